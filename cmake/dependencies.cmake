@@ -1,0 +1,31 @@
+# Everything comes from the system's packages (Debian names in scripts/setup.sh).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
+pkg_check_modules(OpenBLAS REQUIRED IMPORTED_TARGET openblas)
+find_path(CPPZMQ_INCLUDE_DIR zmq_addon.hpp REQUIRED)
+find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
+find_program(FLATC flatc REQUIRED)
+if(ACAN_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# acan_flatbuffers(TARGET schema.fbs): generates <name>_generated.h and puts it on TARGET's include path.
+function(acan_flatbuffers target schema)
+  get_filename_component(name ${schema} NAME_WE)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  add_custom_command(
+    OUTPUT ${out}/${name}_generated.h
+    COMMAND ${FLATC} --cpp --scoped-enums -o ${out} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${schema})
+  target_sources(${target} PRIVATE ${out}/${name}_generated.h)
+  target_include_directories(${target} PRIVATE ${out})
+  target_include_directories(${target} SYSTEM PRIVATE ${FLATBUFFERS_INCLUDE_DIR})
+endfunction()

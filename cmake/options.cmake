@@ -1,0 +1,33 @@
+# Options and flags shared by every target.
+option(ACAN_TESTS "Build the tests" ON)
+option(ACAN_BENCH "Build the benchmarks" ON)
+option(ACAN_WERROR "Treat warnings as errors" OFF)
+set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Warnings and numerics for all of acan's own targets. -ffp-contract=off: fused multiply-add happens
+# only where the source says fma; without it the trained bits would depend on the compiler.
+add_library(acan_flags INTERFACE)
+target_compile_options(acan_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual
+  -Wimplicit-fallthrough -ffp-contract=off
+  $<$<BOOL:${ACAN_WERROR}>:-Werror>)
+if(ACAN_SANITIZE)
+  add_compile_options(-fsanitize=${ACAN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${ACAN_SANITIZE})
+endif()

@@ -1,0 +1,101 @@
+// Client: talks to a broker. One thread owns it; give every thread its own (they are cheap).
+//
+// A request stays with the client until it is answered: when the connection or the broker is lost
+// the client joins again and sends every unanswered request again (puts are idempotent: first put
+// wins). Replies of one client come in the order in which the space answered.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tuplespace/messages.h"
+
+namespace zmq {
+class context_t;
+}
+
+namespace tuplespace {
+
+struct ClientOptions {
+  std::string endpoint;                 // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
+  std::string name;                     // for people: "handler cpu:2 on host7, pid 4711"
+  ClientId id;                          // empty: a random one
+  zmq::context_t* context = nullptr;    // shared for inproc; null: one of its own
+  std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
+};
+
+// The broker refused for good (bad request, other protocol version, ...): `code` and words.
+class SpaceError : public std::runtime_error {
+ public:
+  SpaceError(ErrorCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+class Client {
+ public:
+  // Connects in the background: the broker may come later. Throws std::invalid_argument for an
+  // endpoint that cannot be parsed.
+  explicit Client(ClientOptions options);
+  ~Client();  // says goodbye: leases return at once
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // ---- asynchronous: for event loops -----------------------------------------------------------
+
+  using ReplyHandler = std::function<void(ReplyBody&&)>;
+  // Queues a request and returns its id. `on_reply` runs inside Poll, once. kBusy is retried by the
+  // client itself (with back-off) and never reaches `on_reply`; other errors do, as Error.
+  RequestId Submit(RequestBody body, ReplyHandler on_reply);
+  // Replaces the open Get `id` (a new offer); the same on_reply stays.
+  void Replace(RequestId id, Get get);
+  void OnNotice(std::function<void(Notice&&)> handler);
+  void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
+
+  // Sends what is queued, handles what has come; waits at most `timeout` for something to come, or
+  // until `extra_fd` (if >= 0) is readable, or Wake() is called. Returns the number of messages handled.
+  // Throws SpaceError if the broker speaks another protocol version.
+  int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
+  void Wake();  // thread safe; async-signal safe
+
+  bool connected() const;                 // welcomed by a broker, and heard of it lately
+  std::uint64_t unanswered() const;       // requests without a reply
+  const ClientId& id() const;
+
+  // ---- blocking: for programs and tests ----------------------------------------------------------
+  // Each waits until its answer is there or `wait` is over (then nullopt / empty). Throws
+  // SpaceError. Handlers of asynchronous requests run meanwhile.
+
+  using Duration = std::chrono::microseconds;
+  static constexpr Duration kForever = Duration::max();
+
+  std::optional<std::vector<PutStatus>> Put(std::vector<Tuple> tuples, Duration wait = kForever);
+  std::optional<FoundTuple> ReadOne(const Pattern& pattern, Duration wait = kForever);
+  std::vector<FoundTuple> ReadAll(const std::vector<Pattern>& patterns, Duration wait = kForever,
+                                  bool metadata_only = false);  // empty: not all came in time
+  std::vector<FoundTuple> ListAll(const Pattern& pattern, bool metadata_only = false,
+                                  Duration wait = kForever);
+  std::optional<std::uint64_t> CountOf(const Pattern& pattern, Duration wait = kForever);
+  std::vector<Grant> GetSome(const tuplespace::Get& get, Duration wait = kForever);
+  std::optional<CompleteReply> CompleteTask(const LeaseRef& lease, std::vector<Tuple> results = {},
+                                            Duration wait = kForever);
+  // Linda's `in`: get, then complete at once; the tuple is gone when this returns.
+  std::optional<FoundTuple> Take(const Pattern& pattern, Duration wait = kForever);
+  std::optional<std::uint64_t> RetireAll(const Pattern& pattern, bool watermark = true,
+                                         Duration wait = kForever);
+  std::optional<Stats> GetStatistics(Duration wait = kForever);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tuplespace

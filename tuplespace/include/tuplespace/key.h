@@ -1,0 +1,92 @@
+// Keys and patterns: how a tuple is named and how it is found.
+//
+// A key is a sequence of 1 to 16 typed fields (64-bit integers and strings). It says what a tuple
+// *is*, never where it is. Keys are held in one canonical, order-preserving byte form
+// (PROTOCOL.md, "Key encoding"), so that comparing, hashing and sending a key is comparing,
+// hashing and sending bytes.
+//
+// Everything here is a value: no I/O, no locks; safe to use from any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace tuplespace {
+
+inline constexpr std::size_t kMaxKeyFields = 16;
+inline constexpr std::size_t kMaxStringFieldBytes = 256;
+
+using Field = std::variant<std::int64_t, std::string>;
+
+class Key {
+ public:
+  Key() = default;  // the empty key: names nothing, matches nothing, is refused by the space
+  // REQUIRES: 1..16 fields, strings of at most kMaxStringFieldBytes. Throws std::invalid_argument.
+  Key(std::initializer_list<Field> fields);
+  explicit Key(const std::vector<Field>& fields);
+
+  // nullopt if `bytes` is not a canonical encoding of 1..16 fields.
+  static std::optional<Key> FromBytes(std::string_view bytes);
+
+  const std::string& bytes() const { return bytes_; }
+  bool empty() const { return bytes_.empty(); }
+  std::vector<Field> Fields() const;  // decodes; meant for the edges, not for hot loops
+  std::string ToString() const;       // ("job", 3, "tile"), for people
+
+  // Byte order of the encoding is field order: integers by value, strings by bytes,
+  // integers before strings, a prefix before its extensions.
+  friend bool operator==(const Key&, const Key&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
+
+ private:
+  std::string bytes_;
+};
+
+// What one field of a key must be.
+struct FieldPattern {
+  enum class Op : std::uint8_t { kAny, kExact, kAtMost, kAtLeast, kPrefix };
+  Op op = Op::kAny;
+  Field value = std::int64_t{0};  // unused by kAny; kPrefix needs a string; bounds need an integer
+
+  static FieldPattern Any();
+  static FieldPattern Exact(Field value);
+  static FieldPattern AtMost(std::int64_t bound);
+  static FieldPattern AtLeast(std::int64_t bound);
+  static FieldPattern Prefix(std::string prefix);
+
+  friend bool operator==(const FieldPattern&, const FieldPattern&) = default;
+};
+
+// A key with some fields left open. It matches keys of the same number of fields or, if `open`,
+// keys that go on after the last field pattern.
+struct Pattern {
+  std::vector<FieldPattern> fields;
+  bool open = false;
+
+  static Pattern Of(const Key& key);  // matches just this key
+
+  bool Matches(const Key& key) const;
+  std::optional<Key> AsExactKey() const;  // set if the pattern can match one key only
+  // The encoding shared by all matching keys: a range scan starts here.
+  std::string ExactPrefixBytes() const;
+  std::string ToString() const;
+  // nullopt if well formed, else what is wrong ("17 fields, at most 16").
+  std::optional<std::string> Problem() const;
+
+  friend bool operator==(const Pattern&, const Pattern&) = default;
+};
+
+}  // namespace tuplespace
+
+template <>
+struct std::hash<tuplespace::Key> {
+  std::size_t operator()(const tuplespace::Key& key) const noexcept {
+    return std::hash<std::string>{}(key.bytes());
+  }
+};

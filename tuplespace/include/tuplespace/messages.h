@@ -1,0 +1,210 @@
+// What clients ask of a space and what it answers, as plain values. The wire form of these is
+// schema/wire.fbs; PROTOCOL.md describes both and draws the life of a task tuple.
+//
+// Times are microseconds on the broker's monotonic clock; durations are microseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/key.h"
+#include "tuplespace/payload.h"
+
+namespace tuplespace {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
+
+using ClientId = std::string;      // stable for the life of a client process; 1..64 bytes
+using RequestId = std::uint64_t;   // chosen by the client; unique among its open requests
+
+// ---- put ---------------------------------------------------------------------------------------
+
+// What makes a tuple a task: it can be taken only when all its inputs are in the space.
+struct TaskSpec {
+  std::vector<Key> inputs;         // at most limits.task_inputs
+  std::uint64_t need_bytes = 0;    // what a taker must have free; compared with Get::offer_bytes
+  std::int64_t priority = 0;       // lower is taken earlier among tasks that fit
+  std::int64_t lease_us = 0;       // 0: the space's default
+  std::int32_t affinity = -1;      // index into inputs of the tuple that should stay where it is
+};
+
+struct Tuple {
+  Key key;
+  Payload payload;
+  std::optional<TaskSpec> task;    // absent: a plain tuple
+  bool ephemeral = false;          // removed when the client that put it is lost
+  bool held = false;               // the putting client keeps a copy (affinity, see Hold)
+};
+
+enum class PutStatus : std::uint8_t {
+  kStored,
+  kDuplicate,  // the key is there already (or was completed): dropped, first put wins
+  kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
+  kRetired,    // the key lies below a retire watermark: dropped
+};
+
+struct Put {
+  std::vector<Tuple> tuples;
+};
+struct PutReply {
+  std::vector<PutStatus> status;   // one for each tuple, in order
+};
+
+// ---- read --------------------------------------------------------------------------------------
+
+// Waits until every pattern has a match (`all`) or any one has, and copies the first match of each.
+struct Read {
+  std::vector<Pattern> patterns;
+  bool all = true;
+  bool metadata_only = false;               // keys and sizes, no payloads
+  std::int64_t wait_us = 0;                 // 0: answer at once; kForeverUs: wait
+};
+// Every tuple that matches, in key order, at once (never waits).
+struct List {
+  Pattern pattern;
+  std::uint64_t limit = 1000;
+  bool metadata_only = false;
+};
+struct Count {
+  Pattern pattern;
+};
+struct FoundTuple {
+  Key key;
+  Payload payload;                          // empty if metadata_only
+  std::uint64_t payload_bytes = 0;
+  ClientId put_by;
+};
+// For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
+struct Found {
+  std::vector<FoundTuple> tuples;
+  bool timed_out = false;
+  bool truncated = false;                   // List only: more matched than `limit`
+};
+struct CountReply {
+  std::uint64_t count = 0;
+};
+
+// ---- get, and what ends a lease ----------------------------------------------------------------
+
+// Takes up to `max_count` tuples that match, each under a lease. Among tasks whose inputs are all
+// there and whose need_bytes <= offer_bytes: those whose affinity tuple this client holds first,
+// then by priority, then the largest need, then oldest. A Get waits until it can take one.
+// A Get with the id of an open Get of the same client replaces it (offers change as memory frees).
+struct Get {
+  Pattern pattern;
+  std::uint64_t offer_bytes = UINT64_MAX;
+  std::uint32_t max_count = 1;
+  bool with_inputs = false;                 // send the task's inputs along, less those that are held
+  std::int64_t lease_us = 0;                // for plain tuples; 0: the space's default
+  std::int64_t wait_us = kForeverUs;
+};
+struct Grant {
+  Key key;
+  Payload payload;
+  std::uint64_t fence = 0;                  // grows with every lease given in this space
+  std::int64_t lease_us = 0;
+  std::optional<TaskSpec> task;
+  std::vector<FoundTuple> inputs;           // in TaskSpec order; with_inputs only. A held input has
+  std::vector<bool> input_sent;             // input_sent false and an empty payload
+};
+struct Grants {
+  std::vector<Grant> grants;                // empty: timed out
+};
+
+struct LeaseRef {
+  Key key;
+  std::uint64_t fence = 0;
+};
+enum class LeaseStatus : std::uint8_t { kOk, kStale };
+
+// The task is done and these are its results: one atomic change. A stale fence leaves the task
+// alone, but its results still count if they are the first.
+struct Complete {
+  LeaseRef lease;
+  std::vector<Tuple> results;
+};
+struct CompleteReply {
+  LeaseStatus lease = LeaseStatus::kOk;
+  std::vector<PutStatus> results;
+};
+struct Extend { LeaseRef lease; std::int64_t lease_us = 0; };
+struct Store { LeaseRef lease; };           // put it back, untouched, no fault counted
+// The task failed on this device. It becomes takable again, by others first; after
+// limits.task_failures failures it is parked and its owner gets a Notice.
+struct Fail { LeaseRef lease; std::string cause; };
+struct LeaseReply { LeaseStatus lease = LeaseStatus::kOk; };
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+// Removes what matches. With `watermark`, later puts that match are refused as kRetired; the
+// pattern must then have exactly one kAtMost field (the step), and watermarks only rise.
+struct Retire {
+  Pattern pattern;
+  bool watermark = true;
+};
+struct RetireReply { std::uint64_t removed = 0; };
+
+// This client keeps (or no longer keeps) copies of these tuples on its device.
+struct Hold { std::vector<Key> held; std::vector<Key> dropped; };
+struct Cancel { RequestId request = 0; };   // an open Read or Get; it is answered as timed out
+struct GetStats {};
+struct Ok {};
+
+enum class ErrorCode : std::uint8_t {
+  kBusy,             // a limit is reached: try again later. `text` names the limit
+  kBadRequest,       // never try again: `text` says what is wrong with it
+  kVersion,          // protocol versions differ: `text` names both
+  kHelloRequired,    // the broker does not know this session (it was restarted)
+  kTooLarge,
+};
+struct Error {
+  ErrorCode code = ErrorCode::kBadRequest;
+  std::string text;
+};
+
+struct Counters {                           // since the space was made
+  std::uint64_t puts = 0, duplicates = 0, conflicts = 0, retired_puts = 0;
+  std::uint64_t reads = 0, gets = 0, grants = 0, completed = 0, stale = 0;
+  std::uint64_t leases_expired = 0, leases_returned = 0;  // by time; by a lost connection
+  std::uint64_t stored_back = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
+  std::uint64_t affinity_hits = 0, steals = 0;
+  std::uint64_t bytes_in = 0, bytes_out = 0;
+};
+struct Stats {
+  Counters counters;
+  std::uint64_t tuples = 0, payload_bytes = 0, tasks_waiting = 0, tasks_ready = 0, tasks_leased = 0,
+                tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
+};
+
+// Sent unasked to the client that put a task.
+struct Notice {
+  enum class Kind : std::uint8_t {
+    kParked,    // failed too often; `text` has the last cause, `by` who reported it
+    kOrphaned,  // an input was retired or removed, so it can never run
+    kConflict,  // two puts of one key with different bytes; `by` names the second
+  };
+  Kind kind = Kind::kParked;
+  Key key;
+  ClientId by;
+  std::string text;
+};
+
+using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Store, Fail, Retire,
+                                 Hold, Cancel, GetStats>;
+using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
+                               RetireReply, Ok, Stats, Error>;
+
+struct Request {
+  RequestId id = 0;
+  RequestBody body;
+};
+struct Reply {
+  RequestId id = 0;
+  ReplyBody body;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,43 @@
+// Payload: immutable, reference-counted bytes. Copying a Payload copies a pointer, never the bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tuplespace {
+
+class Payload {
+ public:
+  Payload() = default;
+  // `owner` keeps [data, data + size) alive and unchanged until the last copy is gone; it may be
+  // released on any thread (ZeroMQ sends from a thread of its own).
+  Payload(std::shared_ptr<const void> owner, const void* data, std::size_t size)
+      : owner_(std::move(owner)), data_(static_cast<const std::byte*>(data)), size_(size) {}
+
+  static Payload Copy(const void* data, std::size_t size) {
+    auto bytes = std::make_shared<std::vector<std::byte>>(size);
+    if (size != 0) std::memcpy(bytes->data(), data, size);
+    const std::byte* begin = bytes->data();
+    return Payload(std::move(bytes), begin, size);
+  }
+  static Payload Copy(std::string_view text) { return Copy(text.data(), text.size()); }
+
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,66 @@
+// Space: the tuple space as a pure state machine. No sockets, clock, threads, randomness or files:
+// the same events at the same times give the same actions. The broker is a loop around it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/messages.h"
+
+namespace tuplespace {
+
+// Every limit has a name; a request that would pass one is answered kBusy (it may succeed later) or
+// kTooLarge / kBadRequest (it never will), and the text names the limit.
+struct SpaceLimits {
+  std::uint64_t tuples = 4'000'000;
+  std::uint64_t payload_bytes = 16ull << 30;
+  std::uint64_t message_bytes = 1ull << 30;  // of one tuple's payload
+  std::uint64_t clients = 4096;
+  std::uint64_t open_requests_per_client = 1024;
+  std::uint64_t tuples_per_request = 65'536;
+  std::uint64_t task_inputs = 4096;
+  std::uint64_t held_keys_per_client = 65'536;
+  std::uint64_t get_patterns = 256;          // different patterns with an open Get
+  std::uint64_t watermarks = 65'536;
+  std::uint32_t task_failures = 3;           // on the third the task is parked
+  std::int64_t default_lease_us = 10'000'000;
+  std::int64_t max_lease_us = 3'600'000'000;
+  std::int64_t steal_after_us = 2'000;       // a ready task waits this long for its holder
+};
+
+struct ClientJoined { ClientId client; };
+struct ClientLost { ClientId client; };      // its leases return, its ephemeral tuples go, its
+                                             // open requests and holds are forgotten
+struct Incoming { ClientId client; Request request; };
+struct Tick {};
+using Event = std::variant<ClientJoined, ClientLost, Incoming, Tick>;
+
+struct Outgoing {
+  ClientId client;
+  std::variant<Reply, Notice> message;
+};
+
+class Space {
+ public:
+  explicit Space(SpaceLimits limits = {});
+  ~Space();
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+
+  // REQUIRES: `now_us` never goes back. Never throws on client input: bad requests are answered.
+  std::vector<Outgoing> Step(Event event, std::int64_t now_us);
+
+  // When the next Tick is due (lease ends, deadlines, steals); kForeverUs if nothing is pending.
+  std::int64_t NextDeadlineUs() const;
+
+  Stats GetStatistics() const;
+  const SpaceLimits& limits() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tuplespace
