@@ -1,0 +1,103 @@
+// Device: the seam between acan and what computes. A backend (CPU, OpenCL, CUDA) implements the
+// methods below; everything that is not a matrix product is one of the kernels of the table in
+// kernels.h, written once and compiled by every backend.
+//
+// A device belongs to one thread, except where a method says otherwise. Work may be asynchronous:
+// calls are executed in order; Download and Synchronize wait for what was called before. Errors of
+// the driver and memory limits are exceptions (std::runtime_error, OutOfMemory); the handler turns
+// them into a failed task with the device's words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "acan/core/kernels.h"
+#include "acan/core/memory_budget.h"
+#include "tuplespace/payload.h"
+
+namespace acan {
+
+enum class Precision : std::uint8_t {
+  kExact,  // fp32 with fma in the canonical order: the same bits on every device
+  kFast,   // the vendor's library: the same up to rounding
+};
+
+struct DeviceInfo {
+  std::string name;         // "cpu:2": what --device takes
+  std::string description;  // "AMD EPYC, 2 threads, AVX-512"
+  std::string backend;      // "cpu", "opencl", "cuda"
+  std::string vector_isa;   // CPU: "avx512", "avx2", "portable"; empty elsewhere
+  std::uint64_t memory_bytes = 0;  // of the device as a whole
+  int threads = 1;          // CPU threads or compute units
+  bool exact = true;        // claims what exact precision needs; the conformance run proves it
+  bool fast = true;
+};
+
+// Device memory. Released (and given back to the budget) with the last reference, on any thread.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  std::uint64_t size_bytes() const { return size_bytes_; }
+
+ protected:
+  explicit Buffer(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
+
+ private:
+  std::uint64_t size_bytes_;
+};
+using BufferPtr = std::shared_ptr<Buffer>;
+
+// A row-major view of 32-bit words in a buffer: element (r, c) is word offset + r * stride + c.
+struct Matrix {
+  Buffer* buffer = nullptr;  // null: operand absent (where the operation allows it)
+  std::int64_t offset = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+};
+
+struct KernelArgs {
+  std::array<Matrix, kMaxKernelMatrices> m{};
+  KernelScalars scalars;
+};
+
+// The three products of training, as c[m, n] = sum over k.
+enum class GemmForm : std::uint8_t {
+  kForward,   // c[m,n] = sum_k a[m,k] * b[n,k]    outputs  = inputs[batch, in]  * weight[out, in]^T
+  kBackward,  // c[m,n] = sum_k a[m,k] * b[k,n]    d_inputs = delta[batch, out]  * weight[out, in]
+  kGradient,  // c[m,n] = sum_k a[k,m] * b[k,n]    d_weight = delta[batch, out]^T * inputs[batch, in]
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  virtual const MemoryBudget& budget() const = 0;
+
+  // Uninitialised memory. Throws OutOfMemory beyond the budget.
+  virtual BufferPtr Allocate(std::uint64_t bytes) = 0;
+  // A read-only buffer with these bytes. A device whose memory is the host's keeps the payload
+  // itself (no copy; charged to the budget all the same). The result must never be written.
+  virtual BufferPtr Upload(const tuplespace::Payload& payload) = 0;
+  // Copies a row-major host matrix of [to.rows, to.cols] words into `to`.
+  virtual void CopyIn(const tuplespace::Payload& payload, const Matrix& to) = 0;
+  // The bytes of `from`, rows packed. If it covers its buffer and the device's memory is the host's,
+  // the payload shares the buffer, which must not be written any more.
+  virtual tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) = 0;
+
+  // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with
+  // leaves of `block` (k is a node of the model's tree, so this is the model's own sum).
+  // REQUIRES: shapes agree; block a power of two >= 16; c overlaps neither a nor b.
+  virtual void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                    const Matrix& b, const Matrix& c) = 0;
+
+  // Runs one kernel of the table. REQUIRES: `args` as the table says for `kernel`.
+  virtual void Launch(Kernel kernel, const KernelArgs& args) = 0;
+
+  virtual void Synchronize() = 0;
+};
+
+}  // namespace acan

@@ -1,0 +1,28 @@
+// The one exception for what users and their machines get wrong. Our own bugs are assertions.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace acan {
+
+// `what()` is a whole sentence that names the file, field or peer, the value found, and what would
+// be right. main() prints it and exits with exit_code().
+class Error : public std::runtime_error {
+ public:
+  enum class Kind {
+    kUsage,    // bad flags, job files or data: exit code 2
+    kFailure,  // the world would not let us: exit code 1
+  };
+  Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
+  Kind kind() const { return kind_; }
+  int exit_code() const { return kind_ == Kind::kUsage ? 2 : 1; }
+
+ private:
+  Kind kind_;
+};
+
+inline Error UsageError(const std::string& text) { return {Error::Kind::kUsage, text}; }
+inline Error FailureError(const std::string& text) { return {Error::Kind::kFailure, text}; }
+
+}  // namespace acan

@@ -1,0 +1,47 @@
+// MemoryBudget: the bytes that a handler may hold, counted. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace acan {
+
+// Thrown by allocations that would pass the limit. The handler reserves before it takes a task, so
+// this is a bug or a device that lost memory to others; it becomes a failed task, never an overrun.
+class OutOfMemory : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  void Charge(std::uint64_t bytes) {
+    std::uint64_t used = used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (used > limit_bytes_) {
+      used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+      throw OutOfMemory("allocating " + std::to_string(bytes) + " bytes would pass the limit of " +
+                        std::to_string(limit_bytes_) + " bytes (" +
+                        std::to_string(used - bytes) + " in use)");
+    }
+    std::uint64_t peak = peak_bytes_.load(std::memory_order_relaxed);
+    while (peak < used &&
+           !peak_bytes_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
+    }
+  }
+  void Release(std::uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  std::uint64_t limit_bytes() const { return limit_bytes_; }
+  std::uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::uint64_t limit_bytes_;
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::atomic<std::uint64_t> peak_bytes_{0};
+};
+
+}  // namespace acan

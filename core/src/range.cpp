@@ -1,0 +1,80 @@
+#include "acan/core/range.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace acan {
+
+std::int64_t LeafCount(const Range& range, std::int64_t block) {
+  assert(block > 0 && range.begin % block == 0);
+  return (range.size() + block - 1) / block;
+}
+
+bool IsNode(const Range& range, std::int64_t axis_size, std::int64_t block) {
+  if (range.begin < 0 || range.end > axis_size || range.size() <= 0) return false;
+  if (range.begin % block != 0) return false;
+  if (range.end != axis_size && range.end % block != 0) return false;
+  const auto leaves = static_cast<std::uint64_t>(LeafCount(range, block));
+  const auto span = static_cast<std::int64_t>(std::bit_ceil(leaves));
+  // A node of `span` leaves starts at a multiple of its span; only the axis' end may cut it short.
+  const std::int64_t first = range.begin / block;
+  return first % span == 0 &&
+         (static_cast<std::int64_t>(leaves) == span || range.end == axis_size);
+}
+
+std::pair<Range, Range> Halve(const Range& range, std::int64_t block) {
+  const auto leaves = static_cast<std::uint64_t>(LeafCount(range, block));
+  assert(leaves > 1);
+  const auto left_leaves = static_cast<std::int64_t>(std::bit_ceil(leaves) / 2);
+  const std::int64_t middle = range.begin + left_leaves * block;
+  assert(middle < range.end);
+  return {{range.begin, middle}, {middle, range.end}};
+}
+
+std::vector<Range> NodesOfLevel(std::int64_t axis_size, std::int64_t block, int level) {
+  assert(axis_size > 0 && level >= 0 && level < 48);
+  const std::int64_t span = block << level;
+  std::vector<Range> nodes;
+  for (std::int64_t begin = 0; begin < axis_size; begin += span) {
+    nodes.push_back({begin, std::min(begin + span, axis_size)});
+  }
+  return nodes;
+}
+
+int RootLevel(std::int64_t axis_size, std::int64_t block) {
+  const auto leaves = static_cast<std::uint64_t>(LeafCount({0, axis_size}, block));
+  return std::bit_width(std::bit_ceil(leaves)) - 1;
+}
+
+std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t block) {
+  assert(!ranges.empty());
+  // Each entry is a finished node: its range and the partial that holds its sum. Two neighbours are
+  // siblings when halving their union gives them back.
+  std::vector<std::pair<Range, std::size_t>> nodes;
+  std::vector<Combine> order;
+  const std::int64_t end = ranges.back().end;
+  const auto siblings = [&](const Range& left, const Range& right) {
+    const Range both{left.begin, right.end};
+    const auto leaves = static_cast<std::uint64_t>(LeafCount(both, block));
+    const auto span = static_cast<std::int64_t>(std::bit_ceil(leaves)) * block;
+    return (both.begin - ranges.front().begin) % span == 0 && both.end == end
+               ? Halve(both, block).first == left
+               : both.size() == span && (both.begin - ranges.front().begin) % span == 0 &&
+                     Halve(both, block).first == left;
+  };
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    assert(i == 0 || ranges[i].begin == ranges[i - 1].end);
+    nodes.emplace_back(ranges[i], i);
+    while (nodes.size() > 1 && siblings(nodes[nodes.size() - 2].first, nodes.back().first)) {
+      const auto [right_range, right] = nodes.back();
+      nodes.pop_back();
+      order.push_back({nodes.back().second, right});
+      nodes.back().first.end = right_range.end;
+    }
+  }
+  assert(nodes.size() == 1 && nodes.front().second == 0);
+  return order;
+}
+
+}  // namespace acan
