@@ -1,0 +1,55 @@
+// What is trained and how, as plain values: no file, no process, no device in here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "acan/core/kernels.h"
+
+namespace acan {
+
+enum class Loss : std::uint8_t { kCrossEntropy, kMeanSquaredError };
+enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
+enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine };
+
+// A multi-layer perceptron. layers = inputs, hidden..., outputs; every hidden layer is followed by
+// `activation`, the last by nothing (the loss takes its sums).
+struct Model {
+  std::vector<std::int64_t> layers;
+  Activation activation = Activation::kRelu;
+  float clip_bound = 6.0f;  // clipped_relu only
+  Loss loss = Loss::kCrossEntropy;
+
+  int layer_count() const { return static_cast<int>(layers.size()) - 1; }
+  std::int64_t inputs(int layer) const { return layers[static_cast<std::size_t>(layer)]; }
+  std::int64_t outputs(int layer) const { return layers[static_cast<std::size_t>(layer) + 1]; }
+};
+
+// Learning rate by step: linear warm-up from 0 over warmup_steps, then the kind's curve over the
+// remaining steps. Computed with +, -, *, / in double only, so it is the same on every machine.
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  std::int64_t warmup_steps = 0;
+  std::int64_t step_every = 0;     // kStep: multiply by step_factor every so many steps
+  double step_factor = 0.1;
+  double final_fraction = 0.0;     // kCosine: ends at this share of the learning rate
+};
+
+struct Training {
+  std::int64_t batch = 128;        // samples of one optimizer step; the last of an epoch may be less
+  std::int64_t epochs = 5;
+  std::uint64_t seed = 1;
+  Precision precision = Precision::kExact;
+  std::int64_t block = 64;         // leaf length of the canonical order, a power of two >= 16
+  bool shuffle = true;
+  Optimizer optimizer = Optimizer::kSgd;
+  double learning_rate = 0.1;
+  double momentum = 0.9;           // kMomentum
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // kAdamW
+  double weight_decay = 0.0;       // PyTorch: sgd and momentum 0, AdamW 0.01
+  Schedule schedule;
+};
+
+}  // namespace acan

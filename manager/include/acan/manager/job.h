@@ -1,0 +1,50 @@
+// Job: what to train, on which data, how. Read from TOML; every value is checked while it is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace acan {
+
+struct DataFiles {
+  // As written in the job; relative paths are relative to the job file.
+  std::string train_inputs, train_targets;  // train_targets: labels for cross_entropy
+  std::string test_inputs, test_targets;    // both empty: no test set
+  // generated = "regression": no files; a fixed random teacher makes the samples from the seed.
+  std::string generated;
+  std::int64_t generated_samples = 0;
+};
+
+struct TaskLimits {
+  std::optional<std::uint64_t> size_bytes;   // most bytes of weights that a task touches; unset: auto
+  std::optional<std::int64_t> batch_rows;    // most samples that a task covers; unset: auto
+  std::optional<std::int64_t> pouch;         // most tasks in flight; unset: auto
+  std::optional<std::int64_t> timeout_ms;    // a task not finished by then is issued again; unset: auto
+};
+
+struct Job {
+  Model model;
+  std::string initial_weights;               // a safetensors file; empty: drawn from the seed
+  DataFiles data;
+  Training training;
+  TaskLimits tasks;
+};
+
+// Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a string),
+// checks everything and makes file paths absolute. Throws Error (usage) that names the file, the
+// line, the key, the value, what would be right, and for unknown keys or words the nearest one.
+Job LoadJob(const std::string& path, const std::vector<std::string>& overrides);
+// The same for a job in memory; relative paths are relative to `directory`.
+Job ParseJob(const std::string& toml, const std::string& name, const std::string& directory,
+             const std::vector<std::string>& overrides);
+
+// All values, defaults filled in: what the receipt keeps. ParseJob(JobToToml(job)) == job.
+nlohmann::json JobToJson(const Job& job);
+std::string JobToToml(const Job& job);
+
+}  // namespace acan

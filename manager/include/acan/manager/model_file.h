@@ -1,0 +1,78 @@
+// The outputs of a run: model.safetensors and the hash of its weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "acan/core/model.h"
+
+namespace acan {
+
+struct TensorInfo {
+  std::string name;   // "layers.0.weight"
+  std::int64_t rows;  // weight: outputs; bias: outputs
+  std::int64_t cols;  // weight: inputs; bias: 1 (written as shape [outputs])
+  bool is_bias = false;
+};
+
+// Tensors of a model in the order of their names as strings ("layers.10.bias" before "layers.2.bias"):
+// the order of the file and of the hash.
+std::vector<TensorInfo> ModelTensors(const Model& model);
+
+// Writes a safetensors file without ever holding the model: tensors are written row range by row
+// range, in any order within a tensor's file region. The file appears under its name only when Finish succeeds (written beside
+// it, synced, renamed); the destructor removes what is unfinished.
+class ModelWriter {
+ public:
+  // Throws Error (failure) naming the path and the system's words (not writable, disk full).
+  ModelWriter(const std::string& path, const Model& model);
+  ~ModelWriter();
+  // Writes the rectangle [row, row + rows) x [col, col + cols) of tensor `index` of ModelTensors.
+  // `values` is row-major [rows, cols].
+  void Write(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+             std::int64_t cols, std::span<const float> values);
+  // REQUIRES: everything was written. Returns weights_sha256: SHA-256 over the raw little-endian
+  // bytes of all tensors in name order, read back from the file.
+  std::string Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Reads a safetensors file piece by piece (memory mapped). Throws Error (usage) for files that are
+// truncated, malformed, inconsistent, not F32, or do not have the tensors of a perceptron.
+class ModelReader {
+ public:
+  explicit ModelReader(const std::string& path);
+  ~ModelReader();
+  // The layer sizes that the tensors imply (inputs, hidden..., outputs).
+  std::vector<std::int64_t> Layers() const;
+  void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+            std::int64_t cols, std::span<float> out) const;
+  std::string WeightsSha256() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Lower-case hex SHA-256 (OpenSSL).
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  void Add(const void* data, std::size_t bytes);
+  std::string Hex();  // ends the computation
+
+ private:
+  void* context_;
+};
+
+}  // namespace acan
