@@ -1,0 +1,53 @@
+// Handler: one process's loop around one device: get, prefetch, run, put.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "acan/core/device.h"
+
+namespace zmq {
+class context_t;
+}
+
+namespace acan {
+
+struct HandlerOptions {
+  std::string endpoint;
+  std::string name;                     // "cpu:1 on host7, pid 4711"
+  std::unique_ptr<Device> device;       // its budget is the handler's limit
+  int depth = 3;                        // most tasks taken at once: one runs, the others are prefetched
+  zmq::context_t* context = nullptr;    // shared for inproc; null: one of its own
+  std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
+};
+
+struct HandlerReport {
+  std::uint64_t tasks = 0;              // completed
+  std::uint64_t failed = 0;
+  std::uint64_t tile_hits = 0;          // inputs that were already on the device
+  std::uint64_t peak_bytes = 0;         // most bytes held at once: device memory and waiting inputs
+  double busy_s = 0;                    // time spent computing
+};
+
+class Handler {
+ public:
+  // Proves the device (conformance) and measures it. Throws what the device throws.
+  explicit Handler(HandlerOptions options);
+  ~Handler();
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+  // Serves until Stop(): then takes nothing more, finishes what runs, puts back what waits.
+  // Throws tuplespace::SpaceError if the broker refuses it for good.
+  HandlerReport Run();
+  void Stop();  // thread safe, async-signal safe
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace acan

@@ -1,0 +1,59 @@
+// Manager: cuts a job into tasks, puts them, follows progress and writes the outputs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "acan/manager/dataset.h"
+#include "acan/manager/job.h"
+#include "acan/manager/receipt.h"
+
+namespace zmq {
+class context_t;
+}
+
+namespace acan {
+
+// A snapshot for people; sent after every step, evaluation and noteworthy change.
+struct Progress {
+  std::int64_t epoch = 0, epochs = 0;      // epoch counts from 1
+  std::int64_t step = 0, steps = 0;        // steps done, of all
+  double loss = 0;                         // of the last step
+  double samples_per_s = 0;                // over the last seconds
+  int handlers = 0;                        // alive now
+  std::uint64_t reissued = 0;
+  double eta_s = 0;
+  std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
+};
+
+struct ManagerOptions {
+  std::string endpoint;
+  std::string out_dir;                     // empty: nothing is written
+  int expected_handlers = 0;               // wait for so many before planning, at most some seconds
+  std::string source;                      // where the job came from, for messages
+  zmq::context_t* context = nullptr;       // shared for inproc; null: one of its own
+  std::function<void(const Progress&)> progress;        // on Run's thread; may be null
+  std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
+};
+
+class Manager {
+ public:
+  // Takes the data as loaded. Throws Error if the job is impossible or the folder not writable.
+  Manager(ManagerOptions options, Job job, Data data);
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  // Trains, evaluates, writes the outputs. nullopt if stopped by Stop(). Throws Error.
+  std::optional<Receipt> Run();
+  void Stop();  // thread safe, async-signal safe
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace acan
