@@ -1,0 +1,211 @@
+#include "tuplespace/key.h"
+
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "key_encoding.h"
+
+namespace tuplespace {
+namespace {
+
+using Op = FieldPattern::Op;
+
+std::string Encode(const Field* fields, std::size_t count) {
+  if (count == 0 || count > kMaxKeyFields) {
+    throw std::invalid_argument("key of " + std::to_string(count) + " fields, must be 1 to " +
+                                std::to_string(kMaxKeyFields));
+  }
+  std::string bytes;
+  bytes.reserve(count * 12);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* text = std::get_if<std::string>(&fields[i]);
+    if (text != nullptr && text->size() > kMaxStringFieldBytes) {
+      throw std::invalid_argument("key field " + std::to_string(i) + " is a string of " +
+                                  std::to_string(text->size()) + " bytes, at most " +
+                                  std::to_string(kMaxStringFieldBytes));
+    }
+    internal::AppendField(fields[i], &bytes);
+  }
+  return bytes;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+      quoted += escaped;
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string ToText(const Field& field) {
+  if (const auto* text = std::get_if<std::string>(&field)) return Quoted(*text);
+  return std::to_string(std::get<std::int64_t>(field));
+}
+
+std::string ToText(const FieldPattern& field) {
+  switch (field.op) {
+    case Op::kAny:
+      return "*";
+    case Op::kExact:
+      return ToText(field.value);
+    case Op::kAtMost:
+      return "<= " + ToText(field.value);
+    case Op::kAtLeast:
+      return ">= " + ToText(field.value);
+    case Op::kPrefix:
+      return ToText(field.value) + "*";
+  }
+  return "op " + std::to_string(static_cast<int>(field.op));
+}
+
+std::optional<std::string> ProblemOf(const FieldPattern& field) {
+  const bool is_integer = std::holds_alternative<std::int64_t>(field.value);
+  switch (field.op) {
+    case Op::kAny:
+      return std::nullopt;
+    case Op::kExact:
+      break;
+    case Op::kAtMost:
+    case Op::kAtLeast:
+      if (!is_integer) return "a bound that is a string, must be an integer";
+      break;
+    case Op::kPrefix:
+      if (is_integer) return "a prefix that is an integer, must be a string";
+      break;
+    default:
+      return "unknown operation " + std::to_string(static_cast<int>(field.op)) + ", must be 0 to 4";
+  }
+  if (!is_integer && std::get<std::string>(field.value).size() > kMaxStringFieldBytes) {
+    return "a string of " + std::to_string(std::get<std::string>(field.value).size()) +
+           " bytes, at most " + std::to_string(kMaxStringFieldBytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Key::Key(std::initializer_list<Field> fields) : bytes_(Encode(fields.begin(), fields.size())) {}
+
+Key::Key(const std::vector<Field>& fields) : bytes_(Encode(fields.data(), fields.size())) {}
+
+std::optional<Key> Key::FromBytes(std::string_view bytes) {
+  internal::KeySplit split;
+  if (!internal::SplitKey(bytes, &split)) return std::nullopt;
+  Key key;
+  key.bytes_ = bytes;
+  return key;
+}
+
+std::vector<Field> Key::Fields() const {
+  std::vector<Field> fields;
+  internal::KeySplit split;
+  if (!internal::SplitKey(bytes_, &split)) return fields;
+  for (std::size_t i = 0; i < split.count; ++i) {
+    fields.push_back(internal::DecodeField(split.FieldOf(bytes_, i)));
+  }
+  return fields;
+}
+
+std::string Key::ToString() const {
+  std::string text = "(";
+  for (const Field& field : Fields()) {
+    if (text.size() > 1) text += ", ";
+    text += ToText(field);
+  }
+  return text + ")";
+}
+
+FieldPattern FieldPattern::Any() {
+  return {};
+}
+
+FieldPattern FieldPattern::Exact(Field value) {
+  return {Op::kExact, std::move(value)};
+}
+
+FieldPattern FieldPattern::AtMost(std::int64_t bound) {
+  return {Op::kAtMost, bound};
+}
+
+FieldPattern FieldPattern::AtLeast(std::int64_t bound) {
+  return {Op::kAtLeast, bound};
+}
+
+FieldPattern FieldPattern::Prefix(std::string prefix) {
+  return {Op::kPrefix, std::move(prefix)};
+}
+
+Pattern Pattern::Of(const Key& key) {
+  Pattern pattern;
+  for (Field& field : key.Fields()) pattern.fields.push_back(FieldPattern::Exact(std::move(field)));
+  return pattern;
+}
+
+bool Pattern::Matches(const Key& key) const {
+  internal::KeySplit split;
+  return internal::SplitKey(key.bytes(), &split) &&
+         internal::PatternMatches(*this, key.bytes(), split);
+}
+
+std::optional<Key> Pattern::AsExactKey() const {
+  if (open || fields.empty() || Problem()) return std::nullopt;
+  std::vector<Field> values;
+  for (const FieldPattern& field : fields) {
+    if (field.op != Op::kExact) return std::nullopt;
+    values.push_back(field.value);
+  }
+  return Key(values);
+}
+
+std::string Pattern::ExactPrefixBytes() const {
+  std::string bytes;
+  for (const FieldPattern& field : fields) {
+    if (field.op == Op::kExact) {
+      internal::AppendField(field.value, &bytes);
+      continue;
+    }
+    if (field.op == Op::kPrefix) {
+      internal::AppendStringPrefix(std::get<std::string>(field.value), &bytes);
+    } else if (field.op != Op::kAny) {
+      bytes.push_back(internal::kIntegerTag);  // a bound is met by integers only
+    }
+    break;
+  }
+  return bytes;
+}
+
+std::string Pattern::ToString() const {
+  std::string text = "(";
+  for (const FieldPattern& field : fields) {
+    if (text.size() > 1) text += ", ";
+    text += ToText(field);
+  }
+  if (open) text += text.size() > 1 ? ", ..." : "...";
+  return text + ")";
+}
+
+std::optional<std::string> Pattern::Problem() const {
+  if (fields.empty() && !open) return "a pattern of no fields that is not open matches nothing";
+  if (fields.size() > kMaxKeyFields) {
+    return std::to_string(fields.size()) + " fields, at most " + std::to_string(kMaxKeyFields);
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (const auto problem = ProblemOf(fields[i])) {
+      return "field " + std::to_string(i) + " is " + *problem;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tuplespace

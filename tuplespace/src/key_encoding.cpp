@@ -1,0 +1,151 @@
+#include "key_encoding.h"
+
+#include <cassert>
+
+namespace tuplespace::internal {
+namespace {
+
+constexpr char kEscaped = static_cast<char>(0xFF);
+constexpr char kTerminator = 0x01;
+constexpr std::size_t kStringFrameBytes = 3;  // tag, 0x00, terminator
+
+std::int64_t DecodeInteger(std::string_view encoded) {
+  assert(encoded.size() == kIntegerFieldBytes);
+  std::uint64_t value = 0;
+  for (std::size_t i = 1; i < kIntegerFieldBytes; ++i) {
+    value = value << 8 | static_cast<unsigned char>(encoded[i]);
+  }
+  return static_cast<std::int64_t>(value ^ (1ull << 63));
+}
+
+std::string_view StringBody(std::string_view encoded) {
+  assert(encoded.size() >= kStringFrameBytes);
+  return encoded.substr(1, encoded.size() - kStringFrameBytes);
+}
+
+std::string Escaped(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    escaped.push_back(c);
+    if (c == '\0') escaped.push_back(kEscaped);
+  }
+  return escaped;
+}
+
+// The end of the string field that begins at `begin`; npos if it is not canonical.
+std::size_t StringFieldEnd(std::string_view bytes, std::size_t begin) {
+  std::size_t escapes = 0;
+  for (std::size_t at = begin + 1;; at += 2) {
+    at = bytes.find('\0', at);
+    if (at == std::string_view::npos || at + 1 >= bytes.size()) return std::string_view::npos;
+    if (bytes[at + 1] == kTerminator) {
+      const std::size_t length = at - begin - 1 - escapes;
+      return length <= kMaxStringFieldBytes ? at + 2 : std::string_view::npos;
+    }
+    if (bytes[at + 1] != kEscaped) return std::string_view::npos;
+    ++escapes;
+  }
+}
+
+}  // namespace
+
+void AppendStringPrefix(std::string_view prefix, std::string* bytes) {
+  bytes->push_back(kStringTag);
+  if (prefix.find('\0') == std::string_view::npos) {
+    bytes->append(prefix);
+  } else {
+    bytes->append(Escaped(prefix));
+  }
+}
+
+void AppendField(const Field& field, std::string* bytes) {
+  if (const auto* text = std::get_if<std::string>(&field)) {
+    AppendStringPrefix(*text, bytes);
+    bytes->push_back('\0');
+    bytes->push_back(kTerminator);
+    return;
+  }
+  const std::uint64_t value =
+      static_cast<std::uint64_t>(std::get<std::int64_t>(field)) ^ (1ull << 63);
+  char encoded[kIntegerFieldBytes] = {kIntegerTag};
+  for (std::size_t i = 1; i < kIntegerFieldBytes; ++i) {
+    encoded[i] = static_cast<char>(value >> (8 * (kIntegerFieldBytes - 1 - i)) & 0xFF);
+  }
+  bytes->append(encoded, kIntegerFieldBytes);
+}
+
+bool SplitKey(std::string_view bytes, KeySplit* split) {
+  static_assert(kMaxKeyFields * (kStringFrameBytes + 2 * kMaxStringFieldBytes) <= UINT16_MAX);
+  split->count = 0;
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    if (split->count == kMaxKeyFields) return false;
+    split->begin[split->count++] = static_cast<std::uint16_t>(at);
+    if (bytes[at] == kIntegerTag) {
+      if (bytes.size() - at < kIntegerFieldBytes) return false;
+      at += kIntegerFieldBytes;
+    } else if (bytes[at] == kStringTag) {
+      at = StringFieldEnd(bytes, at);
+      if (at == std::string_view::npos) return false;
+    } else {
+      return false;
+    }
+  }
+  split->begin[split->count] = static_cast<std::uint16_t>(at);
+  return split->count > 0;
+}
+
+Field DecodeField(std::string_view encoded) {
+  assert(!encoded.empty());
+  if (encoded[0] == kIntegerTag) return DecodeInteger(encoded);
+  const std::string_view body = StringBody(encoded);
+  std::string text;
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    text.push_back(body[i]);
+    if (body[i] == '\0') ++i;  // skip the escape
+  }
+  return text;
+}
+
+bool FieldMatches(const FieldPattern& pattern, std::string_view encoded) {
+  assert(!encoded.empty());
+  using Op = FieldPattern::Op;
+  if (pattern.op == Op::kAny) return true;
+  const bool is_integer = encoded[0] == kIntegerTag;
+  if (const auto* number = std::get_if<std::int64_t>(&pattern.value)) {
+    if (!is_integer) return false;
+    const std::int64_t value = DecodeInteger(encoded);
+    if (pattern.op == Op::kAtMost) return value <= *number;
+    if (pattern.op == Op::kAtLeast) return value >= *number;
+    return pattern.op == Op::kExact && value == *number;
+  }
+  if (is_integer) return false;
+  const auto& text = std::get<std::string>(pattern.value);
+  const std::string_view body = StringBody(encoded);
+  const bool plain = text.find('\0') == std::string::npos;
+  if (pattern.op == Op::kExact) return plain ? body == text : body == Escaped(text);
+  if (pattern.op != Op::kPrefix) return false;
+  return plain ? body.starts_with(text) : body.starts_with(Escaped(text));
+}
+
+bool PatternMatches(const Pattern& pattern, std::string_view bytes, const KeySplit& split) {
+  if (pattern.fields.size() > split.count) return false;
+  if (pattern.fields.size() < split.count && !pattern.open) return false;
+  for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
+    if (!FieldMatches(pattern.fields[i], split.FieldOf(bytes, i))) return false;
+  }
+  return true;
+}
+
+bool SamePattern(const Pattern& a, const Pattern& b) {
+  if (a.open != b.open || a.fields.size() != b.fields.size()) return false;
+  for (std::size_t i = 0; i < a.fields.size(); ++i) {
+    if (a.fields[i].op != b.fields[i].op) return false;
+    if (a.fields[i].op != FieldPattern::Op::kAny && a.fields[i].value != b.fields[i].value) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tuplespace::internal
