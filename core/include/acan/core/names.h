@@ -1,0 +1,56 @@
+// The tuples that managers and handlers agree on. A step's tuples are (job, step, what, ...), so that
+// one retire watermark sweeps everything that a finished step leaves behind.
+//
+//   (job, step, "task", precision, kind, batch, layer, b0, b1, o0, o1, i0, i1)    a task
+//   (job, step, "act" | "pre" | "delta" | "part" | "grad" | ..., ...)             what tasks make
+//   (job, version, "tile", tensor, o0, o1, i0, i1)                                weights; "state0", ...
+//   ("handler", id)          a handler's capacity; there as long as the handler is connected
+//   ("report", id, number)   a handler's counts so far
+//   ("leader", job)          held under a lease by the job's manager
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "acan/core/device.h"
+#include "tuplespace/key.h"
+
+namespace acan {
+
+// What a handler says of itself when it joins.
+struct Capacity {
+  std::string name;             // for people
+  std::string device;           // "cpu:1"
+  std::string description;
+  std::uint64_t memory_bytes = 0;
+  int threads = 1;
+  double gflops = 0;            // measured, exact GEMM
+  bool exact = false;           // the conformance run passed
+  bool fast = false;
+  std::string conformance_hash;
+};
+std::string CapacityToJson(const Capacity& capacity);
+std::optional<Capacity> CapacityFromJson(const std::string& text);  // nullopt: malformed
+
+// A handler's counts so far.
+struct Report {
+  std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
+  double busy_s = 0;
+};
+std::string ReportToJson(const Report& report);
+std::optional<Report> ReportFromJson(const std::string& text);
+
+tuplespace::Key HandlerKey(const std::string& id);
+tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
+tuplespace::Key LeaderKey(const std::string& job);
+tuplespace::Pattern AllHandlers();
+tuplespace::Pattern AllReports();
+tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
+
+const char* PrecisionName(Precision precision);
+
+// The tasks of any job that a handler can run.
+tuplespace::Pattern RunnableTasks(bool exact, bool fast);
+
+}  // namespace acan

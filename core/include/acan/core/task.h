@@ -1,0 +1,84 @@
+// Task: a declarative description of a piece of a training step. It says which input tuples make up
+// which matrices, which operations run on them, and under which keys the results are put. A handler
+// interprets it with a Device; neither the handler nor the space knows what a layer is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "tuplespace/key.h"
+#include "tuplespace/payload.h"
+
+namespace acan {
+
+inline constexpr std::uint32_t kTaskVersion = 1;
+
+enum class TaskKind : std::uint8_t { kInitialize, kForward, kActivation, kLoss, kBackward, kUpdate };
+const char* TaskKindName(TaskKind kind);
+
+// A matrix of 32-bit words that the task works on.
+struct BufferSpec {
+  std::int32_t rows = 0;
+  std::int32_t cols = 0;
+  std::uint64_t bytes() const { return 4ull * static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols); }
+};
+
+// Input tuple `input` (index into TaskSpec::inputs) is a row-major matrix [rows, cols] whose place
+// is (row, col) of buffer `buffer`. A piece that covers its whole buffer needs no copy.
+struct Piece {
+  std::uint32_t input = 0;
+  std::uint32_t buffer = 0;
+  std::int32_t row = 0, col = 0, rows = 0, cols = 0;
+};
+
+// A rectangle of a buffer; buffer < 0: operand absent.
+struct View {
+  std::int32_t buffer = -1;
+  std::int32_t row = 0, col = 0, rows = 0, cols = 0;
+};
+
+// One operation: a matrix product c = views[2] of a = views[0] and b = views[1], or a kernel with the
+// operands and scalars that its table row says.
+struct Call {
+  bool gemm = false;
+  GemmForm form = GemmForm::kForward;
+  Kernel kernel = Kernel::kAdd;
+  std::vector<View> views;
+  KernelScalars scalars;
+};
+
+// A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and says so.
+struct Output {
+  tuplespace::Key key;
+  View view;
+  bool keep = false;
+};
+
+struct Task {
+  TaskKind kind = TaskKind::kForward;
+  Precision precision = Precision::kExact;
+  std::int32_t block = 64;
+  bool timed = false;  // the lease is the job's own time limit: not extended while it runs
+  std::vector<BufferSpec> buffers;
+  std::vector<Piece> pieces;
+  std::vector<Call> calls;   // run in order
+  std::vector<Output> outputs;
+};
+
+// Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
+bool CoversBuffer(const Piece& piece, const Task& task);
+
+// The most bytes that running the task takes: all buffers, and the tuples that are copied into
+// assembled ones. This is TaskSpec::need_bytes.
+std::uint64_t NeedBytes(const Task& task);
+
+tuplespace::Payload EncodeTask(const Task& task);
+
+// Decodes and checks everything (a task comes from another process): indexes, rectangles, shapes of
+// products and kernels, every buffer written before it is read and no input written. Throws
+// std::invalid_argument with what is wrong. `input_count`: of the TaskSpec.
+Task DecodeTask(const tuplespace::Payload& bytes, std::size_t input_count);
+
+}  // namespace acan

@@ -1,0 +1,93 @@
+#include "acan/core/names.h"
+
+#include "nlohmann/json.hpp"
+
+namespace acan {
+
+using nlohmann::json;
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using tuplespace::Pattern;
+
+std::string CapacityToJson(const Capacity& c) {
+  return json{{"name", c.name},
+              {"device", c.device},
+              {"description", c.description},
+              {"memory_bytes", c.memory_bytes},
+              {"threads", c.threads},
+              {"gflops", c.gflops},
+              {"exact", c.exact},
+              {"fast", c.fast},
+              {"conformance_hash", c.conformance_hash}}
+      .dump();
+}
+
+std::optional<Capacity> CapacityFromJson(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    Capacity c;
+    j.at("name").get_to(c.name);
+    j.at("device").get_to(c.device);
+    j.at("description").get_to(c.description);
+    j.at("memory_bytes").get_to(c.memory_bytes);
+    j.at("threads").get_to(c.threads);
+    j.at("gflops").get_to(c.gflops);
+    j.at("exact").get_to(c.exact);
+    j.at("fast").get_to(c.fast);
+    j.at("conformance_hash").get_to(c.conformance_hash);
+    return c;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string ReportToJson(const Report& r) {
+  return json{{"tasks", r.tasks},
+              {"failed", r.failed},
+              {"tile_hits", r.tile_hits},
+              {"peak_bytes", r.peak_bytes},
+              {"busy_s", r.busy_s}}
+      .dump();
+}
+
+std::optional<Report> ReportFromJson(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    Report r;
+    j.at("tasks").get_to(r.tasks);
+    j.at("failed").get_to(r.failed);
+    j.at("tile_hits").get_to(r.tile_hits);
+    j.at("peak_bytes").get_to(r.peak_bytes);
+    j.at("busy_s").get_to(r.busy_s);
+    return r;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+Key HandlerKey(const std::string& id) { return Key{"handler", id}; }
+Key ReportKey(const std::string& id, std::int64_t number) { return Key{"report", id, number}; }
+Key LeaderKey(const std::string& job) { return Key{"leader", job}; }
+
+Pattern AllHandlers() {
+  return {{FieldPattern::Exact("handler"), FieldPattern::Any()}, false};
+}
+Pattern AllReports() {
+  return {{FieldPattern::Exact("report"), FieldPattern::Any(), FieldPattern::Any()}, false};
+}
+Pattern ReportsBefore(const std::string& id, std::int64_t number) {
+  return {{FieldPattern::Exact("report"), FieldPattern::Exact(id), FieldPattern::AtMost(number - 1)},
+          false};
+}
+
+const char* PrecisionName(Precision precision) {
+  return precision == Precision::kExact ? "exact" : "fast";
+}
+
+Pattern RunnableTasks(bool exact, bool fast) {
+  FieldPattern precision = FieldPattern::Any();
+  if (exact != fast) precision = FieldPattern::Exact(exact ? "exact" : "fast");
+  return {{FieldPattern::Any(), FieldPattern::Any(), FieldPattern::Exact("task"), precision}, true};
+}
+
+}  // namespace acan

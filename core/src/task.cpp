@@ -1,0 +1,336 @@
+#include "acan/core/task.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+
+#include "fmt/format.h"
+#include "task_generated.h"
+
+namespace acan {
+namespace {
+
+constexpr std::uint8_t kGemmCall = 255;
+constexpr std::size_t kMaxBuffers = 65'536;
+constexpr std::size_t kMaxCalls = 65'536;
+constexpr std::int32_t kMaxAxis = 1 << 24;
+
+[[noreturn]] void Bad(const std::string& what) { throw std::invalid_argument("task: " + what); }
+
+bool Contains(const BufferSpec& buffer, std::int32_t row, std::int32_t col, std::int32_t rows,
+              std::int32_t cols) {
+  return row >= 0 && col >= 0 && rows > 0 && cols > 0 && rows <= buffer.rows &&
+         cols <= buffer.cols && row <= buffer.rows - rows && col <= buffer.cols - cols;
+}
+
+// Which views of a kernel are written; the others are read. Optional views may be absent.
+struct KernelShape {
+  std::size_t views;
+  unsigned written;   // bit mask
+  unsigned optional;  // bit mask
+};
+
+KernelShape ShapeOf(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kAdd: return {3, 0b1, 0};
+    case Kernel::kFill: return {1, 0b1, 0};
+    case Kernel::kUniform: return {1, 0b1, 0};
+    case Kernel::kBiasActivation: return {4, 0b1001, 0b1000};
+    case Kernel::kActivationGradient: return {3, 0b1, 0};
+    case Kernel::kSoftmaxCrossEntropy: return {5, 0b11001, 0b1};
+    case Kernel::kSquaredError: return {4, 0b1001, 0b1};
+    case Kernel::kColumnSums: return {2, 0b1, 0};
+    case Kernel::kSgd: return {3, 0b1, 0};
+    case Kernel::kMomentum: return {5, 0b11, 0};
+    case Kernel::kAdamW: return {7, 0b111, 0};
+    case Kernel::kCount: break;
+  }
+  Bad("unknown kernel");
+}
+
+// The shape [rows, cols] that view `i` must have, given that of view 1 (or 0 where there is only one).
+void CheckKernelShapes(const Call& call) {
+  const auto& v = call.views;
+  const auto expect = [&](std::size_t i, std::int32_t rows, std::int32_t cols) {
+    if (i < v.size() && v[i].buffer >= 0 && (v[i].rows != rows || v[i].cols != cols)) {
+      Bad(fmt::format("operand {} of kernel {} is [{}, {}], must be [{}, {}]", i,
+                      static_cast<int>(call.kernel), v[i].rows, v[i].cols, rows, cols));
+    }
+  };
+  if (v.size() < 2) return;
+  const std::int32_t rows = v[1].rows;
+  const std::int32_t cols = v[1].cols;
+  switch (call.kernel) {
+    case Kernel::kBiasActivation:
+      expect(0, rows, cols), expect(2, 1, cols), expect(3, rows, cols);
+      break;
+    case Kernel::kSoftmaxCrossEntropy:
+      expect(0, rows, cols), expect(2, rows, 1), expect(3, rows, 1), expect(4, rows, 1);
+      break;
+    case Kernel::kSquaredError:
+      expect(0, rows, cols), expect(2, rows, cols), expect(3, rows, 1);
+      break;
+    case Kernel::kColumnSums:
+      expect(0, 1, cols);
+      break;
+    default:
+      for (std::size_t i = 0; i < v.size(); ++i) expect(i, rows, cols);
+  }
+}
+
+void CheckGemmShapes(const Call& call) {
+  if (call.views.size() != 3) Bad("a product has three operands");
+  const View& a = call.views[0];
+  const View& b = call.views[1];
+  const View& c = call.views[2];
+  bool agree = false;
+  switch (call.form) {
+    case GemmForm::kForward:
+      agree = a.rows == c.rows && b.rows == c.cols && a.cols == b.cols;
+      break;
+    case GemmForm::kBackward:
+      agree = a.rows == c.rows && b.cols == c.cols && a.cols == b.rows;
+      break;
+    case GemmForm::kGradient:
+      agree = a.cols == c.rows && b.cols == c.cols && a.rows == b.rows;
+      break;
+    default:
+      Bad("unknown form of product");
+  }
+  if (!agree) {
+    Bad(fmt::format("product of [{}, {}] and [{}, {}] cannot be [{}, {}]", a.rows, a.cols, b.rows,
+                    b.cols, c.rows, c.cols));
+  }
+}
+
+enum class BufferState : std::uint8_t { kEmpty, kInput, kAssembled, kWritten };
+
+void CheckPieces(const Task& task, std::size_t input_count, std::vector<BufferState>& state) {
+  for (const Piece& piece : task.pieces) {
+    if (piece.input >= input_count) Bad(fmt::format("piece of input {} of {}", piece.input, input_count));
+    if (piece.buffer >= task.buffers.size()) Bad("piece of a buffer that is not there");
+    if (!Contains(task.buffers[piece.buffer], piece.row, piece.col, piece.rows, piece.cols)) {
+      Bad("piece outside its buffer");
+    }
+    BufferState& s = state[piece.buffer];
+    if (CoversBuffer(piece, task)) {
+      if (s != BufferState::kEmpty) Bad("buffer with two whole inputs");
+      s = BufferState::kInput;
+    } else {
+      if (s == BufferState::kInput) Bad("buffer with a whole input and a piece");
+      s = BufferState::kAssembled;
+    }
+  }
+}
+
+void CheckCalls(const Task& task, std::vector<BufferState>& state) {
+  for (const Call& call : task.calls) {
+    KernelShape shape{3, 0b100, 0};
+    if (!call.gemm) shape = ShapeOf(call.kernel);
+    if (call.views.size() != shape.views) {
+      Bad(fmt::format("operation with {} operands, needs {}", call.views.size(), shape.views));
+    }
+    for (std::size_t i = 0; i < call.views.size(); ++i) {
+      const View& view = call.views[i];
+      if (view.buffer < 0) {
+        if ((shape.optional >> i & 1) == 0) Bad(fmt::format("operand {} is absent", i));
+        continue;
+      }
+      if (static_cast<std::size_t>(view.buffer) >= task.buffers.size()) Bad("operand of no buffer");
+      const auto index = static_cast<std::size_t>(view.buffer);
+      if (!Contains(task.buffers[index], view.row, view.col, view.rows, view.cols)) {
+        Bad("operand outside its buffer");
+      }
+      if ((shape.written >> i & 1) == 0 && state[index] == BufferState::kEmpty) {
+        Bad(fmt::format("buffer {} is read before it is written", index));
+      }
+    }
+    for (std::size_t i = 0; i < call.views.size(); ++i) {
+      if (call.views[i].buffer < 0 || (shape.written >> i & 1) == 0) continue;
+      BufferState& s = state[static_cast<std::size_t>(call.views[i].buffer)];
+      if (s == BufferState::kInput) Bad("an input is written");
+      s = BufferState::kWritten;
+    }
+    if (call.gemm) {
+      CheckGemmShapes(call);
+    } else {
+      CheckKernelShapes(call);
+    }
+  }
+}
+
+void Check(const Task& task, std::size_t input_count) {
+  if (task.buffers.empty() || task.buffers.size() > kMaxBuffers) Bad("number of buffers");
+  if (task.calls.size() > kMaxCalls) Bad("too many operations");
+  if (task.outputs.empty()) Bad("no results");
+  const auto block = static_cast<std::uint32_t>(task.block);
+  if (task.block < 16 || (block & (block - 1)) != 0) Bad("block is not a power of two from 16");
+  for (const BufferSpec& buffer : task.buffers) {
+    if (buffer.rows <= 0 || buffer.cols <= 0 || buffer.rows > kMaxAxis || buffer.cols > kMaxAxis) {
+      Bad(fmt::format("buffer of [{}, {}]", buffer.rows, buffer.cols));
+    }
+  }
+  std::vector<BufferState> state(task.buffers.size(), BufferState::kEmpty);
+  CheckPieces(task, input_count, state);
+  CheckCalls(task, state);
+  for (const Output& output : task.outputs) {
+    const View& view = output.view;
+    if (view.buffer < 0 || static_cast<std::size_t>(view.buffer) >= task.buffers.size()) {
+      Bad("result of no buffer");
+    }
+    const auto index = static_cast<std::size_t>(view.buffer);
+    if (!Contains(task.buffers[index], view.row, view.col, view.rows, view.cols)) {
+      Bad("result outside its buffer");
+    }
+    if (state[index] == BufferState::kEmpty) Bad("result that is never written");
+  }
+}
+
+wire::View ToWire(const View& v) { return {v.buffer, v.row, v.col, v.rows, v.cols}; }
+View FromWire(const wire::View& v) { return {v.buffer(), v.row(), v.col(), v.rows(), v.cols()}; }
+
+flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& builder,
+                                           const Call& call) {
+  std::vector<wire::View> views;
+  for (const View& view : call.views) views.push_back(ToWire(view));
+  // Trailing zeros are the default: they are not sent.
+  std::size_t floats = call.scalars.f.size();
+  while (floats > 0 && call.scalars.f[floats - 1] == 0.0f) --floats;
+  std::size_t integers = call.scalars.i.size();
+  while (integers > 0 && call.scalars.i[integers - 1] == 0) --integers;
+  const auto views_at = builder.CreateVectorOfStructs(views);
+  const auto floats_at = builder.CreateVector(call.scalars.f.data(), floats);
+  const auto integers_at = builder.CreateVector(call.scalars.i.data(), integers);
+  return wire::CreateCall(builder, call.gemm ? kGemmCall : static_cast<std::uint8_t>(call.kernel),
+                          static_cast<std::uint8_t>(call.form), views_at, floats_at, integers_at);
+}
+
+Call DecodeCall(const wire::Call& in) {
+  Call call;
+  call.gemm = in.kernel() == kGemmCall;
+  if (call.gemm) {
+    if (in.form() > static_cast<std::uint8_t>(GemmForm::kGradient)) Bad("unknown form of product");
+    call.form = static_cast<GemmForm>(in.form());
+  } else {
+    if (in.kernel() >= static_cast<std::uint8_t>(Kernel::kCount)) Bad("unknown kernel");
+    call.kernel = static_cast<Kernel>(in.kernel());
+  }
+  if (in.views() != nullptr) {
+    for (const wire::View* view : *in.views()) call.views.push_back(FromWire(*view));
+  }
+  if (in.floats() != nullptr) {
+    if (in.floats()->size() > call.scalars.f.size()) Bad("too many scalars");
+    std::copy(in.floats()->begin(), in.floats()->end(), call.scalars.f.begin());
+  }
+  if (in.integers() != nullptr) {
+    if (in.integers()->size() > call.scalars.i.size()) Bad("too many scalars");
+    std::copy(in.integers()->begin(), in.integers()->end(), call.scalars.i.begin());
+  }
+  return call;
+}
+
+}  // namespace
+
+const char* TaskKindName(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kInitialize: return "initialize";
+    case TaskKind::kForward: return "forward";
+    case TaskKind::kActivation: return "activation";
+    case TaskKind::kLoss: return "loss";
+    case TaskKind::kBackward: return "backward";
+    case TaskKind::kUpdate: return "update";
+  }
+  return "unknown";
+}
+
+bool CoversBuffer(const Piece& piece, const Task& task) {
+  const BufferSpec& buffer = task.buffers[piece.buffer];
+  return piece.row == 0 && piece.col == 0 && piece.rows == buffer.rows && piece.cols == buffer.cols;
+}
+
+std::uint64_t NeedBytes(const Task& task) {
+  std::uint64_t bytes = 0;
+  for (const BufferSpec& buffer : task.buffers) bytes += buffer.bytes();
+  for (const Piece& piece : task.pieces) {
+    if (!CoversBuffer(piece, task)) bytes += BufferSpec{piece.rows, piece.cols}.bytes();
+  }
+  for (const Output& output : task.outputs) {
+    const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
+    if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
+      bytes += BufferSpec{output.view.rows, output.view.cols}.bytes();  // cut out, so copied
+    }
+  }
+  return bytes;
+}
+
+tuplespace::Payload EncodeTask(const Task& task) {
+  auto builder = std::make_shared<flatbuffers::FlatBufferBuilder>(1024);
+  std::vector<wire::BufferSpec> buffers;
+  for (const BufferSpec& b : task.buffers) buffers.emplace_back(b.rows, b.cols);
+  std::vector<wire::Piece> pieces;
+  for (const Piece& p : task.pieces) {
+    pieces.emplace_back(p.input, p.buffer, p.row, p.col, p.rows, p.cols);
+  }
+  std::vector<flatbuffers::Offset<wire::Call>> calls;
+  for (const Call& call : task.calls) calls.push_back(EncodeCall(*builder, call));
+  std::vector<flatbuffers::Offset<wire::Output>> outputs;
+  for (const Output& output : task.outputs) {
+    const std::string& key = output.key.bytes();
+    const auto key_at =
+        builder->CreateVector(reinterpret_cast<const std::uint8_t*>(key.data()), key.size());
+    const wire::View view = ToWire(output.view);
+    outputs.push_back(wire::CreateOutput(*builder, key_at, &view, output.keep));
+  }
+  const auto buffers_at = builder->CreateVectorOfStructs(buffers);
+  const auto pieces_at = builder->CreateVectorOfStructs(pieces);
+  const auto calls_at = builder->CreateVector(calls);
+  const auto outputs_at = builder->CreateVector(outputs);
+  wire::FinishTaskBuffer(
+      *builder, wire::CreateTask(*builder, kTaskVersion, static_cast<std::uint8_t>(task.kind),
+                                 static_cast<std::uint8_t>(task.precision), task.block, task.timed,
+                                 buffers_at, pieces_at, calls_at, outputs_at));
+  const void* data = builder->GetBufferPointer();
+  const std::size_t size = builder->GetSize();
+  return tuplespace::Payload(std::move(builder), data, size);
+}
+
+Task DecodeTask(const tuplespace::Payload& bytes, std::size_t input_count) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  if (bytes.size() < 8 || !wire::VerifyTaskBuffer(verifier)) Bad("not a task description");
+  const wire::Task& in = *wire::GetTask(bytes.data());
+  if (in.version() != kTaskVersion) {
+    Bad(fmt::format("description of version {}, this program reads version {}", in.version(),
+                    kTaskVersion));
+  }
+  if (in.kind() > static_cast<std::uint8_t>(TaskKind::kUpdate)) Bad("unknown kind");
+  if (in.precision() > static_cast<std::uint8_t>(Precision::kFast)) Bad("unknown precision");
+  Task task;
+  task.kind = static_cast<TaskKind>(in.kind());
+  task.precision = static_cast<Precision>(in.precision());
+  task.block = in.block();
+  task.timed = in.timed();
+  if (in.buffers() != nullptr) {
+    for (const wire::BufferSpec* b : *in.buffers()) task.buffers.push_back({b->rows(), b->cols()});
+  }
+  if (in.pieces() != nullptr) {
+    for (const wire::Piece* p : *in.pieces()) {
+      task.pieces.push_back({p->input(), p->buffer(), p->row(), p->col(), p->rows(), p->cols()});
+    }
+  }
+  if (in.calls() != nullptr) {
+    for (const wire::Call* call : *in.calls()) task.calls.push_back(DecodeCall(*call));
+  }
+  if (in.outputs() != nullptr) {
+    for (const wire::Output* output : *in.outputs()) {
+      if (output->key() == nullptr || output->view() == nullptr) Bad("result without key or view");
+      auto key = tuplespace::Key::FromBytes(
+          {reinterpret_cast<const char*>(output->key()->data()), output->key()->size()});
+      if (!key) Bad("result with a malformed key");
+      task.outputs.push_back({std::move(*key), FromWire(*output->view()), output->keep()});
+    }
+  }
+  Check(task, input_count);
+  return task;
+}
+
+}  // namespace acan
