@@ -80,6 +80,12 @@ Pattern ReportsBefore(const std::string& id, std::int64_t number) {
           false};
 }
 
+std::string WithoutStep(const Key& key) {
+  std::vector<tuplespace::Field> fields = key.Fields();
+  if (fields.size() > 2) fields.erase(fields.begin() + 1);
+  return Key(fields).bytes();
+}
+
 const char* PrecisionName(Precision precision) {
   return precision == Precision::kExact ? "exact" : "fast";
 }

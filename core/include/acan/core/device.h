@@ -81,6 +81,7 @@ class Device {
   virtual BufferPtr Allocate(std::uint64_t bytes) = 0;
   // A read-only buffer with these bytes. A device whose memory is the host's keeps the payload
   // itself (no copy; charged to the budget all the same). The result must never be written.
+  // Any thread may call it, also while another one runs tasks: inputs are prefetched.
   virtual BufferPtr Upload(const tuplespace::Payload& payload) = 0;
   // Copies a row-major host matrix of [to.rows, to.cols] words into `to`.
   virtual void CopyIn(const tuplespace::Payload& payload, const Matrix& to) = 0;

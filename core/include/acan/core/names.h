@@ -48,6 +48,9 @@ tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 
+// What a step's tuple is, apart from the step: equal for all versions of one tile.
+std::string WithoutStep(const tuplespace::Key& key);
+
 const char* PrecisionName(Precision precision);
 
 // The tasks of any job that a handler can run.

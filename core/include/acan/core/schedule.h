@@ -1,0 +1,35 @@
+// The learning rate and the optimizer's scalars of every step, the same bits on every machine: only
+// +, -, *, / and sqrt of IEEE double, no libm function whose last bit could differ.
+#pragma once
+
+#include <cstdint>
+
+#include "acan/core/kernels.h"
+#include "acan/core/model.h"
+
+namespace acan {
+
+// Optimizer steps of one epoch; the last one may have fewer samples. REQUIRES: both > 0.
+std::int64_t StepsPerEpoch(std::int64_t samples, std::int64_t batch);
+
+// The learning rate of `step`, counted from 0. During warm-up (step < warmup_steps) it is
+// learning_rate * (step + 1) / warmup_steps. After it, with t = step - warmup_steps and
+// n = total_steps - warmup_steps:
+//   constant  learning_rate
+//   step      learning_rate * step_factor ^ floor(t / step_every)
+//   cosine    learning_rate * (f + (1 - f) * (1 + cos(pi * t / n)) / 2), f = final_fraction
+// REQUIRES: 0 <= step < total_steps; step_every > 0 for kStep.
+double LearningRateAt(const Training& training, std::int64_t step, std::int64_t total_steps);
+
+// The scalars of the optimizer's kernel (kSgd, kMomentum, kAdamW; see kernels.h) for `step`.
+// Computed in double, rounded to float once. REQUIRES: as LearningRateAt.
+KernelScalars OptimizerScalarsAt(const Training& training, std::int64_t step,
+                                 std::int64_t total_steps);
+
+// cos(pi * x) for x in [0, 1], within 1e-15 of the true value; exactly 1, 0, -1 at 0, 1/2, 1.
+double CosinePi(double x);
+
+// base ^ exponent by squaring, lowest bit of the exponent first. REQUIRES: exponent >= 0.
+double IntegerPower(double base, std::int64_t exponent);
+
+}  // namespace acan

@@ -1,0 +1,146 @@
+// HandlerCore: what a handler decides, as a pure state machine: what to ask for, what to run, what
+// to keep on the device, when to extend a lease. No socket, clock, thread or device in here.
+//
+// Memory: every task taken reserves its need_bytes until its results have left; what is kept on the
+// device besides (the cache) fills at most the rest and is dropped, coldest first, when a task needs
+// the room. So the sum never passes the limit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+using FlightId = std::uint64_t;  // a task taken, from grant to release
+
+// ---- events ------------------------------------------------------------------------------------
+
+struct TaskGranted {
+  tuplespace::LeaseRef lease;
+  std::int64_t lease_us = 0;
+  bool timed = false;                        // do not extend the lease
+  std::uint64_t need_bytes = 0;
+  std::vector<tuplespace::Key> inputs;
+  std::vector<bool> sent;                    // which inputs came along
+  std::vector<std::uint64_t> input_bytes;    // of those that came along
+  std::optional<std::size_t> keep_input;     // worth keeping on the device (the tile)
+};
+struct GetEnded {};                          // the open get came back without a task
+struct InputsArrived { FlightId flight = 0; };   // those that were fetched
+struct InputsMissing { FlightId flight = 0; };   // they are gone: the task cannot be run
+struct KeptResult {
+  tuplespace::Key key;
+  std::uint64_t bytes = 0;
+};
+struct TaskFinished {
+  FlightId flight = 0;
+  std::uint64_t result_bytes = 0;            // still held until Released
+  std::vector<KeptResult> kept;              // results that stay on the device
+};
+struct TaskFailed {
+  FlightId flight = 0;
+  std::string cause;
+};
+struct Released { FlightId flight = 0; };    // the results' bytes have left this process
+struct ConnectionLost {};                    // the space may have given our leases back
+struct Drain {};                             // take nothing more, put back what has not begun
+struct TimePassed {};
+
+using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, InputsMissing, TaskFinished,
+                                  TaskFailed, Released, ConnectionLost, Drain, TimePassed>;
+
+// ---- actions -----------------------------------------------------------------------------------
+
+struct AskForTask { std::uint64_t offer_bytes = 0; };      // open a get, or replace the open one
+struct StopAsking {};
+struct FetchInputs { FlightId flight = 0; std::vector<std::size_t> inputs; };
+struct RunTask { FlightId flight = 0; };                   // in this order, on the device
+struct ReportDone { FlightId flight = 0; tuplespace::LeaseRef lease; };
+struct ReportFailed { tuplespace::LeaseRef lease; std::string cause; };
+struct PutBack { FlightId flight = 0; tuplespace::LeaseRef lease; };
+struct ExtendLease { tuplespace::LeaseRef lease; std::int64_t lease_us = 0; };
+struct KeepInput { FlightId flight = 0; tuplespace::Key key; };  // move it to the cache
+struct DropCached { tuplespace::Key key; };
+struct AnnounceHeld { std::vector<tuplespace::Key> held, dropped; };
+
+using HandlerAction = std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone,
+                                   ReportFailed, PutBack, ExtendLease, KeepInput, DropCached, AnnounceHeld>;
+
+class HandlerCore {
+ public:
+  HandlerCore(std::uint64_t limit_bytes, int depth) : limit_bytes_(limit_bytes), depth_(depth) {}
+
+  // REQUIRES: `now_us` never goes back. Flights are numbered from 1 in the order of grants.
+  std::vector<HandlerAction> Start();
+  std::vector<HandlerAction> Step(const HandlerEvent& event, std::int64_t now_us);
+
+  std::int64_t NextDeadlineUs() const;
+  bool drained() const { return draining_ && flights_.empty(); }
+  FlightId last_flight() const { return next_flight_ - 1; }
+  std::uint64_t reserved_bytes() const { return reserved_bytes_; }
+  std::uint64_t cached_bytes() const { return cached_bytes_; }
+  bool IsCached(const tuplespace::Key& key) const { return cache_.count(key) != 0; }
+
+ private:
+  enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
+  struct Flight {
+    Phase phase = Phase::kQueued;
+    tuplespace::LeaseRef lease;
+    std::int64_t lease_us = 0;
+    std::int64_t extend_at_us = 0;
+    bool timed = false;
+    bool put_back = false;                       // lease given up: ignore what comes of it
+    std::uint64_t charge_bytes = 0;              // its part of reserved_bytes_
+    std::vector<tuplespace::Key> pinned;         // cached tuples that it uses
+    std::optional<KeptResult> input_to_keep;
+  };
+  struct Cached {
+    std::uint64_t bytes = 0;
+    int pins = 0;
+    bool doomed = false;                         // superseded while pinned: goes with its last pin
+    std::int64_t last_used_us = 0;
+  };
+  using Actions = std::vector<HandlerAction>;
+
+  void On(const TaskGranted& event, std::int64_t now_us, Actions& out);
+  void On(const GetEnded&, std::int64_t now_us, Actions& out);
+  void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
+  void On(const InputsMissing& event, std::int64_t now_us, Actions& out);
+  void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
+  void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
+  void On(const Released& event, std::int64_t now_us, Actions& out);
+  void On(const ConnectionLost&, std::int64_t now_us, Actions& out);
+  void On(const Drain&, std::int64_t now_us, Actions& out);
+  void On(const TimePassed&, std::int64_t now_us, Actions& out);
+
+  void Ask(Actions& out);
+  void SetCharge(Flight& flight, std::uint64_t bytes);
+  void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
+  void AddCached(const KeptResult& kept, int pins, std::int64_t now_us, Actions& out);
+  bool IsNewest(const tuplespace::Key& key) const;
+  void RemoveCached(const tuplespace::Key& key, Actions& out);
+  void MakeRoom(Actions& out);
+  void FlushHolds(Actions& out);
+
+  const std::uint64_t limit_bytes_;
+  const int depth_;
+  bool asking_ = false;
+  bool draining_ = false;
+  std::uint64_t asked_offer_bytes_ = 0;
+  FlightId next_flight_ = 1;
+  std::map<FlightId, Flight> flights_;
+  std::uint64_t reserved_bytes_ = 0;
+  std::map<tuplespace::Key, Cached> cache_;
+  std::unordered_map<std::string, tuplespace::Key> newest_;  // identity without step -> cached key
+  std::uint64_t cached_bytes_ = 0;                           // of entries without pins
+  std::vector<tuplespace::Key> newly_held_, newly_dropped_;
+};
+
+}  // namespace acan

@@ -1,0 +1,83 @@
+#include "executor.h"
+
+#include <stdexcept>
+
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+Matrix ToMatrix(const Task& task, const std::vector<BufferPtr>& buffers, const View& view) {
+  if (view.buffer < 0) return {};
+  const auto index = static_cast<std::size_t>(view.buffer);
+  const std::int64_t stride = task.buffers[index].cols;
+  return {buffers[index].get(), view.row * stride + view.col, view.rows, view.cols, stride};
+}
+
+void CheckSize(std::uint64_t bytes, const Piece& piece) {
+  const std::uint64_t expected = BufferSpec{piece.rows, piece.cols}.bytes();
+  if (bytes != expected) {
+    throw std::invalid_argument(fmt::format("input {} has {} bytes, the task expects [{}, {}] = {}",
+                                            piece.input, bytes, piece.rows, piece.cols, expected));
+  }
+}
+
+std::vector<BufferPtr> Assemble(Device& device, const Task& task,
+                                const std::vector<TaskInput>& inputs) {
+  std::vector<BufferPtr> buffers(task.buffers.size());
+  for (const Piece& piece : task.pieces) {
+    if (!CoversBuffer(piece, task)) continue;
+    const TaskInput& input = inputs[piece.input];
+    buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
+    CheckSize(buffers[piece.buffer]->size_bytes(), piece);
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i]) buffers[i] = device.Allocate(task.buffers[i].bytes());
+  }
+  for (const Piece& piece : task.pieces) {
+    if (CoversBuffer(piece, task)) continue;
+    const TaskInput& input = inputs[piece.input];
+    const View place{static_cast<std::int32_t>(piece.buffer), piece.row, piece.col, piece.rows,
+                     piece.cols};
+    if (input.buffer) {
+      CheckSize(input.buffer->size_bytes(), piece);
+      const Matrix all{input.buffer.get(), 0, piece.rows, piece.cols, piece.cols};
+      device.CopyIn(device.Download(input.buffer, all), ToMatrix(task, buffers, place));
+    } else {
+      CheckSize(input.payload.size(), piece);
+      device.CopyIn(input.payload, ToMatrix(task, buffers, place));
+    }
+  }
+  return buffers;
+}
+
+}  // namespace
+
+std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
+                                  const std::vector<TaskInput>& inputs) {
+  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs);
+  for (const Call& call : task.calls) {
+    if (call.gemm) {
+      device.Gemm(call.form, task.precision, task.block, ToMatrix(task, buffers, call.views[0]),
+                  ToMatrix(task, buffers, call.views[1]), ToMatrix(task, buffers, call.views[2]));
+      continue;
+    }
+    KernelArgs args;
+    for (std::size_t i = 0; i < call.views.size(); ++i) {
+      args.m[i] = ToMatrix(task, buffers, call.views[i]);
+    }
+    args.scalars = call.scalars;
+    device.Launch(call.kernel, args);
+  }
+  std::vector<TaskResult> results;
+  for (const Output& output : task.outputs) {
+    const auto index = static_cast<std::size_t>(output.view.buffer);
+    const BufferSpec& spec = task.buffers[index];
+    const bool whole = output.view.rows == spec.rows && output.view.cols == spec.cols;
+    results.push_back({output.key, device.Download(buffers[index], ToMatrix(task, buffers, output.view)),
+                       output.keep && whole ? buffers[index] : nullptr});
+  }
+  return results;
+}
+
+}  // namespace acan

@@ -1,0 +1,279 @@
+#include "acan/handler/handler_core.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "acan/core/names.h"
+
+namespace acan {
+
+using tuplespace::Key;
+
+namespace {
+// A tile that moved to another handler is never asked for again here: it goes when it was not used
+// for so long.
+constexpr std::int64_t kColdUs = 10'000'000;
+}  // namespace
+
+std::vector<HandlerAction> HandlerCore::Start() {
+  Actions out;
+  Ask(out);
+  return out;
+}
+
+std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int64_t now_us) {
+  Actions out;
+  std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  FlushHolds(out);
+  Ask(out);
+  assert(reserved_bytes_ <= limit_bytes_);
+  assert(reserved_bytes_ + cached_bytes_ <= limit_bytes_);
+  return out;
+}
+
+std::int64_t HandlerCore::NextDeadlineUs() const {
+  std::int64_t next = tuplespace::kForeverUs;
+  for (const auto& [id, flight] : flights_) {
+    if (!flight.timed && flight.phase != Phase::kSending && !flight.put_back) {
+      next = std::min(next, flight.extend_at_us);
+    }
+  }
+  for (const auto& [key, cached] : cache_) {
+    if (cached.pins == 0) next = std::min(next, cached.last_used_us + kColdUs);
+  }
+  return next;
+}
+
+// Asks for the largest task that fits what is free, as long as fewer than `depth` wait or run.
+void HandlerCore::Ask(Actions& out) {
+  int working = 0;
+  for (const auto& [id, flight] : flights_) working += flight.phase != Phase::kSending ? 1 : 0;
+  const std::uint64_t offer = limit_bytes_ - reserved_bytes_;
+  const bool want = !draining_ && working < depth_ && offer > 0;
+  if (!want) {
+    if (asking_) out.push_back(StopAsking{});
+    asking_ = false;
+    return;
+  }
+  if (asking_ && offer <= asked_offer_bytes_) return;
+  asking_ = true;
+  asked_offer_bytes_ = offer;
+  out.push_back(AskForTask{offer});
+}
+
+void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
+  reserved_bytes_ = reserved_bytes_ - flight.charge_bytes + bytes;
+  flight.charge_bytes = bytes;
+}
+
+void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out) {
+  asking_ = false;
+  const FlightId id = next_flight_++;
+  Flight& flight = flights_[id];
+  flight.lease = event.lease;
+  flight.lease_us = event.lease_us;
+  flight.extend_at_us = now_us + event.lease_us / 2;
+  flight.timed = event.timed;
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < event.inputs.size(); ++i) {
+    const auto cached = cache_.find(event.inputs[i]);
+    if (!event.sent[i] && cached == cache_.end()) missing.push_back(i);
+    if (event.sent[i] || cached == cache_.end()) continue;
+    // What a task uses from the cache is part of its need, so it no longer counts as cached.
+    if (cached->second.pins++ == 0) cached_bytes_ -= cached->second.bytes;
+    cached->second.last_used_us = now_us;
+    flight.pinned.push_back(event.inputs[i]);
+  }
+  if (event.keep_input && event.sent[*event.keep_input] &&
+      cache_.count(event.inputs[*event.keep_input]) == 0) {
+    flight.input_to_keep =
+        KeptResult{event.inputs[*event.keep_input], event.input_bytes[*event.keep_input]};
+  }
+  if (reserved_bytes_ + event.need_bytes > limit_bytes_ || draining_) {
+    // Granted against an older, larger offer, or while stopping: it goes back untouched.
+    flight.put_back = true;
+    Unpin(flight, now_us, out);
+    out.push_back(PutBack{id, flight.lease});
+    flights_.erase(id);
+    return;
+  }
+  SetCharge(flight, event.need_bytes);
+  MakeRoom(out);
+  if (missing.empty()) {
+    out.push_back(RunTask{id});
+  } else {
+    flight.phase = Phase::kFetching;
+    out.push_back(FetchInputs{id, std::move(missing)});
+  }
+}
+
+void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) { asking_ = false; }
+
+void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
+  const auto it = flights_.find(event.flight);
+  if (it == flights_.end()) return;
+  it->second.phase = Phase::kQueued;
+  out.push_back(RunTask{event.flight});
+}
+
+void HandlerCore::On(const InputsMissing& event, std::int64_t now_us, Actions& out) {
+  const auto it = flights_.find(event.flight);
+  if (it == flights_.end()) return;
+  Unpin(it->second, now_us, out);
+  SetCharge(it->second, 0);
+  out.push_back(PutBack{event.flight, it->second.lease});
+  flights_.erase(it);
+}
+
+void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& out) {
+  const auto it = flights_.find(event.flight);
+  assert(it != flights_.end() && it->second.phase == Phase::kQueued);
+  Flight& flight = it->second;
+  Unpin(flight, now_us, out);
+  std::optional<KeptResult> input = std::move(flight.input_to_keep);
+  SetCharge(flight, event.result_bytes);
+  flight.phase = Phase::kSending;
+  for (const KeptResult& kept : event.kept) {
+    AddCached(kept, 1, now_us, out);  // its bytes are in the charge until they are released
+    flight.pinned.push_back(kept.key);
+  }
+  if (input && reserved_bytes_ + cached_bytes_ + input->bytes <= limit_bytes_ &&
+      IsNewest(input->key)) {
+    out.push_back(KeepInput{event.flight, input->key});
+    AddCached(*input, 0, now_us, out);
+    newly_held_.push_back(input->key);
+  }
+  out.push_back(ReportDone{event.flight, flight.lease});
+}
+
+void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out) {
+  const auto it = flights_.find(event.flight);
+  assert(it != flights_.end());
+  Unpin(it->second, now_us, out);
+  SetCharge(it->second, 0);
+  out.push_back(ReportFailed{it->second.lease, event.cause});
+  flights_.erase(it);
+}
+
+void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
+  const auto it = flights_.find(event.flight);
+  if (it == flights_.end()) return;
+  SetCharge(it->second, 0);
+  Unpin(it->second, now_us, out);
+  flights_.erase(it);
+  MakeRoom(out);
+}
+
+void HandlerCore::On(const ConnectionLost&, std::int64_t, Actions&) {
+  // A space that was started anew does not know what we hold: say it again. Tasks in flight run on;
+  // their results count if they are the first, whatever became of the leases.
+  for (const auto& [key, cached] : cache_) {
+    if (!cached.doomed) newly_held_.push_back(key);
+  }
+}
+
+void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
+  draining_ = true;
+  for (auto it = flights_.begin(); it != flights_.end();) {
+    Flight& flight = it->second;
+    if (flight.phase == Phase::kFetching) {
+      Unpin(flight, now_us, out);
+      SetCharge(flight, 0);
+      out.push_back(PutBack{it->first, flight.lease});
+      it = flights_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
+  for (auto& [id, flight] : flights_) {
+    if (flight.timed || flight.phase == Phase::kSending || now_us < flight.extend_at_us) continue;
+    out.push_back(ExtendLease{flight.lease, flight.lease_us});
+    flight.extend_at_us = now_us + flight.lease_us / 2;
+  }
+  std::vector<Key> cold;
+  for (const auto& [key, cached] : cache_) {
+    if (cached.pins == 0 && now_us >= cached.last_used_us + kColdUs) cold.push_back(key);
+  }
+  for (const Key& key : cold) RemoveCached(key, out);
+}
+
+void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
+  for (const Key& key : flight.pinned) {
+    const auto it = cache_.find(key);
+    assert(it != cache_.end() && it->second.pins > 0);
+    it->second.last_used_us = now_us;
+    if (--it->second.pins > 0) continue;
+    cached_bytes_ += it->second.bytes;
+    if (it->second.doomed) RemoveCached(key, out);
+  }
+  flight.pinned.clear();
+}
+
+void HandlerCore::AddCached(const KeptResult& kept, int pins, std::int64_t now_us, Actions& out) {
+  // A newer version takes the place of the older one: nobody will ask this handler for that again.
+  const std::string identity = WithoutStep(kept.key);
+  const auto older = newest_.find(identity);
+  if (older != newest_.end() && older->second != kept.key) {
+    const auto it = cache_.find(older->second);
+    assert(it != cache_.end());
+    if (it->second.pins > 0) {
+      it->second.doomed = true;
+      newly_dropped_.push_back(older->second);
+    } else {
+      const Key key = older->second;  // RemoveCached erases what `older` points to
+      RemoveCached(key, out);
+    }
+  }
+  newest_[identity] = kept.key;
+  const auto [it, is_new] = cache_.try_emplace(kept.key);
+  Cached& cached = it->second;
+  if (is_new && pins == 0) cached_bytes_ += kept.bytes;
+  if (!is_new && cached.pins == 0 && pins > 0) cached_bytes_ -= cached.bytes;
+  assert(is_new || cached.bytes == kept.bytes);
+  cached.bytes = kept.bytes;
+  cached.pins += pins;
+  cached.last_used_us = now_us;
+}
+
+bool HandlerCore::IsNewest(const Key& key) const {
+  const auto newest = newest_.find(WithoutStep(key));
+  return newest == newest_.end() || newest->second < key;
+}
+
+void HandlerCore::RemoveCached(const Key& key, Actions& out) {
+  const auto it = cache_.find(key);
+  assert(it != cache_.end() && it->second.pins == 0);
+  cached_bytes_ -= it->second.bytes;
+  if (!it->second.doomed) newly_dropped_.push_back(key);
+  const auto newest = newest_.find(WithoutStep(key));
+  if (newest != newest_.end() && newest->second == key) newest_.erase(newest);
+  out.push_back(DropCached{key});
+  cache_.erase(it);
+}
+
+void HandlerCore::MakeRoom(Actions& out) {
+  while (reserved_bytes_ + cached_bytes_ > limit_bytes_) {
+    auto coldest = cache_.end();
+    for (auto it = cache_.begin(); it != cache_.end(); ++it) {
+      if (it->second.pins > 0) continue;
+      if (coldest == cache_.end() || it->second.last_used_us < coldest->second.last_used_us) {
+        coldest = it;
+      }
+    }
+    assert(coldest != cache_.end());
+    const Key key = coldest->first;
+    RemoveCached(key, out);
+  }
+}
+
+void HandlerCore::FlushHolds(Actions& out) {
+  if (newly_held_.empty() && newly_dropped_.empty()) return;
+  out.push_back(AnnounceHeld{std::move(newly_held_), std::move(newly_dropped_)});
+  newly_held_.clear();
+  newly_dropped_.clear();
+}
+
+}  // namespace acan
