@@ -76,8 +76,8 @@ double LearningRateAt(const Training& training, std::int64_t step, std::int64_t 
       return training.learning_rate *
              IntegerPower(schedule.step_factor, after / schedule.step_every);
     case ScheduleKind::kCosine: {
-      const double progress = static_cast<double>(after) /
-                              static_cast<double>(total_steps - schedule.warmup_steps);
+      const double progress =
+          static_cast<double>(after) / static_cast<double>(total_steps - schedule.warmup_steps);
       const double share = (1.0 + CosinePi(progress)) / 2.0;
       const double final = schedule.final_fraction;
       return training.learning_rate * (final + (1.0 - final) * share);

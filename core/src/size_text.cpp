@@ -15,8 +15,7 @@ constexpr std::array<std::pair<std::string_view, int>, 6> kUnits = {
 std::optional<std::uint64_t> ParseSize(std::string_view text) {
   const char* const end = text.data() + text.size();
   double number = 0;
-  const auto [rest, error] =
-      std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (error != std::errc() || text.front() == '-') return std::nullopt;
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);

@@ -11,8 +11,19 @@
 
 namespace acan {
 
+// Limits of a job.
+inline constexpr std::int64_t kMaxJobBytes = 1 << 20;
+inline constexpr std::size_t kMaxLayerEntries = 64;        // of [model] layers
+inline constexpr std::int64_t kMaxLayerSize = 1 << 24;     // of one entry
+inline constexpr std::int64_t kMaxParameters = 1LL << 40;  // of all layers
+inline constexpr std::int64_t kMaxBatch = 1 << 20;
+inline constexpr std::int64_t kMaxEpochs = 1'000'000;
+inline constexpr std::int64_t kMinBlock = 16;
+inline constexpr std::int64_t kMaxBlock = 1024;
+inline constexpr std::int64_t kMaxSamples = 1LL << 31;
+
 struct DataFiles {
-  // As written in the job; relative paths are relative to the job file.
+  // Absolute. Relative paths are relative to the job file; in overrides, to the current directory.
   std::string train_inputs, train_targets;  // train_targets: labels for cross_entropy
   std::string test_inputs, test_targets;    // both empty: no test set
   // generated = "regression": no files; a fixed random teacher makes the samples from the seed.
@@ -21,30 +32,37 @@ struct DataFiles {
 };
 
 struct TaskLimits {
-  std::optional<std::uint64_t> size_bytes;   // most bytes of weights that a task touches; unset: auto
-  std::optional<std::int64_t> batch_rows;    // most samples that a task covers; unset: auto
-  std::optional<std::int64_t> pouch;         // most tasks in flight; unset: auto
-  std::optional<std::int64_t> timeout_ms;    // a task not finished by then is issued again; unset: auto
+  std::optional<std::uint64_t>
+      size_bytes;                          // most bytes of weights that a task touches; unset: auto
+  std::optional<std::int64_t> batch_rows;  // most samples that a task covers; unset: auto
+  std::optional<std::int64_t> pouch;       // most tasks in flight; unset: auto
+  std::optional<std::int64_t>
+      timeout_ms;  // a task not finished by then is issued again; unset: auto
 };
 
 struct Job {
   Model model;
-  std::string initial_weights;               // a safetensors file; empty: drawn from the seed
+  std::string initial_weights;  // a safetensors file; empty: drawn from the seed
   DataFiles data;
   Training training;
   TaskLimits tasks;
 };
 
-// Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a string),
-// checks everything and makes file paths absolute. Throws Error (usage) that names the file, the
-// line, the key, the value, what would be right, and for unknown keys or words the nearest one.
+// Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a
+// string), checks everything and makes file paths absolute. Throws Error (usage) that names the
+// file, the line, the key, the value, what would be right, and for unknown keys or words the
+// nearest one.
 Job LoadJob(const std::string& path, const std::vector<std::string>& overrides);
 // The same for a job in memory; relative paths are relative to `directory`.
 Job ParseJob(const std::string& toml, const std::string& name, const std::string& directory,
              const std::vector<std::string>& overrides);
 
-// All values, defaults filled in: what the receipt keeps. ParseJob(JobToToml(job)) == job.
+// All values, defaults filled in: what the receipt keeps. Keys that the job's optimizer, loss,
+// schedule or activation do not use are left out (setting them is an error).
 nlohmann::json JobToJson(const Job& job);
+// TOML of the same values: ParseJob(JobToToml(job)) gives the same job.
 std::string JobToToml(const Job& job);
+// The job of a receipt: the inverse of JobToJson. Throws Error (usage) for anything else.
+Job JobFromJson(const nlohmann::json& json, const std::string& name);
 
 }  // namespace acan

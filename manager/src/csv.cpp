@@ -1,0 +1,162 @@
+// CSV of numbers: commas between values, one sample a line, an optional line of column names first.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "acan/core/error.h"
+#include "input_file.h"
+
+namespace acan {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = 1 << 28;
+constexpr std::int64_t kMaxColumns = 1 << 24;
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// The nearest float; infinity and NaN come through as such for the caller to refuse.
+std::optional<float> ParseNumber(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  float value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (rest != end || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    // Too small is 0 (or denormal) like everywhere else; too large is infinity.
+    double wide = 0;
+    const bool fits = std::from_chars(text.data(), end, wide).ec == std::errc();
+    if (fits) return static_cast<float>(wide);
+    return text.find("e-") != std::string_view::npos || text.find("E-") != std::string_view::npos
+               ? 0.0f
+               : HUGE_VALF;
+  }
+  return value;
+}
+
+class CsvParser {
+ public:
+  explicit CsvParser(const std::string& path) : path_(path) {}
+
+  // One line, without its end.
+  void Line(std::string_view line) {
+    ++line_;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (Trimmed(line).empty()) {
+      if (blank_line_ == 0) blank_line_ = line_;
+      return;
+    }
+    if (blank_line_ != 0) {
+      throw UsageError(fmt::format("{}, line {}: is empty; only the end of the file may be", path_,
+                                   blank_line_));
+    }
+    if (line_ == 1 && IsHeader(line)) return;
+    Values(line);
+  }
+
+  Array Finish() {
+    if (rows_ == 0) {
+      throw UsageError(
+          fmt::format("{}: has no line of numbers; at least one sample is needed", path_));
+    }
+    return {path_, {rows_, columns_}, std::move(values_)};
+  }
+
+ private:
+  // Names only: a line with some numbers in it is a sample with something wrong in it.
+  static bool IsHeader(std::string_view line) {
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find(',', begin), line.size());
+      const std::string_view field = Trimmed(line.substr(begin, end - begin));
+      if (field.empty() || ParseNumber(field)) return false;
+      begin = end + 1;
+    }
+    return true;
+  }
+
+  void Values(std::string_view line) {
+    std::int64_t column = 0;
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find(',', begin), line.size());
+      Value(Trimmed(line.substr(begin, end - begin)), ++column);
+      begin = end + 1;
+    }
+    if (rows_ == 0) columns_ = column;
+    if (column != columns_) {
+      throw UsageError(fmt::format("{}, line {}: has {} values, the lines before have {}", path_,
+                                   line_, column, columns_));
+    }
+    ++rows_;
+  }
+
+  void Value(std::string_view field, std::int64_t column) {
+    const std::optional<float> value = ParseNumber(field);
+    constexpr std::size_t kShown = 40;
+    if (!value) {
+      throw UsageError(fmt::format("{}, line {}, column {}: '{}' is no number", path_, line_,
+                                   column, field.substr(0, kShown)));
+    }
+    if (!std::isfinite(*value)) {
+      throw UsageError(fmt::format("{}, line {}, column {}: '{}' is not finite in 32 bits", path_,
+                                   line_, column, field.substr(0, kShown)));
+    }
+    if (column > kMaxColumns) {
+      throw UsageError(fmt::format("{}, line {}: has more than the limit of {} values", path_,
+                                   line_, kMaxColumns));
+    }
+    values_.push_back(*value);
+  }
+
+  const std::string& path_;
+  std::int64_t line_ = 0;
+  std::int64_t blank_line_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t columns_ = 0;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+Array ReadCsv(InputFile& file) {
+  constexpr std::size_t kChunkBytes = 1 << 20;
+  CsvParser parser(file.path());
+  std::string text;  // what of the last chunk is not a whole line yet
+  std::int64_t total_bytes = 0;
+  for (;;) {
+    const std::size_t had = text.size();
+    text.resize(had + kChunkBytes);
+    const std::size_t got =
+        file.Read({reinterpret_cast<std::uint8_t*>(text.data()) + had, kChunkBytes});
+    text.resize(had + got);
+    total_bytes += static_cast<std::int64_t>(got);
+    if (total_bytes > kMaxCsvBytes) {
+      throw UsageError(
+          fmt::format("{}: is longer than the limit of {} bytes for CSV; NPY has no "
+                      "such limit",
+                      file.path(), kMaxCsvBytes));
+    }
+    std::size_t begin = 0;
+    std::size_t search = had;
+    for (std::size_t end; (end = text.find('\n', search)) != std::string::npos;) {
+      parser.Line(std::string_view(text).substr(begin, end - begin));
+      begin = search = end + 1;
+    }
+    text.erase(0, begin);
+    if (text.size() > kMaxLineBytes) {
+      throw UsageError(fmt::format("{}: has a line longer than the limit of {} bytes", file.path(),
+                                   kMaxLineBytes));
+    }
+    if (got < kChunkBytes) break;
+  }
+  if (!text.empty()) parser.Line(text);
+  return parser.Finish();
+}
+
+}  // namespace acan

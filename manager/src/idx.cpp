@@ -1,0 +1,69 @@
+// IDX, the format of MNIST: 0, 0, type, dimensions, then big-endian 32-bit sizes, then the values.
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+
+#include "acan/core/error.h"
+#include "input_file.h"
+
+namespace acan {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "files are read and hashed as little-endian memory");
+
+constexpr std::uint8_t kUint8 = 0x08;
+constexpr std::uint8_t kInt32 = 0x0c;
+constexpr std::uint8_t kFloat32 = 0x0d;
+constexpr int kMaxDimensions = 8;
+
+// Files hold big-endian words: turn them in place.
+template <typename T>
+void SwapBytes(std::vector<T>& values) {
+  for (T& value : values) {
+    value = std::bit_cast<T>(__builtin_bswap32(std::bit_cast<std::uint32_t>(value)));
+  }
+}
+
+}  // namespace
+
+Array ReadIdx(InputFile& file) {
+  std::array<std::uint8_t, 4> magic{};
+  if (file.Read(magic) < magic.size()) {
+    throw UsageError(fmt::format("{}: truncated: shorter than an IDX header", file.path()));
+  }
+  const std::uint8_t type = magic[2];
+  const int dimensions = magic[3];
+  if (type != kUint8 && type != kInt32 && type != kFloat32) {
+    throw UsageError(
+        fmt::format("{}: IDX value type 0x{:02x} (byte 2) is not supported; expected "
+                    "0x08 (uint8), 0x0c (int32) or 0x0d (float32)",
+                    file.path(), type));
+  }
+  if (dimensions < 1 || dimensions > kMaxDimensions) {
+    throw UsageError(fmt::format("{}: IDX has {} dimensions (byte 3), expected 1 to {}",
+                                 file.path(), dimensions, kMaxDimensions));
+  }
+  std::vector<std::int64_t> shape;
+  for (int i = 0; i < dimensions; ++i) {
+    std::uint32_t size = 0;
+    if (file.Read({reinterpret_cast<std::uint8_t*>(&size), sizeof size}) < sizeof size) {
+      throw UsageError(fmt::format("{}: truncated: the IDX header ends before its {} dimensions",
+                                   file.path(), dimensions));
+    }
+    shape.push_back(static_cast<std::int64_t>(__builtin_bswap32(size)));
+  }
+  if (type == kUint8) return ReadValues(file, shape, std::vector<std::uint8_t>());
+  if (type == kInt32) {
+    Array array = ReadValues(file, shape, std::vector<std::int32_t>());
+    SwapBytes(std::get<std::vector<std::int32_t>>(array.values));
+    return array;
+  }
+  Array array = ReadValues(file, shape, std::vector<float>());
+  // A NaN that passes through a float register could change; whoever checks refuses it anyway.
+  SwapBytes(std::get<std::vector<float>>(array.values));
+  return array;
+}
+
+}  // namespace acan

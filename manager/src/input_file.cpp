@@ -1,0 +1,219 @@
+#include "input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "acan/core/error.h"
+
+namespace acan {
+
+struct InputFile::Gzip {
+  Gzip() : input(1 << 18) {
+    // 16: gzip wrapping only.
+    if (inflateInit2(&stream, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gzip() { inflateEnd(&stream); }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  z_stream stream{};
+  std::vector<std::uint8_t> input;
+  bool inside = true;  // a gzip member has begun and not ended
+};
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  // O_NONBLOCK: opening a pipe must not wait for a writer before it is refused.
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) {
+    throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  }
+  struct stat status {};
+  const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!regular) {
+    ::close(descriptor_);
+    throw UsageError(fmt::format("{}: is a directory or device, expected a data file", path));
+  }
+  file_bytes_ = status.st_size;
+  try {
+    ahead_.resize(2);
+    ahead_.resize(ReadRaw(ahead_));
+    if (ahead_.size() == 2 && ahead_[0] == 0x1f && ahead_[1] == 0x8b) {
+      gzip_ = std::make_unique<Gzip>();
+      std::copy(ahead_.begin(), ahead_.end(), gzip_->input.begin());
+      gzip_->stream.next_in = gzip_->input.data();
+      gzip_->stream.avail_in = 2;
+      ahead_.clear();
+    }
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+std::int64_t InputFile::most_bytes() const {
+  // Deflate cannot pack more than 1032 bytes into one.
+  constexpr std::int64_t kMostRatio = 1032;
+  if (!gzip_) return file_bytes_;
+  return file_bytes_ > kMaxDataBytes / kMostRatio ? kMaxDataBytes : file_bytes_ * kMostRatio;
+}
+
+std::size_t InputFile::ReadRaw(std::span<std::uint8_t> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = ::read(descriptor_, out.data() + done, out.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      throw FailureError(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
+    }
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+std::size_t InputFile::Inflate(std::span<std::uint8_t> out) {
+  Gzip& gzip = *gzip_;
+  z_stream& stream = gzip.stream;
+  std::size_t done = 0;
+  while (done < out.size()) {
+    if (stream.avail_in == 0) {
+      stream.avail_in = static_cast<uInt>(ReadRaw(gzip.input));
+      stream.next_in = gzip.input.data();
+      if (stream.avail_in == 0) {
+        if (!gzip.inside) break;
+        throw UsageError(fmt::format("{}: truncated: the gzip data ends early, after {} bytes",
+                                     path_, file_bytes_));
+      }
+    }
+    if (!gzip.inside) {
+      inflateReset(&stream);
+      gzip.inside = true;
+    }
+    const std::size_t room = std::min<std::size_t>(out.size() - done, 1U << 30);
+    stream.next_out = out.data() + done;
+    stream.avail_out = static_cast<uInt>(room);
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    done += room - stream.avail_out;
+    if (result == Z_STREAM_END) {
+      gzip.inside = false;
+    } else if (result == Z_MEM_ERROR) {
+      throw std::bad_alloc();
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+      throw UsageError(fmt::format("{}: damaged gzip data: {}", path_,
+                                   stream.msg != nullptr ? stream.msg : "not understood"));
+    }
+  }
+  return done;
+}
+
+std::span<const std::uint8_t> InputFile::Peek(std::size_t bytes) {
+  if (ahead_.size() < bytes) {
+    const std::size_t had = ahead_.size();
+    ahead_.resize(bytes);
+    const std::span<std::uint8_t> rest = std::span(ahead_).subspan(had);
+    const std::size_t got = gzip_ ? Inflate(rest) : ReadRaw(rest);
+    ahead_.resize(had + got);
+  }
+  return std::span(ahead_).first(std::min(bytes, ahead_.size()));
+}
+
+std::size_t InputFile::Read(std::span<std::uint8_t> out) {
+  const std::size_t had = std::min(out.size(), ahead_.size());
+  std::copy_n(ahead_.begin(), had, out.begin());
+  ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(had));
+  const std::span<std::uint8_t> rest = out.subspan(had);
+  if (rest.empty()) return had;
+  return had + (gzip_ ? Inflate(rest) : ReadRaw(rest));
+}
+
+std::int64_t Array::values_per_sample() const {
+  std::int64_t count = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) count *= shape[i];
+  return count;
+}
+
+std::string ShapeText(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+namespace {
+
+std::int64_t CountValues(const std::string& path, const std::vector<std::int64_t>& shape,
+                         std::int64_t value_bytes) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size <= 0) {
+      throw UsageError(fmt::format("{}: has shape {}: no values; at least one sample is needed",
+                                   path, ShapeText(shape)));
+    }
+    if (size > kMaxDataBytes / value_bytes / count) {
+      throw UsageError(fmt::format("{}: has shape {}: more than the limit of {} bytes of values",
+                                   path, ShapeText(shape), kMaxDataBytes));
+    }
+    count *= size;
+  }
+  return count;
+}
+
+}  // namespace
+
+Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape,
+                 decltype(Array::values) type) {
+  Array array{file.path(), shape, std::move(type)};
+  std::visit(
+      [&](auto& values) {
+        const auto value_bytes = static_cast<std::int64_t>(sizeof(values[0]));
+        const std::int64_t count = CountValues(file.path(), shape, value_bytes);
+        const auto wanted = static_cast<std::size_t>(count * value_bytes);
+        const auto truncated = [&](const std::string& found) {
+          return UsageError(
+              fmt::format("{}: truncated: its header says shape {} ({} bytes of "
+                          "values), the file has {}",
+                          file.path(), ShapeText(shape), wanted, found));
+        };
+        if (count * value_bytes > file.most_bytes()) {
+          throw truncated(fmt::format("at most {}", file.most_bytes()));
+        }
+        values.resize(static_cast<std::size_t>(count));
+        const std::size_t got = file.Read({reinterpret_cast<std::uint8_t*>(values.data()), wanted});
+        if (got < wanted) throw truncated(fmt::format("{}", got));
+        // Reading on to the end also checks gzip's own checksum.
+        std::uint8_t more = 0;
+        if (file.Read({&more, 1}) != 0) {
+          throw UsageError(
+              fmt::format("{}: is longer than its header says: shape {} is {} bytes "
+                          "of values",
+                          file.path(), ShapeText(shape), wanted));
+        }
+      },
+      array.values);
+  return array;
+}
+
+Array ReadArray(const std::string& path) {
+  InputFile file(path);
+  constexpr std::size_t kTextProbe = 512;
+  const std::span<const std::uint8_t> start = file.Peek(kTextProbe);
+  if (start.empty()) throw UsageError(fmt::format("{}: the file is empty", path));
+  if (start.size() >= 2 && start[0] == 0 && start[1] == 0) return ReadIdx(file);
+  if (start[0] == 0x93) return ReadNpy(file);
+  const auto is_text = [](std::uint8_t c) { return c >= 0x20 || (c >= '\t' && c <= '\r'); };
+  if (std::all_of(start.begin(), start.end(), is_text)) return ReadCsv(file);
+  throw UsageError(
+      fmt::format("{}: is not IDX, NPY or CSV: it begins with the bytes {:02x}", path,
+                  fmt::join(start.first(std::min<std::size_t>(start.size(), 8)), " ")));
+}
+
+}  // namespace acan

@@ -1,0 +1,75 @@
+// A data file's bytes in order (gzip undone when the content is gzip) and the array that it holds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace acan {
+
+inline constexpr std::int64_t kMaxDataBytes = 1LL << 36;  // values of one file, decompressed
+inline constexpr std::int64_t kMaxCsvBytes = 1LL << 32;   // text of one CSV file, decompressed
+
+class InputFile {
+ public:
+  // Throws Error (usage) if the file cannot be opened or is no regular file.
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  // A bound on the decompressed size, known before reading: what a header may claim at most.
+  std::int64_t most_bytes() const;
+  // The next bytes without passing over them; fewer than `bytes` only at the end of the file.
+  std::span<const std::uint8_t> Peek(std::size_t bytes);
+  // Reads the next bytes; fewer than asked for only at the end. Throws Error (usage) for damaged
+  // gzip, Error (failure) if the system cannot read.
+  std::size_t Read(std::span<std::uint8_t> out);
+
+ private:
+  struct Gzip;
+  std::size_t ReadRaw(std::span<std::uint8_t> out);
+  std::size_t Inflate(std::span<std::uint8_t> out);
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t file_bytes_ = 0;
+  std::vector<std::uint8_t> ahead_;  // read but not yet passed over
+  std::unique_ptr<Gzip> gzip_;       // null: plain
+};
+
+// Values of a file in memory, row-major.
+struct Array {
+  std::string path;
+  std::vector<std::int64_t> shape;  // [samples, ...]; the product is the number of values, > 0
+  std::variant<std::vector<std::uint8_t>, std::vector<float>, std::vector<double>,
+               std::vector<std::int32_t>, std::vector<std::int64_t>>
+      values;
+
+  std::int64_t samples() const { return shape.front(); }
+  std::int64_t values_per_sample() const;
+};
+
+// "[60000, 28, 28]"
+std::string ShapeText(const std::vector<std::int64_t>& shape);
+
+// Reads the values that follow a header: as many as `shape` says and then the end of the file.
+// Nothing is allocated before the shape is known to fit the limits and the file.
+// Throws Error (usage) for empty shapes, too many values, files too short or too long.
+Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape,
+                 decltype(Array::values) type);
+
+// Parsers, one for each format. Throw Error (usage) as ReadArray.
+Array ReadIdx(InputFile& file);
+Array ReadNpy(InputFile& file);
+Array ReadCsv(InputFile& file);
+
+// Reads a file of any of the formats, told apart by content. Throws Error (usage) that names the
+// file, the place in it, what was found and what would be right.
+Array ReadArray(const std::string& path);
+
+}  // namespace acan

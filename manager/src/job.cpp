@@ -1,0 +1,289 @@
+#include "acan/manager/job.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "acan/core/error.h"
+#include "job_reader.h"
+#include "job_words.h"
+
+namespace acan {
+namespace {
+
+constexpr double kMaxRate = 1e6;
+constexpr double kMinEpsilon = 1e-37;  // smaller would be 0 or denormal as a float
+constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
+constexpr std::int64_t kMaxPouch = 1'000'000;
+constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
+constexpr double kAdamWWeightDecay = 0.01;  // PyTorch's default for AdamW
+
+const std::vector<SectionKeys>& KnownKeys() {
+  static const std::vector<SectionKeys> keys = {
+      {"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
+      {"data",
+       {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
+        "test_targets", "shuffle", "generated", "samples"}},
+      {"train",
+       {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
+        "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
+        "step_factor", "final_fraction"}},
+      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy"}}};
+  return keys;
+}
+
+// Reads the sections in the order model, data, train, tasks: later ones check against earlier ones.
+class JobParser {
+ public:
+  JobParser(const JobText& text, std::string directory)
+      : text_(text), directory_(std::move(directory)) {}
+
+  Job Parse() {
+    ReadModel();
+    ReadTraining();
+    ReadOptimizer();
+    ReadSchedule();
+    ReadData();
+    ReadTasks();
+    return std::move(job_);
+  }
+
+ private:
+  void ReadModel();
+  void ReadTraining();
+  void ReadOptimizer();
+  void ReadSchedule();
+  void ReadData();
+  void ReadGenerated();
+  void ReadTasks();
+
+  std::string Path(const std::string& section, const std::string& key) const;
+  // A key that the choice made elsewhere would ignore is a misunderstanding: say so.
+  void RefuseUnused(const Section& section, const std::string& key, bool used,
+                    const std::string& chosen, const std::string& needs) const {
+    if (!used && section.Has(key)) {
+      section.Refuse(key, fmt::format("{} does not use it; remove it or choose {}", chosen, needs));
+    }
+  }
+  [[noreturn]] void Missing(const std::string& key, const std::string& what) const {
+    throw UsageError(fmt::format("{} has no {}: {}", text_.name(), key, what));
+  }
+
+  const JobText& text_;
+  std::string directory_;
+  Job job_;
+  const Section model_{text_, "model"};
+  const Section data_{text_, "data"};
+  const Section train_{text_, "train"};
+  const Section tasks_{text_, "tasks"};
+};
+
+std::string JobParser::Path(const std::string& section, const std::string& key) const {
+  std::string value;
+  const Section values(text_, section);
+  values.Text(key, &value);
+  if (!values.Has(key)) return "";
+  if (value.empty()) values.Refuse(key, "must be the path of a file");
+  const std::filesystem::path base =
+      text_.IsOverride(section, key) ? std::filesystem::current_path().string() : directory_;
+  return (base / value).lexically_normal().string();
+}
+
+void JobParser::ReadModel() {
+  Model& model = job_.model;
+  if (!model_.Has("layers")) {
+    Missing("model.layers", "say the sizes, for example layers = [784, 512, 10] under [model]");
+  }
+  model_.Integers("layers", 2, kMaxLayerEntries, 1, kMaxLayerSize, &model.layers);
+  std::int64_t parameters = 0;
+  for (int i = 0; i < model.layer_count(); ++i) {
+    // At most 2^48 + 2^24 a layer and 63 layers: no overflow.
+    parameters += (model.inputs(i) + 1) * model.outputs(i);
+  }
+  if (parameters > kMaxParameters) {
+    model_.Refuse("layers",
+                  fmt::format("has {} parameters; the most is {}", parameters, kMaxParameters));
+  }
+  model_.Word("activation", ActivationWords(), &model.activation);
+  model_.Word("loss", LossWords(), &model.loss);
+  if (model.loss == Loss::kCrossEntropy && model.layers.back() < 2) {
+    model_.Refuse("layers", "cross_entropy needs at least 2 outputs (classes), the last entry");
+  }
+  RefuseUnused(model_, "clip_bound", model.activation == Activation::kClippedRelu,
+               fmt::format("activation \"{}\"", WordOf(ActivationWords(), model.activation)),
+               "activation = \"clipped_relu\"");
+  double bound = static_cast<double>(model.clip_bound);
+  model_.Number("clip_bound", 1e-30, 1e30, &bound);
+  model.clip_bound = static_cast<float>(bound);
+  job_.initial_weights = Path("model", "initial_weights");
+}
+
+void JobParser::ReadTraining() {
+  Training& training = job_.training;
+  train_.Integer("batch", 1, kMaxBatch, &training.batch);
+  train_.Integer("epochs", 0, kMaxEpochs, &training.epochs);
+  std::int64_t seed = static_cast<std::int64_t>(training.seed);
+  train_.Integer("seed", 0, std::numeric_limits<std::int64_t>::max(), &seed);
+  training.seed = static_cast<std::uint64_t>(seed);
+  train_.Word("precision", PrecisionWords(), &training.precision);
+  train_.Integer("block", kMinBlock, kMaxBlock, &training.block);
+  if (!std::has_single_bit(static_cast<std::uint64_t>(training.block))) {
+    train_.Refuse("block", fmt::format("must be a power of two from {} to {}; the nearest is {}",
+                                       kMinBlock, kMaxBlock,
+                                       std::bit_floor(static_cast<std::uint64_t>(training.block))));
+  }
+  data_.Flag("shuffle", &training.shuffle);
+}
+
+void JobParser::ReadOptimizer() {
+  Training& training = job_.training;
+  train_.Word("optimizer", OptimizerWords(), &training.optimizer);
+  const std::string chosen =
+      fmt::format("optimizer \"{}\"", WordOf(OptimizerWords(), training.optimizer));
+  const bool momentum = training.optimizer == Optimizer::kMomentum;
+  const bool adamw = training.optimizer == Optimizer::kAdamW;
+  RefuseUnused(train_, "momentum", momentum, chosen, "optimizer = \"momentum\"");
+  for (const char* key : {"beta1", "beta2", "epsilon"}) {
+    RefuseUnused(train_, key, adamw, chosen, "optimizer = \"adamw\"");
+  }
+  if (adamw) training.weight_decay = kAdamWWeightDecay;
+  train_.Number("learning_rate", 0, kMaxRate, &training.learning_rate);
+  train_.Number("momentum", 0, 1, &training.momentum);
+  for (const auto& [key, value] :
+       {std::pair{"beta1", &training.beta1}, {"beta2", &training.beta2}}) {
+    train_.Number(key, 0, 1, value);
+    // As a float 1 - beta^t would be 0 and the bias correction a division by it.
+    if (static_cast<float>(*value) == 1.0f) train_.Refuse(key, "must be below 1");
+  }
+  train_.Number("epsilon", kMinEpsilon, 1, &training.epsilon);
+  train_.Number("weight_decay", 0, kMaxRate, &training.weight_decay);
+}
+
+void JobParser::ReadSchedule() {
+  Schedule& schedule = job_.training.schedule;
+  train_.Word("schedule", ScheduleWords(), &schedule.kind);
+  const std::string chosen = fmt::format("schedule \"{}\"", WordOf(ScheduleWords(), schedule.kind));
+  const bool step = schedule.kind == ScheduleKind::kStep;
+  const bool cosine = schedule.kind == ScheduleKind::kCosine;
+  RefuseUnused(train_, "step_every", step, chosen, "schedule = \"step\"");
+  RefuseUnused(train_, "step_factor", step, chosen, "schedule = \"step\"");
+  RefuseUnused(train_, "final_fraction", cosine, chosen, "schedule = \"cosine\"");
+  train_.Integer("warmup_steps", 0, kMaxSteps, &schedule.warmup_steps);
+  train_.Integer("step_every", 1, kMaxSteps, &schedule.step_every);
+  if (step && schedule.step_every == 0) {
+    Missing("train.step_every",
+            "schedule \"step\" needs the steps after which the learning rate is multiplied by "
+            "step_factor");
+  }
+  train_.Number("step_factor", 0, 1000, &schedule.step_factor);
+  train_.Number("final_fraction", 0, 1, &schedule.final_fraction);
+}
+
+void JobParser::ReadGenerated() {
+  std::string kind;
+  data_.Word<std::string>("generated", {{"regression", "regression"}}, &kind);
+  for (const char* key : {"train_inputs", "train_labels", "train_targets", "test_inputs",
+                          "test_labels", "test_targets"}) {
+    if (data_.Has(key)) {
+      data_.Refuse(key, "data.generated makes the samples; remove one of the two");
+    }
+  }
+  if (job_.model.loss != Loss::kMeanSquaredError) {
+    data_.Refuse("generated", "makes values, not classes: it needs model.loss = \"mse\"");
+  }
+  if (!data_.Has("samples")) {
+    Missing("data.samples", "data.generated needs the number of training samples to make");
+  }
+  data_.Integer("samples", 1, kMaxSamples, &job_.data.generated_samples);
+  job_.data.generated = kind;
+}
+
+void JobParser::ReadData() {
+  if (data_.Has("generated")) return ReadGenerated();
+  if (data_.Has("samples")) {
+    data_.Refuse("samples", "is only for data.generated; files say themselves how many they have");
+  }
+  const bool labels = job_.model.loss == Loss::kCrossEntropy;
+  const std::string loss = fmt::format("loss \"{}\"", WordOf(LossWords(), job_.model.loss));
+  const std::string used = labels ? "labels" : "targets";
+  const std::string unused = labels ? "targets" : "labels";
+  for (const std::string set : {"train_", "test_"}) {
+    if (!data_.Has(set + unused)) continue;
+    data_.Refuse(set + unused, fmt::format("{} takes {}{} ({}); {}{} is for loss \"{}\"", loss, set,
+                                           used, labels ? "classes" : "values", set, unused,
+                                           labels ? "mse" : "cross_entropy"));
+  }
+  DataFiles& files = job_.data;
+  files.train_inputs = Path("data", "train_inputs");
+  files.train_targets = Path("data", "train_" + used);
+  files.test_inputs = Path("data", "test_inputs");
+  files.test_targets = Path("data", "test_" + used);
+  if (files.train_inputs.empty()) {
+    Missing("data.train_inputs", "name the file of training inputs under [data]");
+  }
+  if (files.train_targets.empty()) {
+    Missing("data.train_" + used, fmt::format("{} needs it beside train_inputs", loss));
+  }
+  if (files.test_inputs.empty() != files.test_targets.empty()) {
+    const std::string there = files.test_inputs.empty() ? "test_" + used : "test_inputs";
+    const std::string missing = files.test_inputs.empty() ? "test_inputs" : "test_" + used;
+    data_.Refuse(there, fmt::format("data.{} is missing: set both or neither", missing));
+  }
+}
+
+void JobParser::ReadTasks() {
+  TaskLimits& tasks = job_.tasks;
+  const Training& training = job_.training;
+  tasks_.AutoBytes("size_bytes",
+                   static_cast<std::uint64_t>(training.block * training.block) * sizeof(float),
+                   &tasks.size_bytes);
+  tasks_.AutoInteger("batch_rows", std::min(training.block, training.batch), kMaxBatch,
+                     &tasks.batch_rows);
+  tasks_.AutoInteger("pouch", 1, kMaxPouch, &tasks.pouch);
+  tasks_.AutoInteger("timeout_ms", 1, kMaxTimeoutMs, &tasks.timeout_ms);
+  std::string policy;
+  tasks_.Word<std::string>("policy", {{"auto", "auto"}}, &policy);
+}
+
+std::string ReadJobFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw UsageError(fmt::format("job file {}: is a directory, expected a TOML file", path));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw UsageError(fmt::format("job file {}: cannot open: {}", path, std::strerror(errno)));
+  }
+  std::string text(static_cast<std::size_t>(kMaxJobBytes) + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) {
+    throw UsageError(fmt::format("job file {}: cannot read: {}", path, std::strerror(errno)));
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (static_cast<std::int64_t>(text.size()) > kMaxJobBytes) {
+    throw UsageError(
+        fmt::format("job file {}: is longer than {} bytes; is it a job?", path, kMaxJobBytes));
+  }
+  return text;
+}
+
+}  // namespace
+
+Job ParseJob(const std::string& toml, const std::string& name, const std::string& directory,
+             const std::vector<std::string>& overrides) {
+  const JobText text(toml, name, overrides, KnownKeys());
+  return JobParser(text, directory).Parse();
+}
+
+Job LoadJob(const std::string& path, const std::vector<std::string>& overrides) {
+  const std::string text = ReadJobFile(path);
+  const std::filesystem::path directory = std::filesystem::absolute(path).parent_path();
+  return ParseJob(text, path, directory.string(), overrides);
+}
+
+}  // namespace acan

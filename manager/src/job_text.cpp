@@ -1,0 +1,145 @@
+// A job back to text: JSON for receipts, TOML for printing and for handing on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "acan/core/error.h"
+#include "acan/manager/job.h"
+#include "acan/manager/nearest.h"
+#include "job_words.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+json OrAuto(const std::optional<T>& value) {
+  return value ? json(*value) : json("auto");
+}
+
+json ModelToJson(const Job& job) {
+  json model = {{"layers", job.model.layers},
+                {"activation", WordOf(ActivationWords(), job.model.activation)},
+                {"loss", WordOf(LossWords(), job.model.loss)}};
+  if (job.model.activation == Activation::kClippedRelu) {
+    model["clip_bound"] = static_cast<double>(job.model.clip_bound);
+  }
+  if (!job.initial_weights.empty()) model["initial_weights"] = job.initial_weights;
+  return model;
+}
+
+json DataToJson(const Job& job) {
+  json data = {{"shuffle", job.training.shuffle}};
+  if (!job.data.generated.empty()) {
+    data["generated"] = job.data.generated;
+    data["samples"] = job.data.generated_samples;
+    return data;
+  }
+  const std::string kind = job.model.loss == Loss::kCrossEntropy ? "labels" : "targets";
+  data["train_inputs"] = job.data.train_inputs;
+  data["train_" + kind] = job.data.train_targets;
+  if (!job.data.test_inputs.empty()) {
+    data["test_inputs"] = job.data.test_inputs;
+    data["test_" + kind] = job.data.test_targets;
+  }
+  return data;
+}
+
+json TrainingToJson(const Training& training) {
+  json train = {{"batch", training.batch},
+                {"epochs", training.epochs},
+                {"optimizer", WordOf(OptimizerWords(), training.optimizer)},
+                {"learning_rate", training.learning_rate},
+                {"weight_decay", training.weight_decay},
+                {"seed", training.seed},
+                {"precision", WordOf(PrecisionWords(), training.precision)},
+                {"block", training.block},
+                {"schedule", WordOf(ScheduleWords(), training.schedule.kind)},
+                {"warmup_steps", training.schedule.warmup_steps}};
+  if (training.optimizer == Optimizer::kMomentum) train["momentum"] = training.momentum;
+  if (training.optimizer == Optimizer::kAdamW) {
+    train["beta1"] = training.beta1;
+    train["beta2"] = training.beta2;
+    train["epsilon"] = training.epsilon;
+  }
+  if (training.schedule.kind == ScheduleKind::kStep) {
+    train["step_every"] = training.schedule.step_every;
+    train["step_factor"] = training.schedule.step_factor;
+  }
+  if (training.schedule.kind == ScheduleKind::kCosine) {
+    train["final_fraction"] = training.schedule.final_fraction;
+  }
+  return train;
+}
+
+}  // namespace
+
+json JobToJson(const Job& job) {
+  return {{"model", ModelToJson(job)},
+          {"data", DataToJson(job)},
+          {"train", TrainingToJson(job.training)},
+          {"tasks",
+           {{"size_bytes", OrAuto(job.tasks.size_bytes)},
+            {"batch_rows", OrAuto(job.tasks.batch_rows)},
+            {"pouch", OrAuto(job.tasks.pouch)},
+            {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
+            {"policy", "auto"}}}};
+}
+
+namespace {
+
+constexpr std::array<const char*, 4> kSections = {"model", "data", "train", "tasks"};
+
+std::string KeyText(const std::string& key) {
+  const bool bare =
+      !key.empty() &&
+      key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
+  return bare ? key : json(key).dump();
+}
+
+// JSON's texts of scalars and of arrays of integers are TOML too; strings escape the same way.
+std::string SectionsToToml(const json& sections, const std::string& name) {
+  std::string toml;
+  for (const auto& [section, values] : sections.items()) {
+    if (std::find(kSections.begin(), kSections.end(), section) == kSections.end()) {
+      throw UsageError(fmt::format("{}: unknown section '{}' in its job{}", name, section,
+                                   DidYouMean(section, {kSections.begin(), kSections.end()})));
+    }
+  }
+  for (const char* section : kSections) {
+    const auto values = sections.find(section);
+    if (values == sections.end()) continue;
+    if (!values->is_object()) {
+      throw UsageError(fmt::format("{}: job.{} must be an object, found {}", name, section,
+                                   values->type_name()));
+    }
+    toml += fmt::format("{}[{}]\n", toml.empty() ? "" : "\n", section);
+    for (const auto& [key, value] : values->items()) {
+      if (value.is_object() || value.is_null()) {
+        throw UsageError(fmt::format("{}: job.{}.{} must be a number, text, truth value or array",
+                                     name, section, key));
+      }
+      toml += fmt::format("{} = {}\n", KeyText(key), value.dump());
+    }
+  }
+  return toml;
+}
+
+}  // namespace
+
+std::string JobToToml(const Job& job) {
+  return SectionsToToml(JobToJson(job), "job");
+}
+
+Job JobFromJson(const json& sections, const std::string& name) {
+  if (!sections.is_object()) {
+    throw UsageError(
+        fmt::format("{}: job must be an object, found {}", name, sections.type_name()));
+  }
+  return ParseJob(SectionsToToml(sections, name), name, "", {});
+}
+
+}  // namespace acan

@@ -1,0 +1,57 @@
+// The words of a job's TOML for the enumerations of core/model.h.
+#pragma once
+
+#include <cassert>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/core/model.h"
+
+namespace acan {
+
+template <typename Enum>
+using Words = std::vector<std::pair<std::string, Enum>>;
+
+inline const Words<Activation>& ActivationWords() {
+  static const Words<Activation> words = {
+      {"relu", Activation::kRelu}, {"clipped_relu", Activation::kClippedRelu},
+      {"tanh", Activation::kTanh}, {"sigmoid", Activation::kSigmoid},
+      {"gelu", Activation::kGelu}, {"identity", Activation::kIdentity}};
+  return words;
+}
+
+inline const Words<Loss>& LossWords() {
+  static const Words<Loss> words = {{"cross_entropy", Loss::kCrossEntropy},
+                                    {"mse", Loss::kMeanSquaredError}};
+  return words;
+}
+
+inline const Words<Optimizer>& OptimizerWords() {
+  static const Words<Optimizer> words = {
+      {"sgd", Optimizer::kSgd}, {"momentum", Optimizer::kMomentum}, {"adamw", Optimizer::kAdamW}};
+  return words;
+}
+
+inline const Words<Precision>& PrecisionWords() {
+  static const Words<Precision> words = {{"exact", Precision::kExact}, {"fast", Precision::kFast}};
+  return words;
+}
+
+inline const Words<ScheduleKind>& ScheduleWords() {
+  static const Words<ScheduleKind> words = {{"constant", ScheduleKind::kConstant},
+                                            {"step", ScheduleKind::kStep},
+                                            {"cosine", ScheduleKind::kCosine}};
+  return words;
+}
+
+template <typename Enum>
+const std::string& WordOf(const Words<Enum>& words, Enum value) {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) return word;
+  }
+  assert(false);
+  return words.front().first;
+}
+
+}  // namespace acan
