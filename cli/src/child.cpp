@@ -1,0 +1,128 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
+
+std::array<int, 2> MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw FailureError(std::string("cannot make a pipe to a child process: ") + std::strerror(errno));
+  }
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return ends;
+}
+
+}  // namespace
+
+std::string Exit::Text() const {
+  if (signal == 0) return fmt::format("exited with code {}", code);
+  return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
+}
+
+Child::Child(const std::vector<std::string>& arguments) {
+  // All memory is taken before fork: other threads may hold the allocator's locks at that moment.
+  std::vector<std::string> words = {"acan"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.emplace_back(kChildFlag);
+  words.push_back(std::to_string(::getpid()));
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const std::array<int, 2> out = MakePipe();
+  const std::array<int, 2> err = MakePipe();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(err[1], STDERR_FILENO);
+    ::execv("/proc/self/exe", argv.data());
+    ::_exit(127);
+  }
+  const int error = errno;
+  ::close(out[1]);
+  ::close(err[1]);
+  out_.fd = out[0];
+  err_.fd = err[0];
+  if (pid_ < 0) {
+    ::close(out[0]);
+    ::close(err[0]);
+    throw FailureError(std::string("cannot start a child process: ") + std::strerror(error));
+  }
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      out_(std::exchange(other.out_, Stream())),
+      err_(std::exchange(other.err_, Stream())),
+      exit_(std::exchange(other.exit_, Exit())) {}
+
+Child::~Child() {
+  if (pid_ > 0 && !exit_) {
+    Signal(SIGKILL);
+    Wait();
+  }
+  for (const Stream* stream : {&out_, &err_}) {
+    if (stream->fd >= 0) ::close(stream->fd);
+  }
+}
+
+std::vector<std::string> Child::ReadLines(Stream& stream) {
+  std::vector<std::string> lines;
+  std::array<char, 4096> buffer{};
+  while (stream.fd >= 0) {
+    const ssize_t count = ::read(stream.fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    if (count == 0) {
+      ::close(std::exchange(stream.fd, -1));
+      if (!stream.partial.empty()) lines.push_back(std::exchange(stream.partial, ""));
+      break;
+    }
+    stream.partial.append(buffer.data(), static_cast<std::size_t>(count));
+    for (std::size_t end; (end = stream.partial.find('\n')) != std::string::npos;) {
+      lines.push_back(stream.partial.substr(0, end));
+      stream.partial.erase(0, end + 1);
+    }
+    if (stream.partial.size() > kMaxLine) lines.push_back(std::exchange(stream.partial, ""));
+  }
+  return lines;
+}
+
+void Child::Signal(int signal) {
+  if (pid_ > 0 && !exit_) ::kill(pid_, signal);
+}
+
+Exit Child::Wait() {
+  if (exit_) return *exit_;
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  exit_ = WIFSIGNALED(status) ? Exit{0, WTERMSIG(status)} : Exit{WEXITSTATUS(status), 0};
+  return *exit_;
+}
+
+bool AdoptParent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return !ParentDied(parent);
+}
+
+bool ParentDied(pid_t parent) { return ::getppid() != parent; }
+
+}  // namespace acan::cli

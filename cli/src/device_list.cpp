@@ -1,0 +1,152 @@
+#include "device_list.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/size_text.h"
+#include "fmt/format.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr const char* kDeviceForm = "\"cpu\", \"cpu:THREADS\" or \"auto\", each with \"@SIZE\" or without";
+
+// A decimal number in [1, most], or empty.
+std::optional<int> ParseCount(std::string_view text, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (value < 1 || value > most) return std::nullopt;
+  return value;
+}
+
+// "4xcpu:1" -> 4 and "cpu:1"; 1 and the text itself if it does not start so.
+std::pair<int, std::string> SplitRepeat(const std::string& text, const std::string& origin) {
+  const std::size_t cross = text.find('x');
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  if (cross == std::string::npos || cross == 0 || digits != cross) return {1, text};
+  const auto count = ParseCount(std::string_view(text).substr(0, cross), kMaxHandlers);
+  if (!count) {
+    throw UsageError(fmt::format("{}: \"{}\" asks for {} handlers; from 1 to {} are possible", origin,
+                                 text, text.substr(0, cross), kMaxHandlers));
+  }
+  return {*count, text.substr(cross + 1)};
+}
+
+std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+std::string Trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+}  // namespace
+
+std::string DeviceSpec::Name() const { return fmt::format("cpu:{}", threads); }
+
+std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
+  const std::optional<std::uint64_t> bytes = ParseSize(Trimmed(text));
+  if (!bytes) {
+    throw UsageError(fmt::format(
+        "{}: \"{}\" is no size; write bytes or a number with B, KiB, MiB, GiB or TiB, like 65536, "
+        "64KiB or 1.5GiB",
+        origin, text));
+  }
+  if (*bytes == 0) {
+    throw UsageError(fmt::format("{}: \"{}\" leaves a handler no memory; write at least 1", origin, text));
+  }
+  return *bytes;
+}
+
+DeviceSpec ParseDevice(const std::string& text, const std::string& origin) {
+  DeviceSpec spec;
+  std::string device = Trimmed(text);
+  const std::size_t at = device.find('@');
+  if (at != std::string::npos) {
+    spec.memory_bytes = ParseMemory(device.substr(at + 1), fmt::format("{}, in \"{}\"", origin, text));
+    device = device.substr(0, at);
+  }
+  const std::size_t colon = device.find(':');
+  const std::string backend = device.substr(0, colon);
+  if (backend == "opencl" || backend == "cuda") {
+    throw UsageError(fmt::format("{}: \"{}\": opencl and cuda handlers are not built yet; use cpu[:THREADS]",
+                                 origin, text));
+  }
+  if (device == "auto" || device == "cpu") {
+    spec.threads = UsableCores();
+    return spec;
+  }
+  if (backend != "cpu") {
+    throw UsageError(fmt::format("{}: \"{}\" is no device; write {}", origin, text, kDeviceForm));
+  }
+  const auto threads = ParseCount(std::string_view(device).substr(colon + 1), kMaxThreadsPerHandler);
+  if (!threads) {
+    throw UsageError(fmt::format("{}: \"{}\": \"{}\" is no number of threads; write 1 to {}, like cpu:2",
+                                 origin, text, device.substr(colon + 1), kMaxThreadsPerHandler));
+  }
+  spec.threads = *threads;
+  return spec;
+}
+
+std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::string& origin) {
+  std::vector<DeviceSpec> list;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string entry = Trimmed(text.substr(begin, comma - begin));
+    begin = comma + 1;
+    if (entry.empty()) {
+      throw UsageError(fmt::format("{}: \"{}\" has an empty entry; write devices separated by commas, "
+                                   "like cpu:1,cpu:2 or 4xcpu:1@64KiB",
+                                   origin, text));
+    }
+    auto [count, device] = SplitRepeat(entry, origin);
+    const bool each_core = device == "auto" || device.starts_with("auto@");
+    DeviceSpec spec = ParseDevice(device, origin);
+    if (each_core) count *= std::exchange(spec.threads, 1);
+    if (list.size() + static_cast<std::size_t>(count) > kMaxHandlers) {
+      throw UsageError(fmt::format("{}: \"{}\" names more than {} handlers", origin, text, kMaxHandlers));
+    }
+    list.insert(list.end(), static_cast<std::size_t>(count), spec);
+  }
+  return list;
+}
+
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::uint64_t AvailableMemoryBytes() {
+  std::uint64_t bytes = std::uint64_t{1} << 30;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string name; meminfo >> name;) {
+    std::uint64_t kib = 0;
+    if (name == "MemAvailable:" && meminfo >> kib) bytes = kib << 10;
+    meminfo.ignore(256, '\n');
+  }
+  const auto limit = ReadNumber("/sys/fs/cgroup/memory.max");
+  const auto used = ReadNumber("/sys/fs/cgroup/memory.current");
+  if (limit && used) bytes = std::min(bytes, *limit > *used ? *limit - *used : 0);
+  return bytes;
+}
+
+std::uint64_t DefaultMemoryBytes(std::size_t handlers) {
+  const std::uint64_t share = AvailableMemoryBytes() / 2 / std::max<std::size_t>(1, handlers);
+  return std::max(share, std::uint64_t{1} << 20);
+}
+
+}  // namespace acan::cli

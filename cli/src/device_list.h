@@ -1,0 +1,42 @@
+// What users write for devices and bytes: "cpu:2", "cpu:1@64KiB,4xcpu:1", "1.5GiB".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace acan::cli {
+
+inline constexpr int kMaxHandlers = 1024;          // of one LIST
+inline constexpr int kMaxThreadsPerHandler = 1024;
+
+// One handler: what it runs on and, if said, the most bytes it may hold.
+struct DeviceSpec {
+  int threads = 1;
+  std::optional<std::uint64_t> memory_bytes;
+
+  std::string Name() const;  // "cpu:2"
+  friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
+};
+
+// In all of these `origin` is where the text came from ("--memory", "ACAN_MEMORY"). They throw Error
+// (usage) that names the origin, the text and what would be right.
+
+// A number of bytes above 0.
+std::uint64_t ParseMemory(const std::string& text, const std::string& origin);
+// "cpu" (all cores that this process may use), "cpu:THREADS", "auto", each with "@SIZE" or without.
+DeviceSpec ParseDevice(const std::string& text, const std::string& origin);
+// Devices separated by commas; "Nx" before one stands for N of it. "auto": one "cpu:1" for each core.
+std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::string& origin);
+
+// Cores that this process may use (its affinity mask): at least 1.
+int UsableCores();
+
+// The memory that the system, or the control group of this process, still has free.
+std::uint64_t AvailableMemoryBytes();
+// What one of `handlers` handlers on this machine may hold when nobody said: half of what is
+// available, shared out. At least 1 MiB.
+std::uint64_t DefaultMemoryBytes(std::size_t handlers);
+
+}  // namespace acan::cli

@@ -1,0 +1,76 @@
+// acan handler: takes tasks that fit its device, computes, puts the results back.
+#include <unistd.h>
+
+#include "CLI/CLI.hpp"
+#include "acan/core/size_text.h"
+#include "acan/handler/handler.h"
+#include "command.h"
+#include "device_factory.h"
+#include "device_list.h"
+#include "fmt/format.h"
+#include "role.h"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  Setting connect;
+  Setting device;
+  Setting memory;
+  RoleFlags role;
+};
+
+constexpr const char* kExample = R"(
+Waits for a broker that is not there yet, and for one that went away. Ends when it is stopped:
+then it finishes what it computes and gives the rest back.
+
+Example, a handler of two threads that holds at most 64 MiB:
+  acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
+
+int RunHandler(const Flags& flags) {
+  const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
+  CheckEndpoint(endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
+  DeviceSpec spec = flags.device.set() ? ParseDevice(flags.device.value, flags.device.origin)
+                                       : ParseDevice("auto", "--device");
+  if (!spec.memory_bytes && flags.memory.set()) {
+    spec.memory_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
+  }
+  const std::uint64_t memory_bytes = spec.memory_bytes.value_or(DefaultMemoryBytes(1));
+
+  Role role(flags.role, "handler " + spec.Name());
+  HandlerOptions options;
+  options.endpoint = endpoint;
+  options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
+  options.device = MakeDevice(spec, memory_bytes);
+  options.log = [&role](const std::string& line) { role.log().Info(line); };
+  Handler handler(std::move(options));
+  HandlerReport report;
+  const int code = role.Serve([&] { report = handler.Run(); }, [&handler] { handler.Stop(); });
+  if (flags.role.parent == 0) {
+    role.log().Info(fmt::format("{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}",
+                                report.tasks, report.failed, report.busy_s, SizeText(report.peak_bytes),
+                                SizeText(memory_bytes)));
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddHandler(CLI::App& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("handler", "Compute: serve one device to whatever manager has tasks");
+  AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
+             std::string("the broker (default: ") + kDefaultEndpoint + ")")
+      ->type_name("ENDPOINT");
+  AddSetting(*command, flags->device, "--device", "ACAN_DEVICE",
+             "cpu, cpu:THREADS or auto (default: auto, all cores)")
+      ->type_name("DEVICE");
+  AddSetting(*command, flags->memory, "--memory", "ACAN_MEMORY",
+             "the most bytes it may hold, like 64MiB (default: half of what is free)")
+      ->type_name("SIZE");
+  AddRoleFlags(*command, flags->role);
+  command->footer(kExample);
+  command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });
+}
+
+}  // namespace acan::cli

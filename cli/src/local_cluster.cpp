@@ -1,0 +1,326 @@
+#include "local_cluster.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "child.h"
+#include "fmt/format.h"
+#include "scratch_folder.h"
+
+namespace acan::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortLife{5000};      // a handler that dies younger is started again later
+constexpr milliseconds kFirstBackoff{50};
+constexpr milliseconds kMostBackoff{2000};
+constexpr int kMostFailedStarts = 5;          // in a row, by its own fault: then it is given up
+constexpr milliseconds kStopPatience{8000};   // then SIGKILL
+
+// One place for a handler; its process may change.
+struct Slot {
+  DeviceSpec spec;
+  std::optional<Child> child;
+  Clock::time_point started{};
+  Clock::time_point start_at{};  // if there is no child
+  int short_lives = 0;           // in a row
+  int failed_starts = 0;         // in a row
+  bool given_up = false;
+};
+
+bool BlamesItself(const Exit& exit) {
+  return exit.signal != SIGKILL && exit.signal != SIGTERM && (exit.signal != 0 || exit.code != 0) &&
+         exit.code < 128;
+}
+
+}  // namespace
+
+struct LocalCluster::Impl {
+  LocalClusterOptions options;
+  Log& log;
+  ScratchFolder folder;
+  std::string endpoint;
+  std::optional<Child> broker;
+  std::vector<Slot> slots;
+  int wake_fd = -1;
+  std::atomic<bool> stopping{false};
+  std::atomic<std::uint64_t> restarts{0};
+  mutable std::mutex mutex;  // guards what follows
+  std::set<pid_t> pids;
+  std::optional<std::string> failure;
+  std::function<void()> on_failure;
+  std::thread thread;  // starts all children and outlives them
+
+  Impl(LocalClusterOptions given, Log& given_log) : options(std::move(given)), log(given_log) {
+    for (const DeviceSpec& spec : options.handlers) slots.emplace_back().spec = spec;
+  }
+
+  std::vector<std::string> LogFlags() const {
+    return {"--log-format", log.format() == LogFormat::kJson ? "json" : "text"};
+  }
+
+  Child Start(std::vector<std::string> words) {
+    for (std::string& word : LogFlags()) words.push_back(std::move(word));
+    const std::lock_guard lock(mutex);
+    Child child(words);
+    pids.insert(child.pid());
+    return child;
+  }
+
+  Exit Reap(Child& child) {
+    {
+      const std::lock_guard lock(mutex);
+      pids.erase(child.pid());  // before its number can be given to another process
+    }
+    return child.Wait();
+  }
+
+  void StartBroker() {
+    const std::string listen = options.transport == Transport::kTcp
+                                   ? "tcp://127.0.0.1:*"
+                                   : "ipc://" + folder.path() + "/space";
+    broker.emplace(Start({"broker", "--listen", listen}));
+    while (endpoint.empty()) {
+      PollChildren(-1);
+      if (broker->out_fd() < 0) {
+        throw FailureError("the broker on " + listen + " " + Reap(*broker).Text() +
+                           " before it listened");
+      }
+    }
+  }
+
+  void StartHandler(Slot& slot) {
+    slot.started = Clock::now();
+    slot.child.emplace(Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(), "--memory",
+                              std::to_string(slot.spec.memory_bytes.value_or(options.memory_bytes))}));
+  }
+
+  void Fail(const std::string& text) {
+    const std::lock_guard lock(mutex);
+    if (failure) return;
+    failure = text;
+    if (on_failure) std::exchange(on_failure, nullptr)();
+  }
+
+  // Waits at most `timeout_ms` (-1: for ever) for children to say something, and takes it.
+  void PollChildren(int timeout_ms) {
+    std::vector<pollfd> fds = {{wake_fd, POLLIN, 0}};
+    const auto add = [&fds](const std::optional<Child>& child) {
+      if (!child) return;
+      for (const int fd : {child->out_fd(), child->err_fd()}) {
+        if (fd >= 0) fds.push_back({fd, POLLIN, 0});
+      }
+    };
+    add(broker);
+    for (const Slot& slot : slots) add(slot.child);
+    ::poll(fds.data(), fds.size(), timeout_ms);
+    if (fds[0].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto got = ::read(wake_fd, &count, sizeof(count));
+    }
+    if (broker) {
+      for (std::string& line : broker->ReadOut()) {
+        if (endpoint.empty()) endpoint = std::move(line);
+      }
+      Relay(*broker);
+    }
+    for (Slot& slot : slots) {
+      if (!slot.child) continue;
+      slot.child->ReadOut();
+      Relay(*slot.child);
+    }
+  }
+
+  void Relay(Child& child) {
+    for (const std::string& line : child.ReadErr()) log.Raw(line);
+  }
+
+  void HandlerDied(Slot& slot) {
+    const pid_t pid = slot.child->pid();
+    const Exit exit = Reap(*slot.child);
+    Relay(*slot.child);
+    slot.child.reset();
+    const Clock::time_point now = Clock::now();
+    const bool young = now - slot.started < kShortLife;
+    slot.short_lives = young ? slot.short_lives + 1 : 0;
+    slot.failed_starts = young && BlamesItself(exit) ? slot.failed_starts + 1 : 0;
+    const std::string who = fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
+    // A usage error is the same at every start.
+    if ((exit.signal == 0 && exit.code == 2) || slot.failed_starts >= kMostFailedStarts) {
+      slot.given_up = true;
+      log.Error(who + "; it is not started again");
+      if (std::all_of(slots.begin(), slots.end(), [](const Slot& s) { return s.given_up; })) {
+        Fail("no handler starts; the last one, " + who);
+      }
+      return;
+    }
+    const int doublings = std::clamp(slot.short_lives - 2, 0, 10);
+    const milliseconds delay =
+        slot.short_lives < 2 ? milliseconds(0) : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
+    slot.start_at = now + delay;
+    ++restarts;
+    log.Warning(fmt::format("{}; starting it again in {} ms (restart {})", who, delay.count(),
+                            restarts.load()));
+  }
+
+  // Until the next start that waits; -1: none does.
+  int TimeoutMs() const {
+    std::int64_t timeout = -1;
+    const Clock::time_point now = Clock::now();
+    for (const Slot& slot : slots) {
+      if (slot.child || slot.given_up) continue;
+      const auto wait = std::chrono::ceil<milliseconds>(slot.start_at - now).count();
+      const std::int64_t wait_ms = std::max<std::int64_t>(0, wait);
+      timeout = timeout < 0 ? wait_ms : std::min(timeout, wait_ms);
+    }
+    return static_cast<int>(timeout);
+  }
+
+  void Supervise() {
+    while (!stopping) {
+      PollChildren(TimeoutMs());
+      if (broker && broker->out_fd() < 0) {
+        const pid_t pid = broker->pid();
+        const Exit exit = Reap(*broker);
+        Relay(*broker);
+        broker.reset();
+        if (!stopping) {
+          Fail(fmt::format("the broker (pid {}) {}; the run cannot go on, because the tuples were in its "
+                           "memory only",
+                           pid, exit.Text()));
+        }
+      }
+      for (Slot& slot : slots) {
+        if (slot.child && slot.child->out_fd() < 0) HandlerDied(slot);
+        const bool due = !slot.child && !slot.given_up && slot.start_at <= Clock::now();
+        if (due && broker && !stopping) StartHandler(slot);
+        if (!broker) slot.given_up = true;
+      }
+    }
+  }
+
+  // Ends `children`: asks, waits, kills.
+  void End(const std::vector<Child*>& children, const std::string& what) {
+    for (Child* child : children) child->Signal(SIGTERM);
+    const Clock::time_point deadline = Clock::now() + kStopPatience;
+    const auto alive = [&children] {
+      return std::any_of(children.begin(), children.end(), [](Child* c) { return c->out_fd() >= 0; });
+    };
+    while (alive() && Clock::now() < deadline) {
+      PollChildren(static_cast<int>(std::chrono::ceil<milliseconds>(deadline - Clock::now()).count()));
+    }
+    for (Child* child : children) {
+      if (child->out_fd() >= 0) {
+        log.Warning(fmt::format("{} (pid {}) did not end within {} s and is killed", what, child->pid(),
+                                kStopPatience.count() / 1000));
+        child->Signal(SIGKILL);
+      }
+      Reap(*child);
+      Relay(*child);
+    }
+  }
+
+  void EndAll() {
+    std::vector<Child*> handlers;
+    for (Slot& slot : slots) {
+      if (slot.child) handlers.push_back(&*slot.child);
+    }
+    End(handlers, "a handler");
+    for (Slot& slot : slots) slot.child.reset();
+    if (broker) End({&*broker}, "the broker");
+    broker.reset();
+    folder.Remove();
+  }
+
+  // The thread's life.
+  void Live(std::promise<void> listening) {
+    try {
+      StartBroker();
+      for (Slot& slot : slots) StartHandler(slot);
+      listening.set_value();
+    } catch (...) {
+      EndAll();
+      listening.set_exception(std::current_exception());
+      return;
+    }
+    try {
+      Supervise();
+    } catch (const std::exception& error) {
+      Fail(error.what());
+    }
+    EndAll();
+  }
+};
+
+LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
+    : impl_(std::make_unique<Impl>(std::move(options), log)) {
+  impl_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (impl_->wake_fd < 0) {
+    throw FailureError(std::string("cannot make an event counter: ") + std::strerror(errno));
+  }
+  std::promise<void> listening;
+  std::future<void> started = listening.get_future();
+  impl_->thread = std::thread(&Impl::Live, impl_.get(), std::move(listening));
+  try {
+    started.get();
+  } catch (...) {
+    impl_->thread.join();
+    ::close(impl_->wake_fd);
+    throw;
+  }
+}
+
+LocalCluster::~LocalCluster() {
+  Stop();
+  ::close(impl_->wake_fd);
+}
+
+const std::string& LocalCluster::endpoint() const { return impl_->endpoint; }
+
+void LocalCluster::OnFailure(std::function<void()> function) {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->failure && function) {
+    function();
+    return;
+  }
+  impl_->on_failure = std::move(function);
+}
+
+std::optional<std::string> LocalCluster::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failure;
+}
+
+std::uint64_t LocalCluster::restarts() const { return impl_->restarts.load(); }
+
+void LocalCluster::Stop() {
+  impl_->stopping = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(impl_->wake_fd, &one, sizeof(one));
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+void LocalCluster::Kill() {
+  impl_->stopping = true;  // nothing is started again
+  const std::lock_guard lock(impl_->mutex);
+  for (const pid_t pid : impl_->pids) ::kill(pid, SIGKILL);
+  impl_->folder.Remove();
+}
+
+}  // namespace acan::cli

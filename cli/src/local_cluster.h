@@ -1,0 +1,54 @@
+// LocalCluster: a broker and its handlers as child processes of this one, kept alive.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device_list.h"
+#include "log.h"
+
+namespace acan::cli {
+
+enum class Transport { kIpc, kTcp };
+
+struct LocalClusterOptions {
+  std::vector<DeviceSpec> handlers;
+  std::uint64_t memory_bytes = 0;  // of a handler whose spec does not say
+  Transport transport = Transport::kIpc;
+};
+
+class LocalCluster {
+ public:
+  // Starts the processes; returns when the broker listens. A handler that dies is started again,
+  // later and later if it keeps dying young; one that cannot start is given up. What the processes
+  // log goes to `log`, which must outlive this. Throws Error (failure).
+  LocalCluster(LocalClusterOptions options, Log& log);
+  ~LocalCluster();  // Stop
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
+
+  const std::string& endpoint() const;
+
+  // Calls `function` once if the cluster can not go on (the broker died, no handler starts): at once
+  // if that has happened already, else on another thread. null: nobody is called any more when this
+  // returns.
+  void OnFailure(std::function<void()> function);
+  std::optional<std::string> failure() const;  // why; empty: all is well
+  std::uint64_t restarts() const;              // of handlers
+
+  // Asks all to end (handlers first, then the broker), kills those that do not within some seconds,
+  // waits for them and removes the folder of the sockets. May be called again.
+  void Stop();
+  // Kills all at once and removes the folder. Thread safe; for the last moment of the process.
+  void Kill();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace acan::cli

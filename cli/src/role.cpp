@@ -1,0 +1,45 @@
+#include "role.h"
+
+#include <unistd.h>
+
+#include "CLI/CLI.hpp"
+#include "child.h"
+
+namespace acan::cli {
+namespace {
+
+// A role whose parent died has nobody to wait for it: it may not take longer than this to end.
+constexpr unsigned kOrphanPatience_s = 10;
+
+}  // namespace
+
+void AddRoleFlags(CLI::App& app, RoleFlags& flags) {
+  AddLogFormat(app, flags.log_format);
+  app.add_option(kChildFlag, flags.parent)->group("");  // hidden: `acan train` gives it to its children
+}
+
+Role::Role(const RoleFlags& flags, const std::string& name)
+    : parent_(flags.parent),
+      signals_(flags.parent == 0 ? StopSignals::Mode::kAll : StopSignals::Mode::kTerminateOnly),
+      log_(ParseLogFormat(flags.log_format), name) {
+  if (parent_ != 0) AdoptParent(parent_);
+}
+
+int Role::Serve(const std::function<void()>& serve, const std::function<void()>& stop) {
+  {
+    const StopGuard guard(
+        signals_,
+        [this, &stop] {
+          if (parent_ != 0) ::alarm(kOrphanPatience_s);
+          stop();
+        },
+        [] {});
+    if (Orphaned()) stop();
+    serve();
+  }
+  return signals_.received() == 0 ? 0 : 128 + signals_.received();
+}
+
+bool Role::Orphaned() const { return parent_ != 0 && ParentDied(parent_); }
+
+}  // namespace acan::cli

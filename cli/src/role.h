@@ -1,0 +1,45 @@
+// What the roles broker, handler and manager share: their log, their signals, their parent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "log.h"
+#include "setting.h"
+#include "stop_signals.h"
+
+namespace CLI {
+class App;
+}
+
+namespace acan::cli {
+
+// Flags that every role has.
+struct RoleFlags {
+  Setting log_format;
+  pid_t parent = 0;  // of a role that `acan train` started; 0: started by hand
+};
+void AddRoleFlags(CLI::App& app, RoleFlags& flags);
+
+// The process of a role. Make it first: it blocks signals before other threads exist.
+class Role {
+ public:
+  Role(const RoleFlags& flags, const std::string& name);
+
+  Log& log() { return log_; }
+  // Runs `serve`; a signal to stop calls `stop`, which must make it return. Returns 128 + the
+  // signal, or 0 if there was none.
+  int Serve(const std::function<void()>& serve, const std::function<void()>& stop);
+  // The process that started us has died: nobody will use or clean up what we serve.
+  bool Orphaned() const;
+
+ private:
+  pid_t parent_;
+  StopSignals signals_;
+  Log log_;
+};
+
+}  // namespace acan::cli

@@ -1,0 +1,28 @@
+// ScratchFolder: a private folder for the sockets of one run.
+#pragma once
+
+#include <string>
+
+namespace acan::cli {
+
+// Made with mode 0700 in $TMPDIR, or in /tmp if that is not set or its path is too long for a
+// socket's address. Removed with all files in it by the destructor.
+class ScratchFolder {
+ public:
+  ScratchFolder();  // throws Error (failure)
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  void Remove();  // thread safe; may be called again
+
+ private:
+  std::string path_;
+};
+
+// Removes the folder of an ipc:// endpoint if it is empty by now: the last act of a broker whose
+// parent process died and could not clean up.
+void RemoveFolderOf(const std::string& ipc_endpoint);
+
+}  // namespace acan::cli

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Installs the Debian/Ubuntu packages that acan needs and that are missing. Does nothing, and needs no
+# network, if all are there.
+#
+#   ./scripts/setup.sh           what the build, the tests and the demonstration need
+#   ./scripts/setup.sh --check   only says what is missing; exit code 1 if something needed is
+set -eu
+
+needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev libcli11-dev
+  libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
+  flatbuffers-compiler libssl-dev zlib1g-dev libgtest-dev libgmock-dev librapidcheck-dev"
+# Without these everything works; ccache makes builds faster, the data set is the demonstration's.
+optional="ccache dataset-fashion-mnist"
+
+say() { printf 'setup: %s\n' "$*"; }
+
+one_line() { printf '%s' "$*" | tr -s ' \n' ' '; }
+
+if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
+  say "this system has no apt. acan needs what Debian calls: $(one_line "$needed")"
+  say "going on: the build will say what it does not find"
+  exit 0
+fi
+
+missing_of() {
+  for package in $1; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || printf '%s ' "$package"
+  done
+}
+
+missing=$(missing_of "$needed")
+wanted=$(missing_of "$optional")
+
+if [ "${1:-}" = --check ]; then
+  [ -z "$wanted" ] || say "not installed, but not needed either: $wanted"
+  [ -z "$missing" ] || { say "missing: $missing"; exit 1; }
+  say "all needed packages are installed"
+  exit 0
+fi
+
+if [ -z "$missing$wanted" ]; then
+  say "all packages are installed"
+  exit 0
+fi
+
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null 2>&1; then
+    say "missing: $missing$wanted; not root and no sudo: please install them"
+    [ -z "$missing" ] && exit 0
+    exit 1
+  fi
+  as_root="sudo"
+fi
+
+install() {
+  # Quiet, and never a question: this also runs where nobody can answer.
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+}
+
+say "updating the package lists"
+$as_root apt-get update -q || say "could not update the package lists; trying with those that are there"
+
+if [ -n "$missing" ]; then
+  say "installing: $missing"
+  # shellcheck disable=SC2086  # a list of words
+  install $missing || { say "could not install all of: $missing"; exit 1; }
+fi
+for package in $wanted; do
+  say "installing: $package (optional)"
+  install "$package" || say "$package cannot be had here; going on without it"
+done
+say "done"
