@@ -100,8 +100,8 @@ KernelScalars OptimizerScalarsAt(const Training& training, std::int64_t step,
       scalars.f[2] = single(training.weight_decay);
       break;
     case Optimizer::kAdamW:
-      scalars.f[1] = single(training.beta1);
-      scalars.f[2] = single(training.beta2);
+      scalars.f[1] = single(1.0 - training.beta1);
+      scalars.f[2] = single(1.0 - training.beta2);
       scalars.f[3] = single(training.epsilon);
       scalars.f[4] = single(training.weight_decay);
       scalars.f[5] = single(1.0 - IntegerPower(training.beta1, step + 1));

@@ -1,0 +1,19 @@
+/* The kernels' words in C++ for CPUs. Included once per instruction set, before kernels.h; nothing
+ * here or there has external linkage, so code of one instruction set cannot end up in another. */
+#pragma once
+
+#include <stdint.h>
+
+typedef int32_t acan_i32;
+typedef int64_t acan_i64;
+
+#define ACAN_FN [[maybe_unused]] static inline __attribute__((always_inline))
+#define ACAN_GLOBAL
+#define ACAN_FMA(a, b, c) __builtin_fmaf((a), (b), (c))
+#define ACAN_DIV(a, b) ((a) / (b))
+#define ACAN_SQRT(x) __builtin_sqrtf(x)
+#define ACAN_AS_U32(x) __builtin_bit_cast(uint32_t, (float)(x))
+#define ACAN_AS_F32(x) __builtin_bit_cast(float, (uint32_t)(x))
+#define ACAN_COLUMN_LANES 64
+
+#include "acan/kernels/kernels.h"

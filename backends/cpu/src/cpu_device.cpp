@@ -1,0 +1,223 @@
+#include "acan/cpu/cpu_device.h"
+
+#include <cblas.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/kernels/launch_check.h"
+#include "isa.h"
+#include "thread_pool.h"
+
+namespace acan {
+namespace {
+
+constexpr std::size_t kAlignmentBytes = 64;
+constexpr std::uint64_t kScratchPerThreadBytes = 3u << 20;
+constexpr std::uint64_t kLeastScratchBytes = 64u << 10;  // less is no better than the fixed panels
+
+// Holds its own memory or keeps a payload alive. The budget is shared: buffers outlive devices.
+class CpuBuffer final : public Buffer {
+ public:
+  CpuBuffer(std::shared_ptr<MemoryBudget> budget, std::uint64_t bytes)
+      : Buffer(bytes), budget_(std::move(budget)) {
+    budget_->Charge(bytes);
+    const std::uint64_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    owned_ = std::aligned_alloc(kAlignmentBytes, std::max<std::uint64_t>(rounded, kAlignmentBytes));
+    if (owned_ == nullptr) {
+      budget_->Release(bytes);
+      throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
+    }
+    data_ = static_cast<float*>(owned_);
+  }
+  CpuBuffer(std::shared_ptr<MemoryBudget> budget, tuplespace::Payload payload)
+      : Buffer(payload.size()), budget_(std::move(budget)), payload_(std::move(payload)) {
+    budget_->Charge(size_bytes());
+    // Read-only by contract and by writable(); Matrix has no const twin.
+    data_ = reinterpret_cast<float*>(const_cast<std::byte*>(payload_.data()));
+  }
+  ~CpuBuffer() override {
+    std::free(owned_);
+    budget_->Release(size_bytes());
+  }
+  CpuBuffer(const CpuBuffer&) = delete;
+  CpuBuffer& operator=(const CpuBuffer&) = delete;
+
+  float* data() const { return data_; }
+  bool writable() const { return owned_ != nullptr; }
+
+ private:
+  std::shared_ptr<MemoryBudget> budget_;
+  tuplespace::Payload payload_;
+  void* owned_ = nullptr;
+  float* data_ = nullptr;
+};
+
+float* Address(const Matrix& matrix) {
+  return matrix.buffer == nullptr ? nullptr
+                                  : static_cast<CpuBuffer*>(matrix.buffer)->data() + matrix.offset;
+}
+
+void CheckWritable(std::string_view what, const Matrix& matrix) {
+  if (matrix.buffer != nullptr && !static_cast<CpuBuffer*>(matrix.buffer)->writable()) {
+    throw std::invalid_argument(fmt::format("{} is an uploaded buffer, which is read-only", what));
+  }
+}
+
+std::string CpuModelName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+const cpu::IsaTable& TableOf(CpuIsa isa) {
+#if defined(ACAN_CPU_X86)
+  if (isa == CpuIsa::kAvx512) return cpu::kAvx512Table;
+  if (isa == CpuIsa::kAvx2) return cpu::kAvx2Table;
+#endif
+  (void)isa;
+  return cpu::kPortableTable;
+}
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(int threads, std::uint64_t limit_bytes, CpuIsa isa)
+      : budget_(std::make_shared<MemoryBudget>(limit_bytes)), table_(TableOf(isa)), pool_(threads) {
+    info_.name = fmt::format("cpu:{}", threads);
+    info_.description = fmt::format("{}, {} thread{}, {}", CpuModelName(), threads,
+                                    threads == 1 ? "" : "s", CpuIsaName(isa));
+    info_.backend = "cpu";
+    info_.vector_isa = CpuIsaName(isa);
+    info_.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    info_.threads = threads;
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  const MemoryBudget& budget() const override { return *budget_; }
+
+  BufferPtr Allocate(std::uint64_t bytes) override {
+    return std::make_shared<CpuBuffer>(budget_, bytes);
+  }
+
+  BufferPtr Upload(const tuplespace::Payload& payload) override {
+    if (reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0) {
+      return std::make_shared<CpuBuffer>(budget_, payload);
+    }
+    auto copy = std::make_shared<CpuBuffer>(budget_, payload.size());
+    std::memcpy(copy->data(), payload.data(), payload.size());
+    return copy;
+  }
+
+  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
+    CheckView("destination of a copy", to);
+    CheckWritable("destination of a copy", to);
+    const std::size_t row_bytes = static_cast<std::size_t>(to.cols) * 4;
+    if (payload.size() != row_bytes * static_cast<std::size_t>(to.rows)) {
+      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
+                                              payload.size(), to.rows, to.cols));
+    }
+    float* out = Address(to);
+    for (std::int64_t r = 0; r < to.rows; ++r) {
+      std::memcpy(out + r * to.stride, payload.data() + static_cast<std::size_t>(r) * row_bytes,
+                  row_bytes);
+    }
+  }
+
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    if (from.buffer != buffer.get()) {
+      throw std::invalid_argument("download: the view is of another buffer");
+    }
+    CheckView("source of a download", from);
+    const std::size_t row_bytes = static_cast<std::size_t>(from.cols) * 4;
+    const std::size_t bytes = row_bytes * static_cast<std::size_t>(from.rows);
+    const float* in = Address(from);
+    const bool packed = from.rows == 1 || from.stride == from.cols;
+    if (packed && bytes == buffer->size_bytes()) return {buffer, in, bytes};
+    auto copy = std::make_shared<std::vector<float>>(bytes / 4);
+    for (std::int64_t r = 0; r < from.rows; ++r) {
+      std::memcpy(copy->data() + r * from.cols, in + r * from.stride, row_bytes);
+    }
+    const float* data = copy->data();
+    return {std::move(copy), data, bytes};
+  }
+
+  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+            const Matrix& b, const Matrix& c) override;
+  void Launch(Kernel kernel, const KernelArgs& args) override;
+  void Synchronize() override {}
+
+ private:
+  std::shared_ptr<MemoryBudget> budget_;
+  const cpu::IsaTable& table_;
+  DeviceInfo info_;
+  cpu::ThreadPool pool_;
+};
+
+void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                     const Matrix& b, const Matrix& c) {
+  const GemmShape shape = CheckGemm(form, block, a, b, c);
+  CheckWritable("gemm result", c);
+  const bool a_k_first = form == GemmForm::kGradient;
+  const bool b_k_first = form != GemmForm::kForward;
+  if (precision == Precision::kFast) {
+    const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+    openblas_set_num_threads(info_.threads);
+    cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
+                b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+                narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
+                0.0f, Address(c), narrow(c.stride));
+    return;
+  }
+  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
+  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
+  table_.gemm({left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block});
+}
+
+void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
+  const KernelRegion region = CheckLaunch(kernel, args);
+  cpu::LaunchArgs launch{};
+  for (std::size_t i = 0; i < args.m.size(); ++i) {
+    const Matrix& m = args.m[i];
+    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+    launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
+  }
+  std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
+  std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+  table_.launch(static_cast<int>(kernel), launch, {0, region.rows, 0, region.cols});
+}
+
+}  // namespace
+
+std::uint64_t CpuScratchBytes(int threads, std::uint64_t memory_limit_bytes) {
+  const auto count = static_cast<std::uint64_t>(threads);
+  const std::uint64_t share = memory_limit_bytes / 16 / count / kAlignmentBytes * kAlignmentBytes;
+  return share < kLeastScratchBytes ? 0 : count * std::min(share, kScratchPerThreadBytes);
+}
+
+std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options) {
+  if (options.threads < 1 || options.threads > kMaxCpuThreads) {
+    throw UsageError(fmt::format("a cpu device with {} threads: must be 1 to {}", options.threads,
+                                 kMaxCpuThreads));
+  }
+  const CpuIsa isa = options.isa.value_or(DetectCpuIsa());
+  if (!CpuIsaAvailable(isa)) {
+    throw UsageError(fmt::format("instruction set {} is not available on this machine; {} is",
+                                 CpuIsaName(isa), CpuIsaName(DetectCpuIsa())));
+  }
+  return std::make_unique<CpuDevice>(options.threads, options.memory_limit_bytes, isa);
+}
+
+}  // namespace acan

@@ -1,0 +1,60 @@
+// What an instruction set's translation unit offers. Everything here is plain data: those units are
+// compiled with flags that other CPUs cannot run, so they must not instantiate shared inline code.
+#pragma once
+
+#include <stdint.h>
+
+namespace acan::cpu {
+
+// A part of a kernel's iteration space: rows and columns [begin, end).
+struct Region {
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t col_begin;
+  int64_t col_end;
+};
+
+// As acan::Matrix, with the address resolved.
+struct View {
+  float* data;
+  int64_t rows;
+  int64_t cols;
+  int64_t stride;
+};
+
+struct LaunchArgs {
+  View m[7];
+  float f[8];
+  int64_t i[8];
+};
+
+// One element of a product's operand: data[row * row_stride + k * k_stride].
+struct Operand {
+  const float* data;
+  int64_t row_stride;
+  int64_t k_stride;
+};
+
+struct GemmProblem {
+  Operand a;  // rows: m
+  Operand b;  // rows: n
+  float* c;   // c[m, n]
+  int64_t c_stride;
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t block;
+};
+
+struct IsaTable {
+  void (*launch)(int kernel, const LaunchArgs& args, const Region& region);
+  void (*gemm)(const GemmProblem& problem);
+};
+
+extern const IsaTable kPortableTable;
+#if defined(ACAN_CPU_X86)
+extern const IsaTable kAvx2Table;
+extern const IsaTable kAvx512Table;
+#endif
+
+}  // namespace acan::cpu

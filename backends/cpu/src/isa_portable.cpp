@@ -1,0 +1,2 @@
+#define ACAN_ISA_TABLE kPortableTable
+#include "isa_unit.h"

@@ -1,0 +1,105 @@
+// Runs the kernels of table.h over a region. Included once per instruction set, inside that unit's
+// own anonymous namespace, after prelude.h.
+
+#if defined(__clang__)
+#define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ACAN_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+acan_args KernelArgsOf(const LaunchArgs& args) {
+  acan_args out;
+  for (int i = 0; i < ACAN_KERNEL_MATRICES; ++i) {
+    out.m[i].data = args.m[i].data;
+    out.m[i].rows = args.m[i].rows;
+    out.m[i].cols = args.m[i].cols;
+    out.m[i].stride = args.m[i].stride;
+  }
+  for (int i = 0; i < 8; ++i) out.f[i] = args.f[i];
+  for (int i = 0; i < 8; ++i) out.i[i] = args.i[i];
+  return out;
+}
+
+// A local copy of the arguments: the compiler then knows that no store changes them.
+template <int kVariant, typename Body>
+void RunElements(const acan_args& args, const Region& region, Body body) {
+  acan_args a = args;
+  if (kVariant >= 0) a.i[0] = kVariant;
+  for (int64_t r = region.row_begin; r < region.row_end; ++r) {
+    // Elements are independent even where an output is an operand's own matrix.
+    ACAN_INDEPENDENT
+    for (int64_t c = region.col_begin; c < region.col_end; ++c) body(&a, r, c);
+  }
+}
+
+template <int kVariants, typename Body>
+void RunElement(const acan_args& args, const Region& region, Body body) {
+  if constexpr (kVariants == 1) {
+    RunElements<-1>(args, region, body);
+  } else {
+    switch (args.i[0]) {
+      case 0:
+        return RunElements<0>(args, region, body);
+      case 1:
+        return RunElements<1>(args, region, body);
+      case 2:
+        return RunElements<2>(args, region, body);
+      case 3:
+        return RunElements<3>(args, region, body);
+      case 4:
+        return RunElements<4>(args, region, body);
+      case 5:
+        return RunElements<5>(args, region, body);
+      default:
+        return RunElements<-1>(args, region, body);
+    }
+  }
+}
+
+template <int kVariants, typename Body>
+void RunRow(const acan_args& args, const Region& region, Body body) {
+  for (int64_t r = region.row_begin; r < region.row_end; ++r) body(&args, r);
+}
+
+template <int kVariants, typename Body>
+void RunColumn(const acan_args& args, const Region& region, Body body) {
+  int64_t c = region.col_begin;
+  for (; c + ACAN_COLUMN_LANES <= region.col_end; c += ACAN_COLUMN_LANES) {
+    body(&args, c, ACAN_COLUMN_LANES);
+  }
+  for (; c + 16 <= region.col_end; c += 16) body(&args, c, 16);
+  for (; c < region.col_end; ++c) body(&args, c, 1);
+}
+
+enum KernelIndex {
+#define ACAN_INDEX(name, function, space, operands, variants) k_##name,
+  ACAN_KERNEL_TABLE(ACAN_INDEX)
+#undef ACAN_INDEX
+};
+
+#define ACAN_BODY_ELEMENT(function)                                             \
+  [](const acan_args* x, int64_t r, int64_t c) __attribute__((always_inline)) { \
+    function(x, r, c);                                                          \
+  }
+#define ACAN_BODY_ROW(function)                                      \
+  [](const acan_args* x, int64_t r) __attribute__((always_inline)) { \
+    function(x, r);                                                  \
+  }
+#define ACAN_BODY_COLUMN(function)                                              \
+  [](const acan_args* x, int64_t c, int lanes) __attribute__((always_inline)) { \
+    function(x, c, lanes);                                                      \
+  }
+#define ACAN_RUN_ELEMENT RunElement
+#define ACAN_RUN_ROW RunRow
+#define ACAN_RUN_COLUMN RunColumn
+
+void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
+  const acan_args args = KernelArgsOf(launch);
+  switch (kernel) {
+#define ACAN_CASE(name, function, space, operands, variants) \
+  case k_##name:                                             \
+    return ACAN_RUN_##space<variants>(args, region, ACAN_BODY_##space(function));
+    ACAN_KERNEL_TABLE(ACAN_CASE)
+#undef ACAN_CASE
+  }
+}

@@ -1,0 +1,59 @@
+/* What every kernel is called with, and how it reaches its operands. See acan/core/kernels.h for
+ * the meaning of m, f and i per kernel. */
+#ifndef ACAN_KERNELS_ARGS_H
+#define ACAN_KERNELS_ARGS_H
+
+#define ACAN_KERNEL_MATRICES 7
+
+typedef struct {
+  ACAN_GLOBAL float* data; /* element (r, c) is data[r * stride + c]; null: operand absent */
+  acan_i64 rows;
+  acan_i64 cols;
+  acan_i64 stride;
+} acan_matrix;
+
+typedef struct {
+  acan_matrix m[ACAN_KERNEL_MATRICES];
+  float f[8];
+  acan_i64 i[8];
+} acan_args;
+
+ACAN_FN float acan_load(const acan_matrix* m, acan_i64 r, acan_i64 c) {
+  return m->data[r * m->stride + c];
+}
+
+/* Every NaN is stored as the same one: what bits a NaN gets from an addition differs by device. */
+ACAN_FN void acan_store(const acan_matrix* m, acan_i64 r, acan_i64 c, float value) {
+  m->data[r * m->stride + c] = value == value ? value : ACAN_NAN;
+}
+
+/* The canonical tree over the leaf sums of a reduction, as a binary counter: levels[h] holds the
+ * node of level h that waits for its right sibling. Leaves are pushed in ascending order. */
+#define ACAN_TREE_LEVELS 40
+
+ACAN_FN void acan_tree_push(float* levels, acan_i64 leaf, float sum) {
+  int level = 0;
+  while (leaf & 1) {
+    sum = levels[level] + sum;
+    leaf >>= 1;
+    ++level;
+  }
+  levels[level] = sum;
+}
+
+/* REQUIRES: leaves > 0 pushed. A missing right child passes the left one through. */
+ACAN_FN float acan_tree_total(const float* levels, acan_i64 leaves) {
+  int level = 0;
+  float sum;
+  while (!(leaves & 1)) {
+    leaves >>= 1;
+    ++level;
+  }
+  sum = levels[level];
+  for (leaves >>= 1, ++level; leaves; leaves >>= 1, ++level) {
+    if (leaves & 1) sum = levels[level] + sum;
+  }
+  return sum;
+}
+
+#endif /* ACAN_KERNELS_ARGS_H */

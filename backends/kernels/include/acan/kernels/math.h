@@ -1,0 +1,149 @@
+/* exp, log, tanh, the logistic function and the normal distribution for fp32, from additions,
+ * multiplications, fma, correctly rounded division and bit patterns alone, so that every device
+ * computes the same bits. No branches on data (selects only), so compilers may vectorise.
+ *
+ * Polynomials: minimax fits (Remez, relative error) in double, rounded to fp32; the error of each
+ * fit is named beside it. Denormal results are kept; NaN in gives NaN out. Errors against float64
+ * are bounded by tests/backends/kernel_math_test.cpp.
+ *
+ * Includers define ACAN_FN, ACAN_FMA, ACAN_DIV, ACAN_AS_U32 and ACAN_AS_F32 (see prelude.h). */
+#ifndef ACAN_KERNELS_MATH_H
+#define ACAN_KERNELS_MATH_H
+
+#define ACAN_NAN ACAN_AS_F32(0x7fc00000u)
+
+/* 2^n for n in [-126, 127]; n as the two's complement in an unsigned word. */
+ACAN_FN float acan_power_of_two(acan_u32 n) {
+  return ACAN_AS_F32((n + 127u) << 23);
+}
+
+/* e^(x + tail) for a tiny tail (|tail| < 2^-10), which carries what x lost to rounding. */
+ACAN_FN float acan_exp_with_tail(float x, float tail) {
+  /* Beyond the clamps the result is 0 or infinity anyway; within them n stays in [-151, 130]. */
+  float y = x > 89.5f ? 89.5f : x;
+  y = y < -104.5f ? -104.5f : y;
+  {
+    /* Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low bits. */
+    const float shifted = ACAN_FMA(y, 1.44269502f, 12582912.0f);
+    const acan_u32 n = ACAN_AS_U32(shifted) - 0x4b400000u;
+    const float n_float = shifted - 12582912.0f;
+    /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
+    const float r0 = ACAN_FMA(n_float, -0.693145752f, y);
+    const float r = ACAN_FMA(n_float, -1.42860677e-06f, r0) + tail;
+    float p = 0.00138131471f; /* (e^r - 1 - r) / r^2, 3.3e-9 */
+    float result;
+    p = ACAN_FMA(p, r, 0.00836941879f);
+    p = ACAN_FMA(p, r, 0.041668456f);
+    p = ACAN_FMA(p, r, 0.166665152f);
+    p = ACAN_FMA(p, r, 0.49999994f);
+    p = ACAN_FMA(p * r, r, r) + 1.0f;
+    /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. */
+    {
+      const acan_u32 half = (n + 256u) / 2u - 128u;
+      result = p * acan_power_of_two(half) * acan_power_of_two(n - half);
+    }
+    return x == x ? result : ACAN_NAN;
+  }
+}
+
+ACAN_FN float acan_exp(float x) {
+  return acan_exp_with_tail(x, 0.0f);
+}
+
+/* Natural logarithm: -infinity at 0, NaN below. */
+ACAN_FN float acan_log(float x) {
+  const int small = x < 1.17549435e-38f;
+  const float scaled = small ? x * 8388608.0f : x;
+  /* m in [sqrt(1/2), sqrt(2)), x = m * 2^e. */
+  const acan_u32 bits = ACAN_AS_U32(scaled) - 0x3f3504f3u;
+  const acan_i32 e = (acan_i32)(bits >> 23) - ((bits >> 31) ? 512 : 0) - (small ? 23 : 0);
+  const float m = ACAN_AS_F32((bits & 0x007fffffu) + 0x3f3504f3u);
+  const float f = m - 1.0f;
+  const float e_float = (float)e;
+  float p = -0.0762293264f; /* (log(1 + f) - f) / f^2, 4.1e-9 */
+  float result;
+  p = ACAN_FMA(p, f, 0.129063234f);
+  p = ACAN_FMA(p, f, -0.132434726f);
+  p = ACAN_FMA(p, f, 0.141815811f);
+  p = ACAN_FMA(p, f, -0.166089997f);
+  p = ACAN_FMA(p, f, 0.200019836f);
+  p = ACAN_FMA(p, f, -0.250015855f);
+  p = ACAN_FMA(p, f, 0.333333254f);
+  p = ACAN_FMA(p, f, -0.499999881f);
+  result = ACAN_FMA(e_float, 1.42860677e-06f, p * f * f);
+  result = ACAN_FMA(e_float, 0.693145752f, f + result);
+  result = x > 3.40282347e+38f ? x : result;
+  result = x == 0.0f ? -ACAN_AS_F32(0x7f800000u) : result;
+  return x >= 0.0f ? result : ACAN_NAN;
+}
+
+ACAN_FN float acan_abs(float x) {
+  return ACAN_AS_F32(ACAN_AS_U32(x) & 0x7fffffffu);
+}
+
+ACAN_FN float acan_copy_sign(float magnitude, float sign) {
+  return ACAN_AS_F32(ACAN_AS_U32(magnitude) | (ACAN_AS_U32(sign) & 0x80000000u));
+}
+
+ACAN_FN float acan_tanh(float x) {
+  const float y = acan_abs(x);
+  const float u = x * x;
+  const float large = 1.0f - ACAN_DIV(2.0f, acan_exp(y + y) + 1.0f);
+  float p = -0.00628252421f; /* (tanh(x) / x - 1) / x^2 in x^2, 1e-9 */
+  float small;
+  p = ACAN_FMA(p, u, 0.0210777987f);
+  p = ACAN_FMA(p, u, -0.0538538694f);
+  p = ACAN_FMA(p, u, 0.133326024f);
+  p = ACAN_FMA(p, u, -0.333333194f);
+  small = ACAN_FMA(p * u, x, x);
+  return y < 0.55f ? small : (x == x ? acan_copy_sign(large, x) : ACAN_NAN);
+}
+
+/* 1 / (1 + e^-x) without overflow and with its denormal tail. */
+ACAN_FN float acan_sigmoid(float x) {
+  const float e = acan_exp(-acan_abs(x));
+  const float numerator = x < 0.0f ? e : 1.0f;
+  return ACAN_DIV(numerator, 1.0f + e);
+}
+
+/* e^(-x^2 / 2): the rounding of x^2 is carried along, else it would cost 2^-24 * x^2 / 2. */
+ACAN_FN float acan_gauss(float x) {
+  const float y = acan_abs(x);
+  const float bounded = y > 16.0f ? 16.0f : y;
+  const float square = bounded * bounded;
+  const float tail = ACAN_FMA(bounded, bounded, -square);
+  return acan_exp_with_tail(-0.5f * square, -0.5f * tail);
+}
+
+/* The normal distribution's density. */
+ACAN_FN float acan_normal_density(float x) {
+  return 0.398942292f * acan_gauss(x);
+}
+
+/* The normal distribution Phi(x) = (1 + erf(x / sqrt(2))) / 2, accurate in both tails. */
+ACAN_FN float acan_normal_cdf(float x) {
+  const float y = acan_abs(x);
+  const float bounded = y > 16.0f ? 16.0f : y;
+  const float u = x * x;
+  const float t = ACAN_DIV(bounded - 3.0f, bounded + 3.0f);
+  float center = -7.66467929e-06f; /* (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10 */
+  float ratio = 0.000164598736f;   /* (1 - Phi(y)) / e^(-y^2 / 2) in t, y in [1, 14.6], 1.1e-8 */
+  float upper;
+  center = ACAN_FMA(center, u, 0.000113512659f);
+  center = ACAN_FMA(center, u, -0.00118635304f);
+  center = ACAN_FMA(center, u, 0.00997333135f);
+  center = ACAN_FMA(center, u, -0.0664903596f);
+  center = ACAN_FMA(center, u, 0.398942292f);
+  ratio = ACAN_FMA(ratio, t, -0.000318023958f);
+  ratio = ACAN_FMA(ratio, t, -0.00100968464f);
+  ratio = ACAN_FMA(ratio, t, 0.00290284329f);
+  ratio = ACAN_FMA(ratio, t, 0.00613643089f);
+  ratio = ACAN_FMA(ratio, t, -0.0462134257f);
+  ratio = ACAN_FMA(ratio, t, 0.123224795f);
+  ratio = ACAN_FMA(ratio, t, -0.206402615f);
+  ratio = ACAN_FMA(ratio, t, 0.121513948f);
+  upper = ratio * acan_gauss(x);
+  return y < 1.0f ? ACAN_FMA(center, x, 0.5f) : (x < 0.0f ? upper : 1.0f - upper);
+}
+
+#endif /* ACAN_KERNELS_MATH_H */

@@ -1,0 +1,123 @@
+/* Kernels that sum along a row or down a column, in the canonical order: inside a leaf
+ * acc = 0; acc = acc + x, ascending; leaves by the tree of args.h. */
+#ifndef ACAN_KERNELS_REDUCTIONS_H
+#define ACAN_KERNELS_REDUCTIONS_H
+
+/* Terms of a row's sum are computed so many at a time, apart from the chain of additions; divides
+ * every block. */
+#define ACAN_TERMS 16
+
+ACAN_FN int acan_terms(acan_i64 begin, acan_i64 end) {
+  return end - begin < ACAN_TERMS ? (int)(end - begin) : ACAN_TERMS;
+}
+
+ACAN_FN acan_i64 acan_leaf_end(acan_i64 begin, acan_i64 block, acan_i64 end) {
+  return end - begin < block ? end : begin + block;
+}
+
+/* Sum over c of e^(x[r,c] - largest); the terms are left in m0 if it is there. */
+ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float largest) {
+  float levels[ACAN_TREE_LEVELS];
+  float terms[ACAN_TERMS];
+  const acan_i64 cols = a->m[1].cols;
+  acan_i64 leaf = 0;
+  acan_i64 begin;
+  acan_i64 c;
+  int t;
+  for (begin = 0; begin < cols; begin += a->i[0], ++leaf) {
+    const acan_i64 end = acan_leaf_end(begin, a->i[0], cols);
+    float sum = 0.0f;
+    for (c = begin; c < end; c += ACAN_TERMS) {
+      const int n = acan_terms(c, end);
+      for (t = 0; t < n; ++t) terms[t] = acan_exp(acan_load(&a->m[1], r, c + t) - largest);
+      for (t = 0; t < n; ++t) sum = sum + terms[t];
+      if (a->m[0].data) {
+        for (t = 0; t < n; ++t) acan_store(&a->m[0], r, c + t, terms[t]);
+      }
+    }
+    acan_tree_push(levels, leaf, sum);
+  }
+  return acan_tree_total(levels, leaf);
+}
+
+ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
+  const acan_i64 cols = a->m[1].cols;
+  const acan_i64 label = (acan_i32)ACAN_AS_U32(acan_load(&a->m[2], r, 0));
+  const int valid = (label >= 0) & (label < cols);
+  /* Read before m0, which may be the logits' own matrix, is written. */
+  const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
+  float largest = acan_load(&a->m[1], r, 0);
+  float sum;
+  acan_i64 first = 0;
+  acan_i64 c;
+  for (c = 1; c < cols; ++c) {
+    const float x = acan_load(&a->m[1], r, c);
+    if (x > largest) {
+      largest = x;
+      first = c;
+    }
+  }
+  sum = acan_softmax_denominator(a, r, largest);
+  acan_store(&a->m[3], r, 0, acan_log(sum) - (of_label - largest));
+  acan_store(&a->m[4], r, 0, first == label ? 1.0f : 0.0f);
+  if (!a->m[0].data) return;
+  for (c = 0; c < cols; ++c) {
+    const float p = ACAN_DIV(acan_load(&a->m[0], r, c), sum);
+    acan_store(&a->m[0], r, c, (p - (c == label ? 1.0f : 0.0f)) * a->f[0]);
+  }
+}
+
+ACAN_FN void acan_squared_error(const acan_args* a, acan_i64 r) {
+  float levels[ACAN_TREE_LEVELS];
+  const acan_i64 cols = a->m[1].cols;
+  acan_i64 leaf = 0;
+  acan_i64 begin;
+  acan_i64 c;
+  for (begin = 0; begin < cols; begin += a->i[0], ++leaf) {
+    const acan_i64 end = acan_leaf_end(begin, a->i[0], cols);
+    float sum = 0.0f;
+    for (c = begin; c < end; ++c) {
+      const float d = acan_load(&a->m[1], r, c) - acan_load(&a->m[2], r, c);
+      /* A product, so the leaf is a chain of fma as in the matrix products. */
+      sum = ACAN_FMA(d, d, sum);
+      if (a->m[0].data) acan_store(&a->m[0], r, c, d * a->f[0]);
+    }
+    acan_tree_push(levels, leaf, sum);
+  }
+  acan_store(&a->m[3], r, 0, acan_tree_total(levels, leaf));
+}
+
+/* Columns c .. c + lanes - 1 side by side: each lane is its own sum. */
+ACAN_FN void acan_column_sums(const acan_args* a, acan_i64 c, int lanes) {
+  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
+  float sums[ACAN_COLUMN_LANES];
+  const acan_i64 rows = a->m[1].rows;
+  acan_i64 leaf = 0;
+  acan_i64 begin;
+  acan_i64 r;
+  acan_i64 pending;
+  int level;
+  int l;
+  for (begin = 0; begin < rows; begin += a->i[0], ++leaf) {
+    const acan_i64 end = acan_leaf_end(begin, a->i[0], rows);
+    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+    for (r = begin; r < end; ++r) {
+      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(&a->m[1], r, c + l);
+    }
+    level = 0;
+    for (pending = leaf; pending & 1; pending >>= 1, ++level) {
+      for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
+    }
+    for (l = 0; l < lanes; ++l) levels[level][l] = sums[l];
+  }
+  level = 0;
+  for (pending = leaf; !(pending & 1); pending >>= 1) ++level;
+  for (l = 0; l < lanes; ++l) sums[l] = levels[level][l];
+  for (pending >>= 1, ++level; pending; pending >>= 1, ++level) {
+    if (!(pending & 1)) continue;
+    for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
+  }
+  for (l = 0; l < lanes; ++l) acan_store(&a->m[0], 0, c + l, sums[l]);
+}
+
+#endif /* ACAN_KERNELS_REDUCTIONS_H */
