@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -57,6 +59,9 @@ class Space {
 
   Stats GetStatistics() const;
   const SpaceLimits& limits() const;
+
+  // What contradicts what inside, or nullopt. For tests: walks over everything.
+  std::optional<std::string> FindContradiction() const;
 
  private:
   struct Impl;

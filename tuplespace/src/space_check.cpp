@@ -1,0 +1,116 @@
+// What must always hold, for tests.
+#include <set>
+#include <utility>
+
+#include "space_core.h"
+
+namespace tuplespace {
+
+using internal::Holding;
+
+std::optional<std::string> Space::Impl::Contradiction(const Record& record) const {
+  if (record.pins != 0 || record.queued) return "is pinned or queued between events";
+  if (store_.Find(record.key.bytes()) != &record) return "is not found by its key";
+  if (record.stored() != (record.put_by != nullptr) && record.state != RecordState::kCompleted) {
+    return "is stored but put by nobody, or the other way round";
+  }
+  if ((record.state == RecordState::kLeased) != (record.lease != nullptr)) {
+    return "is leased without a lease, or the other way round";
+  }
+  if (record.lease) {
+    const auto lease = record.lease->client->leases.find(record.lease->fence);
+    if (lease == record.lease->client->leases.end() || lease->second != &record) {
+      return "has a lease that its client does not know";
+    }
+    if (!record.lease->deadline.set()) return "has a lease that never ends";
+  }
+  if ((record.placement != internal::Placement::kNone) != (record.state == RecordState::kTakable)) {
+    return "is takable but not placed, or the other way round";
+  }
+  if (record.placement == internal::Placement::kNone && !record.entries.empty()) {
+    return "is in a tree without being placed";
+  }
+  for (const auto& entry : record.entries) {
+    if (entry->record != &record || entry->tree == nullptr)
+      return "has an entry that is not its own";
+    if (!entry->group->pattern.Matches(record.key)) return "is in a group that it does not match";
+  }
+  for (const Holding* holding = record.holders.first(); holding != nullptr;
+       holding = holding->next) {
+    if (!record.stored()) return "is held but not stored";
+    if (!holding->client->held.contains(&record)) return "is held by one who does not know it";
+  }
+  if (!record.task) return std::nullopt;
+  if (!record.stored()) return "has a task but is not stored";
+  std::size_t missing = 0;
+  for (const InputLink& link : record.task->links) missing += link.input->stored() ? 0 : 1;
+  const bool linked = record.state != RecordState::kParked;
+  if (linked && record.task->links.size() != record.task->spec.inputs.size()) {
+    return "is linked to other inputs than it lists";
+  }
+  if (!linked && !record.task->links.empty()) return "is parked but linked to inputs";
+  if (linked && missing != record.task->missing) return "miscounts its missing inputs";
+  if (record.state == RecordState::kWaiting && missing == 0) return "waits for nothing";
+  if (record.state == RecordState::kTakable && missing != 0) return "is takable without its inputs";
+  return std::nullopt;
+}
+
+std::optional<std::string> Space::Impl::FindContradiction() const {
+  std::optional<std::string> problem;
+  Stats counted;
+  std::size_t records = 0;
+  const auto check = [&](const Record* record) {
+    ++records;
+    if (const auto what = Contradiction(*record)) problem = record->key.ToString() + " " + *what;
+    counted.payload_bytes += record->payload.size();
+    if (record->task) {
+      counted.tasks_waiting += record->state == RecordState::kWaiting;
+      counted.tasks_ready += record->state == RecordState::kTakable;
+      counted.tasks_leased += record->state == RecordState::kLeased;
+      counted.tasks_parked += record->state == RecordState::kParked;
+    }
+    return !problem;
+  };
+  const Pattern every{{}, true};
+  store_.ScanStored(every, [&](const Record* record) {
+    if (!record->stored()) problem = record->key.ToString() + " is shown but not stored";
+    return check(record);
+  });
+  store_.ScanShadows(every, [&](const Record* record) {
+    const bool used = record->state == RecordState::kCompleted || record->referenced();
+    if (record->stored() || !used) problem = record->key.ToString() + " is a useless shadow";
+    return check(record) && used;
+  });
+  if (problem) return problem;
+  if (records != store_.size()) return "the ordered and the hashed records differ in number";
+  for (const auto& [id, client] : clients_) {
+    counted.open_reads += client->reads.size();
+    counted.open_gets += client->gets.size();
+    counted.held_keys += client->held.size();
+    for (const auto& [request, waiter] : client->gets) {
+      if (!waiter->taker.group->waiters.contains(waiter.get())) return "a Get waits nowhere";
+      if (NextFor(waiter->taker) != nullptr) return "a Get of " + id + " waits beside its tuple";
+    }
+  }
+  if (counted.payload_bytes != gauges_.payload_bytes ||
+      counted.tasks_waiting != gauges_.tasks_waiting ||
+      counted.tasks_ready != gauges_.tasks_ready || counted.tasks_leased != gauges_.tasks_leased ||
+      counted.tasks_parked != gauges_.tasks_parked || counted.open_reads != gauges_.open_reads ||
+      counted.open_gets != gauges_.open_gets || counted.held_keys != gauges_.held_keys) {
+    return "a gauge differs from a recount";
+  }
+  if (!deadlines_.IsConsistent()) return "the deadlines are out of order";
+  for (const auto& [sequence, group] : groups_by_age_) {
+    if (!group->free.IsConsistent() || !group->late.IsConsistent()) return "a tree is out of order";
+    for (const auto& [client, tree] : group->preferred) {
+      if (tree.empty() || !tree.IsConsistent()) return "a preferred tree is empty or out of order";
+    }
+    for (const auto& [failed_by, tree] : group->barred) {
+      if (tree.empty() || !tree.IsConsistent()) return "a barred tree is empty or out of order";
+    }
+  }
+  if (groups_by_age_.size() != get_groups_.size()) return "the get groups differ in number";
+  return std::nullopt;
+}
+
+}  // namespace tuplespace

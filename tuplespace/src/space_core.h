@@ -1,0 +1,171 @@
+// The state and the rules of a Space. One event at a time: the handlers below change the state and
+// queue what became possible (`fresh_`, `unplaced_`); Settle then wakes the readers and gives
+// takable tuples to waiting Gets, so that a batch counts as one change.
+//
+// The definitions lie by concept: space.cpp (events, clients), space_put.cpp, space_read.cpp,
+// space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
+// leases end), space_retire.cpp, space_check.cpp (invariants).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "space_deadlines.h"
+#include "space_pattern_index.h"
+#include "space_records.h"
+#include "space_store.h"
+#include "tuplespace/space.h"
+
+namespace tuplespace {
+
+struct Space::Impl {
+ public:
+  explicit Impl(SpaceLimits space_limits) : limits_(space_limits) {}
+  ~Impl();
+
+  std::vector<Outgoing> Step(Event event, std::int64_t now_us);
+  std::int64_t NextDeadlineUs() const;
+  Stats GetStatistics() const;
+  const SpaceLimits& limits() const { return limits_; }
+  std::optional<std::string> FindContradiction() const;
+
+ private:
+  using Client = internal::Client;
+  using GetGroup = internal::GetGroup;
+  using GetWaiter = internal::GetWaiter;
+  using InputLink = internal::InputLink;
+  using Placement = internal::Placement;
+  using ReadWaiter = internal::ReadWaiter;
+  using Record = internal::Record;
+  using RecordState = internal::RecordState;
+  using TakeEntry = internal::TakeEntry;
+  using Taker = internal::Taker;
+
+  // ---- events and answers (space.cpp) ----------------------------------------------------------
+  void OnEvent(ClientJoined&& event);
+  void OnEvent(ClientLost&& event);
+  void OnEvent(Incoming&& event);
+  void OnEvent(Tick&&) {}
+  void ExpireDue();
+  void Settle();
+  void Answer(const Client& client, RequestId id, ReplyBody body);
+  void Refuse(const ClientId& client, RequestId id, Error error);
+  void Notify(const internal::OwnerId& owner, Notice notice);
+  void ForgetOpenRequests(Client& client);
+  std::optional<Error> CheckRoomForOpenRequest(const Client& client) const;
+  std::int64_t After(std::int64_t duration_us) const;
+  void SetState(Record* record, RecordState state);
+  std::uint64_t* GaugeOf(RecordState state);
+
+  // Every request has one: answers, or refuses and changes nothing.
+  void Handle(Client& client, RequestId id, Put&& put);
+  void Handle(Client& client, RequestId id, Read&& read);
+  void Handle(Client& client, RequestId id, List&& list);
+  void Handle(Client& client, RequestId id, Count&& count);
+  void Handle(Client& client, RequestId id, Get&& get);
+  void Handle(Client& client, RequestId id, Complete&& complete);
+  void Handle(Client& client, RequestId id, Extend&& extend);
+  void Handle(Client& client, RequestId id, Store&& store);
+  void Handle(Client& client, RequestId id, Fail&& fail);
+  void Handle(Client& client, RequestId id, Retire&& retire);
+  void Handle(Client& client, RequestId id, Hold&& hold);
+  void Handle(Client& client, RequestId id, Cancel&& cancel);
+  void Handle(Client& client, RequestId id, GetStats&& stats);
+
+  // ---- puts and holds (space_put.cpp) ----------------------------------------------------------
+  std::optional<Error> ProblemOf(std::span<const Tuple> tuples) const;
+  std::optional<Error> ProblemOf(const Tuple& tuple) const;
+  std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
+  PutStatus PutOne(Client& client, Tuple&& tuple, const internal::OwnerId& task_owner);
+  PutStatus PutAgain(Client& client, Record* record, const Tuple& tuple,
+                     const internal::OwnerId& task_owner);
+  void AttachTask(Record* record, TaskSpec&& spec);
+  void AddHolder(Client& client, Record* record);
+  void RemoveHolder(Client& client, Record* record);
+
+  // ---- reads (space_read.cpp) ------------------------------------------------------------------
+  Record* FindFirst(const internal::WantedPattern& wanted) const;
+  FoundTuple Copy(const Record& record, bool metadata_only);
+  bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
+  Found Collect(const ReadWaiter& waiter);
+  void Watch(ReadWaiter& waiter);
+  void Unwatch(ReadWaiter& waiter);
+  void WakeReaders();
+  void EndRead(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
+
+  // ---- gets (space_get.cpp) --------------------------------------------------------------------
+  std::optional<Error> ProblemOf(const Get& get) const;
+  GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
+  void MakeUser(const Client& client, GetGroup* group);
+  bool EvictIdleGroup();
+  void EraseGroup(GetGroup* group);
+  void StartWaiting(Client& client, RequestId id, const Get& get, Taker taker,
+                    std::uint64_t sequence);
+  void EndGet(GetWaiter* waiter);  // answers with what it has got, and destroys it
+
+  // ---- matching (space_match.cpp) --------------------------------------------------------------
+  struct Candidates;
+  void MakeTakable(Record* record);
+  void QueueForPlacing(Record* record);
+  void Requeue(Record* record);  // something that decides its placement has changed
+  void RequeueAffine(Record* input);
+  void Place(Record* record);
+  void Unplace(Record* record);
+  Candidates FindCandidates(Record* record) const;
+  GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;
+  void Enter(Record* record, const Candidates& candidates);
+  void AddEntry(Record* record, GetGroup* group, internal::NeedTree* tree);
+  void DropEntry(TakeEntry* entry);
+  void Match();
+  Record* NextFor(const Taker& taker) const;
+  void Take(Taker& taker, Record* record);
+  void Fill(Taker& taker);
+  Grant MakeGrant(const Taker& taker, Record* record);
+
+  // ---- leases (space_lease.cpp) ----------------------------------------------------------------
+  Record* FindLeased(const Client& client, const LeaseRef& lease);  // null: stale, counted
+  void DropLease(Record* record);
+  void ReturnLease(Record* record);  // the lease ends, the tuple stays
+  void Bar(Record* record, const ClientId& client);
+  bool AnotherCouldTake(const Record& record) const;
+  void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
+  void Orphan(Record* task, const Key& input);
+  void UnlinkInputs(Record* task);
+
+  // ---- removal (space_retire.cpp) --------------------------------------------------------------
+  bool IsRetired(const Key& key) const;
+  std::optional<Error> ProblemOf(const Retire& retire) const;
+  void RaiseWatermark(const Pattern& pattern);
+  std::uint64_t RemoveMatching(const Retire& retire);
+  void Remove(Record* record, bool remember);
+
+  // ---- invariants (space_check.cpp) ------------------------------------------------------------
+  std::optional<std::string> Contradiction(const Record& record) const;
+
+  SpaceLimits limits_;
+  std::int64_t now_us_ = INT64_MIN;
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t next_fence_ = 1;
+  Counters counters_;
+  Stats gauges_;  // the gauges that are counted along; its counters are not used
+
+  internal::Store store_;
+  internal::DeadlineHeap deadlines_;
+  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  internal::PatternIndex<internal::Watermark> watermarks_;
+  internal::PatternIndex<internal::ReadGroup> read_groups_;
+  internal::PatternIndex<GetGroup> get_groups_;
+  std::map<std::uint64_t, GetGroup*> groups_by_age_;
+
+  std::vector<Record*> fresh_;         // stored by this event; pinned
+  std::vector<Record*> unplaced_;      // takable, not yet placed; pinned
+  std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
+  std::vector<Outgoing> out_;
+};
+
+}  // namespace tuplespace

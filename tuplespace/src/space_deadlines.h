@@ -1,0 +1,58 @@
+// All that the space waits for, by time. Setting, clearing and finding the next are O(log n).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tuplespace::internal {
+
+struct Record;
+struct ReadWaiter;
+struct GetWaiter;
+
+// Lives in what it ends. Clear it before that goes.
+struct Deadline {
+  enum class Kind : std::uint8_t { kLease, kReady, kRead, kGet };
+  static constexpr std::size_t kUnset = SIZE_MAX;
+
+  explicit Deadline(Record* owner, Kind what) : kind(what), record(owner) {}
+  explicit Deadline(ReadWaiter* owner) : kind(Kind::kRead), read(owner) {}
+  explicit Deadline(GetWaiter* owner) : kind(Kind::kGet), get(owner) {}
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+  bool set() const { return position != kUnset; }
+
+  Kind kind;
+  union {
+    Record* record;    // kLease, kReady
+    ReadWaiter* read;  // kRead
+    GetWaiter* get;    // kGet
+  };
+  std::int64_t when_us = 0;
+  std::uint64_t sequence = 0;  // equal times: in the order in which they were set
+  std::size_t position = kUnset;
+};
+
+class DeadlineHeap {
+ public:
+  bool empty() const { return heap_.empty(); }
+  std::size_t size() const { return heap_.size(); }
+  Deadline* first() const { return heap_.empty() ? nullptr : heap_.front(); }
+
+  void Set(Deadline* deadline, std::int64_t when_us);  // moves it if it is set
+  void Clear(Deadline* deadline);                      // no effect if it is not set
+  bool IsConsistent() const;
+
+ private:
+  static bool Before(const Deadline* a, const Deadline* b);
+  void Put(std::size_t position, Deadline* deadline);
+  void MoveUp(std::size_t position);
+  void MoveDown(std::size_t position);
+
+  std::vector<Deadline*> heap_;
+  std::uint64_t next_sequence_ = 0;
+};
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,149 @@
+// Gets, and the groups of Gets with the same pattern.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "space_core.h"
+
+namespace tuplespace {
+
+namespace {
+
+Error Bad(std::string text) {
+  return {ErrorCode::kBadRequest, std::move(text)};
+}
+
+}  // namespace
+
+std::optional<Error> Space::Impl::ProblemOf(const Get& get) const {
+  if (const auto problem = get.pattern.Problem()) return Bad("pattern of a Get: " + *problem);
+  if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
+  if (get.max_count > limits_.tuples_per_request) {
+    return Error{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) + ", at most " +
+                                           std::to_string(limits_.tuples_per_request) +
+                                           " (limits.tuples_per_request)"};
+  }
+  if (get.lease_us < 0 || get.lease_us > limits_.max_lease_us) {
+    return Bad("lease_us " + std::to_string(get.lease_us) + ", must be 0 to " +
+               std::to_string(limits_.max_lease_us) + " (limits.max_lease_us)");
+  }
+  if (get.wait_us < 0) {
+    return Bad("wait_us " + std::to_string(get.wait_us) + ", must not be negative");
+  }
+  return std::nullopt;
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
+  if (auto problem = ProblemOf(get)) return Refuse(*client.id, id, std::move(*problem));
+  if (client.reads.contains(id)) {
+    return Refuse(*client.id, id,
+                  Bad("request id " + std::to_string(id) +
+                      " is that of an open Read, must be a new one or that of a Get"));
+  }
+  const auto open = client.gets.find(id);
+  if (open == client.gets.end() && get.wait_us > 0) {
+    if (auto busy = CheckRoomForOpenRequest(client))
+      return Refuse(*client.id, id, std::move(*busy));
+  }
+  GetGroup* group = FindOrMakeGroup(get.pattern);
+  if (group == nullptr) {
+    return Refuse(
+        *client.id, id,
+        {ErrorCode::kBusy, "limits.get_patterns: Gets of " + std::to_string(limits_.get_patterns) +
+                               " different patterns are open, the most allowed"});
+  }
+  ++counters_.gets;
+  group->last_used = next_sequence_++;
+  std::uint64_t sequence = group->last_used;
+  if (open != client.gets.end()) {
+    GetWaiter* replaced = open->second.get();
+    sequence = replaced->sequence;  // a new offer does not lose the place in the queue
+    replaced->taker.group->waiters.erase(replaced);
+    deadlines_.Clear(&replaced->deadline);
+    client.gets.erase(open);
+    --gauges_.open_gets;
+  }
+  MakeUser(client, group);
+  Match();  // a new group or a new user moves tuples that could be taken already
+
+  Taker taker{&client, group, get.offer_bytes, get.max_count, get.with_inputs, get.lease_us, {}};
+  Fill(taker);
+  if (!taker.got.grants.empty() || get.wait_us == 0) {
+    return Answer(client, id, std::move(taker.got));
+  }
+  StartWaiting(client, id, get, std::move(taker), sequence);
+}
+
+void Space::Impl::StartWaiting(Client& client, RequestId id, const Get& get, Taker taker,
+                               std::uint64_t sequence) {
+  assert(taker.got.grants.empty());
+  auto waiter = std::make_unique<GetWaiter>();
+  waiter->id = id;
+  waiter->sequence = sequence;
+  waiter->taker = std::move(taker);
+  if (get.wait_us != kForeverUs) deadlines_.Set(&waiter->deadline, After(get.wait_us));
+  const bool is_new = waiter->taker.group->waiters.insert(waiter.get()).second;
+  assert(is_new);
+  static_cast<void>(is_new);
+  client.gets.emplace(id, std::move(waiter));
+  ++gauges_.open_gets;
+}
+
+void Space::Impl::EndGet(GetWaiter* waiter) {
+  Client& client = *waiter->taker.client;
+  waiter->taker.group->waiters.erase(waiter);
+  deadlines_.Clear(&waiter->deadline);
+  Answer(client, waiter->id, std::move(waiter->taker.got));
+  --gauges_.open_gets;
+  client.gets.erase(waiter->id);
+}
+
+Space::Impl::GetGroup* Space::Impl::FindOrMakeGroup(const Pattern& pattern) {
+  if (GetGroup* group = get_groups_.Find(pattern)) return group;
+  if (get_groups_.size() >= limits_.get_patterns && !EvictIdleGroup()) return nullptr;
+  auto made = std::make_unique<GetGroup>();
+  made->pattern = pattern;
+  made->sequence = next_sequence_++;
+  GetGroup* group = get_groups_.Add(std::move(made));
+  groups_by_age_.emplace(group->sequence, group);
+  std::vector<Record*> takable;
+  store_.ScanStored(pattern, [&](Record* record) {
+    if (record->state == RecordState::kTakable) takable.push_back(record);
+    return true;
+  });
+  for (Record* record : takable) Requeue(record);
+  return group;
+}
+
+// Who gets tuples of this pattern is worth keeping tasks for. Somebody who asks for one exact key
+// is not: he wants that one, whatever he holds.
+void Space::Impl::MakeUser(const Client& client, GetGroup* group) {
+  if (group->users.contains(&client) || group->pattern.AsExactKey()) return;
+  group->users.insert(&client);
+  std::vector<const internal::Holding*> held;
+  for (const auto& [record, holding] : client.held) held.push_back(&holding);
+  for (const internal::Holding* holding : held) RequeueAffine(holding->record);
+}
+
+bool Space::Impl::EvictIdleGroup() {
+  GetGroup* idle = nullptr;
+  for (const auto& [sequence, group] : groups_by_age_) {
+    if (!group->waiters.empty()) continue;
+    if (idle == nullptr || group->last_used < idle->last_used) idle = group;
+  }
+  if (idle == nullptr) return false;
+  EraseGroup(idle);
+  return true;
+}
+
+void Space::Impl::EraseGroup(GetGroup* group) {
+  assert(group->waiters.empty());
+  while (!group->free.empty()) DropEntry(group->free.root());
+  while (!group->late.empty()) DropEntry(group->late.root());
+  while (!group->preferred.empty()) DropEntry(group->preferred.begin()->second.root());
+  while (!group->barred.empty()) DropEntry(group->barred.begin()->second.root());
+  groups_by_age_.erase(group->sequence);
+  get_groups_.Remove(group);
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,158 @@
+// How leases end: completed, extended, stored back, failed, expired, or lost with the client.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "space_core.h"
+
+namespace tuplespace {
+
+namespace {
+
+// A task that failed on a client is for others alone during so many steal times, if there are
+// others that ever asked for such tasks; then anybody may try again.
+constexpr std::int64_t kBarredStealTimes = 50;
+constexpr std::size_t kMaxCauseBytes = 4096;
+
+}  // namespace
+
+Space::Impl::Record* Space::Impl::FindLeased(const Client& client, const LeaseRef& lease) {
+  Record* record = store_.Find(lease.key.bytes());
+  if (record != nullptr && record->lease && record->lease->fence == lease.fence &&
+      record->lease->client == &client) {
+    assert(record->state == RecordState::kLeased);
+    return record;
+  }
+  ++counters_.stale;
+  return nullptr;
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
+  if (auto problem = ProblemOf(complete.results)) {
+    return Refuse(*client.id, id, std::move(*problem));
+  }
+  // The room that the completed tuple leaves is not counted on: its key may stay remembered, and
+  // whether the lease is good must not decide whether the results fit.
+  if (auto busy = CheckRoom(complete.results, 0)) return Refuse(*client.id, id, std::move(*busy));
+
+  CompleteReply reply;
+  const Record* known = store_.Find(complete.lease.key.bytes());
+  const internal::OwnerId owner = known != nullptr ? known->put_by : nullptr;
+  if (Record* record = FindLeased(client, complete.lease)) {
+    ++counters_.completed;
+    const bool is_task = record->task != nullptr;
+    Remove(record, is_task);
+  } else {
+    reply.lease = LeaseStatus::kStale;
+  }
+  reply.results.reserve(complete.results.size());
+  for (Tuple& tuple : complete.results) {
+    reply.results.push_back(PutOne(client, std::move(tuple), owner));
+  }
+  Answer(client, id, std::move(reply));
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
+  if (extend.lease_us < 0 || extend.lease_us > limits_.max_lease_us) {
+    return Refuse(*client.id, id,
+                  {ErrorCode::kBadRequest,
+                   "lease_us " + std::to_string(extend.lease_us) + ", must be 0 to " +
+                       std::to_string(limits_.max_lease_us) + " (limits.max_lease_us)"});
+  }
+  Record* record = FindLeased(client, extend.lease);
+  if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  const std::int64_t lease_us = extend.lease_us != 0
+                                    ? extend.lease_us
+                                    : std::min(limits_.default_lease_us, limits_.max_lease_us);
+  deadlines_.Set(&record->lease->deadline, After(lease_us));
+  Answer(client, id, LeaseReply{});
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Store&& store) {
+  Record* record = FindLeased(client, store.lease);
+  if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  ++counters_.stored_back;
+  ReturnLease(record);
+  Answer(client, id, LeaseReply{});
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
+  Record* record = FindLeased(client, fail.lease);
+  if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  ++counters_.failed;
+  if (!record->task) {
+    ReturnLease(record);  // a plain tuple cannot be at fault
+  } else if (++record->task->failures >= limits_.task_failures) {
+    DropLease(record);
+    fail.cause.resize(std::min(fail.cause.size(), kMaxCauseBytes));
+    Park(record, Notice::Kind::kParked, *client.id, std::move(fail.cause));
+  } else {
+    Bar(record, *client.id);
+    ReturnLease(record);
+  }
+  Answer(client, id, LeaseReply{});
+}
+
+void Space::Impl::Bar(Record* record, const ClientId& client) {
+  internal::TaskState& task = *record->task;
+  const auto at = std::lower_bound(task.failed_by.begin(), task.failed_by.end(), client);
+  if (at == task.failed_by.end() || *at != client) task.failed_by.insert(at, client);
+  task.barred_until_us =
+      AnotherCouldTake(*record) ? After(kBarredStealTimes * limits_.steal_after_us) : now_us_;
+}
+
+bool Space::Impl::AnotherCouldTake(const Record& record) const {
+  const std::vector<ClientId>& failed_by = record.task->failed_by;
+  bool found = false;
+  get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
+    std::size_t barred = 0;
+    for (const ClientId& id : failed_by) {
+      const auto client = clients_.find(id);
+      if (client != clients_.end() && group->users.contains(client->second.get())) ++barred;
+    }
+    assert(barred <= group->users.size());
+    found = barred < group->users.size();
+    return !found;
+  });
+  return found;
+}
+
+void Space::Impl::DropLease(Record* record) {
+  assert(record->state == RecordState::kLeased && record->lease);
+  record->lease->client->leases.erase(record->lease->fence);
+  deadlines_.Clear(&record->lease->deadline);
+  record->lease.reset();
+}
+
+void Space::Impl::ReturnLease(Record* record) {
+  DropLease(record);
+  if (!record->task || record->task->missing == 0) return MakeTakable(record);
+  for (const InputLink& link : record->task->links) {
+    if (!link.input->stored()) return Orphan(record, Key(link.input->key));
+  }
+  assert(false);
+}
+
+void Space::Impl::Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text) {
+  assert(record->task && !record->lease);
+  Unplace(record);
+  UnlinkInputs(record);
+  SetState(record, RecordState::kParked);
+  ++counters_.parked;
+  Notify(record->put_by, Notice{kind, record->key, by, std::move(text)});
+}
+
+void Space::Impl::Orphan(Record* task, const Key& input) {
+  Park(task, Notice::Kind::kOrphaned, {},
+       "input " + input.ToString() + " was retired or removed, so the task can never run");
+}
+
+void Space::Impl::UnlinkInputs(Record* task) {
+  for (InputLink& link : task->task->links) {
+    (link.affine ? link.input->affine : link.input->dependents).Remove(&link);
+    store_.EraseIfUnused(link.input);
+  }
+  task->task->links.clear();
+}
+
+}  // namespace tuplespace

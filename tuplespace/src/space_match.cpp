@@ -1,0 +1,286 @@
+// Who gets what. A takable tuple goes to a Get that waits for it, or is entered into the trees of
+// the groups whose patterns match it, where the next Get finds it in O(log n).
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "space_core.h"
+
+namespace tuplespace {
+
+namespace {
+
+// A task prefers at most so many holders of its affinity input: those that said so first. More
+// would make its placing cost as much as there are clients.
+constexpr std::size_t kMaxPreferredHolders = 8;
+constexpr std::size_t kMaxHoldersLookedAt = 64;
+
+}  // namespace
+
+struct Space::Impl::Candidates {
+  std::vector<GetGroup*> groups;  // whose pattern matches
+  std::vector<Client*> holders;   // of the affinity input, that use one of these groups
+
+  bool Contains(const GetGroup* group) const {
+    return std::find(groups.begin(), groups.end(), group) != groups.end();
+  }
+};
+
+void Space::Impl::MakeTakable(Record* record) {
+  assert(!record->lease);
+  if (record->task) {
+    assert(record->task->missing == 0);
+    record->task->ready_since_us = now_us_;
+  }
+  SetState(record, RecordState::kTakable);
+  QueueForPlacing(record);
+}
+
+void Space::Impl::QueueForPlacing(Record* record) {
+  assert(record->entries.empty());
+  if (record->queued) return;
+  record->queued = true;
+  ++record->pins;
+  unplaced_.push_back(record);
+}
+
+void Space::Impl::Requeue(Record* record) {
+  if (record->state != RecordState::kTakable || record->queued) return;
+  Unplace(record);
+  QueueForPlacing(record);
+}
+
+void Space::Impl::RequeueAffine(Record* input) {
+  for (InputLink* link = input->affine.first(); link != nullptr; link = link->next) {
+    Requeue(link->task);
+  }
+}
+
+void Space::Impl::Match() {
+  if (unplaced_.empty()) return;
+  const auto goes_first = [](const Record* a, const Record* b) {
+    if (a->priority() != b->priority()) return a->priority() < b->priority();
+    if (a->need_bytes() != b->need_bytes()) return a->need_bytes() > b->need_bytes();
+    return a->sequence < b->sequence;
+  };
+  std::sort(unplaced_.begin(), unplaced_.end(), goes_first);
+  for (Record* record : std::exchange(unplaced_, {})) {
+    record->queued = false;
+    --record->pins;
+    if (record->state == RecordState::kTakable) Place(record);
+    store_.EraseIfUnused(record);
+  }
+  assert(unplaced_.empty());
+  // Every waiting Get had its first before any gets a second.
+  for (GetWaiter* waiter : std::exchange(answering_, {})) {
+    Fill(waiter->taker);
+    EndGet(waiter);
+  }
+}
+
+void Space::Impl::Place(Record* record) {
+  assert(record->placement == Placement::kNone && record->entries.empty());
+  const Candidates candidates = FindCandidates(record);
+  record->placement = Placement::kFree;
+  if (record->task) {
+    internal::TaskState& task = *record->task;
+    const std::int64_t late_us = task.ready_since_us + limits_.steal_after_us;
+    if (now_us_ < task.barred_until_us) {
+      record->placement = Placement::kBarred;
+      deadlines_.Set(&task.ready_timer, task.barred_until_us);
+    } else if (!candidates.holders.empty() && now_us_ < late_us) {
+      record->placement = Placement::kReserved;
+      deadlines_.Set(&task.ready_timer, late_us);
+    } else if (!candidates.holders.empty()) {
+      record->placement = Placement::kLate;
+    }
+  }
+  GetWaiter* waiter = BestWaiter(*record, candidates);
+  if (waiter == nullptr) return Enter(record, candidates);
+  waiter->taker.group->waiters.erase(waiter);
+  Take(waiter->taker, record);
+  answering_.push_back(waiter);
+}
+
+Space::Impl::Candidates Space::Impl::FindCandidates(Record* record) const {
+  Candidates candidates;
+  get_groups_.ForEachMatch(record->key.bytes(), [&](GetGroup* group) {
+    candidates.groups.push_back(group);
+    return true;
+  });
+  if (!record->task || record->task->spec.affinity < 0) return candidates;
+  const Record* input = record->task->links[record->task->spec.affinity].input;
+  std::size_t looked_at = 0;
+  for (const internal::Holding* holding = input->holders.first();
+       holding != nullptr && looked_at < kMaxHoldersLookedAt &&
+       candidates.holders.size() < kMaxPreferredHolders;
+       holding = holding->next, ++looked_at) {
+    const bool uses =
+        std::any_of(candidates.groups.begin(), candidates.groups.end(),
+                    [&](const GetGroup* group) { return group->users.contains(holding->client); });
+    if (uses) candidates.holders.push_back(holding->client);
+  }
+  return candidates;
+}
+
+Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
+                                                const Candidates& candidates) const {
+  GetWaiter* best = nullptr;
+  const auto consider = [&best](GetWaiter* waiter) {
+    if (best == nullptr || internal::ByOffer{}(waiter, best)) best = waiter;
+  };
+  const std::uint64_t need_bytes = record.need_bytes();
+  const bool prefers =
+      record.placement == Placement::kReserved || record.placement == Placement::kLate;
+  if (prefers) {
+    for (const Client* holder : candidates.holders) {
+      for (const auto& [id, waiter] : holder->gets) {
+        const bool waits = waiter->taker.got.grants.empty();  // else it is being answered
+        if (waits && waiter->taker.offer_bytes >= need_bytes &&
+            candidates.Contains(waiter->taker.group)) {
+          consider(waiter.get());
+        }
+      }
+    }
+    if (best != nullptr || record.placement == Placement::kReserved) return best;
+  }
+  const bool barred = record.placement == Placement::kBarred;
+  for (const GetGroup* group : candidates.groups) {
+    for (auto at = group->waiters.lower_bound(need_bytes); at != group->waiters.end(); ++at) {
+      if (barred && std::binary_search(record.task->failed_by.begin(), record.task->failed_by.end(),
+                                       *(*at)->taker.client->id)) {
+        continue;
+      }
+      consider(*at);
+      break;
+    }
+  }
+  return best;
+}
+
+void Space::Impl::Enter(Record* record, const Candidates& candidates) {
+  for (GetGroup* group : candidates.groups) {
+    switch (record->placement) {
+      case Placement::kFree:
+        AddEntry(record, group, &group->free);
+        continue;
+      case Placement::kBarred:
+        AddEntry(record, group, &group->barred[record->task->failed_by]);
+        continue;
+      case Placement::kLate:
+        AddEntry(record, group, &group->late);
+        break;
+      case Placement::kReserved:
+        break;
+      case Placement::kNone:
+        assert(false);
+    }
+    for (const Client* holder : candidates.holders) {
+      AddEntry(record, group, &group->preferred[holder]);
+      record->entries.back()->preferred_by = holder;
+    }
+  }
+}
+
+void Space::Impl::AddEntry(Record* record, GetGroup* group, internal::NeedTree* tree) {
+  auto entry = std::make_unique<TakeEntry>();
+  entry->record = record;
+  entry->group = group;
+  entry->priority = record->priority();
+  entry->need_bytes = record->need_bytes();
+  entry->sequence = record->sequence;
+  tree->Insert(entry.get());
+  record->entries.push_back(std::move(entry));
+}
+
+void Space::Impl::DropEntry(TakeEntry* entry) {
+  Record* record = entry->record;
+  GetGroup* group = entry->group;
+  internal::NeedTree* tree = entry->tree;
+  tree->Erase(entry);
+  if (tree->empty() && entry->preferred_by != nullptr) {
+    group->preferred.erase(entry->preferred_by);
+  } else if (tree->empty() && tree != &group->free && tree != &group->late) {
+    std::erase_if(group->barred, [](const auto& item) { return item.second.empty(); });
+  }
+  const auto at = std::find_if(record->entries.begin(), record->entries.end(),
+                               [&](const auto& owned) { return owned.get() == entry; });
+  assert(at != record->entries.end());
+  record->entries.erase(at);
+}
+
+void Space::Impl::Unplace(Record* record) {
+  while (!record->entries.empty()) DropEntry(record->entries.back().get());
+  if (record->task) deadlines_.Clear(&record->task->ready_timer);
+  record->placement = Placement::kNone;
+}
+
+Space::Impl::Record* Space::Impl::NextFor(const Taker& taker) const {
+  const GetGroup& group = *taker.group;
+  if (const auto own = group.preferred.find(taker.client); own != group.preferred.end()) {
+    if (const TakeEntry* entry = own->second.FirstThatFits(taker.offer_bytes)) return entry->record;
+  }
+  const TakeEntry* best = group.free.FirstThatFits(taker.offer_bytes);
+  for (const auto& [failed_by, tree] : group.barred) {
+    if (std::binary_search(failed_by.begin(), failed_by.end(), *taker.client->id)) continue;
+    const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
+    if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
+  }
+  if (best == nullptr) best = group.late.FirstThatFits(taker.offer_bytes);
+  return best != nullptr ? best->record : nullptr;
+}
+
+void Space::Impl::Fill(Taker& taker) {
+  while (!taker.full()) {
+    Record* record = NextFor(taker);
+    if (record == nullptr) return;
+    Take(taker, record);
+  }
+}
+
+void Space::Impl::Take(Taker& taker, Record* record) {
+  assert(record->state == RecordState::kTakable && !record->lease);
+  assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
+  std::int64_t lease_us = taker.lease_us;
+  if (record->task) {
+    const TaskSpec& spec = record->task->spec;
+    lease_us = spec.lease_us;
+    if (spec.affinity >= 0 &&
+        taker.client->held.contains(record->task->links[spec.affinity].input)) {
+      ++counters_.affinity_hits;
+    } else if (record->placement == Placement::kLate) {
+      ++counters_.steals;
+    }
+  }
+  if (lease_us == 0) lease_us = std::min(limits_.default_lease_us, limits_.max_lease_us);
+  Unplace(record);
+  record->lease = std::make_unique<internal::Lease>(record);
+  record->lease->client = taker.client;
+  record->lease->fence = next_fence_++;
+  deadlines_.Set(&record->lease->deadline, After(lease_us));
+  taker.client->leases.emplace(record->lease->fence, record);
+  SetState(record, RecordState::kLeased);
+  ++counters_.grants;
+  taker.offer_bytes -= record->need_bytes();
+  taker.got.grants.push_back(MakeGrant(taker, record));
+  taker.got.grants.back().lease_us = lease_us;
+}
+
+Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
+  Grant grant;
+  grant.key = record->key;
+  grant.payload = record->payload;
+  grant.fence = record->lease->fence;
+  counters_.bytes_out += record->payload.size();
+  if (!record->task) return grant;
+  grant.task = record->task->spec;
+  if (!taker.with_inputs) return grant;
+  for (const InputLink& link : record->task->links) {
+    const bool held = taker.client->held.contains(link.input);
+    grant.inputs.push_back(Copy(*link.input, held));
+    grant.input_sent.push_back(!held);
+  }
+  return grant;
+}
+
+}  // namespace tuplespace

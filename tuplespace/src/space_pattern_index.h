@@ -1,0 +1,139 @@
+// Which of many patterns match a key? Patterns are grouped by shape (number of fields, open or not,
+// which fields are exact) and, inside a shape, hashed by their exact fields. So the cost for a key
+// is one look-up per shape present, and does not grow with the number of patterns.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "key_encoding.h"
+#include "tuplespace/key.h"
+
+namespace tuplespace::internal {
+
+// T has a member `Pattern pattern`, which stays the same (up to the values of bounds) while it is
+// here. Owns its T's; their addresses are stable.
+template <typename T>
+class PatternIndex {
+ public:
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+  // The T whose pattern is `same` as `pattern`, or null. `same` must compare exact fields.
+  template <typename Same>
+  T* Find(const Pattern& pattern, Same same) const {
+    const auto shape = shapes_.find(ShapeOf(pattern));
+    if (shape == shapes_.end()) return nullptr;
+    const auto bucket = shape->second.find(ExactBytes(pattern));
+    if (bucket == shape->second.end()) return nullptr;
+    for (const auto& item : bucket->second) {
+      if (same(item->pattern, pattern)) return item.get();
+    }
+    return nullptr;
+  }
+  T* Find(const Pattern& pattern) const { return Find(pattern, SamePattern); }
+
+  T* Add(std::unique_ptr<T> item) {
+    auto& bucket = shapes_[ShapeOf(item->pattern)][ExactBytes(item->pattern)];
+    bucket.push_back(std::move(item));
+    ++size_;
+    return bucket.back().get();
+  }
+
+  // Destroys it. REQUIRES: it is here.
+  void Remove(T* item) {
+    const auto shape = shapes_.find(ShapeOf(item->pattern));
+    assert(shape != shapes_.end());
+    const auto bucket = shape->second.find(ExactBytes(item->pattern));
+    assert(bucket != shape->second.end());
+    const auto at = std::find_if(bucket->second.begin(), bucket->second.end(),
+                                 [&](const auto& owned) { return owned.get() == item; });
+    assert(at != bucket->second.end());
+    bucket->second.erase(at);
+    if (bucket->second.empty()) shape->second.erase(bucket);
+    if (shape->second.empty()) shapes_.erase(shape);
+    --size_;
+  }
+
+  // Calls f(T*) for each whose pattern matches: by shape, then in the order in which they were
+  // added. `f` returns false to stop, and must not add or remove.
+  template <typename F>
+  void ForEachMatch(std::string_view key_bytes, F f) const {
+    if (shapes_.empty()) return;
+    KeySplit split;
+    const bool canonical = SplitKey(key_bytes, &split);
+    assert(canonical);
+    if (!canonical) return;
+    std::string joined;
+    for (const auto& [shape, buckets] : shapes_) {
+      if (shape.open ? shape.fields > split.count : shape.fields != split.count) continue;
+      const auto bucket = buckets.find(ExactBytes(shape, key_bytes, split, &joined));
+      if (bucket == buckets.end()) continue;
+      for (const auto& item : bucket->second) {
+        if (PatternMatches(item->pattern, key_bytes, split) && !f(item.get())) return;
+      }
+    }
+  }
+
+ private:
+  struct Shape {
+    std::uint8_t fields = 0;
+    bool open = false;
+    std::uint16_t exact = 0;  // bit i: field i is exact
+    friend auto operator<=>(const Shape&, const Shape&) = default;
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view bytes) const noexcept {
+      return std::hash<std::string_view>{}(bytes);
+    }
+  };
+  using Buckets =
+      std::unordered_map<std::string, std::vector<std::unique_ptr<T>>, Hash, std::equal_to<>>;
+
+  static Shape ShapeOf(const Pattern& pattern) {
+    assert(pattern.fields.size() <= kMaxKeyFields);
+    Shape shape{static_cast<std::uint8_t>(pattern.fields.size()), pattern.open, 0};
+    for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
+      if (pattern.fields[i].op == FieldPattern::Op::kExact) {
+        shape.exact = static_cast<std::uint16_t>(shape.exact | 1u << i);
+      }
+    }
+    return shape;
+  }
+  static std::string ExactBytes(const Pattern& pattern) {
+    std::string bytes;
+    for (const FieldPattern& field : pattern.fields) {
+      if (field.op == FieldPattern::Op::kExact) AppendField(field.value, &bytes);
+    }
+    return bytes;
+  }
+  static std::string_view ExactBytes(const Shape& shape, std::string_view key_bytes,
+                                     const KeySplit& split, std::string* joined) {
+    const unsigned exact = shape.exact;
+    if ((exact & (exact + 1)) == 0) {  // the first fields and no others: no need to join them
+      std::size_t count = 0;
+      while (exact >> count != 0) ++count;
+      return key_bytes.substr(0, split.begin[count]);
+    }
+    joined->clear();
+    for (std::size_t i = 0; i < shape.fields; ++i) {
+      if ((exact >> i & 1u) != 0) joined->append(split.FieldOf(key_bytes, i));
+    }
+    return *joined;
+  }
+
+  std::map<Shape, Buckets> shapes_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tuplespace::internal

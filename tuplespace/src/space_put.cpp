@@ -1,0 +1,257 @@
+// Puts and holds: how tuples come into the space, and who keeps copies of them.
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "space_core.h"
+
+namespace tuplespace {
+
+using internal::OwnerId;
+
+namespace {
+
+Error TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most) {
+  return {ErrorCode::kTooLarge, std::string(what) + " " + std::to_string(value) + ", at most " +
+                                    std::to_string(most) + " (limits." + limit + ")"};
+}
+
+Error Bad(std::string text) {
+  return {ErrorCode::kBadRequest, std::move(text)};
+}
+
+bool SameBytes(const Payload& a, const Payload& b) {
+  return a.size() == b.size() &&
+         (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+// Over `limit` even if nothing else were there: it can never succeed.
+Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::uint64_t most) {
+  const bool ever = wanted <= most;
+  return {ever ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+          std::string("limits.") + limit + ": " + std::to_string(wanted) + " more with " +
+              std::to_string(there) + " there, at most " + std::to_string(most)};
+}
+
+}  // namespace
+
+std::optional<Error> Space::Impl::ProblemOf(const Tuple& tuple) const {
+  if (tuple.key.empty()) return Bad("the key is empty, must have 1 to 16 fields");
+  if (tuple.payload.size() > limits_.message_bytes) {
+    return TooLarge("payload bytes", tuple.payload.size(), "message_bytes", limits_.message_bytes);
+  }
+  if (!tuple.task) return std::nullopt;
+  const TaskSpec& task = *tuple.task;
+  if (task.inputs.size() > limits_.task_inputs) {
+    return TooLarge("task inputs", task.inputs.size(), "task_inputs", limits_.task_inputs);
+  }
+  for (const Key& input : task.inputs) {
+    if (input.empty()) return Bad("an input key is empty, must have 1 to 16 fields");
+    if (input == tuple.key) return Bad("the task lists itself as an input");
+  }
+  if (task.affinity < -1 ||
+      (task.affinity >= 0 && static_cast<std::size_t>(task.affinity) >= task.inputs.size())) {
+    return Bad("affinity " + std::to_string(task.affinity) +
+               ", must be -1 or the index of one of " + std::to_string(task.inputs.size()) +
+               " inputs");
+  }
+  if (task.lease_us < 0 || task.lease_us > limits_.max_lease_us) {
+    return Bad("lease_us " + std::to_string(task.lease_us) + ", must be 0 to " +
+               std::to_string(limits_.max_lease_us) + " (limits.max_lease_us)");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> Space::Impl::ProblemOf(std::span<const Tuple> tuples) const {
+  if (tuples.size() > limits_.tuples_per_request) {
+    return TooLarge("tuples in one request", tuples.size(), "tuples_per_request",
+                    limits_.tuples_per_request);
+  }
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    if (auto problem = ProblemOf(tuples[i])) {
+      problem->text = "tuple " + std::to_string(i) + " of " + std::to_string(tuples.size()) + ", " +
+                      tuples[i].key.ToString() + ": " + problem->text;
+      return problem;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> Space::Impl::CheckRoom(std::span<const Tuple> tuples,
+                                            std::uint64_t freed_bytes) const {
+  assert(freed_bytes <= gauges_.payload_bytes);
+  const std::uint64_t bytes_there = gauges_.payload_bytes - freed_bytes;
+  std::uint64_t bytes = 0;
+  std::uint64_t records = 0;
+  for (const Tuple& tuple : tuples) {
+    bytes += tuple.payload.size();
+    records += 1 + (tuple.task ? tuple.task->inputs.size() : 0);
+  }
+  if (bytes_there + bytes <= limits_.payload_bytes && store_.size() + records <= limits_.tuples) {
+    return std::nullopt;
+  }
+  // It gets tight: count exactly, so that a repeated put is acknowledged even by a full space.
+  bytes = 0;
+  records = 0;
+  for (const Tuple& tuple : tuples) {
+    const Record* record = store_.Find(tuple.key.bytes());
+    if (record != nullptr && record->state != RecordState::kWanted) continue;
+    if (IsRetired(tuple.key)) continue;
+    bytes += tuple.payload.size();
+    if (record == nullptr) ++records;
+    if (!tuple.task) continue;
+    for (const Key& input : tuple.task->inputs) {
+      if (store_.Find(input.bytes()) == nullptr) ++records;
+    }
+  }
+  if (bytes > 0 && bytes_there + bytes > limits_.payload_bytes) {
+    return NoRoom("payload_bytes", bytes_there, bytes, limits_.payload_bytes);
+  }
+  if (records > 0 && store_.size() + records > limits_.tuples) {
+    return NoRoom("tuples", store_.size(), records, limits_.tuples);
+  }
+  return std::nullopt;
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Put&& put) {
+  if (auto problem = ProblemOf(put.tuples)) return Refuse(*client.id, id, std::move(*problem));
+  if (auto busy = CheckRoom(put.tuples, 0)) return Refuse(*client.id, id, std::move(*busy));
+  PutReply reply;
+  reply.status.reserve(put.tuples.size());
+  for (Tuple& tuple : put.tuples) {
+    reply.status.push_back(PutOne(client, std::move(tuple), nullptr));
+  }
+  Answer(client, id, std::move(reply));
+}
+
+PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const OwnerId& task_owner) {
+  ++counters_.puts;
+  counters_.bytes_in += tuple.payload.size();
+  Record* record = store_.Find(tuple.key.bytes());
+  if (record != nullptr && record->stored()) return PutAgain(client, record, tuple, task_owner);
+  if (record != nullptr && record->state == RecordState::kCompleted) {
+    ++counters_.duplicates;
+    return PutStatus::kDuplicate;
+  }
+  if (IsRetired(tuple.key)) {
+    ++counters_.retired_puts;
+    return PutStatus::kRetired;
+  }
+  if (record == nullptr) record = store_.Add(std::move(tuple.key));
+  store_.Show(record);
+  ++record->pins;
+  fresh_.push_back(record);
+  record->payload = std::move(tuple.payload);
+  record->put_by = client.id;
+  record->sequence = next_sequence_++;
+  gauges_.payload_bytes += record->payload.size();
+  if (tuple.ephemeral) {
+    record->ephemeral = true;
+    client.ephemerals.emplace(record->sequence, record);
+  }
+  if (tuple.task) {
+    AttachTask(record, std::move(*tuple.task));
+  } else {
+    MakeTakable(record);
+  }
+  if (tuple.held) AddHolder(client, record);
+  for (internal::List<InputLink>* list : {&record->dependents, &record->affine}) {
+    for (InputLink* link = list->first(); link != nullptr; link = link->next) {
+      assert(link->task->task->missing > 0);
+      const bool complete = --link->task->task->missing == 0;
+      if (complete && link->task->state == RecordState::kWaiting) MakeTakable(link->task);
+    }
+  }
+  return PutStatus::kStored;
+}
+
+PutStatus Space::Impl::PutAgain(Client& client, Record* record, const Tuple& tuple,
+                                const OwnerId& task_owner) {
+  assert(record->stored() && record->put_by != nullptr);
+  if (SameBytes(record->payload, tuple.payload)) {
+    ++counters_.duplicates;
+    if (tuple.held) AddHolder(client, record);
+    return PutStatus::kDuplicate;
+  }
+  ++counters_.conflicts;
+  const Notice notice{Notice::Kind::kConflict, record->key, *client.id,
+                      "a second put of " + record->key.ToString() + " by \"" + *client.id +
+                          "\" differs from the first by \"" + *record->put_by + "\" (" +
+                          std::to_string(tuple.payload.size()) + " and " +
+                          std::to_string(record->payload.size()) + " bytes)"};
+  Notify(record->put_by, notice);
+  if (task_owner != nullptr && *task_owner != *record->put_by) Notify(task_owner, notice);
+  return PutStatus::kConflict;
+}
+
+void Space::Impl::AttachTask(Record* record, TaskSpec&& spec) {
+  assert(!record->task);
+  record->task = std::make_unique<internal::TaskState>(record);
+  internal::TaskState& task = *record->task;
+  task.spec = std::move(spec);
+  task.links = std::vector<InputLink>(task.spec.inputs.size());
+  const Key* never = nullptr;
+  for (std::size_t i = 0; i < task.links.size(); ++i) {
+    InputLink& link = task.links[i];
+    Record* input = store_.FindOrAdd(task.spec.inputs[i]);
+    link.task = record;
+    link.input = input;
+    link.affine = task.spec.affinity == static_cast<std::int32_t>(i);
+    (link.affine ? input->affine : input->dependents).PushBack(&link);
+    if (input->stored()) continue;
+    ++task.missing;
+    if (never == nullptr && (input->state == RecordState::kCompleted || IsRetired(input->key))) {
+      never = &task.spec.inputs[i];
+    }
+  }
+  SetState(record, RecordState::kWaiting);
+  if (never != nullptr) {
+    Orphan(record, *never);
+  } else if (task.missing == 0) {
+    MakeTakable(record);
+  }
+}
+
+void Space::Impl::Handle(Client& client, RequestId id, Hold&& hold) {
+  const std::size_t count = hold.held.size() + hold.dropped.size();
+  if (count > limits_.tuples_per_request) {
+    return Refuse(
+        *client.id, id,
+        TooLarge("keys in one Hold", count, "tuples_per_request", limits_.tuples_per_request));
+  }
+  for (const Key& key : hold.dropped) {
+    Record* record = store_.Find(key.bytes());
+    if (record != nullptr && client.held.contains(record)) RemoveHolder(client, record);
+  }
+  // A key that is not stored (any more) has no use for holders.
+  for (const Key& key : hold.held) {
+    Record* record = store_.Find(key.bytes());
+    if (record != nullptr && record->stored()) AddHolder(client, record);
+  }
+  Answer(client, id, Ok{});
+}
+
+// Holding is advice: what would pass limits.held_keys_per_client is not remembered.
+void Space::Impl::AddHolder(Client& client, Record* record) {
+  assert(record->stored());
+  if (client.held.size() >= limits_.held_keys_per_client) return;
+  const auto [at, is_new] = client.held.try_emplace(record);
+  if (!is_new) return;
+  internal::Holding& holding = at->second;
+  holding.client = &client;
+  holding.record = record;
+  record->holders.PushBack(&holding);
+  ++gauges_.held_keys;
+  RequeueAffine(record);
+}
+
+void Space::Impl::RemoveHolder(Client& client, Record* record) {
+  const auto at = client.held.find(record);
+  assert(at != client.held.end());
+  record->holders.Remove(&at->second);
+  client.held.erase(at);
+  --gauges_.held_keys;
+  RequeueAffine(record);
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,204 @@
+// What the space knows about one key, one client, one waiting request. Plain data: the rules are in
+// Space::Impl (space_core.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "space_deadlines.h"
+#include "space_list.h"
+#include "space_need_tree.h"
+#include "tuplespace/messages.h"
+
+namespace tuplespace::internal {
+
+struct Client;
+struct GetGroup;
+struct ReadGroup;
+
+using OwnerId = std::shared_ptr<const ClientId>;  // shared by all that a client put
+
+// The place of one input of one task in the lists of that input's record, while the task may still
+// need it (it waits, can be taken, or is leased).
+struct InputLink : ListHook<InputLink> {
+  Record* task = nullptr;
+  Record* input = nullptr;
+  bool affine = false;  // it is the task's affinity input
+};
+
+// A Read that waits for a key (record) or for a pattern (group).
+struct ReadWatch : ListHook<ReadWatch> {
+  ReadWaiter* waiter = nullptr;
+  Record* record = nullptr;
+  ReadGroup* group = nullptr;
+};
+
+// `client` keeps a copy of `record`'s payload.
+struct Holding : ListHook<Holding> {
+  Client* client = nullptr;
+  Record* record = nullptr;
+};
+
+struct Lease {
+  explicit Lease(Record* record) : deadline(record, Deadline::Kind::kLease) {}
+  Client* client = nullptr;
+  std::uint64_t fence = 0;
+  Deadline deadline;
+};
+
+struct TaskState {
+  explicit TaskState(Record* record) : ready_timer(record, Deadline::Kind::kReady) {}
+  TaskSpec spec;
+  std::vector<InputLink> links;  // as spec.inputs; empty once the task cannot need them any more
+  std::uint32_t missing = 0;     // links whose input is not stored
+  std::uint32_t failures = 0;
+  std::vector<ClientId> failed_by;  // sorted, each once
+  std::int64_t ready_since_us = 0;
+  std::int64_t barred_until_us = 0;  // until then not for clients in failed_by
+  Deadline ready_timer;              // when `placement` changes by time
+};
+
+enum class RecordState : std::uint8_t {
+  kWanted,     // not stored; a task or a Read wants it
+  kCompleted,  // a task that is done: only its key is remembered
+  kWaiting,    // a task that lacks inputs
+  kTakable,    // a plain tuple, or a task whose inputs are all there
+  kLeased,
+  kParked,  // a task that failed too often, or whose inputs cannot come
+};
+
+// Who may take a takable tuple now.
+enum class Placement : std::uint8_t {
+  kNone,      // not decided (yet)
+  kFree,      // anybody
+  kReserved,  // clients that hold its affinity input, until ready_since_us + steal_after_us
+  kLate,      // anybody, those that hold its affinity input first
+  kBarred,    // anybody but those on whom it failed, until barred_until_us
+};
+
+struct Record {
+  explicit Record(Key k) : key(std::move(k)) {}
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+
+  bool stored() const { return state >= RecordState::kWaiting; }
+  bool referenced() const {
+    return pins != 0 || !dependents.empty() || !affine.empty() || !watches.empty();
+  }
+  std::uint64_t need_bytes() const { return task ? task->spec.need_bytes : 0; }
+  std::int64_t priority() const { return task ? task->spec.priority : 0; }
+
+  Key key;
+  std::size_t hash = 0;
+  Record* next_in_bucket = nullptr;
+
+  RecordState state = RecordState::kWanted;
+  Placement placement = Placement::kNone;
+  bool ephemeral = false;
+  bool queued = false;     // in Impl::unplaced_
+  std::uint32_t pins = 0;  // in use by the event at work: not to be destroyed
+
+  Payload payload;
+  OwnerId put_by;
+  std::uint64_t sequence = 0;  // order of storing
+  std::unique_ptr<TaskState> task;
+  std::unique_ptr<Lease> lease;
+
+  List<InputLink> dependents;  // inputs of tasks, the affine ones apart
+  List<InputLink> affine;
+  List<ReadWatch> watches;
+  List<Holding> holders;  // in the order in which they said so
+  std::vector<std::unique_ptr<TakeEntry>> entries;
+};
+
+struct WantedPattern {
+  Pattern pattern;
+  std::optional<Key> exact;  // if it can match one key only
+};
+
+struct ReadWaiter {
+  ReadWaiter() : deadline(this) {}
+  Client* client = nullptr;
+  RequestId id = 0;
+  std::uint64_t sequence = 0;
+  std::vector<WantedPattern> wanted;
+  bool all = true;
+  bool metadata_only = false;
+  std::size_t cursor = 0;          // `all`: the pattern that is watched
+  std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
+  Deadline deadline;
+};
+
+struct ReadGroup {
+  Pattern pattern;
+  List<ReadWatch> watches;
+};
+
+// What a Get may still take, and what it has taken.
+struct Taker {
+  Client* client = nullptr;
+  GetGroup* group = nullptr;
+  std::uint64_t offer_bytes = 0;
+  std::uint32_t max_count = 1;
+  bool with_inputs = false;
+  std::int64_t lease_us = 0;
+  Grants got;
+
+  bool full() const { return got.grants.size() >= max_count; }
+};
+
+struct GetWaiter {
+  GetWaiter() : deadline(this) {}
+  RequestId id = 0;
+  std::uint64_t sequence = 0;
+  Taker taker;
+  Deadline deadline;
+};
+
+struct ByOffer {
+  using is_transparent = void;
+  static std::pair<std::uint64_t, std::uint64_t> Rank(const GetWaiter* waiter) {
+    return {waiter->taker.offer_bytes, waiter->sequence};
+  }
+  bool operator()(const GetWaiter* a, const GetWaiter* b) const { return Rank(a) < Rank(b); }
+  bool operator()(const GetWaiter* a, std::uint64_t need_bytes) const {
+    return a->taker.offer_bytes < need_bytes;
+  }
+};
+
+// All Gets of one pattern, and the takable tuples that match it.
+struct GetGroup {
+  Pattern pattern;
+  std::uint64_t sequence = 0;  // order of creation
+  std::uint64_t last_used = 0;
+  std::set<GetWaiter*, ByOffer> waiters;
+  std::unordered_set<const Client*> users;  // connected clients that ever sent such a Get
+
+  NeedTree free;
+  NeedTree late;
+  std::unordered_map<const Client*, NeedTree> preferred;  // by who holds the affinity input
+  std::map<std::vector<ClientId>, NeedTree> barred;       // by TaskState::failed_by
+};
+
+struct Watermark {
+  Pattern pattern;  // its kAtMost value is the mark
+};
+
+struct Client {
+  OwnerId id;
+  std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
+  std::map<RequestId, std::unique_ptr<GetWaiter>> gets;
+  std::map<std::uint64_t, Record*> leases;      // by fence
+  std::map<std::uint64_t, Record*> ephemerals;  // by sequence
+  std::unordered_map<const Record*, Holding> held;
+};
+
+}  // namespace tuplespace::internal
