@@ -95,8 +95,8 @@ ACAN_FN float acan_tanh(float x) {
   p = ACAN_FMA(p, u, -0.0538538694f);
   p = ACAN_FMA(p, u, 0.133326024f);
   p = ACAN_FMA(p, u, -0.333333194f);
-  small = ACAN_FMA(p * u, x, x);
-  return y < 0.55f ? small : (x == x ? acan_copy_sign(large, x) : ACAN_NAN);
+  small = ACAN_FMA(p * u, y, y);
+  return x == x ? acan_copy_sign(y < 0.55f ? small : large, x) : ACAN_NAN;
 }
 
 /* 1 / (1 + e^-x) without overflow and with its denormal tail. */
@@ -125,24 +125,26 @@ ACAN_FN float acan_normal_cdf(float x) {
   const float y = acan_abs(x);
   const float bounded = y > 16.0f ? 16.0f : y;
   const float u = x * x;
-  const float t = ACAN_DIV(bounded - 3.0f, bounded + 3.0f);
+  const float inverse = ACAN_DIV(1.0f, bounded + 2.0f);
+  const float t = (bounded - 2.0f) * inverse;
   float center = -7.66467929e-06f; /* (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10 */
-  float ratio = 0.000164598736f;   /* (1 - Phi(y)) / e^(-y^2 / 2) in t, y in [1, 14.6], 1.1e-8 */
+  /* (1 - Phi(y)) * e^(y^2 / 2) * (y + 2) in t = (y - 2) / (y + 2), y in [1, 14.6], 1.4e-8 */
+  float ratio = 0.000386414584f;
   float upper;
   center = ACAN_FMA(center, u, 0.000113512659f);
   center = ACAN_FMA(center, u, -0.00118635304f);
   center = ACAN_FMA(center, u, 0.00997333135f);
   center = ACAN_FMA(center, u, -0.0664903596f);
   center = ACAN_FMA(center, u, 0.398942292f);
-  ratio = ACAN_FMA(ratio, t, -0.000318023958f);
-  ratio = ACAN_FMA(ratio, t, -0.00100968464f);
-  ratio = ACAN_FMA(ratio, t, 0.00290284329f);
-  ratio = ACAN_FMA(ratio, t, 0.00613643089f);
-  ratio = ACAN_FMA(ratio, t, -0.0462134257f);
-  ratio = ACAN_FMA(ratio, t, 0.123224795f);
-  ratio = ACAN_FMA(ratio, t, -0.206402615f);
-  ratio = ACAN_FMA(ratio, t, 0.121513948f);
-  upper = ratio * acan_gauss(x);
+  ratio = ACAN_FMA(ratio, t, 0.00134473492f);
+  ratio = ACAN_FMA(ratio, t, -0.00202609715f);
+  ratio = ACAN_FMA(ratio, t, -0.00682325847f);
+  ratio = ACAN_FMA(ratio, t, -0.000445791869f);
+  ratio = ACAN_FMA(ratio, t, 0.0367236212f);
+  ratio = ACAN_FMA(ratio, t, 0.0287961364f);
+  ratio = ACAN_FMA(ratio, t, -0.331404537f);
+  ratio = ACAN_FMA(ratio, t, 0.672407985f);
+  upper = ratio * inverse * acan_gauss(x);
   return y < 1.0f ? ACAN_FMA(center, x, 0.5f) : (x < 0.0f ? upper : 1.0f - upper);
 }
 

@@ -1,0 +1,36 @@
+// Proves that a device computes exact precision: a battery of small operations whose results must
+// have the hashes that are written down in conformance.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+
+namespace acan {
+
+struct ConformanceResult {
+  bool exact = false;            // every operation gave the bits it must
+  std::string hash;              // SHA-256 over all operations' hashes, hex
+  std::string first_difference;  // empty if exact; else the first operation that differs
+};
+
+struct OperationHash {
+  std::string operation;  // "gemm forward ragged", "kBiasActivation gelu"
+  std::string sha256;     // of the result bits, hex
+};
+
+// Runs every operation of the battery, in the order of the table: all kernels and the three
+// products, ragged, with several leaves, and with zeros of both signs, denormals, infinities and
+// NaN among the values. Holds less than 48 KiB of the device at once; some milliseconds on a CPU.
+// Throws what the device throws.
+std::vector<OperationHash> RunConformanceBattery(Device& device);
+
+// The battery against the table. Throws what the device throws.
+ConformanceResult RunConformance(Device& device);
+
+// GFLOP/s of exact products, the best of a few runs in about 20 ms, of a size that the free part of
+// the device's memory allows (not less than 48 KiB). Throws what the device throws.
+double MeasureGflops(Device& device);
+
+}  // namespace acan

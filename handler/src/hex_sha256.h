@@ -1,0 +1,12 @@
+// SHA-256 in hex. Throws std::runtime_error if OpenSSL cannot.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace acan {
+
+std::string HexSha256(std::span<const std::byte> bytes);
+
+}  // namespace acan

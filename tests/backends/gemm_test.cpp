@@ -1,0 +1,209 @@
+// Exact products: every form, instruction set and thread count against the definition.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+
+#include "acan/core/range.h"
+#include "reference.h"
+
+namespace acan::test {
+namespace {
+
+struct Shape {
+  std::int64_t m, n, k, block;
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& s) {
+  return out << s.m << "x" << s.n << "x" << s.k << " block " << s.block;
+}
+
+Host LeftOf(GemmForm form, const Shape& s, std::uint32_t seed) {
+  return form == GemmForm::kGradient ? Random(s.k, s.m, seed) : Random(s.m, s.k, seed);
+}
+
+Host RightOf(GemmForm form, const Shape& s, std::uint32_t seed) {
+  return form == GemmForm::kForward ? Random(s.n, s.k, seed) : Random(s.k, s.n, seed);
+}
+
+Host Product(Device& device, GemmForm form, std::int64_t block, const Host& a, const Host& b,
+             std::int64_t pad, Precision precision = Precision::kExact) {
+  const OnDevice left = Put(device, a, pad);
+  const OnDevice right = Put(device, b, pad);
+  const std::int64_t m = form == GemmForm::kGradient ? a.cols : a.rows;
+  const std::int64_t n = form == GemmForm::kForward ? b.rows : b.cols;
+  const OnDevice c = Space(device, m, n, pad);
+  device.Gemm(form, precision, block, left.matrix, right.matrix, c.matrix);
+  return Fetch(device, c);
+}
+
+const Shape kShapes[] = {
+    {1, 1, 1, 16},      {1, 1, 1000, 64},   {1, 33, 64, 64},   {7, 1, 65, 64},
+    {1, 100, 300, 64},  {2, 70, 129, 32},   {3, 5, 15, 16},    {3, 5, 16, 16},
+    {3, 5, 17, 16},     {12, 32, 64, 64},   {12, 32, 128, 64}, {13, 33, 127, 64},
+    {24, 64, 192, 64},  {25, 47, 63, 64},   {31, 95, 257, 64}, {64, 64, 64, 64},
+    {11, 31, 1100, 16}, {40, 41, 400, 32},  {5, 66, 2100, 64}, {48, 17, 700, 128},
+    {9, 19, 1500, 512}, {6, 8, 1030, 1024}, {130, 10, 70, 64}, {10, 130, 70, 64},
+    {100, 257, 90, 64}, {257, 100, 90, 64}, {4, 40, 4200, 16},
+};
+constexpr GemmForm kForms[] = {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient};
+
+class GemmTest : public ::testing::TestWithParam<std::tuple<CpuIsa, GemmForm>> {};
+
+// The bits of the definition, for every shape, whatever the scratch, stride and threads.
+TEST_P(GemmTest, EqualsTheDefinition) {
+  const auto [isa, form] = GetParam();
+  ACAN_SKIP_WITHOUT(isa);
+  for (const Shape& s : kShapes) {
+    const Host a = LeftOf(form, s, 1);
+    const Host b = RightOf(form, s, 2);
+    const Host want = GemmReference(form, s.block, a, b);
+    for (const int threads : {1, 3}) {
+      // The small limit leaves no packing scratch.
+      for (const std::uint64_t limit : {std::uint64_t{900} << 10, kRoomyBytes}) {
+        for (const std::int64_t pad : {0, 5}) {
+          const auto device = MakeCpuDevice({threads, limit, isa});
+          EXPECT_EQ(Difference(Product(*device, form, s.block, a, b, pad), want), "")
+              << s << ", " << threads << " threads, limit " << limit << ", pad " << pad;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, IsCloseToFloat64) {
+  const auto [isa, form] = GetParam();
+  ACAN_SKIP_WITHOUT(isa);
+  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  for (const Shape& s : {Shape{17, 40, 1000, 64}, Shape{40, 17, 5000, 64}}) {
+    const Host a = LeftOf(form, s, 3);
+    const Host b = RightOf(form, s, 4);
+    const Host c = Product(*device, form, s.block, a, b, 0);
+    for (std::int64_t i = 0; i < s.m; ++i) {
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        double want = 0.0;
+        double magnitude = 0.0;
+        for (std::int64_t k = 0; k < s.k; ++k) {
+          const double term = static_cast<double>(LeftAt(form, a, i, k)) * RightAt(form, b, j, k);
+          want += term;
+          magnitude += std::abs(term);
+        }
+        // A term meets at most block + levels roundings of 2^-24 each.
+        const double levels = RootLevel(s.k, s.block);
+        ASSERT_NEAR(c.at(i, j), want, magnitude * 0x1p-24 * (s.block + levels));
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, SpecialValuesAreKept) {
+  const auto [isa, form] = GetParam();
+  ACAN_SKIP_WITHOUT(isa);
+  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  const Shape s{14, 35, 150, 64};
+  Host a = LeftOf(form, s, 5);
+  Host b = RightOf(form, s, 6);
+  const float inf = INFINITY;
+  a.at(3, 2) = inf;
+  a.at(4, 4) = NAN;
+  b.at(5, 7) = -inf;
+  b.at(9, 1) = -0.0f;
+  a.at(1, 1) = 1e-41f;
+  for (std::int64_t i = 0; i < a.rows; ++i) a.at(i, 6) = 1e-30f;
+  for (std::int64_t i = 0; i < b.rows; ++i) b.at(i, 6) = 1e-12f;
+  EXPECT_EQ(
+      Difference(Product(*device, form, s.block, a, b, 0), GemmReference(form, s.block, a, b)), "");
+  // Denormal sums and products of zeros of both signs.
+  for (float& x : a.v) x *= 1e-22f;
+  for (float& x : b.v) x *= 1e-20f;
+  EXPECT_EQ(
+      Difference(Product(*device, form, s.block, a, b, 0), GemmReference(form, s.block, a, b)), "");
+}
+
+// The sums over the nodes of the k axis, combined as range.h says, are the sum over all of it.
+TEST_P(GemmTest, HalvingKChangesNothing) {
+  const auto [isa, form] = GetParam();
+  ACAN_SKIP_WITHOUT(isa);
+  const auto device = MakeCpuDevice({2, kRoomyBytes, isa});
+  const Shape s{21, 39, 1450, 64};
+  const Host a = LeftOf(form, s, 7);
+  const Host b = RightOf(form, s, 8);
+  const Host whole = Product(*device, form, s.block, a, b, 0);
+  const auto part = [](const Host& host, bool k_is_row, const Range& range) {
+    Host out = k_is_row ? Host(range.size(), host.cols) : Host(host.rows, range.size());
+    for (std::int64_t r = 0; r < out.rows; ++r) {
+      for (std::int64_t c = 0; c < out.cols; ++c) {
+        out.at(r, c) = k_is_row ? host.at(range.begin + r, c) : host.at(r, range.begin + c);
+      }
+    }
+    return out;
+  };
+  // Nodes of mixed sizes, as when only some tasks were halved.
+  std::vector<std::vector<Range>> cuts;
+  for (int level = 0; level <= RootLevel(s.k, s.block); ++level) {
+    cuts.push_back(NodesOfLevel(s.k, s.block, level));
+  }
+  cuts.push_back({{0, 512}, {512, 768}, {768, 832}, {832, 896}, {896, 1024}, {1024, 1450}});
+  for (const std::vector<Range>& ranges : cuts) {
+    std::vector<OnDevice> partials;
+    for (const Range& range : ranges) {
+      const Host c = Product(*device, form, s.block, part(a, form == GemmForm::kGradient, range),
+                             part(b, form != GemmForm::kForward, range), 0);
+      partials.push_back(Put(*device, c));
+    }
+    for (const Combine& combine : CombineOrder(ranges, s.block)) {
+      KernelArgs args;
+      args.m[0] = args.m[1] = partials[combine.left].matrix;
+      args.m[2] = partials[combine.right].matrix;
+      device->Launch(Kernel::kAdd, args);
+    }
+    EXPECT_EQ(Difference(Fetch(*device, partials[0]), whole), "") << ranges.size() << " parts";
+  }
+}
+
+TEST_P(GemmTest, FastAgreesUpToRounding) {
+  const auto [isa, form] = GetParam();
+  ACAN_SKIP_WITHOUT(isa);
+  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  const Shape s{33, 65, 300, 64};
+  const Host a = LeftOf(form, s, 9);
+  const Host b = RightOf(form, s, 10);
+  const Host exact = Product(*device, form, s.block, a, b, 3);
+  const Host fast = Product(*device, form, s.block, a, b, 3, Precision::kFast);
+  for (std::size_t i = 0; i < exact.v.size(); ++i) ASSERT_NEAR(exact.v[i], fast.v[i], 1e-4);
+}
+
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<CpuIsa, GemmForm>>& info) {
+  constexpr const char* kNames[] = {"forward", "backward", "gradient"};
+  return std::string(CpuIsaName(std::get<0>(info.param))) + "_" +
+         kNames[static_cast<int>(std::get<1>(info.param))];
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, GemmTest,
+                         ::testing::Combine(::testing::ValuesIn(kAllIsas),
+                                            ::testing::ValuesIn(kForms)),
+                         NameOf);
+
+// Large products in all the block sizes of the packing, spot-checked element by element.
+TEST(GemmLargeTest, SpotChecksEqualTheDefinition) {
+  const auto device = MakeCpuDevice({2, kRoomyBytes, std::nullopt});
+  for (const GemmForm form : kForms) {
+    for (const Shape& s : {Shape{515, 1030, 2100, 64}, Shape{1, 3000, 2500, 64},
+                           Shape{130, 2050, 1000, 64}, Shape{1500, 1300, 130, 64}}) {
+      const Host a = LeftOf(form, s, 11);
+      const Host b = RightOf(form, s, 12);
+      const Host c = Product(*device, form, s.block, a, b, 0);
+      for (std::int64_t spot = 0; spot < 500; ++spot) {
+        const std::int64_t i = spot * 7919 % s.m;
+        const std::int64_t j = spot * 104729 % s.n;
+        const float want = TreeSum(s.k, s.block, [&](float acc, std::int64_t at) {
+          return std::fma(LeftAt(form, a, i, at), RightAt(form, b, j, at), acc);
+        });
+        ASSERT_EQ(c.at(i, j), want) << s << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace acan::test

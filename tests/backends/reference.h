@@ -1,0 +1,78 @@
+// The definition of the exact operations, written apart from the backends: recursive trees from
+// range.h, scalar std::fma, and the kernels' elementary functions in a prelude of their own.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "acan/cpu/cpu_device.h"
+
+namespace acan::test {
+
+// A row-major matrix on the host.
+struct Host {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<float> v;
+
+  Host() = default;
+  Host(std::int64_t r, std::int64_t c) : rows(r), cols(c), v(static_cast<std::size_t>(r * c)) {}
+  float& at(std::int64_t r, std::int64_t c) { return v[static_cast<std::size_t>(r * cols + c)]; }
+  float at(std::int64_t r, std::int64_t c) const {
+    return v[static_cast<std::size_t>(r * cols + c)];
+  }
+};
+
+// Uniform in [low, high), from a generator of its own.
+Host Random(std::int64_t rows, std::int64_t cols, std::uint32_t seed, float low = -1.0f,
+            float high = 1.0f);
+
+// NaN is stored as one NaN.
+float Canonical(float value);
+
+// Sum of term(i) for i in [0, n): leaf(acc, i) folds a term into a leaf's sum, leaves by the tree.
+float TreeSum(std::int64_t n, std::int64_t block,
+              const std::function<float(float, std::int64_t)>& leaf);
+
+// c[m, n] of `form`, element by element as defined.
+Host GemmReference(GemmForm form, std::int64_t block, const Host& a, const Host& b);
+
+// Element (i, k) of the left operand and (j, k) of the right, whatever the form's layout.
+float LeftAt(GemmForm form, const Host& a, std::int64_t i, std::int64_t k);
+float RightAt(GemmForm form, const Host& b, std::int64_t j, std::int64_t k);
+
+// Whether the bits are the same; else the text names the first place and both values.
+std::string Difference(const Host& got, const Host& want);
+
+// A matrix on a device, inside a wider buffer if `pad` is not 0, so that strides differ from
+// widths.
+struct OnDevice {
+  BufferPtr buffer;
+  Matrix matrix;
+};
+OnDevice Put(Device& device, const Host& host, std::int64_t pad = 0);
+OnDevice Space(Device& device, std::int64_t rows, std::int64_t cols, std::int64_t pad = 0);
+Host Fetch(Device& device, const OnDevice& from);
+
+constexpr CpuIsa kAllIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512};
+constexpr std::uint64_t kRoomyBytes = 1u << 30;
+
+// exp, log, ... of the kernels, compiled in the tests' own prelude.
+float KernelExp(float x);
+float KernelLog(float x);
+float KernelTanh(float x);
+float KernelSigmoid(float x);
+float KernelNormalCdf(float x);
+float KernelNormalDensity(float x);
+
+}  // namespace acan::test
+
+// Runs the rest of a test only where the instruction set is there, and says so where it is not.
+#define ACAN_SKIP_WITHOUT(isa)                                                       \
+  if (!::acan::CpuIsaAvailable(isa)) {                                               \
+    GTEST_SKIP() << "this CPU has no " << ::acan::CpuIsaName(isa) << ": not tested"; \
+  }
