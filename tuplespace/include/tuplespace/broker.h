@@ -23,7 +23,9 @@ struct BrokerOptions {
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;  // a client not heard for this long is lost
   std::uint64_t control_frame_bytes = 64ull << 20;
-  zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
+  // What may wait for a client that does not read; beyond it the client is dropped.
+  std::uint64_t client_queue_bytes = 2ull << 30;
+  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
 
@@ -38,8 +40,8 @@ class Broker {
 
   const std::vector<std::string>& endpoints() const;  // as bound, with real ports
 
-  void Run();   // serves until Stop()
-  void Stop();  // thread safe, async-signal safe
+  void Run();                   // serves until Stop()
+  void Stop();                  // thread safe, async-signal safe
   Stats GetStatistics() const;  // REQUIRES: called on Run's thread or while it does not run
 
  private:

@@ -23,10 +23,10 @@ class context_t;
 namespace tuplespace {
 
 struct ClientOptions {
-  std::string endpoint;                 // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
-  std::string name;                     // for people: "handler cpu:2 on host7, pid 4711"
-  ClientId id;                          // empty: a random one
-  zmq::context_t* context = nullptr;    // shared for inproc; null: one of its own
+  std::string endpoint;               // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
+  std::string name;                   // for people: "handler cpu:2 on host7, pid 4711"
+  ClientId id;                        // empty: a random one
+  zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
 };
 
@@ -53,26 +53,37 @@ class Client {
 
   using ReplyHandler = std::function<void(ReplyBody&&)>;
   // Queues a request and returns its id. `on_reply` runs inside Poll, once. kBusy is retried by the
-  // client itself (with back-off) and never reaches `on_reply`; other errors do, as Error.
+  // client itself (with back-off) and never reaches `on_reply`; other errors do, as Error. Throws
+  // SpaceError(kBusy) when unanswered_bytes would be passed: then Poll first.
   RequestId Submit(RequestBody body, ReplyHandler on_reply);
   // Replaces the open Get `id` (a new offer); the same on_reply stays.
   void Replace(RequestId id, Get get);
+  // Nobody waits for `id` any more: its on_reply will not run, an open Read or Get is cancelled,
+  // and what a late answer grants is put back.
+  void Abandon(RequestId id);
+  // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
+  // After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
+  // tuples and holds; unanswered requests are sent again by the client itself.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued, handles what has come; waits at most `timeout` for something to come, or
-  // until `extra_fd` (if >= 0) is readable, or Wake() is called. Returns the number of messages handled.
-  // Throws SpaceError if the broker speaks another protocol version.
+  // until `extra_fd` (if >= 0) is readable, or Wake() is called. Returns the number of messages
+  // handled. Waits are rounded up to a millisecond. Poll at least every few seconds: a client that
+  // is silent for the broker's client_silence_us is lost. REQUIRES: not called by one of its own
+  // handlers. Throws SpaceError if the broker speaks another protocol version or refuses the
+  // session.
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   void Wake();  // thread safe; async-signal safe
 
-  bool connected() const;                 // welcomed by a broker, and heard of it lately
-  std::uint64_t unanswered() const;       // requests without a reply
+  bool connected() const;            // welcomed by a broker, and heard of it lately
+  std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;
 
-  // ---- blocking: for programs and tests ----------------------------------------------------------
-  // Each waits until its answer is there or `wait` is over (then nullopt / empty). Throws
-  // SpaceError. Handlers of asynchronous requests run meanwhile.
+  // ---- blocking: for programs and tests
+  // ---------------------------------------------------------- Each waits until its answer is there
+  // or `wait` is over (then nullopt / empty). Throws SpaceError. Handlers of asynchronous requests
+  // run meanwhile.
 
   using Duration = std::chrono::microseconds;
   static constexpr Duration kForever = Duration::max();
@@ -87,7 +98,7 @@ class Client {
   std::vector<Grant> GetSome(const tuplespace::Get& get, Duration wait = kForever);
   std::optional<CompleteReply> CompleteTask(const LeaseRef& lease, std::vector<Tuple> results = {},
                                             Duration wait = kForever);
-  // Linda's `in`: get, then complete at once; the tuple is gone when this returns.
+  // Linda's `in`: get, then complete at once; the tuple is gone when this returns one.
   std::optional<FoundTuple> Take(const Pattern& pattern, Duration wait = kForever);
   std::optional<std::uint64_t> RetireAll(const Pattern& pattern, bool watermark = true,
                                          Duration wait = kForever);

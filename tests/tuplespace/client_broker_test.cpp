@@ -1,0 +1,463 @@
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <optional>
+#include <zmq.hpp>
+
+#include "broker_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Repeated(std::size_t bytes, char seed) {
+  std::string text(bytes, seed);
+  for (std::size_t i = 0; i < bytes; i += 97) text[i] = static_cast<char>('a' + (i + seed) % 26);
+  return text;
+}
+
+// Every transport has to behave alike.
+class EveryTransport : public ::testing::TestWithParam<std::string> {
+ protected:
+  BrokerOptions Options() {
+    std::string endpoint = "inproc://every";
+    if (GetParam() == "ipc") endpoint = folder_.Ipc();
+    if (GetParam() == "tcp") endpoint = "tcp://127.0.0.1:*";
+    BrokerOptions options = BrokerThread::Options(endpoint);
+    options.context = &context_;
+    return options;
+  }
+  ClientOptions Joining(const BrokerThread& broker, const std::string& id = "") {
+    ClientOptions options = ClientAt(broker.endpoint(), id);
+    options.context = &context_;
+    return options;
+  }
+
+  TemporaryFolder folder_;
+  zmq::context_t context_;
+};
+
+TEST_P(EveryTransport, PutReadTake) {
+  BrokerThread broker(Options());
+  Client client(Joining(broker, "one"));
+  const Key key{"job", 3, "tile"};
+  const auto status =
+      client.Put({PlainTuple(key, "abc"), PlainTuple(key, "abc"), PlainTuple(key, "other")});
+  ASSERT_TRUE(status);
+  EXPECT_THAT(*status,
+              ElementsAre(PutStatus::kStored, PutStatus::kDuplicate, PutStatus::kConflict));
+
+  const auto found = client.ReadOne(Pattern::Of(key));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key, key);
+  EXPECT_EQ(found->payload.text(), "abc");
+  EXPECT_EQ(found->payload_bytes, 3u);
+  EXPECT_EQ(found->put_by, "one");
+  EXPECT_EQ(client.CountOf(AnyOf("job")), 1u);
+
+  const auto taken = client.Take(AnyOf("job"));
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->payload.text(), "abc");
+  EXPECT_EQ(client.CountOf(AnyOf("job")), 0u);
+}
+
+TEST_P(EveryTransport, PayloadsOfEverySizeArriveUnchanged) {
+  BrokerThread broker(Options());
+  Client putter(Joining(broker));
+  Client reader(Joining(broker));
+  const std::vector<std::size_t> sizes = {
+      0,        1, 29, 33, 34, 511, 512, 513, 8191, 8192, 8193, 65'536, 1u << 20, (1u << 20) + 1,
+      20u << 20};
+  std::vector<Tuple> tuples;
+  for (const std::size_t size : sizes) {
+    tuples.push_back(PlainTuple({"size", static_cast<std::int64_t>(size)}, Repeated(size, 'x')));
+  }
+  ASSERT_TRUE(putter.Put(tuples));
+  const std::vector<FoundTuple> found = reader.ListAll(AnyOf("size"));
+  ASSERT_EQ(found.size(), sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(found[i].payload.text(), Repeated(sizes[i], 'x')) << sizes[i];
+    EXPECT_EQ(found[i].payload_bytes, sizes[i]);
+  }
+  for (const FoundTuple& metadata : reader.ListAll(AnyOf("size"), /*metadata_only=*/true)) {
+    EXPECT_TRUE(metadata.payload.empty());
+    EXPECT_EQ(std::get<std::int64_t>(metadata.key.Fields()[1]),
+              static_cast<std::int64_t>(metadata.payload_bytes));
+  }
+}
+
+TEST_P(EveryTransport, AReadWaitsUntilThereIsAMatch) {
+  BrokerThread broker(Options());
+  Client reader(Joining(broker));
+  Client putter(Joining(broker));
+  std::optional<std::string> got;
+  Read read;
+  read.patterns = {AnyOf("later")};
+  read.wait_us = kForeverUs;
+  reader.Submit(read, [&](ReplyBody&& reply) {
+    got = std::string(std::get<Found>(reply).tuples.at(0).payload.text());
+  });
+  ASSERT_TRUE(reader.CountOf(AnyOf("later")));  // the read is open at the broker by now
+  EXPECT_FALSE(got);
+  ASSERT_TRUE(putter.Put({PlainTuple({"later", 1}, "now")}));
+  ASSERT_TRUE(PollUntil(reader, [&] { return got.has_value(); }));
+  EXPECT_EQ(*got, "now");
+}
+
+TEST_P(EveryTransport, ATaskGoesAllTheWay) {
+  BrokerThread broker(Options());
+  Client manager(Joining(broker, "manager"));
+  Client handler(Joining(broker, "handler"));
+  Tuple task = TaskTuple({"task", 1}, "multiply", {Key{"in", 1}, Key{"in", 2}});
+  task.task->need_bytes = 100;
+  task.task->priority = -5;
+  task.task->lease_us = 30'000'000;
+  task.task->affinity = 1;
+  ASSERT_TRUE(manager.Put({task}));
+
+  Get get;
+  get.pattern = AnyOf("task");
+  get.offer_bytes = 1000;
+  get.with_inputs = true;
+  EXPECT_TRUE(handler.GetSome(get, milliseconds(0)).empty());  // its inputs are not there
+  const std::string big = Repeated(100'000, 'q');
+  ASSERT_TRUE(manager.Put({PlainTuple({"in", 1}, "one"), PlainTuple({"in", 2}, big)}));
+  const std::vector<Grant> grants = handler.GetSome(get);
+  ASSERT_EQ(grants.size(), 1u);
+  const Grant& grant = grants[0];
+  EXPECT_EQ(grant.key, (Key{"task", 1}));
+  EXPECT_EQ(grant.payload.text(), "multiply");
+  EXPECT_EQ(grant.lease_us, 30'000'000);
+  ASSERT_TRUE(grant.task);
+  EXPECT_EQ(grant.task->need_bytes, 100u);
+  EXPECT_EQ(grant.task->priority, -5);
+  EXPECT_EQ(grant.task->affinity, 1);
+  ASSERT_EQ(grant.inputs.size(), 2u);
+  EXPECT_EQ(grant.inputs[0].payload.text(), "one");
+  EXPECT_EQ(grant.inputs[1].payload.text(), big);
+  EXPECT_THAT(grant.input_sent, ElementsAre(true, true));
+
+  const LeaseRef lease{grant.key, grant.fence};
+  const auto done = handler.CompleteTask(lease, {PlainTuple({"out", 1}, "product")});
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->lease, LeaseStatus::kOk);
+  EXPECT_THAT(done->results, ElementsAre(PutStatus::kStored));
+  const auto again = handler.CompleteTask(lease, {PlainTuple({"out", 1}, "product")});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->lease, LeaseStatus::kStale);
+  EXPECT_EQ(manager.ReadOne(AnyOf("out"))->payload.text(), "product");
+}
+
+TEST_P(EveryTransport, RepliesComeInTheOrderOfTheRequests) {
+  BrokerThread broker(Options());
+  Client client(Joining(broker));
+  constexpr int kPuts = 5000;
+  std::vector<int> order;
+  for (int i = 0; i < kPuts; ++i) {
+    // Some inline, some in frames of their own.
+    const std::size_t bytes = i % 7 == 0 ? 600 : 10;
+    client.Submit(Put{{PlainTuple({"n", i}, Repeated(bytes, 'o'))}},
+                  [&order, i](ReplyBody&& reply) {
+                    EXPECT_THAT(std::get<PutReply>(reply).status, ElementsAre(PutStatus::kStored));
+                    order.push_back(i);
+                  });
+  }
+  ASSERT_TRUE(PollUntil(client, [&] { return order.size() == kPuts; }));
+  for (int i = 0; i < kPuts; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(client.unanswered(), 0u);
+}
+
+TEST_P(EveryTransport, AClientThatLeavesGivesItsLeaseBackAtOnce) {
+  BrokerThread broker(Options());
+  Client other(Joining(broker));
+  ASSERT_TRUE(other.Put({TaskTuple({"task", 1}, "x")}));
+  Get get;
+  get.pattern = AnyOf("task");
+  {
+    Client leaving(Joining(broker));
+    ASSERT_EQ(leaving.GetSome(get).size(), 1u);
+  }
+  const std::vector<Grant> grants = other.GetSome(get);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(broker.Join().counters.leases_returned, 1u);
+}
+
+TEST_P(EveryTransport, TheClientMayComeBeforeTheBroker) {
+  BrokerOptions options = Options();
+  if (GetParam() == "tcp") {
+    // A port that was free a moment ago.
+    BrokerThread scout(options);
+    options.listen = {scout.endpoint()};
+  }
+  ClientOptions early = ClientAt(options.listen.front());
+  early.context = &context_;
+  Client client(early);
+  bool stored = false;
+  client.Submit(Put{{PlainTuple({"early", 1}, "x")}}, [&](ReplyBody&&) { stored = true; });
+  client.Poll(milliseconds(20));
+  EXPECT_FALSE(client.connected());
+  BrokerThread broker(options);
+  ASSERT_TRUE(PollUntil(client, [&] { return stored; }));
+  EXPECT_TRUE(client.connected());
+}
+
+TEST_P(EveryTransport, UnansweredRequestsReachTheNextBroker) {
+  BrokerOptions options = Options();
+  auto broker = std::make_unique<BrokerThread>(options);
+  options.listen = {broker->endpoint()};
+  Client client(Joining(*broker, "survivor"));
+  std::vector<std::string> connection;
+  client.OnConnection([&](bool connected, const std::string& why) {
+    connection.push_back(connected ? "up" : "down");
+    EXPECT_FALSE(why.empty());
+  });
+  std::optional<std::string> read_text;
+  Read read;
+  read.patterns = {AnyOf("answer")};
+  read.wait_us = kForeverUs;
+  client.Submit(read, [&](ReplyBody&& reply) {
+    read_text = std::string(std::get<Found>(reply).tuples.at(0).payload.text());
+  });
+  std::optional<std::size_t> granted;
+  Get get;
+  get.pattern = AnyOf("task");
+  client.Submit(get, [&](ReplyBody&& reply) { granted = std::get<Grants>(reply).grants.size(); });
+  ASSERT_TRUE(client.CountOf(AnyOf("answer")));
+
+  broker.reset();
+  ASSERT_TRUE(PollUntil(client, [&] { return !client.connected(); }));
+  bool stored = false;
+  client.Submit(Put{{PlainTuple({"mine", 1}, "kept")}}, [&](ReplyBody&&) { stored = true; });
+  client.Poll(milliseconds(1));
+  broker = std::make_unique<BrokerThread>(options);
+  ASSERT_TRUE(PollUntil(client, [&] { return stored; }));
+  EXPECT_EQ(client.unanswered(), 2u);
+
+  Client other(Joining(*broker));
+  EXPECT_EQ(other.ReadOne(AnyOf("mine"))->payload.text(), "kept");
+  ASSERT_TRUE(other.Put({PlainTuple({"answer", 1}, "42"), TaskTuple({"task", 1}, "t")}));
+  ASSERT_TRUE(PollUntil(client, [&] { return read_text && granted; }));
+  EXPECT_EQ(*read_text, "42");
+  EXPECT_EQ(*granted, 1u);
+  EXPECT_THAT(connection, ElementsAre("up", "down", "up"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, EveryTransport, ::testing::Values("inproc", "ipc", "tcp"),
+                         [](const auto& one) { return one.param; });
+
+TEST(ClientBroker, WaitsEndWhenTheirTimeIsOver) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client client(ClientAt(broker.endpoint()));
+  EXPECT_FALSE(client.ReadOne(AnyOf("never"), milliseconds(5)));
+  EXPECT_TRUE(client.ReadAll({AnyOf("never"), AnyOf("ever")}, milliseconds(5)).empty());
+  Get get;
+  get.pattern = AnyOf("never");
+  EXPECT_TRUE(client.GetSome(get, milliseconds(5)).empty());
+  EXPECT_FALSE(client.Take(AnyOf("never"), milliseconds(0)));
+  EXPECT_EQ(client.unanswered(), 0u);
+  const auto stats = client.GetStatistics();
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->open_reads, 0u);
+  EXPECT_EQ(stats->open_gets, 0u);
+  EXPECT_EQ(stats->clients, 1u);
+}
+
+TEST(ClientBroker, WithoutABrokerABlockingCallGivesUp) {
+  TemporaryFolder folder;
+  Client client(ClientAt(folder.Ipc()));
+  EXPECT_FALSE(client.Put({PlainTuple({"a"}, "b")}, milliseconds(5)));
+  EXPECT_FALSE(client.GetStatistics(milliseconds(5)));
+  EXPECT_EQ(client.unanswered(), 0u);
+  EXPECT_FALSE(client.connected());
+}
+
+TEST(ClientBroker, WhatAnAbandonedGetIsGrantedGoesBack) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client client(ClientAt(broker.endpoint()));
+  Get get;
+  get.pattern = AnyOf("task");
+  const RequestId id = client.Submit(get, [](ReplyBody&&) { FAIL() << "it was abandoned"; });
+  ASSERT_TRUE(client.CountOf(AnyOf("task")));  // the Get is open at the broker
+  Client other(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(other.Put({TaskTuple({"task", 1}, "x")}));  // and granted now
+  client.Abandon(id);
+  ASSERT_TRUE(PollUntil(client, [&] {
+    const auto stats = client.GetStatistics();
+    return stats && stats->tasks_ready == 1;
+  }));
+  EXPECT_EQ(other.GetSome(get).size(), 1u);
+}
+
+TEST(ClientBroker, AReplacedGetIsAnsweredOnce) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client client(ClientAt(broker.endpoint()));
+  Get get;
+  get.pattern = AnyOf("task");
+  get.offer_bytes = 10;
+  std::vector<std::size_t> answers;
+  const RequestId id = client.Submit(
+      get, [&](ReplyBody&& reply) { answers.push_back(std::get<Grants>(reply).grants.size()); });
+  Client other(ClientAt(broker.endpoint()));
+  Tuple big = TaskTuple({"task", 1}, "x");
+  big.task->need_bytes = 100;
+  ASSERT_TRUE(other.Put({big}));
+  ASSERT_TRUE(client.CountOf(AnyOf("task")));
+  EXPECT_TRUE(answers.empty());  // it does not fit
+  get.offer_bytes = 200;
+  client.Replace(id, get);
+  ASSERT_TRUE(PollUntil(client, [&] { return !answers.empty(); }));
+  EXPECT_THAT(answers, ElementsAre(1u));
+  // Nothing of it stays open: a second task is not taken in its name.
+  big.key = Key{"task", 2};
+  ASSERT_TRUE(other.Put({big}));
+  ASSERT_TRUE(PollUntil(client, [&] { return client.GetStatistics()->open_gets == 0; }));
+  EXPECT_EQ(other.GetSome(get).size(), 1u);
+}
+
+TEST(ClientBroker, BadRequestsAreAnsweredWithTheReason) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client client(ClientAt(broker.endpoint()));
+  try {
+    client.Put({PlainTuple(Key{}, "no key")});
+    FAIL() << "the empty key was accepted";
+  } catch (const SpaceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadRequest);
+    EXPECT_THAT(error.what(), HasSubstr("key"));
+  }
+  Pattern too_long;
+  too_long.fields.assign(17, FieldPattern::Any());
+  EXPECT_THROW(client.ReadOne(too_long), SpaceError);
+  EXPECT_TRUE(client.Put({PlainTuple({"good"}, "still works")}));
+  EXPECT_GE(client.GetStatistics()->counters.bad_requests, 2u);
+}
+
+TEST(ClientBroker, TooLargePayloadsAreRefusedByName) {
+  TemporaryFolder folder;
+  BrokerOptions options = BrokerThread::Options(folder.Ipc());
+  options.limits.message_bytes = 10'000;
+  BrokerThread broker(options);
+  Client client(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(client.Put({PlainTuple({"fits"}, Repeated(10'000, 'f'))}));
+  try {
+    client.Put({PlainTuple({"too", "large"}, Repeated(10'001, 'l'))});
+    FAIL() << "10001 bytes were accepted";
+  } catch (const SpaceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kTooLarge);
+    EXPECT_THAT(error.what(), HasSubstr("10001"));
+    EXPECT_THAT(error.what(), HasSubstr("message_bytes"));
+  }
+  EXPECT_TRUE(client.connected());
+}
+
+TEST(ClientBroker, BusyIsRetriedUntilThereIsRoom) {
+  TemporaryFolder folder;
+  BrokerOptions options = BrokerThread::Options(folder.Ipc());
+  options.limits.tuples = 2;
+  BrokerThread broker(options);
+  Client client(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(client.Put({PlainTuple({"a", 1}, "x"), PlainTuple({"a", 2}, "x")}));
+  bool stored = false;
+  client.Submit(Put{{PlainTuple({"b", 1}, "waits")}},
+                [&](ReplyBody&& reply) { stored = std::holds_alternative<PutReply>(reply); });
+  ASSERT_TRUE(PollUntil(client, [&] { return client.GetStatistics()->counters.busy >= 3; }));
+  EXPECT_FALSE(stored);
+  ASSERT_TRUE(client.Take(AnyOf("a")));
+  ASSERT_TRUE(PollUntil(client, [&] { return stored; }));
+}
+
+TEST(ClientBroker, WhatIsKeptForResendingIsLimited) {
+  TemporaryFolder folder;
+  ClientOptions options = ClientAt(folder.Ipc());
+  options.unanswered_bytes = 100'000;
+  Client client(options);
+  client.Submit(Put{{PlainTuple({"a"}, Repeated(90'000, 'a'))}}, nullptr);
+  EXPECT_THROW(client.Submit(Put{{PlainTuple({"b"}, Repeated(90'000, 'b'))}}, nullptr), SpaceError);
+  BrokerThread broker(folder.Ipc());
+  ASSERT_TRUE(PollUntil(client, [&] { return client.unanswered() == 0; }));
+  client.Submit(Put{{PlainTuple({"b"}, Repeated(90'000, 'b'))}}, nullptr);
+  ASSERT_TRUE(PollUntil(client, [&] { return client.unanswered() == 0; }));
+}
+
+TEST(ClientBroker, NoticesReachTheirOwner) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client owner(ClientAt(broker.endpoint(), "owner"));
+  Client liar(ClientAt(broker.endpoint(), "liar"));
+  std::optional<Notice> notice;
+  owner.OnNotice([&](Notice&& one) { notice = std::move(one); });
+  ASSERT_TRUE(owner.Put({PlainTuple({"k", 1}, "truth")}));
+  ASSERT_TRUE(liar.Put({PlainTuple({"k", 1}, "lie")}));
+  ASSERT_TRUE(PollUntil(owner, [&] { return notice.has_value(); }));
+  EXPECT_EQ(notice->kind, Notice::Kind::kConflict);
+  EXPECT_EQ(notice->key, (Key{"k", 1}));
+  EXPECT_EQ(notice->by, "liar");
+}
+
+TEST(ClientBroker, WakeAndDescriptorsEndAPoll) {
+  TemporaryFolder folder;
+  Client client(ClientAt(folder.Ipc()));
+  std::thread waker([&] { client.Wake(); });
+  EXPECT_EQ(client.Poll(kGenerous), 0);
+  waker.join();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  EXPECT_EQ(client.Poll(kGenerous, ends[0]), 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(ClientBroker, TwoProcessesWithOneIdTakeTurns) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  Client first(ClientAt(broker.endpoint(), "same"));
+  ASSERT_TRUE(first.Put({PlainTuple({"a"}, "1")}));
+  {
+    Client second(ClientAt(broker.endpoint(), "same"));
+    ASSERT_TRUE(second.Put({PlainTuple({"b"}, "2")}));
+  }
+  EXPECT_TRUE(first.Put({PlainTuple({"c"}, "3")}));
+  EXPECT_THAT(broker.Log(), HasSubstr("joined again"));
+}
+
+TEST(ClientBroker, ManyClientsAtOnce) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  constexpr int kClients = 8;
+  constexpr int kEach = 200;
+  std::vector<std::thread> threads;
+  std::atomic<int> taken{0};
+  for (int c = 0; c < kClients; ++c) {
+    threads.emplace_back([&, c] {
+      Client client(ClientAt(broker.endpoint()));
+      for (int i = 0; i < kEach; ++i) {
+        if (!client.Put({PlainTuple({"n", c, i}, Repeated(700, 'm'))})) return;
+      }
+      for (int i = 0; i < kEach; ++i) {
+        if (client.Take(AnyOf("n"))) ++taken;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken, kClients * kEach);
+  EXPECT_EQ(broker.Join().tuples, 0u);
+}
+
+TEST(ClientBroker, BadClientOptionsAreRefused) {
+  EXPECT_THROW(Client(ClientAt("http://x")), std::invalid_argument);
+  EXPECT_THROW(Client(ClientAt("tcp://127.0.0.1")), std::invalid_argument);
+  EXPECT_THROW(Client(ClientAt("tcp://127.0.0.1:99999")), std::invalid_argument);
+  EXPECT_THROW(Client(ClientAt("ipc://" + std::string(108, 'p'))), std::invalid_argument);
+  EXPECT_THROW(Client(ClientAt("ipc:///tmp/x", std::string(65, 'i'))), std::invalid_argument);
+  EXPECT_THROW(Client(ClientAt("ipc:///tmp/x", std::string(1, '\0'))), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tuplespace

@@ -1,0 +1,309 @@
+#include "tuplespace/broker.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <deque>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "broker_core.h"
+#include "endpoint.h"
+#include "sockets.h"
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr int kTurnMessages = 256;       // received before answers are sent
+constexpr int kQueuedMultiparts = 1000;  // per client, inside ZeroMQ
+constexpr std::int64_t kBacklogRetryUs = 2'000;
+constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
+constexpr std::int64_t kCloseWaitUs = 2'000'000;
+// After a connection was seen to end, ZeroMQ may need a moment until its routing id is gone.
+constexpr std::int64_t kProbeDelaysUs[] = {0, 1'000, 4'000, 16'000, 64'000, 256'000, 1'000'000};
+constexpr std::size_t kProbes = std::size(kProbeDelaysUs);
+
+struct Backlog {
+  std::deque<Multipart> messages;
+  std::uint64_t bytes = 0;
+};
+
+BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
+  BrokerCoreOptions core;
+  core.limits = options.limits;
+  core.client_silence_us = options.client_silence_us;
+  core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
+  core.first_session = RandomNumber();
+  return core;
+}
+
+}  // namespace
+
+struct Broker::Impl {
+  explicit Impl(BrokerOptions given)
+      : options(std::move(given)),
+        core_options(CoreOptions(options)),
+        own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
+        context(own_context ? *own_context : *options.context),
+        router(context, zmq::socket_type::router),
+        core(core_options) {
+    std::vector<std::string> addresses;
+    if (options.listen.empty())
+      throw std::invalid_argument("a broker needs an address to listen at");
+    for (const std::string& endpoint : options.listen) addresses.push_back(ListenAddress(endpoint));
+    SetCommonOptions(router);
+    router.set(zmq::sockopt::router_mandatory, true);
+    router.set(zmq::sockopt::router_handover, true);
+    router.set(zmq::sockopt::sndhwm, kQueuedMultiparts);
+    router.set(zmq::sockopt::maxmsgsize,
+               static_cast<std::int64_t>(
+                   std::max(core_options.control_frame_bytes, core_options.limits.message_bytes)));
+    monitor = std::make_unique<Monitor>(context, router);
+    try {
+      for (const std::string& address : addresses) Bind(address);
+    } catch (...) {
+      Close();
+      throw;
+    }
+  }
+  ~Impl() {
+    core.SayGoodbye();
+    try {
+      Flush();
+      Close();
+    } catch (const zmq::error_t&) {
+      // The context of the caller is gone already; there is nobody to say goodbye to.
+    }
+  }
+
+  void Bind(const std::string& address) {
+    const std::string path = IpcPath(address);
+    if (!path.empty()) ClearIpcPath(path);
+    router.set(zmq::sockopt::ipv6, IsIpv6(address));
+    try {
+      router.bind(address);
+    } catch (const zmq::error_t& error) {
+      throw std::runtime_error(fmt::format("cannot listen at {}: {}", address, error.what()));
+    }
+    endpoints.push_back(router.get(zmq::sockopt::last_endpoint));
+    // Whoever may write to the socket may do anything: it is for this user only.
+    if (!path.empty()) chmod(path.c_str(), S_IRUSR | S_IWUSR);
+  }
+
+  // Does not return before the listeners are closed and their ipc paths unlinked, which ZeroMQ does
+  // in a thread of its own: done later, it would unlink the path of the next broker.
+  void Close() {
+    monitor->Drain();
+    int closed = 0;
+    int expected = 0;
+    for (const std::string& endpoint : endpoints) {
+      if (zmq_unbind(router.handle(), endpoint.c_str()) != 0) continue;
+      if (!endpoint.starts_with("inproc://")) ++expected;
+    }
+    const std::int64_t deadline_us = MonotonicUs() + kCloseWaitUs;
+    while (closed < expected && MonotonicUs() < deadline_us) {
+      zmq_pollitem_t item{monitor->handle(), 0, ZMQ_POLLIN, 0};
+      PollUntil({&item, 1}, deadline_us);
+      closed += monitor->Drain().closed;
+    }
+    monitor.reset();
+    router.set(zmq::sockopt::linger, kLingerMs);
+    router.close();
+  }
+
+  void Run() {
+    while (!stop.load(std::memory_order_acquire)) {
+      const int received = ReceiveTurn();
+      if (monitor->Drain().disconnected > 0) {
+        next_probe = 0;
+        disconnected_at_us = MonotonicUs();
+      }
+      core.Tick(MonotonicUs());
+      Probe();
+      RetryBacklogs();
+      Flush();
+      if (received == 0) Wait();
+    }
+    stop.store(false, std::memory_order_release);
+    wake.Drain();
+  }
+
+  int ReceiveTurn() {
+    int received = 0;
+    while (received < kTurnMessages && Receive(router, /*router=*/true, message)) {
+      ++received;
+      OnMessage();
+    }
+    return received;
+  }
+
+  void OnMessage() {
+    core.CountBytes(message.bytes, 0);
+    const std::int64_t now_us = MonotonicUs();
+    const ClientId& client = message.routing_id;
+    if (client.size() > kMaxClientIdBytes) {
+      core.ReceiveBad(client,
+                      {ErrorCode::kBadRequest, fmt::format("the client id has {} bytes, at most {}",
+                                                           client.size(), kMaxClientIdBytes)},
+                      now_us);
+      return;
+    }
+    if (message.dropped_frames > 0) {
+      core.ReceiveBad(
+          client,
+          {ErrorCode::kTooLarge,
+           fmt::format("{} payload frames, at most {}",
+                       message.payloads.size() + message.dropped_frames, kMaxPayloadFrames)},
+          now_us);
+      return;
+    }
+    auto decoded = DecodeToBroker(
+        {static_cast<const std::byte*>(message.control.data()), message.control.size()},
+        message.payloads, core_options.control_frame_bytes);
+    if (const auto* error = std::get_if<Error>(&decoded)) {
+      core.ReceiveBad(client, *error, now_us);
+    } else {
+      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us);
+    }
+  }
+
+  // Finds out whose connection has ended: sending to it fails.
+  void Probe() {
+    if (next_probe >= kProbes) return;
+    const std::int64_t now_us = MonotonicUs();
+    if (now_us < disconnected_at_us + kProbeDelaysUs[next_probe]) return;
+    ++next_probe;
+    for (const ClientId& client : core.Clients()) {
+      if (backlogs.contains(client)) continue;
+      encoder.Begin(0);
+      encoder.Add(Pong{});
+      if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) Lose(client);
+    }
+  }
+
+  void Lose(const ClientId& client) {
+    backlogs.erase(client);
+    core.Lost(client, "its connection ended", MonotonicUs());
+  }
+
+  void Flush() {
+    // Losing a client may produce answers for others.
+    while (core.HasOutput()) {
+      for (const BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
+    }
+    if (options.log) {
+      for (const std::string& line : core.TakeLog()) options.log(line);
+    } else {
+      core.TakeLog();
+    }
+  }
+
+  void Deliver(const BrokerCore::Delivery& delivery) {
+    encoder.Begin(delivery.envelope.session);
+    for (const BrokerMessage& one : delivery.envelope.messages) {
+      if (encoder.full()) {
+        SendEncoded(delivery.client);
+        encoder.Begin(delivery.envelope.session);
+      }
+      std::visit([&](const auto& body) { encoder.Add(body); }, one);
+    }
+    if (!encoder.empty()) SendEncoded(delivery.client);
+  }
+
+  void SendEncoded(const ClientId& client) {
+    const std::span<const std::byte> control = encoder.Finish();
+    std::vector<Payload> payloads = encoder.TakeFrames();
+    std::uint64_t bytes = control.size();
+    for (const Payload& payload : payloads) bytes += payload.size();
+    core.CountBytes(0, bytes);
+    const auto it = backlogs.find(client);
+    SendResult result = SendResult::kFull;
+    if (it == backlogs.end()) result = Send(router, &client, control, payloads);
+    if (result == SendResult::kUnroutable) Lose(client);
+    // Who has not joined gets its answer at once or never.
+    if (result != SendResult::kFull || !core.Knows(client)) return;
+    Backlog& backlog = it == backlogs.end() ? backlogs[client] : it->second;
+    backlog.messages.push_back(
+        {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)});
+    backlog.bytes += bytes;
+    if (backlog.bytes <= options.client_queue_bytes) return;
+    const std::string why = fmt::format(
+        "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}",
+        backlog.bytes, options.client_queue_bytes);
+    backlogs.erase(client);
+    core.Lost(client, why, MonotonicUs());
+  }
+
+  void RetryBacklogs() {
+    std::vector<ClientId> gone;
+    for (auto it = backlogs.begin(); it != backlogs.end();) {
+      Backlog& backlog = it->second;
+      bool lost = !core.Knows(it->first);
+      while (!lost && !backlog.messages.empty()) {
+        const Multipart& front = backlog.messages.front();
+        const SendResult result = Send(router, &it->first, front.control, front.payloads);
+        if (result == SendResult::kFull) break;
+        lost = result == SendResult::kUnroutable;
+        backlog.bytes -= front.Bytes();
+        backlog.messages.pop_front();
+      }
+      if (lost) gone.push_back(it->first);
+      it = lost || backlog.messages.empty() ? backlogs.erase(it) : std::next(it);
+    }
+    for (const ClientId& client : gone) Lose(client);
+  }
+
+  void Wait() {
+    std::int64_t deadline_us = core.NextDeadlineUs();
+    if (next_probe < kProbes) {
+      deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
+    }
+    if (!backlogs.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kBacklogRetryUs);
+    zmq_pollitem_t items[] = {{router.handle(), 0, ZMQ_POLLIN, 0},
+                              {monitor->handle(), 0, ZMQ_POLLIN, 0},
+                              {nullptr, wake.fd(), ZMQ_POLLIN, 0}};
+    PollUntil(items, deadline_us);
+  }
+
+  BrokerOptions options;
+  BrokerCoreOptions core_options;
+  std::unique_ptr<zmq::context_t> own_context;
+  zmq::context_t& context;
+  zmq::socket_t router;
+  std::unique_ptr<Monitor> monitor;
+  std::vector<std::string> endpoints;
+  WakeFd wake;
+  std::atomic<bool> stop{false};
+  BrokerCore core;
+  Encoder encoder;
+  ReceivedMultipart message;
+  std::unordered_map<ClientId, Backlog> backlogs;  // of clients whose queue in ZeroMQ is full
+  std::size_t next_probe = kProbes;
+  std::int64_t disconnected_at_us = 0;
+};
+
+Broker::Broker(BrokerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Broker::~Broker() = default;
+
+const std::vector<std::string>& Broker::endpoints() const {
+  return impl_->endpoints;
+}
+
+void Broker::Run() {
+  impl_->Run();
+}
+
+void Broker::Stop() {
+  static_assert(std::atomic<bool>::is_always_lock_free);
+  impl_->stop.store(true, std::memory_order_release);
+  impl_->wake.Notify();
+}
+
+Stats Broker::GetStatistics() const {
+  return impl_->core.GetStatistics();
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,233 @@
+#include "broker_core.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::int64_t kSilenceChecks = 8;        // per client_silence_us
+constexpr std::int64_t kLogPauseUs = 10'000'000;  // between two lines on the bad messages of a peer
+constexpr std::size_t kLoggedPeers = 1024;        // whose pause is remembered
+
+// For the log: ids are any bytes that a peer likes.
+std::string Printable(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    if (c >= 0x20 && c < 0x7f) {
+      text.push_back(c);
+    } else {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+BrokerCore::BrokerCore(BrokerCoreOptions options)
+    : options_(options), space_(options.limits), next_session_(options.first_session) {}
+
+void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us) {
+  bool hello_asked = false;
+  for (ClientMessage& message : envelope.messages) {
+    if (auto* hello = std::get_if<Hello>(&message)) {
+      OnHello(client, std::move(*hello), now_us);
+      continue;
+    }
+    const auto it = peers_.find(client);
+    if (it == peers_.end() || it->second.session != envelope.session) {
+      if (std::holds_alternative<Bye>(message)) continue;
+      if (!hello_asked) {
+        SendStray(client, envelope.session,
+                  Error{ErrorCode::kHelloRequired,
+                        fmt::format("session {} is not known here: join again", envelope.session)});
+      }
+      hello_asked = true;
+      continue;
+    }
+    it->second.heard_at_us = now_us;
+    if (auto* request = std::get_if<Request>(&message)) {
+      Step(Incoming{client, std::move(*request)}, now_us);
+    } else if (std::holds_alternative<Ping>(message)) {
+      Send(client, it->second, Pong{});
+    } else if (std::holds_alternative<Bye>(message)) {
+      peers_.erase(it);
+      Step(ClientLost{client}, now_us);
+    } else if (auto* bad = std::get_if<Malformed>(&message)) {
+      OnMalformed(client, std::move(*bad), now_us);
+    }
+  }
+}
+
+void BrokerCore::OnHello(const ClientId& client, Hello&& hello, std::int64_t now_us) {
+  auto it = peers_.find(client);
+  const bool joined = it != peers_.end();
+  if (joined && it->second.nonce != hello.nonce) {
+    // It lost its connection before we noticed, or another process uses the same id.
+    Lost(client, "it joined again", now_us);
+    it = peers_.end();
+  }
+  if (it == peers_.end()) {
+    if (peers_.size() >= options_.limits.clients) {
+      SendStray(client, 0,
+                Error{ErrorCode::kBusy,
+                      fmt::format("the limit clients = {} is reached", options_.limits.clients)});
+      return;
+    }
+    it = peers_.try_emplace(client).first;
+    // 0 stands for no session.
+    if (next_session_ == 0) ++next_session_;
+    it->second.session = next_session_++;
+    it->second.nonce = hello.nonce;
+    it->second.name = std::move(hello.name);
+    if (!joined) log_.push_back(fmt::format("{} joined", Describe(client)));
+    Step(ClientJoined{client}, now_us);
+  }
+  it->second.heard_at_us = now_us;
+  Send(client, it->second,
+       Welcome{hello.nonce, it->second.session, options_.client_silence_us,
+               options_.control_frame_bytes, options_.limits.message_bytes});
+}
+
+void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
+  CountBad(client, bad.text, now_us);
+  Error error{ErrorCode::kBadRequest, std::move(bad.text)};
+  Peer& peer = peers_.at(client);
+  if (bad.id == 0) {
+    Send(client, peer, std::move(error));
+  } else {
+    Send(client, peer, Reply{bad.id, std::move(error)});
+  }
+}
+
+void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us) {
+  CountBad(client, error.text, now_us);
+  SendStray(client, 0, Error{error});
+}
+
+void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
+  ++bad_messages_;
+  const auto it = bad_logged_at_us_.find(client);
+  if (it != bad_logged_at_us_.end() && now_us - it->second < kLogPauseUs) return;
+  if (it == bad_logged_at_us_.end() && bad_logged_at_us_.size() >= kLoggedPeers) {
+    bad_logged_at_us_.clear();
+  }
+  bad_logged_at_us_[client] = now_us;
+  log_.push_back(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
+                             Describe(client), text, bad_messages_));
+}
+
+void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {
+  const auto it = peers_.find(client);
+  if (it == peers_.end()) return;
+  log_.push_back(fmt::format("{} is lost: {}", Describe(client), why));
+  peers_.erase(it);
+  Step(ClientLost{client}, now_us);
+}
+
+void BrokerCore::Tick(std::int64_t now_us) {
+  if (now_us >= next_silence_check_us_) {
+    next_silence_check_us_ = now_us + options_.client_silence_us / kSilenceChecks;
+    std::vector<ClientId> silent;
+    for (const auto& [client, peer] : peers_) {
+      if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
+    }
+    for (const ClientId& client : silent) {
+      Lost(client, fmt::format("not heard for {} us", options_.client_silence_us), now_us);
+    }
+  }
+  if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);
+}
+
+std::int64_t BrokerCore::NextDeadlineUs() const {
+  const std::int64_t silence_us = peers_.empty() ? kForeverUs : next_silence_check_us_;
+  return std::min(silence_us, space_.NextDeadlineUs());
+}
+
+void BrokerCore::SayGoodbye() {
+  for (auto& [client, peer] : peers_) Send(client, peer, Goodbye{});
+}
+
+void BrokerCore::Send(const ClientId& client, Peer& peer, BrokerMessage&& message) {
+  if (peer.output.empty()) dirty_.push_back(client);
+  peer.output.push_back(std::move(message));
+}
+
+void BrokerCore::SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message) {
+  Delivery& stray = strays_.emplace_back();
+  stray.client = client;
+  stray.envelope.session = session;
+  stray.envelope.messages.push_back(std::move(message));
+}
+
+void BrokerCore::Step(Event&& event, std::int64_t now_us) {
+  for (Outgoing& out : space_.Step(std::move(event), now_us)) {
+    const auto it = peers_.find(out.client);
+    if (it == peers_.end()) continue;  // lost in the same step
+    if (auto* reply = std::get_if<Reply>(&out.message)) {
+      if (auto* stats = std::get_if<Stats>(&reply->body)) AddOwnCounters(*stats);
+      if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
+        reply->body = Error{ErrorCode::kTooLarge,
+                            fmt::format("the answer needs up to {} bytes of control frame, at most "
+                                        "{}: ask for less at once",
+                                        bytes, kMaxControlBytes)};
+      }
+      Send(out.client, it->second, std::move(*reply));
+    } else {
+      Send(out.client, it->second, std::get<Notice>(std::move(out.message)));
+    }
+  }
+}
+
+std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
+  std::vector<Delivery> output = std::exchange(strays_, {});
+  for (ClientId& client : dirty_) {
+    const auto it = peers_.find(client);
+    if (it == peers_.end() || it->second.output.empty()) continue;
+    output.push_back({std::move(client), {it->second.session, {}}});
+    output.back().envelope.messages.swap(it->second.output);
+  }
+  dirty_.clear();
+  return output;
+}
+
+std::vector<std::string> BrokerCore::TakeLog() {
+  return std::exchange(log_, {});
+}
+
+std::vector<ClientId> BrokerCore::Clients() const {
+  std::vector<ClientId> clients;
+  clients.reserve(peers_.size());
+  for (const auto& entry : peers_) clients.push_back(entry.first);
+  return clients;
+}
+
+void BrokerCore::CountBytes(std::uint64_t in, std::uint64_t out) {
+  bytes_in_ += in;
+  bytes_out_ += out;
+}
+
+void BrokerCore::AddOwnCounters(Stats& stats) const {
+  stats.counters.bad_requests += bad_messages_;
+  stats.counters.bytes_in = bytes_in_;
+  stats.counters.bytes_out = bytes_out_;
+}
+
+Stats BrokerCore::GetStatistics() const {
+  Stats stats = space_.GetStatistics();
+  AddOwnCounters(stats);
+  return stats;
+}
+
+std::string BrokerCore::Describe(const ClientId& client) const {
+  const auto it = peers_.find(client);
+  if (it == peers_.end() || it->second.name.empty()) return "client " + Printable(client);
+  return fmt::format("client {} ({})", Printable(client), Printable(it->second.name));
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,86 @@
+// BrokerCore: the broker's half of the protocol as a pure state machine: who has joined, under
+// which session, when it was last heard, and the Space that they share. No socket, clock or thread:
+// the broker is a loop around it, and a simulation can be another. Times are microseconds of one
+// monotonic clock.
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "envelope.h"
+#include "tuplespace/space.h"
+
+namespace tuplespace {
+
+struct BrokerCoreOptions {
+  SpaceLimits limits;
+  std::int64_t client_silence_us = 10'000'000;
+  std::uint64_t control_frame_bytes = 64ull << 20;
+  // Different for every broker that a client may meet: sessions of another one are not known here.
+  std::uint64_t first_session = 1;
+};
+
+class BrokerCore {
+ public:
+  explicit BrokerCore(BrokerCoreOptions options);
+
+  void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us);
+  // A message that could not be decoded has come; `error` goes back.
+  void ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us);
+  // The connection of this client is gone. Does nothing if it is not joined.
+  void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
+  void Tick(std::int64_t now_us);
+  std::int64_t NextDeadlineUs() const;
+  void SayGoodbye();  // to every client; the last output
+
+  struct Delivery {
+    ClientId client;
+    ToClient envelope;
+  };
+  bool HasOutput() const { return !dirty_.empty() || !strays_.empty(); }
+  // All that is to be sent, one envelope for each client (and one for each stray answer to somebody
+  // who has not joined).
+  std::vector<Delivery> TakeOutput();
+  std::vector<std::string> TakeLog();  // rare events, one line each
+
+  bool Knows(const ClientId& client) const { return peers_.contains(client); }
+  std::vector<ClientId> Clients() const;
+  void CountBytes(std::uint64_t in, std::uint64_t out);
+  Stats GetStatistics() const;
+
+ private:
+  struct Peer {
+    std::uint64_t session = 0;
+    std::uint64_t nonce = 0;
+    std::string name;
+    std::int64_t heard_at_us = 0;
+    std::vector<BrokerMessage> output;
+  };
+
+  void OnHello(const ClientId& client, Hello&& hello, std::int64_t now_us);
+  void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
+  void Send(const ClientId& client, Peer& peer, BrokerMessage&& message);
+  void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
+  void Step(Event&& event, std::int64_t now_us);
+  void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
+  void AddOwnCounters(Stats& stats) const;
+  std::string Describe(const ClientId& client) const;
+
+  BrokerCoreOptions options_;
+  Space space_;
+  std::unordered_map<ClientId, Peer> peers_;
+  std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
+  std::vector<Delivery> strays_;
+  std::uint64_t next_session_;
+  std::int64_t next_silence_check_us_ = 0;
+  std::uint64_t bad_messages_ = 0;
+  std::uint64_t bytes_in_ = 0, bytes_out_ = 0;
+  std::unordered_map<ClientId, std::int64_t> bad_logged_at_us_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,290 @@
+#include "tuplespace/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "client_impl.h"
+#include "endpoint.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr int kMultipartsPerPoll = 256;
+constexpr int kQueuedMultiparts = 1000;
+constexpr int kLingerMs = 200;  // for the last requests and the Bye
+constexpr std::size_t kRandomIdBytes =
+    15;  // 75 random bits, and short enough to need no allocation
+
+ClientId RandomId() {
+  static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+  ClientId id;
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < kRandomIdBytes; ++i, bits >>= 5) {
+    if (i % 12 == 0) bits = RandomNumber();
+    id.push_back(kDigits[bits & 31]);
+  }
+  return id;
+}
+
+ClientOptions Checked(ClientOptions options) {
+  if (options.id.empty()) options.id = RandomId();
+  if (options.id.size() > kMaxClientIdBytes || options.id.front() == '\0') {
+    throw std::invalid_argument(
+        fmt::format("a client id of {} bytes was given; 1 to {} bytes are needed, the first not 0",
+                    options.id.size(), kMaxClientIdBytes));
+  }
+  return options;
+}
+
+SessionOptions ForSession(const ClientOptions& options) {
+  SessionOptions session;
+  session.name = options.name;
+  session.first_nonce = RandomNumber();
+  session.unanswered_bytes = options.unanswered_bytes;
+  return session;
+}
+
+std::int64_t DeadlineUs(Client::Duration wait) {
+  const std::int64_t now_us = MonotonicUs();
+  const std::int64_t wait_us = std::max<std::int64_t>(0, wait.count());
+  return wait_us >= kForeverUs - now_us ? kForeverUs : now_us + wait_us;
+}
+
+}  // namespace
+
+Client::Impl::Impl(ClientOptions given)
+    : options(Checked(std::move(given))),
+      address(ConnectAddress(options.endpoint)),
+      own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
+      context(own_context ? *own_context : *options.context),
+      session(ForSession(options)) {}
+
+Client::Impl::~Impl() {
+  try {
+    if (session.joined()) {
+      Flush();
+      session.Leave();
+      Flush();
+      CloseLink(kLingerMs);
+    } else {
+      CloseLink(0);
+    }
+  } catch (const std::exception&) {
+    // A context that is gone, or no memory: the broker will see the connection end.
+  }
+}
+
+void Client::Impl::OpenLink() {
+  CloseLink(0);
+  socket = std::make_unique<zmq::socket_t>(context, zmq::socket_type::dealer);
+  SetCommonOptions(*socket);
+  socket->set(zmq::sockopt::routing_id, options.id);
+  socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
+  socket->set(zmq::sockopt::ipv6, IsIpv6(address));
+  if (!address.starts_with("inproc://")) monitor = std::make_unique<Monitor>(context, *socket);
+  socket->connect(address);
+  session.LinkUp(MonotonicUs());
+}
+
+void Client::Impl::CloseLink(int linger_ms) {
+  monitor.reset();
+  unsent.clear();
+  if (socket) socket->set(zmq::sockopt::linger, linger_ms);
+  socket.reset();
+}
+
+int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
+  if (polling) throw std::logic_error("Client::Poll was called by one of its own handlers");
+  polling = true;
+  struct Reset {
+    bool& flag;
+    ~Reset() { flag = false; }
+  } reset{polling};
+
+  int handled = 0;
+  for (bool woken = false;;) {
+    handled += ReceiveAll();
+    CheckLink();
+    session.Tick(MonotonicUs());
+    do {
+      handled += HandleEvents();
+      Flush();
+    } while (session.HasEvents());
+    ThrowIfFailed();
+    if (handled > 0 || woken) return handled;
+    const std::int64_t now_us = MonotonicUs();
+    const std::int64_t next_us = std::min(deadline_us, session.NextDeadlineUs());
+    // Descriptors are looked at once even if there is no time to wait.
+    woken = Wait(std::max(next_us, now_us), extra_fd);
+    if (!woken && now_us >= deadline_us) woken = true;
+  }
+}
+
+int Client::Impl::ReceiveAll() {
+  int handled = 0;
+  for (int i = 0; i < kMultipartsPerPoll && socket && Receive(*socket, false, message); ++i) {
+    auto decoded = DecodeToClient(
+        {static_cast<const std::byte*>(message.control.data()), message.control.size()},
+        message.payloads);
+    if (auto* error = std::get_if<Error>(&decoded)) {
+      error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
+      session.ReceiveBad(*error);
+    } else {
+      session.Receive(std::get<ToClient>(std::move(decoded)), MonotonicUs());
+    }
+    handled += HandleEvents();
+  }
+  return handled;
+}
+
+void Client::Impl::CheckLink() {
+  if (monitor && monitor->Drain().disconnected > 0) {
+    session.LinkDown("the connection ended", MonotonicUs());
+  }
+}
+
+int Client::Impl::HandleEvents() {
+  int handled = 0;
+  // A handler may throw: what follows its event stays for the next Poll.
+  for (;;) {
+    if (events.empty()) {
+      for (SessionEvent& event : session.TakeEvents()) events.push_back(std::move(event));
+    }
+    if (events.empty()) return handled;
+    SessionEvent event = std::move(events.front());
+    events.pop_front();
+    handled += HandleEvent(std::move(event));
+  }
+}
+
+int Client::Impl::HandleEvent(SessionEvent&& event) {
+  if (auto* reply = std::get_if<Reply>(&event)) {
+    const auto it = handlers.find(reply->id);
+    if (it == handlers.end()) return 0;
+    const ReplyHandler handler = std::move(it->second);
+    handlers.erase(it);
+    if (handler) handler(std::move(reply->body));
+    return 1;
+  }
+  if (auto* notice = std::get_if<Notice>(&event)) {
+    if (on_notice) on_notice(std::move(*notice));
+    return 1;
+  }
+  if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
+    if (on_connection) on_connection(change->connected, change->why);
+    return 1;
+  }
+  OpenLink();
+  return 0;
+}
+
+void Client::Impl::Flush() {
+  if (!socket || !SendUnsent()) return;
+  while (session.HasOutput()) {
+    const Session::Output output = session.TakeOutput(MonotonicUs());
+    encoder.Begin(output.session);
+    for (const Session::OutgoingMessage& one : output.messages) {
+      if (encoder.full()) {
+        SendEncoded();
+        encoder.Begin(output.session);
+      }
+      if (const auto* request = std::get_if<const Request*>(&one)) {
+        encoder.Add(**request);
+      } else if (const auto* hello = std::get_if<Hello>(&one)) {
+        encoder.Add(*hello);
+      } else if (std::holds_alternative<Ping>(one)) {
+        encoder.Add(Ping{});
+      } else {
+        encoder.Add(Bye{});
+      }
+    }
+    if (!encoder.empty()) SendEncoded();
+    if (!unsent.empty()) return;
+  }
+}
+
+void Client::Impl::SendEncoded() {
+  const std::span<const std::byte> control = encoder.Finish();
+  std::vector<Payload> payloads = encoder.TakeFrames();
+  if (unsent.empty() && Send(*socket, nullptr, control, payloads) == SendResult::kSent) return;
+  unsent.push_back({std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)});
+}
+
+bool Client::Impl::SendUnsent() {
+  while (!unsent.empty()) {
+    const Multipart& front = unsent.front();
+    if (Send(*socket, nullptr, front.control, front.payloads) != SendResult::kSent) return false;
+    unsent.pop_front();
+  }
+  return true;
+}
+
+bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
+  zmq_pollitem_t items[4];
+  std::size_t count = 0;
+  items[count++] = {nullptr, wake.fd(), ZMQ_POLLIN, 0};
+  if (extra_fd >= 0) items[count++] = {nullptr, extra_fd, ZMQ_POLLIN, 0};
+  const std::size_t wakers = count;
+  if (socket) {
+    const short wanted = unsent.empty() ? ZMQ_POLLIN : ZMQ_POLLIN | ZMQ_POLLOUT;
+    items[count++] = {socket->handle(), 0, wanted, 0};
+  }
+  if (monitor) items[count++] = {monitor->handle(), 0, ZMQ_POLLIN, 0};
+  PollUntil({items, count}, deadline_us);
+  if (items[0].revents != 0) wake.Drain();
+  return std::any_of(items, items + wakers, [](const auto& item) { return item.revents != 0; });
+}
+
+void Client::Impl::ThrowIfFailed() const {
+  if (session.failure()) throw SpaceError(session.failure()->code, session.failure()->text);
+}
+
+Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Client::~Client() = default;
+
+RequestId Client::Submit(RequestBody body, ReplyHandler on_reply) {
+  const RequestId id = impl_->session.Submit(std::move(body), MonotonicUs());
+  impl_->handlers.emplace(id, std::move(on_reply));
+  return id;
+}
+
+void Client::Replace(RequestId id, tuplespace::Get get) {
+  impl_->session.Replace(id, std::move(get), MonotonicUs());
+}
+
+void Client::Abandon(RequestId id) {
+  impl_->handlers.erase(id);
+  impl_->session.Abandon(id, MonotonicUs());
+}
+
+void Client::OnNotice(std::function<void(Notice&&)> handler) {
+  impl_->on_notice = std::move(handler);
+}
+
+void Client::OnConnection(std::function<void(bool, const std::string&)> handler) {
+  impl_->on_connection = std::move(handler);
+}
+
+int Client::Poll(std::chrono::microseconds timeout, int extra_fd) {
+  return impl_->Poll(DeadlineUs(timeout), extra_fd);
+}
+
+void Client::Wake() {
+  impl_->wake.Notify();
+}
+
+bool Client::connected() const {
+  return impl_->session.joined();
+}
+std::uint64_t Client::unanswered() const {
+  return impl_->session.unanswered();
+}
+const ClientId& Client::id() const {
+  return impl_->options.id;
+}
+
+}  // namespace tuplespace

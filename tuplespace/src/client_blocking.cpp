@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <utility>
+
+#include "client_impl.h"
+
+namespace tuplespace {
+
+namespace {
+
+using Duration = Client::Duration;
+
+// A wait that the space keeps itself is answered as timed out; that answer needs time to arrive.
+constexpr std::int64_t kAnswerGraceUs = 250'000;
+
+std::int64_t WaitUs(Duration wait) {
+  return wait == Client::kForever ? kForeverUs : std::max<std::int64_t>(0, wait.count());
+}
+
+std::int64_t Later(std::int64_t time_us, std::int64_t wait_us) {
+  return wait_us >= kForeverUs - time_us ? kForeverUs : time_us + wait_us;
+}
+
+// The answer to a request of this kind is a Body or an Error: anything else is the broker's fault.
+template <typename Body>
+std::optional<Body> Expect(std::optional<ReplyBody>&& reply) {
+  if (!reply) return std::nullopt;
+  if (auto* body = std::get_if<Body>(&*reply)) return std::move(*body);
+  throw SpaceError(ErrorCode::kBadRequest, "the broker's answer does not fit the request");
+}
+
+}  // namespace
+
+std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
+  std::optional<ReplyBody> answer;
+  const std::int64_t deadline_us = Later(MonotonicUs(), WaitUs(wait));
+  const std::int64_t late_us = Later(deadline_us, kAnswerGraceUs);
+  const RequestId id = session.Submit(std::move(body), MonotonicUs());
+  // `answer` is gone when this returns, so the handler has to be, too.
+  struct Forget {
+    Impl& impl;
+    RequestId id;
+    ~Forget() {
+      if (impl.handlers.erase(id) > 0) impl.session.Abandon(id, MonotonicUs());
+    }
+  } forget{*this, id};
+  handlers.emplace(id, [&answer](ReplyBody&& reply) { answer = std::move(reply); });
+  for (;;) {
+    const std::int64_t until_us = session.joined() ? late_us : deadline_us;
+    const std::int64_t now_us = MonotonicUs();
+    // At least once, so that a wait of nothing still sends and looks.
+    Poll(std::max(until_us, now_us), -1);
+    if (answer) break;
+    if (MonotonicUs() >= (session.joined() ? late_us : deadline_us)) return std::nullopt;
+  }
+  if (const auto* error = std::get_if<Error>(&*answer)) throw SpaceError(error->code, error->text);
+  return answer;
+}
+
+std::optional<std::vector<PutStatus>> Client::Put(std::vector<Tuple> tuples, Duration wait) {
+  auto reply = Expect<PutReply>(impl_->Call(tuplespace::Put{std::move(tuples)}, wait));
+  if (!reply) return std::nullopt;
+  return std::move(reply->status);
+}
+
+std::optional<FoundTuple> Client::ReadOne(const Pattern& pattern, Duration wait) {
+  std::vector<FoundTuple> found = ReadAll({pattern}, wait);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
+}
+
+std::vector<FoundTuple> Client::ReadAll(const std::vector<Pattern>& patterns, Duration wait,
+                                        bool metadata_only) {
+  Read read;
+  read.patterns = patterns;
+  read.metadata_only = metadata_only;
+  read.wait_us = WaitUs(wait);
+  auto found = Expect<Found>(impl_->Call(std::move(read), wait));
+  if (!found || found->timed_out) return {};
+  return std::move(found->tuples);
+}
+
+std::vector<FoundTuple> Client::ListAll(const Pattern& pattern, bool metadata_only, Duration wait) {
+  List list;
+  list.pattern = pattern;
+  list.metadata_only = metadata_only;
+  list.limit = UINT64_MAX;
+  auto found = Expect<Found>(impl_->Call(std::move(list), wait));
+  if (!found) return {};
+  return std::move(found->tuples);
+}
+
+std::optional<std::uint64_t> Client::CountOf(const Pattern& pattern, Duration wait) {
+  const auto reply = Expect<CountReply>(impl_->Call(Count{pattern}, wait));
+  if (!reply) return std::nullopt;
+  return reply->count;
+}
+
+std::vector<Grant> Client::GetSome(const tuplespace::Get& get, Duration wait) {
+  tuplespace::Get request = get;
+  request.wait_us = std::min(request.wait_us, WaitUs(wait));
+  auto grants = Expect<Grants>(impl_->Call(std::move(request), wait));
+  if (!grants) return {};
+  return std::move(grants->grants);
+}
+
+std::optional<CompleteReply> Client::CompleteTask(const LeaseRef& lease, std::vector<Tuple> results,
+                                                  Duration wait) {
+  return Expect<CompleteReply>(impl_->Call(Complete{lease, std::move(results)}, wait));
+}
+
+std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
+  const std::int64_t deadline_us = Later(MonotonicUs(), WaitUs(wait));
+  for (;;) {
+    const auto left = [&] {
+      return deadline_us == kForeverUs
+                 ? kForever
+                 : Duration(std::max<std::int64_t>(0, deadline_us - MonotonicUs()));
+    };
+    tuplespace::Get get;
+    get.pattern = pattern;
+    std::vector<Grant> grants = GetSome(get, left());
+    if (grants.empty()) return std::nullopt;
+    Grant& grant = grants.front();
+    const std::size_t bytes = grant.payload.size();
+    // Once granted, the answer is worth waiting for: without it nobody could say whose the tuple
+    // is.
+    const auto completed = CompleteTask({grant.key, grant.fence}, {}, kForever);
+    if (completed && completed->lease == LeaseStatus::kOk) {
+      return FoundTuple{std::move(grant.key), std::move(grant.payload), bytes, {}};
+    }
+  }
+}
+
+std::optional<std::uint64_t> Client::RetireAll(const Pattern& pattern, bool watermark,
+                                               Duration wait) {
+  const auto reply = Expect<RetireReply>(impl_->Call(Retire{pattern, watermark}, wait));
+  if (!reply) return std::nullopt;
+  return reply->removed;
+}
+
+std::optional<Stats> Client::GetStatistics(Duration wait) {
+  return Expect<Stats>(impl_->Call(GetStats{}, wait));
+}
+
+}  // namespace tuplespace

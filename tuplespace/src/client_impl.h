@@ -1,0 +1,56 @@
+// The inside of Client, shared by its asynchronous and its blocking half.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "session.h"
+#include "sockets.h"
+#include "tuplespace/client.h"
+#include "wire.h"
+
+namespace tuplespace {
+
+struct Client::Impl {
+  explicit Impl(ClientOptions given);
+  ~Impl();
+
+  int Poll(std::int64_t deadline_us, int extra_fd);
+  // Waits for the answer to `body`; nullopt if it does not come until `wait` is over. Throws
+  // SpaceError for an Error.
+  std::optional<ReplyBody> Call(RequestBody body, Duration wait);
+
+  void OpenLink();
+  void CloseLink(int linger_ms);
+  int ReceiveAll();
+  void CheckLink();
+  int HandleEvents();
+  int HandleEvent(SessionEvent&& event);
+  void Flush();
+  void SendEncoded();
+  bool SendUnsent();
+  bool Wait(std::int64_t deadline_us, int extra_fd);  // true: woken by Wake or extra_fd
+  void ThrowIfFailed() const;
+
+  ClientOptions options;
+  std::string address;
+  std::unique_ptr<zmq::context_t> own_context;
+  zmq::context_t& context;
+  Session session;
+  std::unique_ptr<zmq::socket_t> socket;
+  std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc
+  WakeFd wake;
+  Encoder encoder;
+  ReceivedMultipart message;
+  std::deque<Multipart> unsent;  // encoded, and ZeroMQ's queue is full
+  std::deque<SessionEvent> events;
+  std::unordered_map<RequestId, ReplyHandler> handlers;
+  std::function<void(Notice&&)> on_notice;
+  std::function<void(bool, const std::string&)> on_connection;
+  bool polling = false;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,159 @@
+#include "endpoint.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::size_t kMaxIpcPathBytes = sizeof(sockaddr_un::sun_path) - 1;  // 107 on Linux
+
+std::optional<std::string> WithoutScheme(const std::string& endpoint, const std::string& scheme) {
+  if (!endpoint.starts_with(scheme)) return std::nullopt;
+  return endpoint.substr(scheme.size());
+}
+
+std::string CheckedIpc(const std::string& endpoint, const std::string& path) {
+  if (path.empty()) {
+    throw std::invalid_argument(
+        fmt::format("endpoint \"{}\" has no path: ipc:///run/acan.sock would have one", endpoint));
+  }
+  if (path.size() > kMaxIpcPathBytes) {
+    throw std::invalid_argument(
+        fmt::format("the path of endpoint \"{}\" has {} bytes; the system allows at most {}: use a "
+                    "shorter one",
+                    endpoint, path.size(), kMaxIpcPathBytes));
+  }
+  if (path == "*" || path.front() == '@' || path.find('\0') != std::string::npos) {
+    throw std::invalid_argument(
+        fmt::format("endpoint \"{}\" does not name a file: give a path", endpoint));
+  }
+  return endpoint;
+}
+
+struct HostAndPort {
+  std::string host, port;
+};
+
+HostAndPort Split(const std::string& endpoint, const std::string& rest, bool any_port) {
+  const std::size_t colon = rest.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    throw std::invalid_argument(
+        fmt::format("endpoint \"{}\" is not of the form tcp://HOST:PORT", endpoint));
+  }
+  HostAndPort parts{rest.substr(0, colon), rest.substr(colon + 1)};
+  if (any_port && parts.port == "*") return parts;
+  std::uint32_t port = 0;
+  const char* end = parts.port.data() + parts.port.size();
+  const auto parsed = std::from_chars(parts.port.data(), end, port);
+  if (parsed.ec != std::errc() || parsed.ptr != end || port == 0 || port > 65535) {
+    throw std::invalid_argument(
+        fmt::format("endpoint \"{}\" has the port \"{}\"; a number from 1 "
+                    "to 65535{} is needed",
+                    endpoint, parts.port, any_port ? " or *" : ""));
+  }
+  return parts;
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  return host == "[::1]" || host == "localhost";
+}
+
+[[noreturn]] void ThrowScheme(const std::string& endpoint) {
+  throw std::invalid_argument(
+      fmt::format("endpoint \"{}\" begins with none of tcp://, ipc:// and inproc://", endpoint));
+}
+
+std::string CheckedInproc(const std::string& endpoint, const std::string& name) {
+  if (name.empty())
+    throw std::invalid_argument(fmt::format("endpoint \"{}\" has no name", endpoint));
+  return endpoint;
+}
+
+}  // namespace
+
+std::string ListenAddress(const std::string& endpoint) {
+  if (const auto path = WithoutScheme(endpoint, "ipc://")) return CheckedIpc(endpoint, *path);
+  if (const auto name = WithoutScheme(endpoint, "inproc://")) return CheckedInproc(endpoint, *name);
+  const auto rest = WithoutScheme(endpoint, "tcp://");
+  if (!rest) ThrowScheme(endpoint);
+  const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/true);
+  if (!IsLoopback(parts.host)) {
+    throw std::invalid_argument(fmt::format(
+        "endpoint \"{}\" is refused: \"{}\" is not a loopback address, and a broker has "
+        "no keys yet, so it would let anybody in who can reach it; use tcp://127.0.0.1, "
+        "tcp://[::1], tcp://localhost or ipc://",
+        endpoint, parts.host));
+  }
+  // ZeroMQ takes a name here for that of a network interface.
+  if (parts.host == "localhost") return "tcp://127.0.0.1:" + parts.port;
+  return endpoint;
+}
+
+std::string ConnectAddress(const std::string& endpoint) {
+  if (const auto path = WithoutScheme(endpoint, "ipc://")) return CheckedIpc(endpoint, *path);
+  if (const auto name = WithoutScheme(endpoint, "inproc://")) return CheckedInproc(endpoint, *name);
+  const auto rest = WithoutScheme(endpoint, "tcp://");
+  if (!rest) ThrowScheme(endpoint);
+  const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);
+  if (parts.host.find_first_of("*;/ ") != std::string::npos) {
+    throw std::invalid_argument(
+        fmt::format("endpoint \"{}\" has the host \"{}\"; a name or an address is needed", endpoint,
+                    parts.host));
+  }
+  if (parts.host == "localhost") return "tcp://127.0.0.1:" + parts.port;
+  return endpoint;
+}
+
+bool IsIpv6(const std::string& endpoint) {
+  return endpoint.starts_with("tcp://[");
+}
+
+std::string IpcPath(const std::string& endpoint) {
+  return WithoutScheme(endpoint, "ipc://").value_or("");
+}
+
+void ClearIpcPath(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return;  // nothing there, or bind() will say what is wrong
+  if (!S_ISSOCK(info.st_mode)) {
+    throw std::runtime_error(
+        fmt::format("{} exists and is not a socket: it will not be replaced", path));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) throw std::runtime_error(fmt::format("socket(AF_UNIX): {}", std::strerror(errno)));
+  const int rc = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int why = rc == 0 ? 0 : errno;
+  close(fd);
+  // EAGAIN: somebody listens there and the queue is full.
+  if (why == 0 || why == EAGAIN) {
+    throw std::runtime_error(
+        fmt::format("a live process listens at {} already: stop it or use another path", path));
+  }
+  if (why != ECONNREFUSED) {
+    throw std::runtime_error(
+        fmt::format("{} exists and cannot be tried: {}", path, std::strerror(why)));
+  }
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw std::runtime_error(fmt::format("the socket {} of a dead broker cannot be removed: {}",
+                                         path, std::strerror(errno)));
+  }
+}
+
+}  // namespace tuplespace

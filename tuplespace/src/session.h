@@ -1,0 +1,141 @@
+// Session: the client's half of the protocol as a pure state machine: joining, the table of
+// unanswered requests, sending them again after a lost connection or broker, retrying what was
+// BUSY, heartbeats. No socket, clock, thread or randomness: time is passed in, so a simulation can
+// drive it. Times are microseconds of any monotonic clock.
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "envelope.h"
+
+namespace tuplespace {
+
+struct SessionOptions {
+  std::string name;
+  // Where the nonces of this client begin: different for every process that uses one client id.
+  std::uint64_t first_nonce = 1;
+  std::uint64_t unanswered_bytes = 4ull << 30;
+  std::int64_t hello_timeout_us = 1'000'000;  // doubled up to max_hello_timeout_us
+  std::int64_t max_hello_timeout_us = 5'000'000;
+  std::int64_t min_busy_delay_us = 1'000;
+  std::int64_t max_busy_delay_us = 1'000'000;
+  std::int64_t min_relink_delay_us = 10'000;
+  std::int64_t max_relink_delay_us = 1'000'000;
+};
+
+// The shell should drop its connection, if there is one, make a new one and call LinkUp.
+struct RelinkWanted {};
+struct ConnectionChanged {
+  bool connected = false;
+  std::string why;
+};
+using SessionEvent = std::variant<Reply, Notice, ConnectionChanged, RelinkWanted>;
+
+class Session {
+ public:
+  explicit Session(SessionOptions options);
+
+  // Keeps `body` until it is answered. Throws SpaceError(kBusy) if more than unanswered_bytes would
+  // be kept then.
+  RequestId Submit(RequestBody body, std::int64_t now_us);
+  // Sends the Get `id` again with another body; does nothing if it is answered by now.
+  void Replace(RequestId id, Get get, std::int64_t now_us);
+  // Nobody waits for `id` any more: it is not sent again, an open Read or Get is cancelled, and
+  // what a late answer grants is put back.
+  void Abandon(RequestId id, std::int64_t now_us);
+  // The next output is a Bye and nothing follows it.
+  void Leave();
+
+  // A new connection was begun; what was sent before may be lost, what is sent from here on arrives
+  // in order or the connection is lost.
+  void LinkUp(std::int64_t now_us);
+  void LinkDown(const std::string& why, std::int64_t now_us);
+  void Receive(ToClient&& envelope, std::int64_t now_us);
+  // A frame that cannot be understood has come; the session fails with `error`.
+  void ReceiveBad(const Error& error);
+  void Tick(std::int64_t now_us);
+  std::int64_t NextDeadlineUs() const;  // when the next Tick is due; kForeverUs: never
+
+  // What is to be sent, in order, in one envelope. The pointers are good until the next call of
+  // anything else.
+  using OutgoingMessage = std::variant<const Request*, Hello, Ping, Bye>;
+  struct Output {
+    std::uint64_t session = 0;
+    std::vector<OutgoingMessage> messages;
+  };
+  bool HasOutput() const;
+  Output TakeOutput(std::int64_t now_us);
+
+  // In the order in which they happened.
+  std::vector<SessionEvent> TakeEvents();
+  bool HasEvents() const { return !events_.empty(); }
+
+  bool joined() const { return state_ == State::kJoined; }
+  const std::optional<Error>& failure() const { return failure_; }
+  std::uint64_t unanswered() const { return pending_.size() - internal_count_; }
+  std::uint64_t unanswered_bytes() const { return kept_bytes_; }
+
+ private:
+  enum class State : std::uint8_t { kNoLink, kJoining, kJoined, kFailed, kLeft };
+  struct Pending {
+    Request request;
+    std::int64_t deadline_us = kForeverUs;  // of a Read or Get that waits
+    std::int64_t busy_delay_us = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t sent = 0;    // how often, in this session
+    bool queued = false;       // it is in to_send_
+    bool backing_off = false;  // it is in retries_
+    bool internal = false;     // nobody waits for the answer
+  };
+
+  RequestId Insert(RequestBody body, bool internal, std::int64_t now_us);
+  void Erase(std::unordered_map<RequestId, Pending>::iterator it);
+  void Queue(RequestId id, Pending& pending);
+  void BeginHello(std::int64_t now_us);
+  void OnWelcome(const Welcome& welcome, std::int64_t now_us);
+  void OnSessionError(Error&& error, std::uint64_t session, std::int64_t now_us);
+  void OnReply(Reply&& reply, std::int64_t now_us);
+  void PutBack(const ReplyBody& body, std::int64_t now_us);
+  std::optional<Error> TooLarge(const Pending& pending) const;
+  void Fail(const Error& error);
+  std::int64_t PingDueUs() const;
+
+  SessionOptions options_;
+  State state_ = State::kNoLink;
+  std::optional<Error> failure_;
+
+  std::uint64_t nonce_;
+  bool hello_due_ = false;
+  bool ping_due_ = false;
+  bool bye_due_ = false;
+  std::int64_t relink_at_us_ = 0;
+  std::int64_t relink_delay_us_ = 0;
+  std::int64_t hello_timeout_us_;
+  std::int64_t hello_deadline_us_ = kForeverUs;
+  std::int64_t hello_retry_at_us_ = kForeverUs;  // after a BUSY Welcome
+  std::int64_t hello_busy_delay_us_ = 0;
+  Welcome welcome_;
+  std::int64_t joined_at_us_ = 0;
+  std::int64_t heard_at_us_ = 0;
+  std::int64_t sent_at_us_ = 0;
+  std::int64_t ping_sent_at_us_ = kForeverUs;  // unanswered since; kForeverUs: none
+
+  RequestId next_id_ = 1;
+  std::unordered_map<RequestId, Pending> pending_;
+  std::uint64_t internal_count_ = 0;
+  std::uint64_t kept_bytes_ = 0;
+  std::deque<RequestId> to_send_;
+  std::multimap<std::int64_t, RequestId> retries_;
+  std::vector<SessionEvent> events_;
+};
+
+}  // namespace tuplespace

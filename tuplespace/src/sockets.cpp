@@ -1,0 +1,205 @@
+#include "sockets.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr int kMonitoredEvents = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+// Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
+constexpr int kReconnectMs = 10;
+constexpr int kMaxReconnectMs = 500;
+constexpr std::int64_t kMaxPollMs = 3'600'000;
+
+bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
+  for (;;) {
+    if (zmq_msg_recv(frame.handle(), socket.handle(), flags) >= 0) return true;
+    if (errno == EAGAIN) return false;
+    if (errno != EINTR) throw zmq::error_t();
+  }
+}
+
+// 0 or the error.
+int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
+  const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
+  for (;;) {
+    if (zmq_msg_send(frame.handle(), socket.handle(), flags) >= 0) return 0;
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EHOSTUNREACH) return errno;
+    throw zmq::error_t();
+  }
+}
+
+Payload ToPayload(zmq::message_t&& frame) {
+  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
+  const void* data = owner->data();
+  const std::size_t size = owner->size();
+  return Payload(std::move(owner), data, size);
+}
+
+void ReleasePayload(void*, void* hint) {
+  delete static_cast<Payload*>(hint);
+}
+
+zmq::message_t ToFrame(const Payload& payload) {
+  auto kept = std::make_unique<Payload>(payload);
+  // ZeroMQ does not write through this pointer.
+  zmq::message_t frame(const_cast<std::byte*>(payload.data()), payload.size(), ReleasePayload,
+                       kept.get());
+  kept.release();
+  return frame;
+}
+
+}  // namespace
+
+std::int64_t MonotonicUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::uint64_t RandomNumber() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+std::uint64_t Multipart::Bytes() const {
+  std::uint64_t bytes = control.size();
+  for (const Payload& payload : payloads) bytes += payload.size();
+  return bytes;
+}
+
+bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
+  message.payloads.clear();
+  message.bytes = 0;
+  message.dropped_frames = 0;
+  zmq::message_t frame;
+  if (!ReceiveFrame(socket, frame, ZMQ_DONTWAIT)) return false;
+  if (router) {
+    message.routing_id.assign(static_cast<const char*>(frame.data()), frame.size());
+    const bool more = frame.more();
+    frame.rebuild();
+    // A message that is only a routing id counts as one with an empty control frame.
+    if (more) ReceiveFrame(socket, frame, 0);
+  }
+  bool more = frame.more();
+  message.bytes = frame.size();
+  message.control = std::move(frame);
+  while (more) {
+    zmq::message_t next;
+    ReceiveFrame(socket, next, 0);
+    more = next.more();
+    message.bytes += next.size();
+    if (message.payloads.size() < kMaxPayloadFrames) {
+      message.payloads.push_back(ToPayload(std::move(next)));
+    } else {
+      ++message.dropped_frames;
+    }
+  }
+  return true;
+}
+
+SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
+                std::span<const std::byte> control, std::span<const Payload> payloads) {
+  if (routing_id != nullptr) {
+    zmq::message_t frame(routing_id->data(), routing_id->size());
+    const int error = SendFrame(socket, frame, /*more=*/true);
+    if (error != 0) return error == EAGAIN ? SendResult::kFull : SendResult::kUnroutable;
+  }
+  zmq::message_t frame(control.data(), control.size());
+  const int error = SendFrame(socket, frame, !payloads.empty());
+  if (error != 0 && routing_id == nullptr) return SendResult::kFull;
+  // Once the first frame is accepted there is room for all; a later error means that the connection
+  // ended, and ZeroMQ then drops the frames up to the last one itself.
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    zmq::message_t part = ToFrame(payloads[i]);
+    SendFrame(socket, part, i + 1 < payloads.size());
+  }
+  return SendResult::kSent;
+}
+
+void SetCommonOptions(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
+  socket.set(zmq::sockopt::heartbeat_timeout, kHeartbeatTimeoutMs);
+  socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  socket.set(zmq::sockopt::reconnect_ivl_max, kMaxReconnectMs);
+  socket.set(zmq::sockopt::linger, 0);
+}
+
+Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket)
+    : watched_(socket), pair_(context, zmq::socket_type::pair) {
+  static std::atomic<std::uint64_t> count{0};
+  const std::string address = "inproc://tuplespace-monitor-" + std::to_string(++count);
+  if (zmq_socket_monitor(socket.handle(), address.c_str(), kMonitoredEvents) != 0) {
+    throw zmq::error_t();
+  }
+  pair_.set(zmq::sockopt::linger, 0);
+  pair_.connect(address);
+}
+
+Monitor::~Monitor() {
+  if (watched_.handle() != nullptr) zmq_socket_monitor(watched_.handle(), nullptr, 0);
+}
+
+Monitor::Seen Monitor::Drain() {
+  Seen seen;
+  zmq::message_t frame;
+  while (ReceiveFrame(pair_, frame, ZMQ_DONTWAIT)) {
+    std::uint16_t event = 0;
+    if (frame.size() >= sizeof(event)) std::memcpy(&event, frame.data(), sizeof(event));
+    if (event == ZMQ_EVENT_CLOSED) {
+      ++seen.closed;
+    } else {
+      ++seen.disconnected;
+    }
+    while (frame.more()) ReceiveFrame(pair_, frame, 0);
+  }
+  return seen;
+}
+
+WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+WakeFd::~WakeFd() {
+  close(fd_);
+}
+
+void WakeFd::Notify() {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  // Fails only when the counter is full, and then it is readable anyway.
+  [[maybe_unused]] const auto written = write(fd_, &one, sizeof(one));
+  errno = saved;
+}
+
+void WakeFd::Drain() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = read(fd_, &count, sizeof(count));
+}
+
+void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
+  const std::int64_t left_us = std::max<std::int64_t>(0, deadline_us - MonotonicUs());
+  const std::int64_t left_ms = std::min(left_us / 1000 + (left_us % 1000 != 0), kMaxPollMs);
+  if (zmq_poll(items.data(), static_cast<int>(items.size()), left_ms) < 0 && errno != EINTR) {
+    throw zmq::error_t();
+  }
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,91 @@
+// What broker and client share of ZeroMQ and Linux: multipart messages whose payload frames are
+// shared and never copied, the connection monitor, and a wake-up descriptor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "tuplespace/payload.h"
+
+namespace tuplespace {
+
+// ZeroMQ's own heartbeats: they find peers that vanished without closing (a pulled cable, SIGSTOP).
+inline constexpr int kHeartbeatMs = 1'000;
+inline constexpr int kHeartbeatTimeoutMs = 5'000;
+
+std::int64_t MonotonicUs();
+std::uint64_t RandomNumber();
+
+// An encoded message that could not be sent yet.
+struct Multipart {
+  std::vector<std::byte> control;
+  std::vector<Payload> payloads;
+  std::uint64_t Bytes() const;
+};
+
+struct ReceivedMultipart {
+  std::string routing_id;  // ROUTER only
+  zmq::message_t control;
+  std::vector<Payload> payloads;  // each owns its frame
+  std::uint64_t bytes = 0;
+  std::size_t dropped_frames = 0;  // beyond kMaxPayloadFrames
+};
+
+// Receives one whole message, if one is there. Throws zmq::error_t if the context is gone.
+bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
+
+enum class SendResult : std::uint8_t { kSent, kFull, kUnroutable };
+// Never blocks. `routing_id` is null for a DEALER. After kSent the message is on its way or its
+// connection is lost. Payload owners are released by ZeroMQ's threads.
+SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
+                std::span<const std::byte> control, std::span<const Payload> payloads);
+
+void SetCommonOptions(zmq::socket_t& socket);
+
+// Sees the connections of a socket come and go (not those of inproc).
+class Monitor {
+ public:
+  // REQUIRES: the context outlives the monitor; the socket's events are watched from here on.
+  Monitor(zmq::context_t& context, zmq::socket_t& socket);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  struct Seen {
+    int disconnected = 0;
+    int closed = 0;  // listeners
+  };
+  Seen Drain();
+  void* handle() { return pair_.handle(); }
+
+ private:
+  zmq::socket_t& watched_;
+  zmq::socket_t pair_;
+};
+
+// A file descriptor that Notify makes readable.
+class WakeFd {
+ public:
+  WakeFd();
+  ~WakeFd();
+  WakeFd(const WakeFd&) = delete;
+  WakeFd& operator=(const WakeFd&) = delete;
+
+  void Notify();  // thread safe, async-signal safe
+  void Drain();
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// As zmq_poll; waits until `deadline_us` of MonotonicUs() at most (rounded up to a millisecond).
+// A signal ends the wait early.
+void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us);
+
+}  // namespace tuplespace

@@ -1,0 +1,75 @@
+// The wire form of messages: one control frame (a FlatBuffer, schema/wire.fbs) and payload frames.
+// Pure: bytes in, values out. PROTOCOL.md describes the format.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "envelope.h"
+
+namespace tuplespace {
+
+// Payloads up to this size travel inside the control frame: a frame of its own would cost more than
+// copying them.
+inline constexpr std::size_t kInlinePayloadBytes = 512;
+inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one multipart message
+inline constexpr std::size_t kMaxNameBytes = 256;
+inline constexpr std::size_t kMaxClientIdBytes = 64;
+inline constexpr std::size_t kMaxTextBytes = 16'384;           // of causes and error texts
+inline constexpr std::size_t kMaxControlBytes = 1ull << 30;    // FlatBuffers end at 2 GiB
+inline constexpr std::size_t kBatchControlBytes = 256 * 1024;  // a batch is closed beyond this
+inline constexpr std::size_t kBatchFrames = 1024;              // or beyond this
+
+// Gathers messages into one multipart message. Reusable: Finish, then Begin again.
+class Encoder {
+ public:
+  Encoder();
+  ~Encoder();
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  void Begin(std::uint64_t session, std::uint32_t version = kProtocolVersion);
+  // Payloads above kInlinePayloadBytes are shared, not copied. Texts and names that are too long
+  // are cut.
+  void Add(const Request& request);
+  void Add(const Hello& hello);
+  void Add(const Ping& ping);
+  void Add(const Bye& bye);
+  void Add(const Reply& reply);
+  void Add(const Notice& notice);
+  void Add(const Welcome& welcome);
+  void Add(const Pong& pong);
+  void Add(const Goodbye& goodbye);
+  void Add(const Error& error);
+
+  bool empty() const;
+  bool full() const;  // the batch should be closed: kBatchControlBytes or kBatchFrames is reached
+  // The control frame; valid until the next Begin.
+  std::span<const std::byte> Finish();
+  // The payload frames, in order.
+  std::vector<Payload> TakeFrames();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Upper bounds of what a message adds to the control frame, and of the payload frames it needs.
+std::size_t ControlBytesBound(const RequestBody& body);
+std::size_t ControlBytesBound(const ReplyBody& body);
+std::size_t PayloadFramesBound(const RequestBody& body);
+
+// Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
+// One bad request becomes Malformed; a bad frame fails as a whole, with kBadRequest, kTooLarge, or
+// kVersion if it is of another protocol version (the text names both).
+std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
+                                             std::span<const Payload> frames,
+                                             std::uint64_t control_frame_bytes);
+std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
+                                             std::span<const Payload> frames);
+
+}  // namespace tuplespace
