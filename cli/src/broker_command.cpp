@@ -51,11 +51,12 @@ int RunBroker(const Flags& flags) {
 
 void AddBroker(CLI::App& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("broker", "Serve a tuple space: where managers and handlers meet");
+  CLI::App* command =
+      app.add_subcommand("broker", "Serve a tuple space: where managers and handlers meet");
   command
       ->add_option("--listen", flags->listen,
-                   std::string("where to listen; may be given again (default: ") + kDefaultEndpoint +
-                       ") [$ACAN_LISTEN]")
+                   std::string("where to listen; may be given again (default: ") +
+                       kDefaultEndpoint + ") [$ACAN_LISTEN]")
       ->type_name("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};

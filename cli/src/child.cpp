@@ -22,7 +22,8 @@ constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
 std::array<int, 2> MakePipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw FailureError(std::string("cannot make a pipe to a child process: ") + std::strerror(errno));
+    throw FailureError(std::string("cannot make a pipe to a child process: ") +
+                       std::strerror(errno));
   }
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return ends;
@@ -123,6 +124,8 @@ bool AdoptParent(pid_t parent) {
   return !ParentDied(parent);
 }
 
-bool ParentDied(pid_t parent) { return ::getppid() != parent; }
+bool ParentDied(pid_t parent) {
+  return ::getppid() != parent;
+}
 
 }  // namespace acan::cli

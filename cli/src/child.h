@@ -11,13 +11,13 @@ namespace acan::cli {
 
 // How a process ended.
 struct Exit {
-  int code = 0;    // of exit(), if signal is 0
-  int signal = 0;  // that killed it
+  int code = 0;              // of exit(), if signal is 0
+  int signal = 0;            // that killed it
   std::string Text() const;  // "exited with code 1", "was killed by signal 9 (Killed)"
 };
 
-// A running child. Its stdout and stderr are pipes to us. Not thread safe; the thread that starts it
-// must live as long as the child (the kernel ties the child's life to that thread).
+// A running child. Its stdout and stderr are pipes to us. Not thread safe; the thread that starts
+// it must live as long as the child (the kernel ties the child's life to that thread).
 class Child {
  public:
   // Starts /proc/self/exe with `arguments`, to which it adds the hidden flag that ties its life to
@@ -28,7 +28,9 @@ class Child {
   Child& operator=(Child&&) = delete;
 
   pid_t pid() const { return pid_; }
-  int out_fd() const { return out_.fd; }  // -1 when the child has closed it: it has ended, or is about to
+  int out_fd() const {
+    return out_.fd;
+  }  // -1 when the child has closed it: it has ended, or is about to
   int err_fd() const { return err_.fd; }
 
   // Whole lines that came by now on stdout or stderr; closes our end at the end of the stream.
@@ -36,7 +38,7 @@ class Child {
   std::vector<std::string> ReadErr() { return ReadLines(err_); }
 
   void Signal(int signal);
-  Exit Wait();                  // until it has ended
+  Exit Wait();  // until it has ended
   bool ended() const { return exit_.has_value(); }
 
  private:

@@ -17,19 +17,23 @@ void Print(const std::string& text) {
   }
 }
 
-void PrintLine(const std::string& line) { Print(line + "\n"); }
+void PrintLine(const std::string& line) {
+  Print(line + "\n");
+}
 
 void CheckEndpoint(const std::string& endpoint, const std::string& origin) {
   const std::size_t colon = endpoint.find("://");
   const std::string scheme = endpoint.substr(0, colon);
   if (colon == std::string::npos || (scheme != "tcp" && scheme != "ipc") ||
       endpoint.size() == colon + 3) {
-    throw UsageError(fmt::format("{}: \"{}\" is no endpoint; write tcp://127.0.0.1:5555 or "
-                                 "ipc:///path/of/a/socket",
-                                 origin, endpoint));
+    throw UsageError(
+        fmt::format("{}: \"{}\" is no endpoint; write tcp://127.0.0.1:5555 or "
+                    "ipc:///path/of/a/socket",
+                    origin, endpoint));
   }
   if (scheme == "tcp" && endpoint.find(':', colon + 3) == std::string::npos) {
-    throw UsageError(fmt::format("{}: \"{}\" has no port; write tcp://127.0.0.1:5555", origin, endpoint));
+    throw UsageError(
+        fmt::format("{}: \"{}\" has no port; write tcp://127.0.0.1:5555", origin, endpoint));
   }
 }
 

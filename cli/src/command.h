@@ -25,10 +25,10 @@ void AddManager(CLI::App& app, Chosen& chosen);
 void AddDevices(CLI::App& app, Chosen& chosen);
 void AddEval(CLI::App& app, Chosen& chosen);
 void AddVerify(CLI::App& app, Chosen& chosen);
-void AddBench(CLI::App& app, Chosen& chosen);
 void AddVersion(CLI::App& app, Chosen& chosen);
 
-// Writes to stdout at once, so that a reader of a pipe sees it. Throws Error (failure) if nobody takes it.
+// Writes to stdout at once, so that a reader of a pipe sees it. Throws Error (failure) if nobody
+// takes it.
 void Print(const std::string& text);
 void PrintLine(const std::string& line);
 

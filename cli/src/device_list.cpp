@@ -15,7 +15,8 @@
 namespace acan::cli {
 namespace {
 
-constexpr const char* kDeviceForm = "\"cpu\", \"cpu:THREADS\" or \"auto\", each with \"@SIZE\" or without";
+constexpr const char* kDeviceForm =
+    "\"cpu\", \"cpu:THREADS\" or \"auto\", each with \"@SIZE\" or without";
 
 // A decimal number in [1, most], or empty.
 std::optional<int> ParseCount(std::string_view text, int most) {
@@ -33,8 +34,8 @@ std::pair<int, std::string> SplitRepeat(const std::string& text, const std::stri
   if (cross == std::string::npos || cross == 0 || digits != cross) return {1, text};
   const auto count = ParseCount(std::string_view(text).substr(0, cross), kMaxHandlers);
   if (!count) {
-    throw UsageError(fmt::format("{}: \"{}\" asks for {} handlers; from 1 to {} are possible", origin,
-                                 text, text.substr(0, cross), kMaxHandlers));
+    throw UsageError(fmt::format("{}: \"{}\" asks for {} handlers; from 1 to {} are possible",
+                                 origin, text, text.substr(0, cross), kMaxHandlers));
   }
   return {*count, text.substr(cross + 1)};
 }
@@ -54,7 +55,9 @@ std::string Trimmed(const std::string& text) {
 
 }  // namespace
 
-std::string DeviceSpec::Name() const { return fmt::format("cpu:{}", threads); }
+std::string DeviceSpec::Name() const {
+  return fmt::format("cpu:{}", threads);
+}
 
 std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
   const std::optional<std::uint64_t> bytes = ParseSize(Trimmed(text));
@@ -65,7 +68,8 @@ std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
         origin, text));
   }
   if (*bytes == 0) {
-    throw UsageError(fmt::format("{}: \"{}\" leaves a handler no memory; write at least 1", origin, text));
+    throw UsageError(
+        fmt::format("{}: \"{}\" leaves a handler no memory; write at least 1", origin, text));
   }
   return *bytes;
 }
@@ -75,14 +79,15 @@ DeviceSpec ParseDevice(const std::string& text, const std::string& origin) {
   std::string device = Trimmed(text);
   const std::size_t at = device.find('@');
   if (at != std::string::npos) {
-    spec.memory_bytes = ParseMemory(device.substr(at + 1), fmt::format("{}, in \"{}\"", origin, text));
+    spec.memory_bytes =
+        ParseMemory(device.substr(at + 1), fmt::format("{}, in \"{}\"", origin, text));
     device = device.substr(0, at);
   }
   const std::size_t colon = device.find(':');
   const std::string backend = device.substr(0, colon);
   if (backend == "opencl" || backend == "cuda") {
-    throw UsageError(fmt::format("{}: \"{}\": opencl and cuda handlers are not built yet; use cpu[:THREADS]",
-                                 origin, text));
+    throw UsageError(fmt::format(
+        "{}: \"{}\": opencl and cuda handlers are not built yet; use cpu[:THREADS]", origin, text));
   }
   if (device == "auto" || device == "cpu") {
     spec.threads = UsableCores();
@@ -91,10 +96,12 @@ DeviceSpec ParseDevice(const std::string& text, const std::string& origin) {
   if (backend != "cpu") {
     throw UsageError(fmt::format("{}: \"{}\" is no device; write {}", origin, text, kDeviceForm));
   }
-  const auto threads = ParseCount(std::string_view(device).substr(colon + 1), kMaxThreadsPerHandler);
+  const auto threads =
+      ParseCount(std::string_view(device).substr(colon + 1), kMaxThreadsPerHandler);
   if (!threads) {
-    throw UsageError(fmt::format("{}: \"{}\": \"{}\" is no number of threads; write 1 to {}, like cpu:2",
-                                 origin, text, device.substr(colon + 1), kMaxThreadsPerHandler));
+    throw UsageError(
+        fmt::format("{}: \"{}\": \"{}\" is no number of threads; write 1 to {}, like cpu:2", origin,
+                    text, device.substr(colon + 1), kMaxThreadsPerHandler));
   }
   spec.threads = *threads;
   return spec;
@@ -107,16 +114,18 @@ std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::stri
     const std::string entry = Trimmed(text.substr(begin, comma - begin));
     begin = comma + 1;
     if (entry.empty()) {
-      throw UsageError(fmt::format("{}: \"{}\" has an empty entry; write devices separated by commas, "
-                                   "like cpu:1,cpu:2 or 4xcpu:1@64KiB",
-                                   origin, text));
+      throw UsageError(
+          fmt::format("{}: \"{}\" has an empty entry; write devices separated by commas, "
+                      "like cpu:1,cpu:2 or 4xcpu:1@64KiB",
+                      origin, text));
     }
     auto [count, device] = SplitRepeat(entry, origin);
     const bool each_core = device == "auto" || device.starts_with("auto@");
     DeviceSpec spec = ParseDevice(device, origin);
     if (each_core) count *= std::exchange(spec.threads, 1);
     if (list.size() + static_cast<std::size_t>(count) > kMaxHandlers) {
-      throw UsageError(fmt::format("{}: \"{}\" names more than {} handlers", origin, text, kMaxHandlers));
+      throw UsageError(
+          fmt::format("{}: \"{}\" names more than {} handlers", origin, text, kMaxHandlers));
     }
     list.insert(list.end(), static_cast<std::size_t>(count), spec);
   }

@@ -8,7 +8,7 @@
 
 namespace acan::cli {
 
-inline constexpr int kMaxHandlers = 1024;          // of one LIST
+inline constexpr int kMaxHandlers = 1024;  // of one LIST
 inline constexpr int kMaxThreadsPerHandler = 1024;
 
 // One handler: what it runs on and, if said, the most bytes it may hold.
@@ -20,14 +20,15 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-// In all of these `origin` is where the text came from ("--memory", "ACAN_MEMORY"). They throw Error
-// (usage) that names the origin, the text and what would be right.
+// In all of these `origin` is where the text came from ("--memory", "ACAN_MEMORY"). They throw
+// Error (usage) that names the origin, the text and what would be right.
 
 // A number of bytes above 0.
 std::uint64_t ParseMemory(const std::string& text, const std::string& origin);
 // "cpu" (all cores that this process may use), "cpu:THREADS", "auto", each with "@SIZE" or without.
 DeviceSpec ParseDevice(const std::string& text, const std::string& origin);
-// Devices separated by commas; "Nx" before one stands for N of it. "auto": one "cpu:1" for each core.
+// Devices separated by commas; "Nx" before one stands for N of it. "auto": one "cpu:1" for each
+// core.
 std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::string& origin);
 
 // Cores that this process may use (its affinity mask): at least 1.

@@ -47,9 +47,9 @@ int RunHandler(const Flags& flags) {
   HandlerReport report;
   const int code = role.Serve([&] { report = handler.Run(); }, [&handler] { handler.Stop(); });
   if (flags.role.parent == 0) {
-    role.log().Info(fmt::format("{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}",
-                                report.tasks, report.failed, report.busy_s, SizeText(report.peak_bytes),
-                                SizeText(memory_bytes)));
+    role.log().Info(fmt::format(
+        "{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}", report.tasks,
+        report.failed, report.busy_s, SizeText(report.peak_bytes), SizeText(memory_bytes)));
   }
   return code;
 }
@@ -58,7 +58,8 @@ int RunHandler(const Flags& flags) {
 
 void AddHandler(CLI::App& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("handler", "Compute: serve one device to whatever manager has tasks");
+  CLI::App* command =
+      app.add_subcommand("handler", "Compute: serve one device to whatever manager has tasks");
   AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
              std::string("the broker (default: ") + kDefaultEndpoint + ")")
       ->type_name("ENDPOINT");

@@ -27,11 +27,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kShortLife{5000};      // a handler that dies younger is started again later
+constexpr milliseconds kShortLife{5000};  // a handler that dies younger is started again later
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;          // in a row, by its own fault: then it is given up
-constexpr milliseconds kStopPatience{8000};   // then SIGKILL
+constexpr int kMostFailedStarts = 5;         // in a row, by its own fault: then it is given up
+constexpr milliseconds kStopPatience{8000};  // then SIGKILL
 
 // One place for a handler; its process may change.
 struct Slot {
@@ -107,8 +107,9 @@ struct LocalCluster::Impl {
 
   void StartHandler(Slot& slot) {
     slot.started = Clock::now();
-    slot.child.emplace(Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(), "--memory",
-                              std::to_string(slot.spec.memory_bytes.value_or(options.memory_bytes))}));
+    slot.child.emplace(
+        Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(), "--memory",
+               std::to_string(slot.spec.memory_bytes.value_or(options.memory_bytes))}));
   }
 
   void Fail(const std::string& text) {
@@ -160,7 +161,8 @@ struct LocalCluster::Impl {
     const bool young = now - slot.started < kShortLife;
     slot.short_lives = young ? slot.short_lives + 1 : 0;
     slot.failed_starts = young && BlamesItself(exit) ? slot.failed_starts + 1 : 0;
-    const std::string who = fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
+    const std::string who =
+        fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
     // A usage error is the same at every start.
     if ((exit.signal == 0 && exit.code == 2) || slot.failed_starts >= kMostFailedStarts) {
       slot.given_up = true;
@@ -171,8 +173,9 @@ struct LocalCluster::Impl {
       return;
     }
     const int doublings = std::clamp(slot.short_lives - 2, 0, 10);
-    const milliseconds delay =
-        slot.short_lives < 2 ? milliseconds(0) : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
+    const milliseconds delay = slot.short_lives < 2
+                                   ? milliseconds(0)
+                                   : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
     slot.start_at = now + delay;
     ++restarts;
     log.Warning(fmt::format("{}; starting it again in {} ms (restart {})", who, delay.count(),
@@ -201,9 +204,10 @@ struct LocalCluster::Impl {
         Relay(*broker);
         broker.reset();
         if (!stopping) {
-          Fail(fmt::format("the broker (pid {}) {}; the run cannot go on, because the tuples were in its "
-                           "memory only",
-                           pid, exit.Text()));
+          Fail(fmt::format(
+              "the broker (pid {}) {}; the run cannot go on, because the tuples were in its "
+              "memory only",
+              pid, exit.Text()));
         }
       }
       for (Slot& slot : slots) {
@@ -220,15 +224,17 @@ struct LocalCluster::Impl {
     for (Child* child : children) child->Signal(SIGTERM);
     const Clock::time_point deadline = Clock::now() + kStopPatience;
     const auto alive = [&children] {
-      return std::any_of(children.begin(), children.end(), [](Child* c) { return c->out_fd() >= 0; });
+      return std::any_of(children.begin(), children.end(),
+                         [](Child* c) { return c->out_fd() >= 0; });
     };
     while (alive() && Clock::now() < deadline) {
-      PollChildren(static_cast<int>(std::chrono::ceil<milliseconds>(deadline - Clock::now()).count()));
+      PollChildren(
+          static_cast<int>(std::chrono::ceil<milliseconds>(deadline - Clock::now()).count()));
     }
     for (Child* child : children) {
       if (child->out_fd() >= 0) {
-        log.Warning(fmt::format("{} (pid {}) did not end within {} s and is killed", what, child->pid(),
-                                kStopPatience.count() / 1000));
+        log.Warning(fmt::format("{} (pid {}) did not end within {} s and is killed", what,
+                                child->pid(), kStopPatience.count() / 1000));
         child->Signal(SIGKILL);
       }
       Reap(*child);
@@ -291,7 +297,9 @@ LocalCluster::~LocalCluster() {
   ::close(impl_->wake_fd);
 }
 
-const std::string& LocalCluster::endpoint() const { return impl_->endpoint; }
+const std::string& LocalCluster::endpoint() const {
+  return impl_->endpoint;
+}
 
 void LocalCluster::OnFailure(std::function<void()> function) {
   const std::lock_guard lock(impl_->mutex);
@@ -307,7 +315,9 @@ std::optional<std::string> LocalCluster::failure() const {
   return impl_->failure;
 }
 
-std::uint64_t LocalCluster::restarts() const { return impl_->restarts.load(); }
+std::uint64_t LocalCluster::restarts() const {
+  return impl_->restarts.load();
+}
 
 void LocalCluster::Stop() {
   impl_->stopping = true;

@@ -33,9 +33,9 @@ class LocalCluster {
 
   const std::string& endpoint() const;
 
-  // Calls `function` once if the cluster can not go on (the broker died, no handler starts): at once
-  // if that has happened already, else on another thread. null: nobody is called any more when this
-  // returns.
+  // Calls `function` once if the cluster can not go on (the broker died, no handler starts): at
+  // once if that has happened already, else on another thread. null: nobody is called any more when
+  // this returns.
   void OnFailure(std::function<void()> function);
   std::optional<std::string> failure() const;  // why; empty: all is well
   std::uint64_t restarts() const;              // of handlers

@@ -48,10 +48,11 @@ class TerminalSink : public spdlog::sinks::base_sink<std::mutex> {
                          : message.level >= spdlog::level::warn ? "\x1b[33m"
                                                                 : "";
     const bool coloured = terminal_.colour() && *colour != '\0';
-    terminal_.Line(fmt::format(
-        "{:%H:%M:%S} {}{}: {}{}{}",
-        fmt::localtime(std::chrono::system_clock::to_time_t(message.time)), coloured ? colour : "", role_,
-        message.level >= spdlog::level::warn ? level + ": " : "", text, coloured ? "\x1b[0m" : ""));
+    terminal_.Line(fmt::format("{:%H:%M:%S} {}{}: {}{}{}",
+                               fmt::localtime(std::chrono::system_clock::to_time_t(message.time)),
+                               coloured ? colour : "", role_,
+                               message.level >= spdlog::level::warn ? level + ": " : "", text,
+                               coloured ? "\x1b[0m" : ""));
   }
   void flush_() override {}
 
@@ -83,9 +84,15 @@ Log::Log(LogFormat format, const std::string& role) : format_(format), role_(rol
 
 Log::~Log() = default;
 
-void Log::Info(const std::string& message) { logger_->info("{}", message); }
-void Log::Warning(const std::string& message) { logger_->warn("{}", message); }
-void Log::Error(const std::string& message) { logger_->error("{}", message); }
+void Log::Info(const std::string& message) {
+  logger_->info("{}", message);
+}
+void Log::Warning(const std::string& message) {
+  logger_->warn("{}", message);
+}
+void Log::Error(const std::string& message) {
+  logger_->error("{}", message);
+}
 
 void Log::Event(const std::string& name, const std::string& text, const nlohmann::json& fields) {
   if (format_ == LogFormat::kText) {
@@ -100,6 +107,8 @@ void Log::Event(const std::string& name, const std::string& text, const nlohmann
   terminal_.Line(Dump(line));
 }
 
-void Log::Raw(const std::string& line) { terminal_.Line(line); }
+void Log::Raw(const std::string& line) {
+  terminal_.Line(line);
+}
 
 }  // namespace acan::cli

@@ -15,14 +15,10 @@ constexpr milliseconds kLivePeriod{100};
 constexpr milliseconds kLinePeriod{2000};
 
 nlohmann::json ProgressJson(const Progress& progress) {
-  nlohmann::json json = {{"epoch", progress.epoch},
-                         {"epochs", progress.epochs},
-                         {"step", progress.step},
-                         {"steps", progress.steps},
-                         {"loss", progress.loss},
-                         {"samples_per_s", progress.samples_per_s},
-                         {"handlers", progress.handlers},
-                         {"reissued", progress.reissued},
+  nlohmann::json json = {{"epoch", progress.epoch},       {"epochs", progress.epochs},
+                         {"step", progress.step},         {"steps", progress.steps},
+                         {"loss", progress.loss},         {"samples_per_s", progress.samples_per_s},
+                         {"handlers", progress.handlers}, {"reissued", progress.reissued},
                          {"eta_s", progress.eta_s}};
   if (progress.test_loss) json["test_loss"] = *progress.test_loss;
   if (progress.test_accuracy) json["test_accuracy"] = *progress.test_accuracy;
@@ -53,8 +49,8 @@ std::string DurationText(double seconds) {
 }
 
 std::string ProgressText(const Progress& progress) {
-  std::string text = fmt::format("epoch {}/{}  step {}/{}", progress.epoch, progress.epochs, progress.step,
-                                 progress.steps);
+  std::string text = fmt::format("epoch {}/{}  step {}/{}", progress.epoch, progress.epochs,
+                                 progress.step, progress.steps);
   if (progress.step > 0) {
     text += fmt::format("  loss {:.4f}  {:.0f} samples/s", progress.loss, progress.samples_per_s);
   }

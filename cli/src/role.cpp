@@ -15,7 +15,8 @@ constexpr unsigned kOrphanPatience_s = 10;
 
 void AddRoleFlags(CLI::App& app, RoleFlags& flags) {
   AddLogFormat(app, flags.log_format);
-  app.add_option(kChildFlag, flags.parent)->group("");  // hidden: `acan train` gives it to its children
+  app.add_option(kChildFlag, flags.parent)
+      ->group("");  // hidden: `acan train` gives it to its children
 }
 
 Role::Role(const RoleFlags& flags, const std::string& name)
@@ -40,6 +41,8 @@ int Role::Serve(const std::function<void()>& serve, const std::function<void()>&
   return signals_.received() == 0 ? 0 : 128 + signals_.received();
 }
 
-bool Role::Orphaned() const { return parent_ != 0 && ParentDied(parent_); }
+bool Role::Orphaned() const {
+  return parent_ != 0 && ParentDied(parent_);
+}
 
 }  // namespace acan::cli

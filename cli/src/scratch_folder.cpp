@@ -31,7 +31,9 @@ ScratchFolder::ScratchFolder() {
   }
 }
 
-ScratchFolder::~ScratchFolder() { Remove(); }
+ScratchFolder::~ScratchFolder() {
+  Remove();
+}
 
 void ScratchFolder::Remove() {
   std::error_code ignored;  // someone else may have removed it; there is nothing left to do then

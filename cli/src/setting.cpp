@@ -14,7 +14,11 @@ CLI::Option* AddSetting(CLI::App& app, Setting& setting, const std::string& flag
   }
   const std::string help = variable.empty() ? description : description + " [$" + variable + "]";
   return app.add_option_function<std::string>(
-      flag, [&setting, flag](const std::string& value) { setting = {value, flag}; }, help);
+      flag,
+      [&setting, flag](const std::string& value) {
+        setting = {value, flag};
+      },
+      help);
 }
 
 }  // namespace acan::cli

@@ -10,7 +10,8 @@ class Option;
 
 namespace acan::cli {
 
-// Filled in when the command line was parsed. `origin` names where the value came from, for messages.
+// Filled in when the command line was parsed. `origin` names where the value came from, for
+// messages.
 struct Setting {
   std::string value;
   std::string origin;  // "--memory" or "ACAN_MEMORY"; empty: not set

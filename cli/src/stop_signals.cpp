@@ -92,8 +92,12 @@ void StopSignals::Guard(std::function<void()> stop, std::function<void()> kill) 
   if (impl_->received.load() != 0 && impl_->stop) impl_->stop();
 }
 
-void StopSignals::Release() { Guard(nullptr, nullptr); }
+void StopSignals::Release() {
+  Guard(nullptr, nullptr);
+}
 
-int StopSignals::received() const { return impl_->received.load(); }
+int StopSignals::received() const {
+  return impl_->received.load();
+}
 
 }  // namespace acan::cli

@@ -11,7 +11,8 @@ class StopSignals {
  public:
   enum class Mode {
     kAll,            // SIGINT, SIGTERM and SIGHUP
-    kTerminateOnly,  // SIGTERM: a terminal's signals are left to the parent process, which is stopped by them
+    kTerminateOnly,  // SIGTERM: a terminal's signals are left to the parent process, which is
+                     // stopped by them
   };
   // Blocks the signals in this thread and all that it starts from now on, and watches for them. One
   // object at a time. While nothing is guarded a signal ends the process at once with 128 + its

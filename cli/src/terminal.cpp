@@ -29,7 +29,9 @@ Terminal::Terminal() {
   colour_ = live_ && Variable("NO_COLOR").empty();
 }
 
-Terminal::~Terminal() { EndLive(); }
+Terminal::~Terminal() {
+  EndLive();
+}
 
 void Terminal::Line(const std::string& line) {
   const std::lock_guard lock(mutex_);

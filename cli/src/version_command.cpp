@@ -1,6 +1,5 @@
 // acan version.
 #include "CLI/CLI.hpp"
-#include "acan/manager/version.h"
 #include "command.h"
 
 namespace acan::cli {

@@ -1,0 +1,97 @@
+// acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
+#include <filesystem>
+
+#include "CLI/CLI.hpp"
+#include "acan/manager/model_file.h"
+#include "command.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "job_flags.h"
+#include "local_run.h"
+#include "nlohmann/json.hpp"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  JobFlags job;
+  ClusterFlags cluster;
+  std::string model;
+  std::string inputs;
+  std::string targets;
+  Setting log_format;
+  bool json = false;
+};
+
+constexpr const char* kExample = R"(
+The job says the layers, the activation, the loss and the test data; nothing is trained or written.
+--inputs and --targets name other test data than the job's.
+
+Example:
+  acan eval examples/fashion-mnist.toml --model out/fashion-mnist/model.safetensors --json)";
+
+Job EvaluationJob(const Flags& flags) {
+  Job job = ReadJob(flags.job);
+  const ModelReader reader(flags.model);
+  if (reader.Layers() != job.model.layers) {
+    throw UsageError(
+        fmt::format("{} has the layers [{}], but {} says [{}]; evaluate it with the job that "
+                    "trained it",
+                    flags.model, fmt::join(reader.Layers(), ", "), flags.job.path,
+                    fmt::join(job.model.layers, ", ")));
+  }
+  if (flags.inputs.empty() != flags.targets.empty()) {
+    throw UsageError("--inputs and --targets belong together; give both or neither");
+  }
+  if (!flags.inputs.empty()) {
+    if (!job.data.generated.empty()) {
+      throw UsageError(fmt::format(
+          "--inputs: {} trains on generated data; use a job that names files", flags.job.path));
+    }
+    job.data.test_inputs = std::filesystem::absolute(flags.inputs).string();
+    job.data.test_targets = std::filesystem::absolute(flags.targets).string();
+  }
+  if (job.data.generated.empty() && job.data.test_inputs.empty()) {
+    throw UsageError(
+        fmt::format("{} names no test data; add data.test_inputs to it, or give --inputs and "
+                    "--targets",
+                    flags.job.path));
+  }
+  job.initial_weights = std::filesystem::absolute(flags.model).string();
+  job.training.epochs = 0;
+  return job;
+}
+
+int RunEval(const Flags& flags) {
+  StopSignals signals(StopSignals::Mode::kAll);
+  Log log(ParseLogFormat(flags.log_format), "eval");
+  const LocalClusterOptions cluster = ParseCluster(flags.cluster);
+  const Job job = EvaluationJob(flags);
+  const auto receipt = RunLocally({cluster, "", flags.job.path}, job, LoadData(job), log, signals);
+  if (!receipt) return 128 + signals.received();
+  PrintLine(TestText(*receipt));
+  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
+  return 0;
+}
+
+}  // namespace
+
+void AddEval(CLI::App& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on test data");
+  AddJobFlags(*command, flags->job);
+  command->add_option("--model", flags->model, "the model.safetensors to evaluate")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--inputs", flags->inputs, "other test inputs than the job's")
+      ->type_name("FILE");
+  command->add_option("--targets", flags->targets, "the labels or targets of --inputs")
+      ->type_name("FILE");
+  AddClusterFlags(*command, flags->cluster);
+  command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddLogFormat(*command, flags->log_format);
+  command->footer(kExample);
+  command->callback([flags, &chosen] { chosen.run = [flags] { return RunEval(*flags); }; });
+}
+
+}  // namespace acan::cli

@@ -1,0 +1,73 @@
+#include "job_flags.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "CLI/CLI.hpp"
+#include "acan/core/error.h"
+#include "fmt/format.h"
+
+namespace acan::cli {
+
+void AddJobFlags(CLI::App& app, JobFlags& flags) {
+  app.add_option("job", flags.path, "the job file (see README.md, or the files in examples/)")
+      ->required()
+      ->type_name("JOB.toml");
+  app.add_option(
+         "--set", flags.set,
+         "sets a key of the job, like train.epochs=3; may be given again [$ACAN_SET, with ';' "
+         "between]")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+Job ReadJob(const JobFlags& flags) {
+  std::vector<std::string> overrides;
+  const char* variable = std::getenv("ACAN_SET");
+  const std::string text = variable == nullptr ? "" : variable;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    if (end > begin) overrides.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  overrides.insert(overrides.end(), flags.set.begin(), flags.set.end());
+  return LoadJob(flags.path, overrides);
+}
+
+void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
+  AddSetting(app, flags.handlers, "--handlers", "ACAN_HANDLERS",
+             "the handlers, like cpu:1,cpu:2 or 4xcpu:1@64KiB (default: a cpu:1 for each core)")
+      ->type_name("LIST");
+  AddSetting(
+      app, flags.memory, "--memory", "ACAN_MEMORY",
+      "the most bytes that each handler may hold, like 64MiB (default: a share of half of what "
+      "is free)")
+      ->type_name("SIZE");
+  AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
+             "ipc or tcp (on loopback), between the processes (default: ipc)")
+      ->type_name("KIND");
+}
+
+LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
+  LocalClusterOptions options;
+  options.handlers = flags.handlers.set()
+                         ? ParseDeviceList(flags.handlers.value, flags.handlers.origin)
+                         : ParseDeviceList("auto", "--handlers");
+  options.memory_bytes = flags.memory.set() ? ParseMemory(flags.memory.value, flags.memory.origin)
+                                            : DefaultMemoryBytes(options.handlers.size());
+  if (flags.transport.set() && flags.transport.value == "tcp") {
+    options.transport = Transport::kTcp;
+  } else if (flags.transport.set() && flags.transport.value != "ipc") {
+    throw UsageError(fmt::format("{}: \"{}\" is no transport; write ipc or tcp",
+                                 flags.transport.origin, flags.transport.value));
+  }
+  return options;
+}
+
+std::string DefaultOutDir(const std::string& path) {
+  return (std::filesystem::path("out") / std::filesystem::path(path).stem()).string();
+}
+
+}  // namespace acan::cli

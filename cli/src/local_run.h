@@ -1,0 +1,34 @@
+// A run of a job with a broker and handlers of its own, and what is said of any run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "acan/manager/dataset.h"
+#include "acan/manager/job.h"
+#include "acan/manager/receipt.h"
+#include "local_cluster.h"
+#include "log.h"
+#include "stop_signals.h"
+
+namespace acan::cli {
+
+struct LocalRun {
+  LocalClusterOptions cluster;
+  std::string out_dir;  // empty: nothing is written
+  std::string source;   // where the job came from, for messages
+};
+
+// Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When
+// it returns or throws, its processes and its temporary folder are gone. Throws Error.
+std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
+                                  StopSignals& signals);
+
+// Logs the resolved job and the sizes of its data.
+void LogJob(const Job& job, const Data& data, Log& log);
+// Some lines for people: accuracy, time, speed, hash, files.
+std::string SummaryText(const Receipt& receipt, const std::string& out_dir);
+// "test accuracy 88.12 %, test loss 0.3412".
+std::string TestText(const Receipt& receipt);
+
+}  // namespace acan::cli

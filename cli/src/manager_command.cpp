@@ -1,0 +1,70 @@
+// acan manager: trains a job with the handlers that a broker has.
+#include "CLI/CLI.hpp"
+#include "command.h"
+#include "job_flags.h"
+#include "local_run.h"
+#include "nlohmann/json.hpp"
+#include "progress_display.h"
+#include "role.h"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  JobFlags job;
+  Setting connect;
+  Setting out;
+  bool json = false;
+  RoleFlags role;
+};
+
+constexpr const char* kExample = R"(
+Waits for the broker and for handlers; handlers may come and go while it trains.
+
+Example:
+  acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression)";
+
+int RunManager(const Flags& flags) {
+  Role role(flags.role, "manager");
+  ManagerOptions options;
+  options.endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
+  CheckEndpoint(options.endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
+  options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
+  options.source = flags.job.path;
+  const Job job = ReadJob(flags.job);
+  Data data = LoadData(job);
+  LogJob(job, data, role.log());
+  ProgressDisplay display(role.log());
+  options.progress = [&display](const Progress& progress) { display.Show(progress); };
+  options.log = [&role](const std::string& line) { role.log().Info(line); };
+  const std::string out_dir = options.out_dir;
+  Manager manager(std::move(options), job, std::move(data));
+  std::optional<Receipt> receipt;
+  const int code = role.Serve([&] { receipt = manager.Run(); }, [&manager] { manager.Stop(); });
+  role.log().terminal().EndLive();
+  if (!receipt) return code == 0 ? 1 : code;
+  Print(SummaryText(*receipt, out_dir));
+  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
+  return 0;
+}
+
+}  // namespace
+
+void AddManager(CLI::App& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("manager", "Train a job with the handlers that a broker has");
+  AddJobFlags(*command, flags->job);
+  AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
+             std::string("the broker (default: ") + kDefaultEndpoint + ")")
+      ->type_name("ENDPOINT");
+  AddSetting(*command, flags->out, "--out", "ACAN_OUT",
+             "the folder for the outputs (default: out/NAME of the job)")
+      ->type_name("DIR");
+  command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddRoleFlags(*command, flags->role);
+  command->footer(kExample);
+  command->callback([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });
+}
+
+}  // namespace acan::cli

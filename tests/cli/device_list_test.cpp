@@ -1,0 +1,100 @@
+// What users write for devices and sizes.
+#include "device_list.h"
+
+#include "acan/core/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace acan::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ParseMemory, ReadsWhatPeopleWrite) {
+  EXPECT_EQ(ParseMemory("65536", "--memory"), 65536u);
+  EXPECT_EQ(ParseMemory("64KiB", "--memory"), 65536u);
+  EXPECT_EQ(ParseMemory(" 64 KiB ", "--memory"), 65536u);
+  EXPECT_EQ(ParseMemory("1.5GiB", "--memory"), 3ull << 29);
+  EXPECT_EQ(ParseMemory("1B", "--memory"), 1u);
+}
+
+TEST(ParseMemory, TeachesWhatIsRight) {
+  for (const char* text :
+       {"", "64K", "64kb", "-1", "KiB", "1e3", "64 KiB of RAM", "0.3B", "nan", "9999999TiB"}) {
+    EXPECT_THAT(ErrorOf([&] { ParseMemory(text, "--memory"); }),
+                AllOf(HasSubstr("--memory"), HasSubstr("\"" + std::string(text) + "\""),
+                      HasSubstr("64KiB")))
+        << text;
+  }
+  EXPECT_THAT(ErrorOf([] { ParseMemory("0", "ACAN_MEMORY"); }),
+              AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("no memory")));
+}
+
+TEST(ParseDevice, ReadsThreadsAndMemory) {
+  EXPECT_EQ(ParseDevice("cpu:3", "--device"), (DeviceSpec{3, std::nullopt}));
+  EXPECT_EQ(ParseDevice("cpu:1@64KiB", "--device"), (DeviceSpec{1, 65536}));
+  EXPECT_EQ(ParseDevice("cpu", "--device").threads, UsableCores());
+  EXPECT_EQ(ParseDevice("auto", "--device").threads, UsableCores());
+  EXPECT_EQ(ParseDevice("cpu:2", "--device").Name(), "cpu:2");
+}
+
+TEST(ParseDevice, SaysWhatThereIs) {
+  for (const char* text : {"opencl:0", "cuda:1", "cuda"}) {
+    EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }),
+                AllOf(HasSubstr(text), HasSubstr("not built yet; use cpu[:THREADS]")));
+  }
+  for (const char* text : {"gpu:0", "", "CPU:1", "cpux"}) {
+    EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }), HasSubstr("is no device")) << text;
+  }
+  for (const char* text :
+       {"cpu:", "cpu:0", "cpu:-1", "cpu:two", "cpu:1.5", "cpu:99999", "cpu:1:2"}) {
+    EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }), HasSubstr("number of threads"))
+        << text;
+  }
+  EXPECT_THAT(ErrorOf([] { ParseDevice("cpu:1@lots", "--device"); }),
+              AllOf(HasSubstr("cpu:1@lots"), HasSubstr("\"lots\" is no size")));
+}
+
+TEST(ParseDeviceList, ReadsListsAndRepeats) {
+  EXPECT_EQ(ParseDeviceList("cpu:1,cpu:2", "--handlers"),
+            (std::vector<DeviceSpec>{{1, std::nullopt}, {2, std::nullopt}}));
+  EXPECT_EQ(ParseDeviceList("2xcpu:1@64KiB, cpu:4", "--handlers"),
+            (std::vector<DeviceSpec>{{1, 65536}, {1, 65536}, {4, std::nullopt}}));
+  const std::vector<DeviceSpec> each_core = ParseDeviceList("auto@1MiB", "--handlers");
+  EXPECT_EQ(each_core,
+            std::vector<DeviceSpec>(static_cast<std::size_t>(UsableCores()), {1, 1u << 20}));
+}
+
+TEST(ParseDeviceList, RefusesWhatCannotBe) {
+  for (const char* text : {"", ",", "cpu:1,", "cpu:1,,cpu:1"}) {
+    EXPECT_THAT(ErrorOf([&] { ParseDeviceList(text, "--handlers"); }), HasSubstr("empty entry"))
+        << text;
+  }
+  EXPECT_THAT(ErrorOf([] { ParseDeviceList("0xcpu:1", "--handlers"); }), HasSubstr("0 handlers"));
+  EXPECT_THAT(ErrorOf([] { ParseDeviceList("9999xcpu:1", "--handlers"); }),
+              HasSubstr("9999 handlers"));
+  EXPECT_THAT(ErrorOf([] { ParseDeviceList("1000xcpu:1,1000xcpu:1", "--handlers"); }),
+              HasSubstr("more than 1024 handlers"));
+  EXPECT_THAT(ErrorOf([] { ParseDeviceList("cpu:1,opencl:0", "ACAN_HANDLERS"); }),
+              AllOf(HasSubstr("ACAN_HANDLERS"), HasSubstr("opencl")));
+}
+
+TEST(DefaultMemory, IsSharedOut) {
+  EXPECT_GE(DefaultMemoryBytes(1), 1u << 20);
+  EXPECT_GE(DefaultMemoryBytes(kMaxHandlers), 1u << 20);
+  EXPECT_LE(DefaultMemoryBytes(4), AvailableMemoryBytes());
+}
+
+}  // namespace
+}  // namespace acan::cli

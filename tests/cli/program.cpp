@@ -1,0 +1,242 @@
+#include "program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "gtest/gtest.h"
+
+namespace acan::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Long enough for a loaded machine; a test that passes never waits so long.
+constexpr std::chrono::seconds kPatience{90};
+constexpr std::chrono::milliseconds kLookAgain{5};
+
+std::array<int, 2> MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return ends;
+}
+
+std::vector<std::string> EnvironmentWords(const Environment& environment) {
+  std::vector<std::string> words;
+  for (char** word = ::environ; *word != nullptr; ++word) {
+    const std::string text = *word;
+    const std::string name = text.substr(0, text.find('='));
+    if (!name.starts_with("ACAN_") && !environment.contains(name)) words.push_back(text);
+  }
+  for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
+  return words;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Parent of a process, from /proc; 0 if it is gone or only its exit status is left.
+pid_t LivingParentOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string stat = text.str();
+  const std::size_t end = stat.rfind(')');  // the name before it may hold anything
+  if (end == std::string::npos) return 0;
+  std::istringstream rest(stat.substr(end + 1));
+  char state = 0;
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return state == 'Z' || state == 'X' ? 0 : parent;
+}
+
+}  // namespace
+
+TestFolder::TestFolder() {
+  path_ = (std::filesystem::temp_directory_path() / "acan-test-XXXXXX").string();
+  if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error(std::strerror(errno));
+}
+
+TestFolder::~TestFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TestFolder::Write(const std::string& name, const std::string& bytes) const {
+  const std::string path = *this / name;
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + path);
+  return path;
+}
+
+std::vector<std::string> TestFolder::Names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Program::Program(const std::vector<std::string>& arguments, const Environment& environment) {
+  std::vector<std::string> words = {ACAN_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv = Pointers(words);
+  std::vector<std::string> variables = EnvironmentWords(environment);
+  std::vector<char*> envp = Pointers(variables);
+  const std::array<int, 2> out = MakePipe();
+  const std::array<int, 2> err = MakePipe();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves nothing
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(err[1], STDERR_FILENO);
+    ::execve(ACAN_PROGRAM, argv.data(), envp.data());
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  ::close(err[1]);
+  out_.fd = out[0];
+  err_.fd = err[0];
+  if (pid_ < 0) throw std::runtime_error("fork failed");
+}
+
+Program::~Program() {
+  if (!status_) {
+    Signal(SIGKILL);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+  }
+  for (const Stream* stream : {&out_, &err_}) {
+    if (stream->fd >= 0) ::close(stream->fd);
+  }
+}
+
+bool Program::Pump(Clock::time_point deadline) {
+  std::vector<pollfd> fds;
+  for (const Stream* stream : {&out_, &err_}) {
+    if (stream->fd >= 0) fds.push_back({stream->fd, POLLIN, 0});
+  }
+  if (fds.empty()) return false;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  ::poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(0, wait)));
+  for (Stream* stream : {&out_, &err_}) {
+    std::array<char, 4096> buffer{};
+    ssize_t count = 0;
+    while (stream->fd >= 0 && (count = ::read(stream->fd, buffer.data(), buffer.size())) > 0) {
+      stream->text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+    if (stream->fd >= 0 && count == 0) {
+      ::close(stream->fd);
+      stream->fd = -1;
+    }
+  }
+  return true;
+}
+
+bool Program::WaitFor(Stream& stream, const std::string& text) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (stream.text.find(text) == std::string::npos) {
+    if (Clock::now() < deadline && Pump(deadline)) continue;
+    ADD_FAILURE() << "waited in vain for \"" << text << "\"\nstdout:\n"
+                  << out_.text << "\nstderr:\n"
+                  << err_.text;
+    return false;
+  }
+  return true;
+}
+
+void Program::Signal(int signal) {
+  ::kill(pid_, signal);
+}
+
+int Program::Wait() {
+  const Clock::time_point deadline = Clock::now() + 2 * kPatience;
+  while (Pump(deadline)) {
+    if (Clock::now() < deadline) continue;
+    ADD_FAILURE() << "does not end\nstdout:\n" << out_.text << "\nstderr:\n" << err_.text;
+    Signal(SIGKILL);
+    break;
+  }
+  if (!status_) {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    status_ = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  return *status_;
+}
+
+std::set<pid_t> Program::Descendants() const {
+  std::map<pid_t, pid_t> parents;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0) parents[pid] = LivingParentOf(pid);
+  }
+  std::set<pid_t> below;
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [pid, parent] : parents) {
+      if (parent == pid_ || below.contains(parent)) more = below.insert(pid).second || more;
+    }
+  }
+  return below;
+}
+
+Result Run(const std::vector<std::string>& arguments, const Environment& environment) {
+  Program program(arguments, environment);
+  const int code = program.Wait();
+  return {code, program.out(), program.err()};
+}
+
+bool AllGone(const std::set<pid_t>& pids) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  for (const pid_t pid : pids) {
+    while (LivingParentOf(pid) != 0) {
+      if (Clock::now() > deadline) return false;
+      ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));
+    }
+  }
+  return true;
+}
+
+std::set<std::string> SharedMemoryNames() {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+std::string LastLine(const std::string& text) {
+  std::string trimmed = text;
+  while (!trimmed.empty() && trimmed.back() == '\n') trimmed.pop_back();
+  const std::size_t end = trimmed.rfind('\n');
+  return end == std::string::npos ? trimmed : trimmed.substr(end + 1);
+}
+
+}  // namespace acan::testing

@@ -1,0 +1,134 @@
+// Nothing is left behind, whoever stops or dies.
+#include <signal.h>
+
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "job_fixture.h"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string CommandLine(pid_t pid) {
+  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+  for (char& c : words) {
+    if (c == '\0') c = ' ';
+  }
+  return words;
+}
+
+// `acan train` on a job that does not end, with two handlers, its temporary files in a folder that
+// the test can look into.
+class Training : public ::testing::Test {
+ protected:
+  Training()
+      : job_(folder_.Write("job.toml", EndlessJob())),
+        shared_memory_(SharedMemoryNames()),
+        train_({"train", job_, "--handlers", "2xcpu:1@16MiB", "--out", folder_ / "out"},
+               {{"TMPDIR", temporary_.path()}}) {}
+
+  // Waits for the first steps; then all processes are there.
+  void WaitUntilItTrains() {
+    ASSERT_TRUE(train_.WaitForErr("loss"));
+    children_ = train_.Descendants();
+    EXPECT_EQ(children_.size(), 3u);
+    EXPECT_EQ(temporary_.Names().size(), 1u);
+  }
+
+  pid_t ChildThatRuns(const std::string& role) {
+    for (const pid_t pid : train_.Descendants()) {
+      if (CommandLine(pid).find(role) != std::string::npos) return pid;
+    }
+    ADD_FAILURE() << "no child runs " << role;
+    return -1;
+  }
+
+  void ExpectNothingLeft() {
+    EXPECT_TRUE(AllGone(children_));
+    EXPECT_THAT(temporary_.Names(), IsEmpty());
+    EXPECT_EQ(SharedMemoryNames(), shared_memory_);
+  }
+
+  TestFolder folder_;
+  TestFolder temporary_;
+  std::string job_;
+  std::set<std::string> shared_memory_;
+  Program train_;
+  std::set<pid_t> children_;
+};
+
+TEST_F(Training, StopsCleanlyBySigint) {
+  WaitUntilItTrains();
+  train_.Signal(SIGINT);
+  EXPECT_EQ(train_.Wait(), 128 + SIGINT) << train_.err();
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, StopsCleanlyBySigterm) {
+  WaitUntilItTrains();
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, ASignalBeforeTheFirstStepStopsToo) {
+  ASSERT_TRUE(train_.WaitForErr("the job, with all defaults"));
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, ASecondSignalEndsItAtOnce) {
+  WaitUntilItTrains();
+  for (const pid_t pid : children_) ::kill(pid, SIGSTOP);  // so that the first cannot be obeyed
+  train_.Signal(SIGINT);
+  train_.Signal(SIGTERM);
+  const int code = train_.Wait();
+  EXPECT_TRUE(code == 128 + SIGINT || code == 128 + SIGTERM) << code;
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, LeavesNoChildWhenItIsKilled) {
+  WaitUntilItTrains();
+  train_.Signal(SIGKILL);
+  EXPECT_EQ(train_.Wait(), -SIGKILL);
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, StartsAHandlerThatDiedAgain) {
+  WaitUntilItTrains();
+  ::kill(ChildThatRuns(" handler "), SIGKILL);
+  ASSERT_TRUE(train_.WaitForErr("starting it again"));
+  ASSERT_TRUE(train_.WaitForErr("restart 1"));
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, FailsInClearWordsWhenTheBrokerDies) {
+  WaitUntilItTrains();
+  ::kill(ChildThatRuns(" broker "), SIGKILL);
+  EXPECT_EQ(train_.Wait(), 1);
+  EXPECT_THAT(train_.err(), AllOf(HasSubstr("the broker"), HasSubstr("killed by signal 9")));
+  ExpectNothingLeft();
+}
+
+TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
+  const TestFolder folder;
+  const TestFolder temporary;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const Result result = Run({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
+                            {{"TMPDIR", temporary.path()}, {"ACAN_CPU_ISA", "mmx"}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_CPU_ISA"), HasSubstr("no handler starts")));
+  EXPECT_THAT(temporary.Names(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace acan::testing
