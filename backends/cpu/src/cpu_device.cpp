@@ -16,6 +16,7 @@
 #include "acan/core/error.h"
 #include "acan/kernels/launch_check.h"
 #include "isa.h"
+#include "partition.h"
 #include "thread_pool.h"
 
 namespace acan {
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::size_t kAlignmentBytes = 64;
 constexpr std::uint64_t kScratchPerThreadBytes = 3u << 20;
-constexpr std::uint64_t kLeastScratchBytes = 64u << 10;  // less is no better than the fixed panels
+constexpr std::uint64_t kLeastScratchBytes = cpu::kFixedScratchFloats * 4;
 
 // Holds its own memory or keeps a payload alive. The budget is shared: buffers outlive devices.
 class CpuBuffer final : public Buffer {
@@ -103,6 +104,11 @@ class CpuDevice final : public Device {
     info_.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
     info_.threads = threads;
+    const std::uint64_t scratch_bytes = CpuScratchBytes(threads, limit_bytes);
+    if (scratch_bytes != 0) {
+      scratch_ = std::make_unique<CpuBuffer>(budget_, scratch_bytes);
+      scratch_floats_ = static_cast<std::int64_t>(scratch_bytes) / threads / 4;
+    }
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -160,10 +166,14 @@ class CpuDevice final : public Device {
   void Synchronize() override {}
 
  private:
+  void GemmExact(const cpu::GemmProblem& problem);
+
   std::shared_ptr<MemoryBudget> budget_;
   const cpu::IsaTable& table_;
   DeviceInfo info_;
   cpu::ThreadPool pool_;
+  std::unique_ptr<CpuBuffer> scratch_;  // packing panels of all threads; null: fixed ones
+  std::int64_t scratch_floats_ = 0;     // of one thread
 };
 
 void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
@@ -183,7 +193,20 @@ void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, con
   }
   const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
   const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
-  table_.gemm({left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block});
+  GemmExact({left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block});
+}
+
+void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
+  const cpu::Grid grid = cpu::CutProduct(problem, pool_.threads());
+  pool_.Run(grid.rows * grid.cols, [&](int part, int thread) {
+    const cpu::GemmProblem mine = cpu::PartOf(problem, grid, part);
+    if (scratch_floats_ != 0) {
+      table_.gemm(mine, scratch_->data() + thread * scratch_floats_, scratch_floats_);
+    } else {
+      alignas(kAlignmentBytes) float fixed[cpu::kFixedScratchFloats];
+      table_.gemm(mine, fixed, cpu::kFixedScratchFloats);
+    }
+  });
 }
 
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
@@ -196,7 +219,10 @@ void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   }
   std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
   std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
-  table_.launch(static_cast<int>(kernel), launch, {0, region.rows, 0, region.cols});
+  const cpu::Grid grid = cpu::CutLaunch(region, pool_.threads());
+  pool_.Run(grid.rows * grid.cols, [&](int part, int) {
+    table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part));
+  });
 }
 
 }  // namespace

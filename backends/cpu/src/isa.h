@@ -46,9 +46,13 @@ struct GemmProblem {
   int64_t block;
 };
 
+// Scratch that always does, whatever the problem; more only makes products faster.
+constexpr int64_t kFixedScratchFloats = 20 * 1024;
+
 struct IsaTable {
   void (*launch)(int kernel, const LaunchArgs& args, const Region& region);
-  void (*gemm)(const GemmProblem& problem);
+  // `scratch`: at least kFixedScratchFloats, aligned to 64 bytes. The bits do not depend on it.
+  void (*gemm)(const GemmProblem& problem, float* scratch, int64_t scratch_floats);
 };
 
 extern const IsaTable kPortableTable;

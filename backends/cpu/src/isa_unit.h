@@ -2,8 +2,21 @@
 #include "isa.h"
 #include "prelude.h"
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define ACAN_INLINE static inline __attribute__((always_inline))
+#define ACAN_METHOD static __attribute__((always_inline))
+#define ACAN_UNROLL _Pragma("GCC unroll 16")
+
 namespace acan::cpu {
 namespace {
+
+#include "vec_inline.h"
+
+#include "pack_inline.h"
+#include "tile_inline.h"
 
 #include "gemm_inline.h"
 #include "launch_inline.h"

@@ -1,0 +1,172 @@
+// One register tile of an exact product: kMr rows of P (broadcast) by kNv vectors of Q. Included
+// once per instruction set, inside that unit's anonymous namespace, after its Vec and tile sizes:
+//
+//   Vec       a vector of kWidth floats: Load, Store, Broadcast, Fma, Add, Zero, Canonical
+//   kTileRows, kTileVecs   the largest tile: all its accumulators fit into registers
+//
+// The canonical order within a tile: leaves of `block` are chains of fma from 0; finished leaf sums
+// wait in `levels` (a binary counter, level h holds a node of 2^h leaves), so that a leaf costs
+// about one load, addition and store per accumulator. A chunk of k is a node of the tree or a part
+// of one leaf; its sum meets those of other chunks in the tile's outer levels, by the same rule.
+
+// How a chunk of k begins and ends; the same for every tile.
+struct Chunk {
+  int64_t k;         // length
+  bool resume;       // begins inside a leaf: go on from the open slot
+  bool suspend;      // ends inside a leaf: leave it in the open slot
+  uint64_t pending;  // bit h: outer level h is a left sibling to be added, lowest first
+  int store_level;   // outer level that takes the sum; -1: it is the result
+  int open_slot;     // slot of an unfinished leaf
+};
+
+// Where a finished tile goes: element (i, j) of the tile is data[i * row_stride + j * col_stride],
+// one of the strides is 1.
+struct Result {
+  float* data;
+  int64_t row_stride;
+  int64_t col_stride;
+  int cols;  // valid ones of the tile's
+};
+
+template <int kMr, int kNv>
+struct Sums {
+  Vec v[kMr][kNv];
+
+  __attribute__((always_inline)) void Clear() {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) v[i][j] = Vec::Zero();
+    }
+  }
+  __attribute__((always_inline)) void Load(const float* from) {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
+        v[i][j] = Vec::Load(from + (i * kNv + j) * Vec::kWidth);
+      }
+    }
+  }
+  __attribute__((always_inline)) void AddLeft(const float* left) {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
+        v[i][j] = Vec::Add(Vec::Load(left + (i * kNv + j) * Vec::kWidth), v[i][j]);
+      }
+    }
+  }
+  __attribute__((always_inline)) void Store(float* to) const {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
+        Vec::Store(to + (i * kNv + j) * Vec::kWidth, v[i][j]);
+      }
+    }
+  }
+};
+
+// acc += p[., k] * q[k, .] for `count` values of k, ascending.
+template <int kMr, int kNv, bool kByRows>
+ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count) {
+  constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
+  constexpr int64_t kStepRow = kByRows ? kRowPitch : 1;
+  _Pragma("GCC unroll 4") for (int64_t k = 0; k < count; ++k) {
+    Vec right[kNv];
+    ACAN_UNROLL for (int j = 0; j < kNv; ++j) right[j] = Vec::Load(q + j * Vec::kWidth);
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      const Vec left = Vec::Broadcast(p + i * kStepRow);
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
+        acc.v[i][j] = Vec::Fma(left, right[j], acc.v[i][j]);
+      }
+    }
+    p += kStepP;
+    q += kNv * Vec::kWidth;
+  }
+}
+
+template <int kMr, int kNv>
+void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
+  ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+    ACAN_UNROLL for (int j = 0; j < kNv; ++j) acc.v[i][j] = Vec::Canonical(acc.v[i][j]);
+  }
+  if (to.col_stride == 1 && to.cols == kNv * Vec::kWidth) {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
+        Vec::Store(to.data + i * to.row_stride + j * Vec::kWidth, acc.v[i][j]);
+      }
+    }
+    return;
+  }
+  alignas(64) float tile[kTileFloats];
+  acc.Store(tile);
+  if (to.col_stride == 1) {
+    for (int i = 0; i < kMr; ++i) {
+      for (int j = 0; j < to.cols; ++j) {
+        to.data[i * to.row_stride + j] = tile[i * kNv * Vec::kWidth + j];
+      }
+    }
+  } else {
+    Transpose(tile, kNv * Vec::kWidth, to.data, to.col_stride, kMr, to.cols);
+  }
+}
+
+template <int kMr, int kNv, bool kByRows>
+void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, float* outer,
+          const Result& result) {
+  alignas(64) float levels[kInnerLevels][kTileFloats];
+  Sums<kMr, kNv> acc;
+  int64_t done = 0;
+  for (uint64_t leaf = 0;; ++leaf) {
+    const int64_t count = chunk.k - done < block ? chunk.k - done : block;
+    if (chunk.resume) {
+      acc.Load(outer + chunk.open_slot * kTileFloats);
+    } else {
+      acc.Clear();
+    }
+    Multiply<kMr, kNv, kByRows>(acc, p + done * (kByRows ? 1 : kTileRows),
+                                q + done * kNv * Vec::kWidth, count);
+    done += count;
+    const bool last = done == chunk.k;
+    int level = 0;
+    for (uint64_t t = leaf; last ? t != 0 : (t & 1) != 0; t >>= 1, ++level) {
+      if (t & 1) acc.AddLeft(levels[level]);
+    }
+    if (last) break;
+    acc.Store(levels[level]);
+  }
+  if (chunk.suspend) {
+    acc.Store(outer + chunk.open_slot * kTileFloats);
+    return;
+  }
+  int level = 0;
+  for (uint64_t t = chunk.pending; t != 0; t >>= 1, ++level) {
+    if (t & 1) acc.AddLeft(outer + level * kTileFloats);
+  }
+  if (chunk.store_level >= 0) {
+    acc.Store(outer + chunk.store_level * kTileFloats);
+  } else {
+    StoreResult(acc, result);
+  }
+}
+
+using TileFunction = void (*)(const float* p, const float* q, const Chunk& chunk, int64_t block,
+                              float* outer, const Result& result);
+
+// Fills table[rows - 1][vectors - 1].
+template <bool kByRows, int kMr, int kNv>
+constexpr void FillTiles(TileFunction (&table)[kTileRows][kTileVecs]) {
+  table[kMr - 1][kNv - 1] = &Tile<kMr, kNv, kByRows>;
+  if constexpr (kNv > 1) {
+    FillTiles<kByRows, kMr, kNv - 1>(table);
+  } else if constexpr (kMr > 1) {
+    FillTiles<kByRows, kMr - 1, kTileVecs>(table);
+  }
+}
+
+struct TileTable {
+  TileFunction by_rows[kTileRows][kTileVecs];
+  TileFunction interleaved[kTileRows][kTileVecs];
+};
+
+constexpr TileTable MakeTiles() {
+  TileTable table{};
+  FillTiles<true, kTileRows, kTileVecs>(table.by_rows);
+  FillTiles<false, kTileRows, kTileVecs>(table.interleaved);
+  return table;
+}
+constexpr TileTable kTiles = MakeTiles();
