@@ -55,7 +55,9 @@ void HandlerCore::Ask(Actions& out) {
     asking_ = false;
     return;
   }
-  if (asking_ && offer <= asked_offer_bytes_) return;
+  // A larger offer is worth a message only if the open one keeps a task of the usual size away.
+  const bool too_small = asked_offer_bytes_ < largest_need_bytes_ || flights_.empty();
+  if (asking_ && (offer <= asked_offer_bytes_ || !too_small)) return;
   asking_ = true;
   asked_offer_bytes_ = offer;
   out.push_back(AskForTask{offer});
@@ -67,7 +69,8 @@ void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
 }
 
 void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out) {
-  asking_ = false;
+  if (event.current) asking_ = false;
+  largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
   const FlightId id = next_flight_++;
   Flight& flight = flights_[id];
   flight.lease = event.lease;
@@ -116,7 +119,7 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
   out.push_back(RunTask{event.flight});
 }
 
-void HandlerCore::On(const InputsMissing& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   Unpin(it->second, now_us, out);

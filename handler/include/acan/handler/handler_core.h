@@ -26,15 +26,16 @@ struct TaskGranted {
   tuplespace::LeaseRef lease;
   std::int64_t lease_us = 0;
   bool timed = false;                        // do not extend the lease
+  bool current = true;                       // answers the latest AskForTask, not one replaced by it
   std::uint64_t need_bytes = 0;
   std::vector<tuplespace::Key> inputs;
   std::vector<bool> sent;                    // which inputs came along
   std::vector<std::uint64_t> input_bytes;    // of those that came along
   std::optional<std::size_t> keep_input;     // worth keeping on the device (the tile)
 };
-struct GetEnded {};                          // the open get came back without a task
+struct GetEnded {};                          // the latest get came back without a task
 struct InputsArrived { FlightId flight = 0; };   // those that were fetched
-struct InputsMissing { FlightId flight = 0; };   // they are gone: the task cannot be run
+struct GivenUp { FlightId flight = 0; };         // cannot or will not be run here: it goes back
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
@@ -53,12 +54,12 @@ struct ConnectionLost {};                    // the space may have given our lea
 struct Drain {};                             // take nothing more, put back what has not begun
 struct TimePassed {};
 
-using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, InputsMissing, TaskFinished,
+using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp, TaskFinished,
                                   TaskFailed, Released, ConnectionLost, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
-struct AskForTask { std::uint64_t offer_bytes = 0; };      // open a get, or replace the open one
+struct AskForTask { std::uint64_t offer_bytes = 0; };      // open a get; an open one is cancelled
 struct StopAsking {};
 struct FetchInputs { FlightId flight = 0; std::vector<std::size_t> inputs; };
 struct RunTask { FlightId flight = 0; };                   // in this order, on the device
@@ -112,7 +113,7 @@ class HandlerCore {
   void On(const TaskGranted& event, std::int64_t now_us, Actions& out);
   void On(const GetEnded&, std::int64_t now_us, Actions& out);
   void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
-  void On(const InputsMissing& event, std::int64_t now_us, Actions& out);
+  void On(const GivenUp& event, std::int64_t now_us, Actions& out);
   void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
   void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
   void On(const Released& event, std::int64_t now_us, Actions& out);
@@ -134,6 +135,7 @@ class HandlerCore {
   bool asking_ = false;
   bool draining_ = false;
   std::uint64_t asked_offer_bytes_ = 0;
+  std::uint64_t largest_need_bytes_ = 0;                     // of any task granted so far
   FlightId next_flight_ = 1;
   std::map<FlightId, Flight> flights_;
   std::uint64_t reserved_bytes_ = 0;

@@ -33,6 +33,7 @@ struct ManagerOptions {
   std::string endpoint;
   std::string out_dir;                     // empty: nothing is written
   int expected_handlers = 0;               // wait for so many before planning, at most some seconds
+  bool fixed_handlers = false;             // no others will come: too small ones end the job
   std::string source;                      // where the job came from, for messages
   zmq::context_t* context = nullptr;       // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null

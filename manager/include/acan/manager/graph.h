@@ -1,0 +1,77 @@
+// Graph: the tasks of one pass (a training step, an evaluation batch, or the initialisation) under a
+// plan, as tuples that name their inputs. A pure function; nothing is put or computed here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "acan/core/task.h"
+#include "acan/manager/plan.h"
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+// A task with what the space must know of it.
+struct PlannedTask {
+  tuplespace::Key key;
+  std::vector<tuplespace::Key> inputs;
+  std::int32_t affinity = -1;
+  std::int64_t priority = 0;
+  int layer = 0;
+  Task task;
+};
+
+struct Pass {
+  std::string job;
+  std::int64_t step = 0;        // reads weights of this version; a training step makes step + 1
+  std::int64_t batch_id = 0;    // 0: training; 1..: evaluation batches of one version
+  std::int64_t rows = 0;        // samples
+  bool train = true;
+  KernelScalars optimizer;      // of this step
+  bool timed = false;           // the lease is the job's own time limit
+};
+
+// A cell that the manager puts for a pass: rows of the batch, and features (inputs or targets).
+struct DataCell {
+  tuplespace::Key key;
+  Range rows;
+  Range features;
+};
+
+// A tile or a piece of optimizer state of one version.
+struct TileCell {
+  tuplespace::Key key;
+  int tensor = 0;               // 2 * layer: weight; 2 * layer + 1: bias
+  int state = -1;               // -1: the parameters; 0, 1: optimizer state
+  Range outputs;
+  Range inputs;                 // of a bias: [0, 1)
+};
+
+class Graph {
+ public:
+  Graph(const Model& model, const Training& training, const Plan& plan)
+      : model_(model), training_(training), plan_(plan) {}
+
+  std::vector<PlannedTask> Initialize(const std::string& job) const;
+  std::vector<PlannedTask> Tasks(const Pass& pass) const;
+
+  std::vector<DataCell> InputCells(const Pass& pass) const;
+  std::vector<DataCell> TargetCells(const Pass& pass) const;
+  std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
+  // One tuple [1, n] for each range of rows: sum of losses and, for cross-entropy, correct answers.
+  std::vector<std::pair<tuplespace::Key, Range>> Losses(const Pass& pass) const;
+
+ private:
+  const Model& model_;
+  const Training& training_;
+  const Plan& plan_;
+};
+
+// Optimizer state matrices for each parameter: sgd 0, momentum 1, AdamW 2.
+int StateCount(Optimizer optimizer);
+
+tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us);
+
+}  // namespace acan

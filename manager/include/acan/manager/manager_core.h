@@ -1,0 +1,175 @@
+// ManagerCore: what a manager decides, as a pure state machine: which tasks to put when, when a step
+// is finished and may be retired, when the boxes must be cut anew. No socket, clock, file or data.
+//
+// Work comes in units, in one fixed order: the initial weights, then training steps, with the
+// batches of an evaluation where an epoch ends. A few units are in the space at once; the tasks wait
+// there for their inputs, so the manager is not on the critical path. Units are committed in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "acan/core/names.h"
+#include "acan/manager/graph.h"
+#include "acan/manager/job.h"
+#include "acan/manager/plan.h"
+
+namespace acan {
+
+struct ManagerConfig {
+  Model model;
+  Training training;
+  TaskLimits limits;
+  std::string run;                      // names this run's tuples
+  std::int64_t train_samples = 0;
+  std::int64_t test_samples = 0;
+  bool load_weights = false;            // the initial weights come from a file
+  int expected_handlers = 0;            // wait for so many before planning, for a while
+  bool fixed_handlers = false;          // no others will come: do not wait for a larger one
+};
+
+using UnitId = std::int64_t;
+
+// ---- events ------------------------------------------------------------------------------------
+
+struct HandlersSeen { std::map<std::string, Capacity> handlers; };  // by client id; all present
+struct ChunkDone { UnitId unit = 0; std::uint64_t generation = 0; std::size_t tasks = 0; };
+// Sums of a unit's passes, in the order of Graph::Losses of each pass.
+struct LossesRead {
+  UnitId unit = 0;
+  std::uint64_t generation = 0;
+  std::vector<std::vector<float>> sums;  // each: loss and, for classes, right answers
+};
+struct WeightsReady { std::uint64_t generation = 0; };    // after LoadWeights or MoveTiles
+struct ClockTick {};
+using ManagerEvent = std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, ClockTick>;
+
+// ---- actions -----------------------------------------------------------------------------------
+
+struct PutPassData { Pass pass; std::int64_t first_sample = 0; bool test = false; std::int64_t epoch = 0; };
+struct PutTasks {
+  UnitId unit = 0;
+  std::uint64_t generation = 0;
+  std::vector<PlannedTask> tasks;
+  std::vector<tuplespace::Key> done_when;  // one result of each task: when all are there, ChunkDone
+};
+struct ReadLosses { UnitId unit = 0; std::uint64_t generation = 0; std::vector<tuplespace::Key> keys; };
+struct LoadWeights { std::uint64_t generation = 0; std::vector<TileCell> tiles; };
+struct RetireThrough { std::int64_t step = 0; };
+// The run goes back to `version`: tasks and all that was made of later steps is removed, open
+// requests are forgotten, and the tiles `from` are put as `to` (if they differ).
+struct MoveTiles {
+  std::uint64_t generation = 0;
+  std::int64_t version = 0;
+  std::vector<TileCell> from, to;
+};
+struct StepCommitted {
+  std::int64_t step = 0, epoch = 0, rows = 0;
+  double loss = 0, learning_rate = 0;
+};
+struct Evaluated {
+  std::int64_t step = 0, epoch = 0;
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+struct Say { std::string text; };
+struct GiveUp { std::string text; };           // the job cannot go on
+struct AllDone { std::vector<TileCell> tiles; };  // the final weights
+
+using ManagerAction = std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough,
+                                   MoveTiles, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+
+class ManagerCore {
+ public:
+  explicit ManagerCore(ManagerConfig config);
+
+  // REQUIRES: `now_us` never goes back.
+  std::vector<ManagerAction> Step(const ManagerEvent& event, std::int64_t now_us);
+
+  std::int64_t NextDeadlineUs() const { return deadline_us_; }
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t committed_steps() const { return committed_steps_; }
+  const std::optional<Plan>& plan() const { return plan_; }
+
+ private:
+  enum class UnitKind : std::uint8_t { kInitialize, kTrain, kEvaluate };
+  struct Unit {
+    UnitId id = 0;
+    UnitKind kind = UnitKind::kTrain;
+    std::int64_t step = 0;                      // training: the step; evaluation: the version
+    std::vector<Pass> passes;
+    std::vector<PlannedTask> waiting;           // not put yet, in an order in which they can run
+    std::size_t next = 0;                       // into `waiting`
+    std::size_t in_flight = 0;
+    bool weights_pending = false;               // LoadWeights is under way
+    bool losses_wanted = false;
+    std::optional<std::vector<std::vector<float>>> losses;
+    bool last_of_evaluation = false;
+    bool Done() const {
+      return next == waiting.size() && in_flight == 0 && !weights_pending &&
+             (!losses_wanted || losses.has_value());
+    }
+  };
+  using Actions = std::vector<ManagerAction>;
+
+  void On(const HandlersSeen& event, std::int64_t now_us, Actions& out);
+  void On(const ChunkDone& event, std::int64_t now_us, Actions& out);
+  void On(const LossesRead& event, std::int64_t now_us, Actions& out);
+  void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
+  void On(const ClockTick&, std::int64_t now_us, Actions& out);
+
+  void CheckHandlers(std::int64_t now_us, Actions& out);
+  std::uint64_t PlanningCapacity() const;
+  std::optional<Plan> PlanFor(std::uint64_t capacity_bytes, std::uint64_t* smallest) const;
+  void TryToPlan(std::int64_t now_us, Actions& out);
+  void Replan(Plan plan, Actions& out);
+  void NameTooSmall(std::uint64_t smallest, Actions& out);
+  void Advance(Actions& out);
+  bool OpenNextUnit(Actions& out);
+  void OpenInitialize(Unit& unit, Actions& out);
+  void OpenTrain(Unit& unit, Actions& out);
+  void OpenEvaluate(Unit& unit, Actions& out);
+  void PutMore(Unit& unit, Actions& out);
+  void Commit(const Unit& unit, Actions& out);
+  Unit* Find(UnitId id);
+  std::vector<float> SumLosses(const Unit& unit) const;
+  std::int64_t Pouch() const;
+  Graph MakeGraph() const { return {config_.model, config_.training, *plan_}; }
+
+  const ManagerConfig config_;
+  std::int64_t steps_per_epoch_ = 0;
+  std::int64_t total_steps_ = 0;
+
+  std::map<std::string, Capacity> handlers_;
+  std::map<std::string, bool> named_too_small_;
+  std::int64_t started_us_ = -1;
+  std::int64_t unfit_since_us_ = -1;        // nobody present can hold the largest task
+  std::int64_t said_us_ = -1;
+  bool said_waiting_ = false;
+  std::int64_t deadline_us_ = 0;
+
+  std::optional<Plan> plan_;
+  std::uint64_t generation_ = 0;            // of the plan: answers to older ones are ignored
+  bool moving_ = false;                     // MoveTiles is under way
+  bool finished_ = false;
+
+  std::deque<Unit> units_;
+  UnitId next_unit_ = 1;
+  bool initialized_ = false;                // version 0 is there
+  bool initialize_opened_ = false;
+  std::int64_t next_step_ = 0;              // to open
+  std::int64_t evaluate_next_ = 0;          // next test sample of the evaluation that is being opened
+  bool evaluated_next_ = false;             // the evaluation of version next_step_ is opened whole
+  std::int64_t evaluated_version_ = -1;     // the last one that was committed
+  std::int64_t committed_steps_ = 0;
+  double evaluation_loss_ = 0;
+  double evaluation_right_ = 0;
+};
+
+}  // namespace acan

@@ -1,0 +1,55 @@
+// Plan: how each layer's (batch x inputs x outputs) is cut into boxes, given what the handlers
+// present can hold. Any plan trains the same bits; plans differ in speed only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "acan/core/range.h"
+
+namespace acan {
+
+// One row of tiles: all tiles of these outputs. Levels are of the canonical tree (range.h).
+struct TileRow {
+  Range outputs;
+  int output_level = 0;  // of `outputs`, which the end of the axis may cut short
+  int input_level = 0;   // a tile spans one node of this level of the inputs
+  int batch_level = 0;   // a task covers one node of this level of the batch
+};
+
+struct LayerPlan {
+  std::vector<TileRow> rows;  // ascending; together all outputs
+};
+
+struct Plan {
+  std::int64_t block = 64;
+  std::int64_t batch = 0;              // samples of a full step
+  std::uint64_t task_bytes = 0;        // what a task may need; fixes how wide partial sums are gathered
+  std::uint64_t largest_need_bytes = 0;
+  std::vector<LayerPlan> layers;
+
+  // Activations and deltas of boundary l (inputs of layer l; outputs of layer l-1) are put in cells
+  // of this level along the features, and of batch_cell_level() along the batch.
+  int FeatureCellLevel(const Model& model, int boundary) const;
+  int BatchCellLevel() const;
+  std::string Summary() const;         // "layer 0: 2 x 7 tiles of [256, 128], ..."
+};
+
+struct PlanRequest {
+  Model model;
+  Training training;
+  std::uint64_t capacity_bytes = 0;                 // what the smallest handler that must take part holds
+  std::optional<std::uint64_t> size_bytes;          // most bytes of weights of one task; unset: auto
+  std::optional<std::int64_t> batch_rows;           // most samples of one task; unset: auto
+  int workers = 1;                                  // threads of all handlers together
+};
+
+// The best plan found whose every task needs at most capacity_bytes, half of it if that can be had
+// (so that the next task is fetched while one runs). nullopt if there is none; then
+// `smallest_need_bytes` is what the largest task needs when everything is cut as small as it goes.
+std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
+
+}  // namespace acan

@@ -1,0 +1,393 @@
+#include "acan/manager/manager_core.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "acan/core/schedule.h"
+#include "acan/core/size_text.h"
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
+constexpr std::int64_t kSayAfterUs = 2'000'000;      // nobody there, or nobody large enough
+constexpr std::int64_t kSayAgainUs = 30'000'000;
+constexpr std::int64_t kCheckEveryUs = 250'000;
+constexpr std::size_t kUnitsInFlight = 3;
+constexpr std::int64_t kEvaluationRows = 1024;       // of the test set in one unit, about
+
+}  // namespace
+
+ManagerCore::ManagerCore(ManagerConfig config) : config_(std::move(config)) {
+  assert(config_.train_samples > 0);
+  steps_per_epoch_ = StepsPerEpoch(config_.train_samples, config_.training.batch);
+  total_steps_ = steps_per_epoch_ * config_.training.epochs;
+}
+
+std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
+  Actions out;
+  if (started_us_ < 0) started_us_ = now_us;
+  std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  Advance(out);
+  return out;
+}
+
+// ---- handlers and plans --------------------------------------------------------------------------
+
+void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& out) {
+  handlers_.clear();
+  for (const auto& [id, capacity] : event.handlers) {
+    const bool usable = config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
+    if (usable) handlers_.emplace(id, capacity);
+  }
+  CheckHandlers(now_us, out);
+}
+
+void ManagerCore::On(const ClockTick&, std::int64_t now_us, Actions& out) {
+  CheckHandlers(now_us, out);
+}
+
+void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
+  deadline_us_ = now_us + kCheckEveryUs;
+  if (finished_ || moving_) return;
+  std::uint64_t largest = 0;
+  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
+  const bool fits = plan_ && plan_->largest_need_bytes <= largest;
+  if (fits) {
+    if (said_waiting_) out.push_back(Say{"a handler is there: going on"});
+    said_waiting_ = false;
+    unfit_since_us_ = -1;
+    NameTooSmall(plan_->largest_need_bytes, out);
+    return;
+  }
+  if (unfit_since_us_ < 0) unfit_since_us_ = now_us;
+  const bool patient = now_us - unfit_since_us_ < kSayAfterUs;
+  if (handlers_.empty()) {
+    if (!patient && (said_us_ < 0 || !said_waiting_ || now_us - said_us_ > kSayAgainUs)) {
+      out.push_back(Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
+      said_us_ = now_us;
+      said_waiting_ = true;
+    }
+    return;
+  }
+  // A handler that was lost may come back at once: give it a moment before cutting anew.
+  if (plan_ && patient) return;
+  TryToPlan(now_us, out);
+}
+
+// The smallest memory that a handler must have to take part in the large tasks: the smallest of the
+// largest handlers that together do three quarters of the work. Smaller ones do the small tasks.
+std::uint64_t ManagerCore::PlanningCapacity() const {
+  std::vector<std::pair<std::uint64_t, double>> by_size;
+  double total = 0;
+  for (const auto& [id, capacity] : handlers_) {
+    const double speed = std::max(capacity.gflops, 1e-3);
+    by_size.emplace_back(capacity.memory_bytes, speed);
+    total += speed;
+  }
+  std::sort(by_size.begin(), by_size.end(), std::greater<>());
+  double sum = 0;
+  for (const auto& [bytes, speed] : by_size) {
+    sum += speed;
+    if (sum >= 0.75 * total) return bytes;
+  }
+  return by_size.back().first;
+}
+
+std::optional<Plan> ManagerCore::PlanFor(std::uint64_t capacity_bytes,
+                                         std::uint64_t* smallest) const {
+  PlanRequest request;
+  request.model = config_.model;
+  request.training = config_.training;
+  request.training.batch = std::min(config_.training.batch, config_.train_samples);
+  request.capacity_bytes = capacity_bytes;
+  request.size_bytes = config_.limits.size_bytes;
+  request.batch_rows = config_.limits.batch_rows;
+  request.workers = 0;
+  for (const auto& [id, capacity] : handlers_) request.workers += std::max(1, capacity.threads);
+  return MakePlan(request, smallest);
+}
+
+void ManagerCore::TryToPlan(std::int64_t now_us, Actions& out) {
+  const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
+  if (!plan_ && more_expected && now_us - started_us_ < kWaitForExpectedUs) return;
+  std::uint64_t smallest = 0;
+  std::optional<Plan> plan = PlanFor(PlanningCapacity(), &smallest);
+  if (!plan) {
+    std::uint64_t largest = 0;
+    for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
+    plan = PlanFor(largest, &smallest);
+  }
+  if (plan) {
+    NameTooSmall(plan->largest_need_bytes, out);
+    Replan(std::move(*plan), out);
+    return;
+  }
+  if (config_.fixed_handlers) {
+    const Capacity& first = handlers_.begin()->second;
+    finished_ = true;
+    out.push_back(GiveUp{fmt::format(
+        "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
+        "more: give the handlers more memory, or use a smaller batch or train.block",
+        SizeText(smallest), first.name, SizeText(first.memory_bytes))});
+    return;
+  }
+  NameTooSmall(smallest, out);
+}
+
+void ManagerCore::NameTooSmall(std::uint64_t need_bytes, Actions& out) {
+  std::uint64_t smallest = need_bytes;
+  for (const auto& [id, capacity] : handlers_) {
+    if (capacity.memory_bytes >= smallest || named_too_small_[id]) continue;
+    named_too_small_[id] = true;
+    out.push_back(Say{fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
+                                  SizeText(smallest), SizeText(capacity.memory_bytes),
+                                  capacity.name)});
+  }
+}
+
+// Starts under a first plan, or goes back to the last whole version and starts from there.
+void ManagerCore::Replan(Plan plan, Actions& out) {
+  ++generation_;
+  unfit_since_us_ = -1;
+  said_waiting_ = false;
+  out.push_back(Say{fmt::format("{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.Summary())});
+  if (!plan_) {
+    plan_ = std::move(plan);
+    return;
+  }
+  MoveTiles move;
+  move.generation = generation_;
+  move.version = committed_steps_;
+  if (initialized_) move.from = MakeGraph().Tiles(config_.run, move.version);
+  plan_ = std::move(plan);
+  if (initialized_) move.to = MakeGraph().Tiles(config_.run, move.version);
+  units_.clear();
+  initialize_opened_ = initialized_;
+  next_step_ = committed_steps_;
+  // An evaluation of this version that was not finished begins anew.
+  evaluated_next_ = evaluated_version_ == committed_steps_;
+  evaluate_next_ = 0;
+  evaluation_loss_ = evaluation_right_ = 0;
+  moving_ = true;
+  out.push_back(std::move(move));
+}
+
+void ManagerCore::On(const WeightsReady& event, std::int64_t, Actions&) {
+  if (event.generation != generation_) return;
+  if (moving_) {
+    moving_ = false;
+  } else if (!units_.empty() && units_.front().weights_pending) {
+    units_.front().weights_pending = false;
+  }
+}
+
+// ---- units ---------------------------------------------------------------------------------------
+
+ManagerCore::Unit* ManagerCore::Find(UnitId id) {
+  for (Unit& unit : units_) {
+    if (unit.id == id) return &unit;
+  }
+  return nullptr;
+}
+
+void ManagerCore::On(const ChunkDone& event, std::int64_t, Actions&) {
+  Unit* unit = Find(event.unit);
+  if (event.generation != generation_ || unit == nullptr) return;
+  assert(unit->in_flight >= event.tasks);
+  unit->in_flight -= event.tasks;
+}
+
+void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
+  Unit* unit = Find(event.unit);
+  if (event.generation != generation_ || unit == nullptr) return;
+  unit->losses = event.sums;
+}
+
+// Commits what is finished, in order, and keeps the pouch full.
+void ManagerCore::Advance(Actions& out) {
+  if (!plan_ || moving_ || finished_) return;
+  for (;;) {
+    while (!units_.empty() && units_.front().Done()) {
+      const Unit unit = std::move(units_.front());
+      units_.pop_front();
+      Commit(unit, out);
+    }
+    for (Unit& unit : units_) PutMore(unit, out);
+    if (units_.size() >= kUnitsInFlight) return;
+    if (!units_.empty() && units_.back().next < units_.back().waiting.size()) return;
+    if (OpenNextUnit(out)) continue;
+    if (units_.empty()) {
+      finished_ = true;
+      out.push_back(AllDone{MakeGraph().Tiles(config_.run, total_steps_)});
+    }
+    return;
+  }
+}
+
+bool ManagerCore::OpenNextUnit(Actions& out) {
+  Unit unit;
+  unit.id = next_unit_;
+  const bool epoch_end = next_step_ % steps_per_epoch_ == 0 &&
+                         (next_step_ > 0 || total_steps_ == 0);
+  if (!initialize_opened_) {
+    initialize_opened_ = true;
+    OpenInitialize(unit, out);
+  } else if (epoch_end && config_.test_samples > 0 && !evaluated_next_) {
+    OpenEvaluate(unit, out);
+  } else if (next_step_ < total_steps_) {
+    evaluated_next_ = false;
+    OpenTrain(unit, out);
+    ++next_step_;
+  } else {
+    return false;
+  }
+  ++next_unit_;
+  units_.push_back(std::move(unit));
+  return true;
+}
+
+void ManagerCore::OpenInitialize(Unit& unit, Actions& out) {
+  unit.kind = UnitKind::kInitialize;
+  if (config_.load_weights) {
+    unit.weights_pending = true;
+    out.push_back(LoadWeights{generation_, MakeGraph().Tiles(config_.run, 0)});
+  } else {
+    unit.waiting = MakeGraph().Initialize(config_.run);
+  }
+}
+
+void ManagerCore::OpenTrain(Unit& unit, Actions& out) {
+  const std::int64_t epoch = next_step_ / steps_per_epoch_;
+  const std::int64_t first = next_step_ % steps_per_epoch_ * config_.training.batch;
+  unit.kind = UnitKind::kTrain;
+  unit.step = next_step_;
+  Pass pass;
+  pass.job = config_.run;
+  pass.step = next_step_;
+  pass.rows = std::min(config_.training.batch, config_.train_samples - first);
+  pass.optimizer = OptimizerScalarsAt(config_.training, next_step_, total_steps_);
+  pass.timed = config_.limits.timeout_ms.has_value();
+  out.push_back(PutPassData{pass, first, false, epoch});
+  const Graph graph = MakeGraph();
+  unit.waiting = graph.Tasks(pass);
+  ReadLosses read{unit.id, generation_, {}};
+  for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+  unit.losses_wanted = true;
+  unit.passes.push_back(std::move(pass));
+  out.push_back(std::move(read));
+}
+
+void ManagerCore::OpenEvaluate(Unit& unit, Actions& out) {
+  unit.kind = UnitKind::kEvaluate;
+  unit.step = next_step_;
+  unit.losses_wanted = true;
+  const Graph graph = MakeGraph();
+  const std::int64_t batch = plan_->batch;
+  ReadLosses read{unit.id, generation_, {}};
+  const std::int64_t end = std::min(config_.test_samples, evaluate_next_ + std::max(batch, kEvaluationRows));
+  while (evaluate_next_ < end) {
+    Pass pass;
+    pass.job = config_.run;
+    pass.step = next_step_;
+    pass.batch_id = evaluate_next_ / batch + 1;
+    pass.rows = std::min(batch, config_.test_samples - evaluate_next_);
+    pass.train = false;
+    pass.timed = config_.limits.timeout_ms.has_value();
+    out.push_back(PutPassData{pass, evaluate_next_, true, 0});
+    for (PlannedTask& task : graph.Tasks(pass)) unit.waiting.push_back(std::move(task));
+    for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+    unit.passes.push_back(pass);
+    evaluate_next_ += pass.rows;
+  }
+  out.push_back(std::move(read));
+  if (evaluate_next_ >= config_.test_samples) {
+    unit.last_of_evaluation = true;
+    evaluate_next_ = 0;
+    evaluated_next_ = true;
+  }
+}
+
+std::int64_t ManagerCore::Pouch() const {
+  return config_.limits.pouch.value_or(INT64_MAX);
+}
+
+void ManagerCore::PutMore(Unit& unit, Actions& out) {
+  std::int64_t in_flight = 0;
+  for (const Unit& other : units_) in_flight += static_cast<std::int64_t>(other.in_flight);
+  // With a pouch, tasks go out by halves of it, so that there are always some to take.
+  const std::int64_t half = std::max<std::int64_t>(1, Pouch() / 2);
+  while (unit.next < unit.waiting.size() && !unit.weights_pending) {
+    const auto left = static_cast<std::int64_t>(unit.waiting.size() - unit.next);
+    const std::int64_t count = std::min(left, half);
+    if (in_flight + count > Pouch()) return;
+    PutTasks put{unit.id, generation_, {}, {}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      PlannedTask& task = unit.waiting[unit.next++];
+      put.done_when.push_back(task.task.outputs.front().key);
+      put.tasks.push_back(std::move(task));
+    }
+    unit.in_flight += static_cast<std::size_t>(count);
+    in_flight += count;
+    out.push_back(std::move(put));
+  }
+}
+
+// The canonical sum over all samples of each pass, passes one after the other.
+std::vector<float> ManagerCore::SumLosses(const Unit& unit) const {
+  const Graph graph = MakeGraph();
+  std::vector<float> total(2, 0.0f);
+  std::size_t next = 0;
+  for (const Pass& pass : unit.passes) {
+    std::vector<Range> ranges;
+    for (const auto& [key, rows] : graph.Losses(pass)) ranges.push_back(rows);
+    std::vector<std::vector<float>> sums(
+        unit.losses->begin() + static_cast<std::ptrdiff_t>(next),
+        unit.losses->begin() + static_cast<std::ptrdiff_t>(next + ranges.size()));
+    next += ranges.size();
+    for (const Combine& combine : CombineOrder(ranges, plan_->block)) {
+      for (std::size_t i = 0; i < sums[combine.left].size(); ++i) {
+        sums[combine.left][i] += sums[combine.right][i];
+      }
+    }
+    for (std::size_t i = 0; i < sums.front().size(); ++i) total[i] += sums.front()[i];
+  }
+  return total;
+}
+
+void ManagerCore::Commit(const Unit& unit, Actions& out) {
+  const bool classes = config_.model.loss == Loss::kCrossEntropy;
+  const double per_sample =
+      classes ? 1.0 : static_cast<double>(config_.model.layers.back());
+  switch (unit.kind) {
+    case UnitKind::kInitialize:
+      initialized_ = true;
+      return;
+    case UnitKind::kTrain: {
+      const std::int64_t rows = unit.passes.front().rows;
+      const std::vector<float> sums = SumLosses(unit);
+      committed_steps_ = unit.step + 1;
+      out.push_back(RetireThrough{unit.step});
+      out.push_back(StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
+                                  static_cast<double>(sums[0]) / (static_cast<double>(rows) * per_sample),
+                                  LearningRateAt(config_.training, unit.step, total_steps_)});
+      return;
+    }
+    case UnitKind::kEvaluate: {
+      const std::vector<float> sums = SumLosses(unit);
+      evaluation_loss_ += static_cast<double>(sums[0]);
+      evaluation_right_ += static_cast<double>(sums[1]);
+      if (!unit.last_of_evaluation) return;
+      const auto samples = static_cast<double>(config_.test_samples);
+      Evaluated evaluated{unit.step, unit.step / steps_per_epoch_, evaluation_loss_ / (samples * per_sample), {}};
+      if (classes) evaluated.accuracy = evaluation_right_ / samples;
+      evaluation_loss_ = evaluation_right_ = 0;
+      evaluated_version_ = unit.step;
+      out.push_back(evaluated);
+      return;
+    }
+  }
+}
+
+}  // namespace acan

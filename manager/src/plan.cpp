@@ -1,0 +1,199 @@
+#include "acan/manager/plan.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "acan/manager/graph.h"
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+// A task of less arithmetic than this is mostly overhead: boxes are not halved below it merely to
+// have more of them.
+constexpr std::int64_t kWorthwhileFlops = 4'000'000;
+
+struct Levels {
+  int outputs = 0;
+  int inputs = 0;
+  int batch = 0;
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request) : request_(request) {}
+
+  // Cuts until every task needs at most `task_bytes`. False if it cannot be; largest_need_bytes of
+  // the plan is then that of the smallest boxes.
+  bool Fit(std::uint64_t task_bytes, Plan* plan);
+
+ private:
+  std::int64_t block() const { return request_.training.block; }
+  std::int64_t Span(int level, std::int64_t axis) const {
+    return std::min(block() << level, axis);
+  }
+  std::int64_t OutputSpan(std::size_t l) const {
+    return Span(levels_[l].outputs, request_.model.outputs(static_cast<int>(l)));
+  }
+  std::int64_t InputSpan(std::size_t l) const {
+    return Span(levels_[l].inputs, request_.model.inputs(static_cast<int>(l)));
+  }
+  std::int64_t BatchSpan(std::size_t l) const {
+    return Span(levels_[l].batch, request_.training.batch);
+  }
+  void Start();
+  bool HalveWeights(std::size_t l);
+  bool HalveForNeed(const PlannedTask& task);
+  void AddParallelism();
+  Plan FromLevels(std::uint64_t task_bytes) const;
+  PlannedTask LargestTask(const Plan& plan) const;
+
+  const PlanRequest& request_;
+  std::vector<Levels> levels_;
+};
+
+void Planner::Start() {
+  const Model& model = request_.model;
+  levels_.clear();
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    levels_.push_back({RootLevel(model.outputs(layer), block()),
+                       RootLevel(model.inputs(layer), block()),
+                       RootLevel(request_.training.batch, block())});
+    const std::size_t l = levels_.size() - 1;
+    if (request_.size_bytes) {
+      while (4 * static_cast<std::uint64_t>(OutputSpan(l) * InputSpan(l)) > *request_.size_bytes) {
+        if (!HalveWeights(l)) break;
+      }
+    }
+    if (request_.batch_rows) {
+      while (levels_[l].batch > 0 && BatchSpan(l) > *request_.batch_rows) --levels_[l].batch;
+    }
+  }
+}
+
+bool Planner::HalveWeights(std::size_t l) {
+  Levels& level = levels_[l];
+  if (level.outputs == 0 && level.inputs == 0) return false;
+  const bool outputs = level.inputs == 0 || (level.outputs > 0 && OutputSpan(l) >= InputSpan(l));
+  --(outputs ? level.outputs : level.inputs);
+  return true;
+}
+
+// Halves what makes `task` large: its weights, or the samples that it covers.
+bool Planner::HalveForNeed(const PlannedTask& task) {
+  const auto l = static_cast<std::size_t>(task.layer);
+  Levels& level = levels_[l];
+  const std::int64_t widest = std::max(OutputSpan(l), InputSpan(l));
+  const bool by_weights = OutputSpan(l) * InputSpan(l) >= BatchSpan(l) * widest &&
+                          task.task.kind != TaskKind::kLoss;
+  if (by_weights && HalveWeights(l)) return true;
+  if (level.batch > 0) {
+    --level.batch;
+    return true;
+  }
+  return HalveWeights(l);
+}
+
+// Enough boxes to keep all workers busy, as long as they are worth a task.
+void Planner::AddParallelism() {
+  if (request_.size_bytes) return;
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    const auto tiles = [&] {
+      const std::int64_t o = request_.model.outputs(static_cast<int>(l));
+      const std::int64_t i = request_.model.inputs(static_cast<int>(l));
+      return ((o + OutputSpan(l) - 1) / OutputSpan(l)) * ((i + InputSpan(l) - 1) / InputSpan(l));
+    };
+    while (tiles() < 2 * request_.workers &&
+           OutputSpan(l) * InputSpan(l) * BatchSpan(l) >= kWorthwhileFlops) {
+      if (!HalveWeights(l)) break;
+    }
+  }
+}
+
+Plan Planner::FromLevels(std::uint64_t task_bytes) const {
+  Plan plan;
+  plan.block = block();
+  plan.batch = request_.training.batch;
+  plan.task_bytes = task_bytes;
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    LayerPlan layer;
+    const std::int64_t outputs = request_.model.outputs(static_cast<int>(l));
+    for (const Range& o : NodesOfLevel(outputs, block(), levels_[l].outputs)) {
+      layer.rows.push_back({o, levels_[l].outputs, levels_[l].inputs, levels_[l].batch});
+    }
+    plan.layers.push_back(std::move(layer));
+  }
+  return plan;
+}
+
+PlannedTask Planner::LargestTask(const Plan& plan) const {
+  const Graph graph(request_.model, request_.training, plan);
+  Pass pass;
+  pass.job = "plan";
+  pass.rows = request_.training.batch;
+  std::vector<PlannedTask> tasks = graph.Tasks(pass);
+  for (PlannedTask& task : graph.Initialize("plan")) tasks.push_back(std::move(task));
+  return std::move(*std::max_element(
+      tasks.begin(), tasks.end(), [](const PlannedTask& a, const PlannedTask& b) {
+        return NeedBytes(a.task) < NeedBytes(b.task);
+      }));
+}
+
+bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
+  Start();
+  AddParallelism();
+  for (;;) {
+    *plan = FromLevels(task_bytes);
+    const PlannedTask largest = LargestTask(*plan);
+    plan->largest_need_bytes = NeedBytes(largest.task);
+    if (plan->largest_need_bytes <= task_bytes) return true;
+    if (!HalveForNeed(largest)) return false;
+  }
+}
+
+}  // namespace
+
+int Plan::FeatureCellLevel(const Model& model, int boundary) const {
+  int level = INT32_MAX;
+  if (boundary < model.layer_count()) {
+    for (const TileRow& row : layers[static_cast<std::size_t>(boundary)].rows) {
+      level = std::min(level, row.input_level);
+    }
+  }
+  if (boundary > 0) {
+    for (const TileRow& row : layers[static_cast<std::size_t>(boundary) - 1].rows) {
+      level = std::min(level, row.output_level);
+    }
+  }
+  return level;
+}
+
+int Plan::BatchCellLevel() const {
+  int level = INT32_MAX;
+  for (const LayerPlan& layer : layers) {
+    for (const TileRow& row : layer.rows) level = std::min(level, row.batch_level);
+  }
+  return level;
+}
+
+std::string Plan::Summary() const {
+  std::string text;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const TileRow& row = layers[l].rows.front();
+    text += fmt::format("{}layer {}: {} rows of tiles of [{}, <= {}]", l == 0 ? "" : "; ", l,
+                        layers[l].rows.size(), row.outputs.size(), block << row.input_level);
+    if ((block << row.batch_level) < batch) text += fmt::format(" x {} samples", block << row.batch_level);
+  }
+  return text;
+}
+
+std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
+  Planner planner(request);
+  Plan plan;
+  if (planner.Fit(request.capacity_bytes / 2, &plan)) return plan;
+  if (planner.Fit(request.capacity_bytes, &plan)) return plan;
+  if (smallest_need_bytes != nullptr) *smallest_need_bytes = plan.largest_need_bytes;
+  return std::nullopt;
+}
+
+}  // namespace acan
