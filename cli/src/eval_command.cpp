@@ -5,7 +5,6 @@
 #include "acan/manager/model_file.h"
 #include "command.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
@@ -34,11 +33,10 @@ Job EvaluationJob(const Flags& flags) {
   Job job = ReadJob(flags.job);
   const ModelReader reader(flags.model);
   if (reader.Layers() != job.model.layers) {
-    throw UsageError(
-        fmt::format("{} has the layers [{}], but {} says [{}]; evaluate it with the job that "
-                    "trained it",
-                    flags.model, fmt::join(reader.Layers(), ", "), flags.job.path,
-                    fmt::join(job.model.layers, ", ")));
+    throw UsageError(fmt::format(
+        "{} has the layers {}, but {} says {}; evaluate it with the job that "
+        "trained it",
+        flags.model, LayersText(reader.Layers()), flags.job.path, LayersText(job.model.layers)));
   }
   if (flags.inputs.empty() != flags.targets.empty()) {
     throw UsageError("--inputs and --targets belong together; give both or neither");

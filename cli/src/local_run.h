@@ -1,8 +1,10 @@
 // A run of a job with a broker and handlers of its own, and what is said of any run.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
@@ -28,6 +30,8 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 void LogJob(const Job& job, const Data& data, Log& log);
 // Some lines for people: accuracy, time, speed, hash, files.
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir);
+// "784, 512, 10".
+std::string LayersText(const std::vector<std::int64_t>& layers);
 // "test accuracy 88.12 %, test loss 0.3412".
 std::string TestText(const Receipt& receipt);
 

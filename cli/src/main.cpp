@@ -67,8 +67,8 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
   Chosen chosen;
-  for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddDevices, AddEval,
-                          AddVerify, AddVersion}) {
+  for (const auto& add :
+       {AddTrain, AddBroker, AddHandler, AddManager, AddDevices, AddEval, AddVerify, AddVersion}) {
     add(app, chosen);
   }
   try {

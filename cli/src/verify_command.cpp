@@ -6,7 +6,6 @@
 #include "acan/manager/receipt.h"
 #include "command.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "job_flags.h"
 #include "local_run.h"
 
@@ -51,8 +50,7 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
   const ModelReader reader(path);
   const auto layers = reader.Layers();
   verdict.Check(layers == job.model.layers, "layers of " + path,
-                Comparison(fmt::format("{}", fmt::join(layers, ", ")),
-                           fmt::format("{}", fmt::join(job.model.layers, ", "))));
+                Comparison(LayersText(layers), LayersText(job.model.layers)));
   const std::string sha256 = reader.WeightsSha256();
   verdict.Check(sha256 == receipt.weights_sha256, "weights_sha256 of " + path,
                 Comparison(sha256, receipt.weights_sha256));
