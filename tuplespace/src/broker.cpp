@@ -141,7 +141,6 @@ struct Broker::Impl {
   }
 
   void OnMessage() {
-    core.CountBytes(message.bytes, 0);
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
     if (client.size() > kMaxClientIdBytes) {
@@ -218,7 +217,6 @@ struct Broker::Impl {
     std::vector<Payload> payloads = encoder.TakeFrames();
     std::uint64_t bytes = control.size();
     for (const Payload& payload : payloads) bytes += payload.size();
-    core.CountBytes(0, bytes);
     const auto it = backlogs.find(client);
     SendResult result = SendResult::kFull;
     if (it == backlogs.end()) result = Send(router, &client, control, payloads);

@@ -170,7 +170,8 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us) {
     const auto it = peers_.find(out.client);
     if (it == peers_.end()) continue;  // lost in the same step
     if (auto* reply = std::get_if<Reply>(&out.message)) {
-      if (auto* stats = std::get_if<Stats>(&reply->body)) AddOwnCounters(*stats);
+      if (auto* stats = std::get_if<Stats>(&reply->body))
+        stats->counters.bad_requests += bad_messages_;
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
         reply->body = Error{ErrorCode::kTooLarge,
                             fmt::format("the answer needs up to {} bytes of control frame, at most "
@@ -207,20 +208,9 @@ std::vector<ClientId> BrokerCore::Clients() const {
   return clients;
 }
 
-void BrokerCore::CountBytes(std::uint64_t in, std::uint64_t out) {
-  bytes_in_ += in;
-  bytes_out_ += out;
-}
-
-void BrokerCore::AddOwnCounters(Stats& stats) const {
-  stats.counters.bad_requests += bad_messages_;
-  stats.counters.bytes_in = bytes_in_;
-  stats.counters.bytes_out = bytes_out_;
-}
-
 Stats BrokerCore::GetStatistics() const {
   Stats stats = space_.GetStatistics();
-  AddOwnCounters(stats);
+  stats.counters.bad_requests += bad_messages_;
   return stats;
 }
 

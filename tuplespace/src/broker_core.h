@@ -49,7 +49,6 @@ class BrokerCore {
 
   bool Knows(const ClientId& client) const { return peers_.contains(client); }
   std::vector<ClientId> Clients() const;
-  void CountBytes(std::uint64_t in, std::uint64_t out);
   Stats GetStatistics() const;
 
  private:
@@ -67,7 +66,6 @@ class BrokerCore {
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
   void Step(Event&& event, std::int64_t now_us);
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
-  void AddOwnCounters(Stats& stats) const;
   std::string Describe(const ClientId& client) const;
 
   BrokerCoreOptions options_;
@@ -78,7 +76,6 @@ class BrokerCore {
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
   std::uint64_t bad_messages_ = 0;
-  std::uint64_t bytes_in_ = 0, bytes_out_ = 0;
   std::unordered_map<ClientId, std::int64_t> bad_logged_at_us_;
   std::vector<std::string> log_;
 };

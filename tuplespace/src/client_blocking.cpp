@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -86,6 +88,12 @@ std::vector<FoundTuple> Client::ListAll(const Pattern& pattern, bool metadata_on
   list.limit = UINT64_MAX;
   auto found = Expect<Found>(impl_->Call(std::move(list), wait));
   if (!found) return {};
+  if (found->truncated) {
+    throw SpaceError(ErrorCode::kTooLarge,
+                     fmt::format("more tuples match {} than the broker sends at once ({}): list "
+                                 "narrower patterns",
+                                 pattern.ToString(), found->tuples.size()));
+  }
   return std::move(found->tuples);
 }
 

@@ -87,7 +87,6 @@ std::uint64_t Multipart::Bytes() const {
 
 bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   message.payloads.clear();
-  message.bytes = 0;
   message.dropped_frames = 0;
   zmq::message_t frame;
   if (!ReceiveFrame(socket, frame, ZMQ_DONTWAIT)) return false;
@@ -99,13 +98,11 @@ bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
     if (more) ReceiveFrame(socket, frame, 0);
   }
   bool more = frame.more();
-  message.bytes = frame.size();
   message.control = std::move(frame);
   while (more) {
     zmq::message_t next;
     ReceiveFrame(socket, next, 0);
     more = next.more();
-    message.bytes += next.size();
     if (message.payloads.size() < kMaxPayloadFrames) {
       message.payloads.push_back(ToPayload(std::move(next)));
     } else {

@@ -32,7 +32,6 @@ struct ReceivedMultipart {
   std::string routing_id;  // ROUTER only
   zmq::message_t control;
   std::vector<Payload> payloads;  // each owns its frame
-  std::uint64_t bytes = 0;
   std::size_t dropped_frames = 0;  // beyond kMaxPayloadFrames
 };
 

@@ -92,6 +92,7 @@ class Client {
   std::optional<FoundTuple> ReadOne(const Pattern& pattern, Duration wait = kForever);
   std::vector<FoundTuple> ReadAll(const std::vector<Pattern>& patterns, Duration wait = kForever,
                                   bool metadata_only = false);  // empty: not all came in time
+  // Throws SpaceError(kTooLarge) if more match than the broker sends in one answer.
   std::vector<FoundTuple> ListAll(const Pattern& pattern, bool metadata_only = false,
                                   Duration wait = kForever);
   std::optional<std::uint64_t> CountOf(const Pattern& pattern, Duration wait = kForever);
