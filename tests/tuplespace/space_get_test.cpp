@@ -1,0 +1,343 @@
+// Gets: who gets what, affinity, offers.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using testing::Every;
+using testing::GetOf;
+using testing::Plain;
+using testing::SpaceDriver;
+using testing::Task;
+
+class GetTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Begin({}); }
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    for (const char* client : {"m", "a", "b", "c"}) d->Join(client);
+  }
+  RequestId Wait(const ClientId& client, std::uint64_t offer_bytes = UINT64_MAX) {
+    return d->Send(client, GetOf(Every("t"), offer_bytes));
+  }
+  Key NextKey(const ClientId& client, std::uint64_t offer_bytes = UINT64_MAX) {
+    const auto grants = d->GetNow(client, Every("t"), offer_bytes);
+    return grants.empty() ? Key() : grants[0].key;
+  }
+  // `client` has asked for tasks before, so it is worth keeping some for it.
+  void Introduce(const ClientId& client) { EXPECT_EQ(NextKey(client), Key()); }
+
+  std::unique_ptr<SpaceDriver> d;
+};
+
+TEST_F(GetTest, ATakenTupleIsNobodyElses) {
+  d->PutOne("m", Plain(Key{"t", 1}, "x"));
+  const auto grants = d->GetNow("a", Every("t"));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].payload.text(), "x");
+  EXPECT_FALSE(grants[0].task);
+  EXPECT_EQ(grants[0].lease_us, SpaceLimits{}.default_lease_us);
+  EXPECT_TRUE(d->GetNow("b", Every("t")).empty());
+  // It is in the space until it is completed, and so it can be read.
+  EXPECT_EQ(d->CountOf("b", Every("t")), 1u);
+  EXPECT_EQ(d->Done("a", {grants[0].key, grants[0].fence}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->CountOf("b", Every("t")), 0u);
+}
+
+TEST_F(GetTest, AQueueOfPlainTuplesLeavesNothingBehind) {
+  SpaceLimits limits;
+  limits.tuples = 4;
+  Begin(limits);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(d->PutOne("m", Plain(Key{"t", i % 7}, "x")), PutStatus::kStored);
+    d->Done("a", d->TakeNow("a", Every("t")));
+  }
+  EXPECT_EQ(d->space.GetStatistics().tuples, 0u);
+}
+
+TEST_F(GetTest, OrderIsPriorityThenLargestNeedThenOldest) {
+  std::vector<Tuple> tasks = {Task(Key{"t", 1}, {}, 10), Task(Key{"t", 2}, {}, 30),
+                              Task(Key{"t", 3}, {}, 10), Task(Key{"t", 4}, {}, 50),
+                              Task(Key{"t", 5}, {}, 1)};
+  tasks[3].task->priority = 1;
+  tasks[4].task->priority = -1;
+  d->Ask<PutReply>("m", Put{tasks});
+  EXPECT_EQ(NextKey("a", 5), (Key{"t", 5}));
+  EXPECT_EQ(NextKey("a", 29), (Key{"t", 1}));
+  EXPECT_EQ(NextKey("a", 9), Key());
+  EXPECT_EQ(NextKey("a"), (Key{"t", 2}));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 3}));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 4}));
+  EXPECT_EQ(NextKey("a"), Key());
+}
+
+TEST_F(GetTest, SeveralGrantsShareTheOffer) {
+  for (int i = 0; i < 5; ++i) d->PutOne("m", Task(Key{"t", i}, {}, 40));
+  const auto grants = d->GetNow("a", Every("t"), 100, 5);
+  EXPECT_EQ(grants.size(), 2u);
+  EXPECT_LT(grants[0].fence, grants[1].fence);
+  EXPECT_EQ(d->GetNow("a", Every("t"), UINT64_MAX, 5).size(), 3u);
+}
+
+TEST_F(GetTest, TheSmallestSufficientOfferIsServed) {
+  const RequestId large = Wait("a", 1000);
+  const RequestId small = Wait("b", 10);
+  const RequestId fits = Wait("c", 100);
+  d->PutOne("m", Task(Key{"t", 1}, {}, 50));
+  EXPECT_EQ(d->Granted("c", fits).key, (Key{"t", 1}));
+  d->PutOne("m", Task(Key{"t", 2}, {}, 5));
+  EXPECT_EQ(d->Granted("b", small).key, (Key{"t", 2}));
+  d->PutOne("m", Task(Key{"t", 3}, {}, 5000));
+  EXPECT_FALSE(d->ReplyTo("a", large));
+  d->PutOne("m", Task(Key{"t", 4}, {}, 5));
+  EXPECT_EQ(d->Granted("a", large).key, (Key{"t", 4}));
+}
+
+TEST_F(GetTest, AmongEqualOffersTheLongestWaitingIsServed) {
+  const RequestId first = Wait("b");
+  const RequestId second = Wait("a");
+  d->PutOne("m", Task(Key{"t", 1}));
+  EXPECT_TRUE(d->ReplyTo("b", first));
+  EXPECT_FALSE(d->ReplyTo("a", second));
+}
+
+TEST_F(GetTest, ABatchIsSpreadBeforeAnybodyGetsASecond) {
+  Get get = GetOf(Every("t"));
+  get.max_count = 2;
+  const RequestId first = d->Send("a", get);
+  const RequestId second = d->Send("b", get);
+  d->Ask<PutReply>("m", Put{{Task(Key{"t", 1}), Task(Key{"t", 2}), Task(Key{"t", 3})}});
+  EXPECT_EQ(d->Expect<Grants>("a", first).grants.size(), 2u);
+  EXPECT_EQ(d->Expect<Grants>("b", second).grants.size(), 1u);
+}
+
+TEST_F(GetTest, TheLargestOfABatchGoesOutFirst) {
+  const RequestId small = Wait("a", 10);
+  const RequestId large = Wait("b", 100);
+  d->Ask<PutReply>("m", Put{{Task(Key{"t", 1}, {}, 10), Task(Key{"t", 2}, {}, 100)}});
+  EXPECT_EQ(d->Granted("a", small).key, (Key{"t", 1}));
+  EXPECT_EQ(d->Granted("b", large).key, (Key{"t", 2}));
+}
+
+TEST_F(GetTest, ANewOfferReplacesTheOldOneAndKeepsItsPlace) {
+  const RequestId first = Wait("a", 10);
+  const RequestId second = Wait("b", 100);
+  d->Step(Incoming{"a", {first, GetOf(Every("t"), 100)}});
+  EXPECT_EQ(d->space.GetStatistics().open_gets, 2u);
+  d->PutOne("m", Task(Key{"t", 1}, {}, 50));
+  EXPECT_TRUE(d->ReplyTo("a", first));
+  EXPECT_FALSE(d->ReplyTo("b", second));
+  // A new offer that suffices is answered at once, one that does not wait is answered too.
+  d->PutOne("m", Task(Key{"t", 2}, {}, 500));
+  d->Step(Incoming{"b", {second, GetOf(Every("t"), 500)}});
+  EXPECT_EQ(d->Granted("b", second).key, (Key{"t", 2}));
+  EXPECT_EQ(d->space.GetStatistics().open_gets, 0u);
+}
+
+TEST_F(GetTest, AGetTimesOutEmptyAndCanBeCancelled) {
+  const RequestId timed = d->Send("a", GetOf(Every("t"), 1, 70));
+  const RequestId cancelled = d->Send("b", GetOf(Every("t"), 1, 700));
+  d->Ask<Ok>("b", Cancel{cancelled});
+  EXPECT_TRUE(d->Expect<Grants>("b", cancelled).grants.empty());
+  EXPECT_EQ(d->space.NextDeadlineUs(), 70);
+  d->Advance(70);
+  EXPECT_TRUE(d->Expect<Grants>("a", timed).grants.empty());
+  d->PutOne("m", Task(Key{"t", 1}));
+  EXPECT_EQ(NextKey("c"), (Key{"t", 1}));
+}
+
+TEST_F(GetTest, GetsOfOneKeyWork) {
+  const RequestId id = d->Send("a", GetOf(Pattern::Of(Key{"t", 5})));
+  d->Ask<PutReply>("m", Put{{Plain(Key{"t", 4}), Plain(Key{"t", 5})}});
+  EXPECT_EQ(d->Granted("a", id).key, (Key{"t", 5}));
+  EXPECT_EQ(NextKey("b"), (Key{"t", 4}));
+}
+
+TEST_F(GetTest, DifferentPatternsSeeTheSameTupleOnce) {
+  const RequestId wide = d->Send("a", GetOf({{}, true}));
+  const RequestId narrow = d->Send("b", GetOf(Every("t"), 50));
+  d->PutOne("m", Task(Key{"t", 1}, {}, 10));
+  EXPECT_TRUE(d->ReplyTo("b", narrow));
+  EXPECT_FALSE(d->ReplyTo("a", wide));
+  d->PutOne("m", Task(Key{"t", 2}, {}, 10));
+  EXPECT_TRUE(d->ReplyTo("a", wide));
+  d->PutOne("m", Task(Key{"t", 3}, {}, 10));
+  EXPECT_EQ(d->GetNow("a", {{}, true}).size(), 1u);
+  EXPECT_EQ(NextKey("b"), Key());
+}
+
+TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
+  SpaceLimits limits;
+  limits.get_patterns = 2;
+  Begin(limits);
+  for (int i = 0; i < 5; ++i) d->PutOne("m", Plain(Key{"k" + std::to_string(i), 1}));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(d->GetNow("a", Every("k" + std::to_string(i))).size(), 1u);
+  }
+  const RequestId first = d->Send("a", GetOf(Every("x")));
+  d->Send("a", GetOf(Every("y")));
+  const Error error = d->Ask<Error>("a", GetOf(Every("z")));
+  EXPECT_EQ(error.code, ErrorCode::kBusy);
+  EXPECT_NE(error.text.find("limits.get_patterns"), std::string::npos);
+  d->Ask<Ok>("a", Cancel{first});
+  EXPECT_FALSE(d->ReplyTo("a", d->Send("a", GetOf(Every("z")))));
+}
+
+// ---- tasks and their inputs --------------------------------------------------------------------
+
+TEST_F(GetTest, ATaskCanBeTakenOnlyWhenAllItsInputsAreThere) {
+  const RequestId id = Wait("a");
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}, Key{"x", 2}, Key{"x", 2}}));
+  EXPECT_EQ(d->space.GetStatistics().tasks_waiting, 1u);
+  EXPECT_FALSE(d->ReplyTo("a", id));
+  d->PutOne("b", Plain(Key{"x", 2}));
+  EXPECT_EQ(d->Granted("a", id).key, (Key{"t", 1}));
+}
+
+TEST_F(GetTest, AGrantCarriesTheInputsThatTheTakerLacks) {
+  d->PutOne("m", Plain(Key{"x", 1}, "one"));
+  Tuple held = Plain(Key{"x", 2}, "two");
+  held.held = true;
+  d->PutOne("a", held);
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 2}, Key{"x", 1}}));
+  Get get = GetOf(Every("t"));
+  get.with_inputs = true;
+  const auto grants = d->Ask<Grants>("a", get).grants;
+  ASSERT_EQ(grants.size(), 1u);
+  ASSERT_EQ(grants[0].inputs.size(), 2u);
+  EXPECT_EQ(grants[0].input_sent, (std::vector{false, true}));
+  EXPECT_EQ(grants[0].inputs[0].key, (Key{"x", 2}));
+  EXPECT_TRUE(grants[0].inputs[0].payload.empty());
+  EXPECT_EQ(grants[0].inputs[0].payload_bytes, 3u);
+  EXPECT_EQ(grants[0].inputs[1].payload.text(), "one");
+  EXPECT_EQ(grants[0].task->inputs.size(), 2u);
+}
+
+// ---- affinity ----------------------------------------------------------------------------------
+
+TEST_F(GetTest, ATaskGoesToTheWaitingHolderOfItsAffinityTuple) {
+  d->PutOne("m", Plain(Key{"tile", 1}));
+  const RequestId other = Wait("a", 10);
+  const RequestId holder = Wait("b", 1000);
+  d->Ask<Ok>("b", Hold{{Key{"tile", 1}}, {}});
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 5, 0));
+  EXPECT_TRUE(d->ReplyTo("b", holder));
+  EXPECT_FALSE(d->ReplyTo("a", other));
+  EXPECT_EQ(d->counters().affinity_hits, 1u);
+}
+
+TEST_F(GetTest, ATaskIsKeptForItsHolderAndThenStolen) {
+  SpaceLimits limits;
+  limits.steal_after_us = 2000;
+  Begin(limits);
+  Introduce("b");
+  d->PutOne("m", Plain(Key{"tile", 1}));
+  d->Ask<Ok>("b", Hold{{Key{"tile", 1}}, {}});
+  const RequestId other = Wait("a");
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 5, 0));
+  EXPECT_FALSE(d->ReplyTo("a", other));
+  EXPECT_EQ(d->space.NextDeadlineUs(), 2000);
+  d->Advance(1999);
+  EXPECT_FALSE(d->ReplyTo("a", other));
+  d->Advance(1);
+  EXPECT_EQ(d->Granted("a", other).key, (Key{"t", 1}));
+  EXPECT_EQ(d->counters().steals, 1u);
+  EXPECT_EQ(d->counters().affinity_hits, 0u);
+}
+
+TEST_F(GetTest, AGetTakesItsOwnThenUnheldThenLateTasks) {
+  Introduce("a");
+  Introduce("b");
+  for (int i = 1; i <= 3; ++i) d->PutOne("m", Plain(Key{"tile", i}));
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}}, {}});
+  d->Ask<Ok>("b", Hold{{Key{"tile", 2}}, {}});
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"tile", 2}}, 900, 0));
+  d->PutOne("m", Task(Key{"t", 3}, {Key{"tile", 3}}, 500, 0));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 1, 0));
+  d->Advance(SpaceLimits{}.steal_after_us);
+  EXPECT_EQ(NextKey("a"), (Key{"t", 1}));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 3}));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 2}));
+  EXPECT_EQ(d->counters().steals, 1u);
+  EXPECT_EQ(d->counters().affinity_hits, 1u);
+}
+
+TEST_F(GetTest, OneThatNeverAsksForTasksKeepsNobodyWaiting) {
+  Tuple tile = Plain(Key{"tile", 1});
+  tile.held = true;
+  d->PutOne("m", tile);  // m holds it, but takes no tasks
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 1}));
+  EXPECT_EQ(d->counters().steals, 0u);
+}
+
+TEST_F(GetTest, AnyOfSeveralHoldersMayTakeIt) {
+  for (const char* client : {"a", "b", "c"}) Introduce(client);
+  d->PutOne("m", Plain(Key{"tile", 1}));
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}}, {}});
+  d->Ask<Ok>("b", Hold{{Key{"tile", 1}}, {}});
+  d->Ask<PutReply>("m", Put{{Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0),
+                             Task(Key{"t", 2}, {Key{"tile", 1}}, 0, 0)}});
+  EXPECT_EQ(NextKey("c"), Key());
+  EXPECT_EQ(NextKey("b"), (Key{"t", 1}));
+  EXPECT_EQ(NextKey("a"), (Key{"t", 2}));
+}
+
+TEST_F(GetTest, ATaskIsFreeWhenItsHolderGoesOrDropsTheTuple) {
+  Introduce("a");
+  Introduce("b");
+  for (int i = 1; i <= 2; ++i) d->PutOne("m", Plain(Key{"tile", i}));
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}, Key{"tile", 2}}, {}});
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0));
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"tile", 2}}, 0, 0));
+  EXPECT_EQ(NextKey("b"), Key());
+  d->Ask<Ok>("a", Hold{{}, {Key{"tile", 1}}});
+  EXPECT_EQ(NextKey("b"), (Key{"t", 1}));
+  EXPECT_EQ(NextKey("b"), Key());
+  d->Lose("a");
+  EXPECT_EQ(NextKey("b"), (Key{"t", 2}));
+  EXPECT_EQ(d->counters().steals, 0u);
+}
+
+TEST_F(GetTest, ALateHoldMovesTasksThatAreReadyAlready) {
+  Introduce("a");
+  Introduce("b");
+  d->PutOne("m", Plain(Key{"tile", 1}));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0));
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}}, {}});
+  EXPECT_EQ(NextKey("b"), Key());
+  EXPECT_EQ(NextKey("a"), (Key{"t", 1}));
+}
+
+TEST_F(GetTest, HoldsAreForgottenWithTheTupleAndLimited) {
+  SpaceLimits limits;
+  limits.held_keys_per_client = 2;
+  Begin(limits);
+  for (int i = 1; i <= 3; ++i) d->PutOne("m", Plain(Key{"tile", i}));
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}, Key{"tile", 2}, Key{"tile", 3}}, {}});
+  EXPECT_EQ(d->space.GetStatistics().held_keys, 2u);
+  d->Ask<RetireReply>("m", Retire{Every("tile"), false});
+  EXPECT_EQ(d->space.GetStatistics().held_keys, 0u);
+}
+
+TEST_F(GetTest, ADuplicatePutThatIsHeldCountsAsAHold) {
+  Introduce("a");
+  Introduce("b");
+  d->PutOne("m", Plain(Key{"tile", 1}, "x"));
+  Tuple again = Plain(Key{"tile", 1}, "x");
+  again.held = true;
+  EXPECT_EQ(d->PutOne("a", again), PutStatus::kDuplicate);
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0));
+  EXPECT_EQ(NextKey("b"), Key());
+  EXPECT_EQ(NextKey("a"), (Key{"t", 1}));
+}
+
+}  // namespace
+}  // namespace tuplespace
