@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -17,8 +18,8 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kTurnMessages = 256;       // received before answers are sent
-constexpr int kQueuedMultiparts = 1000;  // per client, inside ZeroMQ
+constexpr int kTurnMessages = 256;      // received before answers are sent
+constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kBacklogRetryUs = 2'000;
 constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
 constexpr std::int64_t kCloseWaitUs = 2'000'000;
@@ -39,6 +40,12 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   core.first_session = RandomNumber();
   return core;
 }
+
+struct IpcFile {
+  std::string path;
+  dev_t device;
+  ino_t inode;
+};
 
 }  // namespace
 
@@ -89,12 +96,15 @@ struct Broker::Impl {
       throw std::runtime_error(fmt::format("cannot listen at {}: {}", address, error.what()));
     }
     endpoints.push_back(router.get(zmq::sockopt::last_endpoint));
+    if (path.empty()) return;
     // Whoever may write to the socket may do anything: it is for this user only.
-    if (!path.empty()) chmod(path.c_str(), S_IRUSR | S_IWUSR);
+    chmod(path.c_str(), S_IRUSR | S_IWUSR);
+    struct stat info {};
+    if (stat(path.c_str(), &info) == 0) ipc_files.push_back({path, info.st_dev, info.st_ino});
   }
 
-  // Does not return before the listeners are closed and their ipc paths unlinked, which ZeroMQ does
-  // in a thread of its own: done later, it would unlink the path of the next broker.
+  // Does not return before the listeners are closed, which ZeroMQ does in a thread of its own: the
+  // next broker can have the addresses at once.
   void Close() {
     monitor->Drain();
     int closed = 0;
@@ -108,6 +118,12 @@ struct Broker::Impl {
       zmq_pollitem_t item{monitor->handle(), 0, ZMQ_POLLIN, 0};
       PollUntil({&item, 1}, deadline_us);
       closed += monitor->Drain().closed;
+    }
+    for (const IpcFile& file : ipc_files) {
+      // Unless another broker has taken the path since.
+      struct stat info {};
+      if (stat(file.path.c_str(), &info) != 0) continue;
+      if (info.st_dev == file.device && info.st_ino == file.inode) unlink(file.path.c_str());
     }
     monitor.reset();
     router.set(zmq::sockopt::linger, kLingerMs);
@@ -273,6 +289,7 @@ struct Broker::Impl {
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
   std::vector<std::string> endpoints;
+  std::vector<IpcFile> ipc_files;
   WakeFd wake;
   std::atomic<bool> stop{false};
   BrokerCore core;

@@ -1,0 +1,316 @@
+// The broker as a process among others: addresses, restarts, killed and stuck clients.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <zmq.hpp>
+
+#include "broker_fixture.h"
+#include "endpoint.h"
+#include "wire.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string RefusalOf(const std::string& endpoint) {
+  try {
+    Broker broker(BrokerThread::Options(endpoint));
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BrokerAddresses, OnlyLoopbackAndIpcAreServed) {
+  for (const std::string endpoint :
+       {"tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://192.168.1.1:5555", "tcp://10.0.0.1:*",
+        "tcp://example.org:5555", "tcp://eth0:5555", "tcp://[::]:5555", "tcp://128.0.0.1:5555",
+        "tcp://127.0.0.1.example.org:5555", "tcp://[::ffff:10.0.0.1]:5555"}) {
+    const std::string refusal = RefusalOf(endpoint);
+    EXPECT_THAT(refusal, HasSubstr("let anybody in")) << endpoint;
+    EXPECT_THAT(refusal, HasSubstr(endpoint));
+    EXPECT_THAT(refusal, HasSubstr("ipc://"));
+  }
+  for (const std::string endpoint :
+       {"", "udp://127.0.0.1:1", "127.0.0.1:5555", "tcp://127.0.0.1", "tcp://127.0.0.1:0",
+        "tcp://127.0.0.1:65536", "tcp://127.0.0.1:12x", "ipc://", "inproc://", "ipc://@abstract"}) {
+    EXPECT_NE(RefusalOf(endpoint), "") << endpoint;
+  }
+  EXPECT_THAT(RefusalOf("ipc://" + std::string(108, 'p')), HasSubstr("at most 107"));
+  BrokerOptions none;
+  EXPECT_THROW(Broker{none}, std::invalid_argument);
+}
+
+TEST(BrokerAddresses, EveryLoopbackFormWorks) {
+  for (const std::string endpoint :
+       {"tcp://127.0.0.1:*", "tcp://localhost:*", "tcp://127.3.2.1:*", "tcp://[::1]:*"}) {
+    std::unique_ptr<BrokerThread> broker;
+    try {
+      broker = std::make_unique<BrokerThread>(endpoint);
+    } catch (const std::runtime_error& error) {
+      // A machine without IPv6 is no fault of the broker.
+      ASSERT_EQ(endpoint, "tcp://[::1]:*") << error.what();
+      continue;
+    }
+    EXPECT_THAT(broker->endpoint(), ::testing::Not(HasSubstr("*")));
+    Client client(ClientAt(broker->endpoint()));
+    EXPECT_TRUE(client.Put({PlainTuple({"a"}, "x")}, kGenerous)) << endpoint;
+  }
+}
+
+TEST(BrokerAddresses, SeveralAtOnce) {
+  TemporaryFolder folder;
+  BrokerOptions options;
+  options.listen = {folder.Ipc(), "tcp://127.0.0.1:*"};
+  BrokerThread broker(options);
+  Client one(ClientAt(folder.Ipc()));
+  ASSERT_TRUE(one.Put({PlainTuple({"a"}, "x")}));
+}
+
+TEST(BrokerAddresses, ALiveBrokerIsNotReplaced) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  try {
+    Broker second(BrokerThread::Options(folder.Ipc()));
+    FAIL() << "two brokers at one path";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("live"));
+    EXPECT_THAT(error.what(), HasSubstr(folder.Path("s")));
+  }
+  Client client(ClientAt(folder.Ipc()));
+  EXPECT_TRUE(client.Put({PlainTuple({"a"}, "x")}));
+
+  BrokerThread tcp("tcp://127.0.0.1:*");
+  EXPECT_THROW(Broker(BrokerThread::Options(tcp.endpoint())), std::runtime_error);
+}
+
+TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
+  TemporaryFolder folder;
+  // What a killed process leaves: a bound socket file that nobody listens at.
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, folder.Path("s").c_str());
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(fd);
+  {
+    BrokerThread broker(folder.Ipc());
+    struct stat info {};
+    ASSERT_EQ(stat(folder.Path("s").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    Client client(ClientAt(folder.Ipc()));
+    EXPECT_TRUE(client.Put({PlainTuple({"a"}, "x")}));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.Path("s")));
+
+  std::ofstream(folder.Path("file")) << "precious";
+  EXPECT_THROW(Broker(BrokerThread::Options(folder.Ipc("file"))), std::runtime_error);
+  EXPECT_TRUE(std::filesystem::exists(folder.Path("file")));
+}
+
+TEST(BrokerAddresses, OnePathManyTimes) {
+  TemporaryFolder folder;
+  zmq::context_t context;
+  for (int i = 0; i < 20; ++i) {
+    BrokerOptions options = BrokerThread::Options(folder.Ipc());
+    options.context = &context;  // shared: sockets are closed in the background
+    BrokerThread broker(options);
+    Client client(ClientAt(folder.Ipc()));
+    ASSERT_TRUE(client.Put({PlainTuple({"a", i}, "x")}, kGenerous)) << i;
+  }
+}
+
+// ---- stopping
+// ------------------------------------------------------------------------------------
+
+Broker* signalled_broker = nullptr;
+
+TEST(BrokerStop, FromASignalHandler) {
+  TemporaryFolder folder;
+  Broker broker(BrokerThread::Options(folder.Ipc()));
+  signalled_broker = &broker;
+  struct sigaction action {};
+  action.sa_handler = [](int) { signalled_broker->Stop(); };
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  const pthread_t runner = pthread_self();
+  std::thread killer([&] { pthread_kill(runner, SIGUSR1); });
+  broker.Run();  // returns because of the signal, whenever it comes
+  killer.join();
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST(BrokerStop, SignalsThatMeanNothingAreSurvived) {
+  TemporaryFolder folder;
+  Broker broker(BrokerThread::Options(folder.Ipc()));
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  std::thread runner([&] { broker.Run(); });
+  Client client(ClientAt(folder.Ipc()));
+  for (int i = 0; i < 200; ++i) {
+    pthread_kill(runner.native_handle(), SIGUSR1);
+    pthread_kill(pthread_self(), SIGUSR1);
+    ASSERT_TRUE(client.Put({PlainTuple({"n", i}, std::string(2000, 'x'))}));
+  }
+  broker.Stop();
+  runner.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(broker.GetStatistics().tuples, 200u);
+}
+
+TEST(BrokerStop, BeforeRunAndTwice) {
+  TemporaryFolder folder;
+  Broker broker(BrokerThread::Options(folder.Ipc()));
+  broker.Stop();
+  broker.Stop();
+  broker.Run();
+}
+
+// ---- clients that die or hang
+// ----------------------------------------------------------------------
+
+// Takes one task in a process of its own and then does nothing more. Forked before there are
+// threads. Writes to `ready` when it has the task.
+pid_t ForkTaker(const std::string& endpoint, int ready) {
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  {
+    Client client(ClientAt(endpoint, "victim"));
+    Get get;
+    get.pattern = AnyOf("task");
+    if (client.GetSome(get).size() == 1) {
+      [[maybe_unused]] const auto written = write(ready, "x", 1);
+    }
+    for (;;) client.Poll(std::chrono::hours(1));
+  }
+}
+
+class KilledClient : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(KilledClient, GivesItsLeaseBackAtOnce) {
+  TemporaryFolder folder;
+  std::string endpoint = folder.Ipc();
+  if (GetParam() == "tcp") {
+    Broker scout(BrokerThread::Options("tcp://127.0.0.1:*"));
+    endpoint = scout.endpoints().front();
+  }
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t victim = ForkTaker(endpoint, ready[1]);
+  ASSERT_GT(victim, 0);
+
+  BrokerOptions options = BrokerThread::Options(endpoint);
+  // Neither time can be what returns the task.
+  options.limits.default_lease_us = 3'000'000'000;
+  options.client_silence_us = 3'000'000'000;
+  BrokerThread broker(options);
+  Client client(ClientAt(endpoint));
+  ASSERT_TRUE(client.Put({TaskTuple({"task", 1}, "x")}, kGenerous));
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const auto stats = client.GetStatistics();
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->tasks_leased, 1u);
+
+  ASSERT_EQ(kill(victim, SIGKILL), 0);
+  ASSERT_EQ(waitpid(victim, nullptr, 0), victim);
+  const auto killed = std::chrono::steady_clock::now();
+  Get get;
+  get.pattern = AnyOf("task");
+  const std::vector<Grant> grants = client.GetSome(get, kGenerous);
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - killed);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].key, (Key{"task", 1}));
+  RecordProperty("granted_again_after_us", std::to_string(took.count()));
+  std::printf("granted again after %lld us\n", static_cast<long long>(took.count()));
+  EXPECT_EQ(broker.Join().counters.leases_returned, 1u);
+  EXPECT_THAT(broker.Log(), HasSubstr("victim"));
+  close(ready[0]);
+  close(ready[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, KilledClient, ::testing::Values("ipc", "tcp"),
+                         [](const auto& one) { return one.param; });
+
+TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
+  TemporaryFolder folder;
+  BrokerOptions options = BrokerThread::Options(folder.Ipc());
+  options.client_queue_bytes = 8 << 20;
+  options.client_silence_us = 3'000'000'000;
+  BrokerThread broker(options);
+  Client good(ClientAt(folder.Ipc(), "good"));
+  ASSERT_TRUE(good.Put({PlainTuple({"big"}, std::string(1 << 20, 'b'))}));
+
+  // It asks for a megabyte again and again and never reads: the answers fill the kernel's buffers,
+  // ZeroMQ's queues, and then the broker's own.
+  zmq::context_t context;
+  zmq::socket_t stuck(context, zmq::socket_type::dealer);
+  stuck.set(zmq::sockopt::linger, 0);
+  stuck.set(zmq::sockopt::routing_id, "stuck");
+  stuck.set(zmq::sockopt::rcvhwm, 2);
+  stuck.set(zmq::sockopt::rcvtimeo, 60'000);
+  stuck.connect(folder.Ipc());
+  Encoder encoder;
+  encoder.Begin(0);
+  encoder.Add(Hello{1, "never reads"});
+  stuck.send(zmq::buffer(encoder.Finish().data(), encoder.Finish().size()));
+  zmq::message_t welcome;
+  ASSERT_TRUE(stuck.recv(welcome));
+  const auto decoded =
+      DecodeToClient({static_cast<const std::byte*>(welcome.data()), welcome.size()}, {});
+  const std::uint64_t session =
+      std::get<Welcome>(std::get<ToClient>(decoded).messages.at(0)).session;
+  Read read;
+  read.patterns = {AnyOf("big")};
+  for (RequestId id = 1; id < 20'000 && broker.Log().find("lost") == std::string::npos; ++id) {
+    encoder.Begin(session);
+    encoder.Add(Request{id, read});
+    stuck.send(zmq::buffer(encoder.Finish().data(), encoder.Finish().size()),
+               zmq::send_flags::dontwait);
+    // A turn of the broker each, as answers of one turn would share the payload.
+    ASSERT_TRUE(good.GetStatistics());
+  }
+  EXPECT_THAT(broker.Log(), HasSubstr("stuck"));
+  EXPECT_THAT(broker.Log(), HasSubstr("client_queue_bytes = 8388608"));
+  EXPECT_TRUE(good.Put({PlainTuple({"still"}, "fine")}));
+}
+
+TEST(Fairness, AFloodOfOneDoesNotStopAnother) {
+  TemporaryFolder folder;
+  BrokerThread broker(folder.Ipc());
+  std::atomic<bool> stop{false};
+  std::thread flooder([&] {
+    Client client(ClientAt(folder.Ipc()));
+    std::int64_t n = 0;
+    while (!stop) {
+      while (client.unanswered() < 5000) {
+        client.Submit(Put{{PlainTuple({"flood", n % 1000}, "x")}}, nullptr);
+        ++n;
+      }
+      client.Poll(std::chrono::milliseconds(10));
+    }
+  });
+  Client other(ClientAt(folder.Ipc()));
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_TRUE(other.Put({PlainTuple({"other", i}, "x")}, kGenerous));
+  }
+  stop = true;
+  flooder.join();
+}
+
+}  // namespace
+}  // namespace tuplespace

@@ -1,0 +1,289 @@
+// What others may send: garbage, broken and foreign frames, from ZeroMQ sockets and from plain
+// ones. Whatever comes, the broker lives and its honest clients notice nothing.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <zmq.hpp>
+#include <zmq_addon.hpp>
+
+#include "broker_fixture.h"
+#include "wire.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RawSocket : public ::testing::Test {
+ protected:
+  RawSocket() {
+    BrokerOptions options;
+    options.listen = {"tcp://127.0.0.1:*"};
+    options.control_frame_bytes = 1 << 20;
+    options.limits.message_bytes = 4 << 20;
+    broker_ = std::make_unique<BrokerThread>(options);
+    honest_ = std::make_unique<Client>(ClientAt(broker_->endpoint(), "honest"));
+    EXPECT_TRUE(honest_->Put({PlainTuple({"before"}, "x")}, kGenerous));
+    honest_->OnConnection([this](bool connected, const std::string&) {
+      if (!connected) ++honest_lost_;
+    });
+  }
+  ~RawSocket() override {
+    // Nobody else was disturbed by whatever the test did.
+    EXPECT_TRUE(honest_->Put({PlainTuple({"after"}, "x")}, kGenerous));
+    EXPECT_EQ(honest_->ReadOne(AnyOf("before"))->payload.text(), "x");
+    EXPECT_EQ(honest_lost_, 0);
+  }
+
+  zmq::socket_t Dealer(const std::string& id) {
+    zmq::socket_t socket(context_, zmq::socket_type::dealer);
+    socket.set(zmq::sockopt::linger, 0);
+    if (!id.empty()) socket.set(zmq::sockopt::routing_id, id);
+    socket.set(zmq::sockopt::rcvtimeo, 60'000);
+    socket.connect(broker_->endpoint());
+    return socket;
+  }
+  static void SendFrames(zmq::socket_t& socket, const std::vector<std::string>& frames) {
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      socket.send(zmq::buffer(frames[i]),
+                  i + 1 < frames.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    }
+  }
+  static ToClient Answer(zmq::socket_t& socket) {
+    std::vector<zmq::message_t> frames;
+    if (!zmq::recv_multipart(socket, std::back_inserter(frames))) {
+      ADD_FAILURE() << "no answer";
+      return {};
+    }
+    auto decoded =
+        DecodeToClient({static_cast<const std::byte*>(frames[0].data()), frames[0].size()}, {});
+    if (const auto* error = std::get_if<Error>(&decoded)) {
+      ADD_FAILURE() << error->text;
+      return {};
+    }
+    return std::get<ToClient>(std::move(decoded));
+  }
+  static Error ErrorAnswer(zmq::socket_t& socket) {
+    ToClient answer = Answer(socket);
+    if (answer.messages.empty()) return {};
+    if (auto* error = std::get_if<Error>(&answer.messages[0])) return *error;
+    ADD_FAILURE() << "not an error";
+    return {};
+  }
+  template <typename... Messages>
+  static std::string Control(std::uint64_t session, const Messages&... messages) {
+    Encoder encoder;
+    encoder.Begin(session);
+    (encoder.Add(messages), ...);
+    const auto bytes = encoder.Finish();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::uint64_t Join(zmq::socket_t& socket) {
+    SendFrames(socket, {Control(0, Hello{1, "raw"})});
+    const ToClient answer = Answer(socket);
+    return answer.messages.empty() ? 0 : std::get<Welcome>(answer.messages[0]).session;
+  }
+  std::uint64_t BadRequests() { return honest_->GetStatistics()->counters.bad_requests; }
+
+  zmq::context_t context_;
+  std::unique_ptr<BrokerThread> broker_;
+  std::unique_ptr<Client> honest_;
+  int honest_lost_ = 0;
+};
+
+TEST_F(RawSocket, RandomFramesAreAnsweredAndCounted) {
+  zmq::socket_t dealer = Dealer("random");
+  std::mt19937_64 random(1);
+  constexpr int kMessages = 2000;
+  for (int i = 0; i < kMessages; ++i) {
+    std::vector<std::string> frames(1 + random() % 4);
+    for (std::string& frame : frames) {
+      frame.resize(random() % 300);
+      for (char& c : frame) c = static_cast<char>(random());
+    }
+    SendFrames(dealer, frames);
+    EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kBadRequest);
+  }
+  EXPECT_EQ(BadRequests(), static_cast<std::uint64_t>(kMessages));
+  // Counted each, logged once.
+  const std::string log = broker_->Log();
+  EXPECT_EQ(log.find("a bad message"), log.rfind("a bad message"));
+  EXPECT_THAT(log, HasSubstr("random"));
+}
+
+TEST_F(RawSocket, TruncatedFramesLeaveTheSessionAlone) {
+  zmq::socket_t dealer = Dealer("truncated");
+  const std::uint64_t session = Join(dealer);
+  const std::string whole =
+      Control(session, Request{7, Put{{{Key{"t"}, Payload::Copy("x"), {}, false, false}}}});
+  for (std::size_t size = 0; size + 8 < whole.size(); ++size) {
+    SendFrames(dealer, {whole.substr(0, size)});
+    EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kBadRequest) << size;
+  }
+  SendFrames(dealer, {whole});
+  const ToClient answer = Answer(dealer);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<PutReply>(std::get<Reply>(answer.messages[0]).body));
+}
+
+TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
+  zmq::socket_t dealer = Dealer("future");
+  Encoder encoder;
+  encoder.Begin(0, 7);
+  encoder.Add(Hello{1, "future"});
+  const auto bytes = encoder.Finish();
+  SendFrames(dealer, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
+  const Error error = ErrorAnswer(dealer);
+  EXPECT_EQ(error.code, ErrorCode::kVersion);
+  EXPECT_THAT(error.text, HasSubstr("version 7"));
+  EXPECT_THAT(error.text, HasSubstr("version 1"));
+}
+
+TEST_F(RawSocket, PayloadFramesThatDoNotFit) {
+  zmq::socket_t dealer = Dealer("frames");
+  const std::uint64_t session = Join(dealer);
+  Tuple tuple;
+  tuple.key = Key{"f"};
+  tuple.payload = Payload::Copy(std::string(1000, 'f'));
+  const std::string control = Control(session, Request{3, Put{{tuple}}});
+  SendFrames(dealer, {control});  // its frame is missing
+  const ToClient missing = Answer(dealer);
+  ASSERT_EQ(missing.messages.size(), 1u);
+  const auto& reply = std::get<Reply>(missing.messages[0]);
+  EXPECT_EQ(reply.id, 3u);
+  EXPECT_EQ(std::get<Error>(reply.body).code, ErrorCode::kBadRequest);
+  SendFrames(dealer, {control, std::string(1000, 'f'), "one too many"});
+  EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("2 payload frames"));
+  EXPECT_EQ(honest_->CountOf(AnyOf("f")), 0u);
+  SendFrames(dealer, {control, std::string(1000, 'f')});
+  EXPECT_TRUE(
+      std::holds_alternative<PutReply>(std::get<Reply>(Answer(dealer).messages.at(0)).body));
+}
+
+TEST_F(RawSocket, ControlFramesOverTheLimit) {
+  zmq::socket_t dealer = Dealer("large");
+  SendFrames(dealer, {std::string((1 << 20) + 1, '\0')});
+  const Error error = ErrorAnswer(dealer);
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_THAT(error.text, HasSubstr("1048576"));
+}
+
+TEST_F(RawSocket, FramesOverTheLimitEndTheirConnectionOnly) {
+  zmq::socket_t dealer = Dealer("huge");
+  const std::uint64_t session = Join(dealer);
+  ASSERT_NE(session, 0u);
+  ASSERT_EQ(honest_->GetStatistics()->clients, 2u);
+  SendFrames(dealer, {std::string((4 << 20) + 1, '\0')});
+  // ZeroMQ drops the connection, and so the client is lost.
+  EXPECT_TRUE(PollUntil(*honest_, [&] { return honest_->GetStatistics()->clients == 1; }));
+}
+
+TEST_F(RawSocket, RequestsWithoutASessionAreToldToJoin) {
+  zmq::socket_t dealer = Dealer("eager");
+  SendFrames(dealer, {Control(99, Request{1, GetStats{}}, Ping{})});
+  const ToClient answer = Answer(dealer);
+  EXPECT_EQ(answer.session, 99u);
+  ASSERT_EQ(answer.messages.size(), 1u);
+  EXPECT_EQ(std::get<Error>(answer.messages[0]).code, ErrorCode::kHelloRequired);
+}
+
+TEST_F(RawSocket, MessagesWithoutAnyFrame) {
+  zmq::socket_t dealer = Dealer("empty");
+  SendFrames(dealer, {""});
+  EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kBadRequest);
+}
+
+TEST_F(RawSocket, RoutingIdsOverTheLimit) {
+  zmq::socket_t dealer = Dealer(std::string(200, 'i'));
+  SendFrames(dealer, {Control(0, Hello{1, "long"})});
+  EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("200 bytes"));
+}
+
+TEST_F(RawSocket, SocketsWithoutAnIdGetOneFromZeroMq) {
+  zmq::socket_t dealer = Dealer("");
+  EXPECT_NE(Join(dealer), 0u);
+}
+
+TEST_F(RawSocket, PlainTcpGarbageIsIgnored) {
+  const std::string endpoint = broker_->endpoint();
+  const int port = std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 50; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    std::string bytes(1 + random() % 2000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    if (i % 3 == 0) bytes = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // A ZMTP greeting, then nonsense.
+    if (i % 3 == 1) bytes = std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + bytes;
+    // The broker may hang up in the middle of it.
+    [[maybe_unused]] const auto sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    close(fd);
+  }
+}
+
+// A handler of another language says no more than this.
+TEST_F(RawSocket, AMinimalPeerTakesPart) {
+  zmq::socket_t dealer = Dealer("peer");
+  const std::uint64_t session = Join(dealer);
+  ASSERT_TRUE(honest_->Put({TaskTuple({"task", 1}, "work")}));
+  Get get;
+  get.pattern = AnyOf("task");
+  SendFrames(dealer, {Control(session, Request{1, get})});
+  const ToClient granted = Answer(dealer);
+  const auto grants = std::get<Grants>(std::get<Reply>(granted.messages.at(0)).body);
+  ASSERT_EQ(grants.grants.size(), 1u);
+  Complete complete;
+  complete.lease.key = grants.grants[0].key;
+  complete.lease.fence = grants.grants[0].fence;
+  complete.results = {PlainTuple({"result", 1}, "done")};
+  SendFrames(dealer, {Control(session, Request{2, complete})});
+  const ToClient completed = Answer(dealer);
+  EXPECT_EQ(std::get<CompleteReply>(std::get<Reply>(completed.messages.at(0)).body).lease,
+            LeaseStatus::kOk);
+  EXPECT_EQ(honest_->ReadOne(AnyOf("result"))->payload.text(), "done");
+}
+
+// ---- a broker of another version
+// --------------------------------------------------------------------
+
+TEST(OtherBroker, AClientOfAnotherVersionThrowsWithBothNumbers) {
+  zmq::context_t context;
+  zmq::socket_t router(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::linger, 0);
+  router.bind("tcp://127.0.0.1:*");
+  ClientOptions options = ClientAt(router.get(zmq::sockopt::last_endpoint));
+  Client client(options);
+  client.Submit(GetStats{}, nullptr);
+  client.Poll(std::chrono::milliseconds(1));
+  std::vector<zmq::message_t> hello;
+  ASSERT_TRUE(zmq::recv_multipart(router, std::back_inserter(hello)));
+  Encoder encoder;
+  encoder.Begin(0, 5);
+  encoder.Add(Error{ErrorCode::kVersion, "whatever"});
+  const auto bytes = encoder.Finish();
+  router.send(hello[0], zmq::send_flags::sndmore);
+  router.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);
+  try {
+    PollUntil(client, [] { return false; });
+    FAIL() << "it went on";
+  } catch (const SpaceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kVersion);
+    EXPECT_THAT(error.what(), HasSubstr("version 5"));
+    EXPECT_THAT(error.what(), HasSubstr("version 1"));
+  }
+  EXPECT_THROW(client.Poll(std::chrono::milliseconds(1)), SpaceError);
+}
+
+}  // namespace
+}  // namespace tuplespace
