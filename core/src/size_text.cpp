@@ -21,15 +21,15 @@ std::optional<std::uint64_t> ParseSize(std::string_view text) {
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   for (const auto& [name, shift] : kUnits) {
     if (unit != name) continue;
+    // Integers above 2^53 would lose bits as doubles: read those again as integers.
+    if (shift == 0) {
+      std::int64_t exact = 0;
+      const auto result = std::from_chars(text.data(), rest, exact);
+      if (result.ec == std::errc() && result.ptr == rest) return static_cast<std::uint64_t>(exact);
+    }
     const double bytes = number * static_cast<double>(std::uint64_t{1} << shift);
     if (!(bytes < 9223372036854775808.0)) return std::nullopt;
     const auto whole = static_cast<std::uint64_t>(bytes);
-    // Plain integers above 2^53 would lose bits as doubles: read those again as integers.
-    if (shift == 0) {
-      std::uint64_t exact = 0;
-      const auto result = std::from_chars(text.data(), rest, exact);
-      if (result.ec == std::errc() && result.ptr == rest) return exact;
-    }
     if (static_cast<double>(whole) != bytes) return std::nullopt;
     return whole;
   }

@@ -100,8 +100,9 @@ class CsvParser {
     const std::optional<float> value = ParseNumber(field);
     constexpr std::size_t kShown = 40;
     if (!value) {
-      throw UsageError(fmt::format("{}, line {}, column {}: '{}' is no number", path_, line_,
-                                   column, field.substr(0, kShown)));
+      throw UsageError(fmt::format(
+          "{}, line {}, column {}: '{}' is no number; expected numbers with commas between them",
+          path_, line_, column, field.substr(0, kShown)));
     }
     if (!std::isfinite(*value)) {
       throw UsageError(fmt::format("{}, line {}, column {}: '{}' is not finite in 32 bits", path_,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <new>
 #include <numeric>
 
 #include "acan/core/error.h"
@@ -197,7 +198,9 @@ void DataSet::CopyInputs(std::int64_t row, std::int64_t first, std::span<float> 
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(from[i]) / 255.0f;
 }
 
-Data LoadData(const Job& job) {
+namespace {
+
+Data Load(const Job& job) {
   const Wanted wanted{job.model.layers.front(), job.model.layers.back(),
                       job.model.loss == Loss::kCrossEntropy};
   Data data;
@@ -213,6 +216,20 @@ Data LoadData(const Job& job) {
   SetHash(&data.train);
   if (data.test.samples > 0) SetHash(&data.test);
   return data;
+}
+
+}  // namespace
+
+Data LoadData(const Job& job) {
+  try {
+    return Load(job);
+  } catch (const std::bad_alloc&) {
+    throw FailureError(fmt::format(
+        "{}: the data does not fit into this machine's memory",
+        job.data.generated.empty()
+            ? job.data.train_inputs
+            : fmt::format("data.generated, data.samples = {}", job.data.generated_samples)));
+  }
 }
 
 std::vector<std::int64_t> EpochOrder(std::int64_t samples, std::uint64_t seed, std::int64_t epoch,

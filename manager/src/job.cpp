@@ -157,8 +157,8 @@ void JobParser::ReadOptimizer() {
   for (const auto& [key, value] :
        {std::pair{"beta1", &training.beta1}, {"beta2", &training.beta2}}) {
     train_.Number(key, 0, 1, value);
-    // As a float 1 - beta^t would be 0 and the bias correction a division by it.
-    if (static_cast<float>(*value) == 1.0f) train_.Refuse(key, "must be below 1");
+    // 1 - beta^t would be 0 and the bias correction a division by it.
+    if (*value == 1.0) train_.Refuse(key, "must be below 1");
   }
   train_.Number("epsilon", kMinEpsilon, 1, &training.epsilon);
   train_.Number("weight_decay", 0, kMaxRate, &training.weight_decay);

@@ -32,7 +32,8 @@ struct Data {
 };
 
 // Reads and checks the job's data. `model` says what must come out: inputs, outputs, labels in
-// [0, outputs). Throws Error (usage) that names the file, the place in it, the value found and what would be right.
+// [0, outputs). Throws Error (usage) that names the file, the place in it, the value found and what
+// would be right.
 Data LoadData(const Job& job);
 
 // The order of an epoch: a permutation of [0, samples), a pure function of (seed, epoch) by Philox

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,20 +18,21 @@ struct TensorInfo {
   bool is_bias = false;
 };
 
-// Tensors of a model in the order of their names as strings ("layers.10.bias" before "layers.2.bias"):
-// the order of the file and of the hash.
+// Tensors of a model in the order of their names as strings ("layers.10.bias" before
+// "layers.2.bias"): the order of the file and of the hash.
 std::vector<TensorInfo> ModelTensors(const Model& model);
 
-// Writes a safetensors file without ever holding the model: tensors are written row range by row
-// range, in any order within a tensor's file region. The file appears under its name only when Finish succeeds (written beside
-// it, synced, renamed); the destructor removes what is unfinished.
+// Writes a safetensors file without ever holding the model: rectangles of tensors in any order. The
+// file appears under its name only when Finish succeeds (written beside it, synced, renamed); the
+// destructor removes what is unfinished. Its space is reserved at the start where the file system
+// can.
 class ModelWriter {
  public:
   // Throws Error (failure) naming the path and the system's words (not writable, disk full).
   ModelWriter(const std::string& path, const Model& model);
   ~ModelWriter();
   // Writes the rectangle [row, row + rows) x [col, col + cols) of tensor `index` of ModelTensors.
-  // `values` is row-major [rows, cols].
+  // `values` is row-major [rows, cols]. Every value must be written exactly once.
   void Write(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
              std::int64_t cols, std::span<const float> values);
   // REQUIRES: everything was written. Returns weights_sha256: SHA-256 over the raw little-endian
@@ -44,8 +44,9 @@ class ModelWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads a safetensors file piece by piece (memory mapped). Throws Error (usage) for files that are
-// truncated, malformed, inconsistent, not F32, or do not have the tensors of a perceptron.
+// Reads a safetensors file piece by piece. The constructor throws Error (usage) for files that are
+// truncated, malformed, inconsistent, not F32, or do not have the tensors of a perceptron; values
+// may lie in any order. Const methods may run on several threads.
 class ModelReader {
  public:
   explicit ModelReader(const std::string& path);

@@ -1,0 +1,181 @@
+// LoadData: files and the model must agree; generated samples are the same everywhere.
+#include "acan/manager/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "data_jobs.h"
+
+namespace acan {
+namespace {
+
+TEST(DataSetTest, LabelsOfEveryIntegerType) {
+  const TestFolder folder;
+  const std::string x = folder.Write("x", "1\n2\n3\n");
+  const std::vector<std::int32_t> expected = {2, 0, 1};
+  const std::vector<std::string> files = {
+      IdxBytes({3}, {2, 0, 1}),
+      IdxBytes({3, 1}, {2, 0, 1}),
+      Npy("|u1", "(3,)", std::string("\2\0\1", 3)),
+      Npy("<i4", "(3,)", Raw(std::vector<std::int32_t>{2, 0, 1})),
+      Npy("<i8", "(3, 1)", Raw(std::vector<std::int64_t>{2, 0, 1})),
+      Npy("<f4", "(3,)", Raw(std::vector<float>{2, 0, 1})),
+      "2\n0\n1\n",
+      "label\n2.0\n0\n1\n"};
+  for (const std::string& file : files) {
+    const std::string y = folder.Write("y", file);
+    const DataSet set = LoadData(ClassJob(1, 3, x, y)).train;
+    EXPECT_EQ(set.labels, expected);
+    EXPECT_EQ(set.targets, 0);
+    EXPECT_EQ(set.samples, 3);
+    EXPECT_TRUE(set.target_values.empty());
+  }
+}
+
+TEST(DataSetTest, BadLabelsAreNamedWithTheirSample) {
+  const TestFolder folder;
+  const std::string x = folder.Write("x", "1\n2\n3\n");
+  const auto refused = [&](const std::string& file, std::vector<std::string> parts) {
+    const std::string y = folder.Write("y", file);
+    parts.push_back(y);
+    ExpectError([&] { LoadData(ClassJob(1, 3, x, y)); }, parts);
+  };
+  refused("2\n3\n1\n", {"label of sample 1 is 3", "3 outputs", "expected 0 to 2"});
+  refused("2\n1\n-1\n", {"label of sample 2 is -1"});
+  refused("2\n0.5\n1\n", {"label of sample 1 is 0.5", "whole number"});
+  refused(IdxBytes({3}, {0, 9, 0}), {"label of sample 1 is 9"});
+  refused(Npy("<i8", "(3,)", Raw(std::vector<std::int64_t>{0, 1, std::int64_t{1} << 40})),
+          {"label of sample 2 is 1099511627776"});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  refused(Npy("<f4", "(3,)", Raw(std::vector<float>{0, nan, 1})), {"label of sample 1 is nan"});
+  refused(Npy("<f4", "(3,)", Raw(std::vector<float>{infinity, 0, 1})), {"sample 0 is inf"});
+  refused("0\n1\n", {"has 2 samples, but", "has 3"});
+  refused("0,1\n1,2\n0,0\n", {"2 values a sample (shape [3, 2])", "one class label"});
+}
+
+TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
+  const TestFolder folder;
+  const std::string x = folder.Write("x", "1,2\n3,4\n");
+  const std::string y = folder.Write("y", "0.5,1,2\n3,4,5\n");
+  const DataSet set = LoadData(ValueJob(2, 3, x, y)).train;
+  EXPECT_EQ(set.targets, 3);
+  EXPECT_EQ(set.target_values, (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(set.labels.empty());
+  ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "2 outputs"});
+  ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "says 5 inputs"});
+  const std::string one = folder.Write("one", Npy("<f4", "(2,)", Raw(std::vector<float>{1, 2})));
+  EXPECT_EQ(LoadData(ValueJob(2, 1, x, one)).train.targets, 1);
+  const std::string bytes = folder.Write("bytes", IdxBytes({2, 1}, {255, 51}));
+  EXPECT_EQ(LoadData(ValueJob(2, 1, x, bytes)).train.target_values,
+            (std::vector<float>{1.0f, 51.0f / 255.0f}));
+}
+
+TEST(DataSetTest, TestSetIsCheckedLikeTheTrainingSet) {
+  const TestFolder folder;
+  Job job = ClassJob(2, 2, folder.Write("x", "1,2\n3,4\n"), folder.Write("y", "0\n1\n"));
+  EXPECT_EQ(LoadData(job).test.samples, 0);
+  job.data.test_inputs = folder.Write("tx", "5,6\n");
+  job.data.test_targets = folder.Write("ty", "1\n");
+  const Data data = LoadData(job);
+  EXPECT_EQ(data.test.samples, 1);
+  EXPECT_EQ(data.test.floats, (std::vector<float>{5, 6}));
+  EXPECT_NE(data.test.sha256, data.train.sha256);
+  folder.Write("ty", "7\n");
+  ExpectError([&] { LoadData(job); }, {"ty: the label of sample 0 is 7"});
+}
+
+TEST(DataSetTest, FilesThatCannotBeReadAreNamed) {
+  const TestFolder folder;
+  const std::string y = folder.Write("y", "0\n1\n");
+  ExpectError([&] { LoadData(ClassJob(2, 2, folder.Path("none"), y)); },
+              {"/none: cannot open: No such file or directory"});
+  ExpectError([&] { LoadData(ClassJob(2, 2, folder.path(), y)); }, {"expected a data file"});
+}
+
+TEST(DataSetTest, HashIsOfTheValuesNotTheFile) {
+  const TestFolder folder;
+  const std::string y = folder.Write("y", "0\n1\n");
+  const auto hash = [&](const std::string& file) {
+    return LoadData(ClassJob(2, 2, folder.Write("x", file), y)).train.sha256;
+  };
+  const std::string csv = hash("1,2\n3,4\n");
+  EXPECT_EQ(csv.size(), 64u);
+  EXPECT_EQ(csv, hash("a,b\n1.0,2e0\n3,4"));
+  EXPECT_EQ(csv, hash(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, 2, 3, 4}))));
+  EXPECT_NE(csv, hash("1,2\n3,4.0000005\n"));
+  EXPECT_NE(csv, hash(IdxBytes({2, 2}, {1, 2, 3, 4})));
+}
+
+TEST(DataSetTest, CopyInputsTakesAnyPartOfASample) {
+  const TestFolder folder;
+  const DataSet set =
+      LoadData(ClassJob(4, 2, folder.Write("x", "1,2,3,4\n5,6,7,8\n"), folder.Write("y", "0\n1\n")))
+          .train;
+  std::vector<float> part(2);
+  set.CopyInputs(1, 1, part);
+  EXPECT_EQ(part, (std::vector<float>{6, 7}));
+}
+
+Job Generated(std::int64_t samples, std::uint64_t seed) {
+  Job job;
+  job.model.layers = {5, 8, 2};
+  job.model.loss = Loss::kMeanSquaredError;
+  job.data.generated = "regression";
+  job.data.generated_samples = samples;
+  job.training.seed = seed;
+  return job;
+}
+
+TEST(GeneratedTest, ShapesRangesAndSplit) {
+  const Data data = LoadData(Generated(1000, 1));
+  EXPECT_EQ(data.train.samples, 1000);
+  EXPECT_EQ(data.test.samples, 100);
+  EXPECT_EQ(data.train.floats.size(), 5000u);
+  EXPECT_EQ(data.train.target_values.size(), 2000u);
+  double sum = 0;
+  double squares = 0;
+  for (const float value : data.train.floats) {
+    ASSERT_GE(value, -1.0f);
+    ASSERT_LT(value, 1.0f);
+    sum += value;
+    squares += value * value;
+  }
+  // Uniform: mean 0, variance 1/3; 5000 draws stray by 0.008 and 0.004.
+  EXPECT_NEAR(sum / 5000, 0.0, 0.05);
+  EXPECT_NEAR(squares / 5000, 1.0 / 3, 0.03);
+  std::set<float> distinct;
+  for (const float value : data.train.target_values) {
+    ASSERT_TRUE(std::isfinite(value));
+    distinct.insert(value);
+  }
+  EXPECT_GT(distinct.size(), 1900u);
+  EXPECT_EQ(LoadData(Generated(3, 1)).test.samples, 1);
+}
+
+TEST(GeneratedTest, SameBitsForTheSameSeed) {
+  const Data data = LoadData(Generated(100, 7));
+  EXPECT_EQ(data.train.sha256, LoadData(Generated(100, 7)).train.sha256);
+  EXPECT_NE(data.train.sha256, LoadData(Generated(100, 8)).train.sha256);
+  EXPECT_NE(data.train.sha256, data.test.sha256);
+  // Samples are one sequence: more of them begin with the same ones, and the test set goes on.
+  const Data longer = LoadData(Generated(105, 7));
+  EXPECT_TRUE(
+      std::equal(data.train.floats.begin(), data.train.floats.end(), longer.train.floats.begin()));
+  EXPECT_EQ(longer.train.floats[500], data.test.floats[0]);
+  // Must never change on any machine or compiler: jobs and receipts depend on it.
+  EXPECT_EQ(data.train.sha256, "8cff6c43ba805b736e2eaacdf9fe73ce1800b0dc77872bcc152afed791490fb4");
+}
+
+TEST(GeneratedTest, TooManySamplesAreRefused) {
+  Job job = Generated(kMaxSamples, 1);
+  job.model.layers = {kMaxLayerSize, 2};
+  ExpectError([&] { LoadData(job); }, {"data.samples = 2147483648", "at most 1023 fit"});
+}
+
+}  // namespace
+}  // namespace acan

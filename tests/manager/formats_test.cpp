@@ -1,0 +1,171 @@
+// IDX, NPY and CSV: what is read, and what each kind of broken file is told.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "data_jobs.h"
+
+namespace acan {
+namespace {
+
+using Floats = std::vector<float>;
+const Floats kValues = {1.0f, -2.5f, 0.1f, 3e20f};
+
+TEST(IdxTest, BytesStayBytesAndAreScaledOnCopy) {
+  const TwoByTwo data;
+  const DataSet set = data.Load(IdxBytes({2, 1, 2}, {0, 255, 51, 7}));
+  EXPECT_EQ(set.bytes, (std::vector<std::uint8_t>{0, 255, 51, 7}));
+  EXPECT_TRUE(set.floats.empty());
+  EXPECT_EQ(Inputs(set), (Floats{0.0f, 1.0f, 51.0f / 255.0f, 7.0f / 255.0f}));
+}
+
+TEST(IdxTest, FloatsAndIntegersAreBigEndian) {
+  const TwoByTwo data;
+  std::string floats = IdxHeader(0x0d, {2, 2});
+  for (const float value : kValues) floats += BigEndian(std::bit_cast<std::uint32_t>(value));
+  EXPECT_EQ(data.Load(floats).floats, kValues);
+  std::string integers = IdxHeader(0x0c, {2, 2});
+  for (const int value : {1, -2, 70000, 0})
+    integers += BigEndian(static_cast<std::uint32_t>(value));
+  EXPECT_EQ(data.Load(integers).floats, (Floats{1, -2, 70000, 0}));
+}
+
+TEST(IdxTest, BrokenFilesAreNamed) {
+  const TwoByTwo data;
+  const std::string good = IdxBytes({2, 2}, {1, 2, 3, 4});
+  data.Refused(good.substr(0, 3), {"truncated", "IDX header"});
+  data.Refused(good.substr(0, 9), {"truncated", "2 dimensions"});
+  data.Refused(good.substr(0, good.size() - 1), {"truncated", "shape [2, 2] (4 bytes"});
+  data.Refused(good + "x", {"longer than its header says", "[2, 2]"});
+  data.Refused(IdxHeader(0x0b, {2, 2}) + std::string(8, 'a'), {"0x0b", "0x08 (uint8)"});
+  data.Refused(IdxHeader(0x08, {}), {"0 dimensions"});
+  data.Refused(IdxHeader(0x08, std::vector<std::uint32_t>(9, 1)) + "a", {"9 dimensions"});
+  data.Refused(IdxHeader(0x08, {0, 2}), {"shape [0, 2]", "at least one sample"});
+  data.Refused(IdxHeader(0x08, {0xffffffff, 0xffffffff, 0xffffffff}), {"more than the limit"});
+  data.Refused(IdxHeader(0x08, {1 << 20, 1 << 10}) + "abc", {"truncated", "at most 15"});
+}
+
+TEST(GzipTest, PackedFilesReadAsTheirContent) {
+  const TwoByTwo data;
+  const std::string idx = IdxBytes({2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(data.Load(Gzip(idx)).sha256, data.Load(idx).sha256);
+  EXPECT_EQ(data.Load(Gzip("1,2\n3,4\n")).floats, (Floats{1, 2, 3, 4}));
+  // Members one after the other are one file.
+  EXPECT_EQ(data.Load(Gzip(idx.substr(0, 5)) + Gzip(idx.substr(5))).bytes.size(), 4u);
+}
+
+TEST(GzipTest, DamageIsNamed) {
+  const TwoByTwo data;
+  const std::string good = Gzip(IdxBytes({2, 2}, {1, 2, 3, 4}));
+  data.Refused(good.substr(0, good.size() - 1), {"truncated", "gzip"});
+  data.Refused(good.substr(0, 12), {"truncated", "gzip"});
+  std::string checksum = good;
+  checksum[good.size() - 8] ^= 1;
+  data.Refused(checksum, {"damaged gzip data"});
+  std::string header = good;
+  header[2] = 9;
+  data.Refused(header, {"damaged gzip data"});
+  data.Refused(good + "garbage", {"damaged gzip data"});
+  data.Refused(Gzip(""), {"is empty"});
+  // A header that claims more than this gzip file could ever hold is refused before allocating.
+  data.Refused(Gzip(IdxHeader(0x08, {1 << 20, 1 << 10}) + "abc"), {"truncated", "at most"});
+  // A bomb: far more bytes than the header says are never unpacked.
+  data.Refused(Gzip(IdxBytes({2, 2}, std::vector<std::uint8_t>(1 << 24))), {"longer than"});
+}
+
+TEST(NpyTest, TypesAndVersions) {
+  const TwoByTwo data;
+  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues))).floats, kValues);
+  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 2)).floats, kValues);
+  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 3)).floats, kValues);
+  EXPECT_EQ(data.Load(Npy("<f4", "(2, 1, 2, 1)", Raw(kValues))).floats, kValues);
+  EXPECT_EQ(data.Load(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, -2.5, 0.1, 3e20}))).floats,
+            kValues);
+  EXPECT_EQ(data.Load(Npy("|u1", "(2, 2)", "abcd")).bytes.size(), 4u);
+  EXPECT_EQ(data.Load(Npy("<i4", "(2, 2)", Raw(std::vector<std::int32_t>{1, -2, 3, 4}))).floats,
+            (Floats{1, -2, 3, 4}));
+  EXPECT_EQ(data.Load(Npy("<i8", "(2, 2)", Raw(std::vector<std::int64_t>{1, -2, 3, 4}))).floats,
+            (Floats{1, -2, 3, 4}));
+}
+
+TEST(NpyTest, BrokenFilesAreNamed) {
+  const TwoByTwo data;
+  const std::string good = Npy("<f4", "(2, 2)", Raw(kValues));
+  data.Refused(good.substr(0, 4), {"NUMPY"});
+  data.Refused(good.substr(0, 9), {"truncated inside the NPY header"});
+  data.Refused(good.substr(0, 40), {"truncated inside the NPY header"});
+  data.Refused(good.substr(0, good.size() - 1), {"truncated", "16 bytes"});
+  data.Refused(good + "x", {"longer than its header says"});
+  data.Refused("\x93NUMPX" + good.substr(6), {"begins like NPY"});
+  std::string version = good;
+  version[6] = 4;
+  data.Refused(version, {"version 4.0"});
+  data.Refused(Npy(">f4", "(2, 2)", Raw(kValues)), {"'>f4'", "little-endian"});
+  data.Refused(Npy("<f2", "(2, 2)", "abcdefgh"), {"'<f2'", "not supported"});
+  data.Refused(NpyWith("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", Raw(kValues)),
+               {"Fortran order", "ascontiguousarray"});
+  data.Refused(NpyWith("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, ), }", ""),
+               {"holds records"});
+  data.Refused(NpyWith("{'descr': '<f4', 'fortran_order': False, }", ""), {"lacks one of"});
+  data.Refused(NpyWith("{'descr': '<f4', 'descr': '<f4'}", ""), {"repeated entry 'descr'"});
+  data.Refused(NpyWith("{'descr': '<f4', 'fortran_order': Maybe}", ""), {"True or False"});
+  data.Refused(NpyWith("{'descr': '<f4'} x", ""), {"text after its closing brace"});
+  data.Refused(NpyWith("['descr']", ""), {"malformed at byte 0"});
+  data.Refused(Npy("<f4", "()", "abcd"), {"single value"});
+  data.Refused(Npy("<f4", "(0, 2)", ""), {"[0, 2]", "at least one sample"});
+  data.Refused(Npy("<f4", "(-2, 2)", ""), {"malformed"});
+  data.Refused(Npy("<f4", "(99999999999999999999, 2)", ""), {"malformed"});
+  data.Refused(Npy("<f4", "(9223372036854775807, 9223372036854775807)", ""),
+               {"more than the limit"});
+  data.Refused(Npy("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 2)", "abcdefgh"), {"at most 8 sizes"});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  data.Refused(Npy("<f4", "(2, 2)", Raw(Floats{1, 2, nan, 4})), {"sample 1, value 0 is nan"});
+  const double big = 1e39;
+  data.Refused(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, 2, 3, big})),
+               {"sample 1, value 1 is 1e+39", "finite 32-bit"});
+}
+
+TEST(CsvTest, NumbersHeadersAndLineEnds) {
+  const TwoByTwo data;
+  const Floats expected = {1.0f, -2.5f, 0.1f, 3e20f};
+  EXPECT_EQ(data.Load("1,-2.5\n0.1,3e20\n").floats, expected);
+  EXPECT_EQ(data.Load("1,-2.5\n0.1,3e20").floats, expected);
+  EXPECT_EQ(data.Load("1,-2.5\r\n0.1,3e20\r\n\r\n\n").floats, expected);
+  EXPECT_EQ(data.Load("\xef\xbb\xbf"
+                      "1 ,\t-2.5\n .1,3E20\n")
+                .floats,
+            expected);
+  EXPECT_EQ(data.Load("width,height\n1,-2.5\n0.1,3e20\n").floats, expected);
+  EXPECT_EQ(data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n").floats, expected);
+  // Too small for 32 bits is 0 or denormal, never an error.
+  EXPECT_EQ(data.Load("1e-50,1e-400\n1e-40,-0\n").floats, (Floats{0, 0, 1e-40f, -0.0f}));
+}
+
+TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
+  const TwoByTwo data;
+  data.Refused("", {"the file is empty"});
+  data.Refused("\n\n", {"no line of numbers"});
+  data.Refused("a,b\n", {"no line of numbers"});
+  data.Refused("1,2\n3,x\n", {"line 2, column 2", "'x' is no number"});
+  data.Refused("1,2\n3,4.5.6\n", {"line 2, column 2", "'4.5.6'"});
+  data.Refused("1,2\n3,\n", {"line 2, column 2", "'' is no number"});
+  data.Refused("1,b\n3,4\n", {"line 1, column 2", "'b'"});
+  data.Refused("1,2\nnan,4\n", {"line 2, column 1", "not finite"});
+  data.Refused("1,2\n3,-inf\n", {"line 2, column 2", "'-inf'"});
+  data.Refused("1,2\n3,1e39\n", {"line 2, column 2", "'1e39' is not finite in 32 bits"});
+  data.Refused("1,2\n3,1e999\n", {"line 2, column 2"});
+  data.Refused("1,2\n3,0x10\n", {"line 2, column 2"});
+  data.Refused("1,2\n3,4,5\n", {"line 2", "has 3 values", "have 2"});
+  data.Refused("1,2\n3\n", {"line 2", "has 1 values"});
+  data.Refused("1,2\n\n3,4\n", {"line 2", "is empty"});
+  data.Refused("1;2\n3;4\n", {"line 2, column 1", "'3;4' is no number", "commas between"});
+  data.Refused("a,b\n1;2\n3;4\n", {"line 2, column 1", "'1;2'"});
+}
+
+TEST(FormatTest, UnknownContentIsShown) {
+  const TwoByTwo data;
+  data.Refused(std::string("\x89PNG\r\n\x1a\n\0", 9), {"is not IDX, NPY or CSV", "89 50 4e 47"});
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,308 @@
+// What a job may say, and what it is told when it says something else.
+#include "acan/manager/job.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "acan/manager/nearest.h"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+// The smallest job: lines 1 to 5.
+constexpr const char* kSmall =
+    "[model]\n"
+    "layers = [4, 3]\n"
+    "[data]\n"
+    "train_inputs = \"x.npy\"\n"
+    "train_labels = \"y.npy\"\n";
+
+Job Parse(const std::string& rest, const std::vector<std::string>& overrides = {}) {
+  return ParseJob(kSmall + rest, "job.toml", "/jobs", overrides);
+}
+
+void ExpectRefused(const std::string& rest, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(rest);
+  ExpectError([&] { Parse(rest); }, parts);
+}
+
+void ExpectWholeRefused(const std::string& toml, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(toml);
+  ExpectError([&] { ParseJob(toml, "job.toml", "/jobs", {}); }, parts);
+}
+
+TEST(JobTest, SmallestJobHasTheDefaults) {
+  const Job job = Parse("");
+  EXPECT_EQ(job.model.layers, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(job.model.activation, Activation::kRelu);
+  EXPECT_EQ(job.model.loss, Loss::kCrossEntropy);
+  EXPECT_EQ(job.data.train_inputs, "/jobs/x.npy");
+  EXPECT_EQ(job.data.train_targets, "/jobs/y.npy");
+  EXPECT_EQ(job.data.test_inputs, "");
+  EXPECT_EQ(job.training.batch, 128);
+  EXPECT_EQ(job.training.epochs, 5);
+  EXPECT_EQ(job.training.block, 64);
+  EXPECT_EQ(job.training.precision, Precision::kExact);
+  EXPECT_EQ(job.training.optimizer, Optimizer::kSgd);
+  EXPECT_EQ(job.training.weight_decay, 0.0);
+  EXPECT_TRUE(job.training.shuffle);
+  EXPECT_FALSE(job.tasks.size_bytes.has_value());
+  EXPECT_FALSE(job.tasks.timeout_ms.has_value());
+}
+
+TEST(JobTest, EveryKeyIsRead) {
+  const Job job = ParseJob(R"(
+[model]
+layers = [784, 512, 10]
+activation = "clipped_relu"
+clip_bound = 2.5
+loss = "mse"
+initial_weights = "/weights/start.safetensors"
+[data]
+train_inputs = "a.idx"
+train_targets = "../b.idx"
+test_inputs = "c.idx"
+test_targets = "d.idx"
+shuffle = false
+[train]
+batch = 32
+epochs = 0
+optimizer = "adamw"
+learning_rate = 1e-3
+beta1 = 0.8
+beta2 = 0.95
+epsilon = 1e-6
+weight_decay = 0.1
+seed = 9223372036854775807
+precision = "fast"
+block = 16
+schedule = "cosine"
+warmup_steps = 10
+final_fraction = 0.25
+[tasks]
+size_bytes = "64KiB"
+batch_rows = 32
+pouch = 7
+timeout_ms = 1500
+policy = "auto"
+)",
+                           "job.toml", "/jobs", {});
+  EXPECT_EQ(job.model.activation, Activation::kClippedRelu);
+  EXPECT_EQ(job.model.clip_bound, 2.5f);
+  EXPECT_EQ(job.model.loss, Loss::kMeanSquaredError);
+  EXPECT_EQ(job.initial_weights, "/weights/start.safetensors");
+  EXPECT_EQ(job.data.train_targets, "/b.idx");
+  EXPECT_EQ(job.data.test_targets, "/jobs/d.idx");
+  const Training& training = job.training;
+  EXPECT_FALSE(training.shuffle);
+  EXPECT_EQ(training.batch, 32);
+  EXPECT_EQ(training.epochs, 0);
+  EXPECT_EQ(training.optimizer, Optimizer::kAdamW);
+  EXPECT_EQ(training.learning_rate, 1e-3);
+  EXPECT_EQ(training.beta1, 0.8);
+  EXPECT_EQ(training.beta2, 0.95);
+  EXPECT_EQ(training.epsilon, 1e-6);
+  EXPECT_EQ(training.weight_decay, 0.1);
+  EXPECT_EQ(training.seed, 9223372036854775807u);
+  EXPECT_EQ(training.precision, Precision::kFast);
+  EXPECT_EQ(training.block, 16);
+  EXPECT_EQ(training.schedule.kind, ScheduleKind::kCosine);
+  EXPECT_EQ(training.schedule.warmup_steps, 10);
+  EXPECT_EQ(training.schedule.final_fraction, 0.25);
+  EXPECT_EQ(job.tasks.size_bytes, 65536u);
+  EXPECT_EQ(job.tasks.batch_rows, 32);
+  EXPECT_EQ(job.tasks.pouch, 7);
+  EXPECT_EQ(job.tasks.timeout_ms, 1500);
+}
+
+TEST(JobTest, WeightDecayDefaultsAsInPyTorch) {
+  EXPECT_EQ(Parse("[train]\noptimizer = \"adamw\"\n").training.weight_decay, 0.01);
+  EXPECT_EQ(Parse("[train]\noptimizer = \"momentum\"\n").training.weight_decay, 0.0);
+  EXPECT_EQ(Parse("[train]\noptimizer = \"adamw\"\nweight_decay = 0\n").training.weight_decay, 0.0);
+}
+
+TEST(JobTest, UnknownNamesSuggestTheNearest) {
+  ExpectRefused("[train]\nepoch = 3\n",
+                {"unknown key 'epoch' in [train], line 7 of job.toml", "did you mean 'epochs'?"});
+  ExpectRefused("[trian]\nepochs = 3\n",
+                {"unknown section 'trian', line 6 of job.toml", "did you mean 'train'?"});
+  ExpectRefused("[tasks]\nmomentum = 1\n", {"unknown key 'momentum'", "belongs in [train]"});
+  ExpectRefused("[tasks]\nmomentun = 1\n", {"'momentun'", "did you mean 'momentum' in [train]?"});
+  ExpectRefused("[train]\nxyzzy = 1\n", {"'xyzzy'", "expected one of batch, epochs"});
+  ExpectWholeRefused(std::string("epochs = 3\n") + kSmall,
+                     {"key outside a section 'epochs', line 1", "belongs in [train]"});
+  ExpectWholeRefused(std::string("train = 3\n") + kSmall,
+                     {"train (line 1 of job.toml): expected the section [train]", "integer 3"});
+  ExpectRefused("[train]\noptimizer = \"adam\"\n",
+                {"train.optimizer = \"adam\" (line 7 of job.toml)", "did you mean \"adamw\"?",
+                 "sgd, momentum, adamw"});
+  ExpectRefused("[train]\noptimizer = \"zzz\"\n", {"must be one of sgd, momentum, adamw"});
+}
+
+TEST(JobTest, WrongTypesNameExpectedAndFound) {
+  ExpectRefused("[train]\nepochs = \"three\"\n",
+                {"train.epochs (line 7 of job.toml)", "expected an integer from 0 to 1000000",
+                 "found the string \"three\""});
+  ExpectRefused("[train]\nepochs = 3.0\n", {"expected an integer", "found the number 3.0"});
+  ExpectRefused("[train]\nepochs = 3.7\n", {"expected an integer", "found the number 3.7"});
+  ExpectRefused("[train]\nepochs = [3]\n", {"found the array [3]"});
+  ExpectRefused("[train]\nepochs = 2020-01-01\n", {"found a date or time"});
+  ExpectRefused("[train]\nepochs = {a = 1}\n", {"found a table"});
+  ExpectRefused("[train]\nlearning_rate = true\n", {"expected a number", "truth value true"});
+  ExpectRefused("[train]\noptimizer = 3\n", {"expected one of \"sgd\"", "found the integer 3"});
+  ExpectRefused("[tasks]\npouch = 1.5\n", {"expected \"auto\" or an integer", "1.5"});
+  ExpectRefused("[tasks]\nsize_bytes = 1.5\n", {"\"64KiB\"", "found the number 1.5"});
+  ExpectWholeRefused("[model]\nlayers = 5\n", {"expected an array of integers", "integer 5"});
+  ExpectWholeRefused("[model]\nlayers = [4, 3]\ninitial_weights = 1\n[data]\n",
+                     {"model.initial_weights", "expected a string"});
+  ExpectWholeRefused("[model]\nlayers = [4, 3]\n[data]\nshuffle = 1\n",
+                     {"data.shuffle", "expected true or false", "integer 1"});
+  ExpectWholeRefused("model = [[1]]\n", {"expected the section [model]"});
+}
+
+TEST(JobTest, RangesAreChecked) {
+  ExpectRefused("[train]\nepochs = -1\n", {"train.epochs = -1 (line 7", "from 0 to 1000000"});
+  ExpectRefused("[train]\nepochs = 1000001\n", {"1000001"});
+  ExpectRefused("[train]\nbatch = 0\n", {"train.batch = 0", "from 1 to 1048576"});
+  ExpectRefused("[train]\nbatch = 1048577\n", {"1048577"});
+  ExpectRefused("[train]\nseed = -5\n", {"train.seed = -5"});
+  ExpectRefused("[train]\nblock = 8\n", {"from 16 to 1024"});
+  ExpectRefused("[train]\nblock = 2048\n", {"from 16 to 1024"});
+  ExpectRefused("[train]\nblock = 100\n", {"power of two", "the nearest is 64"});
+  ExpectRefused("[train]\nlearning_rate = -0.1\n", {"learning_rate = -0.1"});
+  ExpectRefused("[train]\nlearning_rate = nan\n", {"finite"});
+  ExpectRefused("[train]\nlearning_rate = inf\n", {"finite"});
+  ExpectRefused("[train]\nlearning_rate = 1e300\n", {"1e+300"});
+  ExpectRefused("[train]\nweight_decay = -inf\n", {"finite"});
+  ExpectRefused("[train]\noptimizer = \"momentum\"\nmomentum = 1.5\n", {"momentum = 1.5"});
+  ExpectRefused("[train]\noptimizer = \"adamw\"\nbeta1 = 1\n", {"beta1 = 1", "below 1"});
+  ExpectRefused("[train]\noptimizer = \"adamw\"\nbeta2 = 1.0\n", {"below 1"});
+  ExpectRefused("[train]\noptimizer = \"adamw\"\nepsilon = 0\n", {"epsilon = 0"});
+  ExpectRefused("[train]\nwarmup_steps = -1\n", {"warmup_steps = -1"});
+  ExpectRefused("[train]\nschedule = \"step\"\nstep_every = 0\n", {"step_every = 0"});
+  ExpectRefused("[train]\nschedule = \"cosine\"\nfinal_fraction = 1.5\n", {"from 0 to 1"});
+  ExpectRefused("[tasks]\npouch = 0\n", {"tasks.pouch = 0"});
+  ExpectRefused("[tasks]\npouch = \"lots\"\n", {"must be \"auto\" or an integer"});
+  ExpectRefused("[tasks]\ntimeout_ms = -4\n", {"tasks.timeout_ms = -4"});
+  ExpectRefused("[tasks]\nsize_bytes = \"64KB\"\n", {"\"64KB\"", "KiB"});
+  ExpectRefused("[tasks]\nsize_bytes = 100\n", {"at least 16384 bytes"});
+  ExpectRefused("[tasks]\nsize_bytes = -1\n", {"at least 16384 bytes"});
+  ExpectRefused("[tasks]\nbatch_rows = 32\n", {"tasks.batch_rows = 32", "from 64"});
+  ExpectRefused("[tasks]\npolicy = \"greedy\"\n", {"tasks.policy = \"greedy\"", "auto"});
+  ExpectWholeRefused("[model]\nlayers = [4]\n", {"from 2 to 64 entries, found 1"});
+  ExpectWholeRefused("[model]\nlayers = [4, 0]\n", {"entry 1 is the integer 0"});
+  ExpectWholeRefused("[model]\nlayers = [4, 16777217]\n", {"entry 1", "16777216"});
+  ExpectWholeRefused("[model]\nlayers = [4, 2.0]\n", {"entry 1 is the number 2.0"});
+  ExpectWholeRefused("[model]\nlayers = [16777216, 16777216]\n", {"parameters", "the most is"});
+  std::string many = "[model]\nlayers = [4";
+  for (int i = 0; i < 64; ++i) many += ", 4";
+  ExpectWholeRefused(many + "]\n", {"found 65"});
+}
+
+TEST(JobTest, SettingsThatWouldBeIgnoredAreRefused) {
+  ExpectRefused("[train]\nmomentum = 0.9\n",
+                {"train.momentum = 0.9", "optimizer \"sgd\" does not use it", "\"momentum\""});
+  ExpectRefused("[train]\nbeta1 = 0.9\n", {"optimizer = \"adamw\""});
+  ExpectRefused("[train]\noptimizer = \"adamw\"\nmomentum = 0.9\n", {"does not use it"});
+  ExpectRefused("[train]\nstep_every = 5\n", {"schedule \"constant\" does not use it"});
+  ExpectRefused("[train]\nfinal_fraction = 0.5\n", {"schedule = \"cosine\""});
+  ExpectRefused("[train]\nschedule = \"step\"\n", {"no train.step_every"});
+  ExpectWholeRefused("[model]\nlayers = [4, 3]\nclip_bound = 3\n",
+                     {"model.clip_bound", "activation \"relu\"", "clipped_relu"});
+}
+
+TEST(JobTest, DataAndLossMustAgree) {
+  const std::string model = "[model]\nlayers = [4, 3]\n";
+  const std::string mse = model + "loss = \"mse\"\n";
+  ExpectWholeRefused("", {"has no model.layers"});
+  ExpectWholeRefused(model, {"has no data.train_inputs"});
+  ExpectWholeRefused(model + "[data]\ntrain_inputs = \"x\"\n", {"has no data.train_labels"});
+  ExpectWholeRefused(mse + "[data]\ntrain_inputs = \"x\"\n", {"has no data.train_targets"});
+  ExpectWholeRefused(model + "[data]\ntrain_inputs = \"x\"\ntrain_targets = \"y\"\n",
+                     {"data.train_targets", "\"cross_entropy\" takes train_labels", "\"mse\""});
+  ExpectWholeRefused(mse + "[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n",
+                     {"\"mse\" takes train_targets"});
+  ExpectRefused("test_inputs = \"t\"\n", {"data.test_labels is missing"});
+  ExpectRefused("test_labels = \"t\"\n", {"data.test_inputs is missing"});
+  ExpectRefused("samples = 5\n", {"data.samples = 5", "only for data.generated"});
+  ExpectWholeRefused(model + "[data]\ntrain_inputs = \"\"\n", {"must be the path"});
+  ExpectWholeRefused("[model]\nlayers = [4, 1]\n[data]\n", {"at least 2 outputs"});
+  ExpectWholeRefused(mse + "[data]\ngenerated = \"regression\"\n", {"has no data.samples"});
+  ExpectWholeRefused(mse + "[data]\ngenerated = \"regresion\"\nsamples = 3\n",
+                     {"did you mean \"regression\"?"});
+  ExpectWholeRefused(model + "[data]\ngenerated = \"regression\"\nsamples = 3\n", {"\"mse\""});
+  ExpectWholeRefused(
+      mse + "[data]\ngenerated = \"regression\"\nsamples = 3\ntrain_inputs = \"x\"\n",
+      {"data.train_inputs", "remove one of the two"});
+  ExpectWholeRefused(mse + "[data]\ngenerated = \"regression\"\nsamples = 0\n", {"samples = 0"});
+}
+
+TEST(JobTest, BrokenTomlNamesTheLine) {
+  ExpectRefused("[train]\nbatch = \n", {"job.toml, line 7", "not valid TOML"});
+  ExpectRefused("[train]\nbatch = 1\nbatch = 2\n", {"job.toml, line 8"});
+  ExpectRefused("[train]\nseed = 9223372036854775808\n", {"job.toml, line 7"});
+  ExpectWholeRefused("\xff\xfe", {"job.toml, line 1"});
+}
+
+TEST(JobTest, OverridesReplaceAndName) {
+  const Job job =
+      Parse("[train]\nepochs = 2\n",
+            {"train.epochs=3", "train.batch = 16", "train.optimizer=adamw", "tasks.pouch=\"auto\"",
+             "model.layers=[4, 8, 3]", "tasks.size_bytes=1MiB", "data.train_inputs=other.npy"});
+  EXPECT_EQ(job.training.epochs, 3);
+  EXPECT_EQ(job.training.batch, 16);
+  EXPECT_EQ(job.training.optimizer, Optimizer::kAdamW);
+  EXPECT_EQ(job.model.layers.size(), 3u);
+  EXPECT_EQ(job.tasks.size_bytes, 1u << 20);
+  // An override's path is meant where it was typed, a file's where the file is.
+  EXPECT_EQ(job.data.train_inputs, (std::filesystem::current_path() / "other.npy").string());
+  EXPECT_EQ(job.data.train_targets, "/jobs/y.npy");
+}
+
+TEST(JobTest, BadOverridesAreNamed) {
+  const auto refused = [](const std::string& text, const std::vector<std::string>& parts) {
+    SCOPED_TRACE(text);
+    ExpectError([&] { Parse("", {text}); }, parts);
+  };
+  refused("train.epochs=three", {"train.epochs (--set train.epochs=three)", "\"three\""});
+  refused("train.epochs=-3", {"train.epochs = -3 (--set train.epochs=-3)"});
+  refused("train.epoch=3", {"unknown key 'epoch'", "--set train.epoch=3", "'epochs'"});
+  refused("trian.epochs=3", {"unknown section 'trian'", "'train'"});
+  refused("epochs=3", {"--set epochs=3", "section.key=value"});
+  refused("train.epochs", {"section.key=value"});
+  refused("", {"section.key=value"});
+  refused("train.epochs=", {"the value is missing"});
+  refused("model.layers=[4, 3", {"is no TOML value"});
+  refused("train.seed=1\nbatch = 3", {"more than one line"});
+  refused("train.optimizer.x=1", {"unknown key 'optimizer.x'"});
+}
+
+TEST(JobTest, LoadJobResolvesPathsFromItsFile) {
+  const TestFolder folder;
+  const std::string path = folder.Write("job.toml", kSmall);
+  EXPECT_EQ(LoadJob(path, {}).data.train_inputs, folder.Path("x.npy"));
+}
+
+TEST(JobTest, LoadJobRefusesWhatIsNoFile) {
+  const TestFolder folder;
+  ExpectError([&] { LoadJob(folder.Path("none.toml"), {}); },
+              {"none.toml", "No such file or directory"});
+  ExpectError([&] { LoadJob(folder.path(), {}); }, {"is a directory"});
+  const std::string big = folder.Write("big.toml", std::string(kMaxJobBytes + 1, '#'));
+  ExpectError([&] { LoadJob(big, {}); }, {"big.toml", "longer than 1048576 bytes"});
+}
+
+TEST(NearestTest, CountsEditsAndSwaps) {
+  EXPECT_EQ(EditDistance("", ""), 0);
+  EXPECT_EQ(EditDistance("abc", ""), 3);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+  EXPECT_EQ(EditDistance("rleu", "relu"), 1);
+  EXPECT_EQ(Nearest("Epochs", {"batch", "epochs"}), "epochs");
+  EXPECT_EQ(Nearest("b", {"batch", "epochs"}), "");
+  EXPECT_EQ(Nearest(std::string(1000, 'a'), {"batch"}), "");
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,166 @@
+// Receipts and metrics: what is written is read back, and what is wrong is named.
+#include "acan/manager/receipt.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "acan/manager/job.h"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+Receipt Sample() {
+  Receipt receipt;
+  receipt.job = JobToJson(
+      ParseJob("[model]\nlayers = [4, 3]\n[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n",
+               "job.toml", "/jobs", {}));
+  receipt.train_sha256 = std::string(64, 'a');
+  receipt.test_sha256 = std::string(64, '0');
+  receipt.code_version = "0.1.0";
+  receipt.weights_sha256 = std::string(64, '9');
+  receipt.handlers = {{"one", "cpu:1", 1 << 20, 1 << 19, 17}, {"two", "opencl:0", 5, 4, 0}};
+  receipt.steps = 100;
+  receipt.epochs = 5;
+  receipt.seconds = 1.5;
+  receipt.tasks_done = 1000;
+  receipt.tasks_reissued = 3;
+  receipt.tasks_duplicated = 2;
+  receipt.test_accuracy = 0.9;
+  receipt.test_loss = 0.25;
+  return receipt;
+}
+
+TEST(ReceiptTest, ReadsWhatItWrites) {
+  const TestFolder folder;
+  const std::string path = folder.Path("receipt.json");
+  WriteReceipt(path, Sample());
+  const Receipt read = ReadReceipt(path);
+  EXPECT_EQ(ReceiptToJson(read), ReceiptToJson(Sample()));
+  EXPECT_EQ(read.handlers[1].device, "opencl:0");
+  EXPECT_EQ(read.test_accuracy, 0.9);
+  EXPECT_FALSE(read.final_train_loss.has_value());
+  EXPECT_EQ(folder.FileCount(), 1u);
+}
+
+TEST(ReceiptTest, NoTestSetAndLossesThatAreNotFinite) {
+  Receipt receipt = Sample();
+  receipt.test_sha256 = "";
+  receipt.test_accuracy.reset();
+  receipt.final_train_loss = std::numeric_limits<double>::quiet_NaN();
+  const Receipt read = ReceiptFromJson(json::parse(ReceiptToJson(receipt).dump()), "r");
+  EXPECT_EQ(read.test_sha256, "");
+  EXPECT_FALSE(read.test_accuracy.has_value());
+  EXPECT_FALSE(read.final_train_loss.has_value());
+}
+
+TEST(ReceiptTest, NamesOfHandlersNeedNotBeText) {
+  const TestFolder folder;
+  Receipt receipt = Sample();
+  receipt.handlers[0].name = "\xff\xfe";
+  WriteReceipt(folder.Path("receipt.json"), receipt);
+  EXPECT_EQ(ReadReceipt(folder.Path("receipt.json")).handlers.size(), 2u);
+}
+
+TEST(ReceiptTest, WrongFieldsAreNamed) {
+  const auto refused = [](const std::string& pointer, const json& value,
+                          std::vector<std::string> parts) {
+    json changed = ReceiptToJson(Sample());
+    changed[json::json_pointer(pointer)] = value;
+    parts.push_back("receipt.json");
+    SCOPED_TRACE(pointer);
+    ExpectError([&] { ReceiptFromJson(changed, "receipt.json"); }, parts);
+  };
+  refused("/format", "acan-receipt-2", {"'format'", "acan-receipt-1"});
+  refused("/steps", -1, {"'steps' is -1"});
+  refused("/steps", "5", {"'steps' is \"5\""});
+  refused("/steps", 1.5, {"'steps' is 1.5"});
+  refused("/seconds", nullptr, {"'seconds'"});
+  refused("/weights_sha256", "abc", {"'weights_sha256'", "64 digits"});
+  refused("/weights_sha256", std::string(64, 'G'), {"64 digits"});
+  refused("/data/train_sha256", nullptr, {"data", "'train_sha256'"});
+  refused("/data", 3, {"data", "expected a JSON object"});
+  refused("/handlers", 3, {"'handlers'", "an array"});
+  refused("/handlers/1/tasks", "x", {"handlers[1]", "'tasks'"});
+  refused("/test_accuracy", 1.5, {"'test_accuracy' is 1.5", "from 0 to 1"});
+  refused("/job/train/batch", 0, {"train.batch = 0"});
+  const json good = ReceiptToJson(Sample());
+  for (const auto& [key, value] : good.items()) {
+    json changed = good;
+    changed.erase(key);
+    ExpectError([&] { ReceiptFromJson(changed, "receipt.json"); },
+                {"the field '" + key + "' is missing"});
+  }
+  ExpectError([] { ReceiptFromJson(json::array(), "receipt.json"); }, {"expected a JSON object"});
+}
+
+TEST(ReceiptTest, FilesAreNamed) {
+  const TestFolder folder;
+  ExpectError([&] { ReadReceipt(folder.Path("none")); }, {"/none", "No such file"});
+  ExpectError([&] { ReadReceipt(folder.path()); }, {folder.path()});
+  ExpectError([&] { ReadReceipt(folder.Write("bad", "{\"a\": ")); }, {"/bad", "not valid JSON"});
+  ExpectError(
+      [&] { ReadReceipt(folder.Write("cut", ReceiptToJson(Sample()).dump().substr(0, 99))); },
+      {"/cut", "not valid JSON"});
+  ExpectError([&] { WriteReceipt(folder.Path("no/r.json"), Sample()); },
+              {"no/r.json", "No such file"}, Error::Kind::kFailure);
+}
+
+TEST(MetricsLogTest, ALineAStepReadableAtOnce) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  log.Step({7, 1, 0.5, 0.1, 1000.0, 2, 3});
+  EXPECT_EQ(json::parse(ReadWhole(path)),
+            json::parse(R"({"step": 7, "epoch": 1, "loss": 0.5, "learning_rate": 0.1,
+                            "samples_per_s": 1000.0, "handlers": 2, "reissued": 3})"));
+  log.Step({8, 1, std::numeric_limits<double>::infinity(), 0.1, 1000.0, 2, 3});
+  log.Evaluation({8, 1, 0.25, 0.75});
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  std::getline(file, line);
+  EXPECT_TRUE(json::parse(line).at("loss").is_null());
+  std::getline(file, line);
+  EXPECT_EQ(json::parse(line),
+            json::parse(R"({"step": 8, "epoch": 1, "test_loss": 0.25, "test_accuracy": 0.75})"));
+}
+
+TEST(MetricsLogTest, BeginsAnewOrGoesOn) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  {
+    MetricsLog log(path);
+    for (std::int64_t step = 0; step < 5; ++step) log.Step({step, 0, 1.0, 0.1, 1.0, 1, 0});
+  }
+  const std::string all = ReadWhole(path);
+  folder.Write("metrics.jsonl", all + "{\"step\": 5, \"ep");
+  { MetricsLog log(path, 6); }
+  EXPECT_EQ(ReadWhole(path), all) << "the torn line is cut off";
+  {
+    MetricsLog log(path, 3);
+    log.Step({3, 0, 2.0, 0.1, 1.0, 1, 0});
+  }
+  std::ifstream file(path);
+  std::vector<double> losses;
+  for (std::string line; std::getline(file, line);) losses.push_back(json::parse(line)["loss"]);
+  EXPECT_EQ(losses, (std::vector<double>{1, 1, 1, 2}));
+  { MetricsLog log(path); }
+  EXPECT_EQ(ReadWhole(path), "");
+}
+
+TEST(MetricsLogTest, FullDisksAreNamed) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  MetricsLog log("/dev/full");
+  ExpectError([&] { log.Step({}); }, {"/dev/full", "No space left on device"},
+              Error::Kind::kFailure);
+  const TestFolder folder;
+  ExpectError([&] { MetricsLog(folder.Path("no/m.jsonl")); }, {"no/m.jsonl"},
+              Error::Kind::kFailure);
+}
+
+}  // namespace
+}  // namespace acan
