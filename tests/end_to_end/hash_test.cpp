@@ -1,0 +1,130 @@
+// In exact precision the trained weights are the same bits however the work is cut, shared out and
+// carried, and whoever dies.
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ragged_job.h"
+
+namespace acan::testing {
+namespace {
+
+class Hash : public ::testing::Test {
+ protected:
+  Hash() : job_(WriteRaggedJob(folder_)) {
+    const nlohmann::json receipt =
+        Train(job_, folder_ / "reference", {"--handlers", "cpu:1@64MiB"});
+    if (receipt.is_object()) reference_ = receipt["weights_sha256"];
+  }
+
+  void ExpectSame(const std::vector<std::string>& words, const Environment& environment = {}) {
+    ASSERT_EQ(reference_.size(), 64u);
+    const nlohmann::json receipt = Train(job_, folder_ / "out", words, environment);
+    ASSERT_TRUE(receipt.is_object());
+    EXPECT_EQ(receipt["weights_sha256"], reference_) << ::testing::PrintToString(words);
+    EXPECT_EQ(HashOfModelFile(folder_ / "out/model.safetensors"), reference_);
+  }
+
+  TestFolder folder_;
+  std::string job_;
+  std::string reference_;
+};
+
+TEST_F(Hash, IsTheSameTwice) {
+  ExpectSame({"--handlers", "cpu:1@64MiB"});
+}
+
+TEST_F(Hash, DoesNotDependOnTheNumberOfHandlersOrTheirThreads) {
+  ExpectSame({"--handlers", "6xcpu:1@64MiB"});
+  ExpectSame({"--handlers", "cpu:2@64MiB,cpu:1@2MiB"});
+}
+
+TEST_F(Hash, DoesNotDependOnTheTaskSize) {
+  for (const char* size : {"16KiB", "256KiB", "auto"}) {
+    const std::string set = std::string("tasks.size_bytes=") + size;
+    ExpectSame({"--handlers", "3xcpu:1@64MiB", "--set", set});
+  }
+}
+
+TEST_F(Hash, DoesNotDependOnHowTheBatchIsCut) {
+  // With blocks of 16 a batch of 37 can be cut; the bits are those of that block, so the reference
+  // is another one.
+  const std::vector<std::string> blocks = {"--set", "train.block=16", "--handlers",
+                                           "2xcpu:1@64MiB"};
+  const nlohmann::json whole = Train(job_, folder_ / "whole", blocks);
+  ASSERT_TRUE(whole.is_object());
+  EXPECT_NE(whole["weights_sha256"], reference_) << "the block is part of the definition";
+  for (const char* rows : {"16", "32"}) {
+    std::vector<std::string> words = blocks;
+    words.insert(words.end(), {"--set", std::string("tasks.batch_rows=") + rows});
+    const nlohmann::json cut = Train(job_, folder_ / "cut", words);
+    ASSERT_TRUE(cut.is_object());
+    EXPECT_EQ(cut["weights_sha256"], whole["weights_sha256"]) << rows;
+    EXPECT_GT(cut["tasks_done"].get<int>(), whole["tasks_done"].get<int>());
+  }
+}
+
+TEST_F(Hash, DoesNotDependOnTheHandlersMemory) {
+  ExpectSame({"--handlers", "3xcpu:1@128KiB"});
+  ExpectSame({"--handlers", "cpu:1@128KiB,cpu:1@1MiB,cpu:1@64MiB"});
+}
+
+TEST_F(Hash, DoesNotDependOnTheTransport) {
+  ExpectSame({"--handlers", "2xcpu:1@64MiB", "--transport", "ipc"});
+  ExpectSame({"--handlers", "2xcpu:1@64MiB", "--transport", "tcp"});
+}
+
+class HashByInstructions : public Hash, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(HashByInstructions, IsTheSame) {
+  const Environment environment = {{"ACAN_CPU_ISA", GetParam()}};
+  const Result devices = Run({"devices", "--json"}, environment);
+  if (devices.code == 2) GTEST_SKIP() << "this processor has no " << GetParam();
+  ASSERT_EQ(devices.code, 0) << devices.err;
+  ExpectSame({"--handlers", "2xcpu:1@64MiB"}, environment);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, HashByInstructions, ::testing::Values("avx512", "avx2", "portable"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+// Waits until the run has written the metrics of some steps, or has ended.
+void WaitForSteps(Program& program, const std::string& metrics, long steps) {
+  for (;;) {
+    const std::string text = ReadFile(metrics);
+    if (std::count(text.begin(), text.end(), '\n') >= steps) return;
+    if (program.Descendants().empty() && !text.empty()) return;
+    ::poll(nullptr, 0, 5);
+  }
+}
+
+TEST_F(Hash, SurvivesHandlersThatAreKilled) {
+  const std::vector<std::string> longer = {"--set", "train.epochs=20"};
+  const nlohmann::json quiet = Train(job_, folder_ / "quiet", longer);
+  ASSERT_TRUE(quiet.is_object());
+
+  std::vector<std::string> words = {"train",         job_,     "--out",
+                                    folder_ / "out", "--json", "--handlers",
+                                    "3xcpu:1@64MiB", "--set",  "tasks.timeout_ms=500"};
+  words.insert(words.end(), longer.begin(), longer.end());
+  Program train(words);
+  int killed = 0;
+  for (const long step : {5, 30, 60, 90}) {
+    WaitForSteps(train, folder_ / "out/metrics.jsonl", step);
+    for (const pid_t pid : train.Descendants()) {
+      const std::string words_of = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+      if (words_of.find("handler") == std::string::npos) continue;
+      killed += ::kill(pid, SIGKILL) == 0 ? 1 : 0;
+      break;
+    }
+  }
+  ASSERT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_GT(killed, 0);
+  EXPECT_EQ(nlohmann::json::parse(LastLine(train.out()))["weights_sha256"],
+            quiet["weights_sha256"]);
+}
+
+}  // namespace
+}  // namespace acan::testing

@@ -1,0 +1,94 @@
+#include "ragged_job.h"
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+
+#include "acan/manager/model_file.h"
+#include "gtest/gtest.h"
+
+namespace acan::testing {
+namespace {
+
+constexpr int kInputs = 97;
+constexpr int kClasses = 10;
+
+// An IDX file of unsigned bytes.
+std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& values) {
+  std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
+  for (const std::uint32_t size : shape) {
+    for (int shift = 24; shift >= 0; shift -= 8)
+      bytes.push_back(static_cast<char>(size >> shift & 255));
+  }
+  return bytes + values;
+}
+
+// Noise, and a bright stripe whose place is the class.
+void WriteSet(const TestFolder& folder, const std::string& name, int samples, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string inputs;
+  std::string labels;
+  for (int sample = 0; sample < samples; ++sample) {
+    const unsigned label = random() % kClasses;
+    labels.push_back(static_cast<char>(label));
+    for (unsigned i = 0; i < kInputs; ++i) {
+      const unsigned noise = random() % 120;
+      inputs.push_back(static_cast<char>(i / 9 == label ? 120 + noise : noise));
+    }
+  }
+  const auto count = static_cast<std::uint32_t>(samples);
+  folder.Write(name + "-inputs", Idx({count, kInputs}, inputs));
+  folder.Write(name + "-labels", Idx({count}, labels));
+}
+
+}  // namespace
+
+std::string WriteRaggedJob(const TestFolder& folder) {
+  WriteSet(folder, "train", kTrainSamples, 1);
+  WriteSet(folder, "test", kTestSamples, 2);
+  return folder.Write("job.toml", R"(
+[model]
+layers = [97, 211, 53, 10]
+[data]
+train_inputs = "train-inputs"
+train_labels = "train-labels"
+test_inputs = "test-inputs"
+test_labels = "test-labels"
+[train]
+batch = 37
+epochs = 2
+optimizer = "momentum"
+learning_rate = 0.05
+schedule = "cosine"
+seed = 5
+)");
+}
+
+nlohmann::json Train(const std::string& job, const std::string& out,
+                     const std::vector<std::string>& words, const Environment& environment) {
+  std::vector<std::string> arguments = {"train", job, "--out", out, "--json"};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  const Result result = Run(arguments, environment);
+  EXPECT_EQ(result.code, 0) << result.err;
+  if (result.code != 0) return nullptr;
+  return nlohmann::json::parse(LastLine(result.out));
+}
+
+std::string HashOfModelFile(const std::string& path) {
+  const std::string file = ReadFile(path);
+  std::uint64_t header_bytes = 0;
+  if (file.size() < sizeof(header_bytes)) return "too short";
+  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
+  const auto header = nlohmann::json::parse(file.substr(sizeof(header_bytes), header_bytes));
+  const std::string data = file.substr(sizeof(header_bytes) + header_bytes);
+  Sha256 sha256;
+  for (const auto& [name, tensor] : header.items()) {  // in the order of the names
+    if (name == "__metadata__") continue;
+    const auto offsets = tensor["data_offsets"].get<std::vector<std::size_t>>();
+    const std::string bytes = data.substr(offsets[0], offsets[1] - offsets[0]);
+    sha256.Add(bytes.data(), bytes.size());
+  }
+  return sha256.Hex();
+}
+
+}  // namespace acan::testing
