@@ -45,9 +45,8 @@ Roles AssignRoles(const GemmProblem& g) {
   return {g.a, g.b, g.m, g.n, g.c, g.c_stride, 1};
 }
 
-// Floats of packed Q: a panel, or all of a block where several groups of P use it.
 int64_t QFloats(const Plan& plan) {
-  return plan.chunk * (plan.keep_q ? RoundUp(plan.q_block, kTileCols) : kTileCols);
+  return RoundUp(plan.q_block, kTileCols) / kTileCols * PanelPitch(plan.chunk);
 }
 int64_t PFloats(const Plan& plan) {
   return RoundUp(plan.group, kTileRows) * kRowPitch;
@@ -72,7 +71,6 @@ Plan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floa
   plan.q_block = Min(RoundUp(roles.q_rows, kTileCols), 512);
   for (;;) {
     plan.group = Min(plan.group, plan.p_block);
-    plan.keep_q = plan.group < plan.p_block;
     if (PFloats(plan) + QFloats(plan) + OuterFloats(plan) <= scratch_floats) return plan;
     if (PFloats(plan) > scratch_floats / 4 && plan.group > kTileRows) {
       plan.group = RoundUp(plan.group / 2, kTileRows);
@@ -132,26 +130,20 @@ void RunPass(const Roles& roles, const Plan& plan, int64_t k0, int64_t p0, int64
              int64_t q0, int64_t q_rows, const Panels& panels) {
   const Chunk chunk = ChunkAt(plan, k0);
   const int64_t p_tiles = RoundUp(p_rows, kTileRows) / kTileRows;
+  const int64_t pitch = PanelPitch(plan.chunk);
+  PackQ(roles.q, q0, q_rows, k0, chunk.k, pitch, panels.q);
   for (int64_t g = 0; g < p_rows; g += plan.group) {
     const int64_t rows = Min(plan.group, p_rows - g);
-    for (int64_t i = 0; i < rows; i += kTileRows) {
-      const int64_t count = Min(kTileRows, rows - i);
-      if (roles.p.k_stride == 1) {
-        PackRows(roles.p, p0 + g + i, count, k0, chunk.k, panels.p + i * kRowPitch);
-      } else {
-        PackInterleaved(roles.p, p0 + g + i, count, k0, chunk.k, panels.p + i * kRowPitch);
-      }
+    if (roles.p.k_stride == 1) {
+      PackRows(roles.p, p0 + g, rows, k0, chunk.k, panels.p);
+    } else {
+      PackInterleaved(roles.p, p0 + g, rows, k0, chunk.k, panels.p);
     }
     for (int64_t j = 0; j < q_rows; j += kTileCols) {
-      const int64_t cols = Min(kTileCols, q_rows - j);
-      float* q = panels.q + (plan.keep_q ? j * plan.chunk : 0);
-      if (g == 0) {
-        const int width = (int)RoundUp(cols, Vec::kWidth);
-        PackQ(roles.q, q0 + j, cols, k0, chunk.k, width, q);
-      }
-      float* outer =
-          panels.outer + (j / kTileCols * p_tiles + g / kTileRows) * plan.slots * kTileFloats;
-      RunTiles(roles, plan, chunk, p0 + g, rows, q0 + j, cols, panels.p, q, outer);
+      const int64_t panel = j / kTileCols;
+      float* outer = panels.outer + (panel * p_tiles + g / kTileRows) * plan.slots * kTileFloats;
+      RunTiles(roles, plan, chunk, p0 + g, rows, q0 + j, Min(kTileCols, q_rows - j), panels.p,
+               panels.q + panel * pitch, outer);
     }
   }
 }
@@ -175,4 +167,5 @@ void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
 }
 
 // The fixed scratch of isa.h must do for one tile of the deepest product.
-static_assert(kTileRows * kRowPitch + 64 * kTileCols + 33 * kTileFloats <= kFixedScratchFloats);
+static_assert(kTileRows * kRowPitch + 64 * kTileCols + 16 + 33 * kTileFloats <=
+              kFixedScratchFloats);

@@ -74,26 +74,62 @@ void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_str
 }
 #endif
 
+// Packing walks rows that are far apart, where the hardware sees no stream: fetch some rows ahead.
+constexpr int64_t kRowsAhead = 6;
+ACAN_INLINE void PrefetchRow(const float* row, int64_t floats) {
+  for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(row + i);
+}
+
 ACAN_INLINE void Copy(float* to, const float* from, int64_t count) {
   int64_t i = 0;
   for (; i + Vec::kWidth <= count; i += Vec::kWidth) Vec::Store(to + i, Vec::Load(from + i));
   for (; i < count; ++i) to[i] = from[i];
 }
 
-// Q: `cols` <= width columns from `operand` row `first`, k from `k0`: to[k * width + j], padded
-// with zeros, whose sums nobody stores.
-void PackQ(const Operand& operand, int64_t first, int64_t cols, int64_t k0, int64_t k, int width,
-           float* to) {
+// Floats from one panel of Q to the next: a line more than its size, so that the same k of many
+// panels is not in one set of the cache.
+int64_t PanelPitch(int64_t chunk) {
+  return chunk * kTileCols + 16;
+}
+
+// Width of the panel that begins `left` columns before the end.
+int64_t PanelWidth(int64_t left) {
+  return left < kTileCols ? (left + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth : kTileCols;
+}
+
+// Q: rows [first, first + rows) of the operand, k from k0, as panels of kTileCols columns (the last
+// of whole vectors): to[panel * pitch + i * width + j], padded with zeros, whose sums nobody
+// stores.
+void PackQ(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
+           int64_t pitch, float* to) {
   const float* from = operand.data + first * operand.row_stride + k0 * operand.k_stride;
-  if (cols < width) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = cols; j < width; ++j) to[i * width + j] = 0.0f;
-    }
-  }
   if (operand.row_stride == 1) {
-    for (int64_t i = 0; i < k; ++i) Copy(to + i * width, from + i * operand.k_stride, cols);
-  } else {
-    Transpose(from, operand.row_stride, to, width, cols, k);
+    // Along the operand's rows, across all panels: strips would touch a page for every few floats.
+    for (int64_t i = 0; i < k; ++i) {
+      const float* row = from + i * operand.k_stride;
+      float* out = to + i * kTileCols;
+      if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
+      int64_t j = 0;
+      for (; j + kTileCols <= rows; j += kTileCols, out += pitch) {
+        ACAN_UNROLL for (int v = 0; v < kTileCols; v += Vec::kWidth) {
+          Vec::Store(out + v, Vec::Load(row + j + v));
+        }
+      }
+      if (j == rows) continue;
+      const int64_t width = PanelWidth(rows - j);
+      out += i * (width - kTileCols);
+      Copy(out, row + j, rows - j);
+      for (int64_t pad = rows - j; pad < width; ++pad) out[pad] = 0.0f;
+    }
+    return;
+  }
+  for (int64_t j = 0; j < rows; j += kTileCols, to += pitch) {
+    const int64_t width = PanelWidth(rows - j);
+    const int64_t cols = rows - j < width ? rows - j : width;
+    Transpose(from + j * operand.row_stride, operand.row_stride, to, width, cols, k);
+    for (int64_t i = 0; cols < width && i < k; ++i) {
+      for (int64_t pad = cols; pad < width; ++pad) to[i * width + pad] = 0.0f;
+    }
   }
 }
 
@@ -101,20 +137,26 @@ void PackQ(const Operand& operand, int64_t first, int64_t cols, int64_t k0, int6
 void PackRows(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
               float* to) {
   const float* from = operand.data + first * operand.row_stride + k0;
-  for (int64_t i = 0; i < rows; ++i) Copy(to + i * kRowPitch, from + i * operand.row_stride, k);
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* row = from + i * operand.row_stride;
+    if (i + kRowsAhead < rows) PrefetchRow(row + kRowsAhead * operand.row_stride, k);
+    Copy(to + i * kRowPitch, row, k);
+  }
 }
 
-// P interleaved: to[k * kTileRows + i]. REQUIRES: rows are contiguous in the operand.
+// P interleaved, in panels of kTileRows: to[panel * kTileRows * kRowPitch + k * kTileRows + i].
+// REQUIRES: rows are contiguous in the operand.
 void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
                      float* to) {
   const float* from = operand.data + first + k0 * operand.k_stride;
-  if (rows == kTileRows) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int r = 0; r < kTileRows; ++r) to[i * kTileRows + r] = from[i * operand.k_stride + r];
+  for (int64_t i = 0; i < k; ++i) {
+    const float* row = from + i * operand.k_stride;
+    float* out = to + i * kTileRows;
+    if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
+    int64_t r = 0;
+    for (; r + kTileRows <= rows; r += kTileRows, out += kTileRows * kRowPitch) {
+      ACAN_UNROLL for (int x = 0; x < kTileRows; ++x) out[x] = row[r + x];
     }
-  } else {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t r = 0; r < rows; ++r) to[i * kTileRows + r] = from[i * operand.k_stride + r];
-    }
+    for (int64_t x = 0; x < rows - r; ++x) out[x] = row[r + x];
   }
 }

@@ -60,9 +60,11 @@ struct Sums {
   }
 };
 
-// acc += p[., k] * q[k, .] for `count` values of k, ascending.
+// acc += p[., k] * q[k, .] for `count` values of k, ascending. `next` is where the next tile's part
+// of P begins, which is fetched meanwhile.
 template <int kMr, int kNv, bool kByRows>
-ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count) {
+ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count,
+                          const float* next) {
   constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
   constexpr int64_t kStepRow = kByRows ? kRowPitch : 1;
   _Pragma("GCC unroll 4") for (int64_t k = 0; k < count; ++k) {
@@ -74,6 +76,7 @@ ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, i
         acc.v[i][j] = Vec::Fma(left, right[j], acc.v[i][j]);
       }
     }
+    __builtin_prefetch(next + k * kTileRows);
     p += kStepP;
     q += kNv * Vec::kWidth;
   }
@@ -105,11 +108,37 @@ void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
   }
 }
 
+// Asks for the lines that the tile will add or write at its end, which are seldom in a near cache.
+template <int kMr, int kNv>
+ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const float* outer, const Result& result) {
+  constexpr int kLine = 16;
+  if (chunk.store_level < 0 && result.col_stride == 1) {
+    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kNv * Vec::kWidth; j += kLine) {
+        __builtin_prefetch(result.data + i * result.row_stride + j, 1);
+      }
+    }
+  }
+  int level = 0;
+  for (uint64_t t = chunk.pending; t != 0; t >>= 1, ++level) {
+    if ((t & 1) == 0) continue;
+    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) {
+      __builtin_prefetch(outer + level * kTileFloats + i);
+    }
+  }
+  if (chunk.store_level >= 0) {
+    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) {
+      __builtin_prefetch(outer + chunk.store_level * kTileFloats + i, 1);
+    }
+  }
+}
+
 template <int kMr, int kNv, bool kByRows>
 void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, float* outer,
           const Result& result) {
   alignas(64) float levels[kInnerLevels][kTileFloats];
   Sums<kMr, kNv> acc;
+  PrefetchTargets<kMr, kNv>(chunk, outer, result);
   int64_t done = 0;
   for (uint64_t leaf = 0;; ++leaf) {
     const int64_t count = chunk.k - done < block ? chunk.k - done : block;
@@ -119,7 +148,8 @@ void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, flo
       acc.Clear();
     }
     Multiply<kMr, kNv, kByRows>(acc, p + done * (kByRows ? 1 : kTileRows),
-                                q + done * kNv * Vec::kWidth, count);
+                                q + done * kNv * Vec::kWidth, count,
+                                p + kTileRows * (kRowPitch + done));
     done += count;
     const bool last = done == chunk.k;
     int level = 0;
