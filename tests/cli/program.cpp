@@ -206,7 +206,7 @@ std::set<pid_t> Program::Descendants() const {
   return below;
 }
 
-Result Run(const std::vector<std::string>& arguments, const Environment& environment) {
+Result RunAcan(const std::vector<std::string>& arguments, const Environment& environment) {
   Program program(arguments, environment);
   const int code = program.Wait();
   return {code, program.out(), program.err()};

@@ -76,7 +76,7 @@ struct Result {
   int code = 0;
   std::string out, err;
 };
-Result Run(const std::vector<std::string>& arguments, const Environment& environment = {});
+Result RunAcan(const std::vector<std::string>& arguments, const Environment& environment = {});
 
 // Waits until none of these processes exists any more; false after much time.
 bool AllGone(const std::set<pid_t>& pids);

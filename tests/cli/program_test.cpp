@@ -14,12 +14,12 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(Help, OfEveryCommandTeachesByAnExample) {
-  const Result all = Run({"--help"});
+  const Result all = RunAcan({"--help"});
   EXPECT_EQ(all.code, 0);
   for (const char* command :
        {"train", "broker", "handler", "manager", "devices", "eval", "verify", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
-    const Result help = Run({command, "--help"});
+    const Result help = RunAcan({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("  acan ") + command)));
     EXPECT_THAT(help.out, Not(HasSubstr("--child-of")));
@@ -28,27 +28,27 @@ TEST(Help, OfEveryCommandTeachesByAnExample) {
 }
 
 TEST(Version, IsPrinted) {
-  const Result result = Run({"version"});
+  const Result result = RunAcan({"version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("acan 0."));
 }
 
 TEST(Usage, NoOrUnknownCommand) {
-  EXPECT_EQ(Run({}).code, 2);
-  const Result result = Run({"trian", "job.toml"});
+  EXPECT_EQ(RunAcan({}).code, 2);
+  const Result result = RunAcan({"trian", "job.toml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("trian"), HasSubstr("train"), HasSubstr("acan --help")));
   EXPECT_THAT(result.out, IsEmpty());
 }
 
 TEST(Usage, UnknownFlag) {
-  const Result result = Run({"train", "job.toml", "--handler", "cpu:1"});
+  const Result result = RunAcan({"train", "job.toml", "--handler", "cpu:1"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--handler"), HasSubstr("acan train --help")));
 }
 
 TEST(Usage, JobThatIsMissing) {
-  const Result result = Run({"train", "no-such-job.toml"});
+  const Result result = RunAcan({"train", "no-such-job.toml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("no-such-job.toml"));
 }
@@ -56,7 +56,7 @@ TEST(Usage, JobThatIsMissing) {
 TEST(Usage, UnknownKeyInTheJobNamesLineAndNearestKey) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob() + "epohcs = 3\n");
-  const Result result = Run({"train", job, "--out", folder / "out"});
+  const Result result = RunAcan({"train", job, "--out", folder / "out"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("epohcs"), HasSubstr("line 14"), HasSubstr("epochs")));
   EXPECT_THAT(folder.Names(), ::testing::ElementsAre("job.toml"));
@@ -65,7 +65,7 @@ TEST(Usage, UnknownKeyInTheJobNamesLineAndNearestKey) {
 TEST(Usage, UnknownKeyInSet) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());
-  const Result result = Run({"train", job, "--set", "train.epoch=3"});
+  const Result result = RunAcan({"train", job, "--set", "train.epoch=3"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("train.epoch=3"), HasSubstr("epochs")));
 }
@@ -73,19 +73,19 @@ TEST(Usage, UnknownKeyInSet) {
 TEST(Usage, BadSizesAndLists) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());
-  Result result = Run({"train", job, "--memory", "64K"});
+  Result result = RunAcan({"train", job, "--memory", "64K"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--memory"), HasSubstr("64K"), HasSubstr("64KiB")));
-  result = Run({"train", job}, {{"ACAN_MEMORY", "much"}});
+  result = RunAcan({"train", job}, {{"ACAN_MEMORY", "much"}});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("much")));
-  result = Run({"train", job, "--handlers", "cpu:1,cuda:0"});
+  result = RunAcan({"train", job, "--handlers", "cpu:1,cuda:0"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("cuda:0"), HasSubstr("use cpu[:THREADS]")));
-  result = Run({"train", job, "--transport", "pigeon"});
+  result = RunAcan({"train", job, "--transport", "pigeon"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("pigeon"), HasSubstr("ipc or tcp")));
-  result = Run({"train", job, "--log-format", "xml"});
+  result = RunAcan({"train", job, "--log-format", "xml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("xml"), HasSubstr("text or json")));
 }
@@ -93,17 +93,17 @@ TEST(Usage, BadSizesAndLists) {
 TEST(Usage, BadEndpoints) {
   for (const char* endpoint :
        {"localhost:5555", "tcp://", "http://127.0.0.1:80", "tcp://127.0.0.1"}) {
-    const Result result = Run({"handler", "--connect", endpoint});
+    const Result result = RunAcan({"handler", "--connect", endpoint});
     EXPECT_EQ(result.code, 2) << endpoint;
     EXPECT_THAT(result.err, AllOf(HasSubstr(endpoint), HasSubstr("tcp://127.0.0.1:5555")));
   }
-  const Result result = Run({"handler", "--connect", "tcp://127.0.0.1:notaport"});
+  const Result result = RunAcan({"handler", "--connect", "tcp://127.0.0.1:notaport"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("tcp://127.0.0.1:notaport"));
 }
 
 TEST(Usage, VectorInstructionsThatDoNotExist) {
-  const Result result = Run({"devices"}, {{"ACAN_CPU_ISA", "mmx"}});
+  const Result result = RunAcan({"devices"}, {{"ACAN_CPU_ISA", "mmx"}});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("ACAN_CPU_ISA"), HasSubstr("mmx"), HasSubstr("portable")));
@@ -111,7 +111,7 @@ TEST(Usage, VectorInstructionsThatDoNotExist) {
 
 TEST(Broker, RefusesAddressesThatOthersCanReach) {
   for (const char* endpoint : {"tcp://0.0.0.0:*", "tcp://*:*", "tcp://192.0.2.1:5555"}) {
-    const Result result = Run({"broker", "--listen", endpoint});
+    const Result result = RunAcan({"broker", "--listen", endpoint});
     EXPECT_EQ(result.code, 2) << endpoint;
     EXPECT_THAT(result.err, AllOf(HasSubstr(endpoint), HasSubstr("loopback")));
   }
@@ -121,7 +121,7 @@ TEST(Broker, SaysThatAnAddressIsTaken) {
   Program first({"broker", "--listen", "tcp://127.0.0.1:*"});
   const std::string endpoint = EndpointOf(first);
   ASSERT_THAT(endpoint, ::testing::StartsWith("tcp://127.0.0.1:"));
-  const Result second = Run({"broker", "--listen", endpoint});
+  const Result second = RunAcan({"broker", "--listen", endpoint});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, HasSubstr(endpoint));
 }
@@ -130,13 +130,13 @@ TEST(Train, OutFolderThatCannotBeWritten) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());
   const std::string file = folder.Write("file", "not a folder");
-  const Result result = Run({"train", job, "--handlers", "cpu:1", "--out", file + "/out"});
+  const Result result = RunAcan({"train", job, "--handlers", "cpu:1", "--out", file + "/out"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr(file));
 }
 
 TEST(Devices, AreExactAndMeasured) {
-  const Result result = Run({"devices", "--json"});
+  const Result result = RunAcan({"devices", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const nlohmann::json devices = nlohmann::json::parse(result.out);
   ASSERT_FALSE(devices.empty());
@@ -145,7 +145,7 @@ TEST(Devices, AreExactAndMeasured) {
     EXPECT_TRUE(device["exact"].get<bool>());
     EXPECT_GT(device["gflops"].get<double>(), 0);
   }
-  EXPECT_THAT(Run({"devices"}).out,
+  EXPECT_THAT(RunAcan({"devices"}).out,
               AllOf(HasSubstr("cpu:1"), HasSubstr("GFLOP/s"), HasSubstr("exact")));
 }
 

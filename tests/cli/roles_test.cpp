@@ -33,7 +33,7 @@ TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());
   const Result train =
-      Run({"train", job, "--handlers", "cpu:1", "--out", folder / "train", "--json"});
+      RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "train", "--json"});
   ASSERT_EQ(train.code, 0) << train.err;
 
   const std::string endpoint = "ipc://" + (folder / "space");
@@ -115,7 +115,7 @@ TEST(Roles, TwoManagersOfOneJob) {
   Program handler(HandlerWords(endpoint));
   Program first(ManagerWords(endpoint, job, folder / "first"));
   ASSERT_TRUE(first.WaitForErr("epoch 1/"));
-  const Result second = Run(ManagerWords(endpoint, job, folder / "second"));
+  const Result second = RunAcan(ManagerWords(endpoint, job, folder / "second"));
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, AllOf(HasSubstr("manager"), HasSubstr("job")));
   first.Signal(SIGTERM);

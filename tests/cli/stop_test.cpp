@@ -123,8 +123,8 @@ TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
   const TestFolder folder;
   const TestFolder temporary;
   const std::string job = folder.Write("job.toml", SmallJob());
-  const Result result = Run({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
-                            {{"TMPDIR", temporary.path()}, {"ACAN_CPU_ISA", "mmx"}});
+  const Result result = RunAcan({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
+                                {{"TMPDIR", temporary.path()}, {"ACAN_CPU_ISA", "mmx"}});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_CPU_ISA"), HasSubstr("no handler starts")));
   EXPECT_THAT(temporary.Names(), IsEmpty());

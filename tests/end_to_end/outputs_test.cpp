@@ -44,8 +44,8 @@ TEST_F(Outputs, AgreeWithEachOther) {
 TEST_F(Outputs, ModelLearnsAndEvaluatesToTheReceiptsAccuracy) {
   ASSERT_TRUE(receipt_.is_object());
   EXPECT_GT(receipt_["test_accuracy"].get<double>(), 0.5);
-  const Result eval = Run({"eval", job_, "--model", out_ + "/model.safetensors", "--handlers",
-                           "cpu:1@64MiB", "--json"});
+  const Result eval = RunAcan({"eval", job_, "--model", out_ + "/model.safetensors", "--handlers",
+                               "cpu:1@64MiB", "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   const nlohmann::json evaluated = nlohmann::json::parse(LastLine(eval.out));
   EXPECT_EQ(evaluated["test_accuracy"], receipt_["test_accuracy"]);
@@ -54,30 +54,30 @@ TEST_F(Outputs, ModelLearnsAndEvaluatesToTheReceiptsAccuracy) {
 }
 
 TEST_F(Outputs, EvalTakesOtherData) {
-  const Result eval =
-      Run({"eval", job_, "--model", out_ + "/model.safetensors", "--handlers", "cpu:1@64MiB",
-           "--inputs", folder_ / "train-inputs", "--targets", folder_ / "train-labels", "--json"});
+  const Result eval = RunAcan({"eval", job_, "--model", out_ + "/model.safetensors", "--handlers",
+                               "cpu:1@64MiB", "--inputs", folder_ / "train-inputs", "--targets",
+                               folder_ / "train-labels", "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_TRUE(nlohmann::json::parse(LastLine(eval.out))["test_accuracy"].is_number());
-  const Result other = Run(
+  const Result other = RunAcan(
       {"eval", job_, "--model", out_ + "/model.safetensors", "--set", "model.layers=[97, 64, 10]"});
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, AllOf(HasSubstr("97, 211, 53, 10"), HasSubstr("97, 64, 10")));
 }
 
 TEST_F(Outputs, Verify) {
-  const Result equal = Run({"verify", out_});
+  const Result equal = RunAcan({"verify", out_});
   EXPECT_EQ(equal.code, 0) << equal.err;
   EXPECT_THAT(equal.out, AllOf(HasSubstr("equal"), Not(HasSubstr("DIFFERENT"))));
 
-  const Result again = Run({"verify", out_ + "/receipt.json", "--rerun"});
+  const Result again = RunAcan({"verify", out_ + "/receipt.json", "--rerun"});
   EXPECT_EQ(again.code, 0) << again.out << again.err;
   EXPECT_THAT(again.out, HasSubstr("second training"));
 
   std::string model = ReadFile(out_ + "/model.safetensors");
   model.back() = static_cast<char>(model.back() ^ 1);
   folder_.Write("out/model.safetensors", model);
-  const Result changed = Run({"verify", out_});
+  const Result changed = RunAcan({"verify", out_});
   EXPECT_EQ(changed.code, 1);
   EXPECT_THAT(changed.out, AllOf(HasSubstr("DIFFERENT"), HasSubstr("weights_sha256")));
 }
@@ -86,14 +86,14 @@ TEST_F(Outputs, VerifyNamesDataThatChanged) {
   std::string labels = ReadFile(folder_ / "train-labels");
   labels.back() = static_cast<char>(labels.back() == 0 ? 1 : 0);
   folder_.Write("train-labels", labels);
-  const Result result = Run({"verify", out_, "--rerun"});
+  const Result result = RunAcan({"verify", out_, "--rerun"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  training data"),
                                 HasSubstr("DIFFERENT  weights_sha256 of the second training")));
 }
 
 TEST_F(Outputs, VerifyNeedsAReceipt) {
-  const Result result = Run({"verify", folder_ / "nothing"});
+  const Result result = RunAcan({"verify", folder_ / "nothing"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr(folder_ / "nothing"));
 }

@@ -26,7 +26,7 @@ TEST(Paper, TrainsWithHandlersThatHoldALittleOfTheModel) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", kJob);
   const Result small =
-      Run({"train", job, "--handlers", "4xcpu:1@64KiB", "--out", folder / "small", "--json"});
+      RunAcan({"train", job, "--handlers", "4xcpu:1@64KiB", "--out", folder / "small", "--json"});
   ASSERT_EQ(small.code, 0) << small.err;
   const nlohmann::json receipt = nlohmann::json::parse(LastLine(small.out));
   EXPECT_EQ(receipt["steps"], 8);
@@ -50,7 +50,7 @@ TEST(Paper, TrainsWithHandlersThatHoldALittleOfTheModel) {
             losses[0] + losses[1] + losses[2] + losses[3]);
 
   const Result large =
-      Run({"train", job, "--handlers", "cpu:1@256MiB", "--out", folder / "large", "--json"});
+      RunAcan({"train", job, "--handlers", "cpu:1@256MiB", "--out", folder / "large", "--json"});
   ASSERT_EQ(large.code, 0) << large.err;
   EXPECT_EQ(nlohmann::json::parse(LastLine(large.out))["weights_sha256"],
             receipt["weights_sha256"]);

@@ -68,7 +68,7 @@ nlohmann::json Train(const std::string& job, const std::string& out,
                      const std::vector<std::string>& words, const Environment& environment) {
   std::vector<std::string> arguments = {"train", job, "--out", out, "--json"};
   arguments.insert(arguments.end(), words.begin(), words.end());
-  const Result result = Run(arguments, environment);
+  const Result result = RunAcan(arguments, environment);
   EXPECT_EQ(result.code, 0) << result.err;
   if (result.code != 0) return nullptr;
   return nlohmann::json::parse(LastLine(result.out));
