@@ -1,0 +1,93 @@
+// The proof of a run (receipt.json) and its course (metrics.jsonl).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace acan {
+
+inline constexpr std::int64_t kMaxReceiptBytes = 64 << 20;
+
+struct HandlerSeen {
+  std::string name;
+  std::string device;
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t peak_bytes = 0;
+  std::int64_t tasks = 0;
+};
+
+struct Receipt {
+  nlohmann::json job;        // JobToJson
+  std::string train_sha256;  // DataSet::sha256
+  std::string test_sha256;   // empty: no test set
+  std::string code_version;
+  std::string weights_sha256;
+  std::vector<HandlerSeen> handlers;
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  double seconds = 0;
+  std::int64_t tasks_done = 0;
+  std::int64_t tasks_reissued = 0;
+  std::int64_t tasks_duplicated = 0;
+  // Unset: there was none (no test set, labels or steps), or it was not finite.
+  std::optional<double> test_accuracy;  // share of right classes, 0..1
+  std::optional<double> test_loss;
+  std::optional<double> final_train_loss;
+};
+
+nlohmann::json ReceiptToJson(const Receipt& receipt);
+// Checks every field, the job included. Throws Error (usage) that names `name`, the field, what was
+// found and what is expected. Fields that it does not know are ignored.
+Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
+
+// Written whole or not at all. Throws Error (failure) naming the path and the system's words.
+void WriteReceipt(const std::string& path, const Receipt& receipt);
+// Throws Error (usage) as ReceiptFromJson, also for files that are missing or no JSON.
+Receipt ReadReceipt(const std::string& path);
+
+struct StepMetrics {
+  std::int64_t step = 0;   // from 0
+  std::int64_t epoch = 0;  // from 0
+  double loss = 0;         // mean over the step's samples; written as null if it is not finite
+  double learning_rate = 0;
+  double samples_per_s = 0;
+  std::int64_t handlers = 0;
+  std::int64_t reissued = 0;  // tasks, since the run's start
+};
+
+struct EvaluationMetrics {
+  std::int64_t step = 0;  // the last one done before
+  std::int64_t epoch = 0;
+  double test_loss = 0;
+  std::optional<double> test_accuracy;
+};
+
+// metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
+// killed run) has every finished step. For one thread.
+class MetricsLog {
+ public:
+  // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
+  // steps stay, later or torn ones are cut off.
+  // Throws Error (failure) naming the path and the system's words; so do the writes (disk full).
+  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  void Step(const StepMetrics& metrics);
+  void Evaluation(const EvaluationMetrics& metrics);
+
+ private:
+  void Write(const nlohmann::json& line);
+  void CutAt(std::int64_t first_step);
+  [[noreturn]] void Fail(const std::string& doing, int error) const;
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace acan

@@ -1,0 +1,38 @@
+// A file that appears under its name whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace acan {
+
+// Written under a temporary name beside `path`; Commit syncs and renames it. The destructor removes
+// what was not committed. Errors are Error (failure) that name the path and the system's words.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Makes the file `bytes` long and, where the file system can, reserves the space: a disk too full
+  // is found before the work, not after it.
+  void Reserve(std::int64_t bytes);
+  void WriteAt(std::int64_t offset, const void* data, std::size_t bytes);
+  // Reads back exactly `bytes`.
+  void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
+  void Commit();
+
+ private:
+  [[noreturn]] void Fail(const std::string& doing, int error) const;
+
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+};
+
+// Writes all of `text` to `path` in this way.
+void WriteFileAtomically(const std::string& path, const std::string& text);
+
+}  // namespace acan

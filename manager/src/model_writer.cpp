@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <stdexcept>
+
+#include "acan/manager/model_file.h"
+#include "atomic_file.h"
+#include "model_layout.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors holds little-endian values, written here as they lie in memory");
+
+std::vector<TensorInfo> ModelTensors(const Model& model) {
+  std::vector<TensorInfo> tensors;
+  for (int i = 0; i < model.layer_count(); ++i) {
+    tensors.push_back(
+        {fmt::format("layers.{}.weight", i), model.outputs(i), model.inputs(i), false});
+    tensors.push_back({fmt::format("layers.{}.bias", i), model.outputs(i), 1, true});
+  }
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  return tensors;
+}
+
+void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t row,
+                std::int64_t col, std::int64_t rows, std::int64_t cols,
+                const std::function<void(std::int64_t, std::size_t, std::size_t)>& run) {
+  assert(row >= 0 && rows >= 0 && row + rows <= tensor.rows);
+  assert(col >= 0 && cols >= 0 && col + cols <= tensor.cols);
+  if (rows == 0 || cols == 0) return;
+  // Whole rows lie one after the other: one stretch.
+  const std::int64_t stretches = cols == tensor.cols ? 1 : rows;
+  const std::int64_t count = cols == tensor.cols ? rows * cols : cols;
+  for (std::int64_t i = 0; i < stretches; ++i) {
+    const std::int64_t element = (row + i) * tensor.cols + col;
+    run(place.begin + element * static_cast<std::int64_t>(sizeof(float)),
+        static_cast<std::size_t>(i * cols), static_cast<std::size_t>(count));
+  }
+}
+
+std::string HashTensors(const std::vector<TensorPlace>& places,
+                        const std::function<void(std::int64_t, void*, std::size_t)>& read) {
+  constexpr std::int64_t kChunkBytes = 1 << 20;
+  std::vector<char> chunk(kChunkBytes);
+  Sha256 hash;
+  for (const TensorPlace& place : places) {
+    for (std::int64_t at = place.begin; at < place.end; at += kChunkBytes) {
+      const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, place.end - at));
+      read(at, chunk.data(), bytes);
+      hash.Add(chunk.data(), bytes);
+    }
+  }
+  return hash.Hex();
+}
+
+namespace {
+
+// The file's beginning: the header's length, the header, blanks up to a multiple of 8.
+std::string HeaderBytes(const std::vector<TensorInfo>& tensors) {
+  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::int64_t offset = 0;
+  for (const TensorInfo& tensor : tensors) {
+    const std::int64_t end = offset + TensorBytes(tensor);
+    nlohmann::json shape = {tensor.rows};
+    if (!tensor.is_bias) shape.push_back(tensor.cols);
+    header[tensor.name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return bytes + text;
+}
+
+}  // namespace
+
+struct ModelWriter::Impl {
+  explicit Impl(const std::string& path) : file(path) {}
+
+  AtomicFile file;
+  std::vector<TensorInfo> tensors;
+  std::vector<TensorPlace> places;
+  std::int64_t values_left = 0;
+};
+
+ModelWriter::ModelWriter(const std::string& path, const Model& model)
+    : impl_(std::make_unique<Impl>(path)) {
+  impl_->tensors = ModelTensors(model);
+  const std::string header = HeaderBytes(impl_->tensors);
+  auto offset = static_cast<std::int64_t>(header.size());
+  for (const TensorInfo& tensor : impl_->tensors) {
+    impl_->places.push_back({offset, offset + TensorBytes(tensor)});
+    offset += TensorBytes(tensor);
+    impl_->values_left += tensor.rows * tensor.cols;
+  }
+  impl_->file.Reserve(offset);
+  impl_->file.WriteAt(0, header.data(), header.size());
+}
+
+ModelWriter::~ModelWriter() = default;
+
+void ModelWriter::Write(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+                        std::int64_t cols, std::span<const float> values) {
+  assert(index < impl_->tensors.size());
+  assert(static_cast<std::int64_t>(values.size()) == rows * cols);
+  ForEachRun(impl_->tensors[index], impl_->places[index], row, col, rows, cols,
+             [&](std::int64_t offset, std::size_t first, std::size_t count) {
+               impl_->file.WriteAt(offset, values.data() + first, count * sizeof(float));
+             });
+  impl_->values_left -= rows * cols;
+}
+
+std::string ModelWriter::Finish() {
+  if (impl_->values_left != 0) {
+    throw std::logic_error(
+        fmt::format("model file: {} values were not written exactly once", impl_->values_left));
+  }
+  const std::string hash =
+      HashTensors(impl_->places, [&](std::int64_t offset, void* data, std::size_t bytes) {
+        impl_->file.ReadAt(offset, data, bytes);
+      });
+  impl_->file.Commit();
+  return hash;
+}
+
+}  // namespace acan
