@@ -1,9 +1,7 @@
 #include "stop_signals.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,33 +18,43 @@
 namespace acan::cli {
 namespace {
 
-sigset_t SetOf(std::initializer_list<int> signals) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : signals) sigaddset(&set, signal);
-  return set;
+// Where the handler writes the number of the signal. Signals are not blocked and read from a
+// signalfd, because libraries may have threads from before main whose masks we do not set.
+std::atomic<int> signal_pipe{-1};
+static_assert(std::atomic<int>::is_always_lock_free);  // used in a signal handler
+
+extern "C" void OnStopSignal(int signal) {
+  const int saved = errno;
+  const auto number = static_cast<unsigned char>(signal);
+  [[maybe_unused]] const auto written = ::write(signal_pipe.load(), &number, 1);
+  errno = saved;
+}
+
+void Handle(std::initializer_list<int> signals, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : signals) ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 struct StopSignals::Impl {
-  int signal_fd = -1;
-  int end_fd = -1;
+  std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
   std::mutex mutex;  // guards the functions and their calls
   std::function<void()> stop;
   std::function<void()> kill;
   std::thread thread;
 
+  // Reads signals until a 0 comes, which no signal is.
   void Watch() {
-    std::array<pollfd, 2> fds = {{{signal_fd, POLLIN, 0}, {end_fd, POLLIN, 0}}};
     for (;;) {
-      if (::poll(fds.data(), fds.size(), -1) < 0) continue;
-      if (fds[1].revents != 0) return;
-      signalfd_siginfo info{};
-      if (::read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        Came(static_cast<int>(info.ssi_signo));
-      }
+      unsigned char number = 0;
+      const ssize_t count = ::read(pipe[0], &number, 1);
+      if (count == 1 && number == 0) return;
+      if (count == 1) Came(number);
     }
   }
 
@@ -64,24 +72,22 @@ struct StopSignals::Impl {
 };
 
 StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>()) {
-  const sigset_t all = SetOf({SIGINT, SIGTERM, SIGHUP});
-  const sigset_t watched = mode == Mode::kAll ? all : SetOf({SIGTERM});
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  impl_->signal_fd = ::signalfd(-1, &watched, SFD_CLOEXEC);
-  impl_->end_fd = ::eventfd(0, EFD_CLOEXEC);
-  if (impl_->signal_fd < 0 || impl_->end_fd < 0) {
+  if (::pipe2(impl_->pipe.data(), O_CLOEXEC) != 0) {
     throw FailureError(std::string("cannot watch for signals: ") + std::strerror(errno));
   }
+  signal_pipe = impl_->pipe[1];
   impl_->thread = std::thread([this] { impl_->Watch(); });
+  Handle({SIGTERM}, OnStopSignal);
+  Handle({SIGINT, SIGHUP}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
 }
 
 StopSignals::~StopSignals() {
-  const std::uint64_t one = 1;
-  // An eventfd's counter far from its maximum takes every write.
-  [[maybe_unused]] const auto written = ::write(impl_->end_fd, &one, sizeof(one));
+  Handle({SIGINT, SIGTERM, SIGHUP}, SIG_DFL);
+  const unsigned char end = 0;
+  [[maybe_unused]] const auto written = ::write(impl_->pipe[1], &end, 1);
   impl_->thread.join();
-  ::close(impl_->signal_fd);
-  ::close(impl_->end_fd);
+  signal_pipe = -1;
+  for (const int fd : impl_->pipe) ::close(fd);
 }
 
 void StopSignals::Guard(std::function<void()> stop, std::function<void()> kill) {

@@ -11,12 +11,10 @@ class StopSignals {
  public:
   enum class Mode {
     kAll,            // SIGINT, SIGTERM and SIGHUP
-    kTerminateOnly,  // SIGTERM: a terminal's signals are left to the parent process, which is
-                     // stopped by them
+    kTerminateOnly,  // SIGTERM: a terminal's signals are the parent's to act on
   };
-  // Blocks the signals in this thread and all that it starts from now on, and watches for them. One
-  // object at a time. While nothing is guarded a signal ends the process at once with 128 + its
-  // number. REQUIRES: called before other threads are started.
+  // Takes over the signals and watches for them. One object at a time. While nothing is guarded a
+  // signal ends the process at once with 128 + its number.
   explicit StopSignals(Mode mode);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

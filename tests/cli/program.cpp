@@ -118,11 +118,11 @@ Program::Program(const std::vector<std::string>& arguments, const Environment& e
     ::execve(ACAN_PROGRAM, argv.data(), envp.data());
     ::_exit(127);
   }
+  if (pid_ < 0) throw std::runtime_error("fork failed");
   ::close(out[1]);
   ::close(err[1]);
   out_.fd = out[0];
   err_.fd = err[0];
-  if (pid_ < 0) throw std::runtime_error("fork failed");
 }
 
 Program::~Program() {
@@ -210,6 +210,10 @@ Result RunAcan(const std::vector<std::string>& arguments, const Environment& env
   Program program(arguments, environment);
   const int code = program.Wait();
   return {code, program.out(), program.err()};
+}
+
+bool SignalProcess(pid_t pid, int signal) {
+  return pid > 1 && ::kill(pid, signal) == 0;
 }
 
 bool AllGone(const std::set<pid_t>& pids) {

@@ -78,6 +78,9 @@ struct Result {
 };
 Result RunAcan(const std::vector<std::string>& arguments, const Environment& environment = {});
 
+// kill(), but only ever of one process: 0, 1 and negative numbers would mean many. False if it is
+// gone.
+bool SignalProcess(pid_t pid, int signal);
 // Waits until none of these processes exists any more; false after much time.
 bool AllGone(const std::set<pid_t>& pids);
 // Names in /dev/shm, to compare before and after.

@@ -58,7 +58,7 @@ TEST(Usage, UnknownKeyInTheJobNamesLineAndNearestKey) {
   const std::string job = folder.Write("job.toml", SmallJob() + "epohcs = 3\n");
   const Result result = RunAcan({"train", job, "--out", folder / "out"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("epohcs"), HasSubstr("line 14"), HasSubstr("epochs")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("epohcs"), HasSubstr("line 13"), HasSubstr("epochs")));
   EXPECT_THAT(folder.Names(), ::testing::ElementsAre("job.toml"));
 }
 

@@ -37,16 +37,17 @@ class Training : public ::testing::Test {
   void WaitUntilItTrains() {
     ASSERT_TRUE(train_.WaitForErr("loss"));
     children_ = train_.Descendants();
-    EXPECT_EQ(children_.size(), 3u);
+    ASSERT_EQ(children_.size(), 3u) << train_.err();
     EXPECT_EQ(temporary_.Names().size(), 1u);
   }
 
-  pid_t ChildThatRuns(const std::string& role) {
+  void KillChildThatRuns(const std::string& role) {
     for (const pid_t pid : train_.Descendants()) {
-      if (CommandLine(pid).find(role) != std::string::npos) return pid;
+      if (CommandLine(pid).find(role) == std::string::npos) continue;
+      SignalProcess(pid, SIGKILL);
+      return;
     }
-    ADD_FAILURE() << "no child runs " << role;
-    return -1;
+    FAIL() << "no child runs " << role;
   }
 
   void ExpectNothingLeft() {
@@ -64,14 +65,14 @@ class Training : public ::testing::Test {
 };
 
 TEST_F(Training, StopsCleanlyBySigint) {
-  WaitUntilItTrains();
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   train_.Signal(SIGINT);
   EXPECT_EQ(train_.Wait(), 128 + SIGINT) << train_.err();
   ExpectNothingLeft();
 }
 
 TEST_F(Training, StopsCleanlyBySigterm) {
-  WaitUntilItTrains();
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   train_.Signal(SIGTERM);
   EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
   ExpectNothingLeft();
@@ -85,8 +86,9 @@ TEST_F(Training, ASignalBeforeTheFirstStepStopsToo) {
 }
 
 TEST_F(Training, ASecondSignalEndsItAtOnce) {
-  WaitUntilItTrains();
-  for (const pid_t pid : children_) ::kill(pid, SIGSTOP);  // so that the first cannot be obeyed
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  for (const pid_t pid : children_)
+    SignalProcess(pid, SIGSTOP);  // so that the first cannot be obeyed
   train_.Signal(SIGINT);
   train_.Signal(SIGTERM);
   const int code = train_.Wait();
@@ -95,15 +97,15 @@ TEST_F(Training, ASecondSignalEndsItAtOnce) {
 }
 
 TEST_F(Training, LeavesNoChildWhenItIsKilled) {
-  WaitUntilItTrains();
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   train_.Signal(SIGKILL);
   EXPECT_EQ(train_.Wait(), -SIGKILL);
   ExpectNothingLeft();
 }
 
 TEST_F(Training, StartsAHandlerThatDiedAgain) {
-  WaitUntilItTrains();
-  ::kill(ChildThatRuns(" handler "), SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  ASSERT_NO_FATAL_FAILURE(KillChildThatRuns(" handler "));
   ASSERT_TRUE(train_.WaitForErr("starting it again"));
   ASSERT_TRUE(train_.WaitForErr("restart 1"));
   train_.Signal(SIGTERM);
@@ -112,8 +114,8 @@ TEST_F(Training, StartsAHandlerThatDiedAgain) {
 }
 
 TEST_F(Training, FailsInClearWordsWhenTheBrokerDies) {
-  WaitUntilItTrains();
-  ::kill(ChildThatRuns(" broker "), SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  ASSERT_NO_FATAL_FAILURE(KillChildThatRuns(" broker "));
   EXPECT_EQ(train_.Wait(), 1);
   EXPECT_THAT(train_.err(), AllOf(HasSubstr("the broker"), HasSubstr("killed by signal 9")));
   ExpectNothingLeft();

@@ -116,7 +116,7 @@ TEST_F(Hash, SurvivesHandlersThatAreKilled) {
     for (const pid_t pid : train.Descendants()) {
       const std::string words_of = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
       if (words_of.find("handler") == std::string::npos) continue;
-      killed += ::kill(pid, SIGKILL) == 0 ? 1 : 0;
+      killed += SignalProcess(pid, SIGKILL) ? 1 : 0;
       break;
     }
   }
