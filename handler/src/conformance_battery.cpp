@@ -159,8 +159,8 @@ void RunActivations(Device& device, std::vector<OperationHash>& out) {
 }
 
 void RunLosses(Device& device, std::vector<OperationHash>& out) {
-  for (const Values values : {Values::kWide, Values::kSpecial}) {
-    const char* suffix = values == Values::kWide ? "" : " special values";
+  for (const Values values : {Values::kUnit, Values::kSpecial}) {
+    const char* suffix = values == Values::kUnit ? "" : " special values";
     KernelArgs args;
     args.scalars.i[0] = kBlock;
     args.scalars.f[0] = 0.0078125f;
@@ -191,7 +191,7 @@ void RunLosses(Device& device, std::vector<OperationHash>& out) {
   }
 }
 
-// `written` results, then operands: the first `wide` of any value, the next of one sign.
+// `written` results, then operands.
 OperationHash RunElements(Device& device, const char* name, Kernel kernel,
                           const KernelScalars& scalars, int written,
                           std::initializer_list<Values> operands) {

@@ -1,0 +1,235 @@
+// The CPU device's memory, views and errors; the table of kernels; conformance.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "acan/core/error.h"
+#include "acan/handler/conformance.h"
+#include "acan/kernels/launch_check.h"
+#include "reference.h"
+
+namespace acan::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::unique_ptr<Device> Make(std::uint64_t limit_bytes, int threads = 1) {
+  return MakeCpuDevice({threads, limit_bytes, std::nullopt});
+}
+
+tuplespace::Payload Floats(const std::vector<float>& v) {
+  return tuplespace::Payload::Copy(v.data(), v.size() * 4);
+}
+
+TEST(CpuDeviceMemory, IsCountedToTheByteAndGivenBack) {
+  const auto device = Make(10000);
+  EXPECT_EQ(device->budget().used_bytes(), 0u);
+  BufferPtr a = device->Allocate(6001);
+  EXPECT_EQ(a->size_bytes(), 6001u);
+  EXPECT_EQ(device->budget().used_bytes(), 6001u);
+  EXPECT_THAT([&] { device->Allocate(4000); },
+              ThrowsMessage<OutOfMemory>(HasSubstr("limit of 10000 bytes")));
+  EXPECT_EQ(device->budget().used_bytes(), 6001u);
+  const BufferPtr b = device->Allocate(3999);
+  EXPECT_EQ(device->budget().used_bytes(), 10000u);
+  a.reset();
+  EXPECT_EQ(device->budget().used_bytes(), 3999u);
+  EXPECT_EQ(device->budget().peak_bytes(), 10000u);
+}
+
+TEST(CpuDeviceMemory, UploadsAreChargedButNotCopied) {
+  const auto device = Make(1000);
+  const tuplespace::Payload payload = Floats(std::vector<float>(200, 1.5f));
+  const BufferPtr buffer = device->Upload(payload);
+  EXPECT_EQ(device->budget().used_bytes(), 800u);
+  const tuplespace::Payload back = device->Download(buffer, {buffer.get(), 0, 10, 20, 20});
+  EXPECT_EQ(back.data(), payload.data());
+  EXPECT_THROW(device->Upload(payload), OutOfMemory);
+  EXPECT_EQ(device->budget().used_bytes(), 800u);
+}
+
+TEST(CpuDeviceMemory, UnalignedPayloadsAreCopied) {
+  const auto device = Make(1000);
+  const std::vector<float> values{1.0f, 2.0f, 3.0f};
+  std::vector<std::byte> bytes(13);
+  std::memcpy(bytes.data() + 1, values.data(), 12);
+  const auto whole = tuplespace::Payload::Copy(bytes.data(), bytes.size());
+  const tuplespace::Payload shifted(whole.owner(), whole.data() + 1, 12);
+  const BufferPtr buffer = device->Upload(shifted);
+  const tuplespace::Payload back = device->Download(buffer, {buffer.get(), 0, 1, 3, 3});
+  EXPECT_EQ(std::memcmp(back.data(), values.data(), 12), 0);
+}
+
+TEST(CpuDeviceMemory, BuffersAndPayloadsOutliveTheDevice) {
+  auto device = Make(1 << 20);
+  BufferPtr buffer = device->Allocate(4000);
+  KernelArgs args;
+  args.m[0] = {buffer.get(), 0, 10, 100, 100};
+  args.scalars.f[0] = 2.0f;
+  device->Launch(Kernel::kFill, args);
+  const tuplespace::Payload payload = device->Download(buffer, args.m[0]);
+  device.reset();
+  buffer.reset();
+  float last = 0.0f;
+  std::memcpy(&last, payload.data() + 3996, 4);
+  EXPECT_EQ(last, 2.0f);
+}
+
+TEST(CpuDeviceMemory, ScratchIsAShareOfTheLimit) {
+  for (const int threads : {1, 2, 7}) {
+    for (const std::uint64_t limit :
+         {std::uint64_t{0}, std::uint64_t{64} << 10, std::uint64_t{4} << 20,
+          std::uint64_t{512} << 20, std::uint64_t{1} << 40}) {
+      const auto device = Make(limit, threads);
+      EXPECT_EQ(device->budget().used_bytes(), CpuScratchBytes(threads, limit));
+      EXPECT_LE(device->budget().used_bytes(), limit / 16);
+    }
+  }
+  EXPECT_EQ(CpuScratchBytes(1, 64 << 10), 0u);
+}
+
+TEST(CpuDeviceViews, PartsOfMatricesAreCopiedInAndOut) {
+  const auto device = Make(1 << 20);
+  const OnDevice whole = Put(*device, Random(6, 9, 1));
+  const Host before = Fetch(*device, whole);
+  const Matrix part{whole.buffer.get(), 2 * 9 + 3, 3, 4, 9};
+  device->CopyIn(Floats(std::vector<float>(12, 7.0f)), part);
+  const Host after = Fetch(*device, whole);
+  for (std::int64_t r = 0; r < 6; ++r) {
+    for (std::int64_t c = 0; c < 9; ++c) {
+      const bool inside = r >= 2 && r < 5 && c >= 3 && c < 7;
+      EXPECT_EQ(after.at(r, c), inside ? 7.0f : before.at(r, c));
+    }
+  }
+  const tuplespace::Payload packed = device->Download(whole.buffer, part);
+  ASSERT_EQ(packed.size(), 48u);
+  EXPECT_NE(packed.data(), device->Download(whole.buffer, whole.matrix).data());
+}
+
+TEST(CpuDeviceErrors, NameTheOperandAndWhatWouldBeRight) {
+  const auto device = Make(1 << 20);
+  const OnDevice a = Put(*device, Random(4, 5, 1));
+  const OnDevice b = Put(*device, Random(4, 6, 2));
+  const OnDevice c = Space(*device, 4, 4);
+  const BufferPtr uploaded = device->Upload(Floats(std::vector<float>(20)));
+  using Invalid = std::invalid_argument;
+  KernelArgs args;
+  args.m = {a.matrix, a.matrix, b.matrix};
+  EXPECT_THAT([&] { device->Launch(Kernel::kAdd, args); },
+              ThrowsMessage<Invalid>(HasSubstr("kAdd operand 2 is [4, 6], must be [4, 5]")));
+  args.m = {Matrix{uploaded.get(), 0, 4, 5, 5}, a.matrix, a.matrix};
+  EXPECT_THAT([&] { device->Launch(Kernel::kAdd, args); },
+              ThrowsMessage<Invalid>(HasSubstr("read-only")));
+  args.m = {a.matrix, a.matrix, Matrix{}};
+  EXPECT_THAT([&] { device->Launch(Kernel::kAdd, args); },
+              ThrowsMessage<Invalid>(HasSubstr("operand 2 has no buffer")));
+  args.m = {a.matrix, a.matrix, Matrix{a.buffer.get(), 1, 4, 5, 5}};
+  EXPECT_THAT([&] { device->Launch(Kernel::kAdd, args); },
+              ThrowsMessage<Invalid>(HasSubstr("must lie in its buffer of 20 words")));
+  EXPECT_THAT(
+      [&] {
+        device->Gemm(GemmForm::kForward, Precision::kExact, 64, a.matrix, b.matrix, c.matrix);
+      },
+      ThrowsMessage<Invalid>(HasSubstr("do not agree")));
+  EXPECT_THAT(
+      [&] {
+        device->Gemm(GemmForm::kForward, Precision::kExact, 48, a.matrix, a.matrix, c.matrix);
+      },
+      ThrowsMessage<Invalid>(HasSubstr("block 48 must be a power of two")));
+  const Matrix overlapping{a.buffer.get(), 4, 4, 4, 4};
+  EXPECT_THAT(
+      [&] {
+        device->Gemm(GemmForm::kForward, Precision::kExact, 64, a.matrix, a.matrix, overlapping);
+      },
+      ThrowsMessage<Invalid>(HasSubstr("overlaps")));
+  args = {};
+  args.m = {c.matrix, a.matrix};
+  EXPECT_THROW(device->Launch(Kernel::kColumnSums, args), Invalid) << "block 0";
+  EXPECT_THROW(device->CopyIn(Floats({1.0f}), a.matrix), Invalid);
+  EXPECT_THAT([] { Make(1000, 0); }, ThrowsMessage<Error>(HasSubstr("0 threads")));
+}
+
+TEST(CpuIsaNames, AreParsedAndPrinted) {
+  for (const CpuIsa isa : kAllIsas) EXPECT_EQ(ParseCpuIsa(CpuIsaName(isa)), isa);
+  EXPECT_EQ(ParseCpuIsa("sse9"), std::nullopt);
+  EXPECT_TRUE(CpuIsaAvailable(CpuIsa::kPortable));
+  EXPECT_TRUE(CpuIsaAvailable(DetectCpuIsa()));
+}
+
+class ConformanceTest : public ::testing::TestWithParam<CpuIsa> {};
+
+TEST_P(ConformanceTest, EveryInstructionSetIsExactWithin64KiB) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  for (const int threads : {1, 3}) {
+    const auto device = MakeCpuDevice({threads, 64 << 10, GetParam()});
+    const ConformanceResult result = RunConformance(*device);
+    EXPECT_TRUE(result.exact) << result.first_difference;
+    EXPECT_EQ(result.first_difference, "");
+    EXPECT_EQ(result.hash.size(), 64u);
+    EXPECT_EQ(device->budget().used_bytes(), 0u);
+    EXPECT_GT(MeasureGflops(*device), 0.0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, ConformanceTest, ::testing::ValuesIn(kAllIsas),
+                         [](const auto& test) { return std::string(CpuIsaName(test.param)); });
+
+// A device that is wrong by one bit in one operation.
+class WrongDevice final : public Device {
+ public:
+  explicit WrongDevice(Kernel wrong) : inner_(Make(64 << 10)), wrong_(wrong) {}
+  const DeviceInfo& info() const override { return inner_->info(); }
+  const MemoryBudget& budget() const override { return inner_->budget(); }
+  BufferPtr Allocate(std::uint64_t bytes) override { return inner_->Allocate(bytes); }
+  BufferPtr Upload(const tuplespace::Payload& payload) override { return inner_->Upload(payload); }
+  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
+    inner_->CopyIn(payload, to);
+  }
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    return inner_->Download(buffer, from);
+  }
+  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+            const Matrix& b, const Matrix& c) override {
+    inner_->Gemm(form, precision, block, a, b, c);
+  }
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    inner_->Launch(kernel, args);
+    if (kernel != wrong_) return;
+    Matrix last = args.m[0];
+    last.offset += (last.rows - 1) * last.stride + last.cols - 1;
+    last.rows = last.cols = 1;
+    KernelArgs add;
+    add.m = {last, last, last};
+    inner_->Launch(Kernel::kAdd, add);
+  }
+  void Synchronize() override {}
+
+ private:
+  std::unique_ptr<Device> inner_;
+  Kernel wrong_;
+};
+
+TEST(Conformance, NamesTheFirstOperationThatDiffers) {
+  WrongDevice momentum(Kernel::kMomentum);
+  const ConformanceResult result = RunConformance(momentum);
+  EXPECT_FALSE(result.exact);
+  EXPECT_EQ(result.first_difference, "kMomentum");
+  WrongDevice softmax(Kernel::kSoftmaxCrossEntropy);
+  EXPECT_EQ(RunConformance(softmax).first_difference, "kSoftmaxCrossEntropy");
+}
+
+TEST(Conformance, CoversEveryKernel) {
+  const auto device = Make(64 << 10);
+  const std::vector<OperationHash> hashes = RunConformanceBattery(*device);
+  for (int i = 0; i < static_cast<int>(Kernel::kCount); ++i) {
+    const std::string_view name = KernelName(static_cast<Kernel>(i));
+    EXPECT_TRUE(std::any_of(hashes.begin(), hashes.end(), [&](const OperationHash& hash) {
+      return hash.operation.starts_with(name);
+    })) << name;
+  }
+}
+
+}  // namespace
+}  // namespace acan::test
