@@ -1,0 +1,229 @@
+// The parts of messages, read from a verified control frame with every field checked.
+// Private to wire_decode.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire.h"
+#include "wire_generated.h"
+
+namespace tuplespace {
+
+inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
+
+// Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
+struct BadField {
+  std::string text;
+};
+struct BadFrame {
+  std::string text;
+};
+
+template <typename... Args>
+[[noreturn]] void Refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw BadField{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+using WireBytes = flatbuffers::Vector<std::uint8_t>;
+
+class FrameReader {
+ public:
+  FrameReader(std::size_t control_bytes, std::span<const Payload> frames)
+      : bytes_left_(control_bytes), frames_(frames), used_(frames.size(), false) {}
+
+  // Every variable part of an honest frame lies in it once, so all together are no longer than the
+  // frame; parts that share their bytes could ask for any amount of memory.
+  void Spend(std::size_t bytes) {
+    if (bytes > bytes_left_) throw BadFrame{"parts of the control frame overlap"};
+    bytes_left_ -= bytes;
+  }
+
+  std::string_view View(const WireBytes* bytes) {
+    if (bytes == nullptr) return {};
+    Spend(bytes->size());
+    return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+  }
+
+  std::string Text(const flatbuffers::String* text, std::size_t limit, const char* what) {
+    if (text == nullptr) return {};
+    Spend(text->size());
+    if (text->size() > limit) Refuse("{} has {} bytes, at most {}", what, text->size(), limit);
+    return text->str();
+  }
+
+  Key OneKey(std::string_view bytes, const char* what) {
+    std::optional<Key> key = Key::FromBytes(bytes);
+    if (!key) Refuse("{} is not a canonical key ({} bytes)", what, bytes.size());
+    return *std::move(key);
+  }
+  Key OneKey(const WireBytes* bytes, const char* what) { return OneKey(View(bytes), what); }
+
+  std::vector<Key> Keys(const wire::Keys* wire, const char* what) {
+    std::vector<Key> keys;
+    if (wire == nullptr) return keys;
+    const std::string_view bytes = View(wire->bytes());
+    std::size_t begin = 0;
+    if (wire->ends() != nullptr) {
+      Spend(wire->ends()->size() * sizeof(std::uint32_t));
+      keys.reserve(wire->ends()->size());
+      for (const std::uint32_t end : *wire->ends()) {
+        if (end <= begin || end > bytes.size()) {
+          Refuse("{}: key {} ends at byte {}, outside of {}..{}", what, keys.size(), end, begin + 1,
+                 bytes.size());
+        }
+        keys.push_back(OneKey(bytes.substr(begin, end - begin), what));
+        begin = end;
+      }
+    }
+    if (begin != bytes.size()) {
+      Refuse("{}: {} bytes behind the last key", what, bytes.size() - begin);
+    }
+    return keys;
+  }
+
+  Payload Content(const WireBytes* inlined, std::uint32_t frame) {
+    if (frame != kNoFrame) {
+      if (frame >= frames_.size()) {
+        Refuse("payload frame {} is named, but {} came", frame, frames_.size());
+      }
+      used_[frame] = true;
+      if (inlined != nullptr) Refuse("a payload is both inline and in frame {}", frame);
+      return frames_[frame];
+    }
+    const std::string_view bytes = View(inlined);
+    if (bytes.size() > kInlinePayloadBytes) {
+      Refuse("an inline payload has {} bytes, at most {}; longer ones need a frame", bytes.size(),
+             kInlinePayloadBytes);
+    }
+    if (bytes.empty()) return {};
+    auto owner = std::make_shared_for_overwrite<std::byte[]>(bytes.size());
+    std::memcpy(owner.get(), bytes.data(), bytes.size());
+    const std::byte* data = owner.get();
+    return Payload(std::move(owner), data, bytes.size());
+  }
+
+  std::optional<TaskSpec> Task(const wire::TaskSpec* wire) {
+    if (wire == nullptr) return std::nullopt;
+    TaskSpec task;
+    task.inputs = Keys(wire->inputs(), "task inputs");
+    task.need_bytes = wire->need_bytes();
+    task.priority = wire->priority();
+    task.lease_us = NotNegative(wire->lease_us(), "lease_us");
+    task.affinity = wire->affinity();
+    if (task.affinity < -1 || task.affinity >= static_cast<std::int64_t>(task.inputs.size())) {
+      Refuse("affinity {} is neither -1 nor an index into {} inputs", task.affinity,
+             task.inputs.size());
+    }
+    return task;
+  }
+
+  using WireTuples = flatbuffers::Vector<flatbuffers::Offset<wire::Tuple>>;
+  std::vector<Tuple> Tuples(const WireTuples* wire) {
+    std::vector<Tuple> tuples;
+    if (wire == nullptr) return tuples;
+    tuples.reserve(wire->size());
+    for (const wire::Tuple* one : *wire) {
+      Tuple& tuple = tuples.emplace_back();
+      tuple.key = OneKey(one->key(), "a tuple's key");
+      tuple.payload = Content(one->payload(), one->frame());
+      tuple.task = Task(one->task());
+      tuple.ephemeral = one->ephemeral();
+      tuple.held = one->held();
+    }
+    return tuples;
+  }
+
+  using WireFound = flatbuffers::Vector<flatbuffers::Offset<wire::FoundTuple>>;
+  std::vector<FoundTuple> FoundTuples(const WireFound* wire) {
+    std::vector<FoundTuple> tuples;
+    if (wire == nullptr) return tuples;
+    tuples.reserve(wire->size());
+    for (const wire::FoundTuple* one : *wire) {
+      FoundTuple& tuple = tuples.emplace_back();
+      tuple.key = OneKey(one->key(), "a found key");
+      tuple.payload = Content(one->payload(), one->frame());
+      tuple.payload_bytes = one->payload_bytes();
+      tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
+    }
+    return tuples;
+  }
+
+  FieldPattern OneField(const wire::FieldPattern& wire) {
+    FieldPattern field;
+    if (wire.op() > wire::Op::MAX) {
+      Refuse("a field pattern has op {}, at most {}", static_cast<int>(wire.op()),
+             static_cast<int>(wire::Op::MAX));
+    }
+    field.op = static_cast<FieldPattern::Op>(wire.op());
+    if (wire.text() != nullptr) {
+      if (wire.integer() != 0) Refuse("a field pattern has an integer and a string");
+      field.value = std::string(View(wire.text()));
+    } else {
+      field.value = wire.integer();
+    }
+    if (field.op == FieldPattern::Op::kAny && (wire.text() != nullptr || wire.integer() != 0)) {
+      Refuse("a field pattern for any value has a value");
+    }
+    return field;
+  }
+
+  Pattern OnePattern(const wire::Pattern* wire) {
+    if (wire == nullptr) Refuse("the pattern is missing");
+    Pattern pattern;
+    if (wire->fields() != nullptr) {
+      if (wire->fields()->size() > kMaxKeyFields) {
+        Refuse("a pattern has {} fields, at most {}", wire->fields()->size(), kMaxKeyFields);
+      }
+      for (const wire::FieldPattern* field : *wire->fields()) {
+        pattern.fields.push_back(OneField(*field));
+      }
+    }
+    pattern.open = wire->open();
+    if (const auto problem = pattern.Problem()) Refuse("bad pattern: {}", *problem);
+    return pattern;
+  }
+
+  LeaseRef Lease(const wire::Lease* wire) {
+    if (wire == nullptr) Refuse("the lease is missing");
+    return {OneKey(wire->key(), "the lease's key"), wire->fence()};
+  }
+
+  std::vector<PutStatus> Statuses(const WireBytes* wire) {
+    std::vector<PutStatus> statuses;
+    for (const char raw : View(wire)) {
+      const auto value = static_cast<std::uint8_t>(raw);
+      if (value > static_cast<std::uint8_t>(PutStatus::kRetired)) Refuse("put status {}", value);
+      statuses.push_back(static_cast<PutStatus>(value));
+    }
+    return statuses;
+  }
+
+  LeaseStatus OneLeaseStatus(wire::LeaseStatus wire) {
+    if (wire > wire::LeaseStatus::MAX) Refuse("lease status {}", static_cast<int>(wire));
+    return static_cast<LeaseStatus>(wire);
+  }
+
+  std::int64_t NotNegative(std::int64_t value, const char* what) {
+    if (value < 0) Refuse("{} is {}, not a duration", what, value);
+    return value;
+  }
+
+  bool AllFramesUsed() const { return std::find(used_.begin(), used_.end(), false) == used_.end(); }
+  std::size_t frame_count() const { return frames_.size(); }
+
+ private:
+  std::size_t bytes_left_;
+  std::span<const Payload> frames_;
+  std::vector<bool> used_;
+};
+
+}  // namespace tuplespace
