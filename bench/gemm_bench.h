@@ -1,0 +1,27 @@
+// What exact precision costs on the CPU: the three products of a layer, exact against OpenBLAS,
+// interleaved on the same threads.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace acan::bench {
+
+struct GemmBenchOptions {
+  std::vector<std::int64_t> batches = {128, 512};
+  std::vector<std::int64_t> widths = {1024, 4096};  // inputs and outputs of the layer
+  int threads = 1;
+  int repeats = 9;  // at least 7: medians and spreads are reported
+};
+
+// Half a minute with the defaults. {clock, isa, openblas_core, block, threads, cases: [{form,
+// batch, inputs, outputs, exact_gflops, openblas_gflops, ratio}]}; every number of a case is
+// {median, min, max, repeats}, `ratio` over the pairs of runs that followed each other, above 1
+// where exact is faster. One thread is timed by its CPU time, so that other processes disturb less;
+// more by the clock on the wall. `openblas_core` is the processor for which OpenBLAS chose its
+// code: an old version may not know a new one (OPENBLAS_CORETYPE in the environment overrules it).
+// Throws std::invalid_argument for options out of range.
+nlohmann::json RunGemmBench(const GemmBenchOptions& options);
+
+}  // namespace acan::bench
