@@ -137,8 +137,11 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const OwnerId& task
     ++counters_.retired_puts;
     return PutStatus::kRetired;
   }
-  if (record == nullptr) record = store_.Add(std::move(tuple.key));
-  store_.Show(record);
+  if (record == nullptr) {
+    record = store_.AddShown(std::move(tuple.key));
+  } else {
+    store_.Show(record);
+  }
   ++record->pins;
   fresh_.push_back(record);
   record->payload = std::move(tuple.payload);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -84,6 +85,13 @@ enum class Placement : std::uint8_t {
   kBarred,    // anybody but those on whom it failed, until barred_until_us
 };
 
+struct ByKey {
+  using is_transparent = void;
+  bool operator()(const Record* a, const Record* b) const;
+  bool operator()(const Record* a, std::string_view b) const;
+};
+using OrderedRecords = std::set<Record*, ByKey>;
+
 struct Record {
   explicit Record(Key k) : key(std::move(k)) {}
   Record(const Record&) = delete;
@@ -99,6 +107,7 @@ struct Record {
   Key key;
   std::size_t hash = 0;
   Record* next_in_bucket = nullptr;
+  OrderedRecords::iterator place;  // in the order of keys
 
   RecordState state = RecordState::kWanted;
   Placement placement = Placement::kNone;
@@ -118,6 +127,13 @@ struct Record {
   List<Holding> holders;  // in the order in which they said so
   std::vector<std::unique_ptr<TakeEntry>> entries;
 };
+
+inline bool ByKey::operator()(const Record* a, const Record* b) const {
+  return a->key < b->key;
+}
+inline bool ByKey::operator()(const Record* a, std::string_view b) const {
+  return std::string_view(a->key.bytes()) < b;
+}
 
 struct WantedPattern {
   Pattern pattern;

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace tuplespace::internal {
@@ -32,7 +33,7 @@ Record* Store::Find(std::string_view key_bytes) const {
   return record;
 }
 
-Record* Store::Add(Key key) {
+Record* Store::Add(Key key, Ordered* order) {
   assert(!key.empty());
   if (size_ >= buckets_.size()) Grow();
   auto* record = new Record(std::move(key));
@@ -40,7 +41,7 @@ Record* Store::Add(Key key) {
   Record*& bucket = buckets_[record->hash & (buckets_.size() - 1)];
   record->next_in_bucket = std::exchange(bucket, record);
   ++size_;
-  shadows_.insert(record);
+  order->Insert(record);
   return record;
 }
 
@@ -50,15 +51,42 @@ Record* Store::FindOrAdd(const Key& key) {
 }
 
 void Store::Show(Record* record) {
-  auto node = shadows_.extract(record);
-  assert(!node.empty());
-  stored_.insert(std::move(node));
+  stored_.Insert(shadows_.Extract(record));
 }
 
 void Store::Hide(Record* record) {
-  auto node = stored_.extract(record);
+  shadows_.Insert(stored_.Extract(record));
+}
+
+void Store::Ordered::Insert(Record* record) {
+  const std::size_t before = records.size();
+  record->place = records.insert(next, record);
+  assert(records.size() == before + 1);
+  static_cast<void>(before);
+  next = std::next(record->place);
+}
+
+void Store::Ordered::Insert(OrderedRecords::node_type node) {
   assert(!node.empty());
-  shadows_.insert(std::move(node));
+  Record* record = node.value();
+  record->place = records.insert(next, std::move(node));
+  assert(*record->place == record);
+  next = std::next(record->place);
+}
+
+OrderedRecords::node_type Store::Ordered::Extract(Record* record) {
+  Forget(record->place);
+  return records.extract(record->place);
+}
+
+void Store::Ordered::Erase(Record* record) {
+  Forget(record->place);
+  records.erase(record->place);
+}
+
+void Store::Ordered::Forget(OrderedRecords::iterator place) {
+  assert(place != records.end());
+  if (next == place) ++next;
 }
 
 void Store::EraseIfUnused(Record* record) {
@@ -68,7 +96,7 @@ void Store::EraseIfUnused(Record* record) {
   while (*at != record) at = &(*at)->next_in_bucket;
   *at = record->next_in_bucket;
   --size_;
-  shadows_.erase(record);
+  shadows_.Erase(record);
   delete record;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "key_encoding.h"
@@ -20,14 +21,16 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   std::size_t size() const { return size_; }  // records of every state
-  std::size_t stored() const { return stored_.size(); }
+  std::size_t stored() const { return stored_.records.size(); }
 
   Record* Find(std::string_view key_bytes) const;
   // REQUIRES: the key has no record. The record is kWanted.
-  Record* Add(Key key);
+  Record* Add(Key key) { return Add(std::move(key), &shadows_); }
   Record* FindOrAdd(const Key& key);
 
-  // Moves the record among those that are stored, or away from them. The caller sets the state.
+  // The record counts as stored, or no longer. The caller sets the state.
+  // REQUIRES: AddShown: as Add.
+  Record* AddShown(Key key) { return Add(std::move(key), &stored_); }
   void Show(Record* record);
   void Hide(Record* record);
 
@@ -38,23 +41,26 @@ class Store {
   // `f` must not add, show, hide or erase.
   template <typename F>
   void ScanStored(const Pattern& pattern, F f) const {
-    Scan(stored_, pattern, f);
+    Scan(stored_.records, pattern, f);
   }
   // As ScanStored, for those that are wanted or completed.
   template <typename F>
   void ScanShadows(const Pattern& pattern, F f) const {
-    Scan(shadows_, pattern, f);
+    Scan(shadows_.records, pattern, f);
   }
 
  private:
-  struct ByKey {
-    using is_transparent = void;
-    bool operator()(const Record* a, const Record* b) const { return a->key < b->key; }
-    bool operator()(const Record* a, std::string_view b) const {
-      return std::string_view(a->key.bytes()) < b;
-    }
+  // One of the two orders of keys. Remembers where it inserted last: keys come in runs.
+  struct Ordered {
+    void Insert(Record* record);
+    void Insert(OrderedRecords::node_type node);
+    OrderedRecords::node_type Extract(Record* record);
+    void Erase(Record* record);
+    void Forget(OrderedRecords::iterator place);
+
+    OrderedRecords records;
+    OrderedRecords::iterator next = records.end();  // after the last insertion
   };
-  using Ordered = std::set<Record*, ByKey>;
 
   // Keys that can match lie from `first` on, as long as they do not sort above all that begin with
   // `last`.
@@ -65,7 +71,7 @@ class Store {
   static Range RangeOf(const Pattern& pattern);
 
   template <typename F>
-  static void Scan(const Ordered& records, const Pattern& pattern, F& f) {
+  static void Scan(const OrderedRecords& records, const Pattern& pattern, F& f) {
     const Range range = RangeOf(pattern);
     KeySplit split;
     for (auto at = records.lower_bound(std::string_view(range.first)); at != records.end(); ++at) {
@@ -75,6 +81,7 @@ class Store {
     }
   }
 
+  Record* Add(Key key, Ordered* order);
   void Grow();
 
   std::vector<Record*> buckets_;
