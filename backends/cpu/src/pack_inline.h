@@ -155,7 +155,7 @@ void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_
     if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
     int64_t r = 0;
     for (; r + kTileRows <= rows; r += kTileRows, out += kTileRows * kRowPitch) {
-      ACAN_UNROLL for (int x = 0; x < kTileRows; ++x) out[x] = row[r + x];
+      __builtin_memcpy(out, row + r, kTileRows * sizeof(float));
     }
     for (int64_t x = 0; x < rows - r; ++x) out[x] = row[r + x];
   }

@@ -82,8 +82,18 @@ ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, i
   }
 }
 
+// A finished tile of `rows` rows at `pitch` to a result that is ragged or transposed.
+void StoreFromMemory(const float* tile, int pitch, int rows, const Result& to) {
+  if (to.col_stride != 1) {
+    Transpose(tile, pitch, to.data, to.col_stride, rows, to.cols);
+    return;
+  }
+  for (int i = 0; i < rows; ++i) Copy(to.data + i * to.row_stride, tile + i * pitch, to.cols);
+}
+
+// Inlined, like all that sees the sums: a reference to them would keep them out of registers.
 template <int kMr, int kNv>
-void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
+ACAN_INLINE void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
   ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
     ACAN_UNROLL for (int j = 0; j < kNv; ++j) acc.v[i][j] = Vec::Canonical(acc.v[i][j]);
   }
@@ -97,15 +107,7 @@ void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
   }
   alignas(64) float tile[kTileFloats];
   acc.Store(tile);
-  if (to.col_stride == 1) {
-    for (int i = 0; i < kMr; ++i) {
-      for (int j = 0; j < to.cols; ++j) {
-        to.data[i * to.row_stride + j] = tile[i * kNv * Vec::kWidth + j];
-      }
-    }
-  } else {
-    Transpose(tile, kNv * Vec::kWidth, to.data, to.col_stride, kMr, to.cols);
-  }
+  StoreFromMemory(tile, kNv * Vec::kWidth, kMr, to);
 }
 
 // Asks for the lines that the tile will add or write at its end, which are seldom in a near cache.
