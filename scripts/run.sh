@@ -9,8 +9,8 @@ say() { printf 'run: %s\n' "$*"; }
 
 ./scripts/setup.sh
 say "building (the first time takes some minutes)"
-cmake --preset release -DACAN_TESTS=OFF -DACAN_BENCH=OFF -B build/run >/dev/null
-cmake --build build/run --parallel "$(nproc)"
+cmake --preset release >/dev/null
+cmake --build --preset release --target acan --parallel "$(nproc)"
 
 data=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 if [ -r "$data" ]; then
@@ -21,5 +21,5 @@ else
 fi
 
 # Four handlers, each of which may hold at most 512 KiB: less than a quarter of the first job's weights.
-say "./build/run/bin/acan train $job --handlers 4xcpu:1@512KiB --out out/first $*"
-exec ./build/run/bin/acan train "$job" --handlers 4xcpu:1@512KiB --out out/first "$@"
+say "./build/release/bin/acan train $job --handlers 4xcpu:1@512KiB --out out/first $*"
+exec ./build/release/bin/acan train "$job" --handlers 4xcpu:1@512KiB --out out/first "$@"

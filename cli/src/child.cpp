@@ -51,8 +51,8 @@ Child::Child(const std::vector<std::string>& arguments) {
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
-    // A terminal's signals reach the whole group: they are ours to act on, not the child's.
-    for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
+    // Signals of a terminal or of timeout(1) reach a whole group: they are ours to act on.
+    ::setpgid(0, 0);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
     ::execv("/proc/self/exe", argv.data());

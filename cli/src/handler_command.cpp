@@ -20,12 +20,29 @@ struct Flags {
   RoleFlags role;
 };
 
+constexpr std::uint64_t kEnoughToProve = 64
+                                         << 10;  // see RunConformanceBattery, with packing scratch
+
 constexpr const char* kExample = R"(
 Waits for a broker that is not there yet, and for one that went away. Ends when it is stopped:
 then it finishes what it computes and gives the rest back.
 
 Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
+
+// A handler whose device has proved itself.
+std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
+                               std::uint64_t memory_bytes) {
+  try {
+    options.device = MakeDevice(spec, memory_bytes);
+    return std::make_unique<Handler>(std::move(options));
+  } catch (const OutOfMemory& error) {
+    throw UsageError(
+        fmt::format("{} with {} is too small to prove that it computes rightly ({}); it needs {} "
+                    "for that, and its tasks may need more",
+                    spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kEnoughToProve)));
+  }
+}
 
 int RunHandler(const Flags& flags) {
   const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
@@ -41,11 +58,10 @@ int RunHandler(const Flags& flags) {
   HandlerOptions options;
   options.endpoint = endpoint;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
-  options.device = MakeDevice(spec, memory_bytes);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  Handler handler(std::move(options));
+  const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes);
   HandlerReport report;
-  const int code = role.Serve([&] { report = handler.Run(); }, [&handler] { handler.Stop(); });
+  const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
     role.log().Info(fmt::format(
         "{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}", report.tasks,

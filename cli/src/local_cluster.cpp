@@ -247,6 +247,9 @@ struct LocalCluster::Impl {
     for (Slot& slot : slots) {
       if (slot.child) handlers.push_back(&*slot.child);
     }
+    if (!broker) {  // nobody to give tasks back to
+      for (Child* handler : handlers) handler->Signal(SIGKILL);
+    }
     End(handlers, "a handler");
     for (Slot& slot : slots) slot.child.reset();
     if (broker) End({&*broker}, "the broker");

@@ -68,7 +68,11 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
   Chosen chosen;
   for (const auto& add :
-       {AddTrain, AddBroker, AddHandler, AddManager, AddDevices, AddEval, AddVerify, AddVersion}) {
+       {AddTrain, AddBroker, AddHandler, AddManager, AddDevices, AddEval, AddVerify,
+#ifdef ACAN_HAS_BENCH
+        AddBench,
+#endif
+        AddVersion}) {
     add(app, chosen);
   }
   try {

@@ -91,19 +91,32 @@ TEST(Roles, AManagerWithoutHandlersSaysSoAndGoesOnWhenOneComes) {
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
 }
 
-TEST(Roles, AHandlerThatIsTooSmallIsNamedWithWhatIsNeeded) {
+TEST(Roles, AHandlerThatIsTooSmallToProveItselfSaysWhatItNeeds) {
+  const Result small = RunAcan(HandlerWords("tcp://127.0.0.1:1", "4KiB"));
+  EXPECT_EQ(small.code, 2);
+  EXPECT_THAT(small.err, AllOf(HasSubstr("cpu:1 with 4KiB"), HasSubstr("needs 64KiB")));
+}
+
+TEST(Roles, AHandlerThatCanHoldNoTaskIsNamedAndTheJobWaitsForALargerOne) {
   const TestFolder folder;
-  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::string job = folder.Write("job.toml", R"(
+[model]
+layers = [300, 300, 2]
+loss = "mse"
+[data]
+generated = "regression"
+samples = 32
+[train]
+block = 256
+epochs = 1
+)");
   Program broker({"broker", "--listen", "tcp://127.0.0.1:*"});
   const std::string endpoint = EndpointOf(broker);
-  // Too small even to prove itself: refused by the handler itself; or large enough for that but not
-  // for a task: named by the manager. Either way the words say what is needed.
+  Program small(HandlerWords(endpoint, "64KiB"));
   Program manager(ManagerWords(endpoint, job, folder / "out"));
-  Program small(HandlerWords(endpoint, "4KiB"));
-  const bool refused = small.Wait() != 128 + SIGTERM;
-  EXPECT_TRUE(refused);
-  EXPECT_THAT(small.err(), AllOf(HasSubstr("4KiB"), HasSubstr("needs")));
-  Program handler(HandlerWords(endpoint));
+  ASSERT_TRUE(manager.WaitForErr("the largest task needs"));
+  ASSERT_TRUE(manager.WaitForErr("this handler offers 64KiB"));
+  Program large(HandlerWords(endpoint, "64MiB"));
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
 }
 

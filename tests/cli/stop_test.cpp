@@ -35,7 +35,7 @@ class Training : public ::testing::Test {
 
   // Waits for the first steps; then all processes are there.
   void WaitUntilItTrains() {
-    ASSERT_TRUE(train_.WaitForErr("loss"));
+    ASSERT_TRUE(train_.WaitForErr("epoch 1/"));
     children_ = train_.Descendants();
     ASSERT_EQ(children_.size(), 3u) << train_.err();
     EXPECT_EQ(temporary_.Names().size(), 1u);

@@ -1,0 +1,86 @@
+// acan bench: measurements, as JSON or as lines for people.
+#include "CLI/CLI.hpp"
+#include "command.h"
+#include "fmt/format.h"
+#include "gemm_bench.h"
+#include "nlohmann/json.hpp"
+#include "space_bench.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr const char* kExample = R"(
+Every number is a median with the least and the most of its repeats.
+
+Examples:
+  acan bench space                  tuples per second and latency over inproc, ipc and tcp
+  acan bench gemm --threads 2       exact matrix products against OpenBLAS
+  acan bench space --json | jq .)";
+
+// One line for each measured number: its place in the result, then its values.
+void PrintNumbers(const nlohmann::json& value, const std::string& place) {
+  if (value.is_object() && value.contains("median")) {
+    PrintLine(fmt::format("{:<60} {:>12.5g}   ({:.5g} .. {:.5g})", place,
+                          value["median"].get<double>(), value["min"].get<double>(),
+                          value["max"].get<double>()));
+    return;
+  }
+  if (value.is_structured()) {
+    for (const auto& [key, item] : value.items()) {
+      PrintNumbers(item, place.empty() ? key : place + "." + key);
+    }
+    return;
+  }
+  PrintLine(fmt::format("{:<60} {:>12}", place, value.dump()));
+}
+
+int Report(const nlohmann::json& result, bool json) {
+  if (json) {
+    PrintLine(result.dump());
+  } else {
+    PrintNumbers(result, "");
+  }
+  return 0;
+}
+
+void AddSpaceBench(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<bench::SpaceBenchOptions>();
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("space", "The tuple space and its broker");
+  command->add_option("--transport", options->transports, "inproc, ipc or tcp; may be given again")
+      ->type_name("KIND");
+  command->add_option("--repeats", options->repeats, "how often, at least 5")
+      ->capture_default_str();
+  command->add_flag("--json", *json, "one line of JSON");
+  command->footer("\nExample:\n  acan bench space --transport ipc");
+  command->callback(
+      [=, &chosen] { chosen.run = [=] { return Report(bench::RunSpaceBench(*options), *json); }; });
+}
+
+void AddGemmBench(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<bench::GemmBenchOptions>();
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("gemm", "Exact matrix products against OpenBLAS");
+  command->add_option("--threads", options->threads, "threads of both")->capture_default_str();
+  command->add_option("--repeats", options->repeats, "how often, at least 7")
+      ->capture_default_str();
+  command->add_option("--batch", options->batches, "samples; may be given again");
+  command->add_option("--width", options->widths,
+                      "inputs and outputs of the layer; may be given again");
+  command->add_flag("--json", *json, "one line of JSON");
+  command->footer("\nExample:\n  acan bench gemm --threads 1 --batch 128 --width 1024");
+  command->callback(
+      [=, &chosen] { chosen.run = [=] { return Report(bench::RunGemmBench(*options), *json); }; });
+}
+
+}  // namespace
+
+void AddBench(CLI::App& app, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("bench", "Measure the parts of acan on this machine");
+  command->require_subcommand(1);
+  command->footer(kExample);
+  AddSpaceBench(*command, chosen);
+  AddGemmBench(*command, chosen);
+}
+
+}  // namespace acan::cli
