@@ -1,0 +1,164 @@
+#include "train_bench.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+
+#include "acan/core/schedule.h"
+#include "acan/cpu/cpu_device.h"
+#include "acan/handler/handler.h"
+#include "acan/manager/manager.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "plain_loop.h"
+#include "tuplespace/broker.h"
+
+namespace acan::bench {
+namespace {
+
+constexpr std::uint64_t kMemoryBytes = 3ull << 30;
+constexpr int kWarmUpSteps = 3;
+
+double NowS() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Child processes that end with this object, or with this process.
+class Children {
+ public:
+  ~Children() {
+    for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
+    for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
+  }
+  void Start(const std::function<void()>& body) {
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) throw std::runtime_error("cannot fork");
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(1);
+      try {
+        body();
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "train bench: {}\n", error.what());
+      }
+      ::_exit(1);
+    }
+    pids_.push_back(pid);
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+struct Run {
+  double samples_per_s = 0;
+  std::string weights_sha256;
+};
+
+// Samples a second from the times at which steps were finished.
+double Rate(const std::vector<double>& done_s, std::int64_t batch) {
+  const std::size_t first = kWarmUpSteps - 1;
+  return static_cast<double>(done_s.size() - 1 - first) * static_cast<double>(batch) /
+         (done_s.back() - done_s[first]);
+}
+
+Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data) {
+  std::string folder = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
+  const std::string endpoint = "ipc://" + folder + "/space";
+  Run run;
+  {
+    Children children;
+    children.Start([&] {
+      tuplespace::BrokerOptions broker;
+      broker.listen = {endpoint};
+      tuplespace::Broker(std::move(broker)).Run();
+    });
+    for (int i = 0; i < options.handlers; ++i) {
+      children.Start([&] {
+        HandlerOptions handler;
+        handler.endpoint = endpoint;
+        handler.name = "bench";
+        handler.device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+        Handler(std::move(handler)).Run();
+      });
+    }
+    std::vector<double> done_s;
+    ManagerOptions manager;
+    manager.endpoint = endpoint;
+    manager.expected_handlers = options.handlers;
+    manager.source = "bench train";
+    manager.progress = [&](const Progress& progress) {
+      if (static_cast<std::size_t>(progress.step) > done_s.size()) done_s.push_back(NowS());
+    };
+    const std::optional<Receipt> receipt = Manager(std::move(manager), job, data).Run();
+    run.weights_sha256 = receipt->weights_sha256;
+    run.samples_per_s = Rate(done_s, options.batch);
+  }
+  std::filesystem::remove_all(folder);
+  return run;
+}
+
+Run RunPlain(const TrainBenchOptions& options, const Job& job, const Data& data) {
+  const std::unique_ptr<Device> device = MakeCpuDevice(
+      {.threads = options.handlers, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+  PlainLoop loop(*device, job, data.train);
+  std::vector<double> done_s;
+  for (std::int64_t step = 0; step < loop.total_steps(); ++step) {
+    loop.Step(step);
+    done_s.push_back(NowS());
+  }
+  return {Rate(done_s, options.batch), loop.WeightsSha256()};
+}
+
+nlohmann::json Spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return {{"median", (values[(n - 1) / 2] + values[n / 2]) / 2},
+          {"min", values.front()},
+          {"max", values.back()},
+          {"repeats", n}};
+}
+
+}  // namespace
+
+nlohmann::json RunTrainBench(const TrainBenchOptions& options) {
+  if (options.steps <= kWarmUpSteps || options.repeats < 1 || options.handlers < 1) {
+    throw std::invalid_argument(fmt::format("needs more than {} steps, and a repeat and a handler at least", kWarmUpSteps));
+  }
+  const Job job = ParseJob(
+      fmt::format("[model]\nlayers = [{}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
+                  "samples = {}\n[train]\nbatch = {}\nepochs = 1\nlearning_rate = 0.01\n",
+                  fmt::join(options.layers, ", "), options.batch * options.steps, options.batch),
+      "bench train", ".", {});
+  Data data = LoadData(job);
+  data.test = {};
+  std::vector<double> stack, plain, ratios;
+  bool same = true;
+  for (int i = 0; i < options.repeats; ++i) {
+    const Run a = RunStack(options, job, data);
+    const Run b = RunPlain(options, job, data);
+    stack.push_back(a.samples_per_s);
+    plain.push_back(b.samples_per_s);
+    ratios.push_back(a.samples_per_s / b.samples_per_s);
+    same = same && a.weights_sha256 == b.weights_sha256;
+  }
+  return {{"job", fmt::format("{}, batch {}", fmt::join(options.layers, "-"), options.batch)},
+          {"handlers", options.handlers},
+          {"steps", options.steps},
+          {"acan_samples_per_s", Spread(stack)},
+          {"plain_samples_per_s", Spread(plain)},
+          {"ratio", Spread(ratios)},
+          {"same_weights", same}};
+}
+
+}  // namespace acan::bench
