@@ -13,6 +13,7 @@ std::string CapacityToJson(const Capacity& c) {
   return json{{"name", c.name},
               {"device", c.device},
               {"description", c.description},
+              {"limit_bytes", c.limit_bytes},
               {"memory_bytes", c.memory_bytes},
               {"threads", c.threads},
               {"gflops", c.gflops},
@@ -29,6 +30,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("name").get_to(c.name);
     j.at("device").get_to(c.device);
     j.at("description").get_to(c.description);
+    j.at("limit_bytes").get_to(c.limit_bytes);
     j.at("memory_bytes").get_to(c.memory_bytes);
     j.at("threads").get_to(c.threads);
     j.at("gflops").get_to(c.gflops);

@@ -259,13 +259,15 @@ Handler::Impl::Impl(HandlerOptions given)
       device(std::move(options.device)),
       client({.endpoint = options.endpoint, .name = options.name, .id = {},
               .context = options.context}),
-      core(device->budget().limit_bytes(), options.depth) {
+      core(device->budget().limit_bytes() - device->budget().used_bytes(), options.depth) {
+  const std::uint64_t scratch_bytes = device->budget().used_bytes();
   const ConformanceResult conformance = RunConformance(*device);
   const DeviceInfo& info = device->info();
   capacity = {.name = options.name,
               .device = info.name,
               .description = info.description,
-              .memory_bytes = device->budget().limit_bytes(),
+              .limit_bytes = device->budget().limit_bytes(),
+              .memory_bytes = device->budget().limit_bytes() - scratch_bytes,
               .threads = info.threads,
               .gflops = MeasureGflops(*device),
               .exact = info.exact && conformance.exact,

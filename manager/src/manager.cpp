@@ -249,7 +249,7 @@ void Manager::Impl::Look() {
       HandlerSeen& known = handlers[tuple.put_by];
       known.name = capacity->name;
       known.device = capacity->device;
-      known.capacity_bytes = capacity->memory_bytes;
+      known.capacity_bytes = capacity->limit_bytes;
     }
     progress.handlers = static_cast<int>(seen.handlers.size());
     Step(seen);

@@ -46,7 +46,6 @@ class Planner {
   bool HalveForNeed(const PlannedTask& task);
   void AddParallelism();
   Plan FromLevels(std::uint64_t task_bytes) const;
-  PlannedTask LargestTask(const Plan& plan) const;
 
   const PlanRequest& request_;
   std::vector<Levels> levels_;
@@ -84,8 +83,8 @@ bool Planner::HalveForNeed(const PlannedTask& task) {
   const auto l = static_cast<std::size_t>(task.layer);
   Levels& level = levels_[l];
   const std::int64_t widest = std::max(OutputSpan(l), InputSpan(l));
-  const bool by_weights = OutputSpan(l) * InputSpan(l) >= BatchSpan(l) * widest &&
-                          task.task.kind != TaskKind::kLoss;
+  // Cutting the batch costs more than cutting the weights: every gradient then comes in parts.
+  const bool by_weights = BatchSpan(l) <= 2 * widest && task.task.kind != TaskKind::kLoss;
   if (by_weights && HalveWeights(l)) return true;
   if (level.batch > 0) {
     --level.batch;
@@ -126,25 +125,22 @@ Plan Planner::FromLevels(std::uint64_t task_bytes) const {
   return plan;
 }
 
-PlannedTask Planner::LargestTask(const Plan& plan) const {
-  const Graph graph(request_.model, request_.training, plan);
-  Pass pass;
-  pass.job = "plan";
-  pass.rows = request_.training.batch;
-  std::vector<PlannedTask> tasks = graph.Tasks(pass);
-  for (PlannedTask& task : graph.Initialize("plan")) tasks.push_back(std::move(task));
-  return std::move(*std::max_element(
-      tasks.begin(), tasks.end(), [](const PlannedTask& a, const PlannedTask& b) {
-        return NeedBytes(a.task) < NeedBytes(b.task);
-      }));
-}
-
 bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
   Start();
   AddParallelism();
+  Pass pass;
+  pass.job = "plan";
+  pass.rows = request_.training.batch;
   for (;;) {
     *plan = FromLevels(task_bytes);
-    const PlannedTask largest = LargestTask(*plan);
+    const Graph graph(request_.model, request_.training, *plan);
+    std::vector<PlannedTask> tasks = graph.Tasks(pass);
+    plan->tasks_per_step = static_cast<std::int64_t>(tasks.size());
+    for (PlannedTask& task : graph.Initialize(pass.job)) tasks.push_back(std::move(task));
+    const PlannedTask& largest = *std::max_element(
+        tasks.begin(), tasks.end(), [](const PlannedTask& a, const PlannedTask& b) {
+          return NeedBytes(a.task) < NeedBytes(b.task);
+        });
     plan->largest_need_bytes = NeedBytes(largest.task);
     if (plan->largest_need_bytes <= task_bytes) return true;
     if (!HalveForNeed(largest)) return false;
@@ -189,11 +185,20 @@ std::string Plan::Summary() const {
 
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
   Planner planner(request);
+  std::optional<Plan> best;
+  double best_cost = 0;
   Plan plan;
-  if (planner.Fit(request.capacity_bytes / 2, &plan)) return plan;
-  if (planner.Fit(request.capacity_bytes, &plan)) return plan;
-  if (smallest_need_bytes != nullptr) *smallest_need_bytes = plan.largest_need_bytes;
-  return std::nullopt;
+  for (const int eighths : {4, 5, 6, 7, 8}) {
+    const std::uint64_t task_bytes = request.capacity_bytes / 8 * static_cast<std::uint64_t>(eighths);
+    if (!planner.Fit(task_bytes, &plan)) continue;
+    // Fewer tasks are less overhead; but where two do not fit, none is fetched while one runs.
+    const double cost = static_cast<double>(plan.tasks_per_step) * (1.0 + 0.1 * (eighths - 4));
+    if (best && cost >= best_cost) continue;
+    best = plan;
+    best_cost = cost;
+  }
+  if (!best && smallest_need_bytes != nullptr) *smallest_need_bytes = plan.largest_need_bytes;
+  return best;
 }
 
 }  // namespace acan

@@ -23,7 +23,8 @@ struct Capacity {
   std::string name;             // for people
   std::string device;           // "cpu:1"
   std::string description;
-  std::uint64_t memory_bytes = 0;
+  std::uint64_t limit_bytes = 0;   // of the process
+  std::uint64_t memory_bytes = 0;  // of it, what tasks may use: the device's scratch is taken off
   int threads = 1;
   double gflops = 0;            // measured, exact GEMM
   bool exact = false;           // the conformance run passed

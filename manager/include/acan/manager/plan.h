@@ -29,6 +29,7 @@ struct Plan {
   std::int64_t batch = 0;              // samples of a full step
   std::uint64_t task_bytes = 0;        // what a task may need; fixes how wide partial sums are gathered
   std::uint64_t largest_need_bytes = 0;
+  std::int64_t tasks_per_step = 0;
   std::vector<LayerPlan> layers;
 
   // Activations and deltas of boundary l (inputs of layer l; outputs of layer l-1) are put in cells
@@ -47,8 +48,8 @@ struct PlanRequest {
   int workers = 1;                                  // threads of all handlers together
 };
 
-// The best plan found whose every task needs at most capacity_bytes, half of it if that can be had
-// (so that the next task is fetched while one runs). nullopt if there is none; then
+// The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little more
+// than half of it (so that the next task is fetched while one runs). nullopt if there is none; then
 // `smallest_need_bytes` is what the largest task needs when everything is cut as small as it goes.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
