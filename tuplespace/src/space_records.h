@@ -85,12 +85,17 @@ enum class Placement : std::uint8_t {
   kBarred,    // anybody but those on whom it failed, until barred_until_us
 };
 
+// A record in the order of keys. The view spares a comparison the way through the record.
+struct KeyPlace {
+  std::string_view bytes;
+  Record* record = nullptr;
+};
 struct ByKey {
   using is_transparent = void;
-  bool operator()(const Record* a, const Record* b) const;
-  bool operator()(const Record* a, std::string_view b) const;
+  bool operator()(const KeyPlace& a, const KeyPlace& b) const { return a.bytes < b.bytes; }
+  bool operator()(const KeyPlace& a, std::string_view b) const { return a.bytes < b; }
 };
-using OrderedRecords = std::set<Record*, ByKey>;
+using OrderedRecords = std::set<KeyPlace, ByKey>;
 
 struct Record {
   explicit Record(Key k) : key(std::move(k)) {}
@@ -127,13 +132,6 @@ struct Record {
   List<Holding> holders;  // in the order in which they said so
   std::vector<std::unique_ptr<TakeEntry>> entries;
 };
-
-inline bool ByKey::operator()(const Record* a, const Record* b) const {
-  return a->key < b->key;
-}
-inline bool ByKey::operator()(const Record* a, std::string_view b) const {
-  return std::string_view(a->key.bytes()) < b;
-}
 
 struct WantedPattern {
   Pattern pattern;

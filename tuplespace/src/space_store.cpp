@@ -9,6 +9,7 @@ namespace tuplespace::internal {
 namespace {
 
 constexpr std::size_t kFirstBuckets = 1024;
+constexpr int kMaxHintSteps = 3;
 
 std::size_t HashOf(std::string_view key_bytes) {
   return std::hash<std::string_view>{}(key_bytes);
@@ -58,9 +59,19 @@ void Store::Hide(Record* record) {
   shadows_.Insert(stored_.Extract(record));
 }
 
+// Keys come in runs, so the place is often right behind the last one, or a few further.
+OrderedRecords::iterator Store::Ordered::HintFor(std::string_view key_bytes) {
+  for (int steps = 0; steps < kMaxHintSteps && next != records.end(); ++steps) {
+    if (key_bytes < next->bytes) break;
+    ++next;
+  }
+  return next;
+}
+
 void Store::Ordered::Insert(Record* record) {
   const std::size_t before = records.size();
-  record->place = records.insert(next, record);
+  const KeyPlace place{record->key.bytes(), record};
+  record->place = records.insert(HintFor(place.bytes), place);
   assert(records.size() == before + 1);
   static_cast<void>(before);
   next = std::next(record->place);
@@ -68,10 +79,10 @@ void Store::Ordered::Insert(Record* record) {
 
 void Store::Ordered::Insert(OrderedRecords::node_type node) {
   assert(!node.empty());
-  Record* record = node.value();
-  record->place = records.insert(next, std::move(node));
-  assert(*record->place == record);
-  next = std::next(record->place);
+  const KeyPlace place = node.value();
+  place.record->place = records.insert(HintFor(place.bytes), std::move(node));
+  assert(place.record->place->record == place.record);
+  next = std::next(place.record->place);
 }
 
 OrderedRecords::node_type Store::Ordered::Extract(Record* record) {

@@ -54,6 +54,7 @@ class Store {
   struct Ordered {
     void Insert(Record* record);
     void Insert(OrderedRecords::node_type node);
+    OrderedRecords::iterator HintFor(std::string_view key_bytes);
     OrderedRecords::node_type Extract(Record* record);
     void Erase(Record* record);
     void Forget(OrderedRecords::iterator place);
@@ -75,9 +76,10 @@ class Store {
     const Range range = RangeOf(pattern);
     KeySplit split;
     for (auto at = records.lower_bound(std::string_view(range.first)); at != records.end(); ++at) {
-      const std::string_view bytes = (*at)->key.bytes();
+      const std::string_view bytes = at->bytes;
       if (bytes.compare(0, range.last.size(), range.last) > 0) return;
-      if (SplitKey(bytes, &split) && PatternMatches(pattern, bytes, split) && !f(*at)) return;
+      if (SplitKey(bytes, &split) && PatternMatches(pattern, bytes, split) && !f(at->record))
+        return;
     }
   }
 
