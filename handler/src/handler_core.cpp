@@ -24,6 +24,7 @@ std::vector<HandlerAction> HandlerCore::Start() {
 std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int64_t now_us) {
   Actions out;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  MakeRoom(out);
   FlushHolds(out);
   Ask(out);
   assert(reserved_bytes_ <= limit_bytes_);
@@ -164,7 +165,6 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   SetCharge(it->second, 0);
   Unpin(it->second, now_us, out);
   flights_.erase(it);
-  MakeRoom(out);
 }
 
 void HandlerCore::On(const ConnectionLost&, std::int64_t, Actions&) {

@@ -1,0 +1,166 @@
+// A task description survives the wire, and whatever a broken or hostile sender makes of it is
+// refused before it reaches a device.
+#include "acan/core/task.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <stdexcept>
+
+#include "acan/core/names.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+using tuplespace::Payload;
+
+// z[8, 4] = x[8, 16] * w[4, 16]^T, then relu(z + bias); x comes in two pieces.
+Task Sample() {
+  Task task;
+  task.kind = TaskKind::kForward;
+  task.block = 16;
+  task.timed = true;
+  task.buffers = {{8, 16}, {4, 16}, {8, 4}, {1, 4}};
+  task.pieces = {{0, 0, 0, 0, 8, 8}, {1, 0, 0, 8, 8, 8}, {2, 1, 0, 0, 4, 16}, {3, 3, 0, 0, 1, 4}};
+  Call product;
+  product.gemm = true;
+  product.form = GemmForm::kForward;
+  product.views = {{0, 0, 0, 8, 16}, {1, 0, 0, 4, 16}, {2, 0, 0, 8, 4}};
+  Call activation;
+  activation.kernel = Kernel::kBiasActivation;
+  activation.views = {{2, 0, 0, 8, 4}, {2, 0, 0, 8, 4}, {3, 0, 0, 1, 4}, {}};
+  activation.scalars.f[0] = 6.5f;
+  activation.scalars.i[0] = static_cast<std::int64_t>(Activation::kRelu);
+  task.calls = {product, activation};
+  task.outputs = {{Key{"job", std::int64_t{3}, "act"}, {2, 0, 0, 8, 4}, true},
+                  {Key{"job", std::int64_t{3}, "half"}, {2, 0, 2, 8, 2}, false}};
+  return task;
+}
+constexpr std::size_t kInputs = 4;
+
+TEST(TaskTest, SurvivesTheWire) {
+  const Task sent = Sample();
+  const Task task = DecodeTask(EncodeTask(sent), kInputs);
+  EXPECT_EQ(task.kind, sent.kind);
+  EXPECT_EQ(task.block, 16);
+  EXPECT_TRUE(task.timed);
+  ASSERT_EQ(task.buffers.size(), 4u);
+  EXPECT_EQ(task.buffers[1].rows, 4);
+  ASSERT_EQ(task.pieces.size(), 4u);
+  EXPECT_EQ(task.pieces[1].col, 8);
+  ASSERT_EQ(task.calls.size(), 2u);
+  EXPECT_TRUE(task.calls[0].gemm);
+  EXPECT_EQ(task.calls[1].kernel, Kernel::kBiasActivation);
+  EXPECT_EQ(task.calls[1].scalars, sent.calls[1].scalars);
+  EXPECT_LT(task.calls[1].views[3].buffer, 0);
+  ASSERT_EQ(task.outputs.size(), 2u);
+  EXPECT_EQ(task.outputs[1].key, sent.outputs[1].key);
+  EXPECT_TRUE(task.outputs[0].keep);
+}
+
+TEST(TaskTest, NeedCountsBuffersPiecesAndCutOutResults) {
+  const std::uint64_t buffers = 4 * (8 * 16 + 4 * 16 + 8 * 4 + 4);
+  const std::uint64_t pieces = 4 * (8 * 8 * 2);
+  const std::uint64_t cut_out = 4 * (8 * 2);
+  EXPECT_EQ(NeedBytes(Sample()), buffers + pieces + cut_out);
+}
+
+TEST(TaskTest, RefusesWhatCannotBeRun) {
+  const std::vector<std::pair<const char*, std::function<void(Task&)>>> damages = {
+      {"piece of an input that is not there", [](Task& t) { t.pieces[3].input = 4; }},
+      {"piece of a buffer that is not there", [](Task& t) { t.pieces[0].buffer = 9; }},
+      {"piece beyond its buffer", [](Task& t) { t.pieces[1].col = 9; }},
+      {"negative place", [](Task& t) { t.pieces[1].row = -1; }},
+      {"place that overflows", [](Task& t) { t.pieces[1].col = INT32_MAX; }},
+      {"empty piece", [](Task& t) { t.pieces[1].rows = 0; }},
+      {"two whole inputs", [](Task& t) { t.pieces.push_back({2, 1, 0, 0, 4, 16}); }},
+      {"buffer without size", [](Task& t) { t.buffers[2].rows = 0; }},
+      {"enormous buffer", [](Task& t) { t.buffers[2].cols = (1 << 24) + 1; }},
+      {"block that is no power of two", [](Task& t) { t.block = 48; }},
+      {"small block", [](Task& t) { t.block = 8; }},
+      {"negative block", [](Task& t) { t.block = -64; }},
+      {"product of wrong shapes", [](Task& t) { t.calls[0].views[1].rows = 3; }},
+      {"product with two operands", [](Task& t) { t.calls[0].views.pop_back(); }},
+      {"product without a result", [](Task& t) { t.calls[0].views[2] = {}; }},
+      {"operand outside", [](Task& t) { t.calls[0].views[0].row = 1; }},
+      {"operand of no buffer", [](Task& t) { t.calls[1].views[0].buffer = 4; }},
+      {"kernel with too few operands", [](Task& t) { t.calls[1].views.pop_back(); }},
+      {"kernel with wrong shapes", [](Task& t) { t.calls[1].views[2] = {3, 0, 0, 1, 3}; }},
+      {"input that is written", [](Task& t) { t.calls[1].views[0] = {1, 0, 0, 4, 4}; t.calls[1].views[1] = {1, 0, 0, 4, 4}; }},
+      {"read before it is written", [](Task& t) { t.calls.erase(t.calls.begin()); }},
+      {"no results", [](Task& t) { t.outputs.clear(); }},
+      {"result outside", [](Task& t) { t.outputs[1].view.col = 3; }},
+      {"result of no buffer", [](Task& t) { t.outputs[1].view.buffer = -1; }},
+      {"result without a key", [](Task& t) { t.outputs[1].key = Key(); }},
+  };
+  for (const auto& [what, damage] : damages) {
+    Task task = Sample();
+    damage(task);
+    EXPECT_THROW(DecodeTask(EncodeTask(task), kInputs), std::invalid_argument) << what;
+  }
+}
+
+TEST(TaskTest, RefusesDamagedBytes) {
+  const Payload whole = EncodeTask(Sample());
+  std::mt19937 random(7);
+  for (std::size_t size = 0; size < whole.size(); size += 3) {
+    EXPECT_THROW(DecodeTask(Payload::Copy(whole.data(), size), kInputs), std::invalid_argument);
+  }
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes(whole.bytes().begin(), whole.bytes().end());
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << (random() % 8));
+    }
+    try {
+      const Task task = DecodeTask(Payload::Copy(bytes.data(), bytes.size()), kInputs);
+      for (const Call& call : task.calls) ASSERT_LE(call.views.size(), 7u);
+    } catch (const std::invalid_argument&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(NamesTest, CapacityAndReportSurviveTheirText) {
+  Capacity capacity;
+  capacity.name = "cpu:2 on host";
+  capacity.memory_bytes = 1ull << 40;
+  capacity.gflops = 12.5;
+  capacity.exact = true;
+  const auto back = CapacityFromJson(CapacityToJson(capacity));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->name, capacity.name);
+  EXPECT_EQ(back->memory_bytes, capacity.memory_bytes);
+  EXPECT_TRUE(back->exact);
+  EXPECT_FALSE(CapacityFromJson("{}"));
+  EXPECT_FALSE(CapacityFromJson("not json"));
+  const auto report = ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}));
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->peak_bytes, 4096u);
+}
+
+TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
+  const Key one{"job", std::int64_t{1}, "tile", std::int64_t{0}};
+  const Key two{"job", std::int64_t{2}, "tile", std::int64_t{0}};
+  const Key other{"job", std::int64_t{2}, "tile", std::int64_t{1}};
+  EXPECT_EQ(WithoutStep(one), WithoutStep(two));
+  EXPECT_NE(WithoutStep(two), WithoutStep(other));
+}
+
+TEST(NamesTest, HandlersAskOnlyForWhatTheyCanRun) {
+  const Key exact{"job", std::int64_t{1}, "task", "exact", "forward", std::int64_t{0}};
+  const Key fast{"job", std::int64_t{1}, "task", "fast", "forward", std::int64_t{0}};
+  const Key tile{"job", std::int64_t{1}, "tile", "exact", "forward", std::int64_t{0}};
+  EXPECT_TRUE(RunnableTasks(true, true).Matches(exact));
+  EXPECT_TRUE(RunnableTasks(true, true).Matches(fast));
+  EXPECT_FALSE(RunnableTasks(true, true).Matches(tile));
+  EXPECT_FALSE(RunnableTasks(false, true).Matches(exact));
+  EXPECT_TRUE(RunnableTasks(false, true).Matches(fast));
+  EXPECT_FALSE(RunnableTasks(true, false).Matches(fast));
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,268 @@
+// ManagerCore alone, with a clock and handlers of the test's own: what is put when, what is retired,
+// evaluated and said, and what happens when the handlers change.
+#include "acan/manager/manager_core.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kSecondUs = 1'000'000;
+
+ManagerConfig SmallJob() {
+  ManagerConfig config;
+  config.model.layers = {97, 211, 53, 10};
+  config.training.batch = 37;
+  config.training.epochs = 2;
+  config.run = "run";
+  config.train_samples = 100;  // steps of 37, 37, 26
+  config.test_samples = 50;
+  return config;
+}
+
+HandlersSeen Handlers(std::initializer_list<std::uint64_t> memory_bytes) {
+  HandlersSeen seen;
+  int number = 0;
+  for (const std::uint64_t bytes : memory_bytes) {
+    Capacity capacity;
+    capacity.name = "handler " + std::to_string(number);
+    capacity.memory_bytes = capacity.limit_bytes = bytes;
+    capacity.gflops = 10;
+    capacity.exact = true;
+    seen.handlers.emplace("id" + std::to_string(number++), capacity);
+  }
+  return seen;
+}
+
+// Does what a shell does, and notes it. Answers are queued, so that a test decides when they come.
+class Shell {
+ public:
+  explicit Shell(ManagerConfig config) : core(std::move(config)) {}
+
+  void Send(const ManagerEvent& event, std::int64_t now_us = 0) {
+    Take(core.Step(event, now_us));
+  }
+  // Answers everything until nothing is left to answer.
+  void RunAll() {
+    while (!answers.empty()) {
+      const ManagerEvent event = answers.front();
+      answers.pop_front();
+      if (const auto* chunk = std::get_if<ChunkDone>(&event)) in_flight -= chunk->tasks;
+      Send(event);
+    }
+  }
+  std::string Said() const {
+    std::string all;
+    for (const std::string& line : said) all += line + "\n";
+    return all;
+  }
+
+  ManagerCore core;
+  std::deque<ManagerEvent> answers;
+  std::size_t in_flight = 0, most_in_flight = 0, tasks = 0;
+  std::vector<std::int64_t> retired, committed;
+  std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
+  std::vector<Evaluated> evaluated;
+  std::vector<MoveTiles> moved;
+  std::vector<std::string> said;
+  std::string gave_up;
+  bool loaded = false, done = false;
+
+ private:
+  void Take(const std::vector<ManagerAction>& actions) {
+    for (const ManagerAction& action : actions) {
+      if (const auto* put = std::get_if<PutTasks>(&action)) {
+        ASSERT_EQ(put->tasks.size(), put->done_when.size());
+        answers.push_back(ChunkDone{put->unit, put->generation, put->tasks.size()});
+        tasks += put->tasks.size();
+        in_flight += put->tasks.size();
+        most_in_flight = std::max(most_in_flight, in_flight);
+      } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
+        answers.push_back(LossesRead{read->unit, read->generation,
+                                     std::vector<std::vector<float>>(read->keys.size(), {2.0f, 1.0f})});
+      } else if (const auto* data = std::get_if<PutPassData>(&action)) {
+        data_put.emplace_back(data->pass.step, data->test);
+      } else if (const auto* load = std::get_if<LoadWeights>(&action)) {
+        loaded = true;
+        answers.push_back(WeightsReady{load->generation});
+      } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
+        retired.push_back(retire->step);
+      } else if (const auto* move = std::get_if<MoveTiles>(&action)) {
+        moved.push_back(*move);
+        in_flight = 0;
+        answers.push_back(WeightsReady{move->generation});
+      } else if (const auto* step = std::get_if<StepCommitted>(&action)) {
+        committed.push_back(step->step);
+      } else if (const auto* evaluation = std::get_if<Evaluated>(&action)) {
+        evaluated.push_back(*evaluation);
+      } else if (const auto* say = std::get_if<Say>(&action)) {
+        said.push_back(say->text);
+      } else if (const auto* give_up = std::get_if<GiveUp>(&action)) {
+        gave_up = give_up->text;
+      } else if (std::get_if<AllDone>(&action) != nullptr) {
+        done = true;
+      }
+    }
+  }
+};
+
+TEST(ManagerCoreTest, TrainsEvaluatesAndRetiresInOrder) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.core.total_steps(), 6);
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(shell.retired, shell.committed);
+  ASSERT_EQ(shell.evaluated.size(), 2u);
+  EXPECT_EQ(shell.evaluated[0].step, 3);
+  EXPECT_EQ(shell.evaluated[1].step, 6);
+  // Two batches of the test set, each said to have a loss of 2 and one right answer.
+  EXPECT_DOUBLE_EQ(shell.evaluated[0].loss, 4.0 / 50);
+  EXPECT_DOUBLE_EQ(*shell.evaluated[0].accuracy, 2.0 / 50);
+}
+
+TEST(ManagerCoreTest, PutsAFewStepsAheadAndNoMore) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1 << 30}));
+  // Nothing was answered: the initial weights and two steps are there.
+  EXPECT_EQ(shell.data_put.size(), 2u);
+  EXPECT_TRUE(shell.committed.empty());
+}
+
+TEST(ManagerCoreTest, StepsAreCommittedInOrderWhateverOrderTheyEndIn) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1 << 30}));
+  std::deque<ManagerEvent> backwards(shell.answers.rbegin(), shell.answers.rend());
+  shell.answers.clear();
+  for (const ManagerEvent& event : backwards) {
+    if (const auto* chunk = std::get_if<ChunkDone>(&event)) shell.in_flight -= chunk->tasks;
+    shell.Send(event);
+  }
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+}
+
+TEST(ManagerCoreTest, ThePouchBoundsTheTasksInFlight) {
+  for (const std::int64_t pouch : {1, 2, 7}) {
+    ManagerConfig config = SmallJob();
+    config.limits.pouch = pouch;
+    config.limits.size_bytes = 16 << 10;
+    Shell shell(std::move(config));
+    shell.Send(Handlers({1 << 30}));
+    shell.RunAll();
+    EXPECT_TRUE(shell.done) << pouch;
+    EXPECT_LE(shell.most_in_flight, static_cast<std::size_t>(pouch));
+  }
+}
+
+TEST(ManagerCoreTest, NoEpochsMeansTheInitialWeightsEvaluated) {
+  ManagerConfig config = SmallJob();
+  config.training.epochs = 0;
+  config.load_weights = true;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.loaded);
+  EXPECT_TRUE(shell.committed.empty());
+  ASSERT_EQ(shell.evaluated.size(), 1u);
+  EXPECT_EQ(shell.evaluated[0].step, 0);
+  EXPECT_TRUE(shell.done);
+}
+
+TEST(ManagerCoreTest, WaitsForTheExpectedHandlersButNotForever) {
+  ManagerConfig config = SmallJob();
+  config.expected_handlers = 2;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}), 0);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(ClockTick{}, 9 * kSecondUs);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(ClockTick{}, 10 * kSecondUs);
+  EXPECT_TRUE(shell.core.plan());
+}
+
+TEST(ManagerCoreTest, SaysThatNobodyIsThereAndGoesOnWhenOneComes) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({}), 0);
+  shell.Send(ClockTick{}, kSecondUs);
+  EXPECT_EQ(shell.Said(), "");
+  shell.Send(ClockTick{}, 3 * kSecondUs);
+  EXPECT_NE(shell.Said().find("no handler"), std::string::npos);
+  const std::size_t lines = shell.said.size();
+  shell.Send(ClockTick{}, 4 * kSecondUs);
+  EXPECT_EQ(shell.said.size(), lines) << "once is enough for a while";
+  shell.Send(Handlers({1 << 30}), 5 * kSecondUs);
+  EXPECT_TRUE(shell.core.plan());
+  shell.RunAll();
+}
+
+TEST(ManagerCoreTest, NamesAHandlerThatIsTooSmall) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1000}), 0);
+  EXPECT_FALSE(shell.core.plan());
+  EXPECT_NE(shell.Said().find("this handler offers 1000B"), std::string::npos) << shell.Said();
+  EXPECT_EQ(shell.gave_up, "");
+  shell.Send(Handlers({1000, 1 << 20}), kSecondUs);
+  EXPECT_TRUE(shell.core.plan()) << "a larger one came";
+}
+
+TEST(ManagerCoreTest, GivesUpWhenNoLargerHandlerCanCome) {
+  ManagerConfig config = SmallJob();
+  config.fixed_handlers = true;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1000, 2000}), 0);
+  EXPECT_NE(shell.gave_up.find("the largest task needs"), std::string::npos) << shell.gave_up;
+}
+
+TEST(ManagerCoreTest, PassesOverHandlersThatCannotBeExact) {
+  Shell shell(SmallJob());
+  HandlersSeen seen = Handlers({1 << 30});
+  seen.handlers.begin()->second.exact = false;
+  shell.Send(seen, 0);
+  EXPECT_FALSE(shell.core.plan());
+}
+
+TEST(ManagerCoreTest, CutsAnewFromTheLastWholeVersionWhenTheLargeHandlerIsGone) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1 << 30}), 0);
+  // Finish the initial weights and one step, leave the rest unanswered.
+  while (shell.committed.empty()) {
+    const ManagerEvent event = shell.answers.front();
+    shell.answers.pop_front();
+    shell.Send(event, 0);
+  }
+  ASSERT_EQ(shell.committed, std::vector<std::int64_t>{0});
+  const std::deque<ManagerEvent> stale = shell.answers;
+  shell.answers.clear();
+  const std::uint64_t small = 150 << 10;
+  ASSERT_GT(shell.core.plan()->largest_need_bytes, small);
+
+  shell.Send(Handlers({small}), kSecondUs);
+  EXPECT_TRUE(shell.moved.empty()) << "the lost one may come back at once";
+  shell.Send(ClockTick{}, 4 * kSecondUs);
+  ASSERT_EQ(shell.moved.size(), 1u);
+  EXPECT_EQ(shell.moved[0].version, 1);
+  EXPECT_GT(shell.moved[0].to.size(), shell.moved[0].from.size());
+  EXPECT_LE(shell.core.plan()->largest_need_bytes, small);
+  for (const ManagerEvent& event : stale) shell.Send(event, 4 * kSecondUs);  // of the old plan
+  EXPECT_EQ(shell.committed, std::vector<std::int64_t>{0});
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(shell.evaluated.size(), 2u);
+}
+
+TEST(ManagerCoreTest, SmallHandlersBesideALargeOneDoNotMakeTheBoxesSmall) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30, 40 << 10}), 0);
+  ASSERT_TRUE(shell.core.plan());
+  EXPECT_EQ(shell.core.plan()->layers[0].rows.size(), 1u);
+  EXPECT_NE(shell.Said().find("takes only smaller ones"), std::string::npos) << shell.Said();
+}
+
+}  // namespace
+}  // namespace acan

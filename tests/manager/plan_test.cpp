@@ -1,0 +1,228 @@
+// Plans and graphs: whatever the cut, every task has its inputs, fits, and the weights are the same
+// bits; and those bits are right: gradients against finite differences in float64.
+#include "acan/manager/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "graph_runner.h"
+
+namespace acan {
+namespace {
+
+struct Batch {
+  std::vector<float> inputs, targets;
+};
+
+Batch MakeBatch(const Model& model, std::int64_t rows, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  Batch batch;
+  for (std::int64_t i = 0; i < rows * model.layers.front(); ++i) batch.inputs.push_back(uniform(random));
+  if (model.loss == Loss::kCrossEntropy) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const auto label = static_cast<std::int32_t>(random() % static_cast<unsigned>(model.layers.back()));
+      float bits = 0;
+      std::memcpy(&bits, &label, 4);
+      batch.targets.push_back(bits);
+    }
+  } else {
+    for (std::int64_t i = 0; i < rows * model.layers.back(); ++i) batch.targets.push_back(uniform(random));
+  }
+  return batch;
+}
+
+PlanRequest RaggedRequest(Optimizer optimizer) {
+  PlanRequest request;
+  request.model.layers = {97, 211, 53, 10};
+  request.training.batch = 137;
+  request.training.optimizer = optimizer;
+  request.training.weight_decay = 0.01;
+  request.training.learning_rate = 0.05;
+  request.capacity_bytes = 1ull << 30;
+  return request;
+}
+
+std::string TrainTwoSteps(const PlanRequest& request, std::size_t* tasks = nullptr) {
+  std::uint64_t smallest = 0;
+  const std::optional<Plan> plan = MakePlan(request, &smallest);
+  if (!plan) return "no plan: needs " + std::to_string(smallest);
+  GraphRunner runner(request.model, request.training, *plan);
+  runner.Initialize();
+  // The second batch is shorter, as the last of an epoch is.
+  const Batch first = MakeBatch(request.model, 137, 1);
+  const Batch second = MakeBatch(request.model, 37, 2);
+  runner.Step(0, 2, first.inputs, first.targets, 137);
+  runner.Step(1, 2, second.inputs, second.targets, 37);
+  if (tasks != nullptr) *tasks = runner.tasks_run();
+  return runner.Hash(2);
+}
+
+class AnyOptimizer : public testing::TestWithParam<Optimizer> {};
+
+TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
+  const PlanRequest whole = RaggedRequest(GetParam());
+  std::size_t whole_tasks = 0;
+  const std::string expected = TrainTwoSteps(whole, &whole_tasks);
+  for (const std::uint64_t capacity : {1u << 20, 300u << 10, 150u << 10}) {
+    for (const std::optional<std::int64_t> rows : {std::optional<std::int64_t>(), std::optional<std::int64_t>(64)}) {
+      for (const std::optional<std::uint64_t> size :
+           {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(16 << 10), std::optional<std::uint64_t>(40'000)}) {
+        for (const int workers : {1, 8}) {
+          PlanRequest request = whole;
+          request.capacity_bytes = capacity;
+          request.batch_rows = rows;
+          request.size_bytes = size;
+          request.workers = workers;
+          std::size_t tasks = 0;
+          ASSERT_EQ(TrainTwoSteps(request, &tasks), expected)
+              << capacity << " bytes, rows " << rows.value_or(0) << ", size " << size.value_or(0);
+          EXPECT_GE(tasks, whole_tasks);
+        }
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer,
+                         testing::Values(Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kAdamW));
+
+TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
+  PlanRequest request = RaggedRequest(Optimizer::kSgd);
+  request.model.activation = Activation::kGelu;
+  request.model.loss = Loss::kMeanSquaredError;
+  const std::string expected = TrainTwoSteps(request);
+  request.size_bytes = 16 << 10;
+  request.batch_rows = 64;
+  EXPECT_EQ(TrainTwoSteps(request), expected);
+}
+
+TEST(PlanTest, ThePapersHandlersHoldOneTile) {
+  PlanRequest request;
+  request.model.layers = {1024, 1024, 1};
+  request.model.loss = Loss::kMeanSquaredError;
+  request.training.batch = 1;
+  request.capacity_bytes = 60 << 10;
+  request.size_bytes = 16 << 10;
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->layers[0].rows.size(), 16u);
+  EXPECT_EQ(plan->layers[0].rows[0].input_level, 0);
+  EXPECT_LE(plan->largest_need_bytes, 60u << 10);
+}
+
+TEST(PlanTest, SaysWhatTheSmallestBoxesNeed) {
+  PlanRequest request = RaggedRequest(Optimizer::kAdamW);
+  request.capacity_bytes = 10'000;
+  std::uint64_t smallest = 0;
+  EXPECT_FALSE(MakePlan(request, &smallest));
+  EXPECT_GT(smallest, 6u * 64 * 64 * 4);
+  request.capacity_bytes = smallest;
+  EXPECT_TRUE(MakePlan(request, nullptr)) << "what it says is enough must be enough";
+}
+
+// ---- right, not only consistent ------------------------------------------------------------------
+
+double Activate(Activation activation, double x, double bound) {
+  switch (activation) {
+    case Activation::kIdentity: return x;
+    case Activation::kRelu: return x > 0 ? x : 0;
+    case Activation::kClippedRelu: return x > 0 && x <= bound ? x : 0;
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
+    case Activation::kGelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+  }
+  return 0;
+}
+
+// The loss of the whole net, written down again in float64.
+double LossInDouble(const Model& model, const std::vector<std::vector<double>>& tensors,
+                    const Batch& batch, std::int64_t rows) {
+  double loss = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::vector<double> x(batch.inputs.begin() + row * model.layers[0], batch.inputs.begin() + (row + 1) * model.layers[0]);
+    for (int l = 0; l < model.layer_count(); ++l) {
+      std::vector<double> z;
+      for (std::int64_t o = 0; o < model.outputs(l); ++o) {
+        double sum = tensors[static_cast<std::size_t>(2 * l + 1)][static_cast<std::size_t>(o)];
+        for (std::int64_t i = 0; i < model.inputs(l); ++i) {
+          sum += tensors[static_cast<std::size_t>(2 * l)][static_cast<std::size_t>(o * model.inputs(l) + i)] * x[static_cast<std::size_t>(i)];
+        }
+        z.push_back(l + 1 == model.layer_count() ? sum : Activate(model.activation, sum, static_cast<double>(model.clip_bound)));
+      }
+      x = z;
+    }
+    if (model.loss == Loss::kCrossEntropy) {
+      std::int32_t label = 0;
+      std::memcpy(&label, &batch.targets[static_cast<std::size_t>(row)], 4);
+      double sum = 0;
+      for (const double v : x) sum += std::exp(v);
+      loss += (std::log(sum) - x[static_cast<std::size_t>(label)]) / static_cast<double>(rows);
+    } else {
+      for (std::size_t o = 0; o < x.size(); ++o) {
+        const double d = x[o] - static_cast<double>(batch.targets[static_cast<std::size_t>(row) * x.size() + o]);
+        loss += d * d / static_cast<double>(rows * model.layers.back());
+      }
+    }
+  }
+  return loss;
+}
+
+class Gradients : public testing::TestWithParam<std::tuple<Activation, Loss>> {};
+
+TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
+  PlanRequest request;
+  request.model.layers = {19, 23, 17, 5};
+  request.model.activation = std::get<0>(GetParam());
+  request.model.clip_bound = 0.4f;
+  request.model.loss = std::get<1>(GetParam());
+  request.training.batch = 21;
+  request.training.block = 16;
+  request.training.learning_rate = 1.0;  // so the gradient is the difference of two versions
+  request.capacity_bytes = 1 << 20;
+  request.size_bytes = 16 * 16 * 4;
+  request.batch_rows = 16;
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  GraphRunner runner(request.model, request.training, *plan);
+  runner.Initialize();
+  const Batch batch = MakeBatch(request.model, 21, 3);
+  runner.Step(0, 1, batch.inputs, batch.targets, 21);
+
+  std::vector<std::vector<double>> tensors;
+  for (int t = 0; t < 6; ++t) {
+    const std::vector<float> values = runner.Tensor(t, 0);
+    tensors.emplace_back(values.begin(), values.end());
+  }
+  float loss = 0;
+  for (const std::vector<float>& sums : runner.losses()) loss += sums[0];
+  const double per_sample = request.model.loss == Loss::kCrossEntropy ? 1 : 5;
+  EXPECT_NEAR(static_cast<double>(loss) / (21 * per_sample), LossInDouble(request.model, tensors, batch, 21), 1e-6);
+
+  std::mt19937 random(4);
+  for (int t = 0; t < 6; ++t) {
+    const std::vector<float> after = runner.Tensor(t, 1);
+    for (int i = 0; i < 25; ++i) {
+      const std::size_t at = random() % after.size();
+      auto moved = tensors;
+      const auto index = static_cast<std::size_t>(t);
+      constexpr double kStep = 1e-6;
+      moved[index][at] += kStep;
+      const double above = LossInDouble(request.model, moved, batch, 21);
+      moved[index][at] -= 2 * kStep;
+      const double below = LossInDouble(request.model, moved, batch, 21);
+      const double expected = (above - below) / (2 * kStep);
+      const double gradient = tensors[index][at] - static_cast<double>(after[at]);
+      EXPECT_NEAR(gradient, expected, 2e-6) << "tensor " << t << " element " << at;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, Gradients,
+    testing::Combine(testing::Values(Activation::kRelu, Activation::kClippedRelu, Activation::kTanh,
+                                     Activation::kSigmoid, Activation::kGelu),
+                     testing::Values(Loss::kCrossEntropy, Loss::kMeanSquaredError)));
+
+}  // namespace
+}  // namespace acan
