@@ -48,6 +48,9 @@ TEST(BrokerAddresses, OnlyLoopbackAndIpcAreServed) {
     EXPECT_NE(RefusalOf(endpoint), "") << endpoint;
   }
   EXPECT_THAT(RefusalOf("ipc://" + std::string(108, 'p')), HasSubstr("at most 107"));
+  BrokerOptions impatient = BrokerThread::Options("inproc://x");
+  impatient.client_silence_us = 0;
+  EXPECT_THROW(Broker{impatient}, std::invalid_argument);
   BrokerOptions none;
   EXPECT_THROW(Broker{none}, std::invalid_argument);
 }

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kTurnMessages = 256;      // received before answers are sent
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
+constexpr std::int64_t kMinSilenceUs = 10'000;
 constexpr std::int64_t kBacklogRetryUs = 2'000;
 constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
 constexpr std::int64_t kCloseWaitUs = 2'000'000;
@@ -57,6 +58,10 @@ struct Broker::Impl {
         context(own_context ? *own_context : *options.context),
         router(context, zmq::socket_type::router),
         core(core_options) {
+    if (options.client_silence_us < kMinSilenceUs) {
+      throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
+                                              options.client_silence_us, kMinSilenceUs));
+    }
     std::vector<std::string> addresses;
     if (options.listen.empty())
       throw std::invalid_argument("a broker needs an address to listen at");

@@ -80,14 +80,22 @@ Client::Impl::~Impl() {
 
 void Client::Impl::OpenLink() {
   CloseLink(0);
-  socket = std::make_unique<zmq::socket_t>(context, zmq::socket_type::dealer);
-  SetCommonOptions(*socket);
-  socket->set(zmq::sockopt::routing_id, options.id);
-  socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
-  socket->set(zmq::sockopt::ipv6, IsIpv6(address));
-  if (!address.starts_with("inproc://")) monitor = std::make_unique<Monitor>(context, *socket);
-  socket->connect(address);
-  session.LinkUp(MonotonicUs());
+  try {
+    socket = std::make_unique<zmq::socket_t>(context, zmq::socket_type::dealer);
+    SetCommonOptions(*socket);
+    socket->set(zmq::sockopt::routing_id, options.id);
+    socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
+    socket->set(zmq::sockopt::ipv6, IsIpv6(address));
+    if (!address.starts_with("inproc://")) monitor = std::make_unique<Monitor>(context, *socket);
+    socket->connect(address);
+    session.LinkUp(MonotonicUs());
+  } catch (const zmq::error_t& error) {
+    if (error.num() == ETERM) throw;
+    // Such as too many open files: that may pass.
+    CloseLink(0);
+    session.LinkUp(MonotonicUs());
+    session.LinkDown(error.what(), MonotonicUs());
+  }
 }
 
 void Client::Impl::CloseLink(int linger_ms) {
