@@ -67,7 +67,7 @@ ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, i
                           const float* next) {
   constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
   constexpr int64_t kStepRow = kByRows ? kRowPitch : 1;
-  _Pragma("GCC unroll 4") for (int64_t k = 0; k < count; ++k) {
+  ACAN_UNROLL_K for (int64_t k = 0; k < count; ++k) {
     Vec right[kNv];
     ACAN_UNROLL for (int j = 0; j < kNv; ++j) right[j] = Vec::Load(q + j * Vec::kWidth);
     ACAN_UNROLL for (int i = 0; i < kMr; ++i) {

@@ -53,7 +53,7 @@ struct Vec {
   ACAN_METHOD Vec Canonical(Vec x) { return {x.v == x.v ? x.v : ACAN_NAN}; }
 };
 constexpr int kTileRows = 4;
-constexpr int kTileVecs = 4;
+constexpr int kTileVecs = 2;
 
 #endif
 
