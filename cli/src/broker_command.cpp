@@ -43,7 +43,8 @@ int RunBroker(const Flags& flags) {
     for (const std::string& endpoint : broker.endpoints()) PrintLine(endpoint);
     code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.Stop(); });
   }
-  if (role.Orphaned()) RemoveFolderOf(flags.listen.front());
+  // Whether the parent still lives cannot be told for sure at this moment; it would do the same.
+  if (flags.role.parent != 0) RemoveFolderOf(flags.listen.front());
   return code;
 }
 

@@ -21,8 +21,8 @@ class ScratchFolder {
   std::string path_;
 };
 
-// Removes the folder of an ipc:// endpoint if it is empty by now: the last act of a broker whose
-// parent process died and could not clean up.
+// Removes the folder of an ipc:// endpoint if it is empty by now: the last act of a broker, whose
+// parent process may have died and cannot clean up.
 void RemoveFolderOf(const std::string& ipc_endpoint);
 
 }  // namespace acan::cli

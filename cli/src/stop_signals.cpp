@@ -44,8 +44,7 @@ struct StopSignals::Impl {
   std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
   std::mutex mutex;  // guards the functions and their calls
-  std::function<void()> stop;
-  std::function<void()> kill;
+  Actions actions;
   std::thread thread;
 
   // Reads signals until a 0 comes, which no signal is.
@@ -62,11 +61,11 @@ struct StopSignals::Impl {
     int none = 0;
     const bool first = received.compare_exchange_strong(none, signal);
     const std::lock_guard lock(mutex);
-    if (first && stop) {
-      stop();
+    if (first && actions.stop) {
+      actions.stop();
       return;
     }
-    if (kill) kill();
+    if (actions.kill) actions.kill();
     ::_exit(128 + signal);
   }
 };
@@ -90,16 +89,11 @@ StopSignals::~StopSignals() {
   for (const int fd : impl_->pipe) ::close(fd);
 }
 
-void StopSignals::Guard(std::function<void()> stop, std::function<void()> kill) {
+StopSignals::Actions StopSignals::Guard(Actions actions) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->stop = std::move(stop);
-  impl_->kill = std::move(kill);
-  // A signal that came between two guards must not be lost.
-  if (impl_->received.load() != 0 && impl_->stop) impl_->stop();
-}
-
-void StopSignals::Release() {
-  Guard(nullptr, nullptr);
+  std::swap(impl_->actions, actions);
+  if (impl_->received.load() != 0 && impl_->actions.stop) impl_->actions.stop();
+  return actions;
 }
 
 int StopSignals::received() const {

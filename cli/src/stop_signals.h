@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace acan::cli {
 
@@ -20,11 +21,15 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // From now on the first signal calls `stop` and the second `kill` and then ends the process with
-  // 128 + its number. Both run on the watching thread.
-  void Guard(std::function<void()> stop, std::function<void()> kill);
-  // Ends the guard. When it returns neither function is running or will run.
-  void Release();
+  struct Actions {
+    std::function<void()> stop;
+    std::function<void()> kill;
+  };
+  // From now on the first signal calls `stop` (at once if it has come already) and the second `kill`,
+  // and then ends the process with 128 + its number. Both run on the watching thread. Returns what
+  // was guarded before; when it returns that is not running and will not run any more. Empty
+  // functions end the guard.
+  Actions Guard(Actions actions);
 
   // The first signal that came, or 0.
   int received() const;
@@ -34,19 +39,18 @@ class StopSignals {
   std::unique_ptr<Impl> impl_;
 };
 
-// Guards for a scope.
+// Guards for a scope, after which the guard before it holds again.
 class StopGuard {
  public:
   StopGuard(StopSignals& signals, std::function<void()> stop, std::function<void()> kill)
-      : signals_(signals) {
-    signals_.Guard(std::move(stop), std::move(kill));
-  }
-  ~StopGuard() { signals_.Release(); }
+      : signals_(signals), before_(signals.Guard({std::move(stop), std::move(kill)})) {}
+  ~StopGuard() { signals_.Guard(std::move(before_)); }
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
 
  private:
   StopSignals& signals_;
+  StopSignals::Actions before_;
 };
 
 }  // namespace acan::cli

@@ -60,7 +60,10 @@ struct Manager::Impl {
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void Look();
   void Turn();
-  void Step(const ManagerEvent& event) { Apply(core->Step(event, NowUs())); }
+  // Events wait until no handler of the client runs: what they ask for may wait for the client.
+  void Step(ManagerEvent event) { events.push_back(std::move(event)); }
+  void StepAll();
+  std::deque<ManagerEvent> events;
   void Apply(std::vector<ManagerAction> actions);
   void Submit(tuplespace::RequestBody body);
   void SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then);
@@ -230,7 +233,17 @@ void Manager::Impl::Turn() {
   if (now_us >= next_extend_us) ExtendLeadership();
   if (now_us >= next_look_us && !looking) Look();
   if (now_us >= core->NextDeadlineUs()) Step(ClockTick{});
-  client.Poll(std::chrono::milliseconds(50));
+  StepAll();
+  if (!final_tiles) client.Poll(std::chrono::milliseconds(50));
+  StepAll();
+}
+
+void Manager::Impl::StepAll() {
+  while (!events.empty()) {
+    const ManagerEvent event = std::move(events.front());
+    events.pop_front();
+    Apply(core->Step(event, NowUs()));
+  }
 }
 
 // Who is there, what they did, and what the space counted.
