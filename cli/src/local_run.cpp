@@ -14,7 +14,8 @@ namespace acan::cli {
 std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
                                   StopSignals& signals) {
   // From here on there is something to clean up: a signal waits until the manager can obey it.
-  const StopGuard starting(signals, [] {}, [] {});
+  const StopGuard starting(
+      signals, [] {}, [] {});
   ProgressDisplay display(log);
   LocalCluster cluster(run.cluster, log);
   ManagerOptions options;

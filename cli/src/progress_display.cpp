@@ -54,11 +54,11 @@ std::string ProgressText(const Progress& progress) {
   if (progress.step > 0) {
     text += fmt::format("  loss {:.4f}  {:.0f} samples/s", progress.loss, progress.samples_per_s);
   }
-  text += fmt::format("  {} handler{}", progress.handlers, progress.handlers == 1 ? "" : "s");
-  text += fmt::format("  {} re-issued", progress.reissued);
   if (progress.step > 0 && progress.step < progress.steps) {
     text += fmt::format("  {} left", DurationText(progress.eta_s));
   }
+  text += fmt::format("  {} handler{}", progress.handlers, progress.handlers == 1 ? "" : "s");
+  text += fmt::format("  {} re-issued", progress.reissued);
   return text;
 }
 

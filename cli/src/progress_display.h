@@ -27,7 +27,7 @@ class ProgressDisplay {
   std::optional<Clock::time_point> shown_;
 };
 
-// "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  4 handlers  0 re-issued  0:12 left"
+// "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  0:12 left  4 handlers  0 re-issued"
 std::string ProgressText(const Progress& progress);
 // "1:02:03", "0:12".
 std::string DurationText(double seconds);

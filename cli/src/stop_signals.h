@@ -25,10 +25,10 @@ class StopSignals {
     std::function<void()> stop;
     std::function<void()> kill;
   };
-  // From now on the first signal calls `stop` (at once if it has come already) and the second `kill`,
-  // and then ends the process with 128 + its number. Both run on the watching thread. Returns what
-  // was guarded before; when it returns that is not running and will not run any more. Empty
-  // functions end the guard.
+  // From now on the first signal calls `stop` (at once if it has come already) and the second
+  // `kill`, and then ends the process with 128 + its number. Both run on the watching thread.
+  // Returns what was guarded before; when it returns that is not running and will not run any more.
+  // Empty functions end the guard.
   Actions Guard(Actions actions);
 
   // The first signal that came, or 0.

@@ -27,7 +27,7 @@ TEST(ProgressText, NamesWhatMatters) {
   progress.eta_s = 12;
   EXPECT_EQ(
       ProgressText(progress),
-      "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  4 handlers  3 re-issued  0:12 left");
+      "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  0:12 left  4 handlers  3 re-issued");
 }
 
 TEST(ProgressText, SaysNothingOfALossBeforeTheFirstStep) {
