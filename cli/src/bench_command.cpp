@@ -5,6 +5,7 @@
 #include "gemm_bench.h"
 #include "nlohmann/json.hpp"
 #include "space_bench.h"
+#include "train_bench.h"
 
 namespace acan::cli {
 namespace {
@@ -15,6 +16,7 @@ Every number is a median with the least and the most of its repeats.
 Examples:
   acan bench space                  tuples per second and latency over inproc, ipc and tcp
   acan bench gemm --threads 2       exact matrix products against OpenBLAS
+  acan bench train                  training through the space against one plain loop
   acan bench space --json | jq .)";
 
 // One line for each measured number: its place in the result, then its values.
@@ -73,6 +75,22 @@ void AddGemmBench(CLI::App& app, Chosen& chosen) {
       [=, &chosen] { chosen.run = [=] { return Report(bench::RunGemmBench(*options), *json); }; });
 }
 
+void AddTrainBench(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<bench::TrainBenchOptions>();
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("train", "Training through the space against one plain loop");
+  command->add_option("--handlers", options->handlers, "handlers of one thread; threads of the loop")
+      ->capture_default_str();
+  command->add_option("--batch", options->batch, "samples of a step")->capture_default_str();
+  command->add_option("--steps", options->steps, "steps of one run")->capture_default_str();
+  command->add_option("--repeats", options->repeats, "pairs of runs")->capture_default_str();
+  command->add_flag("--json", *json, "one line of JSON");
+  command->footer("\nExample:\n  acan bench train --repeats 5");
+  command->callback(
+      [=, &chosen] { chosen.run = [=] { return Report(bench::RunTrainBench(*options), *json); }; });
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, Chosen& chosen) {
@@ -81,6 +99,7 @@ void AddBench(CLI::App& app, Chosen& chosen) {
   command->footer(kExample);
   AddSpaceBench(*command, chosen);
   AddGemmBench(*command, chosen);
+  AddTrainBench(*command, chosen);
 }
 
 }  // namespace acan::cli
