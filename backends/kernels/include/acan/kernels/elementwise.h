@@ -26,7 +26,7 @@ ACAN_FN void acan_uniform(const acan_args* a, acan_i64 r, acan_i64 c) {
 
 ACAN_FN float acan_activate(acan_i64 activation, float bound, float z) {
   if (activation == ACAN_RELU) return z <= 0.0f ? 0.0f : z;
-  if (activation == ACAN_CLIPPED_RELU) return (z > 0.0f) & (z <= bound) ? z : 0.0f;
+  if (activation == ACAN_CLIPPED_RELU) return ((z > 0.0f) & (z <= bound)) ? z : 0.0f;
   if (activation == ACAN_TANH) return acan_tanh(z);
   if (activation == ACAN_SIGMOID) return acan_sigmoid(z);
   if (activation == ACAN_GELU) return z * acan_normal_cdf(z);
@@ -43,7 +43,7 @@ ACAN_FN void acan_bias_activation(const acan_args* a, acan_i64 r, acan_i64 c) {
  * 0, where the derivative is 0 or 1: an infinite gradient behind a closed relu stays out. */
 ACAN_FN float acan_activate_gradient(acan_i64 activation, float bound, float gradient, float y) {
   if (activation == ACAN_RELU) return y <= 0.0f ? 0.0f : gradient;
-  if (activation == ACAN_CLIPPED_RELU) return (y > 0.0f) & (y <= bound) ? gradient : 0.0f;
+  if (activation == ACAN_CLIPPED_RELU) return ((y > 0.0f) & (y <= bound)) ? gradient : 0.0f;
   if (activation == ACAN_TANH) return gradient * ACAN_FMA(-y, y, 1.0f);
   if (activation == ACAN_SIGMOID) return gradient * (y * (1.0f - y));
   if (activation == ACAN_GELU) {
