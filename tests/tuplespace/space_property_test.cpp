@@ -185,6 +185,25 @@ class Trial {
     }
   }
 
+  // And one that comes then and asks for all gets all, whoever it was kept for.
+  void CheckALateComerGetsAll() {
+    JoinOne("late");
+    while (!open_gets_.empty()) {
+      const auto [client, id] = open_gets_.begin()->first;
+      Ask<Ok>(client, Cancel{id});
+    }
+    Get get;
+    get.pattern = Pattern{{}, true};
+    get.max_count = 1000;
+    get.wait_us = 0;
+    const RequestId id = Send("late", get);
+    open_gets_[{"late", id}] = get;
+    Absorb();
+    for (const auto& [key, tuple] : model_.tuples) {
+      EXPECT_FALSE(model_.IsTakable(tuple)) << key.ToString() << " was not given";
+    }
+  }
+
   Counters counters() const { return d_.counters(); }
 
  private:
@@ -543,6 +562,7 @@ TEST(SpacePropertyTest, NobodyWaitsBesideWhatHeCouldTake) {
     Trial trial(seed);
     for (int i = 0; i < 100; ++i) trial.Step();
     trial.CheckNobodyStarves();
+    trial.CheckALateComerGetsAll();
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
   }
 }
