@@ -15,9 +15,27 @@
 
 #include "wire.h"
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
 namespace tuplespace {
 
 namespace {
+
+// What was written before a send is there after its receipt. libzmq is not instrumented, so the
+// thread sanitizer has to be told.
+void BeforeSend() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_release(reinterpret_cast<void*>(&BeforeSend));
+#endif
+}
+void AfterReceive() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_acquire(reinterpret_cast<void*>(&BeforeSend));
+#endif
+}
 
 constexpr int kMonitoredEvents = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
@@ -29,7 +47,10 @@ constexpr std::int64_t kMaxPollMs = 3'600'000;
 
 bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
   for (;;) {
-    if (zmq_msg_recv(frame.handle(), socket.handle(), flags) >= 0) return true;
+    if (zmq_msg_recv(frame.handle(), socket.handle(), flags) >= 0) {
+      AfterReceive();
+      return true;
+    }
     if (errno == EAGAIN) return false;
     if (errno != EINTR) throw zmq::error_t();
   }
@@ -38,6 +59,7 @@ bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
 // 0 or the error.
 int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
   const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
+  BeforeSend();
   for (;;) {
     if (zmq_msg_send(frame.handle(), socket.handle(), flags) >= 0) return 0;
     if (errno == EINTR) continue;

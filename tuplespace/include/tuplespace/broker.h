@@ -18,7 +18,8 @@ namespace tuplespace {
 
 struct BrokerOptions {
   // ipc:// paths, inproc:// names, and tcp:// on loopback only ("tcp://127.0.0.1:*" picks a free
-  // port). Any other address is refused until there are keys: nobody is authenticated yet.
+  // port). An ipc socket gets mode 0600; what a dead broker left at its path is replaced, a live
+  // broker is not. Any other address is refused until there are keys: nobody is authenticated yet.
   std::vector<std::string> listen;
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;  // a client not heard for this long is lost
@@ -34,7 +35,7 @@ class Broker {
   // Binds. Throws std::invalid_argument for a refused or malformed address (the text says why),
   // std::runtime_error when the address cannot be bound.
   explicit Broker(BrokerOptions options);
-  ~Broker();  // unlinks its ipc paths
+  ~Broker();  // says goodbye to its clients, unlinks its ipc paths
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
 
