@@ -85,13 +85,15 @@ void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
   std::vector<float> values(static_cast<std::size_t>(rows * targets));
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t sample = order_.second[static_cast<std::size_t>(first + row)];
-    data_.CopyInputs(sample, 0, std::span(inputs).subspan(
-                                    static_cast<std::size_t>(row * data_.inputs),
-                                    static_cast<std::size_t>(data_.inputs)));
+    data_.CopyInputs(sample, 0,
+                     std::span(inputs).subspan(static_cast<std::size_t>(row * data_.inputs),
+                                               static_cast<std::size_t>(data_.inputs)));
     if (data_.targets == 0) {
-      std::memcpy(&values[static_cast<std::size_t>(row)], &data_.labels[static_cast<std::size_t>(sample)], 4);
+      std::memcpy(&values[static_cast<std::size_t>(row)],
+                  &data_.labels[static_cast<std::size_t>(sample)], 4);
     } else {
-      std::copy_n(data_.target_values.begin() + sample * targets, targets, values.begin() + row * targets);
+      std::copy_n(data_.target_values.begin() + sample * targets, targets,
+                  values.begin() + row * targets);
     }
   }
   device_.CopyIn(tuplespace::Payload::Copy(inputs.data(), 4 * inputs.size()),
@@ -121,7 +123,8 @@ double PlainLoop::ForwardAndLoss(std::int64_t rows) {
   const std::int64_t outputs = model.layers.back();
   const bool classes = model.loss == Loss::kCrossEntropy;
   KernelArgs args;
-  args.m = {View(layers_.back().delta, rows, outputs), View(layers_.back().activation, rows, outputs),
+  args.m = {View(layers_.back().delta, rows, outputs),
+            View(layers_.back().activation, rows, outputs),
             View(targets_, rows, classes ? 1 : outputs), Matrix{per_row_.get(), 0, rows, 1, 2}};
   if (classes) args.m[4] = Matrix{per_row_.get(), 1, rows, 1, 2};
   const auto samples = static_cast<float>(rows);
@@ -135,16 +138,19 @@ double PlainLoop::ForwardAndLoss(std::int64_t rows) {
   float loss = 0;
   const tuplespace::Payload bytes = device_.Download(loss_, View(loss_, 1, 1));
   std::memcpy(&loss, bytes.data(), sizeof loss);
-  return static_cast<double>(loss) / (static_cast<double>(rows) * (classes ? 1.0 : static_cast<double>(outputs)));
+  return static_cast<double>(loss) /
+         (static_cast<double>(rows) * (classes ? 1.0 : static_cast<double>(outputs)));
 }
 
 void PlainLoop::Update(Tensor& tensor, const KernelScalars& scalars) {
   KernelArgs args;
   std::size_t next = 0;
   args.m[next++] = View(tensor.spare, tensor.rows, tensor.cols);
-  for (const BufferPtr& state : tensor.spare_state) args.m[next++] = View(state, tensor.rows, tensor.cols);
+  for (const BufferPtr& state : tensor.spare_state)
+    args.m[next++] = View(state, tensor.rows, tensor.cols);
   args.m[next++] = View(tensor.values, tensor.rows, tensor.cols);
-  for (const BufferPtr& state : tensor.state) args.m[next++] = View(state, tensor.rows, tensor.cols);
+  for (const BufferPtr& state : tensor.state)
+    args.m[next++] = View(state, tensor.rows, tensor.cols);
   args.m[next] = View(tensor.gradient, tensor.rows, tensor.cols);
   args.scalars = scalars;
   device_.Launch(OptimizerKernel(job_.training.optimizer), args);
@@ -171,7 +177,8 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
     if (l > 0) {
       Layer& below = layers_[static_cast<std::size_t>(l) - 1];
       const Matrix d_inputs = View(below.delta, rows, in);
-      device_.Gemm(GemmForm::kBackward, precision, block, delta, View(layer.weight.values, out, in), d_inputs);
+      device_.Gemm(GemmForm::kBackward, precision, block, delta, View(layer.weight.values, out, in),
+                   d_inputs);
       KernelArgs slope;
       slope.m = {d_inputs, d_inputs, View(below.sums ? below.sums : below.activation, rows, in)};
       slope.scalars.f[0] = model.clip_bound;
@@ -196,7 +203,8 @@ double PlainLoop::Step(std::int64_t step) {
 std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
   for (const TensorInfo& info : ModelTensors(job_.model)) {
-    const auto layer = static_cast<std::size_t>(std::stoi(info.name.substr(info.name.find('.') + 1)));
+    const auto layer =
+        static_cast<std::size_t>(std::stoi(info.name.substr(info.name.find('.') + 1)));
     Tensor& tensor = info.is_bias ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =
         device_.Download(tensor.values, View(tensor.values, tensor.rows, tensor.cols));

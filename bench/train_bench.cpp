@@ -88,7 +88,8 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
         HandlerOptions handler;
         handler.endpoint = endpoint;
         handler.name = "bench";
-        handler.device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+        handler.device =
+            MakeCpuDevice({.threads = 1, .memory_limit_bytes = kMemoryBytes, .isa = {}});
         Handler(std::move(handler)).Run();
       });
     }
@@ -109,8 +110,8 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
 }
 
 Run RunPlain(const TrainBenchOptions& options, const Job& job, const Data& data) {
-  const std::unique_ptr<Device> device = MakeCpuDevice(
-      {.threads = options.handlers, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice({.threads = options.handlers, .memory_limit_bytes = kMemoryBytes, .isa = {}});
   PlainLoop loop(*device, job, data.train);
   std::vector<double> done_s;
   for (std::int64_t step = 0; step < loop.total_steps(); ++step) {
@@ -133,7 +134,8 @@ nlohmann::json Spread(std::vector<double> values) {
 
 nlohmann::json RunTrainBench(const TrainBenchOptions& options) {
   if (options.steps <= kWarmUpSteps || options.repeats < 1 || options.handlers < 1) {
-    throw std::invalid_argument(fmt::format("needs more than {} steps, and a repeat and a handler at least", kWarmUpSteps));
+    throw std::invalid_argument(
+        fmt::format("needs more than {} steps, and a repeat and a handler at least", kWarmUpSteps));
   }
   const Job job = ParseJob(
       fmt::format("[model]\nlayers = [{}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"

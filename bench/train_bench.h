@@ -12,9 +12,9 @@ namespace acan::bench {
 struct TrainBenchOptions {
   std::vector<std::int64_t> layers = {784, 4096, 4096, 10};
   std::int64_t batch = 512;
-  int handlers = 2;           // of one thread; the plain loop has as many threads
-  int steps = 12;             // of one run; the first three are not counted
-  int repeats = 5;            // alternating runs of both
+  int handlers = 2;  // of one thread; the plain loop has as many threads
+  int steps = 12;    // of one run; the first three are not counted
+  int repeats = 5;   // alternating runs of both
 };
 
 // {job, ratio, acan_samples_per_s, plain_samples_per_s: {median, min, max, repeats},

@@ -67,9 +67,15 @@ std::optional<Report> ReportFromJson(const std::string& text) {
   }
 }
 
-Key HandlerKey(const std::string& id) { return Key{"handler", id}; }
-Key ReportKey(const std::string& id, std::int64_t number) { return Key{"report", id, number}; }
-Key LeaderKey(const std::string& job) { return Key{"leader", job}; }
+Key HandlerKey(const std::string& id) {
+  return Key{"handler", id};
+}
+Key ReportKey(const std::string& id, std::int64_t number) {
+  return Key{"report", id, number};
+}
+Key LeaderKey(const std::string& job) {
+  return Key{"leader", job};
+}
 
 Pattern AllHandlers() {
   return {{FieldPattern::Exact("handler"), FieldPattern::Any()}, false};
@@ -78,8 +84,9 @@ Pattern AllReports() {
   return {{FieldPattern::Exact("report"), FieldPattern::Any(), FieldPattern::Any()}, false};
 }
 Pattern ReportsBefore(const std::string& id, std::int64_t number) {
-  return {{FieldPattern::Exact("report"), FieldPattern::Exact(id), FieldPattern::AtMost(number - 1)},
-          false};
+  return {
+      {FieldPattern::Exact("report"), FieldPattern::Exact(id), FieldPattern::AtMost(number - 1)},
+      false};
 }
 
 std::string WithoutStep(const Key& key) {

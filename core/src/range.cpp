@@ -19,8 +19,7 @@ bool IsNode(const Range& range, std::int64_t axis_size, std::int64_t block) {
   const auto span = static_cast<std::int64_t>(std::bit_ceil(leaves));
   // A node of `span` leaves starts at a multiple of its span; only the axis' end may cut it short.
   const std::int64_t first = range.begin / block;
-  return first % span == 0 &&
-         (static_cast<std::int64_t>(leaves) == span || range.end == axis_size);
+  return first % span == 0 && (static_cast<std::int64_t>(leaves) == span || range.end == axis_size);
 }
 
 std::pair<Range, Range> Halve(const Range& range, std::int64_t block) {

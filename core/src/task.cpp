@@ -15,7 +15,9 @@ constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxAxis = 1 << 24;
 
-[[noreturn]] void Bad(const std::string& what) { throw std::invalid_argument("task: " + what); }
+[[noreturn]] void Bad(const std::string& what) {
+  throw std::invalid_argument("task: " + what);
+}
 
 bool Contains(const BufferSpec& buffer, std::int32_t row, std::int32_t col, std::int32_t rows,
               std::int32_t cols) {
@@ -32,23 +34,36 @@ struct KernelShape {
 
 KernelShape ShapeOf(Kernel kernel) {
   switch (kernel) {
-    case Kernel::kAdd: return {3, 0b1, 0};
-    case Kernel::kFill: return {1, 0b1, 0};
-    case Kernel::kUniform: return {1, 0b1, 0};
-    case Kernel::kBiasActivation: return {4, 0b1001, 0b1000};
-    case Kernel::kActivationGradient: return {3, 0b1, 0};
-    case Kernel::kSoftmaxCrossEntropy: return {5, 0b11001, 0b1};
-    case Kernel::kSquaredError: return {4, 0b1001, 0b1};
-    case Kernel::kColumnSums: return {2, 0b1, 0};
-    case Kernel::kSgd: return {3, 0b1, 0};
-    case Kernel::kMomentum: return {5, 0b11, 0};
-    case Kernel::kAdamW: return {7, 0b111, 0};
-    case Kernel::kCount: break;
+    case Kernel::kAdd:
+      return {3, 0b1, 0};
+    case Kernel::kFill:
+      return {1, 0b1, 0};
+    case Kernel::kUniform:
+      return {1, 0b1, 0};
+    case Kernel::kBiasActivation:
+      return {4, 0b1001, 0b1000};
+    case Kernel::kActivationGradient:
+      return {3, 0b1, 0};
+    case Kernel::kSoftmaxCrossEntropy:
+      return {5, 0b11001, 0b1};
+    case Kernel::kSquaredError:
+      return {4, 0b1001, 0b1};
+    case Kernel::kColumnSums:
+      return {2, 0b1, 0};
+    case Kernel::kSgd:
+      return {3, 0b1, 0};
+    case Kernel::kMomentum:
+      return {5, 0b11, 0};
+    case Kernel::kAdamW:
+      return {7, 0b111, 0};
+    case Kernel::kCount:
+      break;
   }
   Bad("unknown kernel");
 }
 
-// The shape [rows, cols] that view `i` must have, given that of view 1 (or 0 where there is only one).
+// The shape [rows, cols] that view `i` must have, given that of view 1 (or 0 where there is only
+// one).
 void CheckKernelShapes(const Call& call) {
   const auto& v = call.views;
   const auto expect = [&](std::size_t i, std::int32_t rows, std::int32_t cols) {
@@ -107,7 +122,8 @@ enum class BufferState : std::uint8_t { kEmpty, kInput, kAssembled, kWritten };
 
 void CheckPieces(const Task& task, std::size_t input_count, std::vector<BufferState>& state) {
   for (const Piece& piece : task.pieces) {
-    if (piece.input >= input_count) Bad(fmt::format("piece of input {} of {}", piece.input, input_count));
+    if (piece.input >= input_count)
+      Bad(fmt::format("piece of input {} of {}", piece.input, input_count));
     if (piece.buffer >= task.buffers.size()) Bad("piece of a buffer that is not there");
     if (!Contains(task.buffers[piece.buffer], piece.row, piece.col, piece.rows, piece.cols)) {
       Bad("piece outside its buffer");
@@ -186,8 +202,12 @@ void Check(const Task& task, std::size_t input_count) {
   }
 }
 
-wire::View ToWire(const View& v) { return {v.buffer, v.row, v.col, v.rows, v.cols}; }
-View FromWire(const wire::View& v) { return {v.buffer(), v.row(), v.col(), v.rows(), v.cols()}; }
+wire::View ToWire(const View& v) {
+  return {v.buffer, v.row, v.col, v.rows, v.cols};
+}
+View FromWire(const wire::View& v) {
+  return {v.buffer(), v.row(), v.col(), v.rows(), v.cols()};
+}
 
 flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& builder,
                                            const Call& call) {
@@ -233,12 +253,18 @@ Call DecodeCall(const wire::Call& in) {
 
 const char* TaskKindName(TaskKind kind) {
   switch (kind) {
-    case TaskKind::kInitialize: return "initialize";
-    case TaskKind::kForward: return "forward";
-    case TaskKind::kActivation: return "activation";
-    case TaskKind::kLoss: return "loss";
-    case TaskKind::kBackward: return "backward";
-    case TaskKind::kUpdate: return "update";
+    case TaskKind::kInitialize:
+      return "initialize";
+    case TaskKind::kForward:
+      return "forward";
+    case TaskKind::kActivation:
+      return "activation";
+    case TaskKind::kLoss:
+      return "loss";
+    case TaskKind::kBackward:
+      return "backward";
+    case TaskKind::kUpdate:
+      return "update";
   }
   return "unknown";
 }

@@ -74,7 +74,8 @@ std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const BufferSpec& spec = task.buffers[index];
     const bool whole = output.view.rows == spec.rows && output.view.cols == spec.cols;
-    results.push_back({output.key, device.Download(buffers[index], ToMatrix(task, buffers, output.view)),
+    results.push_back({output.key,
+                       device.Download(buffers[index], ToMatrix(task, buffers, output.view)),
                        output.keep && whole ? buffers[index] : nullptr});
   }
   return results;

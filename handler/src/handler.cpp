@@ -1,19 +1,18 @@
 #include "acan/handler/handler.h"
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
+#include <optional>
 #include <stdexcept>
-#include <thread>
 #include <unordered_map>
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
 #include "acan/handler/conformance.h"
 #include "acan/handler/handler_core.h"
-#include "executor.h"
+#include "device_thread.h"
 #include "fmt/format.h"
+#include "release_queue.h"
 #include "tuplespace/client.h"
 
 namespace acan {
@@ -24,171 +23,6 @@ using tuplespace::Payload;
 using tuplespace::ReplyBody;
 
 constexpr std::int64_t kReportEveryUs = 500'000;
-
-std::int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-// A task on its way to the device.
-struct Job {
-  FlightId flight = 0;
-  std::shared_ptr<const Task> task;
-  std::vector<TaskInput> inputs;
-  std::optional<std::size_t> keep_input;
-  std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
-};
-
-// What came of it.
-struct Outcome {
-  FlightId flight = 0;
-  bool failed = false;
-  std::string cause;
-  std::vector<TaskResult> results;
-  BufferPtr kept_input;
-  double seconds = 0;
-};
-
-// The device's thread: runs jobs in order. Outcomes are fetched by the I/O thread.
-class DeviceThread {
- public:
-  DeviceThread(Device& device, std::function<void()> wake)
-      : device_(device), wake_(std::move(wake)), thread_([this] { Loop(); }) {}
-  ~DeviceThread() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    ready_.notify_one();
-    thread_.join();
-  }
-
-  void Add(Job job) {
-    waiting_bytes_.fetch_add(job.waiting_bytes, std::memory_order_relaxed);
-    NotePeak();
-    {
-      const std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
-    }
-    ready_.notify_one();
-  }
-  std::deque<Outcome> TakeOutcomes() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(outcomes_, {});
-  }
-  // Jobs that have not begun; they will not run.
-  std::vector<FlightId> TakeBack() {
-    const std::lock_guard lock(mutex_);
-    std::vector<FlightId> flights;
-    for (const Job& job : jobs_) {
-      flights.push_back(job.flight);
-      waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
-    }
-    jobs_.clear();
-    return flights;
-  }
-  // Most bytes held at once: the device's, and inputs that wait to be copied to it.
-  std::uint64_t peak_bytes() const {
-    return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
-  }
-
- private:
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      ready_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-      if (stop_) return;
-      Job job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      Outcome outcome = Run(std::move(job));
-      lock.lock();
-      outcomes_.push_back(std::move(outcome));
-      lock.unlock();
-      wake_();
-      lock.lock();
-    }
-  }
-
-  Outcome Run(Job job) {
-    Outcome outcome;
-    outcome.flight = job.flight;
-    const std::int64_t begin_us = NowUs();
-    try {
-      outcome.results = RunTaskOn(device_, *job.task, job.inputs);
-      if (job.keep_input) outcome.kept_input = job.inputs[*job.keep_input].buffer;
-      NotePeak();
-    } catch (const std::exception& error) {
-      outcome.failed = true;
-      outcome.cause = error.what();
-      outcome.results.clear();
-    }
-    outcome.seconds = static_cast<double>(NowUs() - begin_us) * 1e-6;
-    waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
-    return outcome;  // the inputs go here, before anybody hears of the outcome
-  }
-
-  void NotePeak() {
-    const std::uint64_t held =
-        device_.budget().used_bytes() + waiting_bytes_.load(std::memory_order_relaxed);
-    std::uint64_t peak = peak_bytes_.load(std::memory_order_relaxed);
-    while (peak < held && !peak_bytes_.compare_exchange_weak(peak, held)) {
-    }
-  }
-
-  Device& device_;
-  std::function<void()> wake_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<Job> jobs_;
-  std::deque<Outcome> outcomes_;
-  bool stop_ = false;
-  std::atomic<std::uint64_t> waiting_bytes_{0};
-  std::atomic<std::uint64_t> peak_bytes_{0};
-  std::thread thread_;
-};
-
-// Flights whose result bytes have left this process: told by the destructor of the last payload,
-// which may run on one of ZeroMQ's threads.
-class ReleaseQueue {
- public:
-  explicit ReleaseQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
-
-  void Add(FlightId flight) {
-    const std::lock_guard lock(mutex_);
-    flights_.push_back(flight);
-    if (wake_) wake_();
-  }
-  std::vector<FlightId> Take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(flights_, {});
-  }
-  void Close() {  // the client goes away: nobody is to be woken any more
-    const std::lock_guard lock(mutex_);
-    wake_ = nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  std::function<void()> wake_;
-  std::vector<FlightId> flights_;
-};
-
-struct ReleaseToken {
-  ReleaseToken(std::shared_ptr<ReleaseQueue> q, FlightId f) : queue(std::move(q)), flight(f) {}
-  ReleaseToken(const ReleaseToken&) = delete;
-  ReleaseToken& operator=(const ReleaseToken&) = delete;
-  ~ReleaseToken() { queue->Add(flight); }
-  std::shared_ptr<ReleaseQueue> queue;
-  FlightId flight;
-};
-
-// Declared so that the bytes go before the token tells of it.
-struct TokenedBytes {
-  std::shared_ptr<ReleaseToken> token;
-  std::shared_ptr<const void> bytes;
-};
 
 // A flight as the I/O thread knows it.
 struct Flight {
@@ -257,7 +91,9 @@ struct Handler::Impl {
 Handler::Impl::Impl(HandlerOptions given)
     : options(std::move(given)),
       device(std::move(options.device)),
-      client({.endpoint = options.endpoint, .name = options.name, .id = {},
+      client({.endpoint = options.endpoint,
+              .name = options.name,
+              .id = {},
               .context = options.context}),
       core(device->budget().limit_bytes() - device->budget().used_bytes(), options.depth) {
   const std::uint64_t scratch_bytes = device->budget().used_bytes();
@@ -304,7 +140,8 @@ HandlerReport Handler::Impl::Run() {
       draining = true;
       for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
       Step(Drain{});
-      // Results can only leave if somebody takes them: without a broker there is nothing to wait for.
+      // Results can only leave if somebody takes them: without a broker there is nothing to wait
+      // for.
     }
     if (draining && !client.connected()) break;
   }
@@ -543,7 +380,9 @@ void Handler::Impl::Do(const KeepInput& action) {
   cached[action.key] = flights.at(action.flight).outcome.kept_input;
 }
 
-void Handler::Impl::Do(const DropCached& action) { cached.erase(action.key); }
+void Handler::Impl::Do(const DropCached& action) {
+  cached.erase(action.key);
+}
 
 void Handler::Impl::Do(const AnnounceHeld& action) {
   Submit(tuplespace::Hold{action.held, action.dropped});
@@ -551,7 +390,9 @@ void Handler::Impl::Do(const AnnounceHeld& action) {
 
 Handler::Handler(HandlerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Handler::~Handler() = default;
-HandlerReport Handler::Run() { return impl_->Run(); }
+HandlerReport Handler::Run() {
+  return impl_->Run();
+}
 void Handler::Stop() {
   impl_->stop = true;
   impl_->client.Wake();

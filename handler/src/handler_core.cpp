@@ -111,7 +111,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   }
 }
 
-void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) { asking_ = false; }
+void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) {
+  asking_ = false;
+}
 
 void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
   const auto it = flights_.find(event.flight);

@@ -13,9 +13,12 @@ using tuplespace::Key;
 
 int StateCount(Optimizer optimizer) {
   switch (optimizer) {
-    case Optimizer::kSgd: return 0;
-    case Optimizer::kMomentum: return 1;
-    case Optimizer::kAdamW: return 2;
+    case Optimizer::kSgd:
+      return 0;
+    case Optimizer::kMomentum:
+      return 1;
+    case Optimizer::kAdamW:
+      return 2;
   }
   return 0;
 }
@@ -65,8 +68,8 @@ std::vector<DataCell> Graph::InputCells(const Pass& pass) const {
   const Names names(pass.job, pass.step, pass.batch_id);
   std::vector<DataCell> cells;
   for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
-    for (const Range& f : NodesWithin({0, model_.layers.front()}, plan_.block,
-                                      plan_.FeatureCellLevel(model_, 0))) {
+    for (const Range& f :
+         NodesWithin({0, model_.layers.front()}, plan_.block, plan_.FeatureCellLevel(model_, 0))) {
       cells.push_back({names.Features("act", 0, b, f), b, f});
     }
   }
@@ -88,8 +91,8 @@ std::vector<TileCell> Graph::Tiles(const std::string& job, std::int64_t version)
   const int states = StateCount(training_.optimizer);
   const auto add = [&](int tensor, const Range& outputs, const Range& inputs) {
     for (int state = -1; state < states; ++state) {
-      cells.push_back({TileKey(job, version, tensor, state, outputs, inputs), tensor, state,
-                       outputs, inputs});
+      cells.push_back(
+          {TileKey(job, version, tensor, state, outputs, inputs), tensor, state, outputs, inputs});
     }
   };
   for (int layer = 0; layer < model_.layer_count(); ++layer) {

@@ -17,17 +17,23 @@ constexpr std::int64_t kStepPriority = 1'000'000;
 
 const char* TileWhat(int state) {
   switch (state) {
-    case 0: return "state0";
-    case 1: return "state1";
-    default: return "tile";
+    case 0:
+      return "state0";
+    case 1:
+      return "state1";
+    default:
+      return "tile";
   }
 }
 
 Kernel OptimizerKernel(Optimizer optimizer) {
   switch (optimizer) {
-    case Optimizer::kMomentum: return Kernel::kMomentum;
-    case Optimizer::kAdamW: return Kernel::kAdamW;
-    case Optimizer::kSgd: break;
+    case Optimizer::kMomentum:
+      return Kernel::kMomentum;
+    case Optimizer::kAdamW:
+      return Kernel::kAdamW;
+    case Optimizer::kSgd:
+      break;
   }
   return Kernel::kSgd;
 }
@@ -36,13 +42,13 @@ Kernel OptimizerKernel(Optimizer optimizer) {
 
 Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
             const Range& outputs, const Range& inputs) {
-  return Key{job,           version,     TileWhat(state), std::int64_t{tensor}, outputs.begin,
-             outputs.end,   inputs.begin, inputs.end};
+  return Key{job,           version,     TileWhat(state), std::int64_t{tensor},
+             outputs.begin, outputs.end, inputs.begin,    inputs.end};
 }
 
 Key Names::Features(const char* what, int boundary, const Range& rows,
                     const Range& features) const {
-  return Key{job_,      step_,    what,           batch_id_,   std::int64_t{boundary},
+  return Key{job_,       step_,    what,           batch_id_,   std::int64_t{boundary},
              rows.begin, rows.end, features.begin, features.end};
 }
 
@@ -58,9 +64,19 @@ Key Names::Box(const char* what, int layer, const Range& rows, const Range& outp
 
 Key Names::Task(const char* kind, Precision precision, int layer, const Range& rows,
                 const Range& outputs, const Range& inputs) const {
-  return Key{job_,       step_,    "task",        PrecisionName(precision), kind,
-             batch_id_,  std::int64_t{layer}, rows.begin, rows.end,  outputs.begin,
-             outputs.end, inputs.begin, inputs.end};
+  return Key{job_,
+             step_,
+             "task",
+             PrecisionName(precision),
+             kind,
+             batch_id_,
+             std::int64_t{layer},
+             rows.begin,
+             rows.end,
+             outputs.begin,
+             outputs.end,
+             inputs.begin,
+             inputs.end};
 }
 
 GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
@@ -100,7 +116,8 @@ int GraphBuilder::Assemble(Draft& draft, const char* what, int boundary, const R
                            const Range& features) const {
   const int buffer = draft.NewBuffer(rows.size(), features.size());
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
-    for (const Range& f : NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
+    for (const Range& f :
+         NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
       draft.AddPiece(buffer, names_.Features(what, boundary, b, f), b.begin - rows.begin,
                      f.begin - features.begin, b.size(), f.size());
     }
@@ -111,10 +128,11 @@ int GraphBuilder::Assemble(Draft& draft, const char* what, int boundary, const R
 void GraphBuilder::Disperse(Draft& draft, const char* what, int boundary, const Range& rows,
                             const Range& features, int buffer) const {
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
-    for (const Range& f : NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
-      draft.Put(names_.Features(what, boundary, b, f),
-                draft.Part(buffer, b.begin - rows.begin, f.begin - features.begin, b.size(),
-                           f.size()));
+    for (const Range& f :
+         NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
+      draft.Put(
+          names_.Features(what, boundary, b, f),
+          draft.Part(buffer, b.begin - rows.begin, f.begin - features.begin, b.size(), f.size()));
     }
   }
 }
@@ -131,10 +149,12 @@ int GraphBuilder::SumOf(Draft& draft, const std::vector<Partial>& parts, std::in
 }
 
 template <class KeyOf>
-std::vector<GraphBuilder::Partial> GraphBuilder::Gather(
-    std::vector<Partial> parts, std::int64_t shape_rows, std::int64_t shape_cols,
-    const KeyOf& key_of, TaskKind kind, const char* name, std::int64_t priority, int layer,
-    const Range& a, const Range& b) {
+std::vector<GraphBuilder::Partial> GraphBuilder::Gather(std::vector<Partial> parts,
+                                                        std::int64_t shape_rows,
+                                                        std::int64_t shape_cols,
+                                                        const KeyOf& key_of, TaskKind kind,
+                                                        const char* name, std::int64_t priority,
+                                                        int layer, const Range& a, const Range& b) {
   const auto bytes = static_cast<std::uint64_t>(4 * shape_rows * shape_cols);
   // Besides the partials: sums on the way up the tree, and what the task makes of the whole.
   constexpr std::uint64_t kOthers = 5;
@@ -150,7 +170,8 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Gather(
   for (auto [first, last] : {std::pair(parts.begin(), split), std::pair(split, parts.end())}) {
     std::vector<Partial> half(std::make_move_iterator(first), std::make_move_iterator(last));
     const Range range{half.front().range.begin, half.back().range.end};
-    half = Gather(std::move(half), shape_rows, shape_cols, key_of, kind, name, priority, layer, a, b);
+    half =
+        Gather(std::move(half), shape_rows, shape_cols, key_of, kind, name, priority, layer, a, b);
     if (half.size() > 1) {
       Draft draft(kind, training_);
       const int sum = SumOf(draft, half, shape_rows, shape_cols);
@@ -164,7 +185,8 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Gather(
   return halves;
 }
 
-// ---- the passes ----------------------------------------------------------------------------------
+// ---- the passes
+// ----------------------------------------------------------------------------------
 
 void GraphBuilder::BuildInitialize() {
   for (int layer = 0; layer < model_.layer_count(); ++layer) {
@@ -177,7 +199,8 @@ void GraphBuilder::BuildInitialize() {
         const auto make = [&](int tensor, const Range& o, const Range& in, std::int64_t columns) {
           for (int state = -1; state < StateCount(training_.optimizer); ++state) {
             const bool bias = tensor % 2 == 1;
-            const int buffer = bias ? draft.NewBuffer(1, o.size()) : draft.NewBuffer(o.size(), in.size());
+            const int buffer =
+                bias ? draft.NewBuffer(1, o.size()) : draft.NewBuffer(o.size(), in.size());
             KernelScalars s;
             if (state < 0) {
               s.f = {-bound, bound};
@@ -187,7 +210,8 @@ void GraphBuilder::BuildInitialize() {
             } else {
               draft.Launch(Kernel::kFill, {draft.All(buffer)}, s);
             }
-            draft.Put(TileKey(pass_.job, pass_.step, tensor, state, o, in), draft.All(buffer), true);
+            draft.Put(TileKey(pass_.job, pass_.step, tensor, state, o, in), draft.All(buffer),
+                      true);
           }
         };
         make(2 * layer, row.outputs, i, fan_in);
@@ -209,8 +233,8 @@ void GraphBuilder::BuildForward(int layer) {
       for (const Range& i : nodes) {
         Draft draft(TaskKind::kForward, training_);
         const int x = Assemble(draft, "act", layer, b, i);
-        const int w = draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(),
-                                  i.size());
+        const int w =
+            draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(), i.size());
         draft.SetAffinity(w);
         const int z = draft.NewBuffer(b.size(), o.size());
         draft.Gemm(GemmForm::kForward, x, w, z);
@@ -223,9 +247,10 @@ void GraphBuilder::BuildForward(int layer) {
         Add(std::move(draft), "forward", layer, b, o, i, priority);
       }
       if (nodes.size() == 1) continue;
-      parts = Gather(std::move(parts), b.size(), o.size(),
-                     [&](const Range& i) { return names_.Box("part.forward", layer, b, o, i); },
-                     TaskKind::kActivation, "sum.forward", priority + 1, layer, b, o);
+      parts = Gather(
+          std::move(parts), b.size(), o.size(),
+          [&](const Range& i) { return names_.Box("part.forward", layer, b, o, i); },
+          TaskKind::kActivation, "sum.forward", priority + 1, layer, b, o);
       Draft draft(TaskKind::kActivation, training_);
       FinishForward(draft, SumOf(draft, parts, b.size(), o.size()), layer, b, o);
       Add(std::move(draft), "activation", layer, b, o, kNone, priority + 1);
@@ -234,7 +259,9 @@ void GraphBuilder::BuildForward(int layer) {
 }
 
 // The loss is part of the last layer's tasks if one of them has all outputs of its samples.
-bool GraphBuilder::LossIsFused() const { return RowsOf(model_.layer_count() - 1).size() == 1; }
+bool GraphBuilder::LossIsFused() const {
+  return RowsOf(model_.layer_count() - 1).size() == 1;
+}
 
 void GraphBuilder::FinishForward(Draft& draft, int z, int layer, const Range& rows,
                                  const Range& outputs) {
@@ -317,8 +344,8 @@ void GraphBuilder::BuildBackward(int layer) {
       for (const Range& i : NodesWithin(all_inputs, block(), row.input_level)) {
         Draft draft(TaskKind::kBackward, training_);
         const int d = Assemble(draft, "delta", layer + 1, b, o);
-        const int w = draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(),
-                                  i.size());
+        const int w =
+            draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(), i.size());
         draft.SetAffinity(w);
         const int d_inputs = draft.NewBuffer(b.size(), i.size());
         draft.Gemm(GemmForm::kBackward, d, w, d_inputs);
@@ -343,9 +370,10 @@ void GraphBuilder::BuildBackward(int layer) {
       for (const TileRow& row : tile_rows) {
         parts.push_back({row.outputs, names_.Box("part.backward", layer, b, row.outputs, i)});
       }
-      parts = Gather(std::move(parts), b.size(), i.size(),
-                     [&](const Range& o) { return names_.Box("part.backward", layer, b, o, i); },
-                     TaskKind::kActivation, "sum.backward", priority + 1, layer, b, i);
+      parts = Gather(
+          std::move(parts), b.size(), i.size(),
+          [&](const Range& o) { return names_.Box("part.backward", layer, b, o, i); },
+          TaskKind::kActivation, "sum.backward", priority + 1, layer, b, i);
       Draft draft(TaskKind::kActivation, training_);
       FinishBackward(draft, SumOf(draft, parts, b.size(), i.size()), layer, b, i);
       Add(std::move(draft), "activation_gradient", layer, b, kNone, i, priority + 1);
@@ -361,8 +389,8 @@ void GraphBuilder::FinishBackward(Draft& draft, int d_inputs, int layer, const R
   KernelScalars scalars;
   scalars.f[0] = model_.clip_bound;
   scalars.i[0] = static_cast<std::int64_t>(model_.activation);
-  draft.Launch(Kernel::kActivationGradient,
-               {draft.All(out), draft.All(d_inputs), draft.All(saved)}, scalars);
+  draft.Launch(Kernel::kActivationGradient, {draft.All(out), draft.All(d_inputs), draft.All(saved)},
+               scalars);
   Disperse(draft, "delta", layer, rows, inputs, out);
 }
 
@@ -444,8 +472,8 @@ void GraphBuilder::FinishUpdate(Draft& draft, int gradient, int tensor, const Ra
   std::vector<int> before;
   std::vector<int> after;
   for (int state = -1; state < states; ++state) {
-    before.push_back(draft.Input(TileKey(pass_.job, pass_.step, tensor, state, outputs, inputs),
-                                 rows, cols));
+    before.push_back(
+        draft.Input(TileKey(pass_.job, pass_.step, tensor, state, outputs, inputs), rows, cols));
     // The new weights take the gradient's place: it is read before they are written.
     after.push_back(state < 0 ? draft.Writable(gradient) : draft.NewBuffer(rows, cols));
   }

@@ -13,6 +13,7 @@
 #include "acan/manager/model_file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "pass_data.h"
 #include "tile_mover.h"
 #include "tuplespace/client.h"
 
@@ -104,9 +105,9 @@ struct Manager::Impl {
   std::pair<std::int64_t, std::vector<std::int64_t>> order{-1, {}};  // an epoch and its order
   std::int64_t next_look_us = 0, next_extend_us = 0, begin_us = 0;
   bool looking = false;
-  std::deque<std::pair<std::int64_t, std::int64_t>> recent;          // (time, samples)
+  std::deque<std::pair<std::int64_t, std::int64_t>> recent;  // (time, samples)
   Progress progress;
-  std::map<std::string, HandlerSeen> handlers;                       // by client id
+  std::map<std::string, HandlerSeen> handlers;  // by client id
   std::optional<tuplespace::Counters> first_counters;
   Receipt receipt;
 };
@@ -116,15 +117,17 @@ Manager::Impl::Impl(ManagerOptions given_options, Job given_job, Data given_data
       job(std::move(given_job)),
       data(std::move(given_data)),
       job_id(JobId(job, data)),
-      client({.endpoint = options.endpoint, .name = "manager of " + options.source, .id = {},
+      client({.endpoint = options.endpoint,
+              .name = "manager of " + options.source,
+              .id = {},
               .context = options.context}) {
   run = job_id + "-" + client.id().substr(0, 12);
   if (!options.out_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out_dir, error);
     if (error) {
-      throw FailureError(fmt::format("cannot make the output folder {}: {}", options.out_dir,
-                                     error.message()));
+      throw FailureError(
+          fmt::format("cannot make the output folder {}: {}", options.out_dir, error.message()));
     }
     metrics = std::make_unique<MetricsLog>(options.out_dir + "/metrics.jsonl");
     // Fails now, not after the training, if the model cannot be written here.
@@ -143,11 +146,13 @@ Manager::Impl::Impl(ManagerOptions given_options, Job given_job, Data given_data
   core = std::make_unique<ManagerCore>(std::move(config));
 }
 
-// ---- joining -------------------------------------------------------------------------------------
+// ---- joining
+// -------------------------------------------------------------------------------------
 
 void Manager::Impl::Connect() {
   client.OnConnection([this](bool connected, const std::string& why) {
-    if (!connected) Log(fmt::format("lost the broker at {}: {}; waiting for it", options.endpoint, why));
+    if (!connected)
+      Log(fmt::format("lost the broker at {}: {}; waiting for it", options.endpoint, why));
   });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
   const std::int64_t patience_us = NowUs() + 2'000'000;
@@ -157,8 +162,9 @@ void Manager::Impl::Connect() {
     ThrowIfStopped();
     if (!said && NowUs() > patience_us) {
       said = true;
-      Log(fmt::format("no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
-                      options.endpoint, options.endpoint));
+      Log(fmt::format(
+          "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
+          options.endpoint, options.endpoint));
     }
   }
 }
@@ -181,7 +187,8 @@ void Manager::Impl::TakeLeadership() {
   }
   leadership = tuplespace::LeaseRef{key, grants.front().fence};
   // An earlier manager of this job may have died: what it left would only take room.
-  const Pattern runs{{FieldPattern::Exact("run"), FieldPattern::Exact(job_id), FieldPattern::Any()}, false};
+  const Pattern runs{{FieldPattern::Exact("run"), FieldPattern::Exact(job_id), FieldPattern::Any()},
+                     false};
   for (const tuplespace::FoundTuple& found : client.ListAll(runs)) {
     RemoveRun(std::string(found.payload.text()), tuplespace::Client::kForever);
   }
@@ -197,17 +204,21 @@ void Manager::Impl::ExtendLeadership() {
   client.Submit(tuplespace::Extend{*leadership, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
     if (lease != nullptr && lease->lease == tuplespace::LeaseStatus::kStale) {
-      throw FailureError(fmt::format("this manager lost the lead of job {}: it was away for longer "
-                                     "than its lease of {} s", job_id, kLeaderLeaseUs / 1'000'000));
+      throw FailureError(
+          fmt::format("this manager lost the lead of job {}: it was away for longer "
+                      "than its lease of {} s",
+                      job_id, kLeaderLeaseUs / 1'000'000));
     }
   });
 }
 
 void Manager::Impl::RemoveRun(const std::string& name, tuplespace::Client::Duration wait) {
-  client.RetireAll({{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true, wait);
+  client.RetireAll({{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true,
+                   wait);
 }
 
-// ---- the loop ------------------------------------------------------------------------------------
+// ---- the loop
+// ------------------------------------------------------------------------------------
 
 std::optional<Receipt> Manager::Impl::Run() {
   begin_us = NowUs();
@@ -326,54 +337,29 @@ void Manager::Impl::OnNotice(tuplespace::Notice&& notice) {
       throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
-      Log(fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
-                      "the first counts. {}", notice.key.ToString(), notice.by, notice.text));
+      Log(
+          fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
+                      "the first counts. {}",
+                      notice.key.ToString(), notice.by, notice.text));
       return;
   }
 }
 
-// ---- actions -------------------------------------------------------------------------------------
+// ---- actions
+// -------------------------------------------------------------------------------------
 
 void Manager::Impl::Do(const PutPassData& action) {
   const Graph graph(job.model, job.training, *core->plan());
   const DataSet& set = action.test ? data.test : data.train;
   if (!action.test && order.first != action.epoch) {
-    order = {action.epoch, EpochOrder(set.samples, job.training.seed, action.epoch, job.training.shuffle)};
+    order = {action.epoch,
+             EpochOrder(set.samples, job.training.seed, action.epoch, job.training.shuffle)};
   }
   const auto sample_at = [&](std::int64_t row) {
     const std::int64_t place = action.first_sample + row;
     return action.test ? place : order.second[static_cast<std::size_t>(place)];
   };
-  tuplespace::Put put;
-  const auto add = [&](const DataCell& cell, const auto& fill_row) {
-    const auto columns = static_cast<std::size_t>(cell.features.size());
-    auto values = std::make_shared<std::vector<float>>(static_cast<std::size_t>(cell.rows.size()) * columns);
-    for (std::int64_t row = cell.rows.begin; row < cell.rows.end; ++row) {
-      fill_row(sample_at(row), std::span(*values).subspan(
-                                   static_cast<std::size_t>(row - cell.rows.begin) * columns, columns));
-    }
-    Tuple tuple;
-    tuple.key = cell.key;
-    const float* begin = values->data();
-    const std::size_t bytes = values->size() * sizeof(float);
-    tuple.payload = Payload(std::move(values), begin, bytes);
-    put.tuples.push_back(std::move(tuple));
-  };
-  for (const DataCell& cell : graph.InputCells(action.pass)) {
-    add(cell, [&](std::int64_t sample, std::span<float> out) {
-      set.CopyInputs(sample, cell.features.begin, out);
-    });
-  }
-  for (const DataCell& cell : graph.TargetCells(action.pass)) {
-    add(cell, [&](std::int64_t sample, std::span<float> out) {
-      if (set.targets == 0) {
-        std::memcpy(out.data(), &set.labels[static_cast<std::size_t>(sample)], sizeof(std::int32_t));
-      } else {
-        const float* row = &set.target_values[static_cast<std::size_t>(sample * set.targets)];
-        std::copy(row, row + set.targets, out.begin());
-      }
-    });
-  }
+  tuplespace::Put put{PassTuples(graph, action.pass, set, sample_at)};
   Submit(std::move(put));
 }
 
@@ -400,29 +386,32 @@ void Manager::Impl::Do(PutTasks& action) {
 void Manager::Impl::Do(const ReadLosses& action) {
   tuplespace::Read read;
   for (const Key& key : action.keys) read.patterns.push_back(Pattern::Of(key));
-  SubmitRead(std::move(read), [this, unit = action.unit,
-                               generation = action.generation](tuplespace::Found&& found) {
-    LossesRead losses{unit, generation, {}};
-    for (const tuplespace::FoundTuple& tuple : found.tuples) {
-      std::vector<float> sums(tuple.payload.size() / sizeof(float));
-      if (sums.empty() || sums.size() > 2) {
-        throw FailureError(fmt::format("{} has {} bytes, must have 4 or 8", tuple.key.ToString(),
-                                       tuple.payload.size()));
-      }
-      std::memcpy(sums.data(), tuple.payload.data(), sums.size() * sizeof(float));
-      losses.sums.push_back(std::move(sums));
-    }
-    Step(losses);
-  });
+  SubmitRead(std::move(read),
+             [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
+               LossesRead losses{unit, generation, {}};
+               for (const tuplespace::FoundTuple& tuple : found.tuples) {
+                 std::vector<float> sums(tuple.payload.size() / sizeof(float));
+                 if (sums.empty() || sums.size() > 2) {
+                   throw FailureError(fmt::format("{} has {} bytes, must have 4 or 8",
+                                                  tuple.key.ToString(), tuple.payload.size()));
+                 }
+                 std::memcpy(sums.data(), tuple.payload.data(), sums.size() * sizeof(float));
+                 losses.sums.push_back(std::move(sums));
+               }
+               Step(losses);
+             });
 }
 
 void Manager::Impl::Do(const LoadWeights& action) {
-  TileMover(client, [this] { ThrowIfStopped(); }).Load(ModelReader(job.initial_weights), job.model, action.tiles);
+  TileMover(client, [this] {
+    ThrowIfStopped();
+  }).Load(ModelReader(job.initial_weights), job.model, action.tiles);
   Step(WeightsReady{action.generation});
 }
 
 void Manager::Impl::Do(const RetireThrough& action) {
-  Submit(tuplespace::Retire{{{FieldPattern::Exact(run), FieldPattern::AtMost(action.step)}, true}, true});
+  Submit(tuplespace::Retire{{{FieldPattern::Exact(run), FieldPattern::AtMost(action.step)}, true},
+                            true});
 }
 
 void Manager::Impl::Do(const MoveTiles& action) {
@@ -445,7 +434,8 @@ void Manager::Impl::Do(const StepCommitted& action) {
   progress.epochs = job.training.epochs;
   progress.loss = action.loss;
   const double elapsed_s = static_cast<double>(now_us - begin_us) * 1e-6;
-  progress.eta_s = elapsed_s / static_cast<double>(progress.step) * static_cast<double>(progress.steps - progress.step);
+  progress.eta_s = elapsed_s / static_cast<double>(progress.step) *
+                   static_cast<double>(progress.steps - progress.step);
   progress.test_loss.reset();
   progress.test_accuracy.reset();
   receipt.final_train_loss = action.loss;
@@ -471,7 +461,8 @@ void Manager::Impl::SendProgress() {
 Receipt Manager::Impl::Finish() {
   TileMover mover(client, [this] { ThrowIfStopped(); });
   const std::string folder = options.out_dir;
-  receipt.weights_sha256 = mover.WriteModel(folder.empty() ? "" : folder + "/model.safetensors", job.model, *final_tiles);
+  receipt.weights_sha256 = mover.WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
+                                            job.model, *final_tiles);
   Look();
   while (looking) client.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
   while (client.unanswered() > 0) client.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
@@ -484,7 +475,9 @@ Receipt Manager::Impl::Finish() {
   receipt.epochs = job.training.epochs;
   receipt.tasks_reissued = static_cast<std::int64_t>(progress.reissued);
   RemoveRun(run, tuplespace::Client::kForever);
-  client.RetireAll({{FieldPattern::Exact("run"), FieldPattern::Exact(job_id), FieldPattern::Exact(run)}, false}, false);
+  client.RetireAll(
+      {{FieldPattern::Exact("run"), FieldPattern::Exact(job_id), FieldPattern::Exact(run)}, false},
+      false);
   client.CompleteTask(*leadership);
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt);
   return receipt;
@@ -493,7 +486,9 @@ Receipt Manager::Impl::Finish() {
 Manager::Manager(ManagerOptions options, Job job, Data data)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(job), std::move(data))) {}
 Manager::~Manager() = default;
-std::optional<Receipt> Manager::Run() { return impl_->Run(); }
+std::optional<Receipt> Manager::Run() {
+  return impl_->Run();
+}
 void Manager::Stop() {
   impl_->stop = true;
   impl_->client.Wake();

@@ -11,11 +11,11 @@ namespace acan {
 namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
-constexpr std::int64_t kSayAfterUs = 2'000'000;      // nobody there, or nobody large enough
+constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
 constexpr std::int64_t kSayAgainUs = 30'000'000;
 constexpr std::int64_t kCheckEveryUs = 250'000;
 constexpr std::size_t kUnitsInFlight = 3;
-constexpr std::int64_t kEvaluationRows = 1024;       // of the test set in one unit, about
+constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, about
 
 }  // namespace
 
@@ -33,12 +33,14 @@ std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int
   return out;
 }
 
-// ---- handlers and plans --------------------------------------------------------------------------
+// ---- handlers and plans
+// --------------------------------------------------------------------------
 
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& out) {
   handlers_.clear();
   for (const auto& [id, capacity] : event.handlers) {
-    const bool usable = config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
+    const bool usable =
+        config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
     if (usable) handlers_.emplace(id, capacity);
   }
   CheckHandlers(now_us, out);
@@ -65,7 +67,8 @@ void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
   const bool patient = now_us - unfit_since_us_ < kSayAfterUs;
   if (handlers_.empty()) {
     if (!patient && (said_us_ < 0 || !said_waiting_ || now_us - said_us_ > kSayAgainUs)) {
-      out.push_back(Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
+      out.push_back(
+          Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
       said_us_ = now_us;
       said_waiting_ = true;
     }
@@ -141,9 +144,9 @@ void ManagerCore::NameTooSmall(std::uint64_t need_bytes, Actions& out) {
   for (const auto& [id, capacity] : handlers_) {
     if (capacity.memory_bytes >= smallest || named_too_small_[id]) continue;
     named_too_small_[id] = true;
-    out.push_back(Say{fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
-                                  SizeText(smallest), SizeText(capacity.memory_bytes),
-                                  capacity.name)});
+    out.push_back(Say{
+        fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
+                    SizeText(smallest), SizeText(capacity.memory_bytes), capacity.name)});
   }
 }
 
@@ -152,7 +155,8 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
   ++generation_;
   unfit_since_us_ = -1;
   said_waiting_ = false;
-  out.push_back(Say{fmt::format("{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.Summary())});
+  out.push_back(Say{fmt::format(
+      "{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.Summary())});
   if (!plan_) {
     plan_ = std::move(plan);
     return;
@@ -183,7 +187,8 @@ void ManagerCore::On(const WeightsReady& event, std::int64_t, Actions&) {
   }
 }
 
-// ---- units ---------------------------------------------------------------------------------------
+// ---- units
+// ---------------------------------------------------------------------------------------
 
 ManagerCore::Unit* ManagerCore::Find(UnitId id) {
   for (Unit& unit : units_) {
@@ -229,8 +234,8 @@ void ManagerCore::Advance(Actions& out) {
 bool ManagerCore::OpenNextUnit(Actions& out) {
   Unit unit;
   unit.id = next_unit_;
-  const bool epoch_end = next_step_ % steps_per_epoch_ == 0 &&
-                         (next_step_ > 0 || total_steps_ == 0);
+  const bool epoch_end =
+      next_step_ % steps_per_epoch_ == 0 && (next_step_ > 0 || total_steps_ == 0);
   if (!initialize_opened_) {
     initialize_opened_ = true;
     OpenInitialize(unit, out);
@@ -286,7 +291,8 @@ void ManagerCore::OpenEvaluate(Unit& unit, Actions& out) {
   const Graph graph = MakeGraph();
   const std::int64_t batch = plan_->batch;
   ReadLosses read{unit.id, generation_, {}};
-  const std::int64_t end = std::min(config_.test_samples, evaluate_next_ + std::max(batch, kEvaluationRows));
+  const std::int64_t end =
+      std::min(config_.test_samples, evaluate_next_ + std::max(batch, kEvaluationRows));
   while (evaluate_next_ < end) {
     Pass pass;
     pass.job = config_.run;
@@ -358,8 +364,7 @@ std::vector<float> ManagerCore::SumLosses(const Unit& unit) const {
 
 void ManagerCore::Commit(const Unit& unit, Actions& out) {
   const bool classes = config_.model.loss == Loss::kCrossEntropy;
-  const double per_sample =
-      classes ? 1.0 : static_cast<double>(config_.model.layers.back());
+  const double per_sample = classes ? 1.0 : static_cast<double>(config_.model.layers.back());
   switch (unit.kind) {
     case UnitKind::kInitialize:
       initialized_ = true;
@@ -369,9 +374,10 @@ void ManagerCore::Commit(const Unit& unit, Actions& out) {
       const std::vector<float> sums = SumLosses(unit);
       committed_steps_ = unit.step + 1;
       out.push_back(RetireThrough{unit.step});
-      out.push_back(StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
-                                  static_cast<double>(sums[0]) / (static_cast<double>(rows) * per_sample),
-                                  LearningRateAt(config_.training, unit.step, total_steps_)});
+      out.push_back(
+          StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
+                        static_cast<double>(sums[0]) / (static_cast<double>(rows) * per_sample),
+                        LearningRateAt(config_.training, unit.step, total_steps_)});
       return;
     }
     case UnitKind::kEvaluate: {
@@ -380,7 +386,8 @@ void ManagerCore::Commit(const Unit& unit, Actions& out) {
       evaluation_right_ += static_cast<double>(sums[1]);
       if (!unit.last_of_evaluation) return;
       const auto samples = static_cast<double>(config_.test_samples);
-      Evaluated evaluated{unit.step, unit.step / steps_per_epoch_, evaluation_loss_ / (samples * per_sample), {}};
+      Evaluated evaluated{
+          unit.step, unit.step / steps_per_epoch_, evaluation_loss_ / (samples * per_sample), {}};
       if (classes) evaluated.accuracy = evaluation_right_ / samples;
       evaluation_loss_ = evaluation_right_ = 0;
       evaluated_version_ = unit.step;

@@ -29,9 +29,7 @@ class Planner {
 
  private:
   std::int64_t block() const { return request_.training.block; }
-  std::int64_t Span(int level, std::int64_t axis) const {
-    return std::min(block() << level, axis);
-  }
+  std::int64_t Span(int level, std::int64_t axis) const { return std::min(block() << level, axis); }
   std::int64_t OutputSpan(std::size_t l) const {
     return Span(levels_[l].outputs, request_.model.outputs(static_cast<int>(l)));
   }
@@ -137,10 +135,10 @@ bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
     std::vector<PlannedTask> tasks = graph.Tasks(pass);
     plan->tasks_per_step = static_cast<std::int64_t>(tasks.size());
     for (PlannedTask& task : graph.Initialize(pass.job)) tasks.push_back(std::move(task));
-    const PlannedTask& largest = *std::max_element(
-        tasks.begin(), tasks.end(), [](const PlannedTask& a, const PlannedTask& b) {
-          return NeedBytes(a.task) < NeedBytes(b.task);
-        });
+    const PlannedTask& largest = *std::max_element(tasks.begin(), tasks.end(),
+                                                   [](const PlannedTask& a, const PlannedTask& b) {
+                                                     return NeedBytes(a.task) < NeedBytes(b.task);
+                                                   });
     plan->largest_need_bytes = NeedBytes(largest.task);
     if (plan->largest_need_bytes <= task_bytes) return true;
     if (!HalveForNeed(largest)) return false;
@@ -178,7 +176,8 @@ std::string Plan::Summary() const {
     const TileRow& row = layers[l].rows.front();
     text += fmt::format("{}layer {}: {} rows of tiles of [{}, <= {}]", l == 0 ? "" : "; ", l,
                         layers[l].rows.size(), row.outputs.size(), block << row.input_level);
-    if ((block << row.batch_level) < batch) text += fmt::format(" x {} samples", block << row.batch_level);
+    if ((block << row.batch_level) < batch)
+      text += fmt::format(" x {} samples", block << row.batch_level);
   }
   return text;
 }
@@ -189,7 +188,8 @@ std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest
   double best_cost = 0;
   Plan plan;
   for (const int eighths : {4, 5, 6, 7, 8}) {
-    const std::uint64_t task_bytes = request.capacity_bytes / 8 * static_cast<std::uint64_t>(eighths);
+    const std::uint64_t task_bytes =
+        request.capacity_bytes / 8 * static_cast<std::uint64_t>(eighths);
     if (!planner.Fit(task_bytes, &plan)) continue;
     // Fewer tasks are less overhead; but where two do not fit, none is fetched while one runs.
     const double cost = static_cast<double>(plan.tasks_per_step) * (1.0 + 0.1 * (eighths - 4));

@@ -16,7 +16,9 @@ using tuplespace::Pattern;
 
 namespace {
 
-bool IsBias(const TileCell& tile) { return tile.tensor % 2 == 1; }
+bool IsBias(const TileCell& tile) {
+  return tile.tensor % 2 == 1;
+}
 
 std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
@@ -40,11 +42,15 @@ std::vector<std::size_t> FileOrder(const Model& model) {
 // Copies the values that two tiles of one matrix have in common. Values are row-major.
 void CopyOverlap(const TileCell& from, const std::vector<float>& values, const TileCell& to,
                  std::vector<float>* out) {
-  const Range rows{std::max(from.outputs.begin, to.outputs.begin), std::min(from.outputs.end, to.outputs.end)};
-  const Range cols{std::max(from.inputs.begin, to.inputs.begin), std::min(from.inputs.end, to.inputs.end)};
+  const Range rows{std::max(from.outputs.begin, to.outputs.begin),
+                   std::min(from.outputs.end, to.outputs.end)};
+  const Range cols{std::max(from.inputs.begin, to.inputs.begin),
+                   std::min(from.inputs.end, to.inputs.end)};
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const std::int64_t source = (row - from.outputs.begin) * from.inputs.size() + cols.begin - from.inputs.begin;
-    const std::int64_t target = (row - to.outputs.begin) * to.inputs.size() + cols.begin - to.inputs.begin;
+    const std::int64_t source =
+        (row - from.outputs.begin) * from.inputs.size() + cols.begin - from.inputs.begin;
+    const std::int64_t target =
+        (row - to.outputs.begin) * to.inputs.size() + cols.begin - to.inputs.begin;
     std::copy_n(values.begin() + source, cols.size(), out->begin() + target);
   }
 }
@@ -80,15 +86,17 @@ void TileMover::Put(const TileCell& tile, std::vector<float> values) {
 void TileMover::Load(const ModelReader& file, const Model& model,
                      const std::vector<TileCell>& tiles) {
   if (file.Layers() != model.layers) {
-    throw UsageError(fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
-                                 fmt::join(file.Layers(), "-"), fmt::join(model.layers, "-")));
+    throw UsageError(
+        fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
+                    fmt::join(file.Layers(), "-"), fmt::join(model.layers, "-")));
   }
   const std::vector<std::size_t> order = FileOrder(model);
   for (const TileCell& tile : tiles) {
     std::vector<float> values(Values(tile), 0.0f);
     if (tile.state < 0) {
       file.Read(order[static_cast<std::size_t>(tile.tensor)], tile.outputs.begin,
-                IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(), values);
+                IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
+                values);
     }
     Put(tile, std::move(values));
   }
@@ -115,8 +123,8 @@ void TileMover::Move(const std::string& run, std::int64_t version,
     if (there.count(tile.key) != 0) continue;
     std::vector<float> values(Values(tile));
     for (const TileCell& old : from) {
-      if (old.tensor == tile.tensor && old.state == tile.state && old.outputs.Overlaps(tile.outputs) &&
-          old.inputs.Overlaps(tile.inputs)) {
+      if (old.tensor == tile.tensor && old.state == tile.state &&
+          old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
         CopyOverlap(old, Fetch(old), tile, &values);
       }
     }
@@ -134,7 +142,8 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
   if (path.empty()) {
     folder = (std::filesystem::temp_directory_path() / "acan-model-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) {
-      throw FailureError(fmt::format("cannot make a temporary folder {}: {}", folder, std::strerror(errno)));
+      throw FailureError(
+          fmt::format("cannot make a temporary folder {}: {}", folder, std::strerror(errno)));
     }
     file = folder + "/model.safetensors";
   }
@@ -151,7 +160,8 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
     if (tile.state >= 0) continue;
     const std::vector<float> values = Fetch(tile);
     writer.Write(order[static_cast<std::size_t>(tile.tensor)], tile.outputs.begin,
-                 IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(), values);
+                 IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
+                 values);
   }
   return writer.Finish();
 }

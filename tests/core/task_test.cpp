@@ -75,7 +75,10 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
       {"negative place", [](Task& t) { t.pieces[1].row = -1; }},
       {"place that overflows", [](Task& t) { t.pieces[1].col = INT32_MAX; }},
       {"empty piece", [](Task& t) { t.pieces[1].rows = 0; }},
-      {"two whole inputs", [](Task& t) { t.pieces.push_back({2, 1, 0, 0, 4, 16}); }},
+      {"two whole inputs",
+       [](Task& t) {
+         t.pieces.push_back({2, 1, 0, 0, 4, 16});
+       }},
       {"buffer without size", [](Task& t) { t.buffers[2].rows = 0; }},
       {"enormous buffer", [](Task& t) { t.buffers[2].cols = (1 << 24) + 1; }},
       {"block that is no power of two", [](Task& t) { t.block = 48; }},
@@ -87,8 +90,15 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
       {"operand outside", [](Task& t) { t.calls[0].views[0].row = 1; }},
       {"operand of no buffer", [](Task& t) { t.calls[1].views[0].buffer = 4; }},
       {"kernel with too few operands", [](Task& t) { t.calls[1].views.pop_back(); }},
-      {"kernel with wrong shapes", [](Task& t) { t.calls[1].views[2] = {3, 0, 0, 1, 3}; }},
-      {"input that is written", [](Task& t) { t.calls[1].views[0] = {1, 0, 0, 4, 4}; t.calls[1].views[1] = {1, 0, 0, 4, 4}; }},
+      {"kernel with wrong shapes",
+       [](Task& t) {
+         t.calls[1].views[2] = {3, 0, 0, 1, 3};
+       }},
+      {"input that is written",
+       [](Task& t) {
+         t.calls[1].views[0] = {1, 0, 0, 4, 4};
+         t.calls[1].views[1] = {1, 0, 0, 4, 4};
+       }},
       {"read before it is written", [](Task& t) { t.calls.erase(t.calls.begin()); }},
       {"no results", [](Task& t) { t.outputs.clear(); }},
       {"result outside", [](Task& t) { t.outputs[1].view.col = 3; }},

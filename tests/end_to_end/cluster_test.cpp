@@ -68,7 +68,8 @@ class ClusterTest : public testing::Test {
     return ParseJob(
         "[model]\nlayers = [97, 211, 53, 10]\nactivation = \"tanh\"\nloss = \"mse\"\n"
         "[data]\ngenerated = \"regression\"\nsamples = 400\n"
-        "[train]\nbatch = 37\nepochs = 3\nlearning_rate = 0.05\noptimizer = \"momentum\"\n" + more,
+        "[train]\nbatch = 37\nepochs = 3\nlearning_rate = 0.05\noptimizer = \"momentum\"\n" +
+            more,
         "test", ".", {});
   }
   static std::string PlainHash(const Job& job) {
@@ -111,7 +112,8 @@ TEST_F(ClusterTest, AdamwAndGeluAreThePlainLoopToTheBit) {
   const Job job = ParseJob(
       "[model]\nlayers = [97, 211, 53, 10]\nactivation = \"gelu\"\nloss = \"mse\"\n"
       "[data]\ngenerated = \"regression\"\nsamples = 200\n"
-      "[train]\nbatch = 130\nepochs = 3\nlearning_rate = 0.01\noptimizer = \"adamw\"\nschedule = \"cosine\"\n"
+      "[train]\nbatch = 130\nepochs = 3\nlearning_rate = 0.01\noptimizer = \"adamw\"\nschedule = "
+      "\"cosine\"\n"
       "[tasks]\nsize_bytes = 20000\nbatch_rows = 64\n",
       "test", ".", {});
   AddHandler(1 << 20);

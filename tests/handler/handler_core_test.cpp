@@ -12,7 +12,9 @@ namespace {
 
 using tuplespace::Key;
 
-Key Tile(std::int64_t version, std::int64_t number) { return Key{"job", version, "tile", number}; }
+Key Tile(std::int64_t version, std::int64_t number) {
+  return Key{"job", version, "tile", number};
+}
 
 template <class T>
 std::vector<T> Of(const std::vector<HandlerAction>& actions) {
@@ -186,9 +188,13 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
     const auto take = [&](const std::vector<HandlerAction>& actions) {
       for (const HandlerAction& action : actions) {
         if (const auto* ask = std::get_if<AskForTask>(&action)) offer = ask->offer_bytes;
-        if (const auto* run = std::get_if<RunTask>(&action)) running.emplace_back(run->flight, grants[run->flight]);
-        if (const auto* fetch = std::get_if<FetchInputs>(&action)) fetching.push_back(fetch->flight);
-        if (std::get_if<PutBack>(&action) != nullptr || std::get_if<ReportFailed>(&action) != nullptr) ++ended;
+        if (const auto* run = std::get_if<RunTask>(&action))
+          running.emplace_back(run->flight, grants[run->flight]);
+        if (const auto* fetch = std::get_if<FetchInputs>(&action))
+          fetching.push_back(fetch->flight);
+        if (std::get_if<PutBack>(&action) != nullptr ||
+            std::get_if<ReportFailed>(&action) != nullptr)
+          ++ended;
       }
     };
     take(core.Start());
@@ -197,7 +203,10 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
       const unsigned what = random() % 5;
       if (what == 0 && offer) {
         const std::uint64_t need = 1 + random() % *offer;
-        TaskGranted grant = Grant(need, {Tile(static_cast<std::int64_t>(random() % 3), static_cast<std::int64_t>(random() % 5))}, ++fence);
+        TaskGranted grant = Grant(need,
+                                  {Tile(static_cast<std::int64_t>(random() % 3),
+                                        static_cast<std::int64_t>(random() % 5))},
+                                  ++fence);
         grant.input_bytes = {std::max<std::uint64_t>(1, need / 4)};
         grant.sent = {!core.IsCached(grant.inputs[0]) && random() % 4 != 0};
         if (grant.sent[0]) grant.keep_input = 0;
@@ -214,8 +223,10 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
           continue;
         }
         TaskFinished finished{flight, grant.need_bytes / 2, {}};
-        const Key result = Tile(static_cast<std::int64_t>(random() % 3) + 3, static_cast<std::int64_t>(random() % 5));
-        if (grant.need_bytes >= 4 && !core.IsCached(result)) finished.kept = {{result, grant.need_bytes / 4}};
+        const Key result = Tile(static_cast<std::int64_t>(random() % 3) + 3,
+                                static_cast<std::int64_t>(random() % 5));
+        if (grant.need_bytes >= 4 && !core.IsCached(result))
+          finished.kept = {{result, grant.need_bytes / 4}};
         take(core.Step(finished, now));
         sending.push_back(flight);
       } else if (what == 2 && !sending.empty()) {
@@ -236,8 +247,10 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
       ASSERT_LE(core.reserved_bytes() + core.cached_bytes(), limit) << "seed " << seed;
     }
     while (!fetching.empty()) take(core.Step(GivenUp{fetching.front()}, now)), fetching.pop_front();
-    while (!running.empty()) take(core.Step(TaskFailed{running.front().first, "end"}, now)), running.pop_front();
-    while (!sending.empty()) take(core.Step(Released{sending.front()}, now)), sending.pop_front(), ++ended;
+    while (!running.empty())
+      take(core.Step(TaskFailed{running.front().first, "end"}, now)), running.pop_front();
+    while (!sending.empty())
+      take(core.Step(Released{sending.front()}, now)), sending.pop_front(), ++ended;
     EXPECT_EQ(core.reserved_bytes(), 0u) << "seed " << seed;
     EXPECT_EQ(granted, ended) << "seed " << seed;
   }

@@ -82,7 +82,8 @@ class GraphRunner {
     return pass;
   }
 
-  void Put(const std::vector<DataCell>& cells, const std::vector<float>& values, std::int64_t cols) {
+  void Put(const std::vector<DataCell>& cells, const std::vector<float>& values,
+           std::int64_t cols) {
     for (const DataCell& cell : cells) {
       std::vector<float> part;
       for (std::int64_t r = cell.rows.begin; r < cell.rows.end; ++r) {

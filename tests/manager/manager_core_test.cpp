@@ -1,5 +1,5 @@
-// ManagerCore alone, with a clock and handlers of the test's own: what is put when, what is retired,
-// evaluated and said, and what happens when the handlers change.
+// ManagerCore alone, with a clock and handlers of the test's own: what is put when, what is
+// retired, evaluated and said, and what happens when the handlers change.
 #include "acan/manager/manager_core.h"
 
 #include <gtest/gtest.h>
@@ -41,9 +41,7 @@ class Shell {
  public:
   explicit Shell(ManagerConfig config) : core(std::move(config)) {}
 
-  void Send(const ManagerEvent& event, std::int64_t now_us = 0) {
-    Take(core.Step(event, now_us));
-  }
+  void Send(const ManagerEvent& event, std::int64_t now_us = 0) { Take(core.Step(event, now_us)); }
   // Answers everything until nothing is left to answer.
   void RunAll() {
     while (!answers.empty()) {
@@ -80,8 +78,9 @@ class Shell {
         in_flight += put->tasks.size();
         most_in_flight = std::max(most_in_flight, in_flight);
       } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
-        answers.push_back(LossesRead{read->unit, read->generation,
-                                     std::vector<std::vector<float>>(read->keys.size(), {2.0f, 1.0f})});
+        answers.push_back(
+            LossesRead{read->unit, read->generation,
+                       std::vector<std::vector<float>>(read->keys.size(), {2.0f, 1.0f})});
       } else if (const auto* data = std::get_if<PutPassData>(&action)) {
         data_put.emplace_back(data->pass.step, data->test);
       } else if (const auto* load = std::get_if<LoadWeights>(&action)) {

@@ -20,16 +20,19 @@ Batch MakeBatch(const Model& model, std::int64_t rows, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
   Batch batch;
-  for (std::int64_t i = 0; i < rows * model.layers.front(); ++i) batch.inputs.push_back(uniform(random));
+  for (std::int64_t i = 0; i < rows * model.layers.front(); ++i)
+    batch.inputs.push_back(uniform(random));
   if (model.loss == Loss::kCrossEntropy) {
     for (std::int64_t i = 0; i < rows; ++i) {
-      const auto label = static_cast<std::int32_t>(random() % static_cast<unsigned>(model.layers.back()));
+      const auto label =
+          static_cast<std::int32_t>(random() % static_cast<unsigned>(model.layers.back()));
       float bits = 0;
       std::memcpy(&bits, &label, 4);
       batch.targets.push_back(bits);
     }
   } else {
-    for (std::int64_t i = 0; i < rows * model.layers.back(); ++i) batch.targets.push_back(uniform(random));
+    for (std::int64_t i = 0; i < rows * model.layers.back(); ++i)
+      batch.targets.push_back(uniform(random));
   }
   return batch;
 }
@@ -67,9 +70,11 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
   std::size_t whole_tasks = 0;
   const std::string expected = TrainTwoSteps(whole, &whole_tasks);
   for (const std::uint64_t capacity : {1u << 20, 300u << 10, 150u << 10}) {
-    for (const std::optional<std::int64_t> rows : {std::optional<std::int64_t>(), std::optional<std::int64_t>(64)}) {
+    for (const std::optional<std::int64_t> rows :
+         {std::optional<std::int64_t>(), std::optional<std::int64_t>(64)}) {
       for (const std::optional<std::uint64_t> size :
-           {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(16 << 10), std::optional<std::uint64_t>(40'000)}) {
+           {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(16 << 10),
+            std::optional<std::uint64_t>(40'000)}) {
         for (const int workers : {1, 8}) {
           PlanRequest request = whole;
           request.capacity_bytes = capacity;
@@ -122,16 +127,23 @@ TEST(PlanTest, SaysWhatTheSmallestBoxesNeed) {
   EXPECT_TRUE(MakePlan(request, nullptr)) << "what it says is enough must be enough";
 }
 
-// ---- right, not only consistent ------------------------------------------------------------------
+// ---- right, not only consistent
+// ------------------------------------------------------------------
 
 double Activate(Activation activation, double x, double bound) {
   switch (activation) {
-    case Activation::kIdentity: return x;
-    case Activation::kRelu: return x > 0 ? x : 0;
-    case Activation::kClippedRelu: return x > 0 && x <= bound ? x : 0;
-    case Activation::kTanh: return std::tanh(x);
-    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
-    case Activation::kGelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kIdentity:
+      return x;
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kClippedRelu:
+      return x > 0 && x <= bound ? x : 0;
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
   }
   return 0;
 }
@@ -141,15 +153,20 @@ double LossInDouble(const Model& model, const std::vector<std::vector<double>>& 
                     const Batch& batch, std::int64_t rows) {
   double loss = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
-    std::vector<double> x(batch.inputs.begin() + row * model.layers[0], batch.inputs.begin() + (row + 1) * model.layers[0]);
+    std::vector<double> x(batch.inputs.begin() + row * model.layers[0],
+                          batch.inputs.begin() + (row + 1) * model.layers[0]);
     for (int l = 0; l < model.layer_count(); ++l) {
       std::vector<double> z;
       for (std::int64_t o = 0; o < model.outputs(l); ++o) {
         double sum = tensors[static_cast<std::size_t>(2 * l + 1)][static_cast<std::size_t>(o)];
         for (std::int64_t i = 0; i < model.inputs(l); ++i) {
-          sum += tensors[static_cast<std::size_t>(2 * l)][static_cast<std::size_t>(o * model.inputs(l) + i)] * x[static_cast<std::size_t>(i)];
+          sum += tensors[static_cast<std::size_t>(2 * l)]
+                        [static_cast<std::size_t>(o * model.inputs(l) + i)] *
+                 x[static_cast<std::size_t>(i)];
         }
-        z.push_back(l + 1 == model.layer_count() ? sum : Activate(model.activation, sum, static_cast<double>(model.clip_bound)));
+        z.push_back(l + 1 == model.layer_count()
+                        ? sum
+                        : Activate(model.activation, sum, static_cast<double>(model.clip_bound)));
       }
       x = z;
     }
@@ -161,7 +178,8 @@ double LossInDouble(const Model& model, const std::vector<std::vector<double>>& 
       loss += (std::log(sum) - x[static_cast<std::size_t>(label)]) / static_cast<double>(rows);
     } else {
       for (std::size_t o = 0; o < x.size(); ++o) {
-        const double d = x[o] - static_cast<double>(batch.targets[static_cast<std::size_t>(row) * x.size() + o]);
+        const double d =
+            x[o] - static_cast<double>(batch.targets[static_cast<std::size_t>(row) * x.size() + o]);
         loss += d * d / static_cast<double>(rows * model.layers.back());
       }
     }
@@ -198,7 +216,8 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
   float loss = 0;
   for (const std::vector<float>& sums : runner.losses()) loss += sums[0];
   const double per_sample = request.model.loss == Loss::kCrossEntropy ? 1 : 5;
-  EXPECT_NEAR(static_cast<double>(loss) / (21 * per_sample), LossInDouble(request.model, tensors, batch, 21), 1e-6);
+  EXPECT_NEAR(static_cast<double>(loss) / (21 * per_sample),
+              LossInDouble(request.model, tensors, batch, 21), 1e-6);
 
   std::mt19937 random(4);
   for (int t = 0; t < 6; ++t) {

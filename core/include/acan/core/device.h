@@ -25,13 +25,13 @@ enum class Precision : std::uint8_t {
 };
 
 struct DeviceInfo {
-  std::string name;         // "cpu:2": what --device takes
-  std::string description;  // "AMD EPYC, 2 threads, AVX-512"
-  std::string backend;      // "cpu", "opencl", "cuda"
-  std::string vector_isa;   // CPU: "avx512", "avx2", "portable"; empty elsewhere
+  std::string name;                // "cpu:2": what --device takes
+  std::string description;         // "AMD EPYC, 2 threads, AVX-512"
+  std::string backend;             // "cpu", "opencl", "cuda"
+  std::string vector_isa;          // CPU: "avx512", "avx2", "portable"; empty elsewhere
   std::uint64_t memory_bytes = 0;  // of the device as a whole
-  int threads = 1;          // CPU threads or compute units
-  bool exact = true;        // claims what exact precision needs; the conformance run proves it
+  int threads = 1;                 // CPU threads or compute units
+  bool exact = true;  // claims what exact precision needs; the conformance run proves it
   bool fast = true;
 };
 
@@ -67,7 +67,8 @@ struct KernelArgs {
 enum class GemmForm : std::uint8_t {
   kForward,   // c[m,n] = sum_k a[m,k] * b[n,k]    outputs  = inputs[batch, in]  * weight[out, in]^T
   kBackward,  // c[m,n] = sum_k a[m,k] * b[k,n]    d_inputs = delta[batch, out]  * weight[out, in]
-  kGradient,  // c[m,n] = sum_k a[k,m] * b[k,n]    d_weight = delta[batch, out]^T * inputs[batch, in]
+  kGradient,  // c[m,n] = sum_k a[k,m] * b[k,n]    d_weight = delta[batch, out]^T * inputs[batch,
+              // in]
 };
 
 class Device {
@@ -85,8 +86,8 @@ class Device {
   virtual BufferPtr Upload(const tuplespace::Payload& payload) = 0;
   // Copies a row-major host matrix of [to.rows, to.cols] words into `to`.
   virtual void CopyIn(const tuplespace::Payload& payload, const Matrix& to) = 0;
-  // The bytes of `from`, rows packed. If it covers its buffer and the device's memory is the host's,
-  // the payload shares the buffer, which must not be written any more.
+  // The bytes of `from`, rows packed. If it covers its buffer and the device's memory is the
+  // host's, the payload shares the buffer, which must not be written any more.
   virtual tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) = 0;
 
   // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with

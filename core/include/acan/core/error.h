@@ -22,7 +22,11 @@ class Error : public std::runtime_error {
   Kind kind_;
 };
 
-inline Error UsageError(const std::string& text) { return {Error::Kind::kUsage, text}; }
-inline Error FailureError(const std::string& text) { return {Error::Kind::kFailure, text}; }
+inline Error UsageError(const std::string& text) {
+  return {Error::Kind::kUsage, text};
+}
+inline Error FailureError(const std::string& text) {
+  return {Error::Kind::kFailure, text};
+}
 
 }  // namespace acan

@@ -13,7 +13,7 @@ enum class Activation : std::uint8_t {
   kClippedRelu,  // x if 0 < x <= bound, else 0 (FT-ClipAct, Hoang et al., DATE 2020)
   kTanh,
   kSigmoid,
-  kGelu,         // x * Phi(x) with the error function, as PyTorch's default
+  kGelu,  // x * Phi(x) with the error function, as PyTorch's default
 };
 
 // m[], f[], i[] are KernelArgs fields. "optional" operands may have a null buffer. All are 32-bit

@@ -24,8 +24,8 @@ class MemoryBudget {
     if (used > limit_bytes_) {
       used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
       throw OutOfMemory("allocating " + std::to_string(bytes) + " bytes would pass the limit of " +
-                        std::to_string(limit_bytes_) + " bytes (" +
-                        std::to_string(used - bytes) + " in use)");
+                        std::to_string(limit_bytes_) + " bytes (" + std::to_string(used - bytes) +
+                        " in use)");
     }
     std::uint64_t peak = peak_bytes_.load(std::memory_order_relaxed);
     while (peak < used &&

@@ -32,23 +32,23 @@ struct Model {
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
-  std::int64_t step_every = 0;     // kStep: multiply by step_factor every so many steps
+  std::int64_t step_every = 0;  // kStep: multiply by step_factor every so many steps
   double step_factor = 0.1;
-  double final_fraction = 0.0;     // kCosine: ends at this share of the learning rate
+  double final_fraction = 0.0;  // kCosine: ends at this share of the learning rate
 };
 
 struct Training {
-  std::int64_t batch = 128;        // samples of one optimizer step; the last of an epoch may be less
+  std::int64_t batch = 128;  // samples of one optimizer step; the last of an epoch may be less
   std::int64_t epochs = 5;
   std::uint64_t seed = 1;
   Precision precision = Precision::kExact;
-  std::int64_t block = 64;         // leaf length of the canonical order, a power of two >= 16
+  std::int64_t block = 64;  // leaf length of the canonical order, a power of two >= 16
   bool shuffle = true;
   Optimizer optimizer = Optimizer::kSgd;
   double learning_rate = 0.1;
-  double momentum = 0.9;           // kMomentum
+  double momentum = 0.9;                              // kMomentum
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // kAdamW
-  double weight_decay = 0.0;       // PyTorch: sgd and momentum 0, AdamW 0.01
+  double weight_decay = 0.0;                          // PyTorch: sgd and momentum 0, AdamW 0.01
   Schedule schedule;
 };
 

@@ -1,9 +1,10 @@
-// The tuples that managers and handlers agree on. A step's tuples are (job, step, what, ...), so that
-// one retire watermark sweeps everything that a finished step leaves behind.
+// The tuples that managers and handlers agree on. A step's tuples are (job, step, what, ...), so
+// that one retire watermark sweeps everything that a finished step leaves behind.
 //
 //   (job, step, "task", precision, kind, batch, layer, b0, b1, o0, o1, i0, i1)    a task
 //   (job, step, "act" | "pre" | "delta" | "part" | "grad" | ..., ...)             what tasks make
-//   (job, version, "tile", tensor, o0, o1, i0, i1)                                weights; "state0", ...
+//   (job, version, "tile", tensor, o0, o1, i0, i1)                                weights;
+//   "state0", ...
 //   ("handler", id)          a handler's capacity; there as long as the handler is connected
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
@@ -20,14 +21,14 @@ namespace acan {
 
 // What a handler says of itself when it joins.
 struct Capacity {
-  std::string name;             // for people
-  std::string device;           // "cpu:1"
+  std::string name;    // for people
+  std::string device;  // "cpu:1"
   std::string description;
   std::uint64_t limit_bytes = 0;   // of the process
   std::uint64_t memory_bytes = 0;  // of it, what tasks may use: the device's scratch is taken off
   int threads = 1;
-  double gflops = 0;            // measured, exact GEMM
-  bool exact = false;           // the conformance run passed
+  double gflops = 0;   // measured, exact GEMM
+  bool exact = false;  // the conformance run passed
   bool fast = false;
   std::string conformance_hash;
 };

@@ -39,7 +39,8 @@ std::vector<Range> NodesOfLevel(std::int64_t axis_size, std::int64_t block, int 
 // The lowest level at which one node spans [0, axis_size).
 int RootLevel(std::int64_t axis_size, std::int64_t block);
 
-// One addition of the tree: the partial of ranges[left] becomes the sum of itself and ranges[right].
+// One addition of the tree: the partial of ranges[left] becomes the sum of itself and
+// ranges[right].
 struct Combine {
   std::size_t left = 0;
   std::size_t right = 0;

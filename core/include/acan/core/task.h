@@ -15,14 +15,23 @@ namespace acan {
 
 inline constexpr std::uint32_t kTaskVersion = 1;
 
-enum class TaskKind : std::uint8_t { kInitialize, kForward, kActivation, kLoss, kBackward, kUpdate };
+enum class TaskKind : std::uint8_t {
+  kInitialize,
+  kForward,
+  kActivation,
+  kLoss,
+  kBackward,
+  kUpdate
+};
 const char* TaskKindName(TaskKind kind);
 
 // A matrix of 32-bit words that the task works on.
 struct BufferSpec {
   std::int32_t rows = 0;
   std::int32_t cols = 0;
-  std::uint64_t bytes() const { return 4ull * static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols); }
+  std::uint64_t bytes() const {
+    return 4ull * static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols);
+  }
 };
 
 // Input tuple `input` (index into TaskSpec::inputs) is a row-major matrix [rows, cols] whose place
@@ -39,8 +48,8 @@ struct View {
   std::int32_t row = 0, col = 0, rows = 0, cols = 0;
 };
 
-// One operation: a matrix product c = views[2] of a = views[0] and b = views[1], or a kernel with the
-// operands and scalars that its table row says.
+// One operation: a matrix product c = views[2] of a = views[0] and b = views[1], or a kernel with
+// the operands and scalars that its table row says.
 struct Call {
   bool gemm = false;
   GemmForm form = GemmForm::kForward;
@@ -49,7 +58,8 @@ struct Call {
   KernelScalars scalars;
 };
 
-// A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and says so.
+// A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and
+// says so.
 struct Output {
   tuplespace::Key key;
   View view;
@@ -63,7 +73,7 @@ struct Task {
   bool timed = false;  // the lease is the job's own time limit: not extended while it runs
   std::vector<BufferSpec> buffers;
   std::vector<Piece> pieces;
-  std::vector<Call> calls;   // run in order
+  std::vector<Call> calls;  // run in order
   std::vector<Output> outputs;
 };
 

@@ -17,19 +17,19 @@ namespace acan {
 
 struct HandlerOptions {
   std::string endpoint;
-  std::string name;                     // "cpu:1 on host7, pid 4711"
-  std::unique_ptr<Device> device;       // its budget is the handler's limit
-  int depth = 3;                        // most tasks taken at once: one runs, the others are prefetched
-  zmq::context_t* context = nullptr;    // shared for inproc; null: one of its own
+  std::string name;                // "cpu:1 on host7, pid 4711"
+  std::unique_ptr<Device> device;  // its budget is the handler's limit
+  int depth = 3;                   // most tasks taken at once: one runs, the others are prefetched
+  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
 
 struct HandlerReport {
-  std::uint64_t tasks = 0;              // completed
+  std::uint64_t tasks = 0;  // completed
   std::uint64_t failed = 0;
-  std::uint64_t tile_hits = 0;          // inputs that were already on the device
-  std::uint64_t peak_bytes = 0;         // most bytes held at once: device memory and waiting inputs
-  double busy_s = 0;                    // time spent computing
+  std::uint64_t tile_hits = 0;   // inputs that were already on the device
+  std::uint64_t peak_bytes = 0;  // most bytes held at once: device memory and waiting inputs
+  double busy_s = 0;             // time spent computing
 };
 
 class Handler {

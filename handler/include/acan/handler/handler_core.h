@@ -2,8 +2,8 @@
 // to keep on the device, when to extend a lease. No socket, clock, thread or device in here.
 //
 // Memory: every task taken reserves its need_bytes until its results have left; what is kept on the
-// device besides (the cache) fills at most the rest and is dropped, coldest first, when a task needs
-// the room. So the sum never passes the limit.
+// device besides (the cache) fills at most the rest and is dropped, coldest first, when a task
+// needs the room. So the sum never passes the limit.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +25,39 @@ using FlightId = std::uint64_t;  // a task taken, from grant to release
 struct TaskGranted {
   tuplespace::LeaseRef lease;
   std::int64_t lease_us = 0;
-  bool timed = false;                        // do not extend the lease
-  bool current = true;                       // answers the latest AskForTask, not one replaced by it
+  bool timed = false;   // do not extend the lease
+  bool current = true;  // answers the latest AskForTask, not one replaced by it
   std::uint64_t need_bytes = 0;
   std::vector<tuplespace::Key> inputs;
-  std::vector<bool> sent;                    // which inputs came along
-  std::vector<std::uint64_t> input_bytes;    // of those that came along
-  std::optional<std::size_t> keep_input;     // worth keeping on the device (the tile)
+  std::vector<bool> sent;                  // which inputs came along
+  std::vector<std::uint64_t> input_bytes;  // of those that came along
+  std::optional<std::size_t> keep_input;   // worth keeping on the device (the tile)
 };
-struct GetEnded {};                          // the latest get came back without a task
-struct InputsArrived { FlightId flight = 0; };   // those that were fetched
-struct GivenUp { FlightId flight = 0; };         // cannot or will not be run here: it goes back
+struct GetEnded {};  // the latest get came back without a task
+struct InputsArrived {
+  FlightId flight = 0;
+};  // those that were fetched
+struct GivenUp {
+  FlightId flight = 0;
+};  // cannot or will not be run here: it goes back
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
 };
 struct TaskFinished {
   FlightId flight = 0;
-  std::uint64_t result_bytes = 0;            // still held until Released
-  std::vector<KeptResult> kept;              // results that stay on the device
+  std::uint64_t result_bytes = 0;  // still held until Released
+  std::vector<KeptResult> kept;    // results that stay on the device
 };
 struct TaskFailed {
   FlightId flight = 0;
   std::string cause;
 };
-struct Released { FlightId flight = 0; };    // the results' bytes have left this process
-struct ConnectionLost {};                    // the space may have given our leases back
-struct Drain {};                             // take nothing more, put back what has not begun
+struct Released {
+  FlightId flight = 0;
+};                         // the results' bytes have left this process
+struct ConnectionLost {};  // the space may have given our leases back
+struct Drain {};           // take nothing more, put back what has not begun
 struct TimePassed {};
 
 using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp, TaskFinished,
@@ -59,20 +65,47 @@ using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp,
 
 // ---- actions -----------------------------------------------------------------------------------
 
-struct AskForTask { std::uint64_t offer_bytes = 0; };      // open a get; an open one is cancelled
+struct AskForTask {
+  std::uint64_t offer_bytes = 0;
+};  // open a get; an open one is cancelled
 struct StopAsking {};
-struct FetchInputs { FlightId flight = 0; std::vector<std::size_t> inputs; };
-struct RunTask { FlightId flight = 0; };                   // in this order, on the device
-struct ReportDone { FlightId flight = 0; tuplespace::LeaseRef lease; };
-struct ReportFailed { tuplespace::LeaseRef lease; std::string cause; };
-struct PutBack { FlightId flight = 0; tuplespace::LeaseRef lease; };
-struct ExtendLease { tuplespace::LeaseRef lease; std::int64_t lease_us = 0; };
-struct KeepInput { FlightId flight = 0; tuplespace::Key key; };  // move it to the cache
-struct DropCached { tuplespace::Key key; };
-struct AnnounceHeld { std::vector<tuplespace::Key> held, dropped; };
+struct FetchInputs {
+  FlightId flight = 0;
+  std::vector<std::size_t> inputs;
+};
+struct RunTask {
+  FlightId flight = 0;
+};  // in this order, on the device
+struct ReportDone {
+  FlightId flight = 0;
+  tuplespace::LeaseRef lease;
+};
+struct ReportFailed {
+  tuplespace::LeaseRef lease;
+  std::string cause;
+};
+struct PutBack {
+  FlightId flight = 0;
+  tuplespace::LeaseRef lease;
+};
+struct ExtendLease {
+  tuplespace::LeaseRef lease;
+  std::int64_t lease_us = 0;
+};
+struct KeepInput {
+  FlightId flight = 0;
+  tuplespace::Key key;
+};  // move it to the cache
+struct DropCached {
+  tuplespace::Key key;
+};
+struct AnnounceHeld {
+  std::vector<tuplespace::Key> held, dropped;
+};
 
-using HandlerAction = std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone,
-                                   ReportFailed, PutBack, ExtendLease, KeepInput, DropCached, AnnounceHeld>;
+using HandlerAction =
+    std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone, ReportFailed, PutBack,
+                 ExtendLease, KeepInput, DropCached, AnnounceHeld>;
 
 class HandlerCore {
  public:
@@ -97,15 +130,15 @@ class HandlerCore {
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
     bool timed = false;
-    bool put_back = false;                       // lease given up: ignore what comes of it
-    std::uint64_t charge_bytes = 0;              // its part of reserved_bytes_
-    std::vector<tuplespace::Key> pinned;         // cached tuples that it uses
+    bool put_back = false;                // lease given up: ignore what comes of it
+    std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
+    std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
     std::optional<KeptResult> input_to_keep;
   };
   struct Cached {
     std::uint64_t bytes = 0;
     int pins = 0;
-    bool doomed = false;                         // superseded while pinned: goes with its last pin
+    bool doomed = false;  // superseded while pinned: goes with its last pin
     std::int64_t last_used_us = 0;
   };
   using Actions = std::vector<HandlerAction>;
@@ -135,7 +168,7 @@ class HandlerCore {
   bool asking_ = false;
   bool draining_ = false;
   std::uint64_t asked_offer_bytes_ = 0;
-  std::uint64_t largest_need_bytes_ = 0;                     // of any task granted so far
+  std::uint64_t largest_need_bytes_ = 0;  // of any task granted so far
   FlightId next_flight_ = 1;
   std::map<FlightId, Flight> flights_;
   std::uint64_t reserved_bytes_ = 0;

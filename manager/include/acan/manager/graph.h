@@ -1,5 +1,5 @@
-// Graph: the tasks of one pass (a training step, an evaluation batch, or the initialisation) under a
-// plan, as tuples that name their inputs. A pure function; nothing is put or computed here.
+// Graph: the tasks of one pass (a training step, an evaluation batch, or the initialisation) under
+// a plan, as tuples that name their inputs. A pure function; nothing is put or computed here.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct PlannedTask {
 
 struct Pass {
   std::string job;
-  std::int64_t step = 0;        // reads weights of this version; a training step makes step + 1
-  std::int64_t batch_id = 0;    // 0: training; 1..: evaluation batches of one version
-  std::int64_t rows = 0;        // samples
+  std::int64_t step = 0;      // reads weights of this version; a training step makes step + 1
+  std::int64_t batch_id = 0;  // 0: training; 1..: evaluation batches of one version
+  std::int64_t rows = 0;      // samples
   bool train = true;
-  KernelScalars optimizer;      // of this step
-  bool timed = false;           // the lease is the job's own time limit
+  KernelScalars optimizer;  // of this step
+  bool timed = false;       // the lease is the job's own time limit
 };
 
 // A cell that the manager puts for a pass: rows of the batch, and features (inputs or targets).
@@ -43,10 +43,10 @@ struct DataCell {
 // A tile or a piece of optimizer state of one version.
 struct TileCell {
   tuplespace::Key key;
-  int tensor = 0;               // 2 * layer: weight; 2 * layer + 1: bias
-  int state = -1;               // -1: the parameters; 0, 1: optimizer state
+  int tensor = 0;  // 2 * layer: weight; 2 * layer + 1: bias
+  int state = -1;  // -1: the parameters; 0, 1: optimizer state
   Range outputs;
-  Range inputs;                 // of a bias: [0, 1)
+  Range inputs;  // of a bias: [0, 1)
 };
 
 class Graph {

@@ -19,11 +19,11 @@ namespace acan {
 
 // A snapshot for people; sent after every step, evaluation and noteworthy change.
 struct Progress {
-  std::int64_t epoch = 0, epochs = 0;      // epoch counts from 1
-  std::int64_t step = 0, steps = 0;        // steps done, of all
-  double loss = 0;                         // of the last step
-  double samples_per_s = 0;                // over the last seconds
-  int handlers = 0;                        // alive now
+  std::int64_t epoch = 0, epochs = 0;  // epoch counts from 1
+  std::int64_t step = 0, steps = 0;    // steps done, of all
+  double loss = 0;                     // of the last step
+  double samples_per_s = 0;            // over the last seconds
+  int handlers = 0;                    // alive now
   std::uint64_t reissued = 0;
   double eta_s = 0;
   std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
@@ -31,13 +31,13 @@ struct Progress {
 
 struct ManagerOptions {
   std::string endpoint;
-  std::string out_dir;                     // empty: nothing is written
-  int expected_handlers = 0;               // wait for so many before planning, at most some seconds
-  bool fixed_handlers = false;             // no others will come: too small ones end the job
-  std::string source;                      // where the job came from, for messages
-  zmq::context_t* context = nullptr;       // shared for inproc; null: one of its own
-  std::function<void(const Progress&)> progress;        // on Run's thread; may be null
-  std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
+  std::string out_dir;                // empty: nothing is written
+  int expected_handlers = 0;          // wait for so many before planning, at most some seconds
+  bool fixed_handlers = false;        // no others will come: too small ones end the job
+  std::string source;                 // where the job came from, for messages
+  zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
+  std::function<void(const Progress&)> progress;     // on Run's thread; may be null
+  std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
 
 class Manager {

@@ -1,9 +1,11 @@
-// ManagerCore: what a manager decides, as a pure state machine: which tasks to put when, when a step
-// is finished and may be retired, when the boxes must be cut anew. No socket, clock, file or data.
+// ManagerCore: what a manager decides, as a pure state machine: which tasks to put when, when a
+// step is finished and may be retired, when the boxes must be cut anew. No socket, clock, file or
+// data.
 //
 // Work comes in units, in one fixed order: the initial weights, then training steps, with the
-// batches of an evaluation where an epoch ends. A few units are in the space at once; the tasks wait
-// there for their inputs, so the manager is not on the critical path. Units are committed in order.
+// batches of an evaluation where an epoch ends. A few units are in the space at once; the tasks
+// wait there for their inputs, so the manager is not on the critical path. Units are committed in
+// order.
 #pragma once
 
 #include <cstdint>
@@ -26,42 +28,64 @@ struct ManagerConfig {
   Model model;
   Training training;
   TaskLimits limits;
-  std::string run;                      // names this run's tuples
+  std::string run;  // names this run's tuples
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
-  bool load_weights = false;            // the initial weights come from a file
-  int expected_handlers = 0;            // wait for so many before planning, for a while
-  bool fixed_handlers = false;          // no others will come: do not wait for a larger one
+  bool load_weights = false;    // the initial weights come from a file
+  int expected_handlers = 0;    // wait for so many before planning, for a while
+  bool fixed_handlers = false;  // no others will come: do not wait for a larger one
 };
 
 using UnitId = std::int64_t;
 
 // ---- events ------------------------------------------------------------------------------------
 
-struct HandlersSeen { std::map<std::string, Capacity> handlers; };  // by client id; all present
-struct ChunkDone { UnitId unit = 0; std::uint64_t generation = 0; std::size_t tasks = 0; };
+struct HandlersSeen {
+  std::map<std::string, Capacity> handlers;
+};  // by client id; all present
+struct ChunkDone {
+  UnitId unit = 0;
+  std::uint64_t generation = 0;
+  std::size_t tasks = 0;
+};
 // Sums of a unit's passes, in the order of Graph::Losses of each pass.
 struct LossesRead {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::vector<std::vector<float>> sums;  // each: loss and, for classes, right answers
 };
-struct WeightsReady { std::uint64_t generation = 0; };    // after LoadWeights or MoveTiles
+struct WeightsReady {
+  std::uint64_t generation = 0;
+};  // after LoadWeights or MoveTiles
 struct ClockTick {};
 using ManagerEvent = std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
-struct PutPassData { Pass pass; std::int64_t first_sample = 0; bool test = false; std::int64_t epoch = 0; };
+struct PutPassData {
+  Pass pass;
+  std::int64_t first_sample = 0;
+  bool test = false;
+  std::int64_t epoch = 0;
+};
 struct PutTasks {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::vector<PlannedTask> tasks;
   std::vector<tuplespace::Key> done_when;  // one result of each task: when all are there, ChunkDone
 };
-struct ReadLosses { UnitId unit = 0; std::uint64_t generation = 0; std::vector<tuplespace::Key> keys; };
-struct LoadWeights { std::uint64_t generation = 0; std::vector<TileCell> tiles; };
-struct RetireThrough { std::int64_t step = 0; };
+struct ReadLosses {
+  UnitId unit = 0;
+  std::uint64_t generation = 0;
+  std::vector<tuplespace::Key> keys;
+};
+struct LoadWeights {
+  std::uint64_t generation = 0;
+  std::vector<TileCell> tiles;
+};
+struct RetireThrough {
+  std::int64_t step = 0;
+};
 // The run goes back to `version`: tasks and all that was made of later steps is removed, open
 // requests are forgotten, and the tiles `from` are put as `to` (if they differ).
 struct MoveTiles {
@@ -78,9 +102,15 @@ struct Evaluated {
   double loss = 0;
   std::optional<double> accuracy;
 };
-struct Say { std::string text; };
-struct GiveUp { std::string text; };           // the job cannot go on
-struct AllDone { std::vector<TileCell> tiles; };  // the final weights
+struct Say {
+  std::string text;
+};
+struct GiveUp {
+  std::string text;
+};  // the job cannot go on
+struct AllDone {
+  std::vector<TileCell> tiles;
+};  // the final weights
 
 using ManagerAction = std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough,
                                    MoveTiles, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
@@ -102,12 +132,12 @@ class ManagerCore {
   struct Unit {
     UnitId id = 0;
     UnitKind kind = UnitKind::kTrain;
-    std::int64_t step = 0;                      // training: the step; evaluation: the version
+    std::int64_t step = 0;  // training: the step; evaluation: the version
     std::vector<Pass> passes;
-    std::vector<PlannedTask> waiting;           // not put yet, in an order in which they can run
-    std::size_t next = 0;                       // into `waiting`
+    std::vector<PlannedTask> waiting;  // not put yet, in an order in which they can run
+    std::size_t next = 0;              // into `waiting`
     std::size_t in_flight = 0;
-    bool weights_pending = false;               // LoadWeights is under way
+    bool weights_pending = false;  // LoadWeights is under way
     bool losses_wanted = false;
     std::optional<std::vector<std::vector<float>>> losses;
     bool last_of_evaluation = false;
@@ -149,24 +179,24 @@ class ManagerCore {
   std::map<std::string, Capacity> handlers_;
   std::map<std::string, bool> named_too_small_;
   std::int64_t started_us_ = -1;
-  std::int64_t unfit_since_us_ = -1;        // nobody present can hold the largest task
+  std::int64_t unfit_since_us_ = -1;  // nobody present can hold the largest task
   std::int64_t said_us_ = -1;
   bool said_waiting_ = false;
   std::int64_t deadline_us_ = 0;
 
   std::optional<Plan> plan_;
-  std::uint64_t generation_ = 0;            // of the plan: answers to older ones are ignored
-  bool moving_ = false;                     // MoveTiles is under way
+  std::uint64_t generation_ = 0;  // of the plan: answers to older ones are ignored
+  bool moving_ = false;           // MoveTiles is under way
   bool finished_ = false;
 
   std::deque<Unit> units_;
   UnitId next_unit_ = 1;
-  bool initialized_ = false;                // version 0 is there
+  bool initialized_ = false;  // version 0 is there
   bool initialize_opened_ = false;
-  std::int64_t next_step_ = 0;              // to open
-  std::int64_t evaluate_next_ = 0;          // next test sample of the evaluation that is being opened
-  bool evaluated_next_ = false;             // the evaluation of version next_step_ is opened whole
-  std::int64_t evaluated_version_ = -1;     // the last one that was committed
+  std::int64_t next_step_ = 0;           // to open
+  std::int64_t evaluate_next_ = 0;       // next test sample of the evaluation that is being opened
+  bool evaluated_next_ = false;          // the evaluation of version next_step_ is opened whole
+  std::int64_t evaluated_version_ = -1;  // the last one that was committed
   std::int64_t committed_steps_ = 0;
   double evaluation_loss_ = 0;
   double evaluation_right_ = 0;

@@ -26,8 +26,8 @@ struct LayerPlan {
 
 struct Plan {
   std::int64_t block = 64;
-  std::int64_t batch = 0;              // samples of a full step
-  std::uint64_t task_bytes = 0;        // what a task may need; fixes how wide partial sums are gathered
+  std::int64_t batch = 0;        // samples of a full step
+  std::uint64_t task_bytes = 0;  // what a task may need; fixes how wide partial sums are gathered
   std::uint64_t largest_need_bytes = 0;
   std::int64_t tasks_per_step = 0;
   std::vector<LayerPlan> layers;
@@ -36,21 +36,22 @@ struct Plan {
   // of this level along the features, and of batch_cell_level() along the batch.
   int FeatureCellLevel(const Model& model, int boundary) const;
   int BatchCellLevel() const;
-  std::string Summary() const;         // "layer 0: 2 x 7 tiles of [256, 128], ..."
+  std::string Summary() const;  // "layer 0: 2 x 7 tiles of [256, 128], ..."
 };
 
 struct PlanRequest {
   Model model;
   Training training;
-  std::uint64_t capacity_bytes = 0;                 // what the smallest handler that must take part holds
-  std::optional<std::uint64_t> size_bytes;          // most bytes of weights of one task; unset: auto
-  std::optional<std::int64_t> batch_rows;           // most samples of one task; unset: auto
-  int workers = 1;                                  // threads of all handlers together
+  std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
+  std::optional<std::uint64_t> size_bytes;  // most bytes of weights of one task; unset: auto
+  std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
+  int workers = 1;                          // threads of all handlers together
 };
 
-// The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little more
-// than half of it (so that the next task is fetched while one runs). nullopt if there is none; then
-// `smallest_need_bytes` is what the largest task needs when everything is cut as small as it goes.
+// The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little
+// more than half of it (so that the next task is fetched while one runs). nullopt if there is none;
+// then `smallest_need_bytes` is what the largest task needs when everything is cut as small as it
+// goes.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
 }  // namespace acan

@@ -1,0 +1,56 @@
+// ReleaseQueue: learns when the results of a task have left the process, so that their bytes count
+// against the handler's limit until then and not longer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "acan/handler/handler_core.h"
+
+namespace acan {
+
+// Flights whose result bytes have left this process: told by the destructor of the last payload,
+// which may run on one of ZeroMQ's threads.
+class ReleaseQueue {
+ public:
+  explicit ReleaseQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Add(FlightId flight) {
+    const std::lock_guard lock(mutex_);
+    flights_.push_back(flight);
+    if (wake_) wake_();
+  }
+  std::vector<FlightId> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(flights_, {});
+  }
+  void Close() {  // the client goes away: nobody is to be woken any more
+    const std::lock_guard lock(mutex_);
+    wake_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> wake_;
+  std::vector<FlightId> flights_;
+};
+
+struct ReleaseToken {
+  ReleaseToken(std::shared_ptr<ReleaseQueue> q, FlightId f) : queue(std::move(q)), flight(f) {}
+  ReleaseToken(const ReleaseToken&) = delete;
+  ReleaseToken& operator=(const ReleaseToken&) = delete;
+  ~ReleaseToken() { queue->Add(flight); }
+  std::shared_ptr<ReleaseQueue> queue;
+  FlightId flight;
+};
+
+// Declared so that the bytes go before the token tells of it.
+struct TokenedBytes {
+  std::shared_ptr<ReleaseToken> token;
+  std::shared_ptr<const void> bytes;
+};
+
+}  // namespace acan
