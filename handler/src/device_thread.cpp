@@ -23,7 +23,7 @@ DeviceThread::~DeviceThread() {
   thread_.join();
 }
 
-void DeviceThread::Add(Job job) {
+void DeviceThread::Add(DeviceJob job) {
   waiting_bytes_.fetch_add(job.waiting_bytes, std::memory_order_relaxed);
   NotePeak();
   {
@@ -33,7 +33,7 @@ void DeviceThread::Add(Job job) {
   ready_.notify_one();
 }
 
-std::deque<Outcome> DeviceThread::TakeOutcomes() {
+std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
   const std::lock_guard lock(mutex_);
   return std::exchange(outcomes_, {});
 }
@@ -41,7 +41,7 @@ std::deque<Outcome> DeviceThread::TakeOutcomes() {
 std::vector<FlightId> DeviceThread::TakeBack() {
   const std::lock_guard lock(mutex_);
   std::vector<FlightId> flights;
-  for (const Job& job : jobs_) {
+  for (const DeviceJob& job : jobs_) {
     flights.push_back(job.flight);
     waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
   }
@@ -58,10 +58,10 @@ void DeviceThread::Loop() {
   for (;;) {
     ready_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
-    Job job = std::move(jobs_.front());
+    DeviceJob job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    Outcome outcome = Run(std::move(job));
+    DeviceOutcome outcome = Run(std::move(job));
     lock.lock();
     outcomes_.push_back(std::move(outcome));
     lock.unlock();
@@ -70,8 +70,8 @@ void DeviceThread::Loop() {
   }
 }
 
-Outcome DeviceThread::Run(Job job) {
-  Outcome outcome;
+DeviceOutcome DeviceThread::Run(DeviceJob job) {
+  DeviceOutcome outcome;
   outcome.flight = job.flight;
   const std::int64_t begin_us = NowUs();
   try {

@@ -24,7 +24,7 @@ namespace acan {
 std::int64_t NowUs();
 
 // A task on its way to the device.
-struct Job {
+struct DeviceJob {
   FlightId flight = 0;
   std::shared_ptr<const Task> task;
   std::vector<TaskInput> inputs;
@@ -33,7 +33,7 @@ struct Job {
 };
 
 // What came of it.
-struct Outcome {
+struct DeviceOutcome {
   FlightId flight = 0;
   bool failed = false;
   std::string cause;
@@ -50,8 +50,8 @@ class DeviceThread {
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  void Add(Job job);
-  std::deque<Outcome> TakeOutcomes();
+  void Add(DeviceJob job);
+  std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
   // Most bytes held at once: the device's, and inputs that wait to be copied to it.
@@ -59,15 +59,15 @@ class DeviceThread {
 
  private:
   void Loop();
-  Outcome Run(Job job);
+  DeviceOutcome Run(DeviceJob job);
   void NotePeak();
 
   Device& device_;
   std::function<void()> wake_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Job> jobs_;
-  std::deque<Outcome> outcomes_;
+  std::deque<DeviceJob> jobs_;
+  std::deque<DeviceOutcome> outcomes_;
   bool stop_ = false;
   std::atomic<std::uint64_t> waiting_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};

@@ -30,7 +30,7 @@ struct Flight {
   std::vector<Key> input_keys;
   std::vector<TaskInput> inputs;
   std::optional<std::size_t> keep_input;
-  Outcome outcome;
+  DeviceOutcome outcome;
 };
 
 }  // namespace
@@ -43,7 +43,7 @@ struct Handler::Impl {
   void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
   void OnGrant(tuplespace::Grant&& grant, bool current);
-  void OnOutcome(Outcome&& outcome);
+  void OnOutcome(DeviceOutcome&& outcome);
   void OnConnected();
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
@@ -129,7 +129,7 @@ HandlerReport Handler::Impl::Run() {
     const std::int64_t due_us = std::min(core.NextDeadlineUs(), next_report_us);
     const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, 1'000'000);
     client.Poll(std::chrono::microseconds(wait_us));
-    for (Outcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
+    for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
     for (const FlightId flight : releases->Take()) {
       flights.erase(flight);
       Step(Released{flight});
@@ -245,7 +245,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   Apply(std::move(actions));
 }
 
-void Handler::Impl::OnOutcome(Outcome&& outcome) {
+void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;
   if (outcome.failed) {
@@ -307,7 +307,7 @@ void Handler::Impl::Do(const FetchInputs& action) {
 
 void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = flights.at(action.flight);
-  Job job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
+  DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   std::vector<bool> whole(job.inputs.size(), false);
   for (const Piece& piece : job.task->pieces) whole[piece.input] = CoversBuffer(piece, *job.task);
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
