@@ -41,6 +41,9 @@ void Handle(std::initializer_list<int> signals, void (*handler)(int)) {
 }  // namespace
 
 struct StopSignals::Impl {
+  explicit Impl(Mode which) : mode(which) {}
+
+  const Mode mode;
   std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
   std::mutex mutex;  // guards the functions and their calls
@@ -60,6 +63,9 @@ struct StopSignals::Impl {
   void Came(int signal) {
     int none = 0;
     const bool first = received.compare_exchange_strong(none, signal);
+    // A child hears of its parent's death once for each of the parent's threads: the kernel hands it
+    // from one to the next while they end. Only the first one means anything.
+    if (!first && mode == Mode::kTerminateOnly) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {
       actions.stop();
@@ -70,7 +76,7 @@ struct StopSignals::Impl {
   }
 };
 
-StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>()) {
+StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>(mode)) {
   if (::pipe2(impl_->pipe.data(), O_CLOEXEC) != 0) {
     throw FailureError(std::string("cannot watch for signals: ") + std::strerror(errno));
   }

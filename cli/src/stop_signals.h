@@ -12,7 +12,7 @@ class StopSignals {
  public:
   enum class Mode {
     kAll,            // SIGINT, SIGTERM and SIGHUP
-    kTerminateOnly,  // SIGTERM: a terminal's signals are the parent's to act on
+    kTerminateOnly,  // SIGTERM, the first one: a terminal's signals are the parent's to act on
   };
   // Takes over the signals and watches for them. One object at a time. While nothing is guarded a
   // signal ends the process at once with 128 + its number.
