@@ -1,6 +1,7 @@
 // The program: reads the command line and runs the command. Every command builds what it needs
 // itself, explicitly.
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <exception>
@@ -61,6 +62,7 @@ int RunChosen(const Chosen& chosen) {
 
 int Main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of write, not our end
+  ::prctl(PR_SET_NAME, "acan");  // children run /proc/self/exe, and would be called "exe" by ps and top
   CLI::App app("acan trains neural networks on whatever devices there are, to the same bits.",
                "acan");
   app.require_subcommand(1);
