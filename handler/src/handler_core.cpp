@@ -35,7 +35,7 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 std::int64_t HandlerCore::NextDeadlineUs() const {
   std::int64_t next = tuplespace::kForeverUs;
   for (const auto& [id, flight] : flights_) {
-    if (!flight.timed && flight.phase != Phase::kSending && !flight.put_back) {
+    if (!flight.timed && flight.phase != Phase::kSending) {
       next = std::min(next, flight.extend_at_us);
     }
   }
@@ -95,7 +95,6 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   }
   if (reserved_bytes_ + event.need_bytes > limit_bytes_ || draining_) {
     // Granted against an older, larger offer, or while stopping: it goes back untouched.
-    flight.put_back = true;
     Unpin(flight, now_us, out);
     out.push_back(PutBack{id, flight.lease});
     flights_.erase(id);

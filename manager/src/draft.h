@@ -39,7 +39,6 @@ class Draft {
   void Put(const tuplespace::Key& key, View view, bool keep = false);
   void SetAffinity(int input_buffer);
 
-  std::uint64_t need_bytes() const { return NeedBytes(task_); }
   PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int layer) &&;
 
  private:

@@ -130,7 +130,6 @@ class HandlerCore {
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
     bool timed = false;
-    bool put_back = false;                // lease given up: ignore what comes of it
     std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
     std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
     std::optional<KeptResult> input_to_keep;
