@@ -15,25 +15,41 @@
   ACAN_UNROLL for (int i = 0; i < ACAN_ROWS; ++i)     \
     ACAN_UNROLL for (int j = 0; j < ACAN_VECTORS; ++j)
 
+/* A panel whose k is contiguous, 4 x 4 elements at a time. */
+ACAN_FN void acan_pack_transposed(const __global float* b, acan_i64 row_stride, acan_i64 begin,
+                                  acan_i64 end, __global float* out) {
+  for (int c = 0; c < ACAN_PANEL; c += 4) {
+    const __global float* from = b + c * row_stride;
+    for (acan_i64 x = begin; x < end; x += 4) {
+      const float4 r0 = vload4(0, from + x);
+      const float4 r1 = vload4(0, from + row_stride + x);
+      const float4 r2 = vload4(0, from + 2 * row_stride + x);
+      const float4 r3 = vload4(0, from + 3 * row_stride + x);
+      __global float* to = out + x * ACAN_PANEL + c;
+      vstore4((float4)(r0.s0, r1.s0, r2.s0, r3.s0), 0, to);
+      vstore4((float4)(r0.s1, r1.s1, r2.s1, r3.s1), 0, to + ACAN_PANEL);
+      vstore4((float4)(r0.s2, r1.s2, r2.s2, r3.s2), 0, to + 2 * ACAN_PANEL);
+      vstore4((float4)(r0.s3, r1.s3, r2.s3, r3.s3), 0, to + 3 * ACAN_PANEL);
+    }
+  }
+}
+
 /* Panel get_global_id(0), part get_global_id(1) of k. Lanes beyond n are 0. */
 ACAN_ONE_ITEM __kernel void acan_pack(const __global float* b, acan_i64 offset, acan_i64 row_stride,
                                       acan_i64 k_stride, acan_i64 n, acan_i64 k,
                                       __global float* out) {
   const acan_i64 col0 = (acan_i64)get_global_id(0) * ACAN_PANEL;
-  const acan_i64 begin = (acan_i64)get_global_id(1) * ACAN_PACK_K;
-  const acan_i64 end = min(begin + ACAN_PACK_K, k);
   const int cols = (int)min((acan_i64)ACAN_PANEL, n - col0);
+  acan_i64 x = (acan_i64)get_global_id(1) * ACAN_PACK_K;
+  const acan_i64 end = min(x + ACAN_PACK_K, k);
   b += offset + col0 * row_stride;
   out += col0 * k;
-  if (k_stride == 1) {
-    for (int c = 0; c < ACAN_PANEL; ++c) {
-      for (acan_i64 x = begin; x < end; ++x) {
-        out[x * ACAN_PANEL + c] = c < cols ? b[c * row_stride + x] : 0.0f;
-      }
-    }
-    return;
+  if ((k_stride == 1) & (cols == ACAN_PANEL)) {
+    const acan_i64 even_end = end - (end - x) % 4;
+    acan_pack_transposed(b, row_stride, x, even_end, out);
+    x = even_end;
   }
-  for (acan_i64 x = begin; x < end; ++x) {
+  for (; x < end; ++x) {
     for (int c = 0; c < ACAN_PANEL; ++c) {
       out[x * ACAN_PANEL + c] = c < cols ? b[x * k_stride + c * row_stride] : 0.0f;
     }

@@ -104,8 +104,8 @@ class OpenClDevice final : public Device {
         session_.Build(std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
                        fmt::format(" -DACAN_COLUMN_LANES={}", ColumnLanes()));
     for (const char* name : kKernelNames) kernels_.push_back(session_.KernelOf(program_, name));
-    const GemmKind kind = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
-    gemm_ = MakeGemm(session_, kind, *budget_);
+    gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
+    gemm_ = MakeGemm(session_, gemm_kind_, *budget_);
   }
 
   // Nothing may run on what is about to be released.
@@ -183,8 +183,10 @@ class OpenClDevice final : public Device {
                           shape.n,
                           shape.k,
                           block};
-    // An exact product is a fast one too, where the library is not there or has no room.
-    if (precision == Precision::kFast && RunFastGemm(session_, product, *budget_)) return;
+    // An exact product is a fast one too: CLBlast knows GPUs only, and may not be there or have no
+    // room.
+    const bool library = precision == Precision::kFast && gemm_kind_ == GemmKind::kTile;
+    if (library && RunFastGemm(session_, product, *budget_)) return;
     gemm_->Run(product);
   }
 
@@ -232,6 +234,7 @@ class OpenClDevice final : public Device {
   DeviceInfo info_;
   Program program_;
   std::vector<ClKernel> kernels_;
+  GemmKind gemm_kind_ = GemmKind::kTile;
   std::unique_ptr<opencl::Gemm> gemm_;
 };
 
