@@ -54,6 +54,35 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
+#if defined(ACAN_EMPTY_DRIVER)
+
+// What `acan devices` and a handler say with these drivers only.
+void ExpectProblem(const std::string& drivers, const std::string& problem) {
+  const Environment environment = {{"OCL_ICD_VENDORS", drivers}};
+  const Result listed = RunAcan({"devices", "--json"}, environment);
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const nlohmann::json last = nlohmann::json::parse(listed.out).back();
+  EXPECT_EQ(last["name"], "opencl");
+  EXPECT_THAT(last["problem"].get<std::string>(), HasSubstr(problem));
+  const Result handler = RunAcan({"handler", "--device", "opencl:0"}, environment);
+  EXPECT_EQ(handler.code, 1);
+  EXPECT_THAT(handler.err, HasSubstr(problem));
+}
+
+TEST(OpenClDrivers, AreMissed) {
+  const TestFolder folder;
+  ExpectProblem(folder.path() + "/", "found no driver (CL_PLATFORM_NOT_FOUND_KHR)");
+}
+
+TEST(OpenClDrivers, WithoutADeviceAreNamed) {
+  const TestFolder folder;
+  folder.Write("empty.icd", std::string(ACAN_EMPTY_DRIVER) + "\n");
+  ExpectProblem(folder.path() + "/",
+                "drivers without a device: Empty driver (CL_DEVICE_NOT_FOUND)");
+}
+
+#endif
+
 // A broker, a manager, and handlers on the CPU and on a device with a fault (see
 // faulty_module.cpp).
 class FaultyDevice : public Devices {
