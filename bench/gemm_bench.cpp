@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -49,42 +50,75 @@ Operand RandomMatrix(Device& device, std::int64_t rows, std::int64_t cols, std::
   return out;
 }
 
+// One product on one device, with its operands.
+class Case {
+ public:
+  Case(Device& device, GemmForm form, std::int64_t batch, std::int64_t width, clockid_t clock)
+      : device_(device),
+        form_(form),
+        clock_(clock),
+        x_(RandomMatrix(device, batch, width, 0)),
+        w_(RandomMatrix(device, width, width, 1)),
+        y_(RandomMatrix(device, batch, width, 2)),
+        flops_(2.0 * static_cast<double>(batch) * static_cast<double>(width * width)) {
+    Gflops(Precision::kExact);
+    Gflops(Precision::kFast);
+  }
+
+  double Gflops(Precision precision) {
+    const bool gradient = form_ == GemmForm::kGradient;
+    const bool forward = form_ == GemmForm::kForward;
+    const Matrix& a = forward ? x_.matrix : y_.matrix;
+    const Matrix& b = gradient ? x_.matrix : w_.matrix;
+    const Matrix& c = gradient ? w_.matrix : forward ? y_.matrix : x_.matrix;
+    const int inner = std::max(1, static_cast<int>(kFlopsPerRun / flops_));
+    device_.Synchronize();
+    const double begin = Seconds(clock_);
+    for (int i = 0; i < inner; ++i) device_.Gemm(form_, precision, kBlock, a, b, c);
+    device_.Synchronize();
+    return 1e-9 * flops_ * inner / (Seconds(clock_) - begin);
+  }
+
+ private:
+  Device& device_;
+  GemmForm form_;
+  clockid_t clock_;
+  Operand x_, w_, y_;
+  double flops_;
+};
+
 nlohmann::json RunCase(Device& device, GemmForm form, std::int64_t batch, std::int64_t width,
                        const GemmBenchOptions& options) {
-  const clockid_t clock = options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  const Operand x = RandomMatrix(device, batch, width, 0);
-  const Operand w = RandomMatrix(device, width, width, 1);
-  const Operand y = RandomMatrix(device, batch, width, 2);
-  const bool gradient = form == GemmForm::kGradient;
-  const Matrix& a = form == GemmForm::kForward ? x.matrix : y.matrix;
-  const Matrix& b = gradient ? x.matrix : w.matrix;
-  const Matrix& c = gradient ? w.matrix : form == GemmForm::kForward ? y.matrix : x.matrix;
-  const double flops = 2.0 * static_cast<double>(batch) * static_cast<double>(width * width);
-  const int inner = std::max(1, static_cast<int>(kFlopsPerRun / flops));
-  const auto gflops = [&](Precision precision) {
-    const double begin = Seconds(clock);
-    for (int i = 0; i < inner; ++i) device.Gemm(form, precision, kBlock, a, b, c);
-    device.Synchronize();
-    return 1e-9 * flops * inner / (Seconds(clock) - begin);
-  };
-  gflops(Precision::kExact);
-  gflops(Precision::kFast);
-  std::vector<double> exact;
-  std::vector<double> openblas;
-  std::vector<double> ratio;
+  const bool by_thread = options.threads == 1 && options.other == nullptr;
+  const clockid_t clock = by_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  Case cpu(device, form, batch, width, clock);
+  std::optional<Case> other;
+  if (options.other != nullptr) other.emplace(*options.other, form, batch, width, clock);
+  std::vector<double> exact, openblas, ratio, other_exact, other_fast, other_ratio;
   for (int i = 0; i < options.repeats; ++i) {
-    exact.push_back(gflops(Precision::kExact));
-    openblas.push_back(gflops(Precision::kFast));
+    exact.push_back(cpu.Gflops(Precision::kExact));
+    if (other) {
+      other_exact.push_back(other->Gflops(Precision::kExact));
+      other_ratio.push_back(other_exact.back() / exact.back());
+      other_fast.push_back(other->Gflops(Precision::kFast));
+    }
+    openblas.push_back(cpu.Gflops(Precision::kFast));
     ratio.push_back(exact.back() / openblas.back());
   }
   constexpr std::array<const char*, 3> kForms{"forward", "backward", "gradient"};
-  return {{"form", kForms[static_cast<std::size_t>(form)]},
-          {"batch", batch},
-          {"inputs", width},
-          {"outputs", width},
-          {"exact_gflops", Summary(exact)},
-          {"openblas_gflops", Summary(openblas)},
-          {"ratio", Summary(ratio)}};
+  nlohmann::json out = {{"form", kForms[static_cast<std::size_t>(form)]},
+                        {"batch", batch},
+                        {"inputs", width},
+                        {"outputs", width},
+                        {"exact_gflops", Summary(exact)},
+                        {"openblas_gflops", Summary(openblas)},
+                        {"ratio", Summary(ratio)}};
+  if (other) {
+    out["other_exact_gflops"] = Summary(other_exact);
+    out["other_fast_gflops"] = Summary(other_fast);
+    out["other_ratio"] = Summary(other_ratio);
+  }
+  return out;
 }
 
 }  // namespace
@@ -100,12 +134,17 @@ nlohmann::json RunGemmBench(const GemmBenchOptions& options) {
     }
   }
   const auto device = MakeCpuDevice({options.threads, std::uint64_t{1} << 36, std::nullopt});
-  nlohmann::json out{{"clock", options.threads == 1 ? "thread CPU time" : "wall"},
+  const bool by_thread = options.threads == 1 && options.other == nullptr;
+  nlohmann::json out{{"clock", by_thread ? "thread CPU time" : "wall"},
                      {"isa", device->info().vector_isa},
                      {"openblas_core", openblas_get_corename()},
                      {"block", kBlock},
                      {"threads", options.threads},
                      {"cases", nlohmann::json::array()}};
+  if (options.other != nullptr) {
+    const DeviceInfo& info = options.other->info();
+    out["other"] = info.name + ": " + info.description;
+  }
   for (const std::int64_t batch : options.batches) {
     for (const std::int64_t width : options.widths) {
       for (const GemmForm form : {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient}) {

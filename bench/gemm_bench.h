@@ -6,13 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "acan/core/device.h"
+
 namespace acan::bench {
 
 struct GemmBenchOptions {
   std::vector<std::int64_t> batches = {128, 512};
   std::vector<std::int64_t> widths = {1024, 4096};  // inputs and outputs of the layer
   int threads = 1;
-  int repeats = 9;  // at least 7: medians and spreads are reported
+  int repeats = 9;          // at least 7: medians and spreads are reported
+  Device* other = nullptr;  // measured beside the CPU, if it is there
 };
 
 // Half a minute with the defaults. {clock, isa, openblas_core, block, threads, cases: [{form,
@@ -21,6 +24,8 @@ struct GemmBenchOptions {
 // where exact is faster. One thread is timed by its CPU time, so that other processes disturb less;
 // more by the clock on the wall. `openblas_core` is the processor for which OpenBLAS chose its
 // code: an old version may not know a new one (OPENBLAS_CORETYPE in the environment overrules it).
+// With `other` all is timed by the wall, `other` is its name and description, and a case has also
+// other_exact_gflops, other_fast_gflops and other_ratio, of its exact products to the CPU's.
 // Throws std::invalid_argument for options out of range.
 nlohmann::json RunGemmBench(const GemmBenchOptions& options);
 

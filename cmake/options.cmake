@@ -2,6 +2,10 @@
 option(ACAN_TESTS "Build the tests" ON)
 option(ACAN_BENCH "Build the benchmarks" ON)
 option(ACAN_WERROR "Treat warnings as errors" OFF)
+foreach(backend OPENCL CUDA)
+  set(ACAN_${backend} AUTO CACHE STRING "Build the ${backend} module: AUTO (if its parts are found), ON, OFF")
+  set_property(CACHE ACAN_${backend} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)

@@ -1,6 +1,8 @@
 // acan bench: measurements, as JSON or as lines for people.
 #include "CLI/CLI.hpp"
 #include "command.h"
+#include "device_factory.h"
+#include "device_list.h"
 #include "fmt/format.h"
 #include "gemm_bench.h"
 #include "nlohmann/json.hpp"
@@ -9,6 +11,8 @@
 
 namespace acan::cli {
 namespace {
+
+constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // of another device
 
 constexpr const char* kExample = R"(
 Every number is a median with the least and the most of its repeats.
@@ -69,10 +73,25 @@ void AddGemmBench(CLI::App& app, Chosen& chosen) {
   command->add_option("--batch", options->batches, "samples; may be given again");
   command->add_option("--width", options->widths,
                       "inputs and outputs of the layer; may be given again");
+  const auto device = std::make_shared<std::string>();
+  command->add_option("--device", *device, "measured beside the CPU, like opencl:0")
+      ->type_name("DEVICE");
   command->add_flag("--json", *json, "one line of JSON");
-  command->footer("\nExample:\n  acan bench gemm --threads 1 --batch 128 --width 1024");
-  command->callback(
-      [=, &chosen] { chosen.run = [=] { return Report(bench::RunGemmBench(*options), *json); }; });
+  command->footer(
+      "\nExamples:\n  acan bench gemm --threads 1 --batch 128 --width 1024\n"
+      "  acan bench gemm --threads 2 --device opencl:0");
+  command->callback([=, &chosen] {
+    chosen.run = [=] {
+      std::unique_ptr<Device> other;
+      if (!device->empty()) {
+        const DeviceSpec spec = ParseDevice(*device, "--device");
+        other = MakeDevice(spec, spec.memory_bytes.value_or(kBenchBytes));
+      }
+      bench::GemmBenchOptions given = *options;
+      given.other = other.get();
+      return Report(bench::RunGemmBench(given), *json);
+    };
+  });
 }
 
 void AddTrainBench(CLI::App& app, Chosen& chosen) {

@@ -1,13 +1,18 @@
 #include "device_factory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
+#include "acan/module/loader.h"
+#include "fmt/format.h"
 
 namespace acan::cli {
 namespace {
+
+constexpr std::uint32_t kNvidia = 0x10de;
 
 std::optional<CpuIsa> ChosenIsa() {
   const char* variable = std::getenv("ACAN_CPU_ISA");
@@ -25,14 +30,113 @@ std::optional<CpuIsa> ChosenIsa() {
   return isa;
 }
 
+DeviceModule& ModuleOf(const DeviceSpec& spec) {
+  const LoadedModule& loaded = LoadModule(spec.backend);
+  if (loaded.module == nullptr) {
+    throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), loaded.problem));
+  }
+  return *loaded.module;
+}
+
+// That a module has the device, before processes are started for it.
+void CheckListed(const DeviceSpec& spec) {
+  const DeviceList list = ModuleOf(spec).List();
+  if (list.devices.empty()) {
+    throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), list.problem));
+  }
+  if (static_cast<std::size_t>(spec.index) >= list.devices.size()) {
+    throw UsageError(
+        fmt::format("{} is not there: the last is {}", spec.Name(), list.devices.back().info.name));
+  }
+  const DeviceListing& device = list.devices[static_cast<std::size_t>(spec.index)];
+  if (!device.unusable.empty()) {
+    throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), device.unusable));
+  }
+  if (spec.part && *spec.part >= device.parts) {
+    throw UsageError(fmt::format("{} is not there: {} has {} parts", spec.Name(), device.info.name,
+                                 device.parts));
+  }
+}
+
+// Every GPU that a handler can use, once: NVIDIA's by CUDA where that works, not by OpenCL too.
+std::vector<DeviceSpec> UsableGpus() {
+  std::vector<DeviceSpec> gpus;
+  for (const char* backend : kModuleBackends) {
+    const bool has_cuda = !gpus.empty() && gpus.front().backend == "cuda";
+    const LoadedModule& loaded = LoadModule(backend);
+    if (loaded.module == nullptr) continue;
+    const DeviceList list = loaded.module->List();
+    for (std::size_t i = 0; i < list.devices.size(); ++i) {
+      const DeviceListing& device = list.devices[i];
+      if (!device.unusable.empty() || device.kind != DeviceKind::kGpu) continue;
+      if (has_cuda && std::string_view(backend) == "opencl" && device.vendor_id == kNvidia)
+        continue;
+      DeviceSpec spec;
+      spec.backend = backend;
+      spec.index = static_cast<int>(i);
+      gpus.push_back(spec);
+    }
+  }
+  return gpus;
+}
+
 }  // namespace
 
 std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes) {
+  if (spec.backend != "cpu") return ModuleOf(spec).Make({spec.index, spec.part, memory_bytes});
   CpuDeviceOptions options;
   options.threads = spec.threads;
   options.memory_limit_bytes = memory_bytes;
   options.isa = ChosenIsa();
   return MakeCpuDevice(options);
+}
+
+DeviceSpec ChooseDevice(const DeviceSpec& spec) {
+  if (spec.backend != "auto") return spec;
+  DeviceSpec chosen;
+  const std::vector<DeviceSpec> gpus = UsableGpus();
+  if (gpus.empty()) {
+    chosen.threads = UsableCores();
+  } else {
+    chosen = gpus.front();
+  }
+  chosen.memory_bytes = spec.memory_bytes;
+  return chosen;
+}
+
+std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list) {
+  std::vector<DeviceSpec> chosen;
+  for (const DeviceSpec& spec : list) {
+    if (spec.backend != "auto") {
+      if (spec.backend != "cpu") CheckListed(spec);
+      chosen.push_back(spec);
+      continue;
+    }
+    std::vector<DeviceSpec> all = UsableGpus();
+    all.insert(all.end(), static_cast<std::size_t>(UsableCores()), DeviceSpec{});
+    for (DeviceSpec& each : all) {
+      each.memory_bytes = spec.memory_bytes;
+      chosen.push_back(each);
+    }
+  }
+  if (chosen.size() > kMaxHandlers) {
+    throw UsageError(
+        fmt::format("{} handlers are too many; {} are possible", chosen.size(), kMaxHandlers));
+  }
+  return chosen;
+}
+
+std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
+                                 std::size_t sharing) {
+  const std::uint64_t of_machine = DefaultMemoryBytes(handlers);
+  if (spec.backend == "cpu") return of_machine;
+  const std::vector<DeviceListing> devices = ModuleOf(spec).List().devices;
+  const auto index = static_cast<std::size_t>(spec.index);
+  if (index >= devices.size()) return of_machine;  // MakeDevice says what is wrong
+  const DeviceListing& device = devices[index];
+  const std::uint64_t free = device.free_bytes.value_or(device.info.memory_bytes);
+  const std::uint64_t own = free / 10 * 9 / std::max<std::size_t>(1, sharing);
+  return device.kind == DeviceKind::kHostCpu ? std::min(of_machine, own) : own;
 }
 
 }  // namespace acan::cli

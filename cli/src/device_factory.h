@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "acan/core/device.h"
 #include "device_list.h"
@@ -10,7 +11,21 @@
 namespace acan::cli {
 
 // A device that may hold `memory_bytes`. ACAN_CPU_ISA (avx512, avx2 or portable) chooses the vector
-// instructions; the best that the processor has without it. Throws Error (usage).
+// instructions; the best that the processor has without it. REQUIRES: `spec` is not "auto". Throws
+// Error (usage) for what is not there, saying what is; what the device's module throws.
 std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes);
+
+// What "auto" means for one handler: the first GPU that can be used, else all cores. Others are
+// returned as they are.
+DeviceSpec ChooseDevice(const DeviceSpec& spec);
+// What "auto" means in a list: every GPU that can be used, and a "cpu:1" for each core. OpenCL
+// devices that are the machine's own cores are left out: they would be used twice. Throws Error for
+// devices of the list that are not there or cannot be used.
+std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list);
+
+// What one of `handlers` handlers on this machine, this one on `spec`, may hold when nobody said:
+// of the machine's memory a share of half of what is free, of a device's own nine tenths of what is
+// free by `sharing`, the handlers of the list on that device. Never more than the device has.
+std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
 
 }  // namespace acan::cli

@@ -16,15 +16,20 @@ namespace acan::cli {
 namespace {
 
 constexpr const char* kDeviceForm =
-    "\"cpu\", \"cpu:THREADS\" or \"auto\", each with \"@SIZE\" or without";
+    "\"cpu\", \"cpu:THREADS\", \"opencl:N\", \"opencl:N/PART\", \"cuda:N\" or \"auto\", each with "
+    "\"@SIZE\" or without";
 
-// A decimal number in [1, most], or empty.
-std::optional<int> ParseCount(std::string_view text, int most) {
+// A decimal number in [least, most], or empty.
+std::optional<int> ParseNumber(std::string_view text, int least, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (value < 1 || value > most) return std::nullopt;
+  if (value < least || value > most) return std::nullopt;
   return value;
+}
+
+std::optional<int> ParseCount(std::string_view text, int most) {
+  return ParseNumber(text, 1, most);
 }
 
 // "4xcpu:1" -> 4 and "cpu:1"; 1 and the text itself if it does not start so.
@@ -47,6 +52,23 @@ std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   return std::nullopt;
 }
 
+// "0" or "0/1" after "opencl:".
+void ParseIndex(const std::string& text, const std::string& number, const std::string& origin,
+                DeviceSpec& spec) {
+  const std::size_t slash = number.find('/');
+  const auto index = ParseNumber(std::string_view(number).substr(0, slash), 0, kMaxDeviceNumber);
+  if (index) spec.index = *index;
+  if (index && slash == std::string::npos) return;
+  if (index) {
+    spec.part = ParseNumber(std::string_view(number).substr(slash + 1), 0, kMaxDeviceNumber);
+    if (spec.part) return;
+  }
+  throw UsageError(fmt::format(
+      "{}: \"{}\": \"{}\" is no number of a device; write {}:0, or {}:0/1 for the second "
+      "part of it (`acan devices` shows what there is)",
+      origin, text, number, spec.backend, spec.backend));
+}
+
 std::string Trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string::npos) return "";
@@ -56,7 +78,10 @@ std::string Trimmed(const std::string& text) {
 }  // namespace
 
 std::string DeviceSpec::Name() const {
-  return fmt::format("cpu:{}", threads);
+  if (backend == "auto") return backend;
+  if (backend == "cpu") return fmt::format("cpu:{}", threads);
+  return part ? fmt::format("{}:{}/{}", backend, index, *part)
+              : fmt::format("{}:{}", backend, index);
 }
 
 std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
@@ -85,11 +110,13 @@ DeviceSpec ParseDevice(const std::string& text, const std::string& origin) {
   }
   const std::size_t colon = device.find(':');
   const std::string backend = device.substr(0, colon);
-  if (backend == "opencl" || backend == "cuda") {
-    throw UsageError(fmt::format(
-        "{}: \"{}\": opencl and cuda handlers are not built yet; use cpu[:THREADS]", origin, text));
+  const bool of_module = backend == "opencl" || backend == "cuda";
+  if (device == "auto" || of_module) {
+    spec.backend = backend;
+    if (colon != std::string::npos) ParseIndex(text, device.substr(colon + 1), origin, spec);
+    return spec;
   }
-  if (device == "auto" || device == "cpu") {
+  if (device == "cpu") {
     spec.threads = UsableCores();
     return spec;
   }
@@ -119,10 +146,8 @@ std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::stri
                       "like cpu:1,cpu:2 or 4xcpu:1@64KiB",
                       origin, text));
     }
-    auto [count, device] = SplitRepeat(entry, origin);
-    const bool each_core = device == "auto" || device.starts_with("auto@");
-    DeviceSpec spec = ParseDevice(device, origin);
-    if (each_core) count *= std::exchange(spec.threads, 1);
+    const auto [count, device] = SplitRepeat(entry, origin);
+    const DeviceSpec spec = ParseDevice(device, origin);
     if (list.size() + static_cast<std::size_t>(count) > kMaxHandlers) {
       throw UsageError(
           fmt::format("{}: \"{}\" names more than {} handlers", origin, text, kMaxHandlers));

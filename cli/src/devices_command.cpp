@@ -1,6 +1,9 @@
 // acan devices: what this machine has, measured and proved.
+#include <algorithm>
+
 #include "CLI/CLI.hpp"
 #include "acan/handler/conformance.h"
+#include "acan/module/loader.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"
@@ -13,59 +16,162 @@ namespace {
 constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // what the measurement may hold
 
 constexpr const char* kExample = R"(
-Runs the conformance battery (does the device compute exact precision's bits?) and measures the
-speed of exact matrix products. ACAN_CPU_ISA=avx2 or portable chooses other vector instructions.
-The exit code is 1 if a device is not exact.
+For each device: the conformance battery (does it compute exact precision's bits?), the speed of
+exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
+that are not there, are listed with the reason. ACAN_CPU_ISA=avx2 or portable chooses other vector
+instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit code is 1 if a
+device that can be used is not exact.
 
 Examples:
   acan devices
-  acan devices --json | jq '.[].gflops')";
+  acan devices --json | jq '.[] | select(.usable) | {name, gflops}')";
 
-nlohmann::json Examine(const DeviceSpec& spec) {
-  const std::unique_ptr<Device> device = MakeDevice(spec, kMeasuringBytes);
-  const ConformanceResult conformance = RunConformance(*device);
-  const DeviceInfo& info = device->info();
+const char* KindName(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kHostCpu:
+      return "cpu";
+    case DeviceKind::kGpu:
+      return "gpu";
+    case DeviceKind::kOther:
+      break;
+  }
+  return "other";
+}
+
+nlohmann::json Described(const DeviceListing& listing) {
+  const DeviceInfo& info = listing.info;
+  nlohmann::json precisions = nlohmann::json::array();
+  if (info.exact) precisions.push_back("exact");
+  if (info.fast) precisions.push_back("fast");
   return {{"name", info.name},
           {"description", info.description},
           {"backend", info.backend},
+          {"kind", KindName(listing.kind)},
+          {"driver", listing.driver},
           {"vector_isa", info.vector_isa},
           {"threads", info.threads},
+          {"parts", listing.parts},
+          {"parted_by", listing.parted_by},
           {"memory_bytes", info.memory_bytes},
-          {"available_bytes", AvailableMemoryBytes()},
-          {"gflops", MeasureGflops(*device)},
-          {"exact", conformance.exact},
-          {"conformance_hash", conformance.hash},
-          {"first_difference", conformance.first_difference}};
+          {"available_bytes", listing.free_bytes ? nlohmann::json(*listing.free_bytes) : nullptr},
+          {"precisions", std::move(precisions)},
+          {"usable", listing.unusable.empty()},
+          {"problem", listing.unusable}};
 }
 
-std::string DeviceText(const nlohmann::json& device) {
+// Proves and measures; a device that fails at that cannot be used, and says why.
+void Examine(Device& device, nlohmann::json& out) {
+  const ConformanceResult conformance = RunConformance(device);
+  const TransferRate transfer = MeasureTransfer(device);
+  out["gflops"] = MeasureGflops(device);
+  out["upload_gb_s"] = transfer.upload_gb_s;
+  out["download_gb_s"] = transfer.download_gb_s;
+  out["exact"] = device.info().exact && conformance.exact;
+  out["conformance_hash"] = conformance.hash;
+  out["first_difference"] = conformance.first_difference;
+}
+
+nlohmann::json ExamineCpu(int threads) {
+  DeviceSpec spec;
+  spec.threads = threads;
+  const std::unique_ptr<Device> device = MakeDevice(spec, kMeasuringBytes);
+  DeviceListing listing;
+  listing.info = device->info();
+  listing.kind = DeviceKind::kHostCpu;
+  listing.driver = "built in";
+  listing.free_bytes = AvailableMemoryBytes();
+  nlohmann::json out = Described(listing);
+  Examine(*device, out);
+  return out;
+}
+
+nlohmann::json ExamineListed(DeviceModule& module, int index, DeviceListing listing) {
+  if (listing.kind == DeviceKind::kHostCpu && !listing.free_bytes) {
+    listing.free_bytes = std::min(listing.info.memory_bytes, AvailableMemoryBytes());
+  }
+  nlohmann::json out = Described(listing);
+  if (!listing.unusable.empty()) return out;
+  try {
+    const std::uint64_t limit_bytes = std::min(kMeasuringBytes, listing.info.memory_bytes);
+    Examine(*module.Make({index, std::nullopt, limit_bytes}), out);
+  } catch (const std::exception& error) {
+    out["usable"] = false;
+    out["problem"] = error.what();
+  }
+  return out;
+}
+
+// What a backend without a device is listed as.
+nlohmann::json Missing(const std::string& backend, const std::string& problem) {
+  DeviceListing listing;
+  listing.info.name = backend;
+  listing.info.backend = backend;
+  listing.info.exact = listing.info.fast = false;
+  listing.info.threads = 0;
+  listing.unusable = problem;
+  return Described(listing);
+}
+
+std::string SizesText(const nlohmann::json& device) {
   const auto gib = [&device](const char* key) {
     return device[key].get<double>() / static_cast<double>(std::uint64_t{1} << 30);
   };
-  std::string text = fmt::format(
-      "{}: {}\n  instructions  {}\n  memory        {:.1f} GiB, {:.1f} GiB available\n"
-      "  exact speed   {:.1f} GFLOP/s\n  conformance   ",
-      device["name"].get<std::string>(), device["description"].get<std::string>(),
-      device["vector_isa"].get<std::string>(), gib("memory_bytes"), gib("available_bytes"),
-      device["gflops"].get<double>());
-  if (device["exact"].get<bool>()) {
-    text += "exact, " + device["conformance_hash"].get<std::string>().substr(0, 16) + "\n";
-  } else {
-    text += "NOT exact: the first operation that differs is " +
-            device["first_difference"].get<std::string>() + "\n";
+  std::string text = fmt::format("{:.1f} GiB", gib("memory_bytes"));
+  if (!device["available_bytes"].is_null()) {
+    text += fmt::format(", {:.1f} GiB available", gib("available_bytes"));
   }
   return text;
 }
 
+std::string DeviceText(const nlohmann::json& device) {
+  const auto text_of = [&device](const char* key) { return device[key].get<std::string>(); };
+  const auto row = [](const char* name, const std::string& value) {
+    return value.empty() ? "" : fmt::format("  {:<13} {}\n", name, value);
+  };
+  std::string text = text_of("name");
+  if (!text_of("description").empty()) text += ": " + text_of("description");
+  text += "\n" + row("driver", text_of("driver"));
+  if (!device["usable"].get<bool>()) return text + row("NOT usable", text_of("problem"));
+  text += row("memory", SizesText(device));
+  text += row(device["backend"] == "cpu" ? "threads" : "compute units",
+              std::to_string(device["threads"].get<int>()));
+  text += row("instructions", text_of("vector_isa"));
+  if (device["parts"].get<int>() > 0) {
+    text += row("parts", fmt::format("{0}/0 to {0}/{1}, each {2}", text_of("name"),
+                                     device["parts"].get<int>() - 1, text_of("parted_by")));
+  }
+  std::string precisions;
+  for (const nlohmann::json& each : device["precisions"]) {
+    precisions += (precisions.empty() ? "" : ", ") + each.get<std::string>();
+  }
+  text += row("precisions", precisions);
+  text += row("exact speed", fmt::format("{:.1f} GFLOP/s", device["gflops"].get<double>()));
+  text += row("copies", fmt::format("{:.1f} GB/s to it, {:.1f} GB/s from it",
+                                    device["upload_gb_s"].get<double>(),
+                                    device["download_gb_s"].get<double>()));
+  return text + row("conformance", device["exact"].get<bool>()
+                                       ? "exact, " + text_of("conformance_hash").substr(0, 16)
+                                       : "NOT exact: the first operation that differs is " +
+                                             text_of("first_difference"));
+}
+
 int RunDevices(bool json) {
-  std::vector<DeviceSpec> specs = {{1, std::nullopt}};
-  if (UsableCores() > 1) specs.push_back({UsableCores(), std::nullopt});
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
-  for (const DeviceSpec& spec : specs) {
-    devices.push_back(Examine(spec));
-    exact = exact && devices.back()["exact"].get<bool>();
-    if (!json) Print(DeviceText(devices.back()));
+  const auto add = [&](nlohmann::json device) {
+    if (device["usable"].get<bool>()) exact = exact && device["exact"].get<bool>();
+    if (!json) Print(DeviceText(device));
+    devices.push_back(std::move(device));
+  };
+  add(ExamineCpu(1));
+  if (UsableCores() > 1) add(ExamineCpu(UsableCores()));
+  for (const char* backend : kModuleBackends) {
+    const LoadedModule& loaded = LoadModule(backend);
+    const DeviceList list = loaded.module ? loaded.module->List() : DeviceList{{}, loaded.problem};
+    if (list.devices.empty()) add(Missing(backend, list.problem));
+    for (std::size_t i = 0; i < list.devices.size(); ++i) {
+      add(ExamineListed(*loaded.module, static_cast<int>(i), list.devices[i]));
+    }
   }
   if (json) PrintLine(devices.dump());
   return exact ? 0 : 1;

@@ -47,12 +47,14 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
 int RunHandler(const Flags& flags) {
   const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
   CheckEndpoint(endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
-  DeviceSpec spec = flags.device.set() ? ParseDevice(flags.device.value, flags.device.origin)
-                                       : ParseDevice("auto", "--device");
+  DeviceSpec spec =
+      ChooseDevice(flags.device.set() ? ParseDevice(flags.device.value, flags.device.origin)
+                                      : ParseDevice("auto", "--device"));
   if (!spec.memory_bytes && flags.memory.set()) {
     spec.memory_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
   }
-  const std::uint64_t memory_bytes = spec.memory_bytes.value_or(DefaultMemoryBytes(1));
+  const std::uint64_t memory_bytes =
+      spec.memory_bytes ? *spec.memory_bytes : DefaultMemoryBytes(spec, 1, 1);
 
   Role role(flags.role, "handler " + spec.Name());
   HandlerOptions options;
@@ -80,7 +82,8 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              std::string("the broker (default: ") + kDefaultEndpoint + ")")
       ->type_name("ENDPOINT");
   AddSetting(*command, flags->device, "--device", "ACAN_DEVICE",
-             "cpu, cpu:THREADS or auto (default: auto, all cores)")
+             "cpu, cpu:THREADS, opencl:N, cuda:N or auto (default: auto, the first GPU, else all "
+             "cores)")
       ->type_name("DEVICE");
   AddSetting(*command, flags->memory, "--memory", "ACAN_MEMORY",
              "the most bytes it may hold, like 64MiB (default: half of what is free)")

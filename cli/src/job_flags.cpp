@@ -5,9 +5,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "device_factory.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -60,8 +64,10 @@ Job ReadJob(const JobFlags& flags) {
 }
 
 void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
-  AddSetting(app, flags.handlers, "--handlers", "ACAN_HANDLERS",
-             "the handlers, like cpu:1,cpu:2 or 4xcpu:1@64KiB (default: a cpu:1 for each core)")
+  AddSetting(
+      app, flags.handlers, "--handlers", "ACAN_HANDLERS",
+      "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: auto, every GPU and a cpu:1 "
+      "for each core)")
       ->type_name("LIST");
   AddSetting(
       app, flags.memory, "--memory", "ACAN_MEMORY",
@@ -75,11 +81,19 @@ void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
 
 LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
   LocalClusterOptions options;
-  options.handlers = flags.handlers.set()
-                         ? ParseDeviceList(flags.handlers.value, flags.handlers.origin)
-                         : ParseDeviceList("auto", "--handlers");
-  options.memory_bytes = flags.memory.set() ? ParseMemory(flags.memory.value, flags.memory.origin)
-                                            : DefaultMemoryBytes(options.handlers.size());
+  options.handlers = ChooseDevices(
+      flags.handlers.set() ? ParseDeviceList(flags.handlers.value, flags.handlers.origin)
+                           : ParseDeviceList("auto", "--handlers"));
+  std::optional<std::uint64_t> each_bytes;
+  if (flags.memory.set()) each_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
+  std::map<std::pair<std::string, int>, std::size_t> sharing;
+  for (const DeviceSpec& spec : options.handlers) ++sharing[{spec.backend, spec.index}];
+  for (DeviceSpec& spec : options.handlers) {
+    if (!spec.memory_bytes) spec.memory_bytes = each_bytes;
+    if (spec.memory_bytes) continue;
+    spec.memory_bytes =
+        DefaultMemoryBytes(spec, options.handlers.size(), sharing[{spec.backend, spec.index}]);
+  }
   if (flags.transport.set() && flags.transport.value == "tcp") {
     options.transport = Transport::kTcp;
   } else if (flags.transport.set() && flags.transport.value != "ipc") {

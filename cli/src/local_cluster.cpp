@@ -151,9 +151,8 @@ struct LocalCluster::Impl {
 
   void StartHandler(Slot& slot) {
     slot.started = Clock::now();
-    slot.child.emplace(
-        Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(), "--memory",
-               std::to_string(slot.spec.memory_bytes.value_or(options.memory_bytes))}));
+    slot.child.emplace(Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(),
+                              "--memory", std::to_string(slot.spec.memory_bytes.value())}));
   }
 
   void Fail(const std::string& text) {

@@ -16,8 +16,7 @@ namespace acan::cli {
 enum class Transport { kIpc, kTcp };
 
 struct LocalClusterOptions {
-  std::vector<DeviceSpec> handlers;
-  std::uint64_t memory_bytes = 0;  // of a handler whose spec does not say
+  std::vector<DeviceSpec> handlers;  // each says its memory, none is "auto"
   Transport transport = Transport::kIpc;
 };
 

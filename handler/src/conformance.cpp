@@ -82,4 +82,32 @@ double MeasureGflops(Device& device) {
   return best;
 }
 
+TransferRate MeasureTransfer(Device& device) {
+  constexpr std::int64_t kMostRows = 4096;
+  constexpr std::int64_t kCols = 1024;
+  const std::uint64_t free = device.budget().limit_bytes() - device.budget().used_bytes();
+  const std::int64_t rows = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::min<std::uint64_t>(free, 1u << 30) / 4 / (4 * kCols)), 1,
+      kMostRows);
+  const auto bytes = static_cast<std::size_t>(rows * kCols) * 4;
+  // One row more than is copied, so that a device with the host's memory copies too.
+  const BufferPtr buffer = device.Allocate(bytes + 4 * kCols);
+  const Matrix part{buffer.get(), 0, rows, kCols, kCols};
+  tuplespace::Payload payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));
+  const auto rate = [&](const auto& copy) {
+    double best = 1e30;
+    for (int i = 0; i < 3; ++i) {
+      const auto begin = Clock::now();
+      copy();
+      device.Synchronize();
+      best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    return 1e-9 * static_cast<double>(bytes) / std::max(best, 1e-9);
+  };
+  TransferRate result;
+  result.upload_gb_s = rate([&] { device.CopyIn(payload, part); });
+  result.download_gb_s = rate([&] { payload = device.Download(buffer, part); });
+  return result;
+}
+
 }  // namespace acan

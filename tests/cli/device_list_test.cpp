@@ -1,7 +1,10 @@
 // What users write for devices and sizes.
 #include "device_list.h"
 
+#include <stdlib.h>
+
 #include "acan/core/error.h"
+#include "device_factory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -45,16 +48,37 @@ TEST(ParseDevice, ReadsThreadsAndMemory) {
   EXPECT_EQ(ParseDevice("cpu:3", "--device"), (DeviceSpec{3, std::nullopt}));
   EXPECT_EQ(ParseDevice("cpu:1@64KiB", "--device"), (DeviceSpec{1, 65536}));
   EXPECT_EQ(ParseDevice("cpu", "--device").threads, UsableCores());
-  EXPECT_EQ(ParseDevice("auto", "--device").threads, UsableCores());
   EXPECT_EQ(ParseDevice("cpu:2", "--device").Name(), "cpu:2");
 }
 
+TEST(ParseDevice, ReadsDevicesOfModules) {
+  const DeviceSpec third = ParseDevice("opencl:2@1MiB", "--device");
+  EXPECT_EQ(third, (DeviceSpec{1, 1u << 20, "opencl", 2, std::nullopt}));
+  EXPECT_EQ(third.Name(), "opencl:2");
+  const DeviceSpec part = ParseDevice("opencl:0/3", "--device");
+  EXPECT_EQ(part.part, 3);
+  EXPECT_EQ(part.Name(), "opencl:0/3");
+  EXPECT_EQ(ParseDevice("cuda", "--device").Name(), "cuda:0");
+  EXPECT_EQ(ParseDevice("auto@64KiB", "--device").Name(), "auto");
+}
+
+TEST(ChooseDevices, AutoIsGpusAndACoreEach) {
+  // Without modules there are no GPUs to be found.
+  ASSERT_EQ(::setenv("ACAN_MODULE_PATH", "/nowhere", 1), 0);
+  const std::vector<DeviceSpec> chosen = ChooseDevices(ParseDeviceList("auto@1MiB", "--handlers"));
+  EXPECT_EQ(chosen,
+            std::vector<DeviceSpec>(static_cast<std::size_t>(UsableCores()), {1, 1u << 20}));
+  EXPECT_EQ(ChooseDevice(ParseDevice("auto", "--device")).threads, UsableCores());
+  EXPECT_EQ(ChooseDevice(ParseDevice("opencl:1", "--device")).Name(), "opencl:1");
+}
+
 TEST(ParseDevice, SaysWhatThereIs) {
-  for (const char* text : {"opencl:0", "cuda:1", "cuda"}) {
+  for (const char* text : {"opencl:", "opencl:x", "cuda:-1", "opencl:0/", "opencl:0/x", "cuda:1:2",
+                           "opencl:9999", "opencl:/1", "opencl:0/1/2"}) {
     EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }),
-                AllOf(HasSubstr(text), HasSubstr("not built yet; use cpu[:THREADS]")));
+                AllOf(HasSubstr(text), HasSubstr("no number of a device")));
   }
-  for (const char* text : {"gpu:0", "", "CPU:1", "cpux"}) {
+  for (const char* text : {"gpu:0", "", "CPU:1", "cpux", "opencl0", "auto:1"}) {
     EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }), HasSubstr("is no device")) << text;
   }
   for (const char* text :
@@ -71,9 +95,8 @@ TEST(ParseDeviceList, ReadsListsAndRepeats) {
             (std::vector<DeviceSpec>{{1, std::nullopt}, {2, std::nullopt}}));
   EXPECT_EQ(ParseDeviceList("2xcpu:1@64KiB, cpu:4", "--handlers"),
             (std::vector<DeviceSpec>{{1, 65536}, {1, 65536}, {4, std::nullopt}}));
-  const std::vector<DeviceSpec> each_core = ParseDeviceList("auto@1MiB", "--handlers");
-  EXPECT_EQ(each_core,
-            std::vector<DeviceSpec>(static_cast<std::size_t>(UsableCores()), {1, 1u << 20}));
+  EXPECT_EQ(ParseDeviceList("cpu:1,2xopencl:0/1@1KiB", "--handlers")[2],
+            (DeviceSpec{1, 1024, "opencl", 0, 1}));
 }
 
 TEST(ParseDeviceList, RefusesWhatCannotBe) {
@@ -86,7 +109,7 @@ TEST(ParseDeviceList, RefusesWhatCannotBe) {
               HasSubstr("9999 handlers"));
   EXPECT_THAT(ErrorOf([] { ParseDeviceList("1000xcpu:1,1000xcpu:1", "--handlers"); }),
               HasSubstr("more than 1024 handlers"));
-  EXPECT_THAT(ErrorOf([] { ParseDeviceList("cpu:1,opencl:0", "ACAN_HANDLERS"); }),
+  EXPECT_THAT(ErrorOf([] { ParseDeviceList("cpu:1,opencl:z", "ACAN_HANDLERS"); }),
               AllOf(HasSubstr("ACAN_HANDLERS"), HasSubstr("opencl")));
 }
 

@@ -76,12 +76,17 @@ TEST(Usage, BadSizesAndLists) {
   Result result = RunAcan({"train", job, "--memory", "64K"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--memory"), HasSubstr("64K"), HasSubstr("64KiB")));
+  result = RunAcan({"train", job, "--handlers", "cpu:1@1MiB", "--memory", "64K"});
+  EXPECT_EQ(result.code, 2) << "refused even where nothing needs it";
+  result = RunAcan({"train", job, "--handlers", "1024xauto,auto"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("1024"));
   result = RunAcan({"train", job}, {{"ACAN_MEMORY", "much"}});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("much")));
-  result = RunAcan({"train", job, "--handlers", "cpu:1,cuda:0"});
+  result = RunAcan({"train", job, "--handlers", "cpu:1,cuda:first"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("cuda:0"), HasSubstr("use cpu[:THREADS]")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("cuda:first"), HasSubstr("`acan devices` shows")));
   result = RunAcan({"train", job, "--transport", "pigeon"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("pigeon"), HasSubstr("ipc or tcp")));
@@ -140,13 +145,35 @@ TEST(Devices, AreExactAndMeasured) {
   ASSERT_EQ(result.code, 0) << result.err;
   const nlohmann::json devices = nlohmann::json::parse(result.out);
   ASSERT_FALSE(devices.empty());
+  EXPECT_EQ(devices[0]["name"], "cpu:1");
   for (const nlohmann::json& device : devices) {
-    EXPECT_EQ(device["backend"], "cpu");
-    EXPECT_TRUE(device["exact"].get<bool>());
-    EXPECT_GT(device["gflops"].get<double>(), 0);
+    if (!device["usable"].get<bool>()) {
+      EXPECT_NE(device["backend"], "cpu");
+      EXPECT_THAT(device["problem"].get<std::string>(), Not(IsEmpty())) << device;
+      continue;
+    }
+    EXPECT_EQ(device["conformance_hash"], devices[0]["conformance_hash"]) << device;
+    EXPECT_TRUE(device["exact"].get<bool>()) << device;
+    for (const char* rate : {"gflops", "upload_gb_s", "download_gb_s"}) {
+      EXPECT_GT(device[rate].get<double>(), 0) << device;
+    }
   }
   EXPECT_THAT(RunAcan({"devices"}).out,
               AllOf(HasSubstr("cpu:1"), HasSubstr("GFLOP/s"), HasSubstr("exact")));
+}
+
+TEST(Devices, SayWhyTheyCannotBeUsed) {
+  const Environment nowhere = {{"ACAN_MODULE_PATH", "/nowhere"}};
+  const Result listed = RunAcan({"devices", "--json"}, nowhere);
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const nlohmann::json last = nlohmann::json::parse(listed.out).back();
+  EXPECT_EQ(last["name"], "opencl");
+  EXPECT_FALSE(last["usable"].get<bool>());
+  EXPECT_THAT(last["problem"].get<std::string>(),
+              AllOf(HasSubstr("acan_opencl.so"), HasSubstr("/nowhere")));
+  const Result handler = RunAcan({"handler", "--device", "opencl:0"}, nowhere);
+  EXPECT_EQ(handler.code, 1);
+  EXPECT_THAT(handler.err, AllOf(HasSubstr("opencl:0 cannot be used"), HasSubstr("/nowhere")));
 }
 
 }  // namespace

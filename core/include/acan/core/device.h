@@ -5,12 +5,14 @@
 // A device belongs to one thread, except where a method says otherwise. Work may be asynchronous:
 // calls are executed in order; Download and Synchronize wait for what was called before. Errors of
 // the driver and memory limits are exceptions (std::runtime_error, OutOfMemory); the handler turns
-// them into a failed task with the device's words.
+// them into a failed task with the device's words. DeviceLost says that the device will not compute
+// again in this process: the handler ends.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "acan/core/kernels.h"
@@ -18,6 +20,11 @@
 #include "tuplespace/payload.h"
 
 namespace acan {
+
+class DeviceLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 enum class Precision : std::uint8_t {
   kExact,  // fp32 with fma in the canonical order: the same bits on every device

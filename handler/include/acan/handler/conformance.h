@@ -33,4 +33,12 @@ ConformanceResult RunConformance(Device& device);
 // the device's memory allows (not less than 48 KiB). Throws what the device throws.
 double MeasureGflops(Device& device);
 
+// GB/s (10^9) of copies between the host and the device, the best of a few of 16 MiB, or of what a
+// quarter of the free memory allows. Throws what the device throws.
+struct TransferRate {
+  double upload_gb_s = 0;
+  double download_gb_s = 0;
+};
+TransferRate MeasureTransfer(Device& device);
+
 }  // namespace acan

@@ -39,8 +39,8 @@ ACAN_FN float acan_exp_with_tail(float x, float tail) {
     p = ACAN_FMA(p * r, r, r) + 1.0f;
     /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. */
     {
-      const acan_u32 half = (n + 256u) / 2u - 128u;
-      result = p * acan_power_of_two(half) * acan_power_of_two(n - half);
+      const acan_u32 part = (n + 256u) / 2u - 128u;
+      result = p * acan_power_of_two(part) * acan_power_of_two(n - part);
     }
     return x == x ? result : ACAN_NAN;
   }

@@ -1,0 +1,64 @@
+/* One OpenCL kernel for each row of table.h, called acan_run_NAME. */
+
+/* As acan::opencl::LaunchScalars. */
+typedef struct {
+  acan_i64 offset[ACAN_KERNEL_MATRICES];
+  acan_i64 rows[ACAN_KERNEL_MATRICES];
+  acan_i64 cols[ACAN_KERNEL_MATRICES];
+  acan_i64 stride[ACAN_KERNEL_MATRICES];
+  acan_i64 i[8];
+  float f[8];
+  acan_i64 region_rows;
+  acan_i64 region_cols;
+} acan_launch;
+
+#define ACAN_BUFFERS                                                                             \
+  __global float *d0, __global float *d1, __global float *d2, __global float *d3,                \
+      __global float *d4, __global float *d5, __global float *d6
+
+ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
+  acan_args a;
+  int i;
+  a.m[0].data = d0;
+  a.m[1].data = d1;
+  a.m[2].data = d2;
+  a.m[3].data = d3;
+  a.m[4].data = d4;
+  a.m[5].data = d5;
+  a.m[6].data = d6;
+  for (i = 0; i < ACAN_KERNEL_MATRICES; ++i) {
+    if (a.m[i].data) a.m[i].data += l->offset[i];
+    a.m[i].rows = l->rows[i];
+    a.m[i].cols = l->cols[i];
+    a.m[i].stride = l->stride[i];
+  }
+  for (i = 0; i < 8; ++i) a.i[i] = l->i[i];
+  for (i = 0; i < 8; ++i) a.f[i] = l->f[i];
+  return a;
+}
+
+#define ACAN_RUN_ELEMENT(function)                                       \
+  const acan_i64 c = get_global_id(0);                                   \
+  const acan_i64 r = get_global_id(1);                                   \
+  if ((r < l.region_rows) & (c < l.region_cols)) function(&a, r, c);
+
+#define ACAN_RUN_ROW(function)          \
+  const acan_i64 r = get_global_id(0);  \
+  if (r < l.region_rows) function(&a, r);
+
+#define ACAN_RUN_COLUMN(function)                                                     \
+  const acan_i64 c = get_global_id(0) * ACAN_COLUMN_LANES;                            \
+  const acan_i64 left = l.region_cols - c;                                            \
+  if (left >= ACAN_COLUMN_LANES) {                                                    \
+    function(&a, c, ACAN_COLUMN_LANES);                                               \
+  } else if (left > 0) {                                                              \
+    function(&a, c, (int)left);                                                       \
+  }
+
+#define ACAN_RUN(name, function, space, operands, variants)              \
+  __kernel void acan_run_##name(const acan_launch l, ACAN_BUFFERS) {     \
+    const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6);    \
+    ACAN_RUN_##space(function)                                           \
+  }
+
+ACAN_KERNEL_TABLE(ACAN_RUN)

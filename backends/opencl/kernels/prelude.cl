@@ -1,0 +1,22 @@
+/* The kernels' words in OpenCL C. ACAN_SOFT_DIVIDE: the device's division and square root are not
+ * correctly rounded. ACAN_COLUMN_LANES comes with the options. */
+#pragma OPENCL FP_CONTRACT OFF
+
+typedef int acan_i32;
+typedef long acan_i64;
+
+#define ACAN_FN static inline
+#define ACAN_GLOBAL __global
+#define ACAN_LOCAL __local
+#define ACAN_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define ACAN_UNROLL _Pragma("unroll")
+#define ACAN_FMA(a, b, c) fma((a), (b), (c))
+#define ACAN_AS_U32(x) as_uint((float)(x))
+#define ACAN_AS_F32(x) as_float((uint)(x))
+#ifdef ACAN_SOFT_DIVIDE
+#define ACAN_DIV(a, b) acan_soft_div((a), (b))
+#define ACAN_SQRT(x) acan_soft_sqrt(x)
+#else
+#define ACAN_DIV(a, b) ((a) / (b))
+#define ACAN_SQRT(x) sqrt(x)
+#endif

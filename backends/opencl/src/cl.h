@@ -1,0 +1,46 @@
+// OpenCL's objects with owners, and its errors with names.
+#pragma once
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace acan::opencl {
+
+// "CL_OUT_OF_RESOURCES"; the number if it has no name.
+std::string ErrorName(cl_int error);
+
+// Throws what `error` means (see opencl_devices.h), if it is one: "clFinish on DEVICE: CL_...".
+void Check(cl_int error, std::string_view call, std::string_view device);
+
+// Owns one reference to an object of OpenCL.
+template <typename T, cl_int (*kRelease)(T)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(T object) : object_(object) {}
+  ~Handle() {
+    if (object_ != nullptr) kRelease(object_);
+  }
+  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  T get() const { return object_; }
+
+ private:
+  T object_ = nullptr;
+};
+
+using Context = Handle<cl_context, clReleaseContext>;
+using Queue = Handle<cl_command_queue, clReleaseCommandQueue>;
+using Program = Handle<cl_program, clReleaseProgram>;
+using ClKernel = Handle<cl_kernel, clReleaseKernel>;
+using Memory = Handle<cl_mem, clReleaseMemObject>;
+
+}  // namespace acan::opencl

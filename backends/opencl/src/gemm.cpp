@@ -1,0 +1,294 @@
+#include "gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <span>
+#include <string>
+
+#include "sources.h"
+
+namespace acan::opencl {
+namespace {
+
+std::int64_t Cut(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step;
+}
+
+// ---- CPUs -------------------------------------------------------------------------------------
+
+struct VectorShape {
+  int width;    // floats of a vector
+  int vectors;  // of a panel
+  int rows;
+  int panel() const { return width * vectors; }
+};
+
+// The first is what a device with vectors of 16 gets untried, the second the others.
+constexpr VectorShape kVectorShapes[] = {{16, 2, 8}, {8, 2, 6}, {8, 4, 6}, {16, 2, 12}};
+constexpr std::uint64_t kMostScratchBytes = 8u << 20;
+
+class VectorGemm final : public Gemm {
+ public:
+  // Nothing is packed without `scratch`.
+  VectorGemm(const Session& session, const VectorShape& shape, const Memory* scratch,
+             std::uint64_t scratch_bytes)
+      : session_(session), shape_(shape), scratch_(scratch), scratch_words_(scratch_bytes / 4) {
+    const std::string macros = fmt::format(" -DACAN_WIDTH={} -DACAN_VECTORS={} -DACAN_ROWS={}",
+                                           shape.width, shape.vectors, shape.rows);
+    packed_ = session.Build(kGemmVectorText, macros);
+    pack_ = session.KernelOf(packed_, "acan_pack");
+    gemm_ = session.KernelOf(packed_, "acan_gemm");
+  }
+
+  void Run(const Product& p) override {
+    const std::int64_t panel_words = shape_.panel() * p.k;
+    const auto at_once = scratch_ == nullptr ? 0 : scratch_words_ / panel_words;
+    if (at_once == 0) {
+      RunDirect(p);
+      return;
+    }
+    for (std::int64_t n0 = 0; n0 < p.n; n0 += at_once * shape_.panel()) {
+      Product part = p;
+      part.n = std::min(p.n - n0, at_once * shape_.panel());
+      part.b.offset += n0 * p.b.row_stride;
+      part.c_offset += n0;
+      Pack(part);
+      part.b.memory = scratch_->get();
+      Multiply(gemm_, part);
+    }
+  }
+
+ private:
+  void Pack(const Product& p) const {
+    session_.SetArgs(pack_, p.b.memory, p.b.offset, p.b.row_stride, p.b.k_stride, p.n, p.k,
+                     scratch_->get());
+    session_.Run(pack_, "pack", {Cut(p.n, shape_.panel()), Cut(p.k, 64)}, {1, 1});
+  }
+
+  void Multiply(const ClKernel& kernel, const Product& p) const {
+    const std::int64_t panels = Cut(p.n, shape_.panel());
+    const std::int64_t tiles = Cut(p.m, shape_.rows);
+    // Several work-items for each compute unit, but with many rows each: a panel stays in a cache.
+    const std::int64_t wanted = std::max<std::int64_t>(1, 4 * session_.compute_units() / panels);
+    const std::int64_t group = Cut(tiles, std::min(tiles, wanted));
+    session_.SetArgs(kernel, p.a.memory, p.a.offset, p.a.row_stride, p.a.k_stride, p.b.memory,
+                     p.b.offset, p.b.row_stride, p.b.k_stride, p.c, p.c_offset, p.c_stride, p.m,
+                     p.n, p.k, p.block, group);
+    session_.Run(kernel, "gemm", {panels, Cut(tiles, group)}, {1, 1});
+  }
+
+  // Slow, and seldom: a device that may hold so little that no panel fits its scratch.
+  void RunDirect(const Product& p) {
+    if (direct_.get() == nullptr) {
+      const std::string macros =
+          fmt::format(" -DACAN_WIDTH={} -DACAN_VECTORS={} -DACAN_ROWS={} -DACAN_DIRECT",
+                      shape_.width, shape_.vectors, shape_.rows);
+      direct_program_ = session_.Build(kGemmVectorText, macros);
+      direct_ = session_.KernelOf(direct_program_, "acan_gemm");
+    }
+    Multiply(direct_, p);
+  }
+
+  const Session& session_;
+  VectorShape shape_;
+  const Memory* scratch_;
+  std::int64_t scratch_words_;
+  Program packed_;
+  Program direct_program_;
+  ClKernel pack_;
+  ClKernel gemm_;
+  ClKernel direct_;
+};
+
+// ---- GPUs -------------------------------------------------------------------------------------
+
+struct TileShape {
+  int m, n, k;  // of a work-group's tile
+  int thread_m, thread_n;
+  int threads() const { return m / thread_m * (n / thread_n); }
+};
+
+constexpr TileShape kTileShapes[] = {
+    {64, 64, 16, 4, 4}, {128, 64, 16, 8, 4}, {128, 128, 8, 8, 8}, {32, 32, 16, 2, 2}};
+constexpr int kUsualLevels = 8;  // up to 255 leaves; more have a program of their own
+constexpr int kMostLevels = 32;
+
+class TileGemm final : public Gemm {
+ public:
+  TileGemm(const Session& session, const TileShape& shape) : session_(session), shape_(shape) {
+    Build(kUsualLevels, usual_program_, usual_);
+  }
+
+  void Run(const Product& p) override {
+    const bool deep = std::bit_width(static_cast<std::uint64_t>(Cut(p.k, p.block))) > kUsualLevels;
+    if (deep && deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
+    const ClKernel& kernel = deep ? deep_ : usual_;
+    session_.SetArgs(kernel, p.a.memory, p.a.offset, p.a.row_stride, p.a.k_stride, p.b.memory,
+                     p.b.offset, p.b.row_stride, p.b.k_stride, p.c, p.c_offset, p.c_stride, p.m,
+                     p.n, p.k, p.block);
+    const auto threads = static_cast<std::size_t>(shape_.threads());
+    session_.Run(kernel, "gemm", {Cut(p.n, shape_.n) * threads, Cut(p.m, shape_.m)}, {threads, 1});
+  }
+
+ private:
+  void Build(int levels, Program& program, ClKernel& kernel) const {
+    const std::string macros = fmt::format(
+        " -DACAN_TILE_M={} -DACAN_TILE_N={} -DACAN_TILE_K={} -DACAN_THREAD_M={} -DACAN_THREAD_N={} "
+        "-DACAN_TILE_LEVELS={}",
+        shape_.m, shape_.n, shape_.k, shape_.thread_m, shape_.thread_n, levels);
+    program = session_.Build(std::string(kGemmTileHeaderText) + kGemmTileText, macros);
+    kernel = session_.KernelOf(program, "acan_gemm");
+  }
+
+  const Session& session_;
+  TileShape shape_;
+  Program usual_program_;
+  Program deep_program_;
+  ClKernel usual_;
+  ClKernel deep_;
+};
+
+// ---- which ------------------------------------------------------------------------------------
+
+// Owns the scratch beside what uses it, and gives it back.
+class ChosenGemm final : public Gemm {
+ public:
+  ChosenGemm(const Session& session, GemmKind kind, MemoryBudget& budget)
+      : session_(session), kind_(kind), budget_(budget) {
+    if (kind == GemmKind::kVector) ReserveScratch();
+    const std::optional<std::size_t> kept = KeptChoice();
+    if (kept) {
+      gemm_ = Make(*kept);
+      return;
+    }
+    gemm_ = Measure();
+    if (!gemm_) gemm_ = Make(Untried());
+  }
+  ~ChosenGemm() override { budget_.Release(scratch_bytes_); }
+  ChosenGemm(const ChosenGemm&) = delete;
+  ChosenGemm& operator=(const ChosenGemm&) = delete;
+
+  void Run(const Product& product) override { gemm_->Run(product); }
+
+ private:
+  static constexpr std::int64_t kEdge = 512;  // of the products that are measured
+
+  void ReserveScratch() {
+    const std::uint64_t bytes = std::min(budget_.limit_bytes() / 16 / 256 * 256, kMostScratchBytes);
+    if (bytes == 0) return;
+    budget_.Charge(bytes);
+    scratch_bytes_ = bytes;
+    scratch_ = session_.NewMemory(CL_MEM_READ_WRITE, bytes);
+  }
+
+  std::size_t Candidates() const {
+    return kind_ == GemmKind::kVector ? std::size(kVectorShapes) : std::size(kTileShapes);
+  }
+  std::size_t Untried() const {
+    return kind_ == GemmKind::kVector && session_.candidate().native_floats < 16 ? 1 : 0;
+  }
+  bool Possible(std::size_t i) const {
+    return kind_ == GemmKind::kVector || static_cast<std::size_t>(kTileShapes[i].threads()) <=
+                                             session_.candidate().most_group_size;
+  }
+
+  std::unique_ptr<Gemm> Make(std::size_t i) const {
+    if (kind_ == GemmKind::kTile) return std::make_unique<TileGemm>(session_, kTileShapes[i]);
+    return std::make_unique<VectorGemm>(session_, kVectorShapes[i],
+                                        scratch_bytes_ == 0 ? nullptr : &scratch_, scratch_bytes_);
+  }
+
+  std::string Key() const {
+    return session_.KeyOf(
+        fmt::format("sizes of {} units for:\n{}", session_.compute_units(),
+                    kind_ == GemmKind::kVector ? kGemmVectorText : kGemmTileHeaderText));
+  }
+  std::optional<std::size_t> KeptChoice() const {
+    const std::optional<std::string> kept = session_.cache().Load(Key());
+    if (!kept || kept->size() != 1) return std::nullopt;
+    const auto i = static_cast<std::size_t>((*kept)[0] - '0');
+    return i < Candidates() && Possible(i) ? std::optional(i) : std::nullopt;
+  }
+
+  // The fastest of those that the device can run, or null where there is no room to try them.
+  std::unique_ptr<Gemm> Measure() {
+    constexpr std::uint64_t kBytes = 3 * kEdge * kEdge * 4;
+    if (kBytes > budget_.limit_bytes() - budget_.used_bytes()) return nullptr;
+    budget_.Charge(kBytes);
+    std::unique_ptr<Gemm> best;
+    try {
+      const Memory memory = session_.NewMemory(CL_MEM_READ_WRITE, kBytes);
+      best = Fastest(memory.get());
+    } catch (...) {
+      budget_.Release(kBytes);
+      throw;
+    }
+    budget_.Release(kBytes);
+    return best;
+  }
+
+  std::unique_ptr<Gemm> Fastest(cl_mem memory) const {
+    std::unique_ptr<Gemm> best;
+    std::size_t best_index = 0;
+    double best_seconds = 1e30;
+    for (std::size_t i = 0; i < Candidates(); ++i) {
+      if (!Possible(i)) continue;
+      try {
+        std::unique_ptr<Gemm> each = Make(i);
+        const double seconds = Seconds(*each, memory);
+        if (seconds >= best_seconds) continue;
+        best_seconds = seconds;
+        best = std::move(each);
+        best_index = i;
+      } catch (const OutOfMemory&) {
+        // More registers or local memory than it has: the others may do.
+      }
+    }
+    if (best) {
+      session_.cache().Store(Key(), std::string(1, static_cast<char>('0' + best_index)));
+    }
+    return best;
+  }
+
+  double Seconds(Gemm& gemm, cl_mem memory) const {
+    Product p;
+    p.a = {memory, 0, kEdge, 1};
+    p.b = {memory, kEdge * kEdge, kEdge, 1};
+    p.c = memory;
+    p.c_offset = 2 * kEdge * kEdge;
+    p.c_stride = p.m = p.n = p.k = kEdge;
+    p.block = 64;
+    const cl_float zero = 0.0f;  // what lies there might be denormal, and slow
+    Check(clEnqueueFillBuffer(session_.queue(), memory, &zero, sizeof(zero), 0,
+                              3 * kEdge * kEdge * 4, 0, nullptr, nullptr),
+          "clEnqueueFillBuffer", session_.name());
+    double best = 1e30;
+    for (int i = 0; i < 5; ++i) {
+      session_.Finish();
+      const auto begin = std::chrono::steady_clock::now();
+      gemm.Run(p);
+      session_.Finish();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      best = std::min(best, took.count());
+    }
+    return best;
+  }
+
+  const Session& session_;
+  GemmKind kind_;
+  MemoryBudget& budget_;
+  std::uint64_t scratch_bytes_ = 0;
+  Memory scratch_;
+  std::unique_ptr<Gemm> gemm_;
+};
+
+}  // namespace
+
+std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget) {
+  return std::make_unique<ChosenGemm>(session, kind, budget);
+}
+
+}  // namespace acan::opencl

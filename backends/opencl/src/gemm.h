@@ -1,0 +1,46 @@
+// Exact products: which kernel, which sizes, what is packed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "acan/core/memory_budget.h"
+#include "acan/opencl/opencl_devices.h"
+#include "session.h"
+
+namespace acan::opencl {
+
+// As CPU's Operand: element (row, k) is word offset + row * row_stride + k * k_stride.
+struct Operand {
+  cl_mem memory = nullptr;
+  std::int64_t offset = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t k_stride = 0;
+};
+
+// c[m, n] = a * b^T, summed over k in leaves of `block`.
+struct Product {
+  Operand a;
+  Operand b;
+  cl_mem c = nullptr;
+  std::int64_t c_offset = 0;
+  std::int64_t c_stride = 0;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t block = 0;
+};
+
+class Gemm {
+ public:
+  virtual ~Gemm() = default;
+  // Enqueues it.
+  virtual void Run(const Product& product) = 0;
+};
+
+// The kernels for the device, with the sizes that were measured to be best (or are found so now, if
+// the budget has room for it). Packing scratch is charged to `budget`, which must outlive it.
+std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget);
+
+}  // namespace acan::opencl

@@ -1,0 +1,284 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/kernels/launch_check.h"
+#include "acan/kernels/table.h"
+#include "acan/opencl/opencl_devices.h"
+#include "fast_gemm.h"
+#include "gemm.h"
+#include "session.h"
+#include "sources.h"
+
+namespace acan::opencl {
+namespace {
+
+// As acan_launch in launch.cl.
+struct LaunchScalars {
+  std::array<cl_long, kMaxKernelMatrices> offset, rows, cols, stride;
+  std::array<cl_long, 8> i;
+  std::array<cl_float, 8> f;
+  cl_long region_rows;
+  cl_long region_cols;
+};
+static_assert(sizeof(LaunchScalars) == (4 * kMaxKernelMatrices + 8 + 2) * 8 + 32);
+
+constexpr const char* kKernelNames[] = {
+#define ACAN_NAME(name, function, space, operands, variants) "acan_run_" #name,
+    ACAN_KERNEL_TABLE(ACAN_NAME)
+#undef ACAN_NAME
+};
+
+// Charged to the budget, which outlives the device with it.
+class ClBuffer final : public Buffer {
+ public:
+  ClBuffer(const Session& session, std::shared_ptr<MemoryBudget> budget, std::uint64_t bytes,
+           bool writable)
+      : Buffer(bytes), budget_(std::move(budget)), writable_(writable) {
+    budget_->Charge(bytes);
+    try {
+      memory_ = session.NewMemory(CL_MEM_READ_WRITE, bytes);
+    } catch (...) {
+      budget_->Release(bytes);
+      throw;
+    }
+  }
+  ~ClBuffer() override {
+    memory_ = {};
+    budget_->Release(size_bytes());
+  }
+  ClBuffer(const ClBuffer&) = delete;
+  ClBuffer& operator=(const ClBuffer&) = delete;
+
+  cl_mem memory() const { return memory_.get(); }
+  bool writable() const { return writable_; }
+
+ private:
+  std::shared_ptr<MemoryBudget> budget_;
+  Memory memory_;
+  bool writable_;
+};
+
+cl_mem MemoryOf(const Matrix& matrix) {
+  return matrix.buffer == nullptr ? nullptr : static_cast<ClBuffer*>(matrix.buffer)->memory();
+}
+
+void CheckWritable(std::string_view what, const Matrix& matrix) {
+  if (matrix.buffer != nullptr && !static_cast<ClBuffer*>(matrix.buffer)->writable()) {
+    throw std::invalid_argument(fmt::format("{} is an uploaded buffer, which is read-only", what));
+  }
+}
+
+// Where a matrix lies in its buffer and on the host, for rectangular copies.
+struct Rectangle {
+  std::array<std::size_t, 3> device_origin, host_origin, size;
+  std::size_t device_pitch, host_pitch;
+  explicit Rectangle(const Matrix& m)
+      // As a column of a row: drivers need not take origins beyond the pitch.
+      : device_origin{static_cast<std::size_t>(m.offset) * 4, 0, 0},
+        host_origin{0, 0, 0},
+        size{static_cast<std::size_t>(m.cols) * 4, static_cast<std::size_t>(m.rows), 1},
+        device_pitch(static_cast<std::size_t>(m.rows == 1 ? m.offset + m.cols : m.stride) * 4),
+        host_pitch(static_cast<std::size_t>(m.cols) * 4) {
+    device_origin[1] = device_origin[0] / device_pitch;
+    device_origin[0] %= device_pitch;
+  }
+};
+
+class OpenClDevice final : public Device {
+ public:
+  OpenClDevice(Candidate candidate, const DeviceOptions& options)
+      : budget_(std::make_shared<MemoryBudget>(options.memory_limit_bytes)),
+        session_(std::move(candidate), options.part, options.soft_divide,
+                 options.broken.value_or("")) {
+    const Candidate& device = session_.candidate();
+    info_ = device.listing.info;
+    info_.name = session_.name();
+    info_.threads = session_.compute_units();
+    program_ =
+        session_.Build(std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
+                       fmt::format(" -DACAN_COLUMN_LANES={}", ColumnLanes()));
+    for (const char* name : kKernelNames) kernels_.push_back(session_.KernelOf(program_, name));
+    gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
+    gemm_ = MakeGemm(session_, gemm_kind_, *budget_);
+  }
+
+  // Nothing may run on what is about to be released.
+  ~OpenClDevice() override { clFinish(session_.queue()); }
+
+  const DeviceInfo& info() const override { return info_; }
+  const MemoryBudget& budget() const override { return *budget_; }
+
+  BufferPtr Allocate(std::uint64_t bytes) override {
+    return std::make_shared<ClBuffer>(session_, budget_, bytes, true);
+  }
+
+  BufferPtr Upload(const tuplespace::Payload& payload) override {
+    auto buffer = std::make_shared<ClBuffer>(session_, budget_, payload.size(), false);
+    if (payload.empty()) return buffer;
+    Check(clEnqueueWriteBuffer(session_.uploads(), buffer->memory(), CL_TRUE, 0, payload.size(),
+                               payload.data(), 0, nullptr, nullptr),
+          "clEnqueueWriteBuffer", session_.name());
+    return buffer;
+  }
+
+  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
+    CheckView("destination of a copy", to);
+    CheckWritable("destination of a copy", to);
+    const Rectangle r(to);
+    if (payload.size() != r.size[0] * r.size[1]) {
+      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
+                                              payload.size(), to.rows, to.cols));
+    }
+    Check(clEnqueueWriteBufferRect(session_.queue(), MemoryOf(to), CL_TRUE, r.device_origin.data(),
+                                   r.host_origin.data(), r.size.data(), r.device_pitch, 0,
+                                   r.host_pitch, 0, payload.data(), 0, nullptr, nullptr),
+          "clEnqueueWriteBufferRect", session_.name());
+  }
+
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    if (from.buffer != buffer.get()) {
+      throw std::invalid_argument("download: the view is of another buffer");
+    }
+    CheckView("source of a download", from);
+    const Rectangle r(from);
+    const std::size_t bytes = r.size[0] * r.size[1];
+    // Not a vector: it would write every byte before the device does.
+    const std::shared_ptr<float[]> copy(new float[bytes / 4]);
+    if (from.rows == 1 || from.stride == from.cols) {
+      Check(clEnqueueReadBuffer(session_.queue(), MemoryOf(from), CL_TRUE,
+                                static_cast<std::size_t>(from.offset) * 4, bytes, copy.get(), 0,
+                                nullptr, nullptr),
+            "clEnqueueReadBuffer", session_.name());
+    } else {
+      Check(
+          clEnqueueReadBufferRect(session_.queue(), MemoryOf(from), CL_TRUE, r.device_origin.data(),
+                                  r.host_origin.data(), r.size.data(), r.device_pitch, 0,
+                                  r.host_pitch, 0, copy.get(), 0, nullptr, nullptr),
+          "clEnqueueReadBufferRect", session_.name());
+    }
+    return {copy, copy.get(), bytes};
+  }
+
+  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+            const Matrix& b, const Matrix& c) override {
+    const GemmShape shape = CheckGemm(form, block, a, b, c);
+    CheckWritable("gemm result", c);
+    const bool a_k_first = form == GemmForm::kGradient;
+    const bool b_k_first = form != GemmForm::kForward;
+    const auto operand = [](const Matrix& m, bool k_first) {
+      return Operand{MemoryOf(m), m.offset, k_first ? 1 : m.stride, k_first ? m.stride : 1};
+    };
+    const Product product{operand(a, a_k_first),
+                          operand(b, b_k_first),
+                          MemoryOf(c),
+                          c.offset,
+                          c.stride,
+                          shape.m,
+                          shape.n,
+                          shape.k,
+                          block};
+    // An exact product is a fast one too: CLBlast knows GPUs only, and may not be there or have no
+    // room.
+    const bool library = precision == Precision::kFast && gemm_kind_ == GemmKind::kTile;
+    if (library && RunFastGemm(session_, product, *budget_)) return;
+    gemm_->Run(product);
+  }
+
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    const KernelRegion region = CheckLaunch(kernel, args);
+    LaunchScalars scalars{};
+    for (std::size_t i = 0; i < args.m.size(); ++i) {
+      const Matrix& m = args.m[i];
+      if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+      scalars.offset[i] = m.offset;
+      scalars.rows[i] = m.rows;
+      scalars.cols[i] = m.cols;
+      scalars.stride[i] = m.stride;
+    }
+    std::copy(args.scalars.i.begin(), args.scalars.i.end(), scalars.i.begin());
+    std::copy(args.scalars.f.begin(), args.scalars.f.end(), scalars.f.begin());
+    scalars.region_rows = region.rows;
+    scalars.region_cols = region.cols;
+    const ClKernel& run = kernels_[static_cast<std::size_t>(kernel)];
+    const auto& m = args.m;
+    session_.SetArgs(run, scalars, MemoryOf(m[0]), MemoryOf(m[1]), MemoryOf(m[2]), MemoryOf(m[3]),
+                     MemoryOf(m[4]), MemoryOf(m[5]), MemoryOf(m[6]));
+    const auto rows = static_cast<std::size_t>(region.rows);
+    const auto cols = static_cast<std::size_t>(region.cols);
+    const auto lanes = static_cast<std::size_t>(ColumnLanes());
+    const bool cpu = session_.candidate().cpu;
+    switch (region.space) {
+      case KernelSpace::kElement:
+        return session_.Run(run, KernelName(kernel), {cols, rows}, {cpu ? 256 : 64, 1});
+      case KernelSpace::kRow:
+        return session_.Run(run, KernelName(kernel), {rows, 1}, {cpu ? 1 : 64, 1});
+      case KernelSpace::kColumn:
+        return session_.Run(run, KernelName(kernel), {(cols + lanes - 1) / lanes, 1},
+                            {cpu ? 1 : 64, 1});
+    }
+  }
+
+  void Synchronize() override { session_.Finish(); }
+
+ private:
+  int ColumnLanes() const { return session_.candidate().cpu ? 16 : 1; }
+
+  std::shared_ptr<MemoryBudget> budget_;
+  Session session_;
+  DeviceInfo info_;
+  Program program_;
+  std::vector<ClKernel> kernels_;
+  GemmKind gemm_kind_ = GemmKind::kTile;
+  std::unique_ptr<opencl::Gemm> gemm_;
+};
+
+void CheckChoice(const Candidate& device, const DeviceOptions& options) {
+  const DeviceListing& listing = device.listing;
+  const std::string& name = listing.info.name;
+  if (!listing.unusable.empty()) {
+    throw FailureError(fmt::format("{} ({}) cannot be used: {}", name, listing.info.description,
+                                   listing.unusable));
+  }
+  if (options.part && *options.part >= listing.parts) {
+    throw UsageError(
+        listing.parts == 0
+            ? fmt::format("{} ({}) has no parts; use {}", name, listing.info.description, name)
+            : fmt::format("{} has no part {}; its parts are {}/0 to {}/{}, each {}", name,
+                          *options.part, name, name, listing.parts - 1, listing.parted_by));
+  }
+  if (options.memory_limit_bytes > listing.info.memory_bytes) {
+    throw UsageError(fmt::format("{} has {} bytes of memory; a handler on it cannot hold {}", name,
+                                 listing.info.memory_bytes, options.memory_limit_bytes));
+  }
+}
+
+}  // namespace
+
+DeviceList ListDevices() {
+  DeviceList list;
+  for (Candidate& each : FindDevices(list.problem)) list.devices.push_back(std::move(each.listing));
+  return list;
+}
+
+std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
+  std::string problem;
+  std::vector<Candidate> found = FindDevices(problem);
+  if (found.empty()) throw FailureError("there is no OpenCL device: " + problem);
+  if (options.index < 0 || static_cast<std::size_t>(options.index) >= found.size()) {
+    throw UsageError(fmt::format("opencl:{} is not there; there {}", options.index,
+                                 found.size() == 1
+                                     ? "is opencl:0 only"
+                                     : fmt::format("are opencl:0 to opencl:{}", found.size() - 1)));
+  }
+  Candidate& candidate = found[static_cast<std::size_t>(options.index)];
+  CheckChoice(candidate, options);
+  return std::make_unique<OpenClDevice>(std::move(candidate), options);
+}
+
+}  // namespace acan::opencl

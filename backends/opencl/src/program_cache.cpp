@@ -1,0 +1,77 @@
+#include "program_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace acan::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMagic = "acan cache 1\n";
+
+std::string Sha256(const std::string& bytes) {
+  std::array<unsigned char, 32> digest{};
+  EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
+  std::string hex;
+  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+bool WriteAll(int fd, const std::string& bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t wrote = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (wrote <= 0) return false;
+    done += static_cast<std::size_t>(wrote);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string CacheFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/acan";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/acan";
+  return "";
+}
+
+std::string ProgramCache::PathOf(const std::string& key) const {
+  return folder_ + "/opencl-" + Sha256(key);
+}
+
+std::optional<std::string> ProgramCache::Load(const std::string& key) const {
+  if (folder_.empty()) return std::nullopt;
+  std::ifstream file(PathOf(key), std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t head = kMagic.size() + 64;
+  if (all.size() < head || !all.starts_with(kMagic)) return std::nullopt;
+  std::string bytes = all.substr(head);
+  if (Sha256(bytes) != all.substr(kMagic.size(), 64)) return std::nullopt;
+  return bytes;
+}
+
+void ProgramCache::Store(const std::string& key, const std::string& bytes) const {
+  if (folder_.empty()) return;
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) return;
+  const std::string path = PathOf(key);
+  std::string draft = path + "-XXXXXX";
+  const int fd = ::mkostemp(draft.data(), O_CLOEXEC);
+  if (fd < 0) return;
+  bool written = WriteAll(fd, std::string(kMagic) + Sha256(bytes) + bytes);
+  written = ::close(fd) == 0 && written;
+  if (!written || ::rename(draft.c_str(), path.c_str()) != 0) ::unlink(draft.c_str());
+}
+
+}  // namespace acan::opencl

@@ -1,0 +1,140 @@
+#include "session.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "sources.h"
+
+namespace acan::opencl {
+namespace {
+
+// Never -cl-fast-relaxed-math or its kin; what is left out here is IEEE's default.
+constexpr const char* kOptions = "-cl-std=CL1.2";
+
+std::size_t RoundUp(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+}  // namespace
+
+Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide,
+                 std::string appended)
+    : candidate_(std::move(candidate)),
+      part_(part),
+      name_(part ? fmt::format("{}/{}", candidate_.listing.info.name, *part)
+                 : candidate_.listing.info.name),
+      appended_(std::move(appended)),
+      options_(kOptions),
+      id_(part ? PartOf(candidate_, *part) : candidate_.id),
+      cache_(CacheFolder()) {
+  if (candidate_.correct_divide && !soft_divide) {
+    options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
+  } else {
+    options_ += " -DACAN_SOFT_DIVIDE";
+  }
+  cl_int error = CL_SUCCESS;
+  const cl_device_id device = id_;
+  context_ = Context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
+  Check(error, "clCreateContext", name_);
+  queue_ = Queue(clCreateCommandQueue(context(), device, 0, &error));
+  Check(error, "clCreateCommandQueue", name_);
+  uploads_ = Queue(clCreateCommandQueue(context(), device, 0, &error));
+  Check(error, "clCreateCommandQueue", name_);
+}
+
+Program Session::Build(const std::string& text, const std::string& macros) const {
+  std::string all;
+  for (const char* part : {kPreludeText, kPhiloxText, kSoftFloatText, kMathText, kArgsText}) {
+    all += part;
+  }
+  all += text + appended_;
+  const std::string options = options_ + macros;
+  const std::string key = KeyOf(options + "\n" + all);
+  if (const std::optional<std::string> binary = cache_.Load(key)) {
+    Program program = FromBinary(*binary, options);
+    if (program.get() != nullptr) return program;
+  }
+  Program program = FromSource(all, options);
+  cache_.Store(key, BinaryOf(program));
+  return program;
+}
+
+// Null if the driver does not take it any more.
+Program Session::FromBinary(const std::string& binary, const std::string& options) const {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
+  const std::size_t size = binary.size();
+  const cl_device_id device = id_;
+  cl_int status = CL_SUCCESS;
+  cl_int error = CL_SUCCESS;
+  Program program(clCreateProgramWithBinary(context(), 1, &device, &size, &bytes, &status, &error));
+  if (error != CL_SUCCESS || status != CL_SUCCESS) return {};
+  if (clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr) != CL_SUCCESS) {
+    return {};
+  }
+  return program;
+}
+
+Program Session::FromSource(const std::string& text, const std::string& options) const {
+  const char* start = text.c_str();
+  const cl_device_id device = id_;
+  cl_int error = CL_SUCCESS;
+  Program program(clCreateProgramWithSource(context(), 1, &start, nullptr, &error));
+  Check(error, "clCreateProgramWithSource", name_);
+  error = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
+  if (error == CL_SUCCESS) return program;
+  std::size_t size = 0;
+  clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+  std::string log(size, '\0');
+  clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  throw std::runtime_error(
+      fmt::format("the driver of {} ({}) does not compile acan's kernels: {}\n{}", name_,
+                  candidate_.listing.driver, ErrorName(error), log.c_str()));
+}
+
+std::string Session::BinaryOf(const Program& program) const {
+  std::size_t size = 0;
+  Check(clGetProgramInfo(program.get(), CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, nullptr),
+        "clGetProgramInfo", name_);
+  std::string binary(size, '\0');
+  auto* bytes = reinterpret_cast<unsigned char*>(binary.data());
+  Check(clGetProgramInfo(program.get(), CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, nullptr),
+        "clGetProgramInfo", name_);
+  return binary;
+}
+
+ClKernel Session::KernelOf(const Program& program, const std::string& kernel) const {
+  cl_int error = CL_SUCCESS;
+  ClKernel out(clCreateKernel(program.get(), kernel.c_str(), &error));
+  Check(error, "clCreateKernel " + kernel, name_);
+  return out;
+}
+
+Memory Session::NewMemory(cl_mem_flags flags, std::size_t bytes) const {
+  if (bytes > candidate_.most_allocation_bytes) {
+    throw OutOfMemory(fmt::format("{} has no buffers of {} bytes; its largest have {}", name_,
+                                  bytes, candidate_.most_allocation_bytes));
+  }
+  cl_int error = CL_SUCCESS;
+  Memory memory(clCreateBuffer(context(), flags, bytes == 0 ? 4 : bytes, nullptr, &error));
+  Check(error, fmt::format("clCreateBuffer of {} bytes", bytes), name_);
+  return memory;
+}
+
+void Session::Run(const ClKernel& kernel, std::string_view what,
+                  std::pair<std::size_t, std::size_t> global,
+                  std::pair<std::size_t, std::size_t> local) const {
+  const std::size_t sizes[2] = {RoundUp(global.first, local.first),
+                                RoundUp(global.second, local.second)};
+  const std::size_t groups[2] = {local.first, local.second};
+  Check(
+      clEnqueueNDRangeKernel(queue(), kernel.get(), 2, nullptr, sizes, groups, 0, nullptr, nullptr),
+      fmt::format("clEnqueueNDRangeKernel of {}", what), name_);
+}
+
+void Session::Finish() const {
+  Check(clFinish(queue()), "clFinish", name_);
+}
+
+}  // namespace acan::opencl

@@ -1,0 +1,64 @@
+// Session: one device opened: its context, queues, programs. What the Device and its products
+// share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cl.h"
+#include "platform.h"
+#include "program_cache.h"
+
+namespace acan::opencl {
+
+class Session {
+ public:
+  Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string appended);
+
+  const Candidate& candidate() const { return candidate_; }
+  const std::string& name() const { return name_; }  // "opencl:0/1"
+  int compute_units() const { return part_ ? 1 : candidate_.listing.info.threads; }
+  cl_context context() const { return context_.get(); }
+  cl_command_queue queue() const { return queue_.get(); }
+  cl_command_queue uploads() const { return uploads_.get(); }  // beside the queue, for any thread
+  const ProgramCache& cache() const { return cache_; }
+  std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
+
+  // Compiles, or takes from the cache, prelude and arithmetic followed by `text`. Throws
+  // std::runtime_error with the compiler's log.
+  Program Build(const std::string& text, const std::string& macros) const;
+  ClKernel KernelOf(const Program& program, const std::string& kernel) const;
+  Memory NewMemory(cl_mem_flags flags, std::size_t bytes) const;
+
+  // Enqueues `kernel` over `global` work-items in groups of `local`; global is rounded up.
+  void Run(const ClKernel& kernel, std::string_view what,
+           std::pair<std::size_t, std::size_t> global,
+           std::pair<std::size_t, std::size_t> local) const;
+  void Finish() const;
+
+  template <typename... Args>
+  void SetArgs(const ClKernel& kernel, const Args&... args) const {
+    cl_uint index = 0;
+    (Check(clSetKernelArg(kernel.get(), index++, sizeof(args), &args), "clSetKernelArg", name_),
+     ...);
+  }
+
+ private:
+  Program FromBinary(const std::string& binary, const std::string& options) const;
+  Program FromSource(const std::string& text, const std::string& options) const;
+  std::string BinaryOf(const Program& program) const;
+
+  Candidate candidate_;
+  std::optional<int> part_;
+  std::string name_;
+  std::string appended_;
+  std::string options_;
+  cl_device_id id_;
+  Context context_;
+  Queue queue_;
+  Queue uploads_;
+  ProgramCache cache_;
+};
+
+}  // namespace acan::opencl

@@ -1,0 +1,19 @@
+// The texts of the kernels, put into the module when it is built (embed.cmake).
+#pragma once
+
+namespace acan::opencl {
+
+extern const char kPreludeText[];
+extern const char kPhiloxText[];
+extern const char kMathText[];
+extern const char kSoftFloatText[];
+extern const char kArgsText[];
+extern const char kElementwiseText[];
+extern const char kReductionsText[];
+extern const char kTableText[];
+extern const char kLaunchText[];
+extern const char kGemmTileHeaderText[];
+extern const char kGemmTileText[];
+extern const char kGemmVectorText[];
+
+}  // namespace acan::opencl
