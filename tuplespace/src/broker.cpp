@@ -1,16 +1,22 @@
 #include "tuplespace/broker.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "access_list.h"
+#include "authenticator.h"
 #include "broker_core.h"
+#include "connections.h"
 #include "endpoint.h"
+#include "log_pause.h"
 #include "sockets.h"
 #include "wire.h"
 
@@ -42,6 +48,25 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   return core;
 }
 
+// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
+ConnectionLimits Possible(ConnectionLimits limits) {
+  constexpr std::uint64_t kOthers = 128;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    const std::uint64_t most = files.rlim_cur > 2 * kOthers ? files.rlim_cur - kOthers : kOthers;
+    limits.connections = std::min(limits.connections, most);
+  }
+  return limits;
+}
+
+std::optional<AccessList> ListOf(const std::optional<BrokerAccess>& access) {
+  if (!access) return std::nullopt;
+  if (const auto problem = KeyPairProblem(access->keys)) {
+    throw std::invalid_argument("the broker's keys: " + *problem);
+  }
+  return AccessList(access->roles, access->peers);
+}
+
 struct IpcFile {
   std::string path;
   dev_t device;
@@ -56,7 +81,10 @@ struct Broker::Impl {
         core_options(CoreOptions(options)),
         own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
         context(own_context ? *own_context : *options.context),
+        access(ListOf(options.access)),
+        authenticator(access ? std::make_unique<Authenticator>(context) : nullptr),
         router(context, zmq::socket_type::router),
+        connections(Possible(options.connections), options.client_silence_us),
         core(core_options) {
     if (options.client_silence_us < kMinSilenceUs) {
       throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
@@ -65,10 +93,17 @@ struct Broker::Impl {
     std::vector<std::string> addresses;
     if (options.listen.empty())
       throw std::invalid_argument("a broker needs an address to listen at");
-    for (const std::string& endpoint : options.listen) addresses.push_back(ListenAddress(endpoint));
+    for (const std::string& endpoint : options.listen) {
+      addresses.push_back(ListenAddress(endpoint, access.has_value()));
+    }
     SetCommonOptions(router);
+    if (access) Authenticator::Guard(router, options.access->keys);
+    router.set(zmq::sockopt::handshake_ivl,
+               static_cast<int>(std::clamp<std::int64_t>(options.connections.handshake_us / 1000, 1,
+                                                         INT32_MAX)));
     router.set(zmq::sockopt::router_mandatory, true);
-    router.set(zmq::sockopt::router_handover, true);
+    // With keys nobody may take the place of a connection that is there, as it might be another's.
+    router.set(zmq::sockopt::router_handover, !access);
     router.set(zmq::sockopt::sndhwm, kQueuedMultiparts);
     router.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(
@@ -138,10 +173,9 @@ struct Broker::Impl {
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
       const int received = ReceiveTurn();
-      if (monitor->Drain().disconnected > 0) {
-        next_probe = 0;
-        disconnected_at_us = MonotonicUs();
-      }
+      TakeNewPeers();
+      WatchConnections();
+      if (authenticator) authenticator->Answer(*access, MonotonicUs());
       core.Tick(MonotonicUs());
       Probe();
       RetryBacklogs();
@@ -161,9 +195,89 @@ struct Broker::Impl {
     return received;
   }
 
+  void WatchConnections() {
+    const Monitor::Seen seen = monitor->Drain();
+    const std::int64_t now_us = MonotonicUs();
+    bool ended = false;
+    // Who never said a word had no session to lose; but its words may still wait to be received.
+    bool silent_ended = false;
+    for (const Monitor::Change& change : seen.changes) {
+      if (change.accepted) {
+        connections.Accepted(change.descriptor, now_us);
+      } else if (connections.Ended(change.descriptor)) {
+        ended = true;
+      } else {
+        silent_ended = true;
+      }
+    }
+    if (ended || (silent_ended && next_probe >= kProbes)) {
+      next_probe = 0;
+      disconnected_at_us = now_us;
+    }
+    connections.Tick(now_us);
+    if (seen.failed_handshakes == 0 && connections.refused() == counted_refused) return;
+    failed_handshakes += static_cast<std::uint64_t>(seen.failed_handshakes);
+    counted_refused = connections.refused();
+    core.SetConnectionCounts(counted_refused, failed_handshakes);
+    // The authenticator and the limits have logged theirs.
+    if (seen.failed_handshakes > seen.refused && pause.IsOver("handshake", now_us)) {
+      Log(
+          fmt::format("a handshake failed: the other side speaks no ZeroMQ, went away, or has {} "
+                      "({} failed so far)",
+                      access ? "no keys, or not this broker's" : "keys, and this broker has none",
+                      failed_handshakes));
+    }
+  }
+
+  void SetPeers(std::vector<AllowedPeer> peers) {
+    if (!access) throw std::invalid_argument("SetPeers: this broker has no keys");
+    AccessList checked(options.access->roles, peers);
+    {
+      const std::lock_guard lock(mutex);
+      new_list = std::move(checked);
+    }
+    wake.Notify();
+  }
+
+  void TakeNewPeers() {
+    std::optional<AccessList> list;
+    {
+      const std::lock_guard lock(mutex);
+      list.swap(new_list);
+    }
+    if (!list) return;
+    access = std::move(list);
+    core.SendAwayOthers(*access, MonotonicUs());
+  }
+
+  // What the sender of `message` may do; null, with everything done about it, if it may not be
+  // here.
+  const AccessList::Entry* Authorized(std::int64_t now_us) {
+    const ClientId& client = message.routing_id;
+    const AccessList::Entry* who = access->Find(message.user);
+    std::string why;
+    if (who == nullptr) {
+      why = "this key is not on the broker's list any more";
+    } else if (!client.starts_with(ClientIdPrefix(who->peer.name))) {
+      why = fmt::format("the client ids of key \"{}\" begin with \"{}\"", who->peer.name,
+                        ClientIdPrefix(who->peer.name));
+    } else {
+      return who;
+    }
+    core.ReceiveBad(client, {ErrorCode::kForbidden, why}, now_us);
+    connections.DropSoon(message.connection, now_us);
+    return nullptr;
+  }
+
   void OnMessage() {
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
+    connections.Heard(message.connection);
+    const AccessList::Entry* who = nullptr;
+    if (access) {
+      who = Authorized(now_us);
+      if (who == nullptr) return;
+    }
     if (client.size() > kMaxClientIdBytes) {
       core.ReceiveBad(client,
                       {ErrorCode::kBadRequest, fmt::format("the client id has {} bytes, at most {}",
@@ -186,7 +300,7 @@ struct Broker::Impl {
     if (const auto* error = std::get_if<Error>(&decoded)) {
       core.ReceiveBad(client, *error, now_us);
     } else {
-      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us);
+      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us, who);
     }
   }
 
@@ -214,11 +328,14 @@ struct Broker::Impl {
     while (core.HasOutput()) {
       for (const BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
     }
-    if (options.log) {
-      for (const std::string& line : core.TakeLog()) options.log(line);
-    } else {
-      core.TakeLog();
-    }
+    for (const std::string& line : core.TakeLog()) Log(line);
+    for (const std::string& line : connections.TakeLog()) Log(line);
+    if (!authenticator) return;
+    for (const std::string& line : authenticator->TakeLog()) Log(line);
+  }
+
+  void Log(const std::string& line) {
+    if (options.log) options.log(line);
   }
 
   void Deliver(const BrokerCore::Delivery& delivery) {
@@ -276,25 +393,36 @@ struct Broker::Impl {
   }
 
   void Wait() {
-    std::int64_t deadline_us = core.NextDeadlineUs();
+    std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
     if (next_probe < kProbes) {
       deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
     }
     if (!backlogs.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kBacklogRetryUs);
-    zmq_pollitem_t items[] = {{router.handle(), 0, ZMQ_POLLIN, 0},
-                              {monitor->handle(), 0, ZMQ_POLLIN, 0},
-                              {nullptr, wake.fd(), ZMQ_POLLIN, 0}};
-    PollUntil(items, deadline_us);
+    zmq_pollitem_t items[] = {
+        {router.handle(), 0, ZMQ_POLLIN, 0},
+        {monitor->handle(), 0, ZMQ_POLLIN, 0},
+        {nullptr, wake.fd(), ZMQ_POLLIN, 0},
+        {authenticator ? authenticator->handle() : nullptr, -1, ZMQ_POLLIN, 0}};
+    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1}, deadline_us);
+    if (items[2].revents != 0) wake.Drain();
   }
 
   BrokerOptions options;
   BrokerCoreOptions core_options;
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
+  std::optional<AccessList> access;
+  std::unique_ptr<Authenticator> authenticator;  // before the sockets that ask it
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
   std::vector<std::string> endpoints;
   std::vector<IpcFile> ipc_files;
+  Connections connections;
+  std::uint64_t failed_handshakes = 0;
+  std::uint64_t counted_refused = 0;
+  LogPause pause;
+  std::mutex mutex;  // guards what follows
+  std::optional<AccessList> new_list;
   WakeFd wake;
   std::atomic<bool> stop{false};
   BrokerCore core;
@@ -320,6 +448,10 @@ void Broker::Stop() {
   static_assert(std::atomic<bool>::is_always_lock_free);
   impl_->stop.store(true, std::memory_order_release);
   impl_->wake.Notify();
+}
+
+void Broker::SetPeers(std::vector<AllowedPeer> peers) {
+  impl_->SetPeers(std::move(peers));
 }
 
 Stats Broker::GetStatistics() const {
