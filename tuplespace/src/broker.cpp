@@ -25,6 +25,7 @@ namespace tuplespace {
 namespace {
 
 constexpr int kTurnMessages = 256;      // received before answers are sent
+constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
 constexpr std::int64_t kBacklogRetryUs = 2'000;
@@ -101,6 +102,7 @@ struct Broker::Impl {
     router.set(zmq::sockopt::handshake_ivl,
                static_cast<int>(std::clamp<std::int64_t>(options.connections.handshake_us / 1000, 1,
                                                          INT32_MAX)));
+    router.set(zmq::sockopt::backlog, kBacklog);
     router.set(zmq::sockopt::router_mandatory, true);
     // With keys nobody may take the place of a connection that is there, as it might be another's.
     router.set(zmq::sockopt::router_handover, !access);
@@ -200,33 +202,31 @@ struct Broker::Impl {
     const std::int64_t now_us = MonotonicUs();
     bool ended = false;
     // Who never said a word had no session to lose; but its words may still wait to be received.
-    bool silent_ended = false;
+    std::uint64_t mute = 0;
     for (const Monitor::Change& change : seen.changes) {
       if (change.accepted) {
         connections.Accepted(change.descriptor, now_us);
       } else if (connections.Ended(change.descriptor)) {
         ended = true;
       } else {
-        silent_ended = true;
+        ++mute;
       }
     }
-    if (ended || (silent_ended && next_probe >= kProbes)) {
+    if (ended || (mute > 0 && next_probe >= kProbes)) {
       next_probe = 0;
       disconnected_at_us = now_us;
     }
     connections.Tick(now_us);
-    if (seen.failed_handshakes == 0 && connections.refused() == counted_refused) return;
-    failed_handshakes += static_cast<std::uint64_t>(seen.failed_handshakes);
-    counted_refused = connections.refused();
-    core.SetConnectionCounts(counted_refused, failed_handshakes);
+    core.SetConnectionCounts(connections.refused(), connections.failed());
     // The authenticator and the limits have logged theirs.
-    if (seen.failed_handshakes > seen.refused && pause.IsOver("handshake", now_us)) {
-      Log(
-          fmt::format("a handshake failed: the other side speaks no ZeroMQ, went away, or has {} "
-                      "({} failed so far)",
-                      access ? "no keys, or not this broker's" : "keys, and this broker has none",
-                      failed_handshakes));
+    if (connections.failed() > known_failed + seen.refused && pause.IsOver("failed", now_us)) {
+      Log(fmt::format(
+          "a connection came to nothing: the other side speaks no ZeroMQ, went away, or "
+          "has {} ({} so far)",
+          access ? "no keys, or not this broker's" : "keys, and this broker has none",
+          connections.failed()));
     }
+    known_failed = connections.failed();
   }
 
   void SetPeers(std::vector<AllowedPeer> peers) {
@@ -418,8 +418,7 @@ struct Broker::Impl {
   std::vector<std::string> endpoints;
   std::vector<IpcFile> ipc_files;
   Connections connections;
-  std::uint64_t failed_handshakes = 0;
-  std::uint64_t counted_refused = 0;
+  std::uint64_t known_failed = 0;  // connections
   LogPause pause;
   std::mutex mutex;  // guards what follows
   std::optional<AccessList> new_list;

@@ -114,7 +114,8 @@ void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int
 
 void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
   ++bad_messages_;
-  if (!bad_pause_.IsOver(client, now_us)) return;
+  // Who has not joined may take as many names as it likes.
+  if (!bad_pause_.IsOver(Knows(client) ? client : "", now_us)) return;
   log_.push_back(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
                              Describe(client), text, bad_messages_));
 }
@@ -148,16 +149,16 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
 }
 
 void BrokerCore::SetConnectionCounts(std::uint64_t refused_connections,
-                                     std::uint64_t failed_handshakes) {
+                                     std::uint64_t failed_connections) {
   refused_connections_ = refused_connections;
-  failed_handshakes_ = failed_handshakes;
+  failed_connections_ = failed_connections;
 }
 
 void BrokerCore::AddCounts(Counters& counters) const {
   counters.bad_requests += bad_messages_;
   counters.refused_requests = refused_requests_;
   counters.refused_connections = refused_connections_;
-  counters.failed_handshakes = failed_handshakes_;
+  counters.failed_connections = failed_connections_;
 }
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {

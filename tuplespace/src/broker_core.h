@@ -43,7 +43,7 @@ class BrokerCore {
   // joined, are told so and lost.
   void SendAwayOthers(const AccessList& list, std::int64_t now_us);
   // What the shell counted, for the statistics.
-  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_handshakes);
+  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections);
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   void SayGoodbye();  // to every client; the last output
@@ -94,7 +94,7 @@ class BrokerCore {
   std::uint64_t bad_messages_ = 0;
   std::uint64_t refused_requests_ = 0;
   std::uint64_t refused_connections_ = 0;
-  std::uint64_t failed_handshakes_ = 0;
+  std::uint64_t failed_connections_ = 0;
   LogPause bad_pause_;
   LogPause refused_pause_;
   std::vector<std::string> log_;

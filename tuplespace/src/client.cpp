@@ -184,7 +184,7 @@ void Client::Impl::CheckLink() {
                      options.endpoint, options.access->name, options.access->keys.public_key)});
     return;
   }
-  if (seen.failed_handshakes > 0 && !handshake_failed) {
+  if (seen.failed_connections > 0 && !handshake_failed) {
     handshake_failed = true;
     if (on_connection) on_connection(false, HandshakeFailure());
   }

@@ -58,6 +58,13 @@ std::optional<sockaddr_in6> PeerOf(int descriptor) {
   return peer;
 }
 
+// It had ended before it could be looked at.
+bool IsGone(int descriptor) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  return getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0;
+}
+
 bool Same(const sockaddr_in6& one, const sockaddr_in6& other) {
   return one.sin6_port == other.sin6_port &&
          std::memcmp(&one.sin6_addr, &other.sin6_addr, sizeof(one.sin6_addr)) == 0;
@@ -92,7 +99,10 @@ Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
 void Connections::Accepted(int descriptor, std::int64_t now_us) {
   Ended(descriptor);  // if its number was in use, that connection is gone
   const auto peer = PeerOf(descriptor);
-  if (!peer) return;
+  if (!peer) {
+    if (IsGone(descriptor)) gone_.insert(descriptor);
+    return;
+  }
   Connection& connection = connections_[descriptor];
   connection.peer = *peer;
   connection.heard_at_us = now_us;
@@ -110,9 +120,14 @@ void Connections::Accepted(int descriptor, std::int64_t now_us) {
 }
 
 bool Connections::Ended(int descriptor) {
+  if (gone_.erase(descriptor) > 0) {
+    ++failed_;
+    return false;
+  }
   const auto it = connections_.find(descriptor);
   if (it == connections_.end()) return true;
   const bool spoke = it->second.spoke;
+  if (!spoke && !it->second.refused) ++failed_;
   Forget(it);
   return spoke;
 }
@@ -143,7 +158,7 @@ void Connections::Tick(std::int64_t now_us) {
     const auto peer = PeerOf(here->first);
     // Ended without a word, or its number is another's whose event is on its way.
     if (!peer || !Same(*peer, here->second.peer)) {
-      Forget(here);
+      Ended(here->first);
       continue;
     }
     if (!here->second.refused) Look(here->first, here->second, now_us);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "log_pause.h"
@@ -37,7 +38,8 @@ class Connections {
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   std::vector<std::string> TakeLog();
-  std::uint64_t refused() const { return refused_; }
+  std::uint64_t refused() const { return refused_; }  // by a limit, or told to end
+  std::uint64_t failed() const { return failed_; }    // ended otherwise before a message came
 
  private:
   struct Connection {
@@ -58,8 +60,10 @@ class Connections {
   std::int64_t silence_us_;
   std::unordered_map<int, Connection> connections_;       // by descriptor
   std::unordered_map<std::string, std::uint64_t> count_;  // by address
+  std::unordered_set<int> gone_;  // accepted and gone so soon that nothing is known of them
   std::int64_t look_at_us_ = INT64_MAX;
   std::uint64_t refused_ = 0;
+  std::uint64_t failed_ = 0;
   LogPause pause_;
   std::vector<std::string> log_;
 };

@@ -200,7 +200,7 @@ Monitor::Seen Monitor::Drain() {
     } else {
       ++seen.disconnected;
       if (event == ZMQ_EVENT_DISCONNECTED) seen.changes.push_back({false, value});
-      if ((event & kHandshakeFailed) != 0) ++seen.failed_handshakes;
+      if ((event & kHandshakeFailed) != 0) ++seen.failed_connections;
       if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) ++seen.refused;
     }
     while (frame.more()) ReceiveFrame(pair_, frame, 0);

@@ -65,7 +65,7 @@ class Monitor {
     std::vector<Change> changes;  // connections accepted and ended, in order
     int disconnected = 0;         // connections that ended, and attempts that failed
     int closed = 0;               // listeners
-    int failed_handshakes = 0;
+    int failed_connections = 0;
     int refused = 0;  // of those: the authenticator said no
   };
   Seen Drain();

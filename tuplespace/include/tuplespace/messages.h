@@ -174,9 +174,9 @@ struct Counters {                           // since the space was made
   std::uint64_t stored_back = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
   std::uint64_t affinity_hits = 0, steals = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
-  // Of the broker: connections over a limit, handshakes that came to nothing (wrong keys, none, no
-  // ZeroMQ at all), requests that a role may not make.
-  std::uint64_t refused_connections = 0, failed_handshakes = 0, refused_requests = 0;
+  // Of the broker: tcp connections that it ended, and such that ended before a message came (wrong
+  // keys, none, no ZeroMQ at all); requests that a role may not make.
+  std::uint64_t refused_connections = 0, failed_connections = 0, refused_requests = 0;
 };
 struct Stats {
   Counters counters;
