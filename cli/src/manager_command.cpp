@@ -1,5 +1,7 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "access_file.h"
 #include "command.h"
 #include "job_flags.h"
 #include "local_run.h"
@@ -14,6 +16,7 @@ struct Flags {
   JobFlags job;
   Setting connect;
   Setting out;
+  Setting keys;
   bool json = false;
   RoleFlags role;
 };
@@ -31,6 +34,7 @@ int RunManager(const Flags& flags) {
   CheckEndpoint(options.endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   options.source = flags.job.path;
+  options.access = AccessOf(flags.keys, kManagerRole);
   const Job job = ReadJob(flags.job);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
@@ -62,6 +66,7 @@ void AddManager(CLI::App& app, Chosen& chosen) {
              "the folder for the outputs (default: out/NAME of the job)")
       ->type_name("DIR");
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });

@@ -120,8 +120,11 @@ Manager::Impl::Impl(ManagerOptions given_options, Job given_job, Data given_data
       client({.endpoint = options.endpoint,
               .name = "manager of " + options.source,
               .id = {},
+              .access = options.access,
               .context = options.context}) {
-  run = job_id + "-" + client.id().substr(0, 12);
+  // The end of the id is random; with keys it begins with a name.
+  const std::string& id = client.id();
+  run = job_id + "-" + id.substr(id.size() - std::min<std::size_t>(id.size(), 12));
   if (!options.out_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out_dir, error);

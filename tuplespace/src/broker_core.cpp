@@ -142,7 +142,7 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
     if (who != nullptr && who->peer.name == peer.key->name && who->peer.role == peer.key->role) {
       continue;
     }
-    const std::string why = "its key was revoked or stands for something else now";
+    const std::string why = "this key was revoked, or stands for something else now";
     SendStray(client, peer.session, Error{ErrorCode::kForbidden, why});
     Lost(client, why, now_us);
   }
