@@ -236,7 +236,11 @@ std::optional<Receipt> Manager::Impl::Run() {
     if (client.connected()) RemoveRun(run, kGoodbyeWait);
     return std::nullopt;
   } catch (...) {
-    if (client.connected()) RemoveRun(run, kGoodbyeWait);
+    try {
+      if (client.connected()) RemoveRun(run, kGoodbyeWait);
+    } catch (const tuplespace::SpaceError&) {
+      // What went wrong first is what the user should read.
+    }
     throw;
   }
 }
