@@ -362,6 +362,40 @@ TEST_P(Guarded, NobodyPosesAsTheClientOfAnotherKey) {
   EXPECT_THROW(Client{foreign}, std::invalid_argument);
 }
 
+// Somebody with another key waits for the id while its owner's connection ends. The owner's lease
+// returns at once and nothing that is the owner's is sent to the other.
+TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
+  zmq::socket_t owner = Dealer("w/owner", worker_keys_);
+  Send(owner, Hello{1, "owner"});
+  const std::uint64_t session = std::get<Welcome>(Answer(owner)).session;
+  Client master(As("master", master_keys_));
+  ASSERT_TRUE(master.Put({TaskTuple({"task", 1}, "x")}, kGenerous));
+  Get get;
+  get.pattern = AnyOf("task");
+  Send(owner, Request{1, get}, kProtocolVersion, session);
+  ASSERT_TRUE(std::holds_alternative<Reply>(Answer(owner)));
+  Send(owner, Request{2, get}, kProtocolVersion, session);  // waits for a second task
+  zmq::socket_t thief = Dealer("w/owner", other_keys_);
+  Send(thief, Hello{1, "thief"});
+  owner.close();
+  EXPECT_TRUE(PollUntil(master, [&] { return master.GetStatistics()->tasks_leased == 0; }));
+  ASSERT_TRUE(master.Put({TaskTuple({"task", 2}, "y")}, kGenerous));
+  EXPECT_EQ(master.GetStatistics()->tasks_ready, 2u);
+  // It knocks again until it hears something: that it may not.
+  thief.set(zmq::sockopt::rcvtimeo, 50);
+  std::vector<zmq::message_t> frames;
+  const auto until = std::chrono::steady_clock::now() + kGenerous;
+  while (!zmq::recv_multipart(thief, std::back_inserter(frames)) &&
+         std::chrono::steady_clock::now() < until) {
+    Send(thief, Hello{1, "thief"});
+  }
+  ASSERT_FALSE(frames.empty());
+  const auto decoded =
+      DecodeToClient({static_cast<const std::byte*>(frames[0].data()), frames[0].size()}, {});
+  EXPECT_EQ(std::get<Error>(std::get<ToClient>(decoded).messages.at(0)).code,
+            ErrorCode::kForbidden);
+}
+
 TEST_P(Guarded, OtherVersionsAreToldBothNumbers) {
   zmq::socket_t dealer = Dealer("w/future", worker_keys_);
   Send(dealer, Hello{1, "future"}, 7);

@@ -174,7 +174,9 @@ struct Broker::Impl {
 
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
+      // What those said last, whose connection is known to have ended, is received first.
       const int received = ReceiveTurn();
+      if (received < kTurnMessages) LoseEnded();
       TakeNewPeers();
       WatchConnections();
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
@@ -182,7 +184,7 @@ struct Broker::Impl {
       Probe();
       RetryBacklogs();
       Flush();
-      if (received == 0) Wait();
+      if (received == 0 && !connections.HasEndedClients()) Wait();
     }
     stop.store(false, std::memory_order_release);
     wake.Drain();
@@ -229,8 +231,14 @@ struct Broker::Impl {
     known_failed = connections.failed();
   }
 
+  // Probing finds out by itself whose connection has ended, unless another has taken the id: with
+  // keys nothing may be sent to that one meanwhile.
+  void LoseEnded() {
+    for (const ClientId& client : connections.TakeEndedClients()) Lose(client);
+  }
+
   void SetPeers(std::vector<AllowedPeer> peers) {
-    if (!access) throw std::invalid_argument("SetPeers: this broker has no keys");
+    if (!options.access) throw std::invalid_argument("SetPeers: this broker has no keys");
     AccessList checked(options.access->roles, peers);
     {
       const std::lock_guard lock(mutex);
@@ -272,12 +280,9 @@ struct Broker::Impl {
   void OnMessage() {
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
-    connections.Heard(message.connection);
-    const AccessList::Entry* who = nullptr;
-    if (access) {
-      who = Authorized(now_us);
-      if (who == nullptr) return;
-    }
+    const AccessList::Entry* who = access ? Authorized(now_us) : nullptr;
+    connections.Heard(message.connection, who != nullptr ? client : "");
+    if (access && who == nullptr) return;
     if (client.size() > kMaxClientIdBytes) {
       core.ReceiveBad(client,
                       {ErrorCode::kBadRequest, fmt::format("the client id has {} bytes, at most {}",
@@ -311,7 +316,7 @@ struct Broker::Impl {
     if (now_us < disconnected_at_us + kProbeDelaysUs[next_probe]) return;
     ++next_probe;
     for (const ClientId& client : core.Clients()) {
-      if (backlogs.contains(client)) continue;
+      if (backlogs.contains(client) || connections.IsEnded(client)) continue;
       encoder.Begin(0);
       encoder.Add(Pong{});
       if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) Lose(client);
@@ -351,6 +356,7 @@ struct Broker::Impl {
   }
 
   void SendEncoded(const ClientId& client) {
+    if (connections.IsEnded(client)) return;  // somebody else may have its id by now
     const std::span<const std::byte> control = encoder.Finish();
     std::vector<Payload> payloads = encoder.TakeFrames();
     std::uint64_t bytes = control.size();

@@ -99,13 +99,14 @@ Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
 void Connections::Accepted(int descriptor, std::int64_t now_us) {
   Ended(descriptor);  // if its number was in use, that connection is gone
   const auto peer = PeerOf(descriptor);
-  if (!peer) {
-    if (IsGone(descriptor)) gone_.insert(descriptor);
+  if (!peer && IsGone(descriptor)) {
+    gone_.insert(descriptor);
     return;
   }
   Connection& connection = connections_[descriptor];
-  connection.peer = *peer;
+  connection.peer = peer;
   connection.heard_at_us = now_us;
+  if (!peer) return;
   const std::uint64_t from_there = ++count_[AddressOf(*peer)];
   look_at_us_ = std::min(look_at_us_, now_us + kLookEveryUs);
   if (from_there > limits_.connections_per_address) {
@@ -127,25 +128,43 @@ bool Connections::Ended(int descriptor) {
   const auto it = connections_.find(descriptor);
   if (it == connections_.end()) return true;
   const bool spoke = it->second.spoke;
-  if (!spoke && !it->second.refused) ++failed_;
+  if (!spoke && !it->second.refused && it->second.peer) ++failed_;
   Forget(it);
   return spoke;
 }
 
 void Connections::Forget(std::unordered_map<int, Connection>::iterator it) {
-  const auto count = count_.find(AddressOf(it->second.peer));
-  if (--count->second == 0) count_.erase(count);
+  const Connection connection = std::move(it->second);
   connections_.erase(it);
+  if (connection.peer) {
+    const auto count = count_.find(AddressOf(*connection.peer));
+    if (--count->second == 0) count_.erase(count);
+  }
+  const bool elsewhere =
+      std::any_of(connections_.begin(), connections_.end(),
+                  [&](const auto& other) { return other.second.client == connection.client; });
+  if (!connection.client.empty() && !elsewhere) ended_clients_.push_back(connection.client);
 }
 
-void Connections::Heard(int descriptor) {
+void Connections::Heard(int descriptor, const std::string& client) {
   const auto it = connections_.find(descriptor);
-  if (it != connections_.end()) it->second.heard = it->second.spoke = true;
+  if (it == connections_.end()) return;
+  it->second.heard = it->second.spoke = true;
+  if (it->second.client != client) it->second.client = client;
+  if (!ended_clients_.empty()) std::erase(ended_clients_, client);
+}
+
+bool Connections::IsEnded(const std::string& client) const {
+  return std::find(ended_clients_.begin(), ended_clients_.end(), client) != ended_clients_.end();
+}
+
+std::vector<std::string> Connections::TakeEndedClients() {
+  return std::exchange(ended_clients_, {});
 }
 
 void Connections::DropSoon(int descriptor, std::int64_t now_us) {
   const auto it = connections_.find(descriptor);
-  if (it == connections_.end()) return;
+  if (it == connections_.end() || !it->second.peer) return;
   it->second.drop_at_us = std::min(it->second.drop_at_us, now_us + kDropSoonUs);
   look_at_us_ = std::min(look_at_us_, it->second.drop_at_us);
 }
@@ -155,9 +174,10 @@ void Connections::Tick(std::int64_t now_us) {
   look_at_us_ = INT64_MAX;
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto here = it++;
+    if (!here->second.peer) continue;
     const auto peer = PeerOf(here->first);
     // Ended without a word, or its number is another's whose event is on its way.
-    if (!peer || !Same(*peer, here->second.peer)) {
+    if (!peer || !Same(*peer, *here->second.peer)) {
       Ended(here->first);
       continue;
     }
@@ -198,15 +218,15 @@ void Connections::Refuse(int descriptor, Connection& connection, const std::stri
                          std::int64_t now_us) {
   const Duplicate duplicate(descriptor);
   const auto peer = PeerOf(duplicate.get());
-  if (!peer || !Same(*peer, connection.peer)) return;
+  if (!peer || !Same(*peer, *connection.peer)) return;
   shutdown(duplicate.get(), SHUT_RDWR);  // ZeroMQ sees it end, and closes its descriptor
   connection.refused = true;
   connection.drop_at_us = INT64_MAX;
   ++refused_;
-  const std::string address = AddressOf(connection.peer);
+  const std::string address = AddressOf(*connection.peer);
   if (pause_.IsOver(address, now_us)) {
     log_.push_back(fmt::format("a connection from {} port {} is ended: {} ({} ended so far)",
-                               address, ntohs(connection.peer.sin6_port), why, refused_));
+                               address, ntohs(connection.peer->sin6_port), why, refused_));
   }
 }
 

@@ -37,7 +37,7 @@ struct BrokerOptions {
   std::vector<std::string> listen;
   // Only clients with one of these keys may connect, at any address, and do what their role allows.
   // Everything is encrypted then (CURVE). Not for inproc://, which knows no keys.
-  std::optional<BrokerAccess> access;
+  std::optional<BrokerAccess> access = {};
   ConnectionLimits connections;
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;  // a client not heard for this long is lost

@@ -28,7 +28,7 @@ struct ClientOptions {
   std::string name;                   // for people: "handler cpu:2 on host7, pid 4711"
   ClientId id;                        // empty: a random one
   // Keys for a broker that has some; the id then begins with "NAME/". Not for inproc://.
-  std::optional<ClientAccess> access;
+  std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
 };

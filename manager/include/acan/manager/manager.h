@@ -36,7 +36,7 @@ struct ManagerOptions {
   int expected_handlers = 0;          // wait for so many before planning, at most some seconds
   bool fixed_handlers = false;        // no others will come: too small ones end the job
   std::string source;                 // where the job came from, for messages
-  std::optional<tuplespace::ClientAccess> access;  // for a broker with keys
+  std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;     // on Run's thread; may be null
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
