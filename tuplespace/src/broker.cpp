@@ -231,8 +231,7 @@ struct Broker::Impl {
     known_failed = connections.failed();
   }
 
-  // Probing finds out by itself whose connection has ended, unless another has taken the id: with
-  // keys nothing may be sent to that one meanwhile.
+  // Probing finds out, too, whose connection has ended, unless another has taken the id.
   void LoseEnded() {
     for (const ClientId& client : connections.TakeEndedClients()) Lose(client);
   }
