@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
 #include "acan/core/size_text.h"
 #include "acan/handler/handler.h"
+#include "access_file.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"
@@ -17,6 +19,7 @@ struct Flags {
   Setting connect;
   Setting device;
   Setting memory;
+  Setting keys;
   RoleFlags role;
 };
 
@@ -60,6 +63,7 @@ int RunHandler(const Flags& flags) {
   HandlerOptions options;
   options.endpoint = endpoint;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
+  if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes);
   HandlerReport report;
@@ -88,6 +92,7 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
   AddSetting(*command, flags->memory, "--memory", "ACAN_MEMORY",
              "the most bytes it may hold, like 64MiB (default: half of what is free)")
       ->type_name("SIZE");
+  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

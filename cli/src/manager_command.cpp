@@ -1,5 +1,7 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "access_file.h"
 #include "command.h"
 #include "job_flags.h"
 #include "local_run.h"
@@ -16,6 +18,7 @@ struct Flags {
   Setting out;
   bool resume = false;
   bool standby = false;
+  Setting keys;
   bool json = false;
   RoleFlags role;
 };
@@ -37,6 +40,7 @@ int RunManager(const Flags& flags) {
   options.source = flags.job.path;
   options.resume = flags.resume;
   options.standby = flags.standby;
+  options.access = AccessOf(flags.keys, kManagerRole);
   const Job job = ReadJob(flags.job);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
@@ -73,6 +77,7 @@ void AddManager(CLI::App& app, Chosen& chosen) {
   command->add_flag("--standby", flags->standby,
                     "waits while another manager has this job, then goes on as --resume does");
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });

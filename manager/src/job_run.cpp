@@ -26,6 +26,12 @@ constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 
+// The end of a client's id is random; with keys it begins with a name.
+std::string RunName(const std::string& job_id, const std::string& client_id) {
+  return job_id + "-" +
+         client_id.substr(client_id.size() - std::min<std::size_t>(client_id.size(), 12));
+}
+
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
@@ -38,8 +44,9 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
       client_({.endpoint = options.endpoint,
                .name = "manager of " + options.source,
                .id = {},
+               .access = options.access,
                .context = options.context}),
-      run_(job_id_ + "-" + client_.id().substr(0, 12)) {
+      run_(RunName(job_id_, client_.id())) {
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -55,6 +62,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                            tuplespace::ClientOptions{.endpoint = options_.endpoint,
                                                      .name = "snapshots of " + options_.source,
                                                      .id = {},
+                                                     .access = options_.access,
                                                      .context = options_.context},
                            [this] { client_.Wake(); });
 }
@@ -82,8 +90,12 @@ std::optional<Receipt> JobRun::Run() {
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    // Another manager may be reading what this one made.
-    if (client_.connected() && !led_by_another_) RemoveRun(run_, kGoodbyeWait);
+    try {
+      // Another manager may be reading what this one made.
+      if (client_.connected() && !led_by_another_) RemoveRun(run_, kGoodbyeWait);
+    } catch (const tuplespace::SpaceError&) {
+      // What went wrong first is what the user should read.
+    }
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/receipt.h"
+#include "tuplespace/access.h"
 
 namespace zmq {
 class context_t;
@@ -37,9 +38,10 @@ struct ManagerOptions {
   bool resume = false;   // go on from what an earlier run has left: in the space, or a snapshot
   bool standby = false;  // wait until no other manager has the job, then go on from what it left
   std::string source;    // where the job came from, for messages
-  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
-  std::function<void(const Progress&)> progress;     // on Run's thread; may be null
-  std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
+  std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
+  zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
+  std::function<void(const Progress&)> progress;        // on Run's thread; may be null
+  std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
 };
 
 class Manager {
