@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -83,7 +83,7 @@ struct LocalCluster::Impl {
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
   mutable std::mutex mutex;  // guards what follows
-  std::set<pid_t> pids;
+  std::map<pid_t, Part> pids;
   std::optional<std::string> failure;
   std::function<void()> on_failure;
   std::thread thread;  // starts all children and outlives them
@@ -96,11 +96,11 @@ struct LocalCluster::Impl {
     return {"--log-format", log.format() == LogFormat::kJson ? "json" : "text"};
   }
 
-  Child Start(std::vector<std::string> words) {
+  Child Start(Part part, std::vector<std::string> words) {
     for (std::string& word : LogFlags()) words.push_back(std::move(word));
     const std::lock_guard lock(mutex);
     Child child(words);
-    pids.insert(child.pid());
+    pids.emplace(child.pid(), part);
     return child;
   }
 
@@ -129,7 +129,7 @@ struct LocalCluster::Impl {
 
   void StartBroker(const std::string& listen) {
     broker_started = Clock::now();
-    broker.emplace(Start({"broker", "--listen", listen}));
+    broker.emplace(Start(Part::kBroker, {"broker", "--listen", listen}));
   }
 
   // Its tuples are gone; the manager begins again from its last snapshot.
@@ -151,8 +151,9 @@ struct LocalCluster::Impl {
 
   void StartHandler(Slot& slot) {
     slot.started = Clock::now();
-    slot.child.emplace(Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(),
-                              "--memory", std::to_string(slot.spec.memory_bytes.value())}));
+    slot.child.emplace(
+        Start(Part::kHandler, {"handler", "--connect", endpoint, "--device", slot.spec.Name(),
+                               "--memory", std::to_string(slot.spec.memory_bytes.value())}));
   }
 
   void Fail(const std::string& text) {
@@ -348,6 +349,20 @@ std::uint64_t LocalCluster::restarts() const {
   return impl_->restarts.load();
 }
 
+std::vector<pid_t> LocalCluster::Pids(Part part) const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<pid_t> found;
+  for (const auto& [pid, its_part] : impl_->pids) {
+    if (its_part == part) found.push_back(pid);
+  }
+  return found;
+}
+
+bool LocalCluster::Signal(pid_t pid, int signal) {
+  const std::lock_guard lock(impl_->mutex);  // it is not reaped meanwhile
+  return impl_->pids.count(pid) != 0 && ::kill(pid, signal) == 0;
+}
+
 void LocalCluster::Stop() {
   impl_->stopping = true;
   const std::uint64_t one = 1;
@@ -358,7 +373,7 @@ void LocalCluster::Stop() {
 void LocalCluster::Kill() {
   impl_->stopping = true;  // nothing is started again
   const std::lock_guard lock(impl_->mutex);
-  for (const pid_t pid : impl_->pids) ::kill(pid, SIGKILL);
+  for (const auto& [pid, part] : impl_->pids) ::kill(pid, SIGKILL);
   impl_->folder.Remove();
 }
 

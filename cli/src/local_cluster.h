@@ -1,6 +1,8 @@
 // LocalCluster: a broker and its handlers as child processes of this one, kept alive.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +34,11 @@ class LocalCluster {
   LocalCluster& operator=(const LocalCluster&) = delete;
 
   const std::string& endpoint() const;
+
+  enum class Part { kBroker, kHandler };
+  std::vector<pid_t> Pids(Part part) const;
+  // False if `pid` is none of its processes (any more).
+  bool Signal(pid_t pid, int signal);
 
   // Calls `function` once if the cluster can not go on (the broker or no handler starts): at
   // once if that has happened already, else on another thread. null: nobody is called any more when

@@ -70,12 +70,12 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
   Chosen chosen;
-  for (const auto& add :
-       {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices, AddEval, AddVerify,
+  for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices,
+                          AddEval, AddVerify, AddChaos,
 #ifdef ACAN_HAS_BENCH
-        AddBench,
+                          AddBench,
 #endif
-        AddVersion}) {
+                          AddVersion}) {
     add(app, chosen);
   }
   try {

@@ -186,5 +186,27 @@ TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {
   EXPECT_THAT(result.err, HasSubstr("nowhere/job.json"));
 }
 
+TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
+  const Result result = RunAcan({"chaos", job_, "--set", "train.epochs=30", "--handlers",
+                                 "2xcpu:1@4MiB", "--kill", "handlers,manager,broker", "--stop",
+                                 "handlers", "--throttle", "broker", "--every", "300ms", "--pause",
+                                 "200ms", "--seed", "7", "--out", out_, "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto report = nlohmann::json::parse(LastLine(result.out));
+  EXPECT_TRUE(report["same_weights"].get<bool>());
+  EXPECT_FALSE(report["faults"].empty());
+  EXPECT_GE(report["steps_done"], report["steps"]);
+  EXPECT_THAT(result.out, HasSubstr("the same weights as undisturbed"));
+}
+
+TEST_F(KillTest, ChaosExplainsWhatItTakes) {
+  const Result victim = RunAcan({"chaos", job_, "--kill", "handler"});
+  EXPECT_EQ(victim.code, 2);
+  EXPECT_THAT(victim.err, HasSubstr("did you mean 'handlers'"));
+  const Result time = RunAcan({"chaos", job_, "--every", "soon"});
+  EXPECT_EQ(time.code, 2);
+  EXPECT_THAT(time.err, HasSubstr("like 2s or 500ms"));
+}
+
 }  // namespace
 }  // namespace acan::testing
