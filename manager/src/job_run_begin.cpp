@@ -1,4 +1,5 @@
 // How a JobRun joins, takes the lead, and finds out where to begin.
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -200,7 +201,8 @@ void JobRun::FindBeginning() {
     Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
   }
   if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
-  ++past_.failures;
+  past_.failures =
+      std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
 }
 
 void JobRun::Begin() {

@@ -19,6 +19,10 @@ constexpr std::size_t kUnitsInFlight = 3;
 // Until one was taken.
 constexpr std::int64_t kAssumedSnapshotUs = 50'000;
 constexpr double kAssumedSecondsBetweenFailures = 3600;
+// Whoever is lost young is often lost young: the first comes soon, the next ones later and later,
+// up to what Young's rule says. None takes more than this share of the time.
+constexpr std::int64_t kFirstSnapshotUs = 1'000'000;
+constexpr std::int64_t kLeastIntervalsOfOne = 10;
 // A snapshot keeps its tiles from being retired: then the space would fill.
 constexpr std::int64_t kMostStepsBeyondSnapshot = 16;
 constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, about
@@ -430,7 +434,10 @@ std::int64_t ManagerCore::SnapshotIntervalUs() const {
   const double between_failures_s =
       (kAssumedSecondsBetweenFailures + lived_s) / static_cast<double>(1 + policy.failures);
   const double took_s = static_cast<double>(snapshot_took_us_) * 1e-6;
-  return static_cast<std::int64_t>(std::sqrt(2 * took_s * between_failures_s) * 1e6);
+  const auto young_us = static_cast<std::int64_t>(std::sqrt(2 * took_s * between_failures_s) * 1e6);
+  const std::int64_t lived_at_last_us = snapshot_begun_us_ - started_us_;
+  return std::max(std::min(young_us, std::max(kFirstSnapshotUs, lived_at_last_us)),
+                  kLeastIntervalsOfOne * snapshot_took_us_);
 }
 
 void ManagerCore::SnapshotIfDue(Actions& out) {

@@ -295,31 +295,40 @@ TEST(ManagerCoreTest, ASnapshotKeepsItsTilesUntilItIsDone) {
   for (const std::int64_t version : shell.snapshots) EXPECT_EQ(version % 4, 0);
 }
 
-TEST(ManagerCoreTest, TakesSnapshotsAsOftenAsYoungsRuleSays) {
+TEST(ManagerCoreTest, TakesSnapshotsSoonAndThenAsOftenAsYoungsRuleSays) {
   ManagerConfig config = SmallJob();
   config.training.epochs = 20;
   config.snapshots = SnapshotPolicy{};
   Shell shell(config);
-  // 50 ms and one failure an hour: sqrt(2 * 0.05 * 3600) = 19 s.
   shell.Send(Handlers({1 << 20}), 0);
-  const auto answer_at = [&shell](std::int64_t now_us) {
+  // Commits a step at this time; a snapshot that is due takes `took_us`.
+  const auto step_at = [&shell](std::int64_t now_us, std::int64_t took_us) {
     const std::size_t before = shell.committed.size();
+    const std::size_t snapshots = shell.snapshots.size();
     while (shell.committed.size() == before && !shell.answers.empty()) {
       const ManagerEvent event = shell.answers.front();
       shell.answers.pop_front();
       shell.Send(event, now_us);
     }
+    if (shell.snapshots.size() == snapshots) return false;
+    shell.Send(SnapshotDone{shell.snapshots.back(), took_us}, now_us);
+    return true;
   };
-  answer_at(18 * kSecondUs);
-  EXPECT_TRUE(shell.snapshots.empty());
-  answer_at(20 * kSecondUs);
-  ASSERT_EQ(shell.snapshots.size(), 1u);
-  // One that takes 20 s is worth taking every 7 minutes only: sqrt(2 * 20 * 4000) = 400 s.
-  shell.Send(SnapshotDone{shell.snapshots[0], 20 * kSecondUs}, 40 * kSecondUs);
-  answer_at(300 * kSecondUs);
-  EXPECT_EQ(shell.snapshots.size(), 1u);
-  answer_at(450 * kSecondUs);
-  EXPECT_EQ(shell.snapshots.size(), 2u);
+  const auto steps = [&](std::initializer_list<std::int64_t> seconds, std::int64_t took_us) {
+    std::vector<std::int64_t> with_snapshot;
+    for (const std::int64_t second : seconds) {
+      if (step_at(second * kSecondUs, took_us)) with_snapshot.push_back(second);
+    }
+    return with_snapshot;
+  };
+  // Soon at first, then after twice the time; 50 ms and one failure an hour: sqrt(2 * 0.05 * 3600),
+  // every 19 s at most.
+  using Seconds = std::vector<std::int64_t>;
+  EXPECT_EQ(steps({1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 50, 52}, 50'000),
+            (Seconds{1, 2, 4, 8, 16, 32, 52}));
+  // One that takes 20 s is worth taking every 400 s only: sqrt(2 * 20 * 4000).
+  EXPECT_EQ(steps({72}, 20 * kSecondUs), Seconds{72});
+  EXPECT_EQ(steps({200, 271, 273, 500, 546, 900, 980}, 20 * kSecondUs), (Seconds{273, 546, 980}));
 }
 
 TEST(ManagerCoreTest, GoesOnFromALaterVersion) {
