@@ -9,8 +9,9 @@ set -eu
 needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
   flatbuffers-compiler libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
-# Without these everything works; ccache makes builds faster, the data set is the demonstration's.
-optional="ccache dataset-fashion-mnist"
+# Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
+# others are for OpenCL devices: headers and loader, a driver for CPUs, a library of fast products.
+optional="ccache dataset-fashion-mnist ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev"
 
 say() { printf 'setup: %s\n' "$*"; }
 

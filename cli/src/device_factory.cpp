@@ -52,6 +52,10 @@ void CheckListed(const DeviceSpec& spec) {
   if (!device.unusable.empty()) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), device.unusable));
   }
+  if (spec.part && *spec.part >= device.parts) {
+    throw UsageError(fmt::format("{} is not there: {} has {} parts", spec.Name(), device.info.name,
+                                 device.parts));
+  }
 }
 
 // Every GPU that a handler can use, once: NVIDIA's by CUDA where that works, not by OpenCL too.
@@ -114,6 +118,10 @@ std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list) {
       each.memory_bytes = spec.memory_bytes;
       chosen.push_back(each);
     }
+  }
+  if (chosen.size() > kMaxHandlers) {
+    throw UsageError(
+        fmt::format("{} handlers are too many; {} are possible", chosen.size(), kMaxHandlers));
   }
   return chosen;
 }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -60,14 +61,15 @@ LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
   options.handlers = ChooseDevices(
       flags.handlers.set() ? ParseDeviceList(flags.handlers.value, flags.handlers.origin)
                            : ParseDeviceList("auto", "--handlers"));
+  std::optional<std::uint64_t> each_bytes;
+  if (flags.memory.set()) each_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
   std::map<std::pair<std::string, int>, std::size_t> sharing;
   for (const DeviceSpec& spec : options.handlers) ++sharing[{spec.backend, spec.index}];
   for (DeviceSpec& spec : options.handlers) {
+    if (!spec.memory_bytes) spec.memory_bytes = each_bytes;
     if (spec.memory_bytes) continue;
-    spec.memory_bytes = flags.memory.set()
-                            ? ParseMemory(flags.memory.value, flags.memory.origin)
-                            : DefaultMemoryBytes(spec, options.handlers.size(),
-                                                 sharing[{spec.backend, spec.index}]);
+    spec.memory_bytes =
+        DefaultMemoryBytes(spec, options.handlers.size(), sharing[{spec.backend, spec.index}]);
   }
   if (flags.transport.set() && flags.transport.value == "tcp") {
     options.transport = Transport::kTcp;

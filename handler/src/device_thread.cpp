@@ -80,6 +80,7 @@ DeviceOutcome DeviceThread::Run(DeviceJob job) {
     NotePeak();
   } catch (const std::exception& error) {
     outcome.failed = true;
+    outcome.lost = dynamic_cast<const DeviceLost*>(&error) != nullptr;
     outcome.cause = error.what();
     outcome.results.clear();
   }

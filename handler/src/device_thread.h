@@ -36,6 +36,7 @@ struct DeviceJob {
 struct DeviceOutcome {
   FlightId flight = 0;
   bool failed = false;
+  bool lost = false;  // failed, and so will everything on this device
   std::string cause;
   std::vector<TaskResult> results;
   BufferPtr kept_input;

@@ -44,6 +44,7 @@ struct Handler::Impl {
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
   void OnGrant(tuplespace::Grant&& grant, bool current);
   void OnOutcome(DeviceOutcome&& outcome);
+  void OnTaskFailed(FlightId id, const std::string& cause);
   void OnConnected();
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
@@ -248,12 +249,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;
+  // Its leases end with the connection, so others take the tasks at once.
+  if (outcome.lost) throw DeviceLost(outcome.cause);
   if (outcome.failed) {
-    ++report.failed;
-    Log(fmt::format("a {} task failed: {}", TaskKindName(flights[id].task->kind), outcome.cause));
-    const std::string cause = outcome.cause;
-    flights.erase(id);
-    Step(TaskFailed{id, cause});
+    OnTaskFailed(id, outcome.cause);
     return;
   }
   ++report.tasks;
@@ -265,6 +264,13 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   }
   flights[id].outcome = std::move(outcome);
   Step(event);
+}
+
+void Handler::Impl::OnTaskFailed(FlightId id, const std::string& cause) {
+  ++report.failed;
+  Log(fmt::format("a {} task failed: {}", TaskKindName(flights.at(id).task->kind), cause));
+  flights.erase(id);
+  Step(TaskFailed{id, cause});
 }
 
 void Handler::Impl::Do(const AskForTask& action) {
@@ -321,9 +327,10 @@ void Handler::Impl::Do(const RunTask& action) {
     } else if (whole[i]) {
       try {
         input.buffer = device->Upload(input.payload);
+      } catch (const DeviceLost&) {
+        throw;
       } catch (const std::exception& error) {
-        Step(TaskFailed{action.flight, error.what()});
-        flights.erase(action.flight);
+        OnTaskFailed(action.flight, error.what());
         return;
       }
       input.payload = {};

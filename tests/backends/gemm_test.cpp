@@ -1,4 +1,4 @@
-// Exact products: every form, instruction set and thread count against the definition.
+// Exact products: every form, device and thread count against the definition.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,21 +48,21 @@ const Shape kShapes[] = {
 };
 constexpr GemmForm kForms[] = {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient};
 
-class GemmTest : public ::testing::TestWithParam<std::tuple<CpuIsa, GemmForm>> {};
+class GemmTest : public ::testing::TestWithParam<std::tuple<TestDevice, GemmForm>> {};
 
 // The bits of the definition, for every shape, whatever the scratch, stride and threads.
 TEST_P(GemmTest, EqualsTheDefinition) {
-  const auto [isa, form] = GetParam();
-  ACAN_SKIP_WITHOUT(isa);
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
   for (const Shape& s : kShapes) {
     const Host a = LeftOf(form, s, 1);
     const Host b = RightOf(form, s, 2);
     const Host want = GemmReference(form, s.block, a, b);
-    for (const int threads : {1, 3}) {
-      // The small limit leaves no packing scratch.
-      for (const std::uint64_t limit : {std::uint64_t{900} << 10, kRoomyBytes}) {
+    for (const int threads : on.threads) {
+      // The small limit leaves no packing scratch on CPUs, and little in OpenCL.
+      for (const std::uint64_t limit : {std::uint64_t{1} << 20, kRoomyBytes}) {
+        const auto device = on.make(threads, limit);
         for (const std::int64_t pad : {0, 5}) {
-          const auto device = MakeCpuDevice({threads, limit, isa});
           EXPECT_EQ(Difference(Product(*device, form, s.block, a, b, pad), want), "")
               << s << ", " << threads << " threads, limit " << limit << ", pad " << pad;
         }
@@ -72,9 +72,9 @@ TEST_P(GemmTest, EqualsTheDefinition) {
 }
 
 TEST_P(GemmTest, IsCloseToFloat64) {
-  const auto [isa, form] = GetParam();
-  ACAN_SKIP_WITHOUT(isa);
-  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const auto device = on.make(1, kRoomyBytes);
   for (const Shape& s : {Shape{17, 40, 1000, 64}, Shape{40, 17, 5000, 64}}) {
     const Host a = LeftOf(form, s, 3);
     const Host b = RightOf(form, s, 4);
@@ -97,9 +97,9 @@ TEST_P(GemmTest, IsCloseToFloat64) {
 }
 
 TEST_P(GemmTest, SpecialValuesAreKept) {
-  const auto [isa, form] = GetParam();
-  ACAN_SKIP_WITHOUT(isa);
-  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const auto device = on.make(1, kRoomyBytes);
   const Shape s{14, 35, 150, 64};
   Host a = LeftOf(form, s, 5);
   Host b = RightOf(form, s, 6);
@@ -122,9 +122,9 @@ TEST_P(GemmTest, SpecialValuesAreKept) {
 
 // The sums over the nodes of the k axis, combined as range.h says, are the sum over all of it.
 TEST_P(GemmTest, HalvingKChangesNothing) {
-  const auto [isa, form] = GetParam();
-  ACAN_SKIP_WITHOUT(isa);
-  const auto device = MakeCpuDevice({2, kRoomyBytes, isa});
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const auto device = on.make(on.threads.back(), kRoomyBytes);
   const Shape s{21, 39, 1450, 64};
   const Host a = LeftOf(form, s, 7);
   const Host b = RightOf(form, s, 8);
@@ -162,9 +162,9 @@ TEST_P(GemmTest, HalvingKChangesNothing) {
 }
 
 TEST_P(GemmTest, FastAgreesUpToRounding) {
-  const auto [isa, form] = GetParam();
-  ACAN_SKIP_WITHOUT(isa);
-  const auto device = MakeCpuDevice({1, kRoomyBytes, isa});
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const auto device = on.make(1, kRoomyBytes);
   const Shape s{33, 65, 300, 64};
   const Host a = LeftOf(form, s, 9);
   const Host b = RightOf(form, s, 10);
@@ -173,20 +173,22 @@ TEST_P(GemmTest, FastAgreesUpToRounding) {
   for (std::size_t i = 0; i < exact.v.size(); ++i) ASSERT_NEAR(exact.v[i], fast.v[i], 1e-4);
 }
 
-std::string NameOf(const ::testing::TestParamInfo<std::tuple<CpuIsa, GemmForm>>& info) {
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<TestDevice, GemmForm>>& info) {
   constexpr const char* kNames[] = {"forward", "backward", "gradient"};
-  return std::string(CpuIsaName(std::get<0>(info.param))) + "_" +
-         kNames[static_cast<int>(std::get<1>(info.param))];
+  return std::get<0>(info.param).name + "_" + kNames[static_cast<int>(std::get<1>(info.param))];
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, GemmTest,
-                         ::testing::Combine(::testing::ValuesIn(kAllIsas),
+INSTANTIATE_TEST_SUITE_P(Devices, GemmTest,
+                         ::testing::Combine(::testing::ValuesIn(ProductTestDevices()),
                                             ::testing::ValuesIn(kForms)),
                          NameOf);
 
 // Large products in all the block sizes of the packing, spot-checked element by element.
-TEST(GemmLargeTest, SpotChecksEqualTheDefinition) {
-  const auto device = MakeCpuDevice({2, kRoomyBytes, std::nullopt});
+class GemmLargeTest : public ::testing::TestWithParam<TestDevice> {};
+
+TEST_P(GemmLargeTest, SpotChecksEqualTheDefinition) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  const auto device = GetParam().make(2, kRoomyBytes);
   for (const GemmForm form : kForms) {
     for (const Shape& s : {Shape{515, 1030, 2100, 64}, Shape{1, 3000, 2500, 64},
                            Shape{130, 2050, 1000, 64}, Shape{1500, 1300, 130, 64}}) {
@@ -204,6 +206,16 @@ TEST(GemmLargeTest, SpotChecksEqualTheDefinition) {
     }
   }
 }
+
+// Portable code would take ten seconds.
+std::vector<TestDevice> LargeTestDevices() {
+  std::vector<TestDevice> devices = ProductTestDevices();
+  std::erase_if(devices, [](const TestDevice& device) { return device.name == "cpu_portable"; });
+  return devices;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GemmLargeTest, ::testing::ValuesIn(LargeTestDevices()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace acan::test

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "acan/cpu/cpu_device.h"
 #include "reference.h"
 
 namespace acan::test {

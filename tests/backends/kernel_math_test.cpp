@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <vector>
 
 #include "reference.h"
 
@@ -128,6 +130,42 @@ TEST(KernelMath, TheMeasureItselfSeesErrors) {
   EXPECT_GT(UlpError(kInfinity, 1.0), 1e6);
   EXPECT_GT(UlpError(1.0f, std::nan("")), 1e6);
   EXPECT_NEAR(UlpError(2e-45f, 1.4012984643e-45), 0.0, 1e-3);
+}
+
+// Bit patterns that are special, near rounding's ties, denormal, or anything.
+std::vector<float> AllKinds(std::uint32_t seed) {
+  std::vector<float> out = {0.0f,      -0.0f,      1.0f,      -1.0f,
+                            3.0f,      0x1p-149f,  0x1p-126f, 0x1.fffffep127f,
+                            kInfinity, -kInfinity, kNan,      0x1.fffffep-127f};
+  std::mt19937 generator(seed);
+  for (int i = 0; i < 1000; ++i)
+    out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(generator())));
+  for (int i = 0; i < 200; ++i)
+    out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(generator()) & 0x80ffffffu));
+  for (int i = 0; i < 200; ++i) out.push_back(static_cast<float>(generator() % 4096));
+  return out;
+}
+
+std::uint32_t Bits(float x) {
+  return std::bit_cast<std::uint32_t>(Canonical(x));
+}
+
+TEST(SoftFloat, DivisionIsCorrectlyRounded) {
+  const std::vector<float> left = AllKinds(1);
+  const std::vector<float> right = AllKinds(2);
+  for (const float a : left) {
+    for (const float b : right) {
+      ASSERT_EQ(Bits(KernelSoftDiv(a, b)), Bits(a / b)) << a << " / " << b;
+    }
+  }
+}
+
+TEST(SoftFloat, SquareRootIsCorrectlyRounded) {
+  for (const float x : AllKinds(3)) ASSERT_EQ(Bits(KernelSoftSqrt(x)), Bits(std::sqrt(x))) << x;
+  for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 4999) {
+    const float x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    ASSERT_EQ(Bits(KernelSoftSqrt(x)), Bits(std::sqrt(x))) << x;
+  }
 }
 
 }  // namespace

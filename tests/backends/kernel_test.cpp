@@ -1,4 +1,4 @@
-// Every kernel on every instruction set against a plain definition, to the bit.
+// Every kernel on every device against a plain definition, to the bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -80,14 +80,14 @@ Host Make(std::int64_t rows, std::int64_t cols, Of of) {
   return host;
 }
 
-class KernelTest : public ::testing::TestWithParam<CpuIsa> {
+class KernelTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   // Runs body(device, case) for every case, alone and with several threads.
   template <typename Body>
   void ForAll(Body body) {
     ACAN_SKIP_WITHOUT(GetParam());
-    for (const int threads : {1, 2, 3}) {
-      const auto device = MakeCpuDevice({threads, kRoomyBytes, GetParam()});
+    for (const int threads : GetParam().threads) {
+      const auto device = GetParam().make(threads, kRoomyBytes);
       for (const Case& at : kCases) {
         SCOPED_TRACE(::testing::Message() << "[" << at.rows << ", " << at.cols << "] pad " << at.pad
                                           << ", " << threads << " threads");
@@ -377,8 +377,8 @@ TEST_P(KernelTest, AdamWInPlace) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, KernelTest, ::testing::ValuesIn(kAllIsas),
-                         [](const auto& test) { return std::string(CpuIsaName(test.param)); });
+INSTANTIATE_TEST_SUITE_P(Devices, KernelTest, ::testing::ValuesIn(AllTestDevices()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace acan::test

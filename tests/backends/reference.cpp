@@ -18,6 +18,7 @@ using acan_i64 = std::int64_t;
 #define ACAN_AS_F32(x) std::bit_cast<float>(static_cast<std::uint32_t>(x))
 #include "acan/core/philox.h"
 #include "acan/kernels/math.h"
+#include "acan/kernels/soft_float.h"
 
 namespace acan::test {
 namespace {
@@ -129,6 +130,13 @@ float KernelNormalCdf(float x) {
 }
 float KernelNormalDensity(float x) {
   return acan_normal_density(x);
+}
+
+float KernelSoftDiv(float a, float b) {
+  return acan_soft_div(a, b);
+}
+float KernelSoftSqrt(float x) {
+  return acan_soft_sqrt(x);
 }
 
 }  // namespace acan::test

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "acan/core/device.h"
-#include "acan/cpu/cpu_device.h"
+#include "test_devices.h"
 
 namespace acan::test {
 
@@ -58,7 +58,6 @@ OnDevice Put(Device& device, const Host& host, std::int64_t pad = 0);
 OnDevice Space(Device& device, std::int64_t rows, std::int64_t cols, std::int64_t pad = 0);
 Host Fetch(Device& device, const OnDevice& from);
 
-constexpr CpuIsa kAllIsas[] = {CpuIsa::kPortable, CpuIsa::kAvx2, CpuIsa::kAvx512};
 constexpr std::uint64_t kRoomyBytes = 1u << 30;
 
 // exp, log, ... of the kernels, compiled in the tests' own prelude.
@@ -68,11 +67,8 @@ float KernelTanh(float x);
 float KernelSigmoid(float x);
 float KernelNormalCdf(float x);
 float KernelNormalDensity(float x);
+// Division and square root out of integers.
+float KernelSoftDiv(float a, float b);
+float KernelSoftSqrt(float x);
 
 }  // namespace acan::test
-
-// Runs the rest of a test only where the instruction set is there, and says so where it is not.
-#define ACAN_SKIP_WITHOUT(isa)                                                       \
-  if (!::acan::CpuIsaAvailable(isa)) {                                               \
-    GTEST_SKIP() << "this CPU has no " << ::acan::CpuIsaName(isa) << ": not tested"; \
-  }

@@ -76,6 +76,11 @@ TEST(Usage, BadSizesAndLists) {
   Result result = RunAcan({"train", job, "--memory", "64K"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--memory"), HasSubstr("64K"), HasSubstr("64KiB")));
+  result = RunAcan({"train", job, "--handlers", "cpu:1@1MiB", "--memory", "64K"});
+  EXPECT_EQ(result.code, 2) << "refused even where nothing needs it";
+  result = RunAcan({"train", job, "--handlers", "1024xauto,auto"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("1024"));
   result = RunAcan({"train", job}, {{"ACAN_MEMORY", "much"}});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("much")));

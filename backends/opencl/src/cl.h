@@ -37,7 +37,6 @@ class Handle {
   T object_ = nullptr;
 };
 
-using SubDevice = Handle<cl_device_id, clReleaseDevice>;
 using Context = Handle<cl_context, clReleaseContext>;
 using Queue = Handle<cl_command_queue, clReleaseCommandQueue>;
 using Program = Handle<cl_program, clReleaseProgram>;

@@ -5,6 +5,7 @@
 #include <clblast.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace acan::opencl {
@@ -16,8 +17,12 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
   const bool b_k_first = p.b.k_stride != 1;
   const auto a_transpose = a_k_first ? Transpose::kYes : Transpose::kNo;
   const auto b_transpose = b_k_first ? Transpose::kNo : Transpose::kYes;
-  const std::size_t a_stride = size(a_k_first ? p.a.k_stride : p.a.row_stride);
-  const std::size_t b_stride = size(b_k_first ? p.b.k_stride : p.b.row_stride);
+  // The stride of a matrix of one row may be anything; CLBlast wants it no less than the width.
+  const std::size_t a_stride =
+      size(a_k_first ? std::max(p.a.k_stride, p.m) : std::max(p.a.row_stride, p.k));
+  const std::size_t b_stride =
+      size(b_k_first ? std::max(p.b.k_stride, p.n) : std::max(p.b.row_stride, p.k));
+  const std::size_t c_stride = size(std::max(p.c_stride, p.n));
   cl_command_queue queue = session.queue();
   const auto check = [&](clblast::StatusCode status, const char* call) {
     if (status == clblast::StatusCode::kSuccess) return;
@@ -30,7 +35,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
   check(clblast::GemmTempBufferSize<float>(clblast::Layout::kRowMajor, a_transpose, b_transpose,
                                            size(p.m), size(p.n), size(p.k), size(p.a.offset),
                                            a_stride, size(p.b.offset), b_stride, size(p.c_offset),
-                                           size(p.c_stride), &queue, bytes),
+                                           c_stride, &queue, bytes),
         "GemmTempBufferSize");
   Memory scratch;
   if (bytes != 0) {
@@ -42,7 +47,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
     check(clblast::Gemm<float>(clblast::Layout::kRowMajor, a_transpose, b_transpose, size(p.m),
                                size(p.n), size(p.k), 1.0f, p.a.memory, size(p.a.offset), a_stride,
                                p.b.memory, size(p.b.offset), b_stride, 0.0f, p.c, size(p.c_offset),
-                               size(p.c_stride), &queue, nullptr, scratch.get()),
+                               c_stride, &queue, nullptr, scratch.get()),
           "Gemm");
     // The scratch is charged for as long as it is used.
     if (bytes != 0) session.Finish();

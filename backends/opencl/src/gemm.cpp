@@ -161,11 +161,11 @@ class ChosenGemm final : public Gemm {
     if (kind == GemmKind::kVector) ReserveScratch();
     const std::optional<std::size_t> kept = KeptChoice();
     if (kept) {
-      gemm_ = Candidate(*kept);
+      gemm_ = Make(*kept);
       return;
     }
     gemm_ = Measure();
-    if (!gemm_) gemm_ = Candidate(Untried());
+    if (!gemm_) gemm_ = Make(Untried());
   }
   ~ChosenGemm() override { budget_.Release(scratch_bytes_); }
   ChosenGemm(const ChosenGemm&) = delete;
@@ -195,7 +195,7 @@ class ChosenGemm final : public Gemm {
                                              session_.candidate().most_group_size;
   }
 
-  std::unique_ptr<Gemm> Candidate(std::size_t i) const {
+  std::unique_ptr<Gemm> Make(std::size_t i) const {
     if (kind_ == GemmKind::kTile) return std::make_unique<TileGemm>(session_, kTileShapes[i]);
     return std::make_unique<VectorGemm>(session_, kVectorShapes[i],
                                         scratch_bytes_ == 0 ? nullptr : &scratch_, scratch_bytes_);
@@ -213,31 +213,43 @@ class ChosenGemm final : public Gemm {
     return i < Candidates() && Possible(i) ? std::optional(i) : std::nullopt;
   }
 
-  // The fastest candidate, or null where there is no room to try them.
+  // The fastest of those that the device can run, or null where there is no room to try them.
   std::unique_ptr<Gemm> Measure() {
     constexpr std::uint64_t kBytes = 3 * kEdge * kEdge * 4;
     if (kBytes > budget_.limit_bytes() - budget_.used_bytes()) return nullptr;
     budget_.Charge(kBytes);
     std::unique_ptr<Gemm> best;
-    std::size_t best_index = 0;
     try {
       const Memory memory = session_.NewMemory(CL_MEM_READ_WRITE, kBytes);
-      double best_seconds = 1e30;
-      for (std::size_t i = 0; i < Candidates(); ++i) {
-        if (!Possible(i)) continue;
-        std::unique_ptr<Gemm> each = Candidate(i);
-        const double seconds = Seconds(*each, memory.get());
-        if (seconds >= best_seconds) continue;
-        best_seconds = seconds;
-        best = std::move(each);
-        best_index = i;
-      }
+      best = Fastest(memory.get());
     } catch (...) {
       budget_.Release(kBytes);
       throw;
     }
     budget_.Release(kBytes);
-    session_.cache().Store(Key(), std::string(1, static_cast<char>('0' + best_index)));
+    return best;
+  }
+
+  std::unique_ptr<Gemm> Fastest(cl_mem memory) const {
+    std::unique_ptr<Gemm> best;
+    std::size_t best_index = 0;
+    double best_seconds = 1e30;
+    for (std::size_t i = 0; i < Candidates(); ++i) {
+      if (!Possible(i)) continue;
+      try {
+        std::unique_ptr<Gemm> each = Make(i);
+        const double seconds = Seconds(*each, memory);
+        if (seconds >= best_seconds) continue;
+        best_seconds = seconds;
+        best = std::move(each);
+        best_index = i;
+      } catch (const OutOfMemory&) {
+        // More registers or local memory than it has: the others may do.
+      }
+    }
+    if (best) {
+      session_.cache().Store(Key(), std::string(1, static_cast<char>('0' + best_index)));
+    }
     return best;
   }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <cstdio>
+#include <map>
+#include <mutex>
 
 namespace acan::opencl {
 namespace {
@@ -146,15 +148,20 @@ std::vector<Candidate> FindDevices(std::string& problem) {
   return found;
 }
 
-SubDevice CutPart(const Candidate& candidate, int part) {
-  const auto parts = static_cast<std::size_t>(candidate.listing.parts);
-  const cl_device_partition_property by_one[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
-  std::vector<cl_device_id> ids(parts);
-  Check(clCreateSubDevices(candidate.id, by_one, static_cast<cl_uint>(parts), ids.data(), nullptr),
-        "clCreateSubDevices", candidate.listing.info.name);
-  std::vector<SubDevice> owned;
-  for (cl_device_id id : ids) owned.emplace_back(id);
-  return std::move(owned[static_cast<std::size_t>(part)]);
+cl_device_id PartOf(const Candidate& candidate, int part) {
+  static std::mutex mutex;
+  static auto& cut = *new std::map<cl_device_id, std::vector<cl_device_id>>;
+  const std::lock_guard lock(mutex);
+  std::vector<cl_device_id>& parts = cut[candidate.id];
+  if (parts.empty()) {
+    const cl_device_partition_property by_one[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+    std::vector<cl_device_id> ids(static_cast<std::size_t>(candidate.listing.parts));
+    Check(clCreateSubDevices(candidate.id, by_one, static_cast<cl_uint>(ids.size()), ids.data(),
+                             nullptr),
+          "clCreateSubDevices", candidate.listing.info.name);
+    parts = std::move(ids);
+  }
+  return parts[static_cast<std::size_t>(part)];
 }
 
 }  // namespace acan::opencl

@@ -24,7 +24,9 @@ struct Candidate {
 // All devices of all drivers. Empty: `problem` says why.
 std::vector<Candidate> FindDevices(std::string& problem);
 
-// Part `part` of the device, by compute units. REQUIRES: part < listing.parts.
-SubDevice CutPart(const Candidate& candidate, int part);
+// Part `part` of the device: its n-th compute unit. Cut once, and like the device never released:
+// PoCL 3.1 touches a sub-device after the last command on it was reported finished. Thread safe.
+// REQUIRES: part < listing.parts.
+cl_device_id PartOf(const Candidate& candidate, int part);
 
 }  // namespace acan::opencl

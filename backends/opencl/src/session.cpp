@@ -27,15 +27,15 @@ Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide,
                  : candidate_.listing.info.name),
       appended_(std::move(appended)),
       options_(kOptions),
+      id_(part ? PartOf(candidate_, *part) : candidate_.id),
       cache_(CacheFolder()) {
   if (candidate_.correct_divide && !soft_divide) {
     options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
   } else {
     options_ += " -DACAN_SOFT_DIVIDE";
   }
-  if (part) part_device_ = CutPart(candidate_, *part);
   cl_int error = CL_SUCCESS;
-  const cl_device_id device = id();
+  const cl_device_id device = id_;
   context_ = Context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
   Check(error, "clCreateContext", name_);
   queue_ = Queue(clCreateCommandQueue(context(), device, 0, &error));
@@ -65,7 +65,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
 Program Session::FromBinary(const std::string& binary, const std::string& options) const {
   const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
   const std::size_t size = binary.size();
-  const cl_device_id device = id();
+  const cl_device_id device = id_;
   cl_int status = CL_SUCCESS;
   cl_int error = CL_SUCCESS;
   Program program(clCreateProgramWithBinary(context(), 1, &device, &size, &bytes, &status, &error));
@@ -78,7 +78,7 @@ Program Session::FromBinary(const std::string& binary, const std::string& option
 
 Program Session::FromSource(const std::string& text, const std::string& options) const {
   const char* start = text.c_str();
-  const cl_device_id device = id();
+  const cl_device_id device = id_;
   cl_int error = CL_SUCCESS;
   Program program(clCreateProgramWithSource(context(), 1, &start, nullptr, &error));
   Check(error, "clCreateProgramWithSource", name_);

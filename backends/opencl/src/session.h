@@ -45,7 +45,6 @@ class Session {
   }
 
  private:
-  cl_device_id id() const { return part_device_.get() ? part_device_.get() : candidate_.id; }
   Program FromBinary(const std::string& binary, const std::string& options) const;
   Program FromSource(const std::string& text, const std::string& options) const;
   std::string BinaryOf(const Program& program) const;
@@ -55,7 +54,7 @@ class Session {
   std::string name_;
   std::string appended_;
   std::string options_;
-  SubDevice part_device_;
+  cl_device_id id_;
   Context context_;
   Queue queue_;
   Queue uploads_;

@@ -41,7 +41,8 @@ class Handler {
   Handler& operator=(const Handler&) = delete;
 
   // Serves until Stop(): then takes nothing more, finishes what runs, puts back what waits.
-  // Throws tuplespace::SpaceError if the broker refuses it for good.
+  // Throws tuplespace::SpaceError if the broker refuses it for good, DeviceLost if the device will
+  // not compute again.
   HandlerReport Run();
   void Stop();  // thread safe, async-signal safe
 

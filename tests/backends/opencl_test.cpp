@@ -1,0 +1,219 @@
+// What is particular to OpenCL: the cache of programs, its errors and their words, uploads beside
+// computing. What it computes is tested with all other devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "acan/core/error.h"
+#include "acan/handler/conformance.h"
+#include "acan/opencl/opencl_devices.h"
+#include "cl.h"
+#include "program_cache.h"
+#include "reference.h"
+
+namespace acan::opencl {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::string WhyNoDevice() {
+  const DeviceList list = ListDevices();
+  return list.devices.empty() ? list.problem : list.devices[0].unusable;
+}
+
+#define ACAN_SKIP_WITHOUT_OPENCL()                                       \
+  if (const std::string why = WhyNoDevice(); !why.empty()) {             \
+    GTEST_SKIP() << "opencl:0 cannot be used here, not tested: " << why; \
+  }
+
+std::unique_ptr<Device> Make(std::uint64_t limit_bytes) {
+  DeviceOptions options;
+  options.memory_limit_bytes = limit_bytes;
+  return MakeDevice(options);
+}
+
+// A folder for the cache of this test alone.
+class OwnCache {
+ public:
+  OwnCache() : path_(fs::temp_directory_path() / ("acan-opencl-" + std::to_string(::getpid()))) {
+    fs::create_directories(path_);
+    const char* old = std::getenv("XDG_CACHE_HOME");
+    if (old != nullptr) old_ = old;
+    ::setenv("XDG_CACHE_HOME", path_.c_str(), 1);
+  }
+  ~OwnCache() {
+    fs::remove_all(path_);
+    if (old_.empty()) {
+      ::unsetenv("XDG_CACHE_HOME");
+    } else {
+      ::setenv("XDG_CACHE_HOME", old_.c_str(), 1);
+    }
+  }
+  std::string folder() const { return (path_ / "acan").string(); }
+  std::vector<fs::path> Files() const {
+    return {fs::directory_iterator(folder()), fs::directory_iterator()};
+  }
+
+ private:
+  fs::path path_;
+  std::string old_;
+};
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteAll(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+TEST(ProgramCache, KeepsBytesAndForgetsDamagedOnes) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  EXPECT_EQ(cache.Load("key"), std::nullopt);
+  const std::string bytes("a\0b\n program", 12);
+  cache.Store("key", bytes);
+  EXPECT_EQ(cache.Load("key"), bytes);
+  EXPECT_EQ(cache.Load("other"), std::nullopt);
+  EXPECT_EQ(own.Files().size(), 1u) << "no draft is left";
+  const std::string whole = ReadAll(cache.PathOf("key"));
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    WriteAll(cache.PathOf("key"), damaged);
+    EXPECT_EQ(cache.Load("key"), std::nullopt) << "byte " << i;
+    WriteAll(cache.PathOf("key"), whole.substr(0, i));
+    EXPECT_EQ(cache.Load("key"), std::nullopt) << "cut at " << i;
+  }
+  cache.Store("key", bytes);
+  EXPECT_EQ(cache.Load("key"), bytes);
+}
+
+TEST(ProgramCache, DoesWithoutAFolder) {
+  const ProgramCache none("");
+  none.Store("key", "bytes");
+  EXPECT_EQ(none.Load("key"), std::nullopt);
+  const ProgramCache forbidden("/proc/acan");
+  forbidden.Store("key", "bytes");
+  EXPECT_EQ(forbidden.Load("key"), std::nullopt);
+}
+
+TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  // So little that nothing is measured.
+  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  const std::vector<fs::path> files = own.Files();
+  ASSERT_GE(files.size(), 2u);
+  std::string whole = ReadAll(files[0]);
+  whole[whole.size() / 2] = static_cast<char>(whole[whole.size() / 2] ^ 1);
+  WriteAll(files[0], whole);
+  // A checksum that is right around bytes that no driver can read.
+  const ProgramCache cache(CacheFolder());
+  cache.Store("foreign", "no program at all");
+  fs::rename(cache.PathOf("foreign"), files[1]);
+  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_NE(ReadAll(files[0]), whole);
+  EXPECT_GT(fs::file_size(files[1]), 1000u);
+}
+
+TEST(OpenClErrors, HaveOpenClsNamesAndMeanings) {
+  EXPECT_NO_THROW(Check(CL_SUCCESS, "clFinish", "opencl:0"));
+  EXPECT_THAT([] { Check(CL_OUT_OF_RESOURCES, "clFinish", "opencl:0"); },
+              ThrowsMessage<OutOfMemory>("clFinish on opencl:0: CL_OUT_OF_RESOURCES"));
+  EXPECT_THAT([] { Check(CL_MEM_OBJECT_ALLOCATION_FAILURE, "clCreateBuffer", "opencl:1"); },
+              ThrowsMessage<OutOfMemory>(HasSubstr("CL_MEM_OBJECT_ALLOCATION_FAILURE")));
+  EXPECT_THAT([] { Check(CL_DEVICE_NOT_AVAILABLE, "clFinish", "opencl:0"); },
+              ThrowsMessage<DeviceLost>(HasSubstr("CL_DEVICE_NOT_AVAILABLE")));
+  EXPECT_THAT([] { Check(CL_INVALID_VALUE, "clSetKernelArg", "opencl:0"); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("clSetKernelArg on opencl:0")));
+  EXPECT_EQ(ErrorName(-9999), "OpenCL error -9999");
+}
+
+TEST(OpenClDevices, ThatAreNotThereAreNamedWithThoseThatAre) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  DeviceOptions options;
+  options.index = 900;
+  EXPECT_THAT(
+      [&] { MakeDevice(options); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("opencl:900 is not there"), HasSubstr("opencl:0"))));
+  options.index = 0;
+  options.part = 900;
+  EXPECT_THAT([&] { MakeDevice(options); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("part"))));
+  options.part.reset();
+  const std::uint64_t memory_bytes = ListDevices().devices[0].info.memory_bytes;
+  options.memory_limit_bytes = 2 * memory_bytes;
+  EXPECT_THAT([&] { MakeDevice(options); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(std::to_string(memory_bytes)),
+                                         HasSubstr(std::to_string(2 * memory_bytes)))));
+}
+
+TEST(OpenClDevices, ShowTheCompilersLog) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  DeviceOptions options;
+  options.memory_limit_bytes = 1 << 20;
+  options.broken = "\nthese words are no program\n";
+  EXPECT_THAT(
+      [&] { MakeDevice(options); },
+      ThrowsMessage<std::runtime_error>(
+          AllOf(HasSubstr("opencl:0"), HasSubstr("CL_BUILD_PROGRAM_FAILURE"), HasSubstr("these"))));
+}
+
+TEST(OpenClDevices, TakeUploadsFromThreadsWhileTheyCompute) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const auto device = Make(16 << 20);
+  const std::uint64_t at_start = device->budget().used_bytes();
+  constexpr std::int64_t kRows = 50;
+  const test::Host a = test::Random(kRows, 64, 1);
+  const test::OnDevice left = test::Put(*device, a);
+  std::atomic<int> wrong{0};
+  std::vector<std::vector<BufferPtr>> buffers(3);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < buffers.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const std::vector<float> values(1000, static_cast<float>(t));
+      for (int i = 0; i < 50; ++i) {
+        buffers[t].push_back(device->Upload(tuplespace::Payload::Copy(values.data(), 4000)));
+        if (i % 3 == 2) buffers[t].erase(buffers[t].begin());
+      }
+    });
+  }
+  const test::OnDevice c = test::Space(*device, kRows, kRows);
+  const test::Host want = test::GemmReference(GemmForm::kForward, 64, a, a);
+  for (int i = 0; i < 50; ++i) {
+    device->Gemm(GemmForm::kForward, Precision::kExact, 64, left.matrix, left.matrix, c.matrix);
+    if (test::Difference(test::Fetch(*device, c), want) != "") ++wrong;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  for (std::size_t t = 0; t < buffers.size(); ++t) {
+    for (const BufferPtr& buffer : buffers[t]) {
+      const test::Host got = test::Fetch(*device, {buffer, {buffer.get(), 0, 1, 1000, 1000}});
+      EXPECT_EQ(got.v, std::vector<float>(1000, static_cast<float>(t)));
+    }
+  }
+  buffers.clear();
+  EXPECT_EQ(device->budget().used_bytes(),
+            at_start + left.buffer->size_bytes() + c.buffer->size_bytes());
+}
+
+TEST(OpenClDevices, BuffersOutliveThem) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  auto device = Make(1 << 20);
+  BufferPtr buffer = device->Allocate(4000);
+  device.reset();
+  std::thread([&] { buffer.reset(); }).join();
+}
+
+}  // namespace
+}  // namespace acan::opencl

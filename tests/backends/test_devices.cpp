@@ -1,0 +1,110 @@
+#include "test_devices.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "acan/cpu/cpu_device.h"
+#include "acan/module/loader.h"
+#if defined(ACAN_TEST_OPENCL)
+#include "acan/opencl/opencl_devices.h"
+#endif
+
+namespace acan::test {
+namespace {
+
+TestDevice Cpu(CpuIsa isa) {
+  TestDevice out;
+  const std::string name(CpuIsaName(isa));
+  out.name = "cpu_" + name;
+  out.threads = {1, 3};
+  out.missing = [=] { return CpuIsaAvailable(isa) ? "" : "this CPU has no " + name; };
+  out.make = [=](int threads, std::uint64_t limit_bytes) {
+    return MakeCpuDevice({threads, limit_bytes, isa});
+  };
+  return out;
+}
+
+// The first device of the list that can be used; else `problem` says why there is none.
+std::optional<std::size_t> FirstUsable(const DeviceList& list, std::string& problem) {
+  problem = list.problem;
+  for (std::size_t i = 0; i < list.devices.size(); ++i) {
+    problem = list.devices[i].unusable;
+    if (problem.empty()) return i;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t Within(std::uint64_t limit_bytes, const DeviceListing& listing) {
+  return std::min(limit_bytes, listing.info.memory_bytes);
+}
+
+// As the program would make it.
+TestDevice OfModule(const std::string& backend) {
+  TestDevice out;
+  out.name = backend;
+  out.threads = {1};
+  out.missing = [=] {
+    const LoadedModule& loaded = LoadModule(backend);
+    std::string problem = loaded.problem;
+    if (loaded.module != nullptr) FirstUsable(loaded.module->List(), problem);
+    return problem;
+  };
+  out.make = [=](int, std::uint64_t limit_bytes) {
+    DeviceModule& module = *LoadModule(backend).module;
+    const DeviceList list = module.List();
+    std::string problem;
+    const std::size_t i = FirstUsable(list, problem).value();
+    return module.Make({static_cast<int>(i), std::nullopt, Within(limit_bytes, list.devices[i])});
+  };
+  return out;
+}
+
+// An OpenCL device with something changed.
+TestDevice OpenClVariant(const std::string& name) {
+  TestDevice out;
+  out.name = "opencl_" + name;
+  out.threads = {1};
+#if defined(ACAN_TEST_OPENCL)
+  out.missing = [=]() -> std::string {
+    const DeviceList list = opencl::ListDevices();
+    std::string problem;
+    const auto i = FirstUsable(list, problem);
+    if (i && name == "part" && list.devices[*i].parts < 2) return "the device cannot be cut";
+    return problem;
+  };
+  out.make = [=](int, std::uint64_t limit_bytes) {
+    const DeviceList list = opencl::ListDevices();
+    std::string problem;
+    const std::size_t i = FirstUsable(list, problem).value();
+    opencl::DeviceOptions options;
+    options.index = static_cast<int>(i);
+    if (name == "tile") options.gemm = opencl::GemmKind::kTile;
+    if (name == "soft") options.soft_divide = true;
+    if (name == "part") options.part = 1;
+    options.memory_limit_bytes = Within(limit_bytes, list.devices[i]);
+    return opencl::MakeDevice(options);
+  };
+#else
+  out.missing = [] { return "this build has no OpenCL"; };
+#endif
+  return out;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
+  return out << device.name;
+}
+
+std::vector<TestDevice> AllTestDevices() {
+  return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),  OfModule("opencl"),
+          OpenClVariant("tile"),  OpenClVariant("soft"), OpenClVariant("part"), OfModule("cuda")};
+}
+
+std::vector<TestDevice> ProductTestDevices() {
+  std::vector<TestDevice> devices = AllTestDevices();
+  std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
+  return devices;
+}
+
+}  // namespace acan::test

@@ -1,0 +1,37 @@
+// The devices that the tests of backends run on: all that this machine has, in every way in which
+// they can compute.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+
+namespace acan::test {
+
+struct TestDevice {
+  std::string name;          // "cpu_avx2", "opencl_tile": of tests, so letters and _ only
+  std::vector<int> threads;  // that are worth testing; only the CPU's can be chosen
+  // Why this machine does not have it; empty: it does. Asked late: it may start a driver.
+  std::function<std::string()> missing;
+  std::function<std::unique_ptr<Device>(int threads, std::uint64_t limit_bytes)> make;
+};
+std::ostream& operator<<(std::ostream& out, const TestDevice& device);
+
+// Always the same ones in the same order, here or not: cpu_portable, cpu_avx2, cpu_avx512;
+// opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft (as if its division
+// rounded wrongly), opencl_part (a sub-device), cuda.
+std::vector<TestDevice> AllTestDevices();
+// Those whose products are computed in a way of their own.
+std::vector<TestDevice> ProductTestDevices();
+
+}  // namespace acan::test
+
+// Runs the rest of a test only where the device is there, and says so where it is not.
+#define ACAN_SKIP_WITHOUT(device)                                 \
+  if (const std::string why = (device).missing(); !why.empty()) { \
+    GTEST_SKIP() << (device).name << " is not tested: " << why;   \
+  }

@@ -1,0 +1,138 @@
+// The bits do not depend on the kind of device, and a device that fails does not stop a job.
+#include <signal.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ragged_job.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Devices : public ::testing::Test {
+ protected:
+  Devices() : job_(WriteRaggedJob(folder_)) {
+    const nlohmann::json receipt =
+        Train(job_, folder_ / "reference", {"--handlers", "cpu:1@64MiB"});
+    if (receipt.is_object()) reference_ = receipt["weights_sha256"];
+  }
+
+  TestFolder folder_;
+  std::string job_;
+  std::string reference_;
+};
+
+// The first device of a backend that can be used; null if there is none.
+nlohmann::json UsableDevice(const std::string& backend) {
+  const Result listed = RunAcan({"devices", "--json"});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  for (const nlohmann::json& device : nlohmann::json::parse(listed.out)) {
+    if (device["backend"] == backend && device["usable"].get<bool>()) return device;
+  }
+  return nullptr;
+}
+
+class MixedDevices : public Devices, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(MixedDevices, TrainToTheSameBits) {
+  const nlohmann::json device = UsableDevice(GetParam());
+  if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
+  const std::string name = device["name"];
+  std::vector<std::string> lists = {name + "@64MiB", "cpu:1@64MiB," + name + "@1MiB",
+                                    "2x" + name + "@128KiB,cpu:1@128KiB"};
+  if (device["parts"].get<int>() > 1) {
+    lists.push_back(name + "/0@1MiB," + name + "/1@64MiB");
+  }
+  for (const std::string& list : lists) {
+    const nlohmann::json receipt = Train(job_, folder_ / "out", {"--handlers", list});
+    ASSERT_TRUE(receipt.is_object()) << list;
+    EXPECT_EQ(receipt["weights_sha256"], reference_) << list;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+#if defined(ACAN_EMPTY_DRIVER)
+
+// What `acan devices` and a handler say with these drivers only.
+void ExpectProblem(const std::string& drivers, const std::string& problem) {
+  const Environment environment = {{"OCL_ICD_VENDORS", drivers}};
+  const Result listed = RunAcan({"devices", "--json"}, environment);
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const nlohmann::json last = nlohmann::json::parse(listed.out).back();
+  EXPECT_EQ(last["name"], "opencl");
+  EXPECT_THAT(last["problem"].get<std::string>(), HasSubstr(problem));
+  const Result handler = RunAcan({"handler", "--device", "opencl:0"}, environment);
+  EXPECT_EQ(handler.code, 1);
+  EXPECT_THAT(handler.err, HasSubstr(problem));
+}
+
+TEST(OpenClDrivers, AreMissed) {
+  const TestFolder folder;
+  ExpectProblem(folder.path() + "/", "found no driver (CL_PLATFORM_NOT_FOUND_KHR)");
+}
+
+TEST(OpenClDrivers, WithoutADeviceAreNamed) {
+  const TestFolder folder;
+  folder.Write("empty.icd", std::string(ACAN_EMPTY_DRIVER) + "\n");
+  ExpectProblem(folder.path() + "/",
+                "drivers without a device: Empty driver (CL_DEVICE_NOT_FOUND)");
+}
+
+#endif
+
+// A broker, a manager, and handlers on the CPU and on a device with a fault (see
+// faulty_module.cpp).
+class FaultyDevice : public Devices {
+ protected:
+  FaultyDevice()
+      : endpoint_("ipc://" + (folder_ / "space")), broker_({"broker", "--listen", endpoint_}) {}
+
+  std::vector<std::string> HandlerWords(const std::string& device) const {
+    return {"handler", "--connect", endpoint_, "--device", device, "--memory", "64MiB"};
+  }
+  static Environment Fault(const std::string& fault) {
+    return {{"ACAN_MODULE_PATH", ACAN_FAULTY_MODULES}, {"ACAN_TEST_FAULT", fault}};
+  }
+  void ExpectReference(Program& manager) const {
+    ASSERT_EQ(manager.Wait(), 0) << manager.err();
+    EXPECT_EQ(nlohmann::json::parse(LastLine(manager.out()))["weights_sha256"], reference_);
+  }
+
+  std::string endpoint_;
+  Program broker_;
+};
+
+TEST_F(FaultyDevice, WithoutMemoryLeavesItsTasksToOthers) {
+  Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));
+  ASSERT_TRUE(faulty.WaitForErr("joined"));
+  Program healthy(HandlerWords("cpu:1"));
+  ASSERT_TRUE(healthy.WaitForErr("joined"));
+  Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
+  ASSERT_TRUE(faulty.WaitForErr("task failed: clCreateBuffer on opencl:0: CL_OUT_OF_RESOURCES"));
+  ExpectReference(manager);
+  faulty.Signal(SIGTERM);
+  EXPECT_EQ(faulty.Wait(), 128 + SIGTERM) << "it went on with what it could do";
+}
+
+TEST_F(FaultyDevice, ThatIsLostEndsItsHandlerAndNotTheJob) {
+  Program faulty(HandlerWords("opencl:0"), Fault("lost:20"));
+  Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
+  EXPECT_EQ(faulty.Wait(), 1);
+  EXPECT_THAT(faulty.err(), HasSubstr("clFinish on opencl:0: CL_DEVICE_NOT_AVAILABLE"));
+  Program healthy(HandlerWords("cpu:1"));
+  ExpectReference(manager);
+}
+
+// Its tasks are the only ones that there are, so the job cannot end; it says why.
+TEST_F(FaultyDevice, AloneMakesTheJobFailInItsWords) {
+  Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));
+  Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
+  EXPECT_EQ(manager.Wait(), 1);
+  EXPECT_THAT(manager.err(), HasSubstr("CL_OUT_OF_RESOURCES"));
+}
+
+}  // namespace
+}  // namespace acan::testing
