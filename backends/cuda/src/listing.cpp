@@ -1,6 +1,7 @@
 #include "listing.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ std::string Unfit(const DeviceFacts& facts, std::string_view architectures) {
 
 std::string NoDriverText(int driver, int runtime, std::string_view error) {
   if (driver == 0) {
-    return fmt::format("there is no NVIDIA driver (libcuda.so.1): {}", error);
+    return fmt::format("there is no NVIDIA driver here ({})", error);
   }
   if (driver / 1000 < runtime / 1000) {
     return fmt::format(
@@ -122,11 +123,11 @@ DeviceList FindDevices() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    list.problem = NoDriverText(
-        driver, CUDART_VERSION,
-        error == cudaSuccess
-            ? "it counts 0 devices"
-            : fmt::format("{} ({})", cudaGetErrorName(error), cudaGetErrorString(error)));
+    std::string words = error == cudaSuccess ? "it counts 0 devices"
+                                             : ErrorText(error, "cudaGetDeviceCount", "it");
+    // CUDA calls a missing driver an old one.
+    if (driver == 0 && ::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) words = ::dlerror();
+    list.problem = NoDriverText(driver, CUDART_VERSION, words);
     return list;
   }
   const std::string text = DriverText(driver);
