@@ -40,15 +40,25 @@ if(CMAKE_CUDA_COMPILER AND CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  find_package(CUDAToolkit QUIET)
-  find_path(ACAN_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  if(CUDAToolkit_FOUND AND ACAN_CUBLAS_INCLUDE_DIR)
+  # Not find_package(CUDAToolkit): that of CMake 3.25 stumbles over a CUDA 13 without nvToolsExt.
+  find_path(ACAN_CUDA_INCLUDE_DIR cuda_runtime_api.h
+    HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  find_path(ACAN_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  find_library(ACAN_CUDART_LIBRARY cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
+  if(ACAN_CUDA_INCLUDE_DIR AND ACAN_CUBLAS_INCLUDE_DIR AND ACAN_CUDART_LIBRARY)
     set(ACAN_BUILD_CUDA ON)
+    # CUDA's runtime for code that the C++ compiler compiles.
+    add_library(acan_cudart INTERFACE)
+    target_include_directories(acan_cudart SYSTEM INTERFACE
+      ${ACAN_CUDA_INCLUDE_DIR} ${ACAN_CUBLAS_INCLUDE_DIR})
+    target_link_libraries(acan_cudart INTERFACE
+      ${ACAN_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt)
+    get_filename_component(ACAN_CUDA_LIBRARY_FOLDER ${ACAN_CUDART_LIBRARY} DIRECTORY)
   endif()
 endif()
 if(ACAN_CUDA STREQUAL "ON" AND NOT ACAN_BUILD_CUDA)
   message(FATAL_ERROR "ACAN_CUDA=ON, but nvcc (${CMAKE_CUDA_COMPILER}), one of the architectures "
-                      "${ACAN_CUDA_ARCHITECTURES} or cublas_v2.h is missing")
+                      "${ACAN_CUDA_ARCHITECTURES}, cudart_static or cublas_v2.h is missing")
 endif()
 message(STATUS "CUDA module: ${ACAN_BUILD_CUDA}; nvcc: ${CMAKE_CUDA_COMPILER} for "
                "${CMAKE_CUDA_ARCHITECTURES}")
