@@ -85,7 +85,10 @@ nlohmann::json ExamineCpu(int threads) {
   return out;
 }
 
-nlohmann::json ExamineListed(DeviceModule& module, int index, const DeviceListing& listing) {
+nlohmann::json ExamineListed(DeviceModule& module, int index, DeviceListing listing) {
+  if (listing.kind == DeviceKind::kHostCpu && !listing.free_bytes) {
+    listing.free_bytes = std::min(listing.info.memory_bytes, AvailableMemoryBytes());
+  }
   nlohmann::json out = Described(listing);
   if (!listing.unusable.empty()) return out;
   try {
