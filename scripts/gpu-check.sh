@@ -2,9 +2,10 @@
 # Builds acan on a bare machine with one NVIDIA GPU, proves it there and measures it, within 8 minutes.
 # The machine needs CUDA's toolkit, CMake, g++ and tar; no network and none of acan's packages.
 #
-#   scripts/gpu-check.sh --carry     where there is a network and apt: packs what the machine lacks into
-#                                    .gpu-deps/ (ignored by git; some 20 MiB), to be carried along
-#   scripts/gpu-check.sh [FOLDER]    on the machine: results as JSON in FOLDER, else $OUT, else out/gpu-check
+#   scripts/gpu-check.sh --carry     where there is a network and apt: packs what the machine lacks
+#                                    into .gpu-deps/ (ignored by git; 18 MiB), to be carried along
+#   scripts/gpu-check.sh [FOLDER]    on the machine: results in FOLDER, else $OUT, else out/gpu-check:
+#                                    summary, devices, weights, gpu_bench, train_bench (JSON), logs
 #
 # ACAN_CUDA_ARCHITECTURES (default 90-real) is what is compiled for. Exit codes: 0 all passed, 1 not
 # all, 3 there is no GPU (everything that needs none was done).
@@ -16,7 +17,7 @@ say() { printf 'gpu-check: %s\n' "$*"; }
 # ---- --carry -------------------------------------------------------------------------------------
 
 packages="libzmq3-dev libzmq5 libsodium23 libpgm-5.3-0 libnorm1 libgssapi-krb5-2 libkrb5-3
-  libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1 cppzmq-dev libopenblas0-pthread
+  libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1 libbsd0 libmd0 cppzmq-dev libopenblas0-pthread
   libopenblas-pthread-dev libgfortran5 libquadmath0 libcli11-dev libtomlplusplus-dev libtomlplusplus3
   nlohmann-json3-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libflatbuffers-dev flatbuffers-compiler
   libflatbuffers2 libssl-dev zlib1g-dev zlib1g libgtest-dev libgmock-dev ninja-build pkgconf
@@ -31,8 +32,10 @@ carry() {
   root=.gpu-deps/root
   libs=$root/usr/lib/x86_64-linux-gnu
   if [ -d $root/lib ]; then cp -a $root/lib/. $root/usr/lib/ && rm -r "${root:?}/lib"; fi
-  # What the system's alternatives would link, and links that only hold at /.
+  # What the system's alternatives would link and its compiler would search, and links that only hold
+  # at /.
   cp -a $libs/openblas-pthread/. $libs/
+  cp -a $root/usr/include/x86_64-linux-gnu/. $root/usr/include/
   rm -rf $root/usr/share/doc $root/usr/share/man $root/usr/share/lintian $libs/openblas-pthread \
     $libs/libopenblas*.a $libs/libblas.* $libs/liblapack.* $libs/libzmq.a $libs/libssl.a \
     $libs/libflatbuffers.a $root/usr/src "${root:?}/etc" $root/usr/share/bash-completion
@@ -61,6 +64,11 @@ out=${1:-${OUT:-out/gpu-check}}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 build=build/gpu-check
+logs=$build/logs
+rm -rf $logs
+mkdir -p $logs
+# Few files, as they may have to travel.
+trap 'tar -C $logs -czf "$out/logs.tar.gz" .' EXIT
 begin=$(date +%s)
 deadline=$((begin + 470))
 steps=""
@@ -76,7 +84,7 @@ step() {
   from=$(date +%s)
   if [ "$limit" -lt 1 ]; then
     status="no time left"
-  elif timeout "$limit" "$@" >"$out/$name.log" 2>&1; then
+  elif timeout "$limit" "$@" >"$logs/$name.log" 2>&1; then
     status=passed
   else
     code=$?
@@ -100,7 +108,7 @@ if [ -f .gpu-deps/deps.tar.gz ]; then
   mkdir -p "$deps/bin"
   tar -C "$deps" -xzf .gpu-deps/deps.tar.gz
   libs=$deps/usr/lib/x86_64-linux-gnu
-  for program in flatc pkgconf ninja; do
+  for program in flatc pkgconf; do
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libs" "$deps/usr/bin/$program" \
       >"$deps/bin/$program"
     chmod +x "$deps/bin/$program"
@@ -108,7 +116,7 @@ if [ -f .gpu-deps/deps.tar.gz ]; then
   export PKG_CONFIG_PATH="$libs/pkgconfig:$deps/usr/share/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$deps"
   export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
   # An rpath of the old kind: the libraries' own libraries are found by it too.
-  set -- -G Ninja "-DCMAKE_MAKE_PROGRAM=$deps/bin/ninja" "-DPKG_CONFIG_EXECUTABLE=$deps/bin/pkgconf" \
+  set -- -G Ninja "-DCMAKE_MAKE_PROGRAM=$deps/usr/bin/ninja" "-DPKG_CONFIG_EXECUTABLE=$deps/bin/pkgconf" \
     "-DFLATC=$deps/bin/flatc" "-DCMAKE_PREFIX_PATH=$deps/usr" "-DOPENSSL_ROOT_DIR=$deps/usr" \
     -DOPENSSL_USE_STATIC_LIBS=ON \
     "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs" \
@@ -118,27 +126,40 @@ else
   set --
 fi
 
+# Toolkits come in parts: cuBLAS' header and library may lie elsewhere.
+toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+somewhere() { find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
+if [ ! -f "$toolkit/include/cublas_v2.h" ]; then
+  header=$(somewhere cublas_v2.h)
+  [ -z "$header" ] || set -- "$@" "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
+fi
+if [ ! -e "$toolkit/lib64/libcublas.so" ]; then
+  library=$(somewhere 'libcublas.so.1?')
+  [ -z "$library" ] || LD_LIBRARY_PATH="$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  [ -z "$library" ] || export LD_LIBRARY_PATH
+fi
+
 step configure 60 cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF \
   "-DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}" "$@" || {
-  tail -n 15 "$out/configure.log"
+  tail -n 15 $logs/configure.log
   exit 1
 }
 step build 240 cmake --build $build --parallel "$(nproc)" --target acan gpu_bench \
   backends_cuda_test backends_gemm_test backends_kernel_test backends_op_matrix_test \
   backends_device_test || {
-  grep -E -m 10 'error|FAILED' "$out/build.log" || tail -n 15 "$out/build.log"
+  grep -E -m 10 'error|FAILED' $logs/build.log || tail -n 15 $logs/build.log
   exit 1
 }
 
 bin=$build/bin
 # Exit code 1: a device is not exact.
 step devices 60 $bin/acan devices --json || true
-sed -n 's/^\[/[/p' "$out/devices.log" >"$out/devices.json"
-$bin/acan devices >"$out/devices.txt" 2>&1 || true
-sed 's/^/  /' "$out/devices.txt"
-if ! grep -q '^cuda:0' "$out/devices.txt"; then
+sed -n 's/^\[/[/p' $logs/devices.log >"$out/devices.json"
+$bin/acan devices >$logs/devices.txt 2>&1 || true
+sed 's/^/  /' $logs/devices.txt
+if ! grep -q '^cuda:0' $logs/devices.txt; then
   step tests-without-gpu 60 $bin/backends_cuda_test || true
-  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' "$out/devices.txt")"
+  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' $logs/devices.txt)"
   [ -z "$failed" ] || { say "failed before that:$failed"; exit 1; }
   exit 3
 fi
@@ -148,14 +169,14 @@ for test in cuda op_matrix kernel gemm device; do
   filter='*cuda*'
   [ $test != cuda ] || filter='*'
   step "test-$test" 90 $bin/backends_${test}_test "--gtest_filter=$filter" \
-    "--gtest_output=json:$out/test-$test.json" || true
-  if grep -q 'SKIPPED' "$out/test-$test.log"; then
+    "--gtest_output=json:$logs/test-$test.json" || true
+  if grep -q -e SKIPPED -e 'Running 0 tests' "$logs/test-$test.log"; then
     say "test-$test: skipped tests, though there is a GPU"
     failed="$failed test-$test-skipped"
   fi
 done
 
-hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$out/$1.log" | tail -n 1; }
+hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
 job="examples/regression.toml --set train.epochs=1 --json"
 # shellcheck disable=SC2086  # words
 step train-cpu 60 $bin/acan train $job --handlers cpu:1 --out "$build/train-cpu" || true
@@ -174,10 +195,10 @@ say "weights of cpu, cuda and both together: the same bits: $same"
 printf '{"cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s}\n' "$(hash_of train-cpu)" \
   "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same >"$out/weights.json"
 
-if step bench-gpu 90 $bin/gpu_bench; then cp "$out/bench-gpu.log" "$out/gpu_bench.json"; fi
+if step bench-gpu 90 $bin/gpu_bench; then cp $logs/bench-gpu.log "$out/gpu_bench.json"; fi
 if step bench-train 100 $bin/acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 \
   --batch 4096 --steps 6 --repeats 1 --json; then
-  tail -n 1 "$out/bench-train.log" >"$out/train_bench.json"
+  tail -n 1 $logs/bench-train.log >"$out/train_bench.json"
 fi
 
 if command -v compute-sanitizer >/dev/null 2>&1; then

@@ -29,7 +29,7 @@ class CudaBuffer final : public Buffer {
         gpu_(std::move(gpu)),
         block_(gpu_->Take(bytes, lane)),
         writable_(lane == Lane::kCompute),
-        uploading_(lane == Lane::kUpload) {}
+        uploading_(lane == Lane::kUpload && bytes > 0) {}
   ~CudaBuffer() override {
     block_.busy_on = uploading_ ? Lane::kUpload : Lane::kCompute;
     gpu_->Give(std::move(block_), size_bytes());

@@ -88,8 +88,11 @@ ACAN_FN ACAN_FLOAT4 acan_quad_fetch(acan_quad_source* s, int k_first, int vector
   const ACAN_GLOBAL float* from = s->from;
   ACAN_FLOAT4 quad;
   s->from = from + s->step;
-  if (vector && left >= ACAN_QUAD_STEP) return *(const ACAN_GLOBAL ACAN_FLOAT4*)from;
+  if (vector && (k_first ? s->k < left : left >= ACAN_QUAD_STEP)) {
+    return *(const ACAN_GLOBAL ACAN_FLOAT4*)from;
+  }
   quad.x = quad.y = quad.z = quad.w = 0.0f;
+  if (vector && k_first) return quad;
   if (k_first) {
     if (s->k < left) {
       quad.x = from[0];
