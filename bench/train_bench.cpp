@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <sstream>
 #include <stdexcept>
 
 #include "acan/core/schedule.h"
@@ -38,7 +39,7 @@ class Children {
     for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
     for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
   }
-  void Start(const std::function<void()>& body) {
+  void Start(const std::function<void()>& body, int exit_code = 1) {
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) throw std::runtime_error("cannot fork");
@@ -47,6 +48,7 @@ class Children {
       if (::getppid() != parent) ::_exit(1);
       try {
         body();
+        ::_exit(exit_code);
       } catch (const std::exception& error) {
         fmt::print(stderr, "train bench: {}\n", error.what());
       }
@@ -58,6 +60,11 @@ class Children {
  private:
   std::vector<pid_t> pids_;
 };
+
+std::unique_ptr<Device> MakeDevice(const TrainBenchOptions& options, int threads) {
+  if (options.make_device) return options.make_device();
+  return MakeCpuDevice({.threads = threads, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+}
 
 struct Run {
   double samples_per_s = 0;
@@ -88,8 +95,7 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
         HandlerOptions handler;
         handler.endpoint = endpoint;
         handler.name = "bench";
-        handler.device =
-            MakeCpuDevice({.threads = 1, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+        handler.device = MakeDevice(options, 1);
         Handler(std::move(handler)).Run();
       });
     }
@@ -109,16 +115,35 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
   return run;
 }
 
-Run RunPlain(const TrainBenchOptions& options, const Job& job, const Data& data) {
-  const std::unique_ptr<Device> device =
-      MakeCpuDevice({.threads = options.handlers, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+void PlainLoopInto(int pipe, const TrainBenchOptions& options, const Job& job, const Data& data) {
+  const std::unique_ptr<Device> device = MakeDevice(options, options.handlers);
   PlainLoop loop(*device, job, data.train);
   std::vector<double> done_s;
   for (std::int64_t step = 0; step < loop.total_steps(); ++step) {
     loop.Step(step);
     done_s.push_back(NowS());
   }
-  return {Rate(done_s, options.batch), loop.WeightsSha256()};
+  const std::string text = fmt::format("{} {}", Rate(done_s, options.batch), loop.WeightsSha256());
+  if (::write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) ::_exit(1);
+}
+
+// In a process of its own, as the handlers are.
+Run RunPlain(const TrainBenchOptions& options, const Job& job, const Data& data) {
+  int pipe[2];
+  if (::pipe(pipe) != 0) throw std::runtime_error("cannot make a pipe");
+  Children children;
+  children.Start([&] { PlainLoopInto(pipe[1], options, job, data); }, 0);
+  ::close(pipe[1]);
+  std::string text;
+  char part[256];
+  for (ssize_t n = 0; (n = ::read(pipe[0], part, sizeof(part))) > 0;) {
+    text.append(part, static_cast<std::size_t>(n));
+  }
+  ::close(pipe[0]);
+  Run run;
+  std::istringstream(text) >> run.samples_per_s >> run.weights_sha256;
+  if (run.weights_sha256.empty()) throw std::runtime_error("the plain loop did not end");
+  return run;
 }
 
 nlohmann::json Spread(std::vector<double> values) {
@@ -147,8 +172,9 @@ nlohmann::json RunTrainBench(const TrainBenchOptions& options) {
   std::vector<double> stack, plain, ratios;
   bool same = true;
   for (int i = 0; i < options.repeats; ++i) {
-    const Run a = RunStack(options, job, data);
+    // The loop first: it fails at once where the device cannot be used.
     const Run b = RunPlain(options, job, data);
+    const Run a = RunStack(options, job, data);
     stack.push_back(a.samples_per_s);
     plain.push_back(b.samples_per_s);
     ratios.push_back(a.samples_per_s / b.samples_per_s);

@@ -43,3 +43,10 @@ if(NOT ACAN_OPENCL STREQUAL "OFF")
   find_path(CLBLAST_INCLUDE_DIR clblast.h)
   message(STATUS "OpenCL module: ${ACAN_BUILD_OPENCL}; CLBlast: ${CLBLAST_LIBRARY}")
 endif()
+
+# ACAN_BUILD_CUDA: nvcc and CUDA's runtime are enough; cuBLAS' header is needed too, but its library is
+# loaded at run time.
+set(ACAN_BUILD_CUDA OFF)
+if(NOT ACAN_CUDA STREQUAL "OFF")
+  include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+endif()

@@ -6,6 +6,8 @@ foreach(backend OPENCL CUDA)
   set(ACAN_${backend} AUTO CACHE STRING "Build the ${backend} module: AUTO (if its parts are found), ON, OFF")
   set_property(CACHE ACAN_${backend} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
+set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;120" CACHE STRING
+    "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -31,13 +33,18 @@ endif()
 # Warnings and numerics for all of acan's own targets. -ffp-contract=off: fused multiply-add happens
 # only where the source says fma; without it the trained bits would depend on the compiler.
 add_library(acan_flags INTERFACE)
-target_compile_options(acan_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual
   -Wimplicit-fallthrough -ffp-contract=off
   # gcc 12 sees overflows in fmt's inlined buffers that are none.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
   $<$<BOOL:${ACAN_WERROR}>:-Werror>)
+target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
+# nvcc's code for devices, and what it passes to the host's compiler (not -Wpedantic: nvcc's own line
+# directives are no standard C++).
+target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-fmad=false -ftz=false \
+-prec-div=true -prec-sqrt=true -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off\
+$<$<BOOL:${ACAN_WERROR}>: -Werror=all-warnings -Xcompiler=-Werror>>")
 if(ACAN_SANITIZE)
-  add_compile_options(-fsanitize=${ACAN_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ACAN_SANITIZE};-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=${ACAN_SANITIZE})
 endif()

@@ -106,10 +106,30 @@ void AddTrainBench(CLI::App& app, Chosen& chosen) {
   command->add_option("--batch", options->batch, "samples of a step")->capture_default_str();
   command->add_option("--steps", options->steps, "steps of one run")->capture_default_str();
   command->add_option("--repeats", options->repeats, "pairs of runs")->capture_default_str();
+  command->add_option("--layers", options->layers, "inputs, hidden layers, outputs")
+      ->delimiter(',');
+  const auto device = std::make_shared<std::string>();
+  command
+      ->add_option("--device", *device,
+                   "one handler and the loop on this device in place of the CPU, like cuda:0@8GiB")
+      ->type_name("DEVICE");
   command->add_flag("--json", *json, "one line of JSON");
-  command->footer("\nExample:\n  acan bench train --repeats 5");
-  command->callback(
-      [=, &chosen] { chosen.run = [=] { return Report(bench::RunTrainBench(*options), *json); }; });
+  command->footer(
+      "\nExamples:\n  acan bench train --repeats 5\n"
+      "  acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6");
+  command->callback([=, &chosen] {
+    chosen.run = [=] {
+      bench::TrainBenchOptions given = *options;
+      if (!device->empty()) {
+        const DeviceSpec spec = ParseDevice(*device, "--device");
+        given.handlers = 1;
+        given.make_device = [spec] {
+          return MakeDevice(spec, spec.memory_bytes.value_or(kBenchBytes));
+        };
+      }
+      return Report(bench::RunTrainBench(given), *json);
+    };
+  });
 }
 
 }  // namespace

@@ -82,8 +82,19 @@ std::vector<DeviceSpec> UsableGpus() {
 
 }  // namespace
 
-std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes) {
-  if (spec.backend != "cpu") return ModuleOf(spec).Make({spec.index, spec.part, memory_bytes});
+FastMath ParseFastMath(const std::string& text, const std::string& origin) {
+  if (text == "fp32") return FastMath::kFp32;
+  if (text == "tf32") return FastMath::kTf32;
+  if (text == "bf16") return FastMath::kBf16;
+  throw UsageError(fmt::format(
+      "{}: \"{}\" is no precision of fast products; write fp32, tf32 or bf16", origin, text));
+}
+
+std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes,
+                                   FastMath fast_math) {
+  if (spec.backend != "cpu") {
+    return ModuleOf(spec).Make({spec.index, spec.part, memory_bytes, fast_math});
+  }
   CpuDeviceOptions options;
   options.threads = spec.threads;
   options.memory_limit_bytes = memory_bytes;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "acan/core/device.h"
@@ -13,7 +14,11 @@ namespace acan::cli {
 // A device that may hold `memory_bytes`. ACAN_CPU_ISA (avx512, avx2 or portable) chooses the vector
 // instructions; the best that the processor has without it. REQUIRES: `spec` is not "auto". Throws
 // Error (usage) for what is not there, saying what is; what the device's module throws.
-std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes);
+std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes,
+                                   FastMath fast_math = FastMath::kFp32);
+
+// "fp32", "tf32" or "bf16". `origin` as in device_list.h. Throws Error (usage) for others.
+FastMath ParseFastMath(const std::string& text, const std::string& origin);
 
 // What "auto" means for one handler: the first GPU that can be used, else all cores. Others are
 // returned as they are.

@@ -20,6 +20,7 @@ struct Flags {
   Setting device;
   Setting memory;
   Setting keys;
+  Setting fast_math;
   RoleFlags role;
 };
 
@@ -35,9 +36,9 @@ Example, a handler of two threads that holds at most 64 MiB:
 
 // A handler whose device has proved itself.
 std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
-                               std::uint64_t memory_bytes) {
+                               std::uint64_t memory_bytes, FastMath fast_math) {
   try {
-    options.device = MakeDevice(spec, memory_bytes);
+    options.device = MakeDevice(spec, memory_bytes, fast_math);
     return std::make_unique<Handler>(std::move(options));
   } catch (const OutOfMemory& error) {
     throw UsageError(
@@ -59,13 +60,17 @@ int RunHandler(const Flags& flags) {
   const std::uint64_t memory_bytes =
       spec.memory_bytes ? *spec.memory_bytes : DefaultMemoryBytes(spec, 1, 1);
 
+  const FastMath fast_math = flags.fast_math.set()
+                                 ? ParseFastMath(flags.fast_math.value, flags.fast_math.origin)
+                                 : FastMath::kFp32;
+
   Role role(flags.role, "handler " + spec.Name());
   HandlerOptions options;
   options.endpoint = endpoint;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes);
+  const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
@@ -93,6 +98,10 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              "the most bytes it may hold, like 64MiB (default: half of what is free)")
       ->type_name("SIZE");
   AddKeys(*command, flags->keys, "its key file, for a broker with keys");
+  AddSetting(*command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",
+             "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
+             "(default), tf32 or bf16; CUDA only, other devices compute in fp32")
+      ->type_name("MATH");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

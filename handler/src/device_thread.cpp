@@ -4,6 +4,19 @@
 #include <chrono>
 
 namespace acan {
+namespace {
+
+constexpr std::size_t kMostStarted = 2;
+
+void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
+  outcome.failed = true;
+  outcome.lost = dynamic_cast<const DeviceLost*>(&error) != nullptr;
+  outcome.cause = error.what();
+  outcome.results.clear();
+  outcome.kept_input.reset();
+}
+
+}  // namespace
 
 std::int64_t NowUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -12,15 +25,19 @@ std::int64_t NowUs() {
 }
 
 DeviceThread::DeviceThread(Device& device, std::function<void()> wake)
-    : device_(device), wake_(std::move(wake)), thread_([this] { Loop(); }) {}
+    : device_(device),
+      wake_(std::move(wake)),
+      starter_([this] { StartLoop(); }),
+      finisher_([this] { FinishLoop(); }) {}
 
 DeviceThread::~DeviceThread() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  ready_.notify_one();
-  thread_.join();
+  changed_.notify_all();
+  starter_.join();
+  finisher_.join();
 }
 
 void DeviceThread::Add(DeviceJob job) {
@@ -30,7 +47,7 @@ void DeviceThread::Add(DeviceJob job) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
   }
-  ready_.notify_one();
+  changed_.notify_all();
 }
 
 std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
@@ -53,40 +70,81 @@ std::uint64_t DeviceThread::peak_bytes() const {
   return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
 }
 
-void DeviceThread::Loop() {
+void DeviceThread::StartLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    ready_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    changed_.wait(lock, [this] {
+      return stop_ || (!jobs_.empty() && started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
+    });
     if (stop_) return;
     DeviceJob job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    DeviceOutcome outcome = Run(std::move(job));
+    Started started = Start(std::move(job));
+    const bool ready = std::all_of(started.results.begin(), started.results.end(),
+                                   [](const StartedResult& each) { return each.payload->ready(); });
+    if (ready) {
+      Finish(std::move(started));
+      lock.lock();
+      continue;
+    }
     lock.lock();
-    outcomes_.push_back(std::move(outcome));
-    lock.unlock();
-    wake_();
-    lock.lock();
+    started_.push_back(std::move(started));
+    changed_.notify_all();
   }
 }
 
-DeviceOutcome DeviceThread::Run(DeviceJob job) {
-  DeviceOutcome outcome;
-  outcome.flight = job.flight;
-  const std::int64_t begin_us = NowUs();
+void DeviceThread::FinishLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || !started_.empty(); });
+    if (stop_) return;
+    Started started = std::move(started_.front());
+    started_.pop_front();
+    finishing_ = true;
+    lock.unlock();
+    Finish(std::move(started));
+    lock.lock();
+    finishing_ = false;
+    changed_.notify_all();
+  }
+}
+
+DeviceThread::Started DeviceThread::Start(DeviceJob job) {
+  Started started;
+  started.outcome.flight = job.flight;
+  started.begin_us = NowUs();
   try {
-    outcome.results = RunTaskOn(device_, *job.task, job.inputs);
-    if (job.keep_input) outcome.kept_input = job.inputs[*job.keep_input].buffer;
+    started.results = StartTaskOn(device_, *job.task, job.inputs);
+    if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
     NotePeak();
   } catch (const std::exception& error) {
-    outcome.failed = true;
-    outcome.lost = dynamic_cast<const DeviceLost*>(&error) != nullptr;
-    outcome.cause = error.what();
-    outcome.results.clear();
+    SetFailed(started.outcome, error);
   }
-  outcome.seconds = static_cast<double>(NowUs() - begin_us) * 1e-6;
   waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
-  return outcome;  // the inputs go here, before anybody hears of the outcome
+  return started;  // the inputs go here, before anybody hears of the outcome
+}
+
+void DeviceThread::Finish(Started started) {
+  DeviceOutcome& outcome = started.outcome;
+  if (!outcome.failed) {
+    try {
+      outcome.results = FinishResults(std::move(started.results));
+    } catch (const std::exception& error) {
+      SetFailed(outcome, error);
+    }
+  }
+  started.results.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    // Of the time in which two tasks ran each second counts once.
+    const std::int64_t end_us = NowUs();
+    const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
+    outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
+    last_end_us_ = end_us;
+    outcomes_.push_back(std::move(outcome));
+  }
+  wake_();
 }
 
 void DeviceThread::NotePeak() {

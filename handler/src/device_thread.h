@@ -1,5 +1,6 @@
 // DeviceThread: the thread of a handler's device. It runs tasks in order while the handler's own
-// thread talks to the space.
+// thread talks to the space. A device that works asynchronously is given the next task while the
+// results of one are still to come; a second thread waits for those.
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,7 @@ struct DeviceOutcome {
 class DeviceThread {
  public:
   DeviceThread(Device& device, std::function<void()> wake);
-  ~DeviceThread();  // waits for the task that runs; the others are dropped
+  ~DeviceThread();  // waits for tasks that run; the others are dropped
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
@@ -59,20 +60,33 @@ class DeviceThread {
   std::uint64_t peak_bytes() const;
 
  private:
-  void Loop();
-  DeviceOutcome Run(DeviceJob job);
+  // A task whose operations were called.
+  struct Started {
+    DeviceOutcome outcome;
+    std::vector<StartedResult> results;
+    std::int64_t begin_us = 0;
+  };
+  void StartLoop();
+  void FinishLoop();
+  Started Start(DeviceJob job);
+  void Finish(Started started);
   void NotePeak();
 
   Device& device_;
   std::function<void()> wake_;
   std::mutex mutex_;
-  std::condition_variable ready_;
+  std::condition_variable changed_;
   std::deque<DeviceJob> jobs_;
+  std::deque<Started>
+      started_;  // whose results are to come; with `finishing_` at most kMostStarted
+  bool finishing_ = false;
   std::deque<DeviceOutcome> outcomes_;
+  std::int64_t last_end_us_ = 0;
   bool stop_ = false;
   std::atomic<std::uint64_t> waiting_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
-  std::thread thread_;
+  std::thread starter_;
+  std::thread finisher_;
 };
 
 }  // namespace acan

@@ -53,8 +53,8 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
 
 }  // namespace
 
-std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
-                                  const std::vector<TaskInput>& inputs) {
+std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
+                                       const std::vector<TaskInput>& inputs) {
   const std::vector<BufferPtr> buffers = Assemble(device, task, inputs);
   for (const Call& call : task.calls) {
     if (call.gemm) {
@@ -69,16 +69,29 @@ std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
     args.scalars = call.scalars;
     device.Launch(call.kernel, args);
   }
-  std::vector<TaskResult> results;
+  std::vector<StartedResult> results;
   for (const Output& output : task.outputs) {
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const BufferSpec& spec = task.buffers[index];
     const bool whole = output.view.rows == spec.rows && output.view.cols == spec.cols;
     results.push_back({output.key,
-                       device.Download(buffers[index], ToMatrix(task, buffers, output.view)),
+                       device.StartDownload(buffers[index], ToMatrix(task, buffers, output.view)),
                        output.keep && whole ? buffers[index] : nullptr});
   }
   return results;
+}
+
+std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
+  std::vector<TaskResult> results;
+  for (StartedResult& each : started) {
+    results.push_back({std::move(each.key), each.payload->Wait(), std::move(each.kept)});
+  }
+  return results;
+}
+
+std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
+                                  const std::vector<TaskInput>& inputs) {
+  return FinishResults(StartTaskOn(device, task, inputs));
 }
 
 }  // namespace acan

@@ -1,7 +1,8 @@
-// Executor: runs one task on a device. Used from one thread at a time.
+// Executor: runs one task on a device. Used on the device's thread, except where it says otherwise.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "acan/core/task.h"
@@ -22,9 +23,23 @@ struct TaskResult {
   BufferPtr kept;  // set if the result stays on the device
 };
 
-// Runs the operations of `task` in order. Throws OutOfMemory, std::runtime_error (the driver's words)
+// A result whose bytes may still be on their way.
+struct StartedResult {
+  tuplespace::Key key;
+  std::unique_ptr<PendingDownload> payload;
+  BufferPtr kept;
+};
+
+// Starts the operations of `task` in order and the downloads of its results behind them; the inputs
+// may go when it returns. Throws OutOfMemory, std::runtime_error (the driver's words)
 // and std::invalid_argument (an input of the wrong size). Nothing is allocated any more afterwards
 // but the results.
+std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
+                                       const std::vector<TaskInput>& inputs);
+// Waits for them; any thread. Throws what the device says.
+std::vector<TaskResult> FinishResults(std::vector<StartedResult> started);
+
+// Both, one after the other.
 std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
                                   const std::vector<TaskInput>& inputs);
 

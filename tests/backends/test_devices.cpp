@@ -5,6 +5,9 @@
 
 #include "acan/cpu/cpu_device.h"
 #include "acan/module/loader.h"
+#if defined(ACAN_TEST_CUDA)
+#include "acan/cuda/cuda_devices.h"
+#endif
 #if defined(ACAN_TEST_OPENCL)
 #include "acan/opencl/opencl_devices.h"
 #endif
@@ -90,6 +93,35 @@ TestDevice OpenClVariant(const std::string& name) {
   return out;
 }
 
+// CUDA with one size of tiles for all exact products.
+TestDevice CudaTiles(int edge) {
+  TestDevice out;
+  out.name = "cuda_tile" + std::to_string(edge);
+  out.threads = {1};
+#if defined(ACAN_TEST_CUDA)
+  out.missing = [] {
+    std::string problem;
+    FirstUsable(cuda::ListDevices(), problem);
+    return problem;
+  };
+  out.make = [=](int, std::uint64_t limit_bytes) {
+    const DeviceList list = cuda::ListDevices();
+    std::string problem;
+    const std::size_t i = FirstUsable(list, problem).value();
+    cuda::DeviceOptions options;
+    options.index = static_cast<int>(i);
+    options.memory_limit_bytes = Within(limit_bytes, list.devices[i]);
+    options.tile = edge == 128  ? cuda::GemmTile::k128
+                   : edge == 64 ? cuda::GemmTile::k64
+                                : cuda::GemmTile::k32;
+    return cuda::MakeDevice(options);
+  };
+#else
+  out.missing = [] { return "this build has no CUDA"; };
+#endif
+  return out;
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
@@ -98,7 +130,8 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
 
 std::vector<TestDevice> AllTestDevices() {
   return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),  OfModule("opencl"),
-          OpenClVariant("tile"),  OpenClVariant("soft"), OpenClVariant("part"), OfModule("cuda")};
+          OpenClVariant("tile"),  OpenClVariant("soft"), OpenClVariant("part"), OfModule("cuda"),
+          CudaTiles(128),         CudaTiles(64),         CudaTiles(32)};
 }
 
 std::vector<TestDevice> ProductTestDevices() {

@@ -23,7 +23,8 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device);
 
 // Always the same ones in the same order, here or not: cpu_portable, cpu_avx2, cpu_avx512;
 // opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft (as if its division
-// rounded wrongly), opencl_part (a sub-device), cuda.
+// rounded wrongly), opencl_part (a sub-device), cuda
+// (as users get it), cuda_tile128, cuda_tile64, cuda_tile32 (one size for all products).
 std::vector<TestDevice> AllTestDevices();
 // Those whose products are computed in a way of their own.
 std::vector<TestDevice> ProductTestDevices();

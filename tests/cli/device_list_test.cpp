@@ -24,6 +24,16 @@ std::string ErrorOf(const std::function<void()>& call) {
   return "no error";
 }
 
+TEST(ParseFastMath, KnowsThreeNamesAndNamesThem) {
+  EXPECT_EQ(ParseFastMath("fp32", "--fast-math"), FastMath::kFp32);
+  EXPECT_EQ(ParseFastMath("tf32", "--fast-math"), FastMath::kTf32);
+  EXPECT_EQ(ParseFastMath("bf16", "--fast-math"), FastMath::kBf16);
+  EXPECT_THAT([] { ParseFastMath("half", "ACAN_FAST_MATH"); },
+              ::testing::ThrowsMessage<Error>(::testing::AllOf(
+                  ::testing::HasSubstr("ACAN_FAST_MATH: \"half\""),
+                  ::testing::HasSubstr("write fp32, tf32 or bf16"))));
+}
+
 TEST(ParseMemory, ReadsWhatPeopleWrite) {
   EXPECT_EQ(ParseMemory("65536", "--memory"), 65536u);
   EXPECT_EQ(ParseMemory("64KiB", "--memory"), 65536u);

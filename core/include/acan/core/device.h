@@ -14,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "acan/core/kernels.h"
 #include "acan/core/memory_budget.h"
@@ -30,6 +31,10 @@ enum class Precision : std::uint8_t {
   kExact,  // fp32 with fma in the canonical order: the same bits on every device
   kFast,   // the vendor's library: the same up to rounding
 };
+
+// What fast products may round their operands to where that is faster; sums stay fp32. A device that
+// has no such units computes in fp32.
+enum class FastMath : std::uint8_t { kFp32, kTf32, kBf16 };
 
 struct DeviceInfo {
   std::string name;                // "cpu:2": what --device takes
@@ -70,12 +75,32 @@ struct KernelArgs {
   KernelScalars scalars;
 };
 
+// The bytes of a download that may still be on their way. What they are read from is kept until then.
+class PendingDownload {
+ public:
+  virtual ~PendingDownload() = default;
+  virtual bool ready() const = 0;
+  // Waits for them; once, on any thread. Throws as Download.
+  virtual tuplespace::Payload Wait() = 0;
+};
+
 // The three products of training, as c[m, n] = sum over k.
 enum class GemmForm : std::uint8_t {
   kForward,   // c[m,n] = sum_k a[m,k] * b[n,k]    outputs  = inputs[batch, in]  * weight[out, in]^T
   kBackward,  // c[m,n] = sum_k a[m,k] * b[k,n]    d_inputs = delta[batch, out]  * weight[out, in]
   kGradient,  // c[m,n] = sum_k a[k,m] * b[k,n]    d_weight = delta[batch, out]^T * inputs[batch,
               // in]
+};
+
+// One that was over at once.
+class ReadyDownload final : public PendingDownload {
+ public:
+  explicit ReadyDownload(tuplespace::Payload payload) : payload_(std::move(payload)) {}
+  bool ready() const override { return true; }
+  tuplespace::Payload Wait() override { return std::move(payload_); }
+
+ private:
+  tuplespace::Payload payload_;
 };
 
 class Device {
@@ -96,6 +121,12 @@ class Device {
   // The bytes of `from`, rows packed. If it covers its buffer and the device's memory is the
   // host's, the payload shares the buffer, which must not be written any more.
   virtual tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) = 0;
+  // A download behind what was called before, beside what is called next. A device that computes on
+  // the calling thread has nothing to wait for: its bytes are ready.
+  virtual std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
+                                                         const Matrix& from) {
+    return std::make_unique<ReadyDownload>(Download(buffer, from));
+  }
 
   // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with
   // leaves of `block` (k is a node of the model's tree, so this is the model's own sum).

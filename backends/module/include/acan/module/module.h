@@ -51,6 +51,7 @@ struct DeviceChoice {
   int index = 0;            // of the list
   std::optional<int> part;  // a part of the device; nothing: the whole
   std::uint64_t memory_limit_bytes = 0;
+  FastMath fast_math = FastMath::kFp32;  // a wish: backends without such products ignore it
 };
 
 // Any thread; List and Make may be slow, as drivers are.

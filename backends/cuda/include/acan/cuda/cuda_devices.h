@@ -1,0 +1,48 @@
+// NVIDIA's GPUs as acan::Device. The module acan_cuda.so offers them to the program; tests link
+// them directly. Not yet run on a GPU: see docs/decisions.md.
+//
+// Kernels are compiled by nvcc for the architectures that the build names, without contraction,
+// flushing or approximate divisions. Exact products have square tiles of three sizes, chosen by the
+// product's shape and the number of multiprocessors; the choice never changes a bit. Fast products
+// are cuBLAS', loaded at run time; where it is missing, or the limit leaves it no workspace, fast
+// products are the exact ones.
+//
+// Work. Three streams: computing, uploads, downloads. An upload goes through pinned memory on the
+// calling thread, and kernels wait on the device, not on the host, for what they use. A buffer that
+// is released while kernels use it is reused only behind them.
+//
+// Memory. Buffers are charged to the budget by exactly their size; cuBLAS' workspace (1/16 of the
+// limit, 32 MiB at most, none if that is below 1 MiB) at construction. Released buffers are cached
+// as long as they and what is in use stay within the limit together. Not charged: pinned host
+// memory; what the driver takes for the context, the code and the threads' local memory (the
+// partial sums of the tree: up to 2 KiB for each thread the device can hold); cuBLAS' own state.
+// Buffers may outlive the device and be released on any thread.
+//
+// Errors name the call, the device and CUDA's name and words: OutOfMemory for memory, DeviceLost
+// when the context is gone (CUDA's sticky errors: nothing works afterwards in this process),
+// std::runtime_error otherwise.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "acan/core/device.h"
+#include "acan/module/module.h"
+
+namespace acan::cuda {
+
+// Edges of the square tiles of exact products.
+enum class GemmTile : std::uint8_t { k128, k64, k32 };
+
+struct DeviceOptions {
+  int index = 0;
+  std::uint64_t memory_limit_bytes = 0;
+  FastMath fast_math = FastMath::kFp32;
+  std::optional<GemmTile> tile;  // for tests and measurements; users get what suits the product
+};
+
+// Both as DeviceModule says.
+DeviceList ListDevices();
+std::unique_ptr<Device> MakeDevice(const DeviceOptions& options);
+
+}  // namespace acan::cuda

@@ -1,0 +1,13 @@
+// Small products, and sums of more leaves than the other sizes take.
+#define ACAN_WARPS_M 2
+#define ACAN_WARPS_N 1
+#define ACAN_QUADS_M 1
+#define ACAN_QUADS_N 1
+#define ACAN_QUAD_LEVELS 32
+#define ACAN_BLOCKS_PER_MULTIPROCESSOR 8
+#include "gemm.cuh"
+
+const void* acan::cuda::Gemm32(GemmLayout layout) {
+  static_assert(ACAN_QUAD_EDGE == 32);
+  return GemmOf(layout);
+}

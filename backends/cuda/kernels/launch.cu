@@ -1,0 +1,61 @@
+// One CUDA kernel for each row of table.h.
+#include "kernel_args.h"
+#include "prelude.cuh"
+
+namespace acan::cuda {
+namespace {
+
+// LaunchArgs, as the kernels' source knows them.
+struct Launch {
+  acan_args args;
+  acan_i64 rows;
+  acan_i64 cols;
+};
+static_assert(sizeof(Launch) == sizeof(LaunchArgs));
+static_assert(offsetof(Launch, args.f) == offsetof(LaunchArgs, f));
+static_assert(offsetof(Launch, args.i) == offsetof(LaunchArgs, i));
+static_assert(offsetof(Launch, rows) == offsetof(LaunchArgs, region_rows));
+
+__device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigned thread) {
+  return static_cast<acan_i64>(block) * size + thread;
+}
+
+#define ACAN_RUN_ELEMENT(function)                                                      \
+  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;             \
+       r += Place(gridDim.y, blockDim.y, 0)) {                                          \
+    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols;           \
+         c += Place(gridDim.x, blockDim.x, 0)) {                                        \
+      function(&l.args, r, c);                                                          \
+    }                                                                                   \
+  }
+
+#define ACAN_RUN_ROW(function)                                   \
+  const acan_i64 r = Place(blockIdx.x, blockDim.x, threadIdx.x); \
+  if (r < l.rows) function(&l.args, r);
+
+#define ACAN_RUN_COLUMN(function)                                \
+  static_assert(ACAN_COLUMN_LANES == 1);                         \
+  const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
+  if (c < l.cols) function(&l.args, c, 1);
+
+#define ACAN_RUN(name, function, space, operands, variants)    \
+  __global__ void Run_##name(const __grid_constant__ Launch l) { \
+    ACAN_RUN_##space(function)                                 \
+  }
+ACAN_KERNEL_TABLE(ACAN_RUN)
+
+}  // namespace
+
+const void* TableKernel(Kernel kernel) {
+  switch (kernel) {
+#define ACAN_CASE(name, function, space, operands, variants) \
+  case Kernel::name:                                         \
+    return reinterpret_cast<const void*>(&Run_##name);
+    ACAN_KERNEL_TABLE(ACAN_CASE)
+    case Kernel::kCount:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace acan::cuda

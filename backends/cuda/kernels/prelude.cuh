@@ -1,0 +1,24 @@
+// The kernels' words in CUDA, where the compiler fuses nothing (-fmad=false) and flushes nothing.
+#pragma once
+
+#include <cstdint>
+
+typedef std::int32_t acan_i32;
+typedef std::int64_t acan_i64;
+
+#define ACAN_FN [[maybe_unused]] static __device__ __forceinline__
+#define ACAN_GLOBAL
+#define ACAN_LOCAL
+#define ACAN_BARRIER() __syncthreads()
+#define ACAN_UNROLL _Pragma("unroll")
+#define ACAN_NO_UNROLL _Pragma("unroll 1")
+#define ACAN_FLOAT4 float4
+#define ACAN_FMA(a, b, c) __fmaf_rn((a), (b), (c))
+#define ACAN_DIV(a, b) __fdiv_rn((a), (b))
+#define ACAN_SQRT(x) __fsqrt_rn(x)
+#define ACAN_AS_U32(x) __float_as_uint(x)
+#define ACAN_AS_F32(x) __uint_as_float(x)
+// One column a thread: neighbours read neighbours' words.
+#define ACAN_COLUMN_LANES 1
+
+#include "acan/kernels/kernels.h"

@@ -1,0 +1,40 @@
+// cuBLAS, loaded when it is first wanted: a machine has the driver, but need not have the library.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "acan/core/device.h"
+#include "check.h"
+#include "kernel_args.h"
+
+namespace acan::cuda {
+
+// Why cuBLAS cannot be loaded, with the linker's words; empty: it can. Any thread.
+std::string CublasProblem();
+// "13.0.2"; empty without it.
+std::string CublasVersion();
+
+// A handle of cuBLAS on one stream. Belongs to the device's thread.
+class Cublas {
+ public:
+  // `workspace` is all the memory that products may take. Throws std::runtime_error or OutOfMemory
+  // with cuBLAS' words. REQUIRES: CublasProblem() is empty.
+  Cublas(std::string device, cudaStream_t stream, FastMath math, void* workspace,
+         std::uint64_t workspace_bytes);
+  ~Cublas();
+  Cublas(const Cublas&) = delete;
+  Cublas& operator=(const Cublas&) = delete;
+
+  void Run(const Product& product);
+
+ private:
+  std::string device_;
+  FastMath math_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace acan::cuda

@@ -1,0 +1,369 @@
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <stdexcept>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/cuda/cuda_devices.h"
+#include "acan/kernels/launch_check.h"
+#include "cublas.h"
+#include "gemm_choice.h"
+#include "gpu.h"
+#include "kernel_args.h"
+#include "listing.h"
+
+namespace acan::cuda {
+namespace {
+
+constexpr std::uint64_t kMostWorkspaceBytes = 32u << 20;  // what NVIDIA recommends for Hopper
+constexpr std::uint64_t kLeastWorkspaceBytes = 1u << 20;
+
+class CudaBuffer final : public Buffer {
+ public:
+  CudaBuffer(std::shared_ptr<Gpu> gpu, std::uint64_t bytes, Lane lane)
+      : Buffer(bytes),
+        gpu_(std::move(gpu)),
+        block_(gpu_->Take(bytes, lane)),
+        writable_(lane == Lane::kCompute),
+        uploading_(lane == Lane::kUpload && bytes > 0) {}
+  ~CudaBuffer() override {
+    block_.busy_on = uploading_ ? Lane::kUpload : Lane::kCompute;
+    gpu_->Give(std::move(block_), size_bytes());
+  }
+  CudaBuffer(const CudaBuffer&) = delete;
+  CudaBuffer& operator=(const CudaBuffer&) = delete;
+
+  std::byte* bytes() const { return static_cast<std::byte*>(block_.memory.get()); }
+  float* data() const { return static_cast<float*>(block_.memory.get()); }
+  bool writable() const { return writable_; }
+
+  // What was uploaded so far is what the buffer has.
+  void EndUpload() {
+    Check(cudaEventRecord(block_.event.get(), gpu_->uploads()), "cudaEventRecord", gpu_->name());
+  }
+  // What is computed from now on waits for the upload, if there was one.
+  void AwaitUpload() {
+    if (!uploading_) return;
+    Check(cudaStreamWaitEvent(gpu_->compute(), block_.event.get(), 0), "cudaStreamWaitEvent",
+          gpu_->name());
+    uploading_ = false;
+  }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  Block block_;
+  bool writable_;
+  std::atomic<bool> uploading_;  // no work on the compute stream knows of the upload yet
+};
+
+CudaBuffer* BufferOf(const Matrix& matrix) {
+  return static_cast<CudaBuffer*>(matrix.buffer);
+}
+
+float* DataOf(const Matrix& matrix) {
+  return matrix.buffer == nullptr ? nullptr : BufferOf(matrix)->data() + matrix.offset;
+}
+
+void AwaitUpload(const Matrix& matrix) {
+  if (matrix.buffer != nullptr) BufferOf(matrix)->AwaitUpload();
+}
+
+void CheckWritable(std::string_view what, const Matrix& matrix) {
+  if (matrix.buffer != nullptr && !BufferOf(matrix)->writable()) {
+    throw std::invalid_argument(fmt::format("{} is an uploaded buffer, which is read-only", what));
+  }
+}
+
+std::size_t RowBytes(const Matrix& matrix) {
+  return static_cast<std::size_t>(matrix.cols) * 4;
+}
+// Bytes from one row to the next. Of a single row the stride means nothing.
+std::size_t PitchOf(const Matrix& matrix) {
+  return static_cast<std::size_t>(matrix.rows == 1 ? matrix.cols : matrix.stride) * 4;
+}
+
+// Rows of a buffer on their way into pinned memory.
+class CudaDownload final : public PendingDownload {
+ public:
+  CudaDownload(std::shared_ptr<Gpu> gpu, BufferPtr buffer, const Matrix& from)
+      : gpu_(std::move(gpu)),
+        buffer_(std::move(buffer)),
+        bytes_(RowBytes(from) * static_cast<std::size_t>(from.rows)),
+        memory_(gpu_->pinned().Take(bytes_)) {
+    // Two uses, one after the other: first the end of what is computed, then that of the copy. The
+    // thread that waits for the latter sleeps: others may need its core.
+    cudaEvent_t event = nullptr;
+    Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+          "cudaEventCreate", gpu_->name());
+    event_ = Event(event);
+    Check(cudaEventRecord(event, gpu_->compute()), "cudaEventRecord", gpu_->name());
+    Check(cudaStreamWaitEvent(gpu_->downloads(), event, 0), "cudaStreamWaitEvent", gpu_->name());
+    const std::size_t pitch = PitchOf(from);
+    if (pitch == RowBytes(from)) {
+      Check(cudaMemcpyAsync(memory_.get(), DataOf(from), bytes_, cudaMemcpyDeviceToHost,
+                            gpu_->downloads()),
+            "cudaMemcpyAsync from the device", gpu_->name());
+    } else {
+      Check(cudaMemcpy2DAsync(memory_.get(), RowBytes(from), DataOf(from), pitch, RowBytes(from),
+                              static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToHost,
+                              gpu_->downloads()),
+            "cudaMemcpy2DAsync from the device", gpu_->name());
+    }
+    copying_ = true;
+    Check(cudaEventRecord(event, gpu_->downloads()), "cudaEventRecord", gpu_->name());
+  }
+  // Neither memory may be used again while the device copies.
+  ~CudaDownload() override {
+    if (copying_ && cudaSetDevice(gpu_->ordinal()) == cudaSuccess) {
+      cudaStreamSynchronize(gpu_->downloads());
+    }
+  }
+  CudaDownload(const CudaDownload&) = delete;
+  CudaDownload& operator=(const CudaDownload&) = delete;
+
+  bool ready() const override { return cudaEventQuery(event_.get()) != cudaErrorNotReady; }
+
+  tuplespace::Payload Wait() override {
+    gpu_->Enter();
+    Check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize after a download",
+          gpu_->name());
+    copying_ = false;
+    buffer_.reset();
+    const void* const data = memory_.get();
+    return {std::move(memory_), data, bytes_};
+  }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  BufferPtr buffer_;
+  std::size_t bytes_;
+  std::shared_ptr<void> memory_;
+  Event event_;
+  bool copying_ = false;
+};
+
+// How a kernel of the table is spread over the device.
+struct Grid {
+  dim3 blocks, threads;
+};
+
+Grid GridOf(const KernelRegion& region) {
+  constexpr std::int64_t kThreads = 256;
+  constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
+  // Rows and columns are long sums of one thread: spread over all multiprocessors.
+  constexpr std::int64_t kSumThreads = 32;
+  const auto cut = [](std::int64_t value, std::int64_t step) { return (value + step - 1) / step; };
+  const auto size = [](std::int64_t value) { return static_cast<unsigned>(value); };
+  if (region.space == KernelSpace::kElement) {
+    const std::int64_t across = std::min<std::int64_t>(
+        kThreads,
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(region.cols))));
+    const std::int64_t down = kThreads / across;
+    return {{size(std::min<std::int64_t>(cut(region.cols, across), 1 << 30)),
+             size(std::min(cut(region.rows, down), kMostBlocks))},
+            {size(across), size(down)}};
+  }
+  const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
+  return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
+}
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(DeviceInfo info, const DeviceOptions& options)
+      : info_(std::move(info)),
+        gpu_(std::make_shared<Gpu>(options.index, info_.name, options.memory_limit_bytes)),
+        upload_staging_(info_.name),
+        copy_staging_(info_.name),
+        fast_math_(options.fast_math),
+        tile_(options.tile) {
+    // The first use of the context and of the code in it: what is wrong with them is said here.
+    cudaFuncAttributes attributes{};
+    Check(cudaFuncGetAttributes(&attributes, Gemm128(GemmLayout::kAny)), "loading acan's kernels",
+          info_.name);
+    const std::uint64_t bytes =
+        std::min(options.memory_limit_bytes / 16 / 256 * 256, kMostWorkspaceBytes);
+    if (bytes >= kLeastWorkspaceBytes && CublasProblem().empty()) {
+      workspace_ = std::make_unique<CudaBuffer>(gpu_, bytes, Lane::kCompute);
+    }
+  }
+
+  // Nothing may run on what is about to be released.
+  ~CudaDevice() override {
+    if (cudaSetDevice(gpu_->ordinal()) == cudaSuccess) cudaStreamSynchronize(gpu_->compute());
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  const MemoryBudget& budget() const override { return gpu_->budget(); }
+
+  BufferPtr Allocate(std::uint64_t bytes) override {
+    gpu_->Enter();
+    return std::make_shared<CudaBuffer>(gpu_, bytes, Lane::kCompute);
+  }
+
+  BufferPtr Upload(const tuplespace::Payload& payload) override {
+    gpu_->Enter();
+    auto buffer = std::make_shared<CudaBuffer>(gpu_, payload.size(), Lane::kUpload);
+    if (payload.empty()) return buffer;
+    const std::lock_guard lock(upload_mutex_);
+    upload_staging_.Copy(payload.data(), buffer->bytes(), payload.size(), 1, 0, gpu_->uploads());
+    buffer->EndUpload();
+    return buffer;
+  }
+
+  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
+    CheckView("destination of a copy", to);
+    CheckWritable("destination of a copy", to);
+    const auto rows = static_cast<std::size_t>(to.rows);
+    if (payload.size() != RowBytes(to) * rows) {
+      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
+                                              payload.size(), to.rows, to.cols));
+    }
+    gpu_->Enter();
+    copy_staging_.Copy(payload.data(), reinterpret_cast<std::byte*>(DataOf(to)), RowBytes(to), rows,
+                       PitchOf(to), gpu_->compute());
+  }
+
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    return StartDownload(buffer, from)->Wait();
+  }
+
+  std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
+                                                 const Matrix& from) override {
+    if (from.buffer != buffer.get()) {
+      throw std::invalid_argument("download: the view is of another buffer");
+    }
+    CheckView("source of a download", from);
+    gpu_->Enter();
+    AwaitUpload(from);
+    return std::make_unique<CudaDownload>(gpu_, buffer, from);
+  }
+
+  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+            const Matrix& b, const Matrix& c) override {
+    const GemmShape shape = CheckGemm(form, block, a, b, c);
+    CheckWritable("gemm result", c);
+    const auto operand = [](const Matrix& m, bool k_first) {
+      return Operand{DataOf(m), k_first ? 1 : m.stride, k_first ? m.stride : 1};
+    };
+    const Product product{operand(a, form == GemmForm::kGradient),
+                          operand(b, form != GemmForm::kForward), DataOf(c), c.stride, shape.m,
+                          shape.n, shape.k,
+                          // A leaf is no longer than the sum.
+                          std::min(block, std::int64_t{1} << 30)};
+    gpu_->Enter();
+    AwaitUpload(a);
+    AwaitUpload(b);
+    if (precision == Precision::kFast && workspace_) {
+      FastGemm(product);
+    } else {
+      ExactGemm(product);
+    }
+  }
+
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    const KernelRegion region = CheckLaunch(kernel, args);
+    gpu_->Enter();
+    LaunchArgs launch{};
+    for (std::size_t i = 0; i < args.m.size(); ++i) {
+      const Matrix& m = args.m[i];
+      if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+      AwaitUpload(m);
+      launch.m[i] = {DataOf(m), m.rows, m.cols, m.stride};
+    }
+    std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
+    std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+    launch.region_rows = region.rows;
+    launch.region_cols = region.cols;
+    void* parameters[] = {&launch};
+    Run(TableKernel(kernel), KernelName(kernel), GridOf(region), parameters);
+  }
+
+  void Synchronize() override {
+    gpu_->Enter();
+    Check(cudaStreamSynchronize(gpu_->uploads()), "cudaStreamSynchronize", info_.name);
+    Check(cudaStreamSynchronize(gpu_->compute()), "cudaStreamSynchronize", info_.name);
+  }
+
+ private:
+  void FastGemm(const Product& product) {
+    if (!cublas_) {
+      cublas_ = std::make_unique<Cublas>(info_.name, gpu_->compute(), fast_math_,
+                                         workspace_->data(), workspace_->size_bytes());
+    }
+    cublas_->Run(product);
+  }
+
+  void ExactGemm(Product product) {
+    const GemmTile wanted = tile_ ? *tile_ : ChooseTile(product.m, product.n, info_.threads);
+    const GemmTile tile = WithLevelsFor(wanted, (product.k + product.block - 1) / product.block);
+    const GemmLayout layout = LayoutOf(product);
+    const void* const kernel = tile == GemmTile::k128  ? Gemm128(layout)
+                               : tile == GemmTile::k64 ? Gemm64(layout)
+                                                       : Gemm32(layout);
+    const std::int64_t edge = EdgeOf(tile);
+    const std::int64_t down = (product.m + edge - 1) / edge;
+    auto across = static_cast<unsigned>((product.n + edge - 1) / edge);
+    if (down > INT32_MAX / std::int64_t{across}) {
+      throw std::invalid_argument(fmt::format("gemm: a result [{}, {}] is too large for {}",
+                                              product.m, product.n, info_.name));
+    }
+    void* parameters[] = {&product, &across};
+    Run(kernel, "gemm", {{static_cast<unsigned>(down) * across}, {static_cast<unsigned>(2 * edge)}},
+        parameters);
+  }
+
+  void Run(const void* kernel, std::string_view what, const Grid& grid, void** parameters) {
+    const cudaError_t error =
+        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, gpu_->compute());
+    if (error != cudaSuccess) Check(error, fmt::format("launching {}", what), info_.name);
+  }
+
+  DeviceInfo info_;
+  std::shared_ptr<Gpu> gpu_;
+  std::mutex upload_mutex_;
+  Staging upload_staging_;  // guarded by upload_mutex_
+  Staging copy_staging_;
+  FastMath fast_math_;
+  std::optional<GemmTile> tile_;
+  std::unique_ptr<CudaBuffer> workspace_;
+  std::unique_ptr<Cublas> cublas_;  // after its workspace
+};
+
+}  // namespace
+
+DeviceList ListDevices() {
+  return FindDevices();
+}
+
+std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
+  DeviceList list = FindDevices();
+  if (list.devices.empty()) throw FailureError("there is no CUDA device: " + list.problem);
+  if (options.index < 0 || static_cast<std::size_t>(options.index) >= list.devices.size()) {
+    throw UsageError(fmt::format(
+        "cuda:{} is not there; there {}", options.index,
+        list.devices.size() == 1 ? "is cuda:0 only"
+                                 : fmt::format("are cuda:0 to cuda:{}", list.devices.size() - 1)));
+  }
+  DeviceListing& listing = list.devices[static_cast<std::size_t>(options.index)];
+  const std::string& name = listing.info.name;
+  if (!listing.unusable.empty()) {
+    throw FailureError(fmt::format("{} ({}) cannot be used: {}", name, listing.info.description,
+                                   listing.unusable));
+  }
+  if (options.memory_limit_bytes > listing.info.memory_bytes) {
+    throw UsageError(fmt::format("{} has {} bytes of memory; a handler on it cannot hold {}", name,
+                                 listing.info.memory_bytes, options.memory_limit_bytes));
+  }
+  if (options.fast_math != FastMath::kFp32 && !CublasProblem().empty()) {
+    throw FailureError(
+        fmt::format("{}: fast products in tf32 or bf16 are cuBLAS', which is not there: {}", name,
+                    CublasProblem()));
+  }
+  return std::make_unique<CudaDevice>(std::move(listing.info), options);
+}
+
+}  // namespace acan::cuda

@@ -1,0 +1,99 @@
+#include "pinned.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace acan::cuda {
+namespace {
+
+constexpr std::size_t kGrain = 64 << 10;
+constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
+constexpr std::size_t kSlotBytes = 4 << 20;
+
+PinnedBytes NewPinned(std::size_t bytes, const std::string& device) {
+  void* memory = nullptr;
+  Check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
+        fmt::format("cudaHostAlloc of {} bytes", bytes), device);
+  return PinnedBytes(memory);
+}
+
+}  // namespace
+
+std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
+  Piece piece;
+  const std::size_t rounded = std::max<std::size_t>(1, (bytes + kGrain - 1) / kGrain) * kGrain;
+  {
+    const std::lock_guard lock(cache_->mutex);
+    const auto found = std::find_if(cache_->pieces.rbegin(), cache_->pieces.rend(),
+                                    [&](const Piece& each) { return each.bytes == rounded; });
+    if (found != cache_->pieces.rend()) {
+      piece = std::move(*found);
+      cache_->pieces.erase(std::next(found).base());
+      cache_->bytes -= rounded;
+    }
+    // Here and not where a piece comes back: freeing may wait for the device.
+    while (cache_->bytes > kMostCachedBytes) {
+      cache_->bytes -= cache_->pieces.front().bytes;
+      cache_->pieces.pop_front();
+    }
+  }
+  if (piece.memory.get() == nullptr) piece = {NewPinned(rounded, device_), rounded};
+  void* const memory = piece.memory.get();
+  auto owned = std::make_shared<Piece>(std::move(piece));
+  return {memory, [owned, cache = cache_](void*) {
+            const std::lock_guard lock(cache->mutex);
+            cache->bytes += owned->bytes;
+            cache->pieces.push_back(std::move(*owned));
+          }};
+}
+
+Staging::~Staging() {
+  for (const Slot& slot : slots_) {
+    if (slot.free.get() != nullptr) cudaEventSynchronize(slot.free.get());
+  }
+}
+
+// A slot that the device has read.
+Staging::Slot& Staging::NextSlot() {
+  Slot& slot = slots_[next_];
+  next_ = (next_ + 1) % slots_.size();
+  if (slot.memory.get() == nullptr) {
+    slot.memory = NewPinned(kSlotBytes, device_);
+    slot.free = NewEvent(device_);
+  }
+  Check(cudaEventSynchronize(slot.free.get()), "cudaEventSynchronize", device_);
+  return slot;
+}
+
+void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, std::size_t rows,
+                   std::size_t to_pitch, cudaStream_t stream) {
+  if (rows > 1 && (to_pitch == row_bytes || row_bytes > kSlotBytes)) {
+    if (to_pitch == row_bytes) return Copy(from, to, row_bytes * rows, 1, 0, stream);
+    for (std::size_t r = 0; r < rows; ++r) {
+      Copy(from + r * row_bytes, to + r * to_pitch, row_bytes, 1, 0, stream);
+    }
+    return;
+  }
+  // One long row in pieces, or several rows at once.
+  const std::size_t unit = rows == 1 ? 1 : row_bytes;
+  const std::size_t units = rows == 1 ? row_bytes : rows;
+  const std::size_t at_once = kSlotBytes / unit;
+  for (std::size_t done = 0; done < units; done += at_once) {
+    const std::size_t count = std::min(at_once, units - done);
+    const Slot& slot = NextSlot();
+    std::memcpy(slot.memory.get(), from + done * unit, count * unit);
+    if (rows == 1) {
+      Check(cudaMemcpyAsync(to + done, slot.memory.get(), count, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync to the device", device_);
+    } else {
+      Check(cudaMemcpy2DAsync(to + done * to_pitch, to_pitch, slot.memory.get(), row_bytes,
+                              row_bytes, count, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpy2DAsync to the device", device_);
+    }
+    Check(cudaEventRecord(slot.free.get(), stream), "cudaEventRecord", device_);
+  }
+}
+
+}  // namespace acan::cuda

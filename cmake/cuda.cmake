@@ -1,0 +1,64 @@
+# Looks for CUDA. Sets ACAN_BUILD_CUDA and, before the language is enabled, the architectures.
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(ACAN_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
+  find_program(ACAN_NVCC nvcc PATHS /usr/local/cuda/bin)
+  if(ACAN_NVCC)
+    set(CMAKE_CUDA_COMPILER ${ACAN_NVCC})
+  endif()
+endif()
+
+# What this nvcc can compile for.
+set(CMAKE_CUDA_ARCHITECTURES "")
+if(CMAKE_CUDA_COMPILER)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
+  foreach(architecture ${ACAN_CUDA_ARCHITECTURES})
+    string(REGEX MATCH "^[0-9]+" number ${architecture})
+    if(known MATCHES "compute_${number}\n")
+      list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture})
+    endif()
+  endforeach()
+  # Newer devices than the newest of the list run its PTX, so the last one that is left has some.
+  list(POP_BACK CMAKE_CUDA_ARCHITECTURES newest)
+  string(REPLACE "-real" "" newest "${newest}")
+  list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest})
+endif()
+
+if(CMAKE_CUDA_ARCHITECTURES)
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
+if(CMAKE_CUDA_COMPILER AND CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  if(CCACHE_PROGRAM)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endif()
+  enable_language(CUDA)
+  # nvcc knows the standard since CUDA 12, CMake 3.25 does not know that.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  # Not find_package(CUDAToolkit): that of CMake 3.25 stumbles over a CUDA 13 without nvToolsExt.
+  find_path(ACAN_CUDA_INCLUDE_DIR cuda_runtime_api.h
+    HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  find_path(ACAN_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  find_library(ACAN_CUDART_LIBRARY cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
+  if(ACAN_CUDA_INCLUDE_DIR AND ACAN_CUBLAS_INCLUDE_DIR AND ACAN_CUDART_LIBRARY)
+    set(ACAN_BUILD_CUDA ON)
+    # CUDA's runtime for code that the C++ compiler compiles.
+    add_library(acan_cudart INTERFACE)
+    target_include_directories(acan_cudart SYSTEM INTERFACE
+      ${ACAN_CUDA_INCLUDE_DIR} ${ACAN_CUBLAS_INCLUDE_DIR})
+    target_link_libraries(acan_cudart INTERFACE
+      ${ACAN_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt)
+    get_filename_component(ACAN_CUDA_LIBRARY_FOLDER ${ACAN_CUDART_LIBRARY} DIRECTORY)
+  endif()
+endif()
+if(ACAN_CUDA STREQUAL "ON" AND NOT ACAN_BUILD_CUDA)
+  message(FATAL_ERROR "ACAN_CUDA=ON, but nvcc (${CMAKE_CUDA_COMPILER}), one of the architectures "
+                      "${ACAN_CUDA_ARCHITECTURES}, cudart_static or cublas_v2.h is missing")
+endif()
+message(STATUS "CUDA module: ${ACAN_BUILD_CUDA}; nvcc: ${CMAKE_CUDA_COMPILER} for "
+               "${CMAKE_CUDA_ARCHITECTURES}")

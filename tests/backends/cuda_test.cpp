@@ -1,0 +1,253 @@
+// What is particular to CUDA. Without a GPU: its errors, what is refused and why, which kernel is
+// chosen, and that the module loads. With one: memory within the limit, uploads and downloads
+// beside computing. What it computes is tested with all other devices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "acan/core/error.h"
+#include "acan/cuda/cuda_devices.h"
+#include "acan/module/loader.h"
+#include "check.h"
+#include "gemm_choice.h"
+#include "listing.h"
+#include "reference.h"
+
+namespace acan::cuda {
+namespace {
+
+using test::Difference;
+using test::Fetch;
+using test::GemmReference;
+using test::Host;
+using test::OnDevice;
+using test::Random;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(CudaErrors, AreMemoryLostOrOther) {
+  EXPECT_EQ(FaultOf(cudaSuccess), Fault::kNone);
+  EXPECT_EQ(FaultOf(cudaErrorMemoryAllocation), Fault::kMemory);
+  for (const cudaError_t sticky :
+       {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorMisalignedAddress,
+        cudaErrorIllegalInstruction, cudaErrorECCUncorrectable, cudaErrorDevicesUnavailable,
+        cudaErrorLaunchTimeout, cudaErrorHardwareStackError, cudaErrorUnknown}) {
+    EXPECT_EQ(FaultOf(sticky), Fault::kLost) << cudaGetErrorName(sticky);
+  }
+  for (const cudaError_t other : {cudaErrorInvalidValue, cudaErrorInvalidConfiguration,
+                                  cudaErrorNoKernelImageForDevice, cudaErrorNotReady}) {
+    EXPECT_EQ(FaultOf(other), Fault::kOther) << cudaGetErrorName(other);
+  }
+}
+
+TEST(CudaErrors, AreThrownWithCallDeviceAndCudasWords) {
+  const auto check = [](cudaError_t error) { return [=] { Check(error, "cudaX", "cuda:3"); }; };
+  EXPECT_NO_THROW(check(cudaSuccess)());
+  EXPECT_THAT(
+      check(cudaErrorMemoryAllocation),
+      ThrowsMessage<OutOfMemory>("cudaX on cuda:3: cudaErrorMemoryAllocation (out of memory)"));
+  EXPECT_THAT(check(cudaErrorIllegalAddress),
+              ThrowsMessage<DeviceLost>(AllOf(HasSubstr("cudaX on cuda:3: cudaErrorIllegalAddress"),
+                                              HasSubstr("illegal memory access"))));
+  EXPECT_THAT(check(cudaErrorInvalidValue),
+              ThrowsMessage<std::runtime_error>(
+                  "cudaX on cuda:3: cudaErrorInvalidValue (invalid argument)"));
+}
+
+TEST(CudaDevices, AreRefusedWithTheReason) {
+  EXPECT_EQ(Unfit({9, 0, false}, "75-real,90"), "");
+  EXPECT_EQ(Unfit({8, 6, false}, "80-real"), "");      // code of a capability below, same major
+  EXPECT_EQ(Unfit({12, 0, false}, "75-real,90"), "");  // by the PTX of 9.0
+  EXPECT_EQ(Unfit({7, 5, false}, "75-virtual"), "");
+  EXPECT_THAT(Unfit({7, 0, false}, "75-real,90"), HasSubstr("is 7.0; 7.5 or newer is needed"));
+  EXPECT_THAT(Unfit({9, 0, true}, "90"), HasSubstr("compute mode is prohibited"));
+  const auto other = AllOf(HasSubstr("ACAN_CUDA_ARCHITECTURES"), HasSubstr("compiled for"));
+  EXPECT_THAT(Unfit({8, 0, false}, "75-real,90"), other);
+  EXPECT_THAT(Unfit({8, 0, false}, "86-real"), other);
+  EXPECT_THAT(Unfit({10, 0, false}, "90a"), other);
+  EXPECT_EQ(Unfit({9, 0, false}, "90a"), "");
+}
+
+TEST(CudaDevices, MissingOnesHaveAReason) {
+  EXPECT_EQ(NoDriverText(0, 13000, "libcuda.so.1: not there"),
+            "there is no NVIDIA driver here (libcuda.so.1: not there)");
+  EXPECT_EQ(NoDriverText(12020, 13000, "x"),
+            "the NVIDIA driver is too old: it knows CUDA 12.2, this acan was built with CUDA 13.0");
+  EXPECT_EQ(NoDriverText(13010, 13000, "no device"),
+            "the NVIDIA driver (CUDA 13.1) offers no device: no device");
+  const DeviceList list = ListDevices();
+  EXPECT_EQ(list.devices.empty(), !list.problem.empty());
+}
+
+TEST(CudaModule, LoadsAndRefusesInWords) {
+  const LoadedModule& loaded = LoadModule("cuda");
+  ASSERT_NE(loaded.module, nullptr) << loaded.problem;
+  const DeviceList list = loaded.module->List();
+  DeviceChoice choice;
+  choice.part = 1;
+  EXPECT_THAT([&] { loaded.module->Make(choice); }, ThrowsMessage<Error>(HasSubstr("no parts")));
+  choice.part.reset();
+  choice.index = static_cast<int>(list.devices.size());
+  try {
+    loaded.module->Make(choice);
+    FAIL() << "device " << choice.index << " was made";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                list.devices.empty() ? HasSubstr(list.problem) : HasSubstr("is not there; there"));
+    EXPECT_EQ(error.exit_code(), list.devices.empty() ? 1 : 2);
+  }
+}
+
+TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
+  constexpr int kH200 = 132;
+  EXPECT_EQ(ChooseTile(4096, 4096, kH200), GemmTile::k128);
+  EXPECT_EQ(ChooseTile(512, 8192, kH200), GemmTile::k128);
+  EXPECT_EQ(ChooseTile(128, 1024, kH200), GemmTile::k32);
+  EXPECT_EQ(ChooseTile(16, 16, kH200), GemmTile::k32);
+  // More tiles than multiprocessors by a few: two rounds of large ones would leave most idle.
+  EXPECT_EQ(ChooseTile(1024, 2176, kH200), GemmTile::k64);
+  for (const std::int64_t n : {1, 33, 300, 5000}) {
+    for (const int multiprocessors : {1, 20, 132}) {
+      const GemmTile tile = ChooseTile(n, n, multiprocessors);
+      EXPECT_TRUE(tile == GemmTile::k128 || tile == GemmTile::k64 || tile == GemmTile::k32);
+    }
+  }
+}
+
+TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
+  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 1), GemmTile::k128);
+  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 256), GemmTile::k128);
+  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 257), GemmTile::k32);
+  EXPECT_EQ(WithLevelsFor(GemmTile::k64, 100000), GemmTile::k32);
+}
+
+TEST(GemmChoice, QuadsNeedAlignedOperands) {
+  alignas(16) static float memory[8];
+  Product p;
+  p.a = {memory, 64, 1};
+  p.b = {memory, 64, 1};
+  p.c = memory;
+  p.c_stride = 32;
+  p.m = p.n = 30;
+  p.k = 61;
+  EXPECT_EQ(LayoutOf(p), GemmLayout::kRowRow);
+  Product other = p;
+  other.b = {memory, 1, 32};
+  other.n = 32;
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kRowK);
+  other.n = 30;  // a quad of rows would reach over the end
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
+  other.n = 32;
+  other.a = {memory, 1, 32};
+  other.m = 32;
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kKK);
+  other = p;
+  other.a.data = memory + 1;
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
+  other = p;
+  other.b.row_stride = 66;
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
+  other = p;
+  other.c_stride = 30;
+  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
+}
+
+// ---- on a GPU ----------------------------------------------------------------------------------
+
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const DeviceList list = ListDevices();
+    const std::string why = list.devices.empty() ? list.problem : list.devices[0].unusable;
+    if (!why.empty()) GTEST_SKIP() << "cuda:0 cannot be used here, not tested: " << why;
+  }
+  std::unique_ptr<Device> Make(std::uint64_t limit_bytes) const {
+    DeviceOptions options;
+    options.memory_limit_bytes = limit_bytes;
+    return MakeDevice(options);
+  }
+};
+
+tuplespace::Payload PayloadOf(const Host& host) {
+  return tuplespace::Payload::Copy(host.v.data(), host.v.size() * 4);
+}
+
+// Buffers of many sizes come and go: what is cached must make room each time.
+TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
+  const auto device = Make(8 << 20);
+  const std::uint64_t scratch = device->budget().used_bytes();
+  for (std::uint64_t bytes = 4096; bytes <= (8 << 20) - scratch; bytes = bytes * 5 / 3 + 4) {
+    for (int i = 0; i < 3; ++i) {
+      const BufferPtr buffer = device->Allocate(bytes);
+      EXPECT_EQ(device->budget().used_bytes(), scratch + bytes);
+    }
+  }
+  EXPECT_EQ(device->budget().used_bytes(), scratch);
+  EXPECT_THROW(device->Allocate((8 << 20) + 1), OutOfMemory);
+}
+
+// A thread uploads into memory that others just gave back, while the device's thread computes.
+TEST_F(OnGpu, UploadsBesideComputingDisturbNothing) {
+  const auto device = Make(256 << 20);
+  const Host left = Random(256, 256, 1);
+  const Host right = Random(256, 256, 2);
+  const Host want = GemmReference(GemmForm::kForward, 64, left, right);
+  std::atomic<bool> stop{false};
+  std::thread uploader([&] {
+    for (std::uint32_t i = 0; !stop; ++i) {
+      const Host host = Random(256, 256, 3 + i % 7);
+      const BufferPtr buffer = device->Upload(PayloadOf(host));
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const BufferPtr a = device->Upload(PayloadOf(left));
+    const BufferPtr b = device->Upload(PayloadOf(right));
+    const OnDevice c = test::Space(*device, 256, 256);
+    device->Gemm(GemmForm::kForward, Precision::kExact, 64, {a.get(), 0, 256, 256, 256},
+                 {b.get(), 0, 256, 256, 256}, c.matrix);
+    ASSERT_EQ(Difference(Fetch(*device, c), want), "") << "round " << i;
+  }
+  stop = true;
+  uploader.join();
+}
+
+// Results that are fetched late are those of their own task, whatever was launched in between.
+TEST_F(OnGpu, DownloadsBesideLaterKernelsAreTheirOwnTasks) {
+  const auto device = Make(256 << 20);
+  std::vector<std::unique_ptr<PendingDownload>> pending;
+  constexpr std::int64_t kWords = 1 << 20;
+  for (int i = 0; i < 16; ++i) {
+    const BufferPtr buffer = device->Allocate(kWords * 4);
+    KernelArgs fill;
+    fill.m[0] = {buffer.get(), 0, 1, kWords, kWords};
+    fill.scalars.f[0] = static_cast<float>(i);
+    device->Launch(Kernel::kFill, fill);
+    pending.push_back(device->StartDownload(buffer, fill.m[0]));
+  }
+  for (int i = 0; i < 16; ++i) {
+    const tuplespace::Payload payload = pending[static_cast<std::size_t>(i)]->Wait();
+    const auto* words = reinterpret_cast<const float*>(payload.data());
+    EXPECT_EQ(std::count(words, words + kWords, static_cast<float>(i)), kWords) << i;
+  }
+}
+
+TEST_F(OnGpu, BuffersAndPayloadsOutliveTheDevice) {
+  auto device = Make(64 << 20);
+  const Host host = Random(100, 100, 5);
+  BufferPtr buffer = device->Upload(PayloadOf(host));
+  const tuplespace::Payload payload = device->Download(buffer, {buffer.get(), 0, 100, 100, 100});
+  device.reset();
+  EXPECT_EQ(std::memcmp(payload.data(), host.v.data(), payload.size()), 0);
+  std::thread([&buffer] { buffer.reset(); }).join();
+}
+
+TEST_F(OnGpu, LimitsBeyondTheDeviceAreRefused) {
+  EXPECT_THAT([&] { Make(std::uint64_t{1} << 60); },
+              ThrowsMessage<Error>(HasSubstr("a handler on it cannot hold")));
+}
+
+}  // namespace
+}  // namespace acan::cuda

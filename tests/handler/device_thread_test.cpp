@@ -1,0 +1,187 @@
+// DeviceThread with a device whose results come late: the CPU computes, but its downloads are over
+// only when the test says so, as those of a GPU are.
+#include "device_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "acan/cpu/cpu_device.h"
+
+namespace acan {
+namespace {
+
+// Lets downloads end one by one, and counts.
+class Gate {
+ public:
+  void Started() {
+    const std::lock_guard lock(mutex_);
+    most_ = std::max(most_, ++pending_);
+    changed_.notify_all();
+  }
+  void Pass() {  // called by Wait()
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_ > 0; });
+    --open_;
+    --pending_;
+    if (lost_) throw DeviceLost("the device went away");
+  }
+  void Open(int count) {
+    const std::lock_guard lock(mutex_);
+    open_ += count;
+    changed_.notify_all();
+  }
+  void Lose() {
+    const std::lock_guard lock(mutex_);
+    lost_ = true;
+  }
+  void AwaitPending(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return pending_ >= count; });
+  }
+  int most() {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int pending_ = 0, most_ = 0, open_ = 0;
+  bool lost_ = false;
+};
+
+class LateDownload final : public PendingDownload {
+ public:
+  LateDownload(Gate& gate, tuplespace::Payload payload)
+      : gate_(gate), payload_(std::move(payload)) {
+    gate_.Started();
+  }
+  bool ready() const override { return false; }
+  tuplespace::Payload Wait() override {
+    gate_.Pass();
+    return std::move(payload_);
+  }
+
+ private:
+  Gate& gate_;
+  tuplespace::Payload payload_;
+};
+
+class LateDevice final : public Device {
+ public:
+  explicit LateDevice(Gate& gate) : gate_(gate) {}
+  const DeviceInfo& info() const override { return cpu_->info(); }
+  const MemoryBudget& budget() const override { return cpu_->budget(); }
+  BufferPtr Allocate(std::uint64_t bytes) override { return cpu_->Allocate(bytes); }
+  BufferPtr Upload(const tuplespace::Payload& payload) override { return cpu_->Upload(payload); }
+  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
+    cpu_->CopyIn(payload, to);
+  }
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    return cpu_->Download(buffer, from);
+  }
+  std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
+                                                 const Matrix& from) override {
+    return std::make_unique<LateDownload>(gate_, cpu_->Download(buffer, from));
+  }
+  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+            const Matrix& b, const Matrix& c) override {
+    cpu_->Gemm(form, precision, block, a, b, c);
+  }
+  void Launch(Kernel kernel, const KernelArgs& args) override { cpu_->Launch(kernel, args); }
+  void Synchronize() override { cpu_->Synchronize(); }
+
+ private:
+  Gate& gate_;
+  std::unique_ptr<Device> cpu_ = MakeCpuDevice({1, 1 << 20, std::nullopt});
+};
+
+// Fills a matrix of 4 x 4 with `value`.
+DeviceJob JobOf(FlightId flight, float value) {
+  auto task = std::make_shared<Task>();
+  task->buffers = {{4, 4}};
+  Call call;
+  call.kernel = Kernel::kFill;
+  call.views = {{0, 0, 0, 4, 4}};
+  call.scalars.f[0] = value;
+  task->calls = {call};
+  task->outputs = {{tuplespace::Key(), {0, 0, 0, 4, 4}, false}};
+  return {flight, task, {}, std::nullopt, 0};
+}
+
+class Outcomes {
+ public:
+  void Wake() {
+    const std::lock_guard lock(mutex_);
+    ++woken_;
+    changed_.notify_all();
+  }
+  std::vector<DeviceOutcome> Await(DeviceThread& thread, std::size_t count) {
+    std::vector<DeviceOutcome> all;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      for (DeviceOutcome& each : thread.TakeOutcomes()) all.push_back(std::move(each));
+      if (all.size() >= count) return all;
+      const int seen = woken_;
+      changed_.wait(lock, [&] { return woken_ != seen; });
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int woken_ = 0;
+};
+
+float FirstOf(const DeviceOutcome& outcome) {
+  float value = 0;
+  std::memcpy(&value, outcome.results.at(0).payload.data(), sizeof(value));
+  return value;
+}
+
+TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
+  Gate gate;
+  LateDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+  gate.AwaitPending(2);  // neither has its results
+  gate.Open(5);
+  const std::vector<DeviceOutcome> all = outcomes.Await(thread, 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(all[i].flight, i + 1);
+    EXPECT_FALSE(all[i].failed);
+    EXPECT_EQ(FirstOf(all[i]), static_cast<float>(i + 1));
+    EXPECT_GE(all[i].seconds, 0.0);
+  }
+  EXPECT_EQ(gate.most(), 2);
+}
+
+TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
+  Gate gate;
+  gate.Lose();
+  gate.Open(1);
+  LateDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobOf(7, 1.0f));
+  const std::vector<DeviceOutcome> all = outcomes.Await(thread, 1);
+  EXPECT_EQ(all[0].flight, 7u);
+  EXPECT_TRUE(all[0].failed);
+  EXPECT_TRUE(all[0].lost);
+  EXPECT_EQ(all[0].cause, "the device went away");
+  EXPECT_TRUE(all[0].results.empty());
+}
+
+TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {
+  const auto device = MakeCpuDevice({1, 1 << 20, std::nullopt});
+  Outcomes outcomes;
+  DeviceThread thread(*device, [&] { outcomes.Wake(); });
+  for (int i = 1; i <= 20; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+  const std::vector<DeviceOutcome> all = outcomes.Await(thread, 20);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(FirstOf(all[i]), static_cast<float>(i + 1));
+}
+
+}  // namespace
+}  // namespace acan
