@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <zmq.hpp>
@@ -144,10 +145,27 @@ class Forked : public Server {
   pid_t pid_ = -1;
 };
 
+// Keys for a broker and its clients.
+struct Keys {
+  ts::KeyPair broker = ts::MakeKeyPair();
+  ts::KeyPair client = ts::MakeKeyPair();
+
+  ts::BrokerAccess ForBroker() const {
+    const ts::Pattern everything{{ts::FieldPattern::Any()}, true};
+    return {
+        broker,
+        {{"all",
+          {{{ts::Operation::kRead, ts::Operation::kPut, ts::Operation::kRetire}, everything, {}}}}},
+        {{"bench", client.public_key, "all"}}};
+  }
+  ts::ClientAccess ForClient() const { return {"bench", client, broker.public_key}; }
+};
+
 // Where the servers of one transport live.
 class Place {
  public:
-  explicit Place(const std::string& transport) : transport_(transport) {
+  explicit Place(const std::string& transport, std::optional<Keys> keys = {})
+      : transport_(transport), keys_(std::move(keys)) {
     if (transport != "inproc" && transport != "ipc" && transport != "tcp") {
       throw std::invalid_argument("transport \"" + transport +
                                   "\" is unknown; inproc, ipc and tcp are known");
@@ -169,6 +187,7 @@ class Place {
     return std::make_unique<Forked>([&](int ready) {
       ts::BrokerOptions options;
       options.listen = {endpoint};
+      if (keys_) options.access = keys_->ForBroker();
       ts::Broker broker(options);
       Forked::Announce(ready, broker.endpoints().front());
       broker.Run();
@@ -189,6 +208,7 @@ class Place {
     ts::ClientOptions options;
     options.endpoint = server.endpoint();
     options.name = "benchmark";
+    if (keys_) options.access = keys_->ForClient();
     // Over ipc and tcp every client has a context of its own, as processes have.
     if (transport_ == "inproc") options.context = &context_;
     return std::make_unique<ts::Client>(options);
@@ -203,6 +223,7 @@ class Place {
   }
 
   std::string transport_;
+  std::optional<Keys> keys_;
   std::filesystem::path folder_;
   zmq::context_t context_;
   int servers_ = 0;
@@ -410,6 +431,38 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
   return result;
 }
 
+// Clear text and CURVE side by side: each repeat measures one and then the other.
+nlohmann::json MeasureCurve(const SpaceBenchOptions& options) {
+  Place clear_place("tcp");
+  Place curve_place("tcp", Keys());
+  const auto clear_broker = clear_place.StartBroker();
+  const auto curve_broker = curve_place.StartBroker();
+  nlohmann::json result;
+  std::int64_t round = 0;
+  for (const std::size_t mib : {1, 16}) {
+    const std::size_t bytes = mib << 20;
+    const int count = std::max<int>(4, static_cast<int>(options.bulk_bytes / bytes));
+    std::vector<double> clear, curve, ratio;
+    for (int i = 0; i < options.repeats; ++i) {
+      ++round;
+      clear.push_back(PutReadGigabytesPerSecond(clear_place, *clear_broker, bytes, count, round));
+      curve.push_back(PutReadGigabytesPerSecond(curve_place, *curve_broker, bytes, count, round));
+      ratio.push_back(curve.back() / clear.back());
+    }
+    nlohmann::json& place = result["put_read_gb_per_s"][std::to_string(mib) + "MiB"];
+    place["clear"] = Summary(std::move(clear));
+    place["curve"] = Summary(std::move(curve));
+    place["curve_to_clear"] = Summary(std::move(ratio));
+  }
+  result["round_trip_us"]["clear"] = RepeatPercentiles(options.repeats, [&](int repeat) {
+    return RoundTrip(clear_place, *clear_broker, options.round_trips, repeat);
+  });
+  result["round_trip_us"]["curve"] = RepeatPercentiles(options.repeats, [&](int repeat) {
+    return RoundTrip(curve_place, *curve_broker, options.round_trips, repeat);
+  });
+  return result;
+}
+
 }  // namespace
 
 nlohmann::json RunSpaceBench(const SpaceBenchOptions& options) {
@@ -421,6 +474,10 @@ nlohmann::json RunSpaceBench(const SpaceBenchOptions& options) {
       {"batch_tuples", kBatchTuples},
       {"hardware_threads", std::thread::hardware_concurrency()},
   };
+  if (options.curve) {
+    result["tcp"] = MeasureCurve(options);
+    return result;
+  }
   result["transports"] = nlohmann::json::array();
   for (const std::string& transport : options.transports) {
     result["transports"].push_back(MeasureTransport(transport, options));

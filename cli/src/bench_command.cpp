@@ -57,8 +57,9 @@ void AddSpaceBench(CLI::App& app, Chosen& chosen) {
       ->type_name("KIND");
   command->add_option("--repeats", options->repeats, "how often, at least 5")
       ->capture_default_str();
+  command->add_flag("--curve", options->curve, "instead: what CURVE costs over tcp");
   command->add_flag("--json", *json, "one line of JSON");
-  command->footer("\nExample:\n  acan bench space --transport ipc");
+  command->footer("\nExample:\n  acan bench space --transport ipc\n  acan bench space --curve");
   command->callback(
       [=, &chosen] { chosen.run = [=] { return Report(bench::RunSpaceBench(*options), *json); }; });
 }

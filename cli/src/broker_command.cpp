@@ -1,8 +1,14 @@
 // acan broker: serves a tuple space until it is stopped.
+#include <sys/resource.h>
+
+#include <optional>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "access_file.h"
 #include "command.h"
+#include "file_watch.h"
 #include "fmt/format.h"
 #include "role.h"
 #include "scratch_folder.h"
@@ -14,17 +20,46 @@ namespace {
 struct Flags {
   std::vector<std::string> listen;
   Setting listen_variable;
+  Setting keys;
   RoleFlags role;
 };
 
 constexpr const char* kExample = R"(
-Prints each endpoint as bound, one a line: tcp://127.0.0.1:* takes a free port.
-Nobody is authenticated yet, so only loopback and ipc addresses are accepted.
+Prints each endpoint as bound, one a line: tcp://127.0.0.1:* takes a free port. Without --keys anybody
+may connect, so only loopback and ipc addresses are accepted then. With a key file of acan keygen only
+the keys on its list are let in, and all is encrypted; the file may be changed while the broker runs.
 
 Example, three terminals:
   acan broker  --listen tcp://127.0.0.1:5555
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:1
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression)";
+
+// A connection is a descriptor; the usual soft limit of 1024 would be reached first.
+void AllowManyConnections() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// Follows the list of the key file. A file that cannot be used changes nothing.
+void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
+               Log& log) {
+  try {
+    BrokerFile file = ReadBrokerFile(path);
+    const std::size_t count = file.peers.size();
+    broker.SetPeers(std::move(file.peers));
+    log.Info(fmt::format("{} has changed: {} keys may connect now", path, count));
+    if (file.keys.public_key != keys.public_key) {
+      log.Warning(
+          fmt::format("{}: the broker's own keys are others now: they count when it is "
+                      "started again",
+                      path));
+    }
+  } catch (const std::exception& error) {
+    log.Error(fmt::format("{}; the list from before still counts", error.what()));
+  }
+}
 
 int RunBroker(const Flags& flags) {
   Role role(flags.role, "broker");
@@ -36,11 +71,26 @@ int RunBroker(const Flags& flags) {
     options.listen = {flags.listen_variable.set() ? flags.listen_variable.value : kDefaultEndpoint};
   }
   for (const std::string& endpoint : options.listen) CheckEndpoint(endpoint, origin);
+  // `acan train` starts its broker for itself alone.
+  const bool guarded = flags.keys.set() && flags.role.parent == 0;
+  std::string known;
+  if (guarded) {
+    known = LookOf(flags.keys.value);
+    BrokerFile file = ReadBrokerFile(flags.keys.value);
+    options.access = {std::move(file.keys), AccessRoles(), std::move(file.peers)};
+  }
+  const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
+  AllowManyConnections();
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   int code = 0;
   {
     tuplespace::Broker broker(std::move(options));
     for (const std::string& endpoint : broker.endpoints()) PrintLine(endpoint);
+    std::optional<FileWatch> watch;
+    if (guarded) {
+      watch.emplace(flags.keys.value, known,
+                    [&] { ReadAgain(flags.keys.value, keys, broker, role.log()); });
+    }
     code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.Stop(); });
   }
   // Whether the parent still lives cannot be told for sure at this moment; it would do the same.
@@ -61,6 +111,7 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
       ->type_name("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
+  AddKeys(*command, flags->keys, "the broker's key file, for other addresses");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });

@@ -22,6 +22,8 @@ void AddTrain(CLI::App& app, Chosen& chosen);
 void AddBroker(CLI::App& app, Chosen& chosen);
 void AddHandler(CLI::App& app, Chosen& chosen);
 void AddManager(CLI::App& app, Chosen& chosen);
+void AddChaos(CLI::App& app, Chosen& chosen);
+void AddKeygen(CLI::App& app, Chosen& chosen);
 void AddDevices(CLI::App& app, Chosen& chosen);
 void AddEval(CLI::App& app, Chosen& chosen);
 void AddVerify(CLI::App& app, Chosen& chosen);

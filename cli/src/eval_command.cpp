@@ -65,7 +65,8 @@ int RunEval(const Flags& flags) {
   Log log(ParseLogFormat(flags.log_format), "eval");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
   const Job job = EvaluationJob(flags);
-  const auto receipt = RunLocally({cluster, "", flags.job.path}, job, LoadData(job), log, signals);
+  const auto receipt =
+      RunLocally({cluster, "", flags.job.path, false}, job, LoadData(job), log, signals);
   if (!receipt) return 128 + signals.received();
   PrintLine(TestText(*receipt));
   if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
 #include "acan/core/size_text.h"
 #include "acan/handler/handler.h"
+#include "access_file.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"
@@ -18,6 +20,7 @@ struct Flags {
   Setting device;
   Setting memory;
   Setting fast_math;
+  Setting keys;
   RoleFlags role;
 };
 
@@ -65,6 +68,7 @@ int RunHandler(const Flags& flags) {
   HandlerOptions options;
   options.endpoint = endpoint;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
+  if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
   HandlerReport report;
@@ -97,6 +101,7 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
              "(default), tf32 or bf16; CUDA only, other devices compute in fp32")
       ->type_name("MATH");
+  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

@@ -1,7 +1,10 @@
 #include "job_flags.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,12 +13,13 @@
 #include "acan/core/error.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 
 namespace acan::cli {
 
-void AddJobFlags(CLI::App& app, JobFlags& flags) {
+void AddJobFlags(CLI::App& app, JobFlags& flags, bool required) {
   app.add_option("job", flags.path, "the job file (see README.md, or the files in examples/)")
-      ->required()
+      ->required(required)
       ->type_name("JOB.toml");
   app.add_option(
          "--set", flags.set,
@@ -25,6 +29,25 @@ void AddJobFlags(CLI::App& app, JobFlags& flags) {
       ->take_all()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
+  const std::string path = folder + "/job.json";
+  if (!flags.set.empty()) {
+    throw UsageError(fmt::format("--set needs the job file; {} is kept as it was", path));
+  }
+  std::ifstream file(path);
+  if (!file) {
+    throw UsageError(
+        fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of a run that began",
+                    path, std::strerror(errno)));
+  }
+  std::string text(static_cast<std::size_t>(kMaxJobBytes) + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw UsageError(fmt::format("{}: is not valid JSON", path));
+  return JobFromJson(json, path);
 }
 
 Job ReadJob(const JobFlags& flags) {

@@ -21,7 +21,9 @@ struct JobFlags {
   std::vector<std::string> set;
 };
 // The job file and --set.
-void AddJobFlags(CLI::App& app, JobFlags& flags);
+void AddJobFlags(CLI::App& app, JobFlags& flags, bool required = true);
+// The job that a run in `folder` (its --out) was given. Throws Error (usage).
+Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.
 Job ReadJob(const JobFlags& flags);
 

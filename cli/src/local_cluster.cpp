@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -33,20 +33,38 @@ constexpr milliseconds kMostBackoff{2000};
 constexpr int kMostFailedStarts = 5;         // in a row, by its own fault: then it is given up
 constexpr milliseconds kStopPatience{8000};  // then SIGKILL
 
+// When a process that died is started again: at once, or later and later if it dies young.
+struct Restart {
+  int short_lives = 0;    // in a row
+  int failed_starts = 0;  // in a row
+  bool give_up = false;
+
+  milliseconds AfterLife(milliseconds life, const Exit& exit);
+};
+
 // One place for a handler; its process may change.
 struct Slot {
   DeviceSpec spec;
   std::optional<Child> child;
   Clock::time_point started{};
   Clock::time_point start_at{};  // if there is no child
-  int short_lives = 0;           // in a row
-  int failed_starts = 0;         // in a row
-  bool given_up = false;
+  Restart restart;
 };
 
 bool BlamesItself(const Exit& exit) {
   return exit.signal != SIGKILL && exit.signal != SIGTERM && (exit.signal != 0 || exit.code != 0) &&
          exit.code < 128;
+}
+
+milliseconds Restart::AfterLife(milliseconds life, const Exit& exit) {
+  const bool young = life < kShortLife;
+  short_lives = young ? short_lives + 1 : 0;
+  failed_starts = young && BlamesItself(exit) ? failed_starts + 1 : 0;
+  // A usage error is the same at every start.
+  give_up = (exit.signal == 0 && exit.code == 2) || failed_starts >= kMostFailedStarts;
+  const int doublings = std::clamp(short_lives - 2, 0, 10);
+  return short_lives < 2 ? milliseconds(0)
+                         : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
 }
 
 }  // namespace
@@ -57,12 +75,15 @@ struct LocalCluster::Impl {
   ScratchFolder folder;
   std::string endpoint;
   std::optional<Child> broker;
+  Clock::time_point broker_started{};
+  Clock::time_point broker_start_at{};  // if there is none
+  Restart broker_restart;
   std::vector<Slot> slots;
   int wake_fd = -1;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
   mutable std::mutex mutex;  // guards what follows
-  std::set<pid_t> pids;
+  std::map<pid_t, Part> pids;
   std::optional<std::string> failure;
   std::function<void()> on_failure;
   std::thread thread;  // starts all children and outlives them
@@ -75,11 +96,11 @@ struct LocalCluster::Impl {
     return {"--log-format", log.format() == LogFormat::kJson ? "json" : "text"};
   }
 
-  Child Start(std::vector<std::string> words) {
+  Child Start(Part part, std::vector<std::string> words) {
     for (std::string& word : LogFlags()) words.push_back(std::move(word));
     const std::lock_guard lock(mutex);
     Child child(words);
-    pids.insert(child.pid());
+    pids.emplace(child.pid(), part);
     return child;
   }
 
@@ -91,11 +112,12 @@ struct LocalCluster::Impl {
     return child.Wait();
   }
 
-  void StartBroker() {
+  // The first broker; returns when it listens.
+  void AwaitBroker() {
     const std::string listen = options.transport == Transport::kTcp
                                    ? "tcp://127.0.0.1:*"
                                    : "ipc://" + folder.path() + "/space";
-    broker.emplace(Start({"broker", "--listen", listen}));
+    StartBroker(listen);
     while (endpoint.empty()) {
       PollChildren(-1);
       if (broker->out_fd() < 0) {
@@ -105,10 +127,33 @@ struct LocalCluster::Impl {
     }
   }
 
+  void StartBroker(const std::string& listen) {
+    broker_started = Clock::now();
+    broker.emplace(Start(Part::kBroker, {"broker", "--listen", listen}));
+  }
+
+  // Its tuples are gone; the manager begins again from its last snapshot.
+  void BrokerDied() {
+    const pid_t pid = broker->pid();
+    const Exit exit = Reap(*broker);
+    Relay(*broker);
+    broker.reset();
+    if (stopping) return;
+    const Clock::time_point now = Clock::now();
+    const milliseconds delay = broker_restart.AfterLife(
+        std::chrono::duration_cast<milliseconds>(now - broker_started), exit);
+    const std::string what = fmt::format("the broker (pid {}) {}", pid, exit.Text());
+    if (broker_restart.give_up) return Fail(what + "; it is not started again");
+    broker_start_at = now + delay;
+    ++restarts;
+    log.Warning(fmt::format("{}; starting it again in {} ms", what, delay.count()));
+  }
+
   void StartHandler(Slot& slot) {
     slot.started = Clock::now();
-    slot.child.emplace(Start({"handler", "--connect", endpoint, "--device", slot.spec.Name(),
-                              "--memory", std::to_string(slot.spec.memory_bytes.value())}));
+    slot.child.emplace(
+        Start(Part::kHandler, {"handler", "--connect", endpoint, "--device", slot.spec.Name(),
+                               "--memory", std::to_string(slot.spec.memory_bytes.value())}));
   }
 
   void Fail(const std::string& text) {
@@ -157,24 +202,18 @@ struct LocalCluster::Impl {
     Relay(*slot.child);
     slot.child.reset();
     const Clock::time_point now = Clock::now();
-    const bool young = now - slot.started < kShortLife;
-    slot.short_lives = young ? slot.short_lives + 1 : 0;
-    slot.failed_starts = young && BlamesItself(exit) ? slot.failed_starts + 1 : 0;
+    const milliseconds delay =
+        slot.restart.AfterLife(std::chrono::duration_cast<milliseconds>(now - slot.started), exit);
     const std::string who =
         fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
-    // A usage error is the same at every start.
-    if ((exit.signal == 0 && exit.code == 2) || slot.failed_starts >= kMostFailedStarts) {
-      slot.given_up = true;
+    if (slot.restart.give_up) {
       log.Error(who + "; it is not started again");
-      if (std::all_of(slots.begin(), slots.end(), [](const Slot& s) { return s.given_up; })) {
+      if (std::all_of(slots.begin(), slots.end(),
+                      [](const Slot& s) { return s.restart.give_up; })) {
         Fail("no handler starts; the last one, " + who);
       }
       return;
     }
-    const int doublings = std::clamp(slot.short_lives - 2, 0, 10);
-    const milliseconds delay = slot.short_lives < 2
-                                   ? milliseconds(0)
-                                   : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
     slot.start_at = now + delay;
     ++restarts;
     log.Warning(fmt::format("{}; starting it again in {} ms (restart {})", who, delay.count(),
@@ -183,37 +222,26 @@ struct LocalCluster::Impl {
 
   // Until the next start that waits; -1: none does.
   int TimeoutMs() const {
-    std::int64_t timeout = -1;
-    const Clock::time_point now = Clock::now();
+    Clock::time_point next = Clock::time_point::max();
+    if (!broker && !broker_restart.give_up) next = broker_start_at;
     for (const Slot& slot : slots) {
-      if (slot.child || slot.given_up) continue;
-      const auto wait = std::chrono::ceil<milliseconds>(slot.start_at - now).count();
-      const std::int64_t wait_ms = std::max<std::int64_t>(0, wait);
-      timeout = timeout < 0 ? wait_ms : std::min(timeout, wait_ms);
+      if (!slot.child && !slot.restart.give_up) next = std::min(next, slot.start_at);
     }
-    return static_cast<int>(timeout);
+    if (next == Clock::time_point::max()) return -1;
+    const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
+    return static_cast<int>(std::max<std::int64_t>(0, wait));
   }
 
   void Supervise() {
     while (!stopping) {
       PollChildren(TimeoutMs());
-      if (broker && broker->out_fd() < 0) {
-        const pid_t pid = broker->pid();
-        const Exit exit = Reap(*broker);
-        Relay(*broker);
-        broker.reset();
-        if (!stopping) {
-          Fail(fmt::format(
-              "the broker (pid {}) {}; the run cannot go on, because the tuples were in its "
-              "memory only",
-              pid, exit.Text()));
-        }
-      }
+      if (broker && broker->out_fd() < 0) BrokerDied();
+      const bool broker_due = !broker && !broker_restart.give_up;
+      if (broker_due && broker_start_at <= Clock::now() && !stopping) StartBroker(endpoint);
       for (Slot& slot : slots) {
         if (slot.child && slot.child->out_fd() < 0) HandlerDied(slot);
-        const bool due = !slot.child && !slot.given_up && slot.start_at <= Clock::now();
-        if (due && broker && !stopping) StartHandler(slot);
-        if (!broker) slot.given_up = true;
+        const bool due = !slot.child && !slot.restart.give_up && slot.start_at <= Clock::now();
+        if (due && !stopping) StartHandler(slot);
       }
     }
   }
@@ -259,7 +287,7 @@ struct LocalCluster::Impl {
   // The thread's life.
   void Live(std::promise<void> listening) {
     try {
-      StartBroker();
+      AwaitBroker();
       for (Slot& slot : slots) StartHandler(slot);
       listening.set_value();
     } catch (...) {
@@ -321,6 +349,20 @@ std::uint64_t LocalCluster::restarts() const {
   return impl_->restarts.load();
 }
 
+std::vector<pid_t> LocalCluster::Pids(Part part) const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<pid_t> found;
+  for (const auto& [pid, its_part] : impl_->pids) {
+    if (its_part == part) found.push_back(pid);
+  }
+  return found;
+}
+
+bool LocalCluster::Signal(pid_t pid, int signal) {
+  const std::lock_guard lock(impl_->mutex);  // it is not reaped meanwhile
+  return impl_->pids.count(pid) != 0 && ::kill(pid, signal) == 0;
+}
+
 void LocalCluster::Stop() {
   impl_->stopping = true;
   const std::uint64_t one = 1;
@@ -331,7 +373,7 @@ void LocalCluster::Stop() {
 void LocalCluster::Kill() {
   impl_->stopping = true;  // nothing is started again
   const std::lock_guard lock(impl_->mutex);
-  for (const pid_t pid : impl_->pids) ::kill(pid, SIGKILL);
+  for (const auto& [pid, part] : impl_->pids) ::kill(pid, SIGKILL);
   impl_->folder.Remove();
 }
 

@@ -1,6 +1,8 @@
 // LocalCluster: a broker and its handlers as child processes of this one, kept alive.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,9 +24,10 @@ struct LocalClusterOptions {
 
 class LocalCluster {
  public:
-  // Starts the processes; returns when the broker listens. A handler that dies is started again,
-  // later and later if it keeps dying young; one that cannot start is given up. What the processes
-  // log goes to `log`, which must outlive this. Throws Error (failure).
+  // Starts the processes; returns when the broker listens. One that dies is started again, later
+  // and later if it keeps dying young; one that cannot start is given up. A new broker listens
+  // where the last one did and has none of its tuples. What the processes log goes to `log`, which
+  // must outlive this. Throws Error (failure).
   LocalCluster(LocalClusterOptions options, Log& log);
   ~LocalCluster();  // Stop
   LocalCluster(const LocalCluster&) = delete;
@@ -32,12 +35,17 @@ class LocalCluster {
 
   const std::string& endpoint() const;
 
-  // Calls `function` once if the cluster can not go on (the broker died, no handler starts): at
+  enum class Part { kBroker, kHandler };
+  std::vector<pid_t> Pids(Part part) const;
+  // False if `pid` is none of its processes (any more).
+  bool Signal(pid_t pid, int signal);
+
+  // Calls `function` once if the cluster can not go on (the broker or no handler starts): at
   // once if that has happened already, else on another thread. null: nobody is called any more when
   // this returns.
   void OnFailure(std::function<void()> function);
   std::optional<std::string> failure() const;  // why; empty: all is well
-  std::uint64_t restarts() const;              // of handlers
+  std::uint64_t restarts() const;              // of the broker and of handlers
 
   // Asks all to end (handlers first, then the broker), kills those that do not within some seconds,
   // waits for them and removes the folder of the sockets. May be called again.

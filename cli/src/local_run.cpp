@@ -23,6 +23,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   options.out_dir = run.out_dir;
   options.expected_handlers = static_cast<int>(run.cluster.handlers.size());
   options.fixed_handlers = true;
+  options.resume = run.resume;
   options.source = run.source;
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&log](const std::string& line) { log.Info(line); };

@@ -19,6 +19,7 @@ struct LocalRun {
   LocalClusterOptions cluster;
   std::string out_dir;  // empty: nothing is written
   std::string source;   // where the job came from, for messages
+  bool resume = false;  // from what an earlier run left in out_dir
 };
 
 // Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When

@@ -62,19 +62,20 @@ int RunChosen(const Chosen& chosen) {
 
 int Main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of write, not our end
-  ::prctl(PR_SET_NAME, "acan");  // children run /proc/self/exe, and would be called "exe" by ps and top
+  ::prctl(PR_SET_NAME,
+          "acan");  // children run /proc/self/exe, and would be called "exe" by ps and top
   CLI::App app("acan trains neural networks on whatever devices there are, to the same bits.",
                "acan");
   app.require_subcommand(1);
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
   Chosen chosen;
-  for (const auto& add :
-       {AddTrain, AddBroker, AddHandler, AddManager, AddDevices, AddEval, AddVerify,
+  for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices,
+                          AddEval, AddVerify, AddChaos,
 #ifdef ACAN_HAS_BENCH
-        AddBench,
+                          AddBench,
 #endif
-        AddVersion}) {
+                          AddVersion}) {
     add(app, chosen);
   }
   try {

@@ -1,5 +1,7 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "access_file.h"
 #include "command.h"
 #include "job_flags.h"
 #include "local_run.h"
@@ -14,15 +16,20 @@ struct Flags {
   JobFlags job;
   Setting connect;
   Setting out;
+  bool resume = false;
+  bool standby = false;
+  Setting keys;
   bool json = false;
   RoleFlags role;
 };
 
 constexpr const char* kExample = R"(
-Waits for the broker and for handlers; handlers may come and go while it trains.
+Waits for the broker and for handlers; handlers may come and go while it trains. A manager that was
+killed is started again with --resume; one with --standby takes over by itself.
 
-Example:
-  acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression)";
+Examples:
+  acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
+  acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression --resume)";
 
 int RunManager(const Flags& flags) {
   Role role(flags.role, "manager");
@@ -31,6 +38,9 @@ int RunManager(const Flags& flags) {
   CheckEndpoint(options.endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   options.source = flags.job.path;
+  options.resume = flags.resume;
+  options.standby = flags.standby;
+  options.access = AccessOf(flags.keys, kManagerRole);
   const Job job = ReadJob(flags.job);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
@@ -61,7 +71,13 @@ void AddManager(CLI::App& app, Chosen& chosen) {
   AddSetting(*command, flags->out, "--out", "ACAN_OUT",
              "the folder for the outputs (default: out/NAME of the job)")
       ->type_name("DIR");
+  command->add_flag("--resume", flags->resume,
+                    "goes on from what an earlier manager of this job left: the weights in the "
+                    "space, or its newest snapshot in --out");
+  command->add_flag("--standby", flags->standby,
+                    "waits while another manager has this job, then goes on as --resume does");
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });

@@ -1,6 +1,8 @@
 // acan train: a job on this machine with one command.
 #include "CLI/CLI.hpp"
+#include "acan/core/error.h"
 #include "command.h"
+#include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
@@ -12,6 +14,7 @@ struct Flags {
   JobFlags job;
   ClusterFlags cluster;
   Setting out;
+  std::string resume;
   Setting log_format;
   bool json = false;
 };
@@ -19,11 +22,12 @@ struct Flags {
 constexpr const char* kExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
+receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
 
 Examples:
   acan train examples/regression.toml
   acan train examples/fashion-mnist.toml --handlers 4xcpu:1@512KiB --out out/mnist
+  acan train --resume out/mnist
   acan train job.toml --set train.epochs=3 --set train.seed=7 --handlers cpu:1,cpu:2 --memory 64MiB
   acan train job.toml --json | tail -n 1 | jq .weights_sha256)";
 
@@ -31,13 +35,28 @@ int RunTrain(const Flags& flags) {
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "train");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
-  const Job job = ReadJob(flags.job);
+  const bool resume = !flags.resume.empty();
+  if (resume && flags.out.set() && flags.out.value != flags.resume) {
+    throw UsageError(fmt::format("--resume {} goes on in that folder: leave out {} {}",
+                                 flags.resume, flags.out.origin, flags.out.value));
+  }
+  if (!resume && flags.job.path.empty()) {
+    throw UsageError("which job? Name its file (see examples/), or a folder with --resume");
+  }
+  const Job job =
+      flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   Data data = LoadData(job);
   LogJob(job, data, log);
-  const std::string out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
+  const std::string out_dir = resume            ? flags.resume
+                              : flags.out.set() ? flags.out.value
+                                                : DefaultOutDir(flags.job.path);
+  const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
   const auto receipt =
-      RunLocally({cluster, out_dir, flags.job.path}, job, std::move(data), log, signals);
-  if (!receipt) return 128 + signals.received();
+      RunLocally({cluster, out_dir, source, resume}, job, std::move(data), log, signals);
+  if (!receipt) {
+    log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
+    return 128 + signals.received();
+  }
   Print(SummaryText(*receipt, out_dir));
   if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
   return 0;
@@ -49,12 +68,17 @@ void AddTrain(CLI::App& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("train", "Train a job on this machine, with handlers of its own");
-  AddJobFlags(*command, flags->job);
+  AddJobFlags(*command, flags->job, /*required=*/false);
   AddClusterFlags(*command, flags->cluster);
   AddSetting(
       *command, flags->out, "--out", "ACAN_OUT",
       "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME of "
       "the job)")
+      ->type_name("DIR");
+  command
+      ->add_option("--resume", flags->resume,
+                   "goes on with the run that writes to DIR from its last snapshot; with the same "
+                   "job, or without one: the one that it had")
       ->type_name("DIR");
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(*command, flags->log_format);

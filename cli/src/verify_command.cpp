@@ -69,8 +69,8 @@ int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& v
     verdict.Check(data.test.sha256 == receipt.test_sha256, "test data",
                   Comparison(data.test.sha256, receipt.test_sha256));
   }
-  const auto again =
-      RunLocally({ParseCluster(cluster), "", flags.path}, job, std::move(data), log, signals);
+  const auto again = RunLocally({ParseCluster(cluster), "", flags.path, false}, job,
+                                std::move(data), log, signals);
   if (!again) return 128 + signals.received();
   verdict.Check(again->weights_sha256 == receipt.weights_sha256,
                 "weights_sha256 of the second training",

@@ -95,6 +95,7 @@ Handler::Impl::Impl(HandlerOptions given)
       client({.endpoint = options.endpoint,
               .name = options.name,
               .id = {},
+              .access = options.access,
               .context = options.context}),
       core(device->budget().limit_bytes() - device->budget().used_bytes(), options.depth) {
   const std::uint64_t scratch_bytes = device->budget().used_bytes();

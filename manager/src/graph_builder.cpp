@@ -15,17 +15,6 @@ namespace {
 constexpr Range kNone{0, 0};
 constexpr std::int64_t kStepPriority = 1'000'000;
 
-const char* TileWhat(int state) {
-  switch (state) {
-    case 0:
-      return "state0";
-    case 1:
-      return "state1";
-    default:
-      return "tile";
-  }
-}
-
 Kernel OptimizerKernel(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kMomentum:
@@ -39,45 +28,6 @@ Kernel OptimizerKernel(Optimizer optimizer) {
 }
 
 }  // namespace
-
-Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
-            const Range& outputs, const Range& inputs) {
-  return Key{job,           version,     TileWhat(state), std::int64_t{tensor},
-             outputs.begin, outputs.end, inputs.begin,    inputs.end};
-}
-
-Key Names::Features(const char* what, int boundary, const Range& rows,
-                    const Range& features) const {
-  return Key{job_,       step_,    what,           batch_id_,   std::int64_t{boundary},
-             rows.begin, rows.end, features.begin, features.end};
-}
-
-Key Names::Rows(const char* what, const Range& rows) const {
-  return Key{job_, step_, what, batch_id_, rows.begin, rows.end};
-}
-
-Key Names::Box(const char* what, int layer, const Range& rows, const Range& outputs,
-               const Range& inputs) const {
-  return Key{job_,     step_,         what,        batch_id_,    std::int64_t{layer}, rows.begin,
-             rows.end, outputs.begin, outputs.end, inputs.begin, inputs.end};
-}
-
-Key Names::Task(const char* kind, Precision precision, int layer, const Range& rows,
-                const Range& outputs, const Range& inputs) const {
-  return Key{job_,
-             step_,
-             "task",
-             PrecisionName(precision),
-             kind,
-             batch_id_,
-             std::int64_t{layer},
-             rows.begin,
-             rows.end,
-             outputs.begin,
-             outputs.end,
-             inputs.begin,
-             inputs.end};
-}
 
 GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
                            const Pass& pass)

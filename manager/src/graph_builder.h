@@ -7,33 +7,12 @@
 
 #include "acan/manager/graph.h"
 #include "draft.h"
+#include "tuple_names.h"
 
 namespace acan {
 
 // The nodes of `level` in `range`, which is itself a node or starts and ends with nodes.
 std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level);
-
-tuplespace::Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
-                        const Range& outputs, const Range& inputs);
-
-// Names of the tuples of one pass (names.h has the scheme).
-class Names {
- public:
-  Names(std::string job, std::int64_t step, std::int64_t batch_id)
-      : job_(std::move(job)), step_(step), batch_id_(batch_id) {}
-  tuplespace::Key Features(const char* what, int boundary, const Range& rows,
-                           const Range& features) const;
-  tuplespace::Key Rows(const char* what, const Range& rows) const;
-  tuplespace::Key Box(const char* what, int layer, const Range& rows, const Range& outputs,
-                      const Range& inputs) const;
-  tuplespace::Key Task(const char* kind, Precision precision, int layer, const Range& rows,
-                       const Range& outputs, const Range& inputs) const;
-
- private:
-  std::string job_;
-  std::int64_t step_;
-  std::int64_t batch_id_;
-};
 
 class GraphBuilder {
  public:

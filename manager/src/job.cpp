@@ -21,6 +21,7 @@ constexpr double kMinEpsilon = 1e-37;  // smaller would be 0 or denormal as a fl
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 constexpr std::int64_t kMaxPouch = 1'000'000;
 constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
+constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
 constexpr double kAdamWWeightDecay = 0.01;  // PyTorch's default for AdamW
 
 const std::vector<SectionKeys>& KnownKeys() {
@@ -33,7 +34,8 @@ const std::vector<SectionKeys>& KnownKeys() {
        {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
         "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
         "step_factor", "final_fraction"}},
-      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy"}}};
+      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy"}},
+      {"snapshots", {"every_steps"}}};
   return keys;
 }
 
@@ -49,7 +51,7 @@ class JobParser {
     ReadOptimizer();
     ReadSchedule();
     ReadData();
-    ReadTasks();
+    ReadTasksAndSnapshots();
     return std::move(job_);
   }
 
@@ -60,7 +62,7 @@ class JobParser {
   void ReadSchedule();
   void ReadData();
   void ReadGenerated();
-  void ReadTasks();
+  void ReadTasksAndSnapshots();
 
   std::string Path(const std::string& section, const std::string& key) const;
   // A key that the choice made elsewhere would ignore is a misunderstanding: say so.
@@ -81,6 +83,7 @@ class JobParser {
   const Section data_{text_, "data"};
   const Section train_{text_, "train"};
   const Section tasks_{text_, "tasks"};
+  const Section snapshots_{text_, "snapshots"};
 };
 
 std::string JobParser::Path(const std::string& section, const std::string& key) const {
@@ -236,7 +239,7 @@ void JobParser::ReadData() {
   }
 }
 
-void JobParser::ReadTasks() {
+void JobParser::ReadTasksAndSnapshots() {
   TaskLimits& tasks = job_.tasks;
   const Training& training = job_.training;
   tasks_.AutoBytes("size_bytes",
@@ -248,6 +251,7 @@ void JobParser::ReadTasks() {
   tasks_.AutoInteger("timeout_ms", 1, kMaxTimeoutMs, &tasks.timeout_ms);
   std::string policy;
   tasks_.Word<std::string>("policy", {{"auto", "auto"}}, &policy);
+  snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }
 
 std::string ReadJobFile(const std::string& path) {

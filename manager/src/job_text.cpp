@@ -86,12 +86,13 @@ json JobToJson(const Job& job) {
             {"batch_rows", OrAuto(job.tasks.batch_rows)},
             {"pouch", OrAuto(job.tasks.pouch)},
             {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
-            {"policy", "auto"}}}};
+            {"policy", "auto"}}},
+          {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
 }
 
 namespace {
 
-constexpr std::array<const char*, 4> kSections = {"model", "data", "train", "tasks"};
+constexpr std::array<const char*, 5> kSections = {"model", "data", "train", "tasks", "snapshots"};
 
 std::string KeyText(const std::string& key) {
   const bool bare =

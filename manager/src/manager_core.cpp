@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "acan/core/schedule.h"
 #include "acan/core/size_text.h"
@@ -15,19 +16,33 @@ constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody larg
 constexpr std::int64_t kSayAgainUs = 30'000'000;
 constexpr std::int64_t kCheckEveryUs = 250'000;
 constexpr std::size_t kUnitsInFlight = 3;
+// Until one was taken.
+constexpr std::int64_t kAssumedSnapshotUs = 50'000;
+constexpr double kAssumedSecondsBetweenFailures = 3600;
+// Whoever is lost young is often lost young: the first comes soon, the next ones later and later,
+// up to what Young's rule says. None takes more than this share of the time.
+constexpr std::int64_t kFirstSnapshotUs = 1'000'000;
+constexpr std::int64_t kLeastIntervalsOfOne = 10;
+// A snapshot keeps its tiles from being retired: then the space would fill.
+constexpr std::int64_t kMostStepsBeyondSnapshot = 16;
 constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, about
 
 }  // namespace
 
-ManagerCore::ManagerCore(ManagerConfig config) : config_(std::move(config)) {
+ManagerCore::ManagerCore(ManagerConfig config)
+    : config_(std::move(config)), snapshot_took_us_(kAssumedSnapshotUs) {
   assert(config_.train_samples > 0);
+  assert(config_.first_version == 0 || config_.load_weights);
   steps_per_epoch_ = StepsPerEpoch(config_.train_samples, config_.training.batch);
   total_steps_ = steps_per_epoch_ * config_.training.epochs;
+  assert(config_.first_version <= total_steps_);
+  next_step_ = committed_steps_ = config_.first_version;
 }
 
 std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
   Actions out;
-  if (started_us_ < 0) started_us_ = now_us;
+  if (started_us_ < 0) started_us_ = snapshot_begun_us_ = now_us;
+  now_us_ = now_us;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
   Advance(out);
   return out;
@@ -161,6 +176,10 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
     plan_ = std::move(plan);
     return;
   }
+  if (snapshot_version_) {  // its tiles may be cut anew
+    snapshot_version_.reset();
+    out.push_back(DropSnapshot{});
+  }
   MoveTiles move;
   move.generation = generation_;
   move.version = committed_steps_;
@@ -223,7 +242,7 @@ void ManagerCore::Advance(Actions& out) {
     if (units_.size() >= kUnitsInFlight) return;
     if (!units_.empty() && units_.back().next < units_.back().waiting.size()) return;
     if (OpenNextUnit(out)) continue;
-    if (units_.empty()) {
+    if (units_.empty() && next_step_ == total_steps_) {
       finished_ = true;
       out.push_back(AllDone{MakeGraph().Tiles(config_.run, total_steps_)});
     }
@@ -241,6 +260,8 @@ bool ManagerCore::OpenNextUnit(Actions& out) {
     OpenInitialize(unit, out);
   } else if (epoch_end && config_.test_samples > 0 && !evaluated_next_) {
     OpenEvaluate(unit, out);
+  } else if (snapshot_version_ && next_step_ > *snapshot_version_ + kMostStepsBeyondSnapshot) {
+    return false;
   } else if (next_step_ < total_steps_) {
     evaluated_next_ = false;
     OpenTrain(unit, out);
@@ -257,7 +278,8 @@ void ManagerCore::OpenInitialize(Unit& unit, Actions& out) {
   unit.kind = UnitKind::kInitialize;
   if (config_.load_weights) {
     unit.weights_pending = true;
-    out.push_back(LoadWeights{generation_, MakeGraph().Tiles(config_.run, 0)});
+    out.push_back(LoadWeights{generation_, config_.first_version,
+                              MakeGraph().Tiles(config_.run, config_.first_version)});
   } else {
     unit.waiting = MakeGraph().Initialize(config_.run);
   }
@@ -373,11 +395,12 @@ void ManagerCore::Commit(const Unit& unit, Actions& out) {
       const std::int64_t rows = unit.passes.front().rows;
       const std::vector<float> sums = SumLosses(unit);
       committed_steps_ = unit.step + 1;
-      out.push_back(RetireThrough{unit.step});
       out.push_back(
           StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
                         static_cast<double>(sums[0]) / (static_cast<double>(rows) * per_sample),
                         LearningRateAt(config_.training, unit.step, total_steps_)});
+      SnapshotIfDue(out);
+      RetireDone(out);
       return;
     }
     case UnitKind::kEvaluate: {
@@ -395,6 +418,44 @@ void ManagerCore::Commit(const Unit& unit, Actions& out) {
       return;
     }
   }
+}
+
+// ---- snapshots
+// -----------------------------------------------------------------------------------
+
+void ManagerCore::RetireDone(Actions& out) const {
+  const std::int64_t keep = snapshot_version_.value_or(committed_steps_);
+  if (keep > config_.first_version) out.push_back(RetireThrough{keep - 1});
+}
+
+std::int64_t ManagerCore::SnapshotIntervalUs() const {
+  const SnapshotPolicy& policy = *config_.snapshots;
+  const double lived_s = policy.past_seconds + static_cast<double>(now_us_ - started_us_) * 1e-6;
+  const double between_failures_s =
+      (kAssumedSecondsBetweenFailures + lived_s) / static_cast<double>(1 + policy.failures);
+  const double took_s = static_cast<double>(snapshot_took_us_) * 1e-6;
+  const auto young_us = static_cast<std::int64_t>(std::sqrt(2 * took_s * between_failures_s) * 1e6);
+  const std::int64_t lived_at_last_us = snapshot_begun_us_ - started_us_;
+  return std::max(std::min(young_us, std::max(kFirstSnapshotUs, lived_at_last_us)),
+                  kLeastIntervalsOfOne * snapshot_took_us_);
+}
+
+void ManagerCore::SnapshotIfDue(Actions& out) {
+  if (!config_.snapshots || snapshot_version_ || committed_steps_ == total_steps_) return;
+  const std::optional<std::int64_t>& every = config_.snapshots->every_steps;
+  const bool due =
+      every ? committed_steps_ % *every == 0 : now_us_ - snapshot_begun_us_ >= SnapshotIntervalUs();
+  if (!due) return;
+  snapshot_version_ = committed_steps_;
+  snapshot_begun_us_ = now_us_;
+  out.push_back(TakeSnapshot{committed_steps_, MakeGraph().Tiles(config_.run, committed_steps_)});
+}
+
+void ManagerCore::On(const SnapshotDone& event, std::int64_t, Actions& out) {
+  if (snapshot_version_ != event.version) return;
+  snapshot_version_.reset();
+  snapshot_took_us_ = event.took_us;
+  RetireDone(out);
 }
 
 }  // namespace acan

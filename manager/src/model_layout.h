@@ -12,6 +12,17 @@ namespace acan {
 
 inline constexpr std::int64_t kMaxModelHeaderBytes = 16 << 20;
 
+// The name of a snapshot's checksum in the header: SHA-256 over the whole file, with its own digits
+// taken as zeros.
+inline constexpr const char* kChecksumName = "file_sha256";
+inline const std::string kNoChecksum(64, '0');
+
+inline std::size_t ChecksumPlace(const std::string& header) {
+  const std::string before = std::string("\"") + kChecksumName + "\":\"";
+  const std::size_t at = header.find(before);
+  return at == std::string::npos ? at : at + before.size();
+}
+
 // The bytes of one tensor in the file, from the file's start.
 struct TensorPlace {
   std::int64_t begin = 0;
@@ -29,8 +40,8 @@ void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t
                 std::int64_t col, std::int64_t rows, std::int64_t cols,
                 const std::function<void(std::int64_t, std::size_t, std::size_t)>& run);
 
-// SHA-256 over the tensors' bytes in the order given; `read` fills a buffer from an offset.
-std::string HashTensors(const std::vector<TensorPlace>& places,
-                        const std::function<void(std::int64_t, void*, std::size_t)>& read);
+// Adds the tensors' bytes in the order given; `read` fills a buffer from an offset.
+using ReadBytes = std::function<void(std::int64_t, void*, std::size_t)>;
+void HashTensors(const std::vector<TensorPlace>& places, const ReadBytes& read, Sha256* hash);
 
 }  // namespace acan

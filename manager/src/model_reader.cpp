@@ -24,16 +24,19 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int kMaxStates = 2;
+
 // A tensor's entry of the header.
 struct Entry {
   std::vector<std::int64_t> shape;
   TensorPlace place;
 };
 
-// "layers.3.weight" -> (3, weight); nullopt for any other name.
+// "layers.3.weight" -> (3, weight, -1); nullopt for any other name.
 struct LayerName {
   int layer;
   bool is_bias;
+  int state;
 };
 std::optional<LayerName> ParseName(const std::string& name) {
   constexpr std::string_view kPrefix = "layers.";
@@ -44,8 +47,11 @@ std::optional<LayerName> ParseName(const std::string& name) {
   if (error != std::errc() || layer < 0) return std::nullopt;
   for (const bool is_bias : {false, true}) {
     // Written back to refuse "layers.01.weight".
-    if (name == fmt::format("layers.{}.{}", layer, is_bias ? "bias" : "weight")) {
-      return LayerName{layer, is_bias};
+    const std::string base = fmt::format("layers.{}.{}", layer, is_bias ? "bias" : "weight");
+    for (int state = -1; state < kMaxStates; ++state) {
+      if (name == (state < 0 ? base : fmt::format("{}.state{}", base, state))) {
+        return LayerName{layer, is_bias, state};
+      }
     }
   }
   return std::nullopt;
@@ -64,17 +70,21 @@ struct ModelReader::Impl {
   void Open();
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
   json ReadHeader();
+  void ReadMetadata(const json& value);
   Entry ParseEntry(const std::string& name, const json& value) const;
   void CheckPlaces(const std::map<std::string, Entry>& entries) const;
   void CheckLayers(const std::map<std::string, Entry>& entries);
   void CheckBias(const std::map<std::string, Entry>& entries, int layer,
                  std::int64_t outputs) const;
+  void CheckStates(const std::map<std::string, Entry>& entries) const;
 
   std::string path;
   int descriptor = -1;
   std::int64_t file_bytes = 0;
   std::int64_t data_begin = 0;
+  std::map<std::string, std::string> metadata;
   Model model;  // only its layers
+  int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;
 };
@@ -235,6 +245,7 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
                       name, kMaxLayerEntries - 2));
     }
     layers = std::max(layers, parsed->layer + 1);
+    states = std::max(states, parsed->state + 1);
   }
   if (layers == 0) Refuse("has no tensors; expected layers.0.weight, layers.0.bias, ...");
   for (int layer = 0; layer < layers; ++layer) {
@@ -256,6 +267,27 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
   }
 }
 
+void ModelReader::Impl::CheckStates(const std::map<std::string, Entry>& entries) const {
+  for (const TensorInfo& tensor : ModelTensors(model, states)) {
+    const auto found = entries.find(tensor.name);
+    if (found == entries.end()) Refuse(fmt::format("lacks the tensor '{}'", tensor.name));
+    const Entry& parameter =
+        entries.at(fmt::format("layers.{}.{}", tensor.layer, tensor.is_bias ? "bias" : "weight"));
+    if (found->second.shape != parameter.shape) {
+      Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.name,
+                         json(found->second.shape).dump(), json(parameter.shape).dump()));
+    }
+  }
+}
+
+void ModelReader::Impl::ReadMetadata(const json& value) {
+  if (!value.is_object()) Refuse("__metadata__ is no JSON object");
+  for (const auto& [name, text] : value.items()) {
+    if (!text.is_string()) Refuse(fmt::format("__metadata__ '{}' is no string", name));
+    metadata[name] = text.get<std::string>();
+  }
+}
+
 ModelReader::ModelReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   impl_->path = path;
   impl_->Open();
@@ -263,11 +295,16 @@ ModelReader::ModelReader(const std::string& path) : impl_(std::make_unique<Impl>
   if (!header.is_object()) impl_->Refuse("the header is no JSON object");
   std::map<std::string, Entry> entries;
   for (const auto& [name, value] : header.items()) {
-    if (name != "__metadata__") entries.emplace(name, impl_->ParseEntry(name, value));
+    if (name != "__metadata__") {
+      entries.emplace(name, impl_->ParseEntry(name, value));
+    } else {
+      impl_->ReadMetadata(value);
+    }
   }
   impl_->CheckLayers(entries);
+  impl_->CheckStates(entries);
   impl_->CheckPlaces(entries);
-  impl_->tensors = ModelTensors(impl_->model);
+  impl_->tensors = ModelTensors(impl_->model, impl_->states);
   for (const TensorInfo& tensor : impl_->tensors) {
     impl_->places.push_back(entries.at(tensor.name).place);
   }
@@ -289,10 +326,50 @@ void ModelReader::Read(std::size_t index, std::int64_t row, std::int64_t col, st
              });
 }
 
+const std::vector<TensorInfo>& ModelReader::Tensors() const {
+  return impl_->tensors;
+}
+
+const std::map<std::string, std::string>& ModelReader::Metadata() const {
+  return impl_->metadata;
+}
+
 std::string ModelReader::WeightsSha256() const {
-  return HashTensors(impl_->places, [&](std::int64_t offset, void* data, std::size_t bytes) {
-    impl_->ReadAt(offset, data, bytes);
-  });
+  std::vector<TensorPlace> places;
+  for (std::size_t i = 0; i < impl_->tensors.size(); ++i) {
+    if (impl_->tensors[i].state < 0) places.push_back(impl_->places[i]);
+  }
+  Sha256 hash;
+  HashTensors(
+      places,
+      [this](std::int64_t offset, void* data, std::size_t bytes) {
+        impl_->ReadAt(offset, data, bytes);
+      },
+      &hash);
+  return hash.Hex();
+}
+
+bool ModelReader::ChecksumIsRight() const {
+  const auto checksum = impl_->metadata.find(kChecksumName);
+  if (checksum == impl_->metadata.end() || checksum->second.size() != kNoChecksum.size()) {
+    return false;
+  }
+  std::string header(static_cast<std::size_t>(impl_->data_begin), '\0');
+  impl_->ReadAt(0, header.data(), header.size());
+  const std::size_t at = ChecksumPlace(header);
+  if (at == std::string::npos || header.compare(at, kNoChecksum.size(), checksum->second) != 0) {
+    return false;
+  }
+  header.replace(at, kNoChecksum.size(), kNoChecksum);
+  Sha256 hash;
+  hash.Add(header.data(), header.size());
+  HashTensors(
+      impl_->places,
+      [this](std::int64_t offset, void* data, std::size_t bytes) {
+        impl_->ReadAt(offset, data, bytes);
+      },
+      &hash);
+  return hash.Hex() == checksum->second;
 }
 
 }  // namespace acan

@@ -15,12 +15,16 @@ namespace acan {
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian values, written here as they lie in memory");
 
-std::vector<TensorInfo> ModelTensors(const Model& model) {
+std::vector<TensorInfo> ModelTensors(const Model& model, int states) {
   std::vector<TensorInfo> tensors;
   for (int i = 0; i < model.layer_count(); ++i) {
-    tensors.push_back(
-        {fmt::format("layers.{}.weight", i), model.outputs(i), model.inputs(i), false});
-    tensors.push_back({fmt::format("layers.{}.bias", i), model.outputs(i), 1, true});
+    for (int state = -1; state < states; ++state) {
+      const std::string suffix = state < 0 ? "" : fmt::format(".state{}", state);
+      tensors.push_back({fmt::format("layers.{}.weight{}", i, suffix), model.outputs(i),
+                         model.inputs(i), false, i, state});
+      tensors.push_back(
+          {fmt::format("layers.{}.bias{}", i, suffix), model.outputs(i), 1, true, i, state});
+    }
   }
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
@@ -43,26 +47,25 @@ void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t
   }
 }
 
-std::string HashTensors(const std::vector<TensorPlace>& places,
-                        const std::function<void(std::int64_t, void*, std::size_t)>& read) {
+void HashTensors(const std::vector<TensorPlace>& places, const ReadBytes& read, Sha256* hash) {
   constexpr std::int64_t kChunkBytes = 1 << 20;
   std::vector<char> chunk(kChunkBytes);
-  Sha256 hash;
   for (const TensorPlace& place : places) {
     for (std::int64_t at = place.begin; at < place.end; at += kChunkBytes) {
       const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, place.end - at));
       read(at, chunk.data(), bytes);
-      hash.Add(chunk.data(), bytes);
+      hash->Add(chunk.data(), bytes);
     }
   }
-  return hash.Hex();
 }
 
 namespace {
 
 // The file's beginning: the header's length, the header, blanks up to a multiple of 8.
-std::string HeaderBytes(const std::vector<TensorInfo>& tensors) {
-  nlohmann::json header = {{"__metadata__", {{"format", "pt"}}}};
+std::string HeaderBytes(const std::vector<TensorInfo>& tensors,
+                        std::map<std::string, std::string> metadata) {
+  metadata["format"] = "pt";
+  nlohmann::json header = {{"__metadata__", metadata}};
   std::int64_t offset = 0;
   for (const TensorInfo& tensor : tensors) {
     const std::int64_t end = offset + TensorBytes(tensor);
@@ -83,24 +86,54 @@ std::string HeaderBytes(const std::vector<TensorInfo>& tensors) {
 struct ModelWriter::Impl {
   explicit Impl(const std::string& path) : file(path) {}
 
+  void Begin(const Model& model, const SnapshotExtras& extras);
+  void WriteChecksum();
+
   AtomicFile file;
+  std::string header;
+  bool checksum = false;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;
   std::int64_t values_left = 0;
 };
 
+void ModelWriter::Impl::Begin(const Model& model, const SnapshotExtras& extras) {
+  tensors = ModelTensors(model, extras.states);
+  header = HeaderBytes(tensors, extras.metadata);
+  auto offset = static_cast<std::int64_t>(header.size());
+  for (const TensorInfo& tensor : tensors) {
+    places.push_back({offset, offset + TensorBytes(tensor)});
+    offset += TensorBytes(tensor);
+    values_left += tensor.rows * tensor.cols;
+  }
+  file.Reserve(offset);
+  file.WriteAt(0, header.data(), header.size());
+}
+
+void ModelWriter::Impl::WriteChecksum() {
+  Sha256 hash;
+  hash.Add(header.data(), header.size());
+  HashTensors(
+      places,
+      [this](std::int64_t offset, void* data, std::size_t bytes) {
+        file.ReadAt(offset, data, bytes);
+      },
+      &hash);
+  const std::string digits = hash.Hex();
+  file.WriteAt(static_cast<std::int64_t>(ChecksumPlace(header)), digits.data(), digits.size());
+}
+
 ModelWriter::ModelWriter(const std::string& path, const Model& model)
     : impl_(std::make_unique<Impl>(path)) {
-  impl_->tensors = ModelTensors(model);
-  const std::string header = HeaderBytes(impl_->tensors);
-  auto offset = static_cast<std::int64_t>(header.size());
-  for (const TensorInfo& tensor : impl_->tensors) {
-    impl_->places.push_back({offset, offset + TensorBytes(tensor)});
-    offset += TensorBytes(tensor);
-    impl_->values_left += tensor.rows * tensor.cols;
-  }
-  impl_->file.Reserve(offset);
-  impl_->file.WriteAt(0, header.data(), header.size());
+  impl_->Begin(model, {});
+}
+
+ModelWriter::ModelWriter(const std::string& path, const Model& model, const SnapshotExtras& extras)
+    : impl_(std::make_unique<Impl>(path)) {
+  SnapshotExtras with_checksum = extras;
+  with_checksum.metadata[kChecksumName] = kNoChecksum;
+  impl_->checksum = true;
+  impl_->Begin(model, with_checksum);
 }
 
 ModelWriter::~ModelWriter() = default;
@@ -121,12 +154,16 @@ std::string ModelWriter::Finish() {
     throw std::logic_error(
         fmt::format("model file: {} values were not written exactly once", impl_->values_left));
   }
-  const std::string hash =
-      HashTensors(impl_->places, [&](std::int64_t offset, void* data, std::size_t bytes) {
+  Sha256 hash;
+  HashTensors(
+      impl_->places,
+      [this](std::int64_t offset, void* data, std::size_t bytes) {
         impl_->file.ReadAt(offset, data, bytes);
-      });
+      },
+      &hash);
+  if (impl_->checksum) impl_->WriteChecksum();
   impl_->file.Commit();
-  return hash;
+  return hash.Hex();
 }
 
 }  // namespace acan

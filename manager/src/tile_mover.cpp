@@ -7,6 +7,7 @@
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
+#include "tuple_names.h"
 
 namespace acan {
 
@@ -24,19 +25,14 @@ std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
 }
 
-// For each tensor number (2 * layer, 2 * layer + 1) its place in the order of names.
-std::vector<std::size_t> FileOrder(const Model& model) {
-  const std::vector<TensorInfo> tensors = ModelTensors(model);
-  std::vector<std::size_t> order;
-  for (int layer = 0; layer < model.layer_count(); ++layer) {
-    for (const char* what : {"weight", "bias"}) {
-      const std::string name = fmt::format("layers.{}.{}", layer, what);
-      const auto it = std::find_if(tensors.begin(), tensors.end(),
-                                   [&](const TensorInfo& t) { return t.name == name; });
-      order.push_back(static_cast<std::size_t>(it - tensors.begin()));
-    }
+// (tensor, state) to the place in the order of names.
+std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
+  std::map<std::pair<int, int>, std::size_t> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& tensor = tensors[i];
+    places[{2 * tensor.layer + (tensor.is_bias ? 1 : 0), tensor.state}] = i;
   }
-  return order;
+  return places;
 }
 
 // Copies the values that two tiles of one matrix have in common. Values are row-major.
@@ -57,11 +53,18 @@ void CopyOverlap(const TileCell& from, const std::vector<float>& values, const T
 
 }  // namespace
 
-std::vector<float> TileMover::Fetch(const TileCell& tile) {
+std::optional<std::vector<float>> TileMover::Fetch(const TileCell& tile,
+                                                   std::optional<std::chrono::seconds> patience) {
+  constexpr auto kTurn = std::chrono::seconds(1);
+  std::chrono::seconds missed{0};
   for (;;) {
     check_();
-    const auto found = client_.ReadOne(Pattern::Of(tile.key), std::chrono::seconds(1));
-    if (!found) continue;
+    const auto found = client_.ReadOne(Pattern::Of(tile.key), kTurn);
+    if (!found) {
+      if (client_.connected()) missed += kTurn;
+      if (patience && missed >= *patience) return std::nullopt;
+      continue;
+    }
     std::vector<float> values(Values(tile));
     if (found->payload.size() != values.size() * sizeof(float)) {
       throw FailureError(fmt::format("{} has {} bytes, must have {}", tile.key.ToString(),
@@ -83,23 +86,63 @@ void TileMover::Put(const TileCell& tile, std::vector<float> values) {
   client_.Put({std::move(tuple)});
 }
 
-void TileMover::Load(const ModelReader& file, const Model& model,
-                     const std::vector<TileCell>& tiles) {
+FileTiles::FileTiles(const ModelReader& file, const Model& model)
+    : file_(file), places_(PlacesOf(file.Tensors())) {
   if (file.Layers() != model.layers) {
     throw UsageError(
         fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
                     fmt::join(file.Layers(), "-"), fmt::join(model.layers, "-")));
   }
-  const std::vector<std::size_t> order = FileOrder(model);
-  for (const TileCell& tile : tiles) {
-    std::vector<float> values(Values(tile), 0.0f);
-    if (tile.state < 0) {
-      file.Read(order[static_cast<std::size_t>(tile.tensor)], tile.outputs.begin,
-                IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
-                values);
-    }
-    Put(tile, std::move(values));
+}
+
+std::vector<float> FileTiles::Read(const TileCell& tile) {
+  std::vector<float> values(Values(tile), 0.0f);
+  const auto place = places_.find({tile.tensor, tile.state});
+  if (place != places_.end()) {
+    file_.Read(place->second, tile.outputs.begin, IsBias(tile) ? 0 : tile.inputs.begin,
+               tile.outputs.size(), tile.inputs.size(), values);
   }
+  return values;
+}
+
+std::vector<float> SpaceTiles::Read(const TileCell& tile) {
+  std::vector<float> values(Values(tile));
+  for (const TileCell& old : tiles_) {
+    if (old.tensor == tile.tensor && old.state == tile.state &&
+        old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
+      const auto found = mover_.Fetch(old, std::chrono::seconds(3));
+      if (!found) throw TileGone{old.key};
+      CopyOverlap(old, *found, tile, &values);
+    }
+  }
+  return values;
+}
+
+void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
+  for (const TileCell& tile : tiles) Put(tile, source.Read(tile));
+}
+
+std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
+                                                     int states, std::int64_t newest) {
+  std::map<std::int64_t, std::vector<TileCell>> versions;
+  const Pattern tiles{{FieldPattern::Exact(run), FieldPattern::AtMost(newest), FieldPattern::Any()},
+                      true};
+  for (const char* what : {"tile", "state"}) {
+    Pattern pattern = tiles;
+    pattern.fields.back() = FieldPattern::Prefix(what);
+    for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
+      if (const auto tile = TileOfKey(found.key)) versions[tile->first].push_back(tile->second);
+    }
+  }
+  std::int64_t values = 0;
+  for (const TensorInfo& tensor : ModelTensors(model, states)) values += tensor.rows * tensor.cols;
+  // Tiles of one version never overlap: they are whole if they have as many values.
+  for (auto at = versions.rbegin(); at != versions.rend(); ++at) {
+    std::int64_t there = 0;
+    for (const TileCell& tile : at->second) there += static_cast<std::int64_t>(Values(tile));
+    if (there == values) return Whole{at->first, std::move(at->second)};
+  }
+  return std::nullopt;
 }
 
 void TileMover::Move(const std::string& run, std::int64_t version,
@@ -118,17 +161,10 @@ void TileMover::Move(const std::string& run, std::int64_t version,
   std::set<Key> kept;
   std::set<Key> there;
   for (const TileCell& tile : from) there.insert(tile.key);
+  SpaceTiles source(*this, from);
   for (const TileCell& tile : to) {
     kept.insert(tile.key);
-    if (there.count(tile.key) != 0) continue;
-    std::vector<float> values(Values(tile));
-    for (const TileCell& old : from) {
-      if (old.tensor == tile.tensor && old.state == tile.state &&
-          old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
-        CopyOverlap(old, Fetch(old), tile, &values);
-      }
-    }
-    Put(tile, std::move(values));
+    if (there.count(tile.key) == 0) Put(tile, source.Read(tile));
   }
   for (const TileCell& tile : from) {
     if (kept.count(tile.key) == 0) client_.RetireAll(Pattern::Of(tile.key), false);
@@ -155,11 +191,19 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
     }
   } cleanup{folder};
   ModelWriter writer(file, model);
-  const std::vector<std::size_t> order = FileOrder(model);
+  std::vector<TileCell> parameters;
   for (const TileCell& tile : tiles) {
-    if (tile.state >= 0) continue;
-    const std::vector<float> values = Fetch(tile);
-    writer.Write(order[static_cast<std::size_t>(tile.tensor)], tile.outputs.begin,
+    if (tile.state < 0) parameters.push_back(tile);
+  }
+  return Write(writer, ModelTensors(model), parameters);
+}
+
+std::string TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+                             const std::vector<TileCell>& tiles) {
+  const auto places = PlacesOf(tensors);
+  for (const TileCell& tile : tiles) {
+    const std::vector<float> values = *Fetch(tile);
+    writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
                  IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
                  values);
   }

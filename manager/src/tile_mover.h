@@ -2,8 +2,13 @@
 // tiles at a time, never the model.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/manager/graph.h"
@@ -12,32 +17,80 @@
 
 namespace acan {
 
+// Where values of weights and optimizer state are read from.
+class TileSource {
+ public:
+  virtual ~TileSource() = default;
+  // The values that `tile` covers, row-major.
+  virtual std::vector<float> Read(const TileCell& tile) = 0;
+};
+
+// A model file or snapshot. Optimizer state that it does not have is zeros.
+// Throws Error (usage) if the file's layers are not the model's.
+class FileTiles final : public TileSource {
+ public:
+  FileTiles(const ModelReader& file, const Model& model);
+  std::vector<float> Read(const TileCell& tile) override;
+
+ private:
+  const ModelReader& file_;
+  std::map<std::pair<int, int>, std::size_t> places_;  // (tensor, state) to the file's order
+};
+
 class TileMover {
  public:
   // `check` is called between tiles; it throws to stop.
   TileMover(tuplespace::Client& client, std::function<void()> check)
       : client_(client), check_(std::move(check)) {}
 
-  // Puts `tiles` with the file's values (optimizer state: zeros).
-  // Throws Error (usage) if the file's layers are not the model's.
-  void Load(const ModelReader& file, const Model& model, const std::vector<TileCell>& tiles);
-
+  // Puts `tiles` with the source's values.
+  void Load(TileSource& source, const std::vector<TileCell>& tiles);
   // Removes the run's tasks from `version` on, what they made, and later versions; puts `to` out of
   // the values of `from`; removes those of `from` that are not in `to`.
   void Move(const std::string& run, std::int64_t version, const std::vector<TileCell>& from,
             const std::vector<TileCell>& to);
 
+  // The newest version of `run`, at most `newest`, of which every value is in the space; its tiles.
+  struct Whole {
+    std::int64_t version = 0;
+    std::vector<TileCell> tiles;
+  };
+  std::optional<Whole> FindWhole(const std::string& run, const Model& model, int states,
+                                 std::int64_t newest);
+
+  // Streams `tiles` into a file; returns what ModelWriter::Finish does.
+  std::string Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+                    const std::vector<TileCell>& tiles);
   // Streams the parameters among `tiles` into a safetensors file; returns weights_sha256. With an
   // empty path the file is only made for its hash.
   std::string WriteModel(const std::string& path, const Model& model,
                          const std::vector<TileCell>& tiles);
 
+  // Waits for the tile. With a `patience`, nullopt if the broker did not have it for that long.
+  std::optional<std::vector<float>> Fetch(const TileCell& tile,
+                                          std::optional<std::chrono::seconds> patience = {});
+
  private:
-  std::vector<float> Fetch(const TileCell& tile);
   void Put(const TileCell& tile, std::vector<float> values);
 
   tuplespace::Client& client_;
   std::function<void()> check_;
+};
+
+// Tiles that are in the space, in whatever cut, of a run that nobody keeps there any more.
+class SpaceTiles final : public TileSource {
+ public:
+  SpaceTiles(TileMover mover, std::vector<TileCell> tiles)
+      : mover_(std::move(mover)), tiles_(std::move(tiles)) {}
+  // Throws TileGone.
+  std::vector<float> Read(const TileCell& tile) override;
+
+ private:
+  TileMover mover_;
+  const std::vector<TileCell> tiles_;
+};
+struct TileGone {
+  tuplespace::Key key;
 };
 
 }  // namespace acan

@@ -1,6 +1,8 @@
 // The bits do not depend on the kind of device, and a device that fails does not stop a job.
 #include <signal.h>
 
+#include <deque>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ragged_job.h"
@@ -53,6 +55,38 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
                          [](const auto& parameter) { return std::string(parameter.param); });
+
+// Handlers of all kinds that are here join a running job one after the other.
+TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
+  std::vector<std::string> kinds = {"cpu:1", "cpu:2"};
+  for (const char* backend : {"opencl", "cuda"}) {
+    const nlohmann::json device = UsableDevice(backend);
+    if (device.is_null()) continue;
+    kinds.push_back(device["name"]);
+    if (device["parts"].get<int>() > 0) kinds.push_back(device["name"].get<std::string>() + "/0");
+  }
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  const std::vector<std::string> more = {"--set", "train.epochs=150", "--set",
+                                         "tasks.size_bytes=16384"};
+  std::vector<std::string> words = {"manager", "--connect", endpoint,       job_,
+                                    "--json",  "--out",     folder_ / "out"};
+  words.insert(words.end(), more.begin(), more.end());
+  Program manager(words);
+  std::deque<Program> handlers;
+  for (std::size_t i = 0; i < 10; ++i) {
+    handlers.emplace_back(std::vector<std::string>{"handler", "--connect", endpoint, "--device",
+                                                   kinds[i % kinds.size()], "--memory",
+                                                   i % 2 == 0 ? "4MiB" : "512KiB"});
+    ASSERT_TRUE(handlers.back().WaitForErr("joined")) << i;
+  }
+  ASSERT_EQ(manager.Wait(), 0) << manager.err();
+  const auto receipt = nlohmann::json::parse(LastLine(manager.out()));
+  std::vector<std::string> flags = {"--handlers", "cpu:1"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  EXPECT_EQ(receipt["weights_sha256"], Train(job_, folder_ / "alone", flags)["weights_sha256"]);
+  EXPECT_EQ(receipt["handlers"].size(), 10u);
+}
 
 #if defined(ACAN_EMPTY_DRIVER)
 

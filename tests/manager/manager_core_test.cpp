@@ -67,6 +67,9 @@ class Shell {
   std::vector<std::string> said;
   std::string gave_up;
   bool loaded = false, done = false;
+  std::int64_t load_version = -1;
+  std::vector<std::int64_t> snapshots;  // asked for; the test answers
+  int dropped = 0;
 
  private:
   void Take(const std::vector<ManagerAction>& actions) {
@@ -85,7 +88,12 @@ class Shell {
         data_put.emplace_back(data->pass.step, data->test);
       } else if (const auto* load = std::get_if<LoadWeights>(&action)) {
         loaded = true;
+        load_version = load->version;
         answers.push_back(WeightsReady{load->generation});
+      } else if (const auto* snapshot = std::get_if<TakeSnapshot>(&action)) {
+        snapshots.push_back(snapshot->version);
+      } else if (std::get_if<DropSnapshot>(&action) != nullptr) {
+        ++dropped;
       } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
         retired.push_back(retire->step);
       } else if (const auto* move = std::get_if<MoveTiles>(&action)) {
@@ -261,6 +269,99 @@ TEST(ManagerCoreTest, SmallHandlersBesideALargeOneDoNotMakeTheBoxesSmall) {
   ASSERT_TRUE(shell.core.plan());
   EXPECT_EQ(shell.core.plan()->layers[0].rows.size(), 1u);
   EXPECT_NE(shell.Said().find("takes only smaller ones"), std::string::npos) << shell.Said();
+}
+
+TEST(ManagerCoreTest, ASnapshotKeepsItsTilesUntilItIsDone) {
+  ManagerConfig config = SmallJob();
+  config.training.epochs = 20;
+  config.snapshots = SnapshotPolicy{.every_steps = 4};
+  Shell shell(config);
+  shell.Send(Handlers({1 << 20}));
+  shell.RunAll();
+  // It went ahead of the snapshot, but not for ever.
+  ASSERT_EQ(shell.snapshots, std::vector<std::int64_t>{4});
+  EXPECT_EQ(shell.retired.back(), 3);
+  EXPECT_FALSE(shell.done);
+  const std::size_t ahead = shell.committed.size();
+  EXPECT_GT(ahead, 6u);
+  EXPECT_LT(ahead, 40u);
+  shell.Send(SnapshotDone{4, 1000});
+  EXPECT_EQ(shell.retired.back(), static_cast<std::int64_t>(ahead) - 1);
+  for (std::size_t next = 1; next <= shell.snapshots.size() && !shell.done; ++next) {
+    shell.RunAll();
+    if (next < shell.snapshots.size()) shell.Send(SnapshotDone{shell.snapshots[next], 1000});
+  }
+  EXPECT_TRUE(shell.done);
+  for (const std::int64_t version : shell.snapshots) EXPECT_EQ(version % 4, 0);
+}
+
+TEST(ManagerCoreTest, TakesSnapshotsSoonAndThenAsOftenAsYoungsRuleSays) {
+  ManagerConfig config = SmallJob();
+  config.training.epochs = 20;
+  config.snapshots = SnapshotPolicy{};
+  Shell shell(config);
+  shell.Send(Handlers({1 << 20}), 0);
+  // Commits a step at this time; a snapshot that is due takes `took_us`.
+  const auto step_at = [&shell](std::int64_t now_us, std::int64_t took_us) {
+    const std::size_t before = shell.committed.size();
+    const std::size_t snapshots = shell.snapshots.size();
+    while (shell.committed.size() == before && !shell.answers.empty()) {
+      const ManagerEvent event = shell.answers.front();
+      shell.answers.pop_front();
+      shell.Send(event, now_us);
+    }
+    if (shell.snapshots.size() == snapshots) return false;
+    shell.Send(SnapshotDone{shell.snapshots.back(), took_us}, now_us);
+    return true;
+  };
+  const auto steps = [&](std::initializer_list<std::int64_t> seconds, std::int64_t took_us) {
+    std::vector<std::int64_t> with_snapshot;
+    for (const std::int64_t second : seconds) {
+      if (step_at(second * kSecondUs, took_us)) with_snapshot.push_back(second);
+    }
+    return with_snapshot;
+  };
+  // Soon at first, then after twice the time; 50 ms and one failure an hour: sqrt(2 * 0.05 * 3600),
+  // every 19 s at most.
+  using Seconds = std::vector<std::int64_t>;
+  EXPECT_EQ(steps({1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 50, 52}, 50'000),
+            (Seconds{1, 2, 4, 8, 16, 32, 52}));
+  // One that takes 20 s is worth taking every 400 s only: sqrt(2 * 20 * 4000).
+  EXPECT_EQ(steps({72}, 20 * kSecondUs), Seconds{72});
+  EXPECT_EQ(steps({200, 271, 273, 500, 546, 900, 980}, 20 * kSecondUs), (Seconds{273, 546, 980}));
+}
+
+TEST(ManagerCoreTest, GoesOnFromALaterVersion) {
+  ManagerConfig config = SmallJob();
+  config.first_version = 3;
+  config.load_weights = true;
+  Shell shell(config);
+  shell.Send(Handlers({1 << 20}));
+  shell.RunAll();
+  EXPECT_EQ(shell.load_version, 3);
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{3, 4, 5}));
+  // The evaluation at the end of the first epoch may not have been noted.
+  ASSERT_EQ(shell.evaluated.size(), 2u);
+  EXPECT_EQ(shell.evaluated[0].step, 3);
+  EXPECT_TRUE(shell.done);
+}
+
+TEST(ManagerCoreTest, CuttingAnewDropsTheSnapshotUnderWay) {
+  ManagerConfig config = SmallJob();
+  config.training.epochs = 20;
+  config.snapshots = SnapshotPolicy{.every_steps = 4};
+  Shell shell(config);
+  shell.Send(Handlers({64 << 20}));
+  shell.RunAll();
+  ASSERT_EQ(shell.snapshots.size(), 1u);
+  shell.Send(Handlers({160 << 10}), kSecondUs);
+  shell.Send(Handlers({160 << 10}), 10 * kSecondUs);
+  ASSERT_EQ(shell.moved.size(), 1u);
+  EXPECT_EQ(shell.dropped, 1);
+  // An answer that was on its way means nothing any more.
+  const std::size_t retired = shell.retired.size();
+  shell.Send(SnapshotDone{4, 1000}, 10 * kSecondUs);
+  EXPECT_EQ(shell.retired.size(), retired);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ class BrokerThread {
     return options;
   }
   const std::string& endpoint() const { return broker_.endpoints().front(); }
+  Broker& broker() { return broker_; }
   std::string Log() const {
     const std::lock_guard lock(mutex_);
     return log_;

@@ -1,16 +1,22 @@
 #include "tuplespace/broker.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <deque>
+#include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "access_list.h"
+#include "authenticator.h"
 #include "broker_core.h"
+#include "connections.h"
 #include "endpoint.h"
+#include "log_pause.h"
 #include "sockets.h"
 #include "wire.h"
 
@@ -19,6 +25,7 @@ namespace tuplespace {
 namespace {
 
 constexpr int kTurnMessages = 256;      // received before answers are sent
+constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
 constexpr std::int64_t kBacklogRetryUs = 2'000;
@@ -42,6 +49,25 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   return core;
 }
 
+// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
+ConnectionLimits Possible(ConnectionLimits limits) {
+  constexpr std::uint64_t kOthers = 128;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    const std::uint64_t most = files.rlim_cur > 2 * kOthers ? files.rlim_cur - kOthers : kOthers;
+    limits.connections = std::min(limits.connections, most);
+  }
+  return limits;
+}
+
+std::optional<AccessList> ListOf(const std::optional<BrokerAccess>& access) {
+  if (!access) return std::nullopt;
+  if (const auto problem = KeyPairProblem(access->keys)) {
+    throw std::invalid_argument("the broker's keys: " + *problem);
+  }
+  return AccessList(access->roles, access->peers);
+}
+
 struct IpcFile {
   std::string path;
   dev_t device;
@@ -56,7 +82,10 @@ struct Broker::Impl {
         core_options(CoreOptions(options)),
         own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
         context(own_context ? *own_context : *options.context),
+        access(ListOf(options.access)),
+        authenticator(access ? std::make_unique<Authenticator>(context) : nullptr),
         router(context, zmq::socket_type::router),
+        connections(Possible(options.connections), options.client_silence_us),
         core(core_options) {
     if (options.client_silence_us < kMinSilenceUs) {
       throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
@@ -65,10 +94,18 @@ struct Broker::Impl {
     std::vector<std::string> addresses;
     if (options.listen.empty())
       throw std::invalid_argument("a broker needs an address to listen at");
-    for (const std::string& endpoint : options.listen) addresses.push_back(ListenAddress(endpoint));
+    for (const std::string& endpoint : options.listen) {
+      addresses.push_back(ListenAddress(endpoint, access.has_value()));
+    }
     SetCommonOptions(router);
+    if (access) Authenticator::Guard(router, options.access->keys);
+    router.set(zmq::sockopt::handshake_ivl,
+               static_cast<int>(std::clamp<std::int64_t>(options.connections.handshake_us / 1000, 1,
+                                                         INT32_MAX)));
+    router.set(zmq::sockopt::backlog, kBacklog);
     router.set(zmq::sockopt::router_mandatory, true);
-    router.set(zmq::sockopt::router_handover, true);
+    // With keys nobody may take the place of a connection that is there, as it might be another's.
+    router.set(zmq::sockopt::router_handover, !access);
     router.set(zmq::sockopt::sndhwm, kQueuedMultiparts);
     router.set(zmq::sockopt::maxmsgsize,
                static_cast<std::int64_t>(
@@ -137,16 +174,17 @@ struct Broker::Impl {
 
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
+      // What those said last, whose connection is known to have ended, is received first.
       const int received = ReceiveTurn();
-      if (monitor->Drain().disconnected > 0) {
-        next_probe = 0;
-        disconnected_at_us = MonotonicUs();
-      }
+      if (received < kTurnMessages) LoseEnded();
+      TakeNewPeers();
+      WatchConnections();
+      if (authenticator) authenticator->Answer(*access, MonotonicUs());
       core.Tick(MonotonicUs());
       Probe();
       RetryBacklogs();
       Flush();
-      if (received == 0) Wait();
+      if (received == 0 && !connections.HasEndedClients()) Wait();
     }
     stop.store(false, std::memory_order_release);
     wake.Drain();
@@ -161,9 +199,89 @@ struct Broker::Impl {
     return received;
   }
 
+  void WatchConnections() {
+    const Monitor::Seen seen = monitor->Drain();
+    const std::int64_t now_us = MonotonicUs();
+    bool ended = false;
+    // Who never said a word had no session to lose; but its words may still wait to be received.
+    std::uint64_t mute = 0;
+    for (const Monitor::Change& change : seen.changes) {
+      if (change.accepted) {
+        connections.Accepted(change.descriptor, now_us);
+      } else if (connections.Ended(change.descriptor)) {
+        ended = true;
+      } else {
+        ++mute;
+      }
+    }
+    if (ended || (mute > 0 && next_probe >= kProbes)) {
+      next_probe = 0;
+      disconnected_at_us = now_us;
+    }
+    connections.Tick(now_us);
+    core.SetConnectionCounts(connections.refused(), connections.failed());
+    // The authenticator and the limits have logged theirs.
+    if (connections.failed() > known_failed + seen.refused && pause.IsOver("failed", now_us)) {
+      Log(fmt::format(
+          "a connection came to nothing: the other side speaks no ZeroMQ, went away, or "
+          "has {} ({} so far)",
+          access ? "no keys, or not this broker's" : "keys, and this broker has none",
+          connections.failed()));
+    }
+    known_failed = connections.failed();
+  }
+
+  // Probing finds out, too, whose connection has ended, unless another has taken the id.
+  void LoseEnded() {
+    for (const ClientId& client : connections.TakeEndedClients()) Lose(client);
+  }
+
+  void SetPeers(std::vector<AllowedPeer> peers) {
+    if (!options.access) throw std::invalid_argument("SetPeers: this broker has no keys");
+    AccessList checked(options.access->roles, peers);
+    {
+      const std::lock_guard lock(mutex);
+      new_list = std::move(checked);
+    }
+    wake.Notify();
+  }
+
+  void TakeNewPeers() {
+    std::optional<AccessList> list;
+    {
+      const std::lock_guard lock(mutex);
+      list.swap(new_list);
+    }
+    if (!list) return;
+    access = std::move(list);
+    core.SendAwayOthers(*access, MonotonicUs());
+  }
+
+  // What the sender of `message` may do; null, with everything done about it, if it may not be
+  // here.
+  const AccessList::Entry* Authorized(std::int64_t now_us) {
+    const ClientId& client = message.routing_id;
+    const AccessList::Entry* who = access->Find(message.user);
+    std::string why;
+    if (who == nullptr) {
+      why = "this key is not on the broker's list any more";
+    } else if (!client.starts_with(ClientIdPrefix(who->peer.name))) {
+      why = fmt::format("the client ids of key \"{}\" begin with \"{}\"", who->peer.name,
+                        ClientIdPrefix(who->peer.name));
+    } else {
+      return who;
+    }
+    core.ReceiveBad(client, {ErrorCode::kForbidden, why}, now_us);
+    connections.DropSoon(message.connection, now_us);
+    return nullptr;
+  }
+
   void OnMessage() {
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
+    const AccessList::Entry* who = access ? Authorized(now_us) : nullptr;
+    connections.Heard(message.connection, who != nullptr ? client : "");
+    if (access && who == nullptr) return;
     if (client.size() > kMaxClientIdBytes) {
       core.ReceiveBad(client,
                       {ErrorCode::kBadRequest, fmt::format("the client id has {} bytes, at most {}",
@@ -186,7 +304,7 @@ struct Broker::Impl {
     if (const auto* error = std::get_if<Error>(&decoded)) {
       core.ReceiveBad(client, *error, now_us);
     } else {
-      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us);
+      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us, who);
     }
   }
 
@@ -197,7 +315,7 @@ struct Broker::Impl {
     if (now_us < disconnected_at_us + kProbeDelaysUs[next_probe]) return;
     ++next_probe;
     for (const ClientId& client : core.Clients()) {
-      if (backlogs.contains(client)) continue;
+      if (backlogs.contains(client) || connections.IsEnded(client)) continue;
       encoder.Begin(0);
       encoder.Add(Pong{});
       if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) Lose(client);
@@ -214,11 +332,14 @@ struct Broker::Impl {
     while (core.HasOutput()) {
       for (const BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
     }
-    if (options.log) {
-      for (const std::string& line : core.TakeLog()) options.log(line);
-    } else {
-      core.TakeLog();
-    }
+    for (const std::string& line : core.TakeLog()) Log(line);
+    for (const std::string& line : connections.TakeLog()) Log(line);
+    if (!authenticator) return;
+    for (const std::string& line : authenticator->TakeLog()) Log(line);
+  }
+
+  void Log(const std::string& line) {
+    if (options.log) options.log(line);
   }
 
   void Deliver(const BrokerCore::Delivery& delivery) {
@@ -234,6 +355,7 @@ struct Broker::Impl {
   }
 
   void SendEncoded(const ClientId& client) {
+    if (connections.IsEnded(client)) return;  // somebody else may have its id by now
     const std::span<const std::byte> control = encoder.Finish();
     std::vector<Payload> payloads = encoder.TakeFrames();
     std::uint64_t bytes = control.size();
@@ -276,25 +398,35 @@ struct Broker::Impl {
   }
 
   void Wait() {
-    std::int64_t deadline_us = core.NextDeadlineUs();
+    std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
     if (next_probe < kProbes) {
       deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
     }
     if (!backlogs.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kBacklogRetryUs);
-    zmq_pollitem_t items[] = {{router.handle(), 0, ZMQ_POLLIN, 0},
-                              {monitor->handle(), 0, ZMQ_POLLIN, 0},
-                              {nullptr, wake.fd(), ZMQ_POLLIN, 0}};
-    PollUntil(items, deadline_us);
+    zmq_pollitem_t items[] = {
+        {router.handle(), 0, ZMQ_POLLIN, 0},
+        {monitor->handle(), 0, ZMQ_POLLIN, 0},
+        {nullptr, wake.fd(), ZMQ_POLLIN, 0},
+        {authenticator ? authenticator->handle() : nullptr, -1, ZMQ_POLLIN, 0}};
+    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1}, deadline_us);
+    if (items[2].revents != 0) wake.Drain();
   }
 
   BrokerOptions options;
   BrokerCoreOptions core_options;
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
+  std::optional<AccessList> access;
+  std::unique_ptr<Authenticator> authenticator;  // before the sockets that ask it
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
   std::vector<std::string> endpoints;
   std::vector<IpcFile> ipc_files;
+  Connections connections;
+  std::uint64_t known_failed = 0;  // connections
+  LogPause pause;
+  std::mutex mutex;  // guards what follows
+  std::optional<AccessList> new_list;
   WakeFd wake;
   std::atomic<bool> stop{false};
   BrokerCore core;
@@ -320,6 +452,10 @@ void Broker::Stop() {
   static_assert(std::atomic<bool>::is_always_lock_free);
   impl_->stop.store(true, std::memory_order_release);
   impl_->wake.Notify();
+}
+
+void Broker::SetPeers(std::vector<AllowedPeer> peers) {
+  impl_->SetPeers(std::move(peers));
 }
 
 Stats Broker::GetStatistics() const {

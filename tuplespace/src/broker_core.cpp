@@ -10,9 +10,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::int64_t kSilenceChecks = 8;        // per client_silence_us
-constexpr std::int64_t kLogPauseUs = 10'000'000;  // between two lines on the bad messages of a peer
-constexpr std::size_t kLoggedPeers = 1024;        // whose pause is remembered
+constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
 
 // For the log: ids are any bytes that a peer likes.
 std::string Printable(const std::string& bytes) {
@@ -32,11 +30,12 @@ std::string Printable(const std::string& bytes) {
 BrokerCore::BrokerCore(BrokerCoreOptions options)
     : options_(options), space_(options.limits), next_session_(options.first_session) {}
 
-void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us) {
+void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
+                         const AccessList::Entry* who) {
   bool hello_asked = false;
   for (ClientMessage& message : envelope.messages) {
     if (auto* hello = std::get_if<Hello>(&message)) {
-      OnHello(client, std::move(*hello), now_us);
+      OnHello(client, std::move(*hello), who, now_us);
       continue;
     }
     const auto it = peers_.find(client);
@@ -52,6 +51,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     }
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
+      if (who != nullptr && Refuses(client, it->second, *who, *request, now_us)) continue;
       Step(Incoming{client, std::move(*request)}, now_us);
     } else if (std::holds_alternative<Ping>(message)) {
       Send(client, it->second, Pong{});
@@ -64,7 +64,8 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
   }
 }
 
-void BrokerCore::OnHello(const ClientId& client, Hello&& hello, std::int64_t now_us) {
+void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
+                         std::int64_t now_us) {
   auto it = peers_.find(client);
   const bool joined = it != peers_.end();
   if (joined && it->second.nonce != hello.nonce) {
@@ -85,6 +86,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, std::int64_t now
     it->second.session = next_session_++;
     it->second.nonce = hello.nonce;
     it->second.name = std::move(hello.name);
+    if (who != nullptr) it->second.key = who->peer;
     if (!joined) log_.push_back(fmt::format("{} joined", Describe(client)));
     Step(ClientJoined{client}, now_us);
   }
@@ -112,14 +114,51 @@ void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int
 
 void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
   ++bad_messages_;
-  const auto it = bad_logged_at_us_.find(client);
-  if (it != bad_logged_at_us_.end() && now_us - it->second < kLogPauseUs) return;
-  if (it == bad_logged_at_us_.end() && bad_logged_at_us_.size() >= kLoggedPeers) {
-    bad_logged_at_us_.clear();
-  }
-  bad_logged_at_us_[client] = now_us;
+  // Who has not joined may take as many names as it likes.
+  if (!bad_pause_.IsOver(Knows(client) ? client : "", now_us)) return;
   log_.push_back(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
                              Describe(client), text, bad_messages_));
+}
+
+bool BrokerCore::Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
+                         const Request& request, std::int64_t now_us) {
+  const auto refusal = RefusalOf(*who.role, client, request.body);
+  if (!refusal) return false;
+  ++refused_requests_;
+  const std::string text = fmt::format("key \"{}\" has the role \"{}\" and may not {}",
+                                       who.peer.name, who.peer.role, *refusal);
+  Send(client, peer, Reply{request.id, Error{ErrorCode::kForbidden, text}});
+  if (refused_pause_.IsOver(client, now_us)) {
+    log_.push_back(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
+                               Describe(client), text, refused_requests_));
+  }
+  return true;
+}
+
+void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
+  for (const ClientId& client : Clients()) {
+    const Peer& peer = peers_.at(client);
+    const AccessList::Entry* who = peer.key ? list.Find(peer.key->public_key) : nullptr;
+    if (who != nullptr && who->peer.name == peer.key->name && who->peer.role == peer.key->role) {
+      continue;
+    }
+    const std::string why = "this key was revoked, or stands for something else now";
+    SendStray(client, peer.session, Error{ErrorCode::kForbidden, why});
+    Lost(client, why, now_us);
+  }
+}
+
+void BrokerCore::SetConnectionCounts(std::uint64_t refused_connections,
+                                     std::uint64_t failed_connections) {
+  refused_connections_ = refused_connections;
+  failed_connections_ = failed_connections;
+}
+
+void BrokerCore::AddCounts(Counters& counters) const {
+  counters.bad_requests += bad_messages_;
+  counters.refused_requests = refused_requests_;
+  counters.refused_connections = refused_connections_;
+  counters.failed_connections = failed_connections_;
 }
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {
@@ -170,8 +209,7 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us) {
     const auto it = peers_.find(out.client);
     if (it == peers_.end()) continue;  // lost in the same step
     if (auto* reply = std::get_if<Reply>(&out.message)) {
-      if (auto* stats = std::get_if<Stats>(&reply->body))
-        stats->counters.bad_requests += bad_messages_;
+      if (auto* stats = std::get_if<Stats>(&reply->body)) AddCounts(stats->counters);
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
         reply->body = Error{ErrorCode::kTooLarge,
                             fmt::format("the answer needs up to {} bytes of control frame, at most "
@@ -210,7 +248,7 @@ std::vector<ClientId> BrokerCore::Clients() const {
 
 Stats BrokerCore::GetStatistics() const {
   Stats stats = space_.GetStatistics();
-  stats.counters.bad_requests += bad_messages_;
+  AddCounts(stats.counters);
   return stats;
 }
 

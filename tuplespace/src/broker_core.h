@@ -7,11 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "access_list.h"
 #include "envelope.h"
+#include "log_pause.h"
 #include "tuplespace/space.h"
 
 namespace tuplespace {
@@ -28,11 +31,19 @@ class BrokerCore {
  public:
   explicit BrokerCore(BrokerCoreOptions options);
 
-  void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us);
+  // `who` is what the client's key stands for; null: there are no keys, everybody may do
+  // everything.
+  void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
+               const AccessList::Entry* who = nullptr);
   // A message that could not be decoded has come; `error` goes back.
   void ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it is not joined.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
+  // Clients whose key is not on this list, or stands for something else there than when they
+  // joined, are told so and lost.
+  void SendAwayOthers(const AccessList& list, std::int64_t now_us);
+  // What the shell counted, for the statistics.
+  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections);
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   void SayGoodbye();  // to every client; the last output
@@ -56,15 +67,20 @@ class BrokerCore {
     std::uint64_t session = 0;
     std::uint64_t nonce = 0;
     std::string name;
+    std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
     std::int64_t heard_at_us = 0;
     std::vector<BrokerMessage> output;
   };
 
-  void OnHello(const ClientId& client, Hello&& hello, std::int64_t now_us);
+  void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
+               std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   void Send(const ClientId& client, Peer& peer, BrokerMessage&& message);
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
   void Step(Event&& event, std::int64_t now_us);
+  bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
+               const Request& request, std::int64_t now_us);
+  void AddCounts(Counters& counters) const;
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
   std::string Describe(const ClientId& client) const;
 
@@ -76,7 +92,11 @@ class BrokerCore {
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
   std::uint64_t bad_messages_ = 0;
-  std::unordered_map<ClientId, std::int64_t> bad_logged_at_us_;
+  std::uint64_t refused_requests_ = 0;
+  std::uint64_t refused_connections_ = 0;
+  std::uint64_t failed_connections_ = 0;
+  LogPause bad_pause_;
+  LogPause refused_pause_;
   std::vector<std::string> log_;
 };
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "access_list.h"
 #include "client_impl.h"
 #include "endpoint.h"
 
@@ -30,8 +31,26 @@ ClientId RandomId() {
   return id;
 }
 
+void CheckAccess(const ClientAccess& access) {
+  if (const auto problem = PeerNameProblem(access.name)) {
+    throw std::invalid_argument(fmt::format("the name \"{}\" of a key {}", access.name, *problem));
+  }
+  if (const auto problem = KeyPairProblem(access.keys)) {
+    throw std::invalid_argument(fmt::format("the keys of \"{}\": {}", access.name, *problem));
+  }
+  if (const auto problem = KeyProblem(access.broker_public_key)) {
+    throw std::invalid_argument("the broker's public key " + *problem);
+  }
+}
+
 ClientOptions Checked(ClientOptions options) {
-  if (options.id.empty()) options.id = RandomId();
+  if (options.access) CheckAccess(*options.access);
+  const std::string prefix = options.access ? ClientIdPrefix(options.access->name) : "";
+  if (options.id.empty()) options.id = prefix + RandomId();
+  if (!options.id.starts_with(prefix)) {
+    throw std::invalid_argument(fmt::format(
+        "the client id \"{}\" was given; with this key it begins with \"{}\"", options.id, prefix));
+  }
   if (options.id.size() > kMaxClientIdBytes || options.id.front() == '\0') {
     throw std::invalid_argument(
         fmt::format("a client id of {} bytes was given; 1 to {} bytes are needed, the first not 0",
@@ -58,7 +77,7 @@ std::int64_t DeadlineUs(Client::Duration wait) {
 
 Client::Impl::Impl(ClientOptions given)
     : options(Checked(std::move(given))),
-      address(ConnectAddress(options.endpoint)),
+      address(ConnectAddress(options.endpoint, options.access.has_value())),
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
       session(ForSession(options)) {}
@@ -83,6 +102,11 @@ void Client::Impl::OpenLink() {
   try {
     socket = std::make_unique<zmq::socket_t>(context, zmq::socket_type::dealer);
     SetCommonOptions(*socket);
+    if (options.access) {
+      socket->set(zmq::sockopt::curve_serverkey, options.access->broker_public_key);
+      socket->set(zmq::sockopt::curve_publickey, options.access->keys.public_key);
+      socket->set(zmq::sockopt::curve_secretkey, options.access->keys.secret_key);
+    }
     socket->set(zmq::sockopt::routing_id, options.id);
     socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
     socket->set(zmq::sockopt::ipv6, IsIpv6(address));
@@ -150,9 +174,31 @@ int Client::Impl::ReceiveAll() {
 }
 
 void Client::Impl::CheckLink() {
-  if (monitor && monitor->Drain().disconnected > 0) {
-    session.LinkDown("the connection ended", MonotonicUs());
+  if (!monitor) return;
+  const Monitor::Seen seen = monitor->Drain();
+  if (seen.refused > 0 && options.access) {
+    session.ReceiveBad(
+        {ErrorCode::kForbidden,
+         fmt::format("the broker at {} refused the key \"{}\" ({}): it is not on its "
+                     "list, or was revoked",
+                     options.endpoint, options.access->name, options.access->keys.public_key)});
+    return;
   }
+  if (seen.failed_connections > 0 && !handshake_failed) {
+    handshake_failed = true;
+    if (on_connection) on_connection(false, HandshakeFailure());
+  }
+  if (seen.disconnected > 0) session.LinkDown("the connection ended", MonotonicUs());
+}
+
+std::string Client::Impl::HandshakeFailure() const {
+  if (!options.access) {
+    return "the handshake failed: it is no broker, or one with keys, and this client has none";
+  }
+  return fmt::format(
+      "the handshake failed: it is no broker, or has no keys, or is not the one with "
+      "the public key {}",
+      options.access->broker_public_key);
 }
 
 int Client::Impl::HandleEvents() {
@@ -183,6 +229,7 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
     return 1;
   }
   if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
+    if (change->connected) handshake_failed = false;
     if (on_connection) on_connection(change->connected, change->why);
     return 1;
   }

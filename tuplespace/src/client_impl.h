@@ -27,6 +27,7 @@ struct Client::Impl {
   void CloseLink(int linger_ms);
   int ReceiveAll();
   void CheckLink();
+  std::string HandshakeFailure() const;
   int HandleEvents();
   int HandleEvent(SessionEvent&& event);
   void Flush();
@@ -51,6 +52,7 @@ struct Client::Impl {
   std::function<void(Notice&&)> on_notice;
   std::function<void(bool, const std::string&)> on_connection;
   bool polling = false;
+  bool handshake_failed = false;  // and on_connection was told; until one succeeds
 };
 
 }  // namespace tuplespace

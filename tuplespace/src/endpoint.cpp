@@ -77,7 +77,12 @@ bool IsLoopback(const std::string& host) {
       fmt::format("endpoint \"{}\" begins with none of tcp://, ipc:// and inproc://", endpoint));
 }
 
-std::string CheckedInproc(const std::string& endpoint, const std::string& name) {
+std::string CheckedInproc(const std::string& endpoint, const std::string& name, bool has_keys) {
+  if (has_keys) {
+    throw std::invalid_argument(fmt::format(
+        "endpoint \"{}\" is refused: ZeroMQ knows no keys within a process; use ipc:// or tcp://",
+        endpoint));
+  }
   if (name.empty())
     throw std::invalid_argument(fmt::format("endpoint \"{}\" has no name", endpoint));
   return endpoint;
@@ -85,16 +90,19 @@ std::string CheckedInproc(const std::string& endpoint, const std::string& name) 
 
 }  // namespace
 
-std::string ListenAddress(const std::string& endpoint) {
+std::string ListenAddress(const std::string& endpoint, bool has_keys) {
   if (const auto path = WithoutScheme(endpoint, "ipc://")) return CheckedIpc(endpoint, *path);
-  if (const auto name = WithoutScheme(endpoint, "inproc://")) return CheckedInproc(endpoint, *name);
+  if (const auto name = WithoutScheme(endpoint, "inproc://")) {
+    return CheckedInproc(endpoint, *name, has_keys);
+  }
   const auto rest = WithoutScheme(endpoint, "tcp://");
   if (!rest) ThrowScheme(endpoint);
   const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/true);
-  if (!IsLoopback(parts.host)) {
+  if (!has_keys && !IsLoopback(parts.host)) {
     throw std::invalid_argument(fmt::format(
-        "endpoint \"{}\" is refused: \"{}\" is not a loopback address, and a broker has "
-        "no keys yet, so it would let anybody in who can reach it; use tcp://127.0.0.1, "
+        "endpoint \"{}\" is refused: \"{}\" is not a loopback address, and this broker has no "
+        "keys, "
+        "so it would let anybody in who can reach it; give it keys, or use tcp://127.0.0.1, "
         "tcp://[::1], tcp://localhost or ipc://",
         endpoint, parts.host));
   }
@@ -103,9 +111,11 @@ std::string ListenAddress(const std::string& endpoint) {
   return endpoint;
 }
 
-std::string ConnectAddress(const std::string& endpoint) {
+std::string ConnectAddress(const std::string& endpoint, bool has_keys) {
   if (const auto path = WithoutScheme(endpoint, "ipc://")) return CheckedIpc(endpoint, *path);
-  if (const auto name = WithoutScheme(endpoint, "inproc://")) return CheckedInproc(endpoint, *name);
+  if (const auto name = WithoutScheme(endpoint, "inproc://")) {
+    return CheckedInproc(endpoint, *name, has_keys);
+  }
   const auto rest = WithoutScheme(endpoint, "tcp://");
   if (!rest) ThrowScheme(endpoint);
   const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);

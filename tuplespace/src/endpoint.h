@@ -6,11 +6,12 @@
 namespace tuplespace {
 
 // The form that ZeroMQ takes for a broker's address. Throws std::invalid_argument, with the reason,
-// for anything but ipc://PATH, inproc://NAME and tcp://LOOPBACK:PORT (PORT may be *).
-std::string ListenAddress(const std::string& endpoint);
+// for anything but ipc://PATH, inproc://NAME and tcp://LOOPBACK:PORT (PORT may be *). With keys it
+// is anything but ipc://PATH and tcp://HOST:PORT.
+std::string ListenAddress(const std::string& endpoint, bool has_keys);
 
 // As above for a client, which may connect to any tcp://HOST:PORT.
-std::string ConnectAddress(const std::string& endpoint);
+std::string ConnectAddress(const std::string& endpoint, bool has_keys);
 
 // Written as tcp://[...]: only then is IPv6 asked for, as it would change how ZeroMQ names the
 // others.

@@ -93,6 +93,24 @@ std::optional<std::string> ProblemOf(const FieldPattern& field) {
   return std::nullopt;
 }
 
+bool IsWithin(const FieldPattern& field, const FieldPattern& wider) {
+  if (wider.op == Op::kAny) return true;
+  if (field.op == Op::kAny) return false;
+  if (wider.op == Op::kExact) return field.op == Op::kExact && field.value == wider.value;
+  if (wider.op == Op::kPrefix) {
+    if (field.op != Op::kExact && field.op != Op::kPrefix) return false;
+    const auto* text = std::get_if<std::string>(&field.value);
+    return text != nullptr && text->starts_with(std::get<std::string>(wider.value));
+  }
+  const auto* value = std::get_if<std::int64_t>(&field.value);
+  if (value == nullptr) return false;  // strings meet no bound
+  const std::int64_t bound = std::get<std::int64_t>(wider.value);
+  if (wider.op == Op::kAtMost) {
+    return field.op == Op::kAtLeast ? bound == INT64_MAX : *value <= bound;
+  }
+  return field.op == Op::kAtMost ? bound == INT64_MIN : *value >= bound;
+}
+
 }  // namespace
 
 Key::Key(std::initializer_list<Field> fields) : bytes_(Encode(fields.begin(), fields.size())) {}
@@ -156,6 +174,17 @@ bool Pattern::Matches(const Key& key) const {
   internal::KeySplit split;
   return internal::SplitKey(key.bytes(), &split) &&
          internal::PatternMatches(*this, key.bytes(), split);
+}
+
+bool Pattern::IsWithin(const Pattern& wider) const {
+  if (wider.open ? fields.size() < wider.fields.size()
+                 : open || fields.size() != wider.fields.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < wider.fields.size(); ++i) {
+    if (!tuplespace::IsWithin(fields[i], wider.fields[i])) return false;
+  }
+  return true;
 }
 
 std::optional<Key> Pattern::AsExactKey() const {

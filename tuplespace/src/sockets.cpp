@@ -37,9 +37,11 @@ void AfterReceive() {
 #endif
 }
 
-constexpr int kMonitoredEvents = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int kMonitoredEvents =
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | kHandshakeFailed;
 // Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
@@ -118,6 +120,9 @@ bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
     frame.rebuild();
     // A message that is only a routing id counts as one with an empty control frame.
     if (more) ReceiveFrame(socket, frame, 0);
+    const char* user = zmq_msg_gets(frame.handle(), "User-Id");
+    message.user.assign(user == nullptr ? "" : user);
+    message.connection = zmq_msg_get(frame.handle(), ZMQ_SRCFD);
   }
   bool more = frame.more();
   message.control = std::move(frame);
@@ -169,6 +174,8 @@ Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket)
     throw zmq::error_t();
   }
   pair_.set(zmq::sockopt::linger, 0);
+  // However many events come: ZeroMQ's own thread would wait for room, and all connections with it.
+  pair_.set(zmq::sockopt::rcvhwm, 0);
   pair_.connect(address);
 }
 
@@ -181,11 +188,20 @@ Monitor::Seen Monitor::Drain() {
   zmq::message_t frame;
   while (ReceiveFrame(pair_, frame, ZMQ_DONTWAIT)) {
     std::uint16_t event = 0;
-    if (frame.size() >= sizeof(event)) std::memcpy(&event, frame.data(), sizeof(event));
+    std::int32_t value = 0;
+    if (frame.size() >= sizeof(event) + sizeof(value)) {
+      std::memcpy(&event, frame.data(), sizeof(event));
+      std::memcpy(&value, static_cast<const char*>(frame.data()) + sizeof(event), sizeof(value));
+    }
     if (event == ZMQ_EVENT_CLOSED) {
       ++seen.closed;
+    } else if (event == ZMQ_EVENT_ACCEPTED) {
+      seen.changes.push_back({true, value});
     } else {
       ++seen.disconnected;
+      if (event == ZMQ_EVENT_DISCONNECTED) seen.changes.push_back({false, value});
+      if ((event & kHandshakeFailed) != 0) ++seen.failed_connections;
+      if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) ++seen.refused;
     }
     while (frame.more()) ReceiveFrame(pair_, frame, 0);
   }

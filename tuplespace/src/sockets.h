@@ -30,8 +30,10 @@ struct Multipart {
 
 struct ReceivedMultipart {
   std::string routing_id;  // ROUTER only
+  std::string user;        // ROUTER only: what the authenticator called the sender; else empty
+  int connection = -1;     // ROUTER only: its socket's descriptor, now or lately; -1: inproc
   zmq::message_t control;
-  std::vector<Payload> payloads;  // each owns its frame
+  std::vector<Payload> payloads;   // each owns its frame
   std::size_t dropped_frames = 0;  // beyond kMaxPayloadFrames
 };
 
@@ -55,9 +57,16 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
+  struct Change {
+    bool accepted = false;  // else it has ended
+    int descriptor = -1;    // of the connection's socket: ZeroMQ's, and closed by it at any time
+  };
   struct Seen {
-    int disconnected = 0;
-    int closed = 0;  // listeners
+    std::vector<Change> changes;  // connections accepted and ended, in order
+    int disconnected = 0;         // connections that ended, and attempts that failed
+    int closed = 0;               // listeners
+    int failed_connections = 0;
+    int refused = 0;  // of those: the authenticator said no
   };
   Seen Drain();
   void* handle() { return pair_.handle(); }

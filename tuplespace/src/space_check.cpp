@@ -71,6 +71,7 @@ std::optional<std::string> Space::Impl::FindContradiction() const {
     }
     return !problem;
   };
+  if (!store_.IsConsistent()) return "the order of keys contradicts itself";
   const Pattern every{{}, true};
   store_.ScanStored(every, [&](const Record* record) {
     if (!record->stored()) problem = record->key.ToString() + " is shown but not stored";

@@ -7,14 +7,13 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "space_deadlines.h"
+#include "space_key_order.h"
 #include "space_list.h"
 #include "space_need_tree.h"
 #include "tuplespace/messages.h"
@@ -85,18 +84,6 @@ enum class Placement : std::uint8_t {
   kBarred,    // anybody but those on whom it failed, until barred_until_us
 };
 
-// A record in the order of keys. The view spares a comparison the way through the record.
-struct KeyPlace {
-  std::string_view bytes;
-  Record* record = nullptr;
-};
-struct ByKey {
-  using is_transparent = void;
-  bool operator()(const KeyPlace& a, const KeyPlace& b) const { return a.bytes < b.bytes; }
-  bool operator()(const KeyPlace& a, std::string_view b) const { return a.bytes < b; }
-};
-using OrderedRecords = std::set<KeyPlace, ByKey>;
-
 struct Record {
   explicit Record(Key k) : key(std::move(k)) {}
   Record(const Record&) = delete;
@@ -111,8 +98,7 @@ struct Record {
 
   Key key;
   std::size_t hash = 0;
-  Record* next_in_bucket = nullptr;
-  OrderedRecords::iterator place;  // in the order of keys
+  KeyRun* run = nullptr;  // where it is in the order of keys
 
   RecordState state = RecordState::kWanted;
   Placement placement = Placement::kNone;

@@ -2,14 +2,12 @@
 
 #include <cassert>
 #include <functional>
-#include <iterator>
 #include <utility>
 
 namespace tuplespace::internal {
 namespace {
 
-constexpr std::size_t kFirstBuckets = 1024;
-constexpr int kMaxHintSteps = 3;
+constexpr std::size_t kFirstSlots = 1024;
 
 std::size_t HashOf(std::string_view key_bytes) {
   return std::hash<std::string_view>{}(key_bytes);
@@ -17,30 +15,27 @@ std::size_t HashOf(std::string_view key_bytes) {
 
 }  // namespace
 
-Store::Store() : buckets_(kFirstBuckets, nullptr) {}
+Store::Store() : slots_(kFirstSlots) {}
 
 Store::~Store() {
-  for (Record* record : buckets_) {
-    while (record != nullptr) delete std::exchange(record, record->next_in_bucket);
-  }
+  for (const Slot& slot : slots_) delete slot.record;
 }
 
 Record* Store::Find(std::string_view key_bytes) const {
   const std::size_t hash = HashOf(key_bytes);
-  Record* record = buckets_[hash & (buckets_.size() - 1)];
-  while (record != nullptr && (record->hash != hash || record->key.bytes() != key_bytes)) {
-    record = record->next_in_bucket;
+  for (std::size_t at = Home(hash); slots_[at].record != nullptr; at = Next(at)) {
+    const Slot& slot = slots_[at];
+    if (slot.hash == hash && slot.record->key.bytes() == key_bytes) return slot.record;
   }
-  return record;
+  return nullptr;
 }
 
-Record* Store::Add(Key key, Ordered* order) {
+Record* Store::Add(Key key, KeyOrder* order) {
   assert(!key.empty());
-  if (size_ >= buckets_.size()) Grow();
+  if (4 * (size_ + 1) > 3 * slots_.size()) Grow();
   auto* record = new Record(std::move(key));
   record->hash = HashOf(record->key.bytes());
-  Record*& bucket = buckets_[record->hash & (buckets_.size() - 1)];
-  record->next_in_bucket = std::exchange(bucket, record);
+  Place({record->hash, record});
   ++size_;
   order->Insert(record);
   return record;
@@ -52,76 +47,49 @@ Record* Store::FindOrAdd(const Key& key) {
 }
 
 void Store::Show(Record* record) {
-  stored_.Insert(shadows_.Extract(record));
+  shadows_.Erase(record);
+  stored_.Insert(record);
 }
 
 void Store::Hide(Record* record) {
-  shadows_.Insert(stored_.Extract(record));
-}
-
-// Keys come in runs, so the place is often right behind the last one, or a few further.
-OrderedRecords::iterator Store::Ordered::HintFor(std::string_view key_bytes) {
-  for (int steps = 0; steps < kMaxHintSteps && next != records.end(); ++steps) {
-    if (key_bytes < next->bytes) break;
-    ++next;
-  }
-  return next;
-}
-
-void Store::Ordered::Insert(Record* record) {
-  const std::size_t before = records.size();
-  const KeyPlace place{record->key.bytes(), record};
-  record->place = records.insert(HintFor(place.bytes), place);
-  assert(records.size() == before + 1);
-  static_cast<void>(before);
-  next = std::next(record->place);
-}
-
-void Store::Ordered::Insert(OrderedRecords::node_type node) {
-  assert(!node.empty());
-  const KeyPlace place = node.value();
-  place.record->place = records.insert(HintFor(place.bytes), std::move(node));
-  assert(place.record->place->record == place.record);
-  next = std::next(place.record->place);
-}
-
-OrderedRecords::node_type Store::Ordered::Extract(Record* record) {
-  Forget(record->place);
-  return records.extract(record->place);
-}
-
-void Store::Ordered::Erase(Record* record) {
-  Forget(record->place);
-  records.erase(record->place);
-}
-
-void Store::Ordered::Forget(OrderedRecords::iterator place) {
-  assert(place != records.end());
-  if (next == place) ++next;
+  stored_.Erase(record);
+  shadows_.Insert(record);
 }
 
 void Store::EraseIfUnused(Record* record) {
   if (record->state != RecordState::kWanted || record->referenced()) return;
   assert(record->entries.empty() && record->holders.empty() && !record->lease);
-  Record** at = &buckets_[record->hash & (buckets_.size() - 1)];
-  while (*at != record) at = &(*at)->next_in_bucket;
-  *at = record->next_in_bucket;
+  std::size_t at = Home(record->hash);
+  while (slots_[at].record != record) at = Next(at);
+  Free(at);
   --size_;
   shadows_.Erase(record);
   delete record;
 }
 
-void Store::Grow() {
-  std::vector<Record*> grown(buckets_.size() * 2, nullptr);
-  for (Record* record : buckets_) {
-    while (record != nullptr) {
-      Record* next = record->next_in_bucket;
-      Record*& bucket = grown[record->hash & (grown.size() - 1)];
-      record->next_in_bucket = std::exchange(bucket, record);
-      record = next;
-    }
+void Store::Place(const Slot& slot) {
+  std::size_t at = Home(slot.hash);
+  while (slots_[at].record != nullptr) at = Next(at);
+  slots_[at] = slot;
+}
+
+// Moves up what would not be found behind a free place.
+void Store::Free(std::size_t slot) {
+  for (std::size_t at = Next(slot); slots_[at].record != nullptr; at = Next(at)) {
+    const std::size_t steps_from_home = (at - Home(slots_[at].hash)) & (slots_.size() - 1);
+    const std::size_t steps_from_slot = (at - slot) & (slots_.size() - 1);
+    if (steps_from_home < steps_from_slot) continue;
+    slots_[slot] = slots_[at];
+    slot = at;
   }
-  buckets_ = std::move(grown);
+  slots_[slot] = {};
+}
+
+void Store::Grow() {
+  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
+  for (const Slot& slot : old) {
+    if (slot.record != nullptr) Place(slot);
+  }
 }
 
 Store::Range Store::RangeOf(const Pattern& pattern) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "key_encoding.h"
+#include "space_key_order.h"
 #include "space_records.h"
 
 namespace tuplespace::internal {
@@ -21,7 +21,7 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   std::size_t size() const { return size_; }  // records of every state
-  std::size_t stored() const { return stored_.records.size(); }
+  std::size_t stored() const { return stored_.size(); }
 
   Record* Find(std::string_view key_bytes) const;
   // REQUIRES: the key has no record. The record is kWanted.
@@ -37,32 +37,21 @@ class Store {
   // Destroys the record if it is neither stored nor remembered nor referenced.
   void EraseIfUnused(Record* record);
 
+  bool IsConsistent() const { return stored_.IsConsistent() && shadows_.IsConsistent(); }
+
   // Calls f(Record*) for stored records that match, in key order, until it returns false.
   // `f` must not add, show, hide or erase.
   template <typename F>
   void ScanStored(const Pattern& pattern, F f) const {
-    Scan(stored_.records, pattern, f);
+    Scan(stored_, pattern, f);
   }
   // As ScanStored, for those that are wanted or completed.
   template <typename F>
   void ScanShadows(const Pattern& pattern, F f) const {
-    Scan(shadows_.records, pattern, f);
+    Scan(shadows_, pattern, f);
   }
 
  private:
-  // One of the two orders of keys. Remembers where it inserted last: keys come in runs.
-  struct Ordered {
-    void Insert(Record* record);
-    void Insert(OrderedRecords::node_type node);
-    OrderedRecords::iterator HintFor(std::string_view key_bytes);
-    OrderedRecords::node_type Extract(Record* record);
-    void Erase(Record* record);
-    void Forget(OrderedRecords::iterator place);
-
-    OrderedRecords records;
-    OrderedRecords::iterator next = records.end();  // after the last insertion
-  };
-
   // Keys that can match lie from `first` on, as long as they do not sort above all that begin with
   // `last`.
   struct Range {
@@ -72,24 +61,33 @@ class Store {
   static Range RangeOf(const Pattern& pattern);
 
   template <typename F>
-  static void Scan(const OrderedRecords& records, const Pattern& pattern, F& f) {
+  static void Scan(const KeyOrder& order, const Pattern& pattern, F& f) {
     const Range range = RangeOf(pattern);
     KeySplit split;
-    for (auto at = records.lower_bound(std::string_view(range.first)); at != records.end(); ++at) {
-      const std::string_view bytes = at->bytes;
-      if (bytes.compare(0, range.last.size(), range.last) > 0) return;
-      if (SplitKey(bytes, &split) && PatternMatches(pattern, bytes, split) && !f(at->record))
-        return;
-    }
+    order.ScanFrom(range.first, [&](const KeyPlace& place) {
+      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
+      return !SplitKey(place.bytes, &split) || !PatternMatches(pattern, place.bytes, split) ||
+             f(place.record);
+    });
   }
 
-  Record* Add(Key key, Ordered* order);
+  // One place of the hash table. The hash spares a look into records that are not meant.
+  struct Slot {
+    std::size_t hash = 0;
+    Record* record = nullptr;  // null: free
+  };
+
+  Record* Add(Key key, KeyOrder* order);
+  std::size_t Home(std::size_t hash) const { return hash & (slots_.size() - 1); }
+  std::size_t Next(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
+  void Place(const Slot& slot);
+  void Free(std::size_t slot);
   void Grow();
 
-  std::vector<Record*> buckets_;
+  std::vector<Slot> slots_;  // open addressing, linear probing, at most three quarters full
   std::size_t size_ = 0;
-  Ordered stored_;
-  Ordered shadows_;
+  KeyOrder stored_;
+  KeyOrder shadows_;
 };
 
 }  // namespace tuplespace::internal

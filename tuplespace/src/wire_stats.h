@@ -11,4 +11,5 @@
               COUNTER(affinity_hits) COUNTER(steals) COUNTER(bytes_in) COUNTER(bytes_out)          \
                   GAUGE(tuples) GAUGE(payload_bytes) GAUGE(tasks_waiting) GAUGE(tasks_ready)       \
                       GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets)   \
-                          GAUGE(clients) GAUGE(held_keys)
+                          GAUGE(clients) GAUGE(held_keys) COUNTER(refused_connections)             \
+                              COUNTER(failed_connections) COUNTER(refused_requests)

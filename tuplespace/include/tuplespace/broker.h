@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tuplespace/access.h"
 #include "tuplespace/space.h"
 
 namespace zmq {
@@ -16,11 +18,27 @@ class context_t;
 
 namespace tuplespace {
 
+// What tcp connections may do before anybody knows who they are, and authenticated ones as well. A
+// connection that passes a limit is ended, counted, and logged once in a while.
+struct ConnectionLimits {
+  // In all; fewer if the process may not have so many descriptors.
+  std::uint64_t connections = 4096;
+  std::uint64_t connections_per_address = 512;
+  std::int64_t handshake_us = 10'000'000;  // until a handshake is done
+  // Received of a message without its end. Looked at four times a second, so what arrives in that
+  // time comes on top. (One frame is limited by SpaceLimits::message_bytes.)
+  std::uint64_t unfinished_bytes = 4ull << 30;
+};
+
 struct BrokerOptions {
-  // ipc:// paths, inproc:// names, and tcp:// on loopback only ("tcp://127.0.0.1:*" picks a free
-  // port). An ipc socket gets mode 0600; what a dead broker left at its path is replaced, a live
-  // broker is not. Any other address is refused until there are keys: nobody is authenticated yet.
+  // ipc:// paths, inproc:// names, and tcp:// ("tcp://127.0.0.1:*" picks a free port): without
+  // `access` on loopback only, as anybody may connect then. An ipc socket gets mode 0600; what a dead
+  // broker left at its path is replaced, a live broker is not.
   std::vector<std::string> listen;
+  // Only clients with one of these keys may connect, at any address, and do what their role allows.
+  // Everything is encrypted then (CURVE). Not for inproc://, which knows no keys.
+  std::optional<BrokerAccess> access = {};
+  ConnectionLimits connections;
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;  // a client not heard for this long is lost
   std::uint64_t control_frame_bytes = 64ull << 20;
@@ -34,6 +52,8 @@ class Broker {
  public:
   // Binds. Throws std::invalid_argument for a refused or malformed address (the text says why),
   // std::runtime_error when the address cannot be bound.
+  // Also std::invalid_argument for `access` that makes no sense, std::runtime_error if its context has
+  // another broker with keys.
   explicit Broker(BrokerOptions options);
   ~Broker();  // says goodbye to its clients, unlinks its ipc paths
   Broker(const Broker&) = delete;
@@ -43,6 +63,10 @@ class Broker {
 
   void Run();                   // serves until Stop()
   void Stop();                  // thread safe, async-signal safe
+  // Replaces the list of access: who is not on it any more, or has another role, is sent away at once.
+  // Thread safe. Throws std::invalid_argument if the list makes no sense: then nothing changes.
+  // REQUIRES: there is `access`.
+  void SetPeers(std::vector<AllowedPeer> peers);
   Stats GetStatistics() const;  // REQUIRES: called on Run's thread or while it does not run
 
  private:

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tuplespace/access.h"
 #include "tuplespace/messages.h"
 
 namespace zmq {
@@ -26,6 +27,8 @@ struct ClientOptions {
   std::string endpoint;               // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
   std::string name;                   // for people: "handler cpu:2 on host7, pid 4711"
   ClientId id;                        // empty: a random one
+  // Keys for a broker that has some; the id then begins with "NAME/". Not for inproc://.
+  std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
 };
@@ -43,7 +46,7 @@ class SpaceError : public std::runtime_error {
 class Client {
  public:
   // Connects in the background: the broker may come later. Throws std::invalid_argument for an
-  // endpoint that cannot be parsed.
+  // endpoint that cannot be parsed, or keys that are none.
   explicit Client(ClientOptions options);
   ~Client();  // says goodbye: leases return at once
   Client(const Client&) = delete;
@@ -63,7 +66,8 @@ class Client {
   void Abandon(RequestId id);
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
-  // After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
+  // Also called, with false, when a broker is there and the handshake with it fails, once until it
+  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
   // tuples and holds; unanswered requests are sent again by the client itself.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
@@ -71,8 +75,8 @@ class Client {
   // until `extra_fd` (if >= 0) is readable, or Wake() is called. Returns the number of messages
   // handled. Waits are rounded up to a millisecond. Poll at least every few seconds: a client that
   // is silent for the broker's client_silence_us is lost. REQUIRES: not called by one of its own
-  // handlers. Throws SpaceError if the broker speaks another protocol version or refuses the
-  // session.
+  // handlers. Throws SpaceError if the broker speaks another protocol version, refuses the session,
+  // or does not know this client's key (kForbidden).
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   void Wake();  // thread safe; async-signal safe
 

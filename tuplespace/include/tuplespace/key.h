@@ -72,6 +72,8 @@ struct Pattern {
   static Pattern Of(const Key& key);  // matches just this key
 
   bool Matches(const Key& key) const;
+  // Every key that this one can match, `wider` matches, too. REQUIRES: `wider` has no Problem().
+  bool IsWithin(const Pattern& wider) const;
   std::optional<Key> AsExactKey() const;  // set if the pattern can match one key only
   // The encoding shared by all matching keys: a range scan starts here.
   std::string ExactPrefixBytes() const;

@@ -160,6 +160,7 @@ enum class ErrorCode : std::uint8_t {
   kVersion,          // protocol versions differ: `text` names both
   kHelloRequired,    // the broker does not know this session (it was restarted)
   kTooLarge,
+  kForbidden,        // this key, or its role, may not do that: `text` says what
 };
 struct Error {
   ErrorCode code = ErrorCode::kBadRequest;
@@ -173,6 +174,9 @@ struct Counters {                           // since the space was made
   std::uint64_t stored_back = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
   std::uint64_t affinity_hits = 0, steals = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
+  // Of the broker: tcp connections that it ended, and such that ended before a message came (wrong
+  // keys, none, no ZeroMQ at all); requests that a role may not make.
+  std::uint64_t refused_connections = 0, failed_connections = 0, refused_requests = 0;
 };
 struct Stats {
   Counters counters;

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "acan/core/device.h"
+#include "tuplespace/access.h"
 
 namespace zmq {
 class context_t;
@@ -19,6 +21,7 @@ struct HandlerOptions {
   std::string endpoint;
   std::string name;                // "cpu:1 on host7, pid 4711"
   std::unique_ptr<Device> device;  // its budget is the handler's limit
+  std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   int depth = 3;                   // most tasks taken at once: one runs, the others are prefetched
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null

@@ -40,12 +40,18 @@ struct TaskLimits {
       timeout_ms;  // a task not finished by then is issued again; unset: auto
 };
 
+struct SnapshotSchedule {
+  // Steps between two; 0: none; unset: by what a snapshot costs and how often the run was lost.
+  std::optional<std::int64_t> every_steps;
+};
+
 struct Job {
   Model model;
   std::string initial_weights;  // a safetensors file; empty: drawn from the seed
   DataFiles data;
   Training training;
   TaskLimits tasks;
+  SnapshotSchedule snapshots;
 };
 
 // Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a

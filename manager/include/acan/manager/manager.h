@@ -10,6 +10,7 @@
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/receipt.h"
+#include "tuplespace/access.h"
 
 namespace zmq {
 class context_t;
@@ -31,13 +32,16 @@ struct Progress {
 
 struct ManagerOptions {
   std::string endpoint;
-  std::string out_dir;                // empty: nothing is written
-  int expected_handlers = 0;          // wait for so many before planning, at most some seconds
-  bool fixed_handlers = false;        // no others will come: too small ones end the job
-  std::string source;                 // where the job came from, for messages
-  zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
-  std::function<void(const Progress&)> progress;     // on Run's thread; may be null
-  std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
+  std::string out_dir;          // empty: nothing is written
+  int expected_handlers = 0;    // wait for so many before planning, at most some seconds
+  bool fixed_handlers = false;  // no others will come: too small ones end the job
+  bool resume = false;   // go on from what an earlier run has left: in the space, or a snapshot
+  bool standby = false;  // wait until no other manager has the job, then go on from what it left
+  std::string source;    // where the job came from, for messages
+  std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
+  zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
+  std::function<void(const Progress&)> progress;        // on Run's thread; may be null
+  std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
 };
 
 class Manager {
@@ -48,9 +52,10 @@ class Manager {
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
-  // Trains, evaluates, writes the outputs. nullopt if stopped by Stop(). Throws Error.
+  // Trains, evaluates, writes the outputs. If the broker is lost and comes back without its tuples,
+  // goes on from the last snapshot. nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
-  void Stop();  // thread safe, async-signal safe
+  void Stop();  // thread safe
 
  private:
   struct Impl;

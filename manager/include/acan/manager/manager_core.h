@@ -24,6 +24,16 @@
 
 namespace acan {
 
+// When the state of the run is written to disk.
+struct SnapshotPolicy {
+  // Steps between two; unset: as often as costs least in all, by Young's rule (J. W. Young, "A
+  // first order approximation to the optimum checkpoint interval", 1974) from what one took and how
+  // often the run was lost.
+  std::optional<std::int64_t> every_steps;
+  double past_seconds = 0;  // of the run's earlier lives
+  std::int64_t failures = 0;
+};
+
 struct ManagerConfig {
   Model model;
   Training training;
@@ -31,9 +41,11 @@ struct ManagerConfig {
   std::string run;  // names this run's tuples
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
-  bool load_weights = false;    // the initial weights come from a file
-  int expected_handlers = 0;    // wait for so many before planning, for a while
-  bool fixed_handlers = false;  // no others will come: do not wait for a larger one
+  bool load_weights = false;                // the weights of first_version come from outside
+  std::int64_t first_version = 0;           // steps that an earlier life of the run has done
+  std::optional<SnapshotPolicy> snapshots;  // unset: none
+  int expected_handlers = 0;                // wait for so many before planning, for a while
+  bool fixed_handlers = false;              // no others will come: do not wait for a larger one
 };
 
 using UnitId = std::int64_t;
@@ -57,8 +69,14 @@ struct LossesRead {
 struct WeightsReady {
   std::uint64_t generation = 0;
 };  // after LoadWeights or MoveTiles
+// The snapshot that was asked for is on disk, or could not be written.
+struct SnapshotDone {
+  std::int64_t version = 0;
+  std::int64_t took_us = 0;
+};
 struct ClockTick {};
-using ManagerEvent = std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, ClockTick>;
+using ManagerEvent =
+    std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, SnapshotDone, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -81,6 +99,7 @@ struct ReadLosses {
 };
 struct LoadWeights {
   std::uint64_t generation = 0;
+  std::int64_t version = 0;
   std::vector<TileCell> tiles;
 };
 struct RetireThrough {
@@ -93,6 +112,14 @@ struct MoveTiles {
   std::int64_t version = 0;
   std::vector<TileCell> from, to;
 };
+// Writes the tiles of a version to disk, beside everything else; then SnapshotDone. The tiles stay
+// in the space until then.
+struct TakeSnapshot {
+  std::int64_t version = 0;
+  std::vector<TileCell> tiles;
+};
+// The snapshot under way is not wanted any more: no SnapshotDone.
+struct DropSnapshot {};
 struct StepCommitted {
   std::int64_t step = 0, epoch = 0, rows = 0;
   double loss = 0, learning_rate = 0;
@@ -112,8 +139,9 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction = std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough,
-                                   MoveTiles, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+using ManagerAction =
+    std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough, MoveTiles,
+                 TakeSnapshot, DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -152,6 +180,7 @@ class ManagerCore {
   void On(const ChunkDone& event, std::int64_t now_us, Actions& out);
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
+  void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
   void On(const ClockTick&, std::int64_t now_us, Actions& out);
 
   void CheckHandlers(std::int64_t now_us, Actions& out);
@@ -167,6 +196,9 @@ class ManagerCore {
   void OpenEvaluate(Unit& unit, Actions& out);
   void PutMore(Unit& unit, Actions& out);
   void Commit(const Unit& unit, Actions& out);
+  void RetireDone(Actions& out) const;
+  void SnapshotIfDue(Actions& out);
+  std::int64_t SnapshotIntervalUs() const;
   Unit* Find(UnitId id);
   std::vector<float> SumLosses(const Unit& unit) const;
   std::int64_t Pouch() const;
@@ -176,6 +208,7 @@ class ManagerCore {
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t total_steps_ = 0;
 
+  std::int64_t now_us_ = 0;
   std::map<std::string, Capacity> handlers_;
   std::map<std::string, bool> named_too_small_;
   std::int64_t started_us_ = -1;
@@ -198,6 +231,9 @@ class ManagerCore {
   bool evaluated_next_ = false;          // the evaluation of version next_step_ is opened whole
   std::int64_t evaluated_version_ = -1;  // the last one that was committed
   std::int64_t committed_steps_ = 0;
+  std::optional<std::int64_t> snapshot_version_;  // under way
+  std::int64_t snapshot_begun_us_ = 0;            // the last one; at first the start
+  std::int64_t snapshot_took_us_;
   double evaluation_loss_ = 0;
   double evaluation_right_ = 0;
 };

@@ -1,0 +1,267 @@
+#include "access_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "acan/core/error.h"
+#include "fmt/format.h"
+#include "toml++/toml.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr const char* kBrokerRole = "broker";
+constexpr std::size_t kMaxFileBytes = 16 << 20;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string ReadSecretFile(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    throw UsageError(fmt::format("{}: cannot read the key file: {}", path, std::strerror(errno)));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    throw UsageError(fmt::format("{}: is not a file", path));
+  }
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw UsageError(
+        fmt::format("{}: has mode {:04o}, so others may use its secret key; it must be 0600 (chmod "
+                    "600 {}), and if "
+                    "others could have read it, new keys are needed",
+                    path, info.st_mode & 07777, path));
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    throw UsageError(fmt::format("{}: belongs to user {}, must be this one's ({}) or root's", path,
+                                 info.st_uid, ::geteuid()));
+  }
+  std::string text;
+  for (;;) {
+    char bytes[4096];
+    const ssize_t count = ::read(file.get(), bytes, sizeof(bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw FailureError(fmt::format("{}: {}", path, std::strerror(errno)));
+    if (count == 0) return text;
+    text.append(bytes, static_cast<std::size_t>(count));
+    if (text.size() > kMaxFileBytes) {
+      throw UsageError(
+          fmt::format("{}: has more than {} bytes, no key file has", path, kMaxFileBytes));
+    }
+  }
+}
+
+// One table of a key file. `where` names it: "keys/broker.key, allowed[2]".
+class Fields {
+ public:
+  Fields(const toml::table& table, std::string where, std::initializer_list<const char*> known)
+      : table_(table), where_(std::move(where)) {
+    for (const auto& [name, value] : table) {
+      if (std::find(known.begin(), known.end(), name.str()) == known.end()) {
+        throw UsageError(fmt::format("{}: the field \"{}\" is unknown; known are {}", where_,
+                                     name.str(), fmt::join(known, ", ")));
+      }
+    }
+  }
+
+  std::string Text(const char* name) const {
+    const toml::node* node = table_.get(name);
+    if (node == nullptr) throw UsageError(fmt::format("{}: the field {} is missing", where_, name));
+    if (!node->is_string()) {
+      throw UsageError(fmt::format("{}: {} must be a string", where_, name));
+    }
+    return node->as_string()->get();
+  }
+  // A key's value is never repeated: it may be a secret one.
+  std::string Key(const char* name) const {
+    const std::string text = Text(name);
+    if (const auto problem = tuplespace::KeyProblem(text)) {
+      throw UsageError(fmt::format("{}: {} {}; it must be 40 characters as acan keygen writes them",
+                                   where_, name, *problem));
+    }
+    return text;
+  }
+  tuplespace::KeyPair Pair() const {
+    const tuplespace::KeyPair pair{Key("public_key"), Key("secret_key")};
+    if (const auto problem = tuplespace::KeyPairProblem(pair)) {
+      throw UsageError(fmt::format("{}: public_key, secret_key: {}", where_, *problem));
+    }
+    return pair;
+  }
+  std::string Name() const {
+    const std::string name = Text("name");
+    if (const auto problem = tuplespace::PeerNameProblem(name)) {
+      throw UsageError(fmt::format("{}: name \"{}\" {}", where_, name, *problem));
+    }
+    return name;
+  }
+
+ private:
+  const toml::table& table_;
+  std::string where_;
+};
+
+toml::table Parse(const std::string& path) {
+  try {
+    return toml::parse(ReadSecretFile(path), path);
+  } catch (const toml::parse_error& error) {
+    throw UsageError(fmt::format("{}, line {}: not valid TOML: {}", path, error.source().begin.line,
+                                 error.description()));
+  }
+}
+
+void CheckRole(const std::string& path, const std::string& found, const std::string& wanted) {
+  if (found == wanted) return;
+  throw UsageError(fmt::format("{}: role is \"{}\", must be \"{}\" here", path, found, wanted));
+}
+
+std::string RoleOf(const std::string& path, const toml::table& table) {
+  const toml::node* role = table.get("role");
+  if (role == nullptr || !role->is_string()) {
+    throw UsageError(fmt::format("{}: the field role is missing or no string", path));
+  }
+  return role->as_string()->get();
+}
+
+void WriteSecretFile(const std::string& path, const std::string& text, Existing existing) {
+  const std::string temporary = path + ".new";
+  const auto fail = [](const std::string& name, const char* doing) {
+    return FailureError(fmt::format("{}: cannot {}: {}", name, doing, std::strerror(errno)));
+  };
+  // The name is fixed, so that of two keygens at a time the second is refused.
+  const Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (file.get() < 0 && errno == EEXIST) {
+    throw FailureError(fmt::format(
+        "{} exists: another acan keygen is at work; if none is, remove that file", temporary));
+  }
+  if (file.get() < 0) throw fail(temporary, "create");
+  struct Remove {
+    const std::string& name;
+    ~Remove() { ::unlink(name.c_str()); }
+  } remove{temporary};
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count = ::write(file.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw fail(temporary, "write");
+    done += static_cast<std::size_t>(count);
+  }
+  if (::fsync(file.get()) != 0) throw fail(temporary, "write");
+  if (existing == Existing::kReplace) {
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw fail(path, "replace");
+  } else if (::link(temporary.c_str(), path.c_str()) != 0) {
+    throw fail(path, "create");
+  }
+}
+
+}  // namespace
+
+BrokerFile ReadBrokerFile(const std::string& path) {
+  const toml::table table = Parse(path);
+  CheckRole(path, RoleOf(path, table), kBrokerRole);
+  const Fields fields(table, path, {"role", "public_key", "secret_key", "allowed"});
+  BrokerFile file{fields.Pair(), {}};
+  const toml::node* allowed = table.get("allowed");
+  if (allowed == nullptr) return file;
+  if (!allowed->is_array()) {
+    throw UsageError(fmt::format("{}: allowed must be tables: [[allowed]]", path));
+  }
+  const std::vector<tuplespace::Role> roles = AccessRoles();
+  for (const toml::node& node : *allowed->as_array()) {
+    const std::string where = fmt::format("{}, allowed[{}]", path, file.peers.size());
+    if (!node.is_table()) throw UsageError(where + ": must be a table");
+    const Fields entry(*node.as_table(), where, {"name", "role", "public_key"});
+    const tuplespace::AllowedPeer peer{entry.Name(), entry.Key("public_key"), entry.Text("role")};
+    if (std::none_of(roles.begin(), roles.end(),
+                     [&](const auto& role) { return role.name == peer.role; })) {
+      throw UsageError(fmt::format("{}: role is \"{}\", must be handler, manager or observer",
+                                   where, peer.role));
+    }
+    for (const tuplespace::AllowedPeer& other : file.peers) {
+      if (other.name == peer.name || other.public_key == peer.public_key) {
+        throw UsageError(fmt::format("{}: has the {} of an entry before it", where,
+                                     other.name == peer.name ? "name" : "public_key"));
+      }
+    }
+    file.peers.push_back(peer);
+  }
+  return file;
+}
+
+AccessFile ReadAccessFile(const std::string& path) {
+  const toml::table table = Parse(path);
+  AccessFile file;
+  file.role = RoleOf(path, table);
+  if (file.role == kBrokerRole) {
+    throw UsageError(
+        fmt::format("{}: role is \"broker\": this file is the broker's alone; a handler or manager "
+                    "needs its own, "
+                    "as acan keygen makes beside it",
+                    path));
+  }
+  const Fields fields(table, path,
+                      {"role", "name", "broker_public_key", "public_key", "secret_key"});
+  file.access.name = fields.Name();
+  file.access.broker_public_key = fields.Key("broker_public_key");
+  file.access.keys = fields.Pair();
+  return file;
+}
+
+std::optional<tuplespace::ClientAccess> AccessOf(const Setting& keys, const std::string& role) {
+  if (!keys.set()) return std::nullopt;
+  AccessFile file = ReadAccessFile(keys.value);
+  CheckRole(keys.value, file.role, role);
+  return std::move(file.access);
+}
+
+void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing existing) {
+  std::string text = fmt::format(
+      "# The broker's keys and who may connect. Stays on the broker's host: whoever has the secret "
+      "key\n"
+      "# can pose as the broker. A running broker follows changes of the list.\n"
+      "role = \"{}\"\npublic_key = \"{}\"\nsecret_key = \"{}\"\n",
+      kBrokerRole, file.keys.public_key, file.keys.secret_key);
+  for (const tuplespace::AllowedPeer& peer : file.peers) {
+    text += fmt::format("\n[[allowed]]\nname = \"{}\"\nrole = \"{}\"\npublic_key = \"{}\"\n",
+                        peer.name, peer.role, peer.public_key);
+  }
+  WriteSecretFile(path, text, existing);
+}
+
+void WriteAccessFile(const std::string& path, const AccessFile& file) {
+  WriteSecretFile(
+      path,
+      fmt::format("# Lets a {} in at the broker with this public key. Secret: copy it to "
+                  "where the {} runs, by scp.\n"
+                  "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
+                  "public_key = \"{}\"\nsecret_key = \"{}\"\n",
+                  file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
+                  file.access.keys.public_key, file.access.keys.secret_key),
+      Existing::kRefuse);
+}
+
+void AddKeys(CLI::App& app, Setting& setting, const std::string& what) {
+  AddSetting(app, setting, "--keys", "ACAN_KEYS", what)->type_name("FILE");
+}
+
+}  // namespace acan::cli

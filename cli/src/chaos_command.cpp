@@ -1,0 +1,235 @@
+// acan chaos: trains a job while killing what trains it, and compares the weights.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "CLI/CLI.hpp"
+#include "acan/core/error.h"
+#include "acan/manager/nearest.h"
+#include "chaos_run.h"
+#include "command.h"
+#include "fmt/format.h"
+#include "job_flags.h"
+#include "local_run.h"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  JobFlags job;
+  ClusterFlags cluster;
+  Setting out;
+  Setting log_format;
+  std::string kill, stop, throttle;
+  std::string every = "2s", pause = "3s";
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+constexpr const char* kExample = R"(
+Trains the job twice: undisturbed, and while it kills, stops (SIGSTOP, later SIGCONT) or throttles
+(stopped half of the time) what --kill, --stop and --throttle name, of handlers, broker and manager.
+Exit code 0 only if both have the same weights. The same seed draws the same faults.
+
+Examples:
+  acan chaos examples/regression.toml
+  acan chaos job.toml --handlers 4xcpu:1@1MiB --kill handlers,manager,broker --every 2s --seed 7
+  acan chaos job.toml --kill handlers --stop handlers,broker --pause 500ms --throttle manager)";
+
+std::vector<std::pair<Harm, Victim>> ParseFaults(const Flags& flags) {
+  const std::map<std::string, Victim> victims = {
+      {"handlers", Victim::kHandlers}, {"broker", Victim::kBroker}, {"manager", Victim::kManager}};
+  std::vector<std::pair<Harm, Victim>> faults;
+  const auto add = [&](const std::string& flag, const std::string& list, Harm harm) {
+    for (const std::string& word : CLI::detail::split(list, ',')) {
+      if (list.empty()) break;
+      const auto victim = victims.find(word);
+      if (victim == victims.end()) {
+        throw UsageError(fmt::format("{}: \"{}\" must be handlers, broker or manager{}", flag, word,
+                                     DidYouMean(word, {"handlers", "broker", "manager"})));
+      }
+      faults.emplace_back(harm, victim->second);
+    }
+  };
+  const bool none = flags.kill.empty() && flags.stop.empty() && flags.throttle.empty();
+  add("--kill", none ? "handlers,manager,broker" : flags.kill, Harm::kKill);
+  add("--stop", flags.stop, Harm::kStop);
+  add("--throttle", flags.throttle, Harm::kThrottle);
+  return faults;
+}
+
+// "2s", "500ms".
+std::chrono::milliseconds ParseDuration(const std::string& flag, const std::string& text) {
+  constexpr double kMostMs = 3'600'000;
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const std::string unit = text.substr(used);
+  const double ms = unit == "s" ? value * 1000 : value;
+  if (used == 0 || (unit != "s" && unit != "ms") || !(ms >= 1 && ms <= kMostMs)) {
+    throw UsageError(
+        fmt::format("{}: \"{}\" must be a time from 1ms to 3600s, like 2s or 500ms", flag, text));
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(ms));
+}
+
+double Quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  const auto last = static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(std::ceil(q * last))];
+}
+
+std::string RecoveryText(const std::vector<double>& seconds) {
+  return seconds.empty() ? "-"
+                         : fmt::format("{:.2f} / {:.2f} / {:.2f} s", Quantile(seconds, 0.5),
+                                       Quantile(seconds, 0.99), Quantile(seconds, 1));
+}
+
+struct Outcome {
+  Receipt undisturbed;
+  ChaosReport chaos;
+
+  std::string hash() const { return chaos.receipt.at("weights_sha256").get<std::string>(); }
+  bool same() const { return hash() == undisturbed.weights_sha256; }
+  double goodput() const {
+    return static_cast<double>(undisturbed.steps) /
+           static_cast<double>(std::max(chaos.steps_done, undisturbed.steps));
+  }
+};
+
+std::string ReportText(const Outcome& outcome) {
+  const ChaosReport& chaos = outcome.chaos;
+  std::string text = fmt::format("{:<20} {:>6}   {}\n", "fault", "times",
+                                 "until the next step was done: p50 / p99 / most");
+  for (const auto& [fault, times] : chaos.faults) {
+    const auto seconds = chaos.recovery_s.find(fault);
+    text += fmt::format("{:<20} {:>6}   {}\n", fault, times,
+                        seconds == chaos.recovery_s.end() ? "-" : RecoveryText(seconds->second));
+  }
+  text +=
+      fmt::format("tasks since the manager's last start: {} done, {} re-issued, {} duplicated\n",
+                  chaos.receipt.value("tasks_done", 0), chaos.receipt.value("tasks_reissued", 0),
+                  chaos.receipt.value("tasks_duplicated", 0));
+  text += fmt::format("steps: {} needed, {} done, goodput {:.3f}\n", outcome.undisturbed.steps,
+                      chaos.steps_done, outcome.goodput());
+  text += fmt::format("time: {:.1f} s, undisturbed {:.1f} s\n", chaos.seconds,
+                      outcome.undisturbed.seconds);
+  text += fmt::format("weights_sha256 {}\n", outcome.hash());
+  text += outcome.same() ? "the same weights as undisturbed\n"
+                         : fmt::format("DIFFERENT from the undisturbed run's {}\n",
+                                       outcome.undisturbed.weights_sha256);
+  return text;
+}
+
+nlohmann::json ReportJson(const Outcome& outcome) {
+  const ChaosReport& chaos = outcome.chaos;
+  return {{"same_weights", outcome.same()},
+          {"weights_sha256", outcome.hash()},
+          {"faults", chaos.faults},
+          {"recovery_s", chaos.recovery_s},
+          {"steps", outcome.undisturbed.steps},
+          {"steps_done", chaos.steps_done},
+          {"goodput", outcome.goodput()},
+          {"seconds", chaos.seconds},
+          {"seconds_undisturbed", outcome.undisturbed.seconds},
+          {"receipt", chaos.receipt}};
+}
+
+std::optional<ChaosReport> Disturb(const Flags& flags, const LocalClusterOptions& cluster_options,
+                                   const std::string& out_dir, Log& log, StopSignals& signals) {
+  const StopGuard starting(
+      signals, [] {}, [] {});
+  LocalCluster cluster(cluster_options, log);
+  const StopGuard guard(
+      signals, [] {}, [&cluster] { cluster.Kill(); });
+  ChaosOptions options;
+  options.faults = ParseFaults(flags);
+  options.every = ParseDuration("--every", flags.every);
+  options.pause = ParseDuration("--pause", flags.pause);
+  options.seed = flags.seed;
+  options.metrics_path = out_dir + "/metrics.jsonl";
+  options.manager_words = {
+      "manager",      "--connect",    cluster.endpoint(),
+      flags.job.path, "--out",        out_dir,
+      "--json",       "--log-format", log.format() == LogFormat::kJson ? "json" : "text"};
+  for (const std::string& set : flags.job.set) {
+    options.manager_words.insert(options.manager_words.end(), {"--set", set});
+  }
+  ChaosRun run(std::move(options), cluster, log);
+  auto report = run.Run([&signals] { return signals.received() != 0; });
+  cluster.Stop();
+  return report;
+}
+
+int RunChaos(const Flags& flags) {
+  StopSignals signals(StopSignals::Mode::kAll);
+  Log log(ParseLogFormat(flags.log_format), "chaos");
+  const LocalClusterOptions cluster = ParseCluster(flags.cluster);
+  ParseFaults(flags);
+  ParseDuration("--every", flags.every);
+  ParseDuration("--pause", flags.pause);
+  const Job job = ReadJob(flags.job);
+  Data data = LoadData(job);
+  LogJob(job, data, log);
+  const std::string out_dir =
+      flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
+  log.Info("first without faults");
+  Outcome outcome;
+  auto undisturbed =
+      RunLocally({cluster, "", flags.job.path, false}, job, std::move(data), log, signals);
+  if (!undisturbed) return 128 + signals.received();
+  outcome.undisturbed = std::move(*undisturbed);
+  log.Info("now with faults");
+  // What an earlier run left there must not help this one.
+  std::filesystem::remove_all(out_dir + "/snapshots");
+  std::filesystem::remove(out_dir + "/metrics.jsonl");
+  auto report = Disturb(flags, cluster, out_dir, log, signals);
+  if (!report) return 128 + signals.received();
+  outcome.chaos = std::move(*report);
+  Print(ReportText(outcome));
+  if (flags.json) PrintLine(ReportJson(outcome).dump());
+  if (outcome.chaos.faults.empty()) {
+    throw FailureError(
+        "the job was done before the first fault: nothing is shown; give it more "
+        "epochs, or faults more often (--every)");
+  }
+  return outcome.same() ? 0 : 1;
+}
+
+}  // namespace
+
+void AddChaos(CLI::App& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand(
+      "chaos", "Train a job while killing what trains it, and compare the weights");
+  AddJobFlags(*command, flags->job);
+  AddClusterFlags(*command, flags->cluster);
+  command
+      ->add_option("--kill", flags->kill, "SIGKILL for these (default, if nothing is named: all)")
+      ->type_name("LIST");
+  command->add_option("--stop", flags->stop, "SIGSTOP for these, SIGCONT after --pause")
+      ->type_name("LIST");
+  command->add_option("--throttle", flags->throttle, "half speed for these, for --pause")
+      ->type_name("LIST");
+  command->add_option("--every", flags->every, "a fault so often on average")
+      ->type_name("TIME")
+      ->capture_default_str();
+  command->add_option("--pause", flags->pause, "how long something is stopped or slow")
+      ->type_name("TIME")
+      ->capture_default_str();
+  command->add_option("--seed", flags->seed, "of the faults")->capture_default_str();
+  AddSetting(*command, flags->out, "--out", "ACAN_OUT",
+             "the folder for the disturbed run's outputs (default: out/NAME of the job-chaos)")
+      ->type_name("DIR");
+  command->add_flag("--json", flags->json, "the last line on stdout is the report as JSON");
+  AddLogFormat(*command, flags->log_format);
+  command->footer(kExample);
+  command->callback([flags, &chosen] { chosen.run = [flags] { return RunChaos(*flags); }; });
+}
+
+}  // namespace acan::cli

@@ -1,0 +1,138 @@
+// acan keygen: makes the key files that let other hosts in, adds to them and revokes.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "CLI/CLI.hpp"
+#include "acan/core/access_roles.h"
+#include "access_file.h"
+#include "command.h"
+#include "fmt/format.h"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  std::string out = "keys";
+  std::string add;
+  std::string name;
+  std::string revoke;
+};
+
+constexpr const char* kExample = R"(
+Without --add and --revoke it makes DIR/broker.key, which stays with the broker, and DIR/handler.key
+and DIR/manager.key, which are copied to where those run. Keys stand in files of mode 0600 only.
+A running broker follows --add and --revoke within a second or two.
+
+Example:
+  acan keygen --out keys
+  acan keygen --out keys --add handler --name gpu7
+  acan keygen --out keys --revoke gpu7
+  acan broker --listen tcp://0.0.0.0:5555 --keys keys/broker.key
+  acan handler --connect tcp://broker-host:5555 --keys handler.key)";
+
+std::string BrokerPath(const Flags& flags) {
+  return flags.out + "/broker.key";
+}
+std::string PathOf(const Flags& flags, const std::string& name) {
+  return fmt::format("{}/{}.key", flags.out, name);
+}
+
+// Makes a key pair, writes its access file and puts it on the list.
+void Add(const Flags& flags, BrokerFile& file, const std::string& role, const std::string& name) {
+  const tuplespace::KeyPair keys = tuplespace::MakeKeyPair();
+  WriteAccessFile(PathOf(flags, name), {role, {name, keys, file.keys.public_key}});
+  file.peers.push_back({name, keys.public_key, role});
+}
+
+int Make(const Flags& flags) {
+  if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+    throw FailureError(fmt::format("{}: cannot create: {}", flags.out, std::strerror(errno)));
+  }
+  if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
+    throw UsageError(fmt::format(
+        "{} exists and is not replaced; --add adds a key to it, --revoke takes one away",
+        BrokerPath(flags)));
+  }
+  BrokerFile file{tuplespace::MakeKeyPair(), {}};
+  Add(flags, file, kHandlerRole, kHandlerRole);
+  Add(flags, file, kManagerRole, kManagerRole);
+  WriteBrokerFile(BrokerPath(flags), file, Existing::kRefuse);
+  PrintLine(fmt::format("{}: stays with the broker", BrokerPath(flags)));
+  PrintLine(fmt::format("{}: for handlers, on any number of hosts", PathOf(flags, kHandlerRole)));
+  PrintLine(fmt::format("{}: for managers", PathOf(flags, kManagerRole)));
+  return 0;
+}
+
+int AddOne(const Flags& flags) {
+  const std::string name = flags.name.empty() ? flags.add : flags.name;
+  if (const auto problem = tuplespace::PeerNameProblem(name)) {
+    throw UsageError(fmt::format("--name: \"{}\" {}", name, *problem));
+  }
+  const std::vector<tuplespace::Role> roles = AccessRoles();
+  if (std::none_of(roles.begin(), roles.end(),
+                   [&](const auto& r) { return r.name == flags.add; })) {
+    throw UsageError(
+        fmt::format("--add: \"{}\" is no role; handler, manager and observer are", flags.add));
+  }
+  BrokerFile file = ReadBrokerFile(BrokerPath(flags));
+  if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
+                                      [&](const auto& peer) { return peer.name == name; })) {
+    throw UsageError(
+        fmt::format("--name: \"{}\" is taken in {}; give another", name, BrokerPath(flags)));
+  }
+  Add(flags, file, flags.add, name);
+  WriteBrokerFile(BrokerPath(flags), file, Existing::kReplace);
+  PrintLine(fmt::format("{}: for a {}", PathOf(flags, name), flags.add));
+  return 0;
+}
+
+int Revoke(const Flags& flags) {
+  BrokerFile file = ReadBrokerFile(BrokerPath(flags));
+  const auto peer = std::find_if(file.peers.begin(), file.peers.end(),
+                                 [&](const auto& one) { return one.name == flags.revoke; });
+  if (peer == file.peers.end()) {
+    std::vector<std::string> names;
+    for (const auto& one : file.peers) names.push_back(one.name);
+    throw UsageError(fmt::format("--revoke: \"{}\" is not in {}; there are {}", flags.revoke,
+                                 BrokerPath(flags), fmt::join(names, ", ")));
+  }
+  file.peers.erase(peer);
+  WriteBrokerFile(BrokerPath(flags), file, Existing::kReplace);
+  ::unlink(PathOf(flags, flags.revoke).c_str());  // of no use any more; its copies neither
+  PrintLine(fmt::format("{}: \"{}\" is revoked", BrokerPath(flags), flags.revoke));
+  return 0;
+}
+
+int RunKeygen(const Flags& flags) {
+  if (!flags.revoke.empty()) return Revoke(flags);
+  if (!flags.add.empty()) return AddOne(flags);
+  if (!flags.name.empty()) throw UsageError("--name names a key to add: give --add as well");
+  return Make(flags);
+}
+
+}  // namespace
+
+void AddKeygen(CLI::App& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("keygen", "Make keys for handlers and managers on other hosts");
+  command->add_option("--out", flags->out, "the folder of the key files")
+      ->type_name("DIR")
+      ->capture_default_str();
+  CLI::Option* add =
+      command->add_option("--add", flags->add, "one more key: handler, manager, observer")
+          ->type_name("ROLE");
+  command->add_option("--name", flags->name, "what to call it (default: its role)")
+      ->type_name("NAME");
+  command->add_option("--revoke", flags->revoke, "the key of this name counts no more")
+      ->type_name("NAME")
+      ->excludes(add);
+  command->footer(kExample);
+  command->callback([flags, &chosen] { chosen.run = [flags] { return RunKeygen(*flags); }; });
+}
+
+}  // namespace acan::cli

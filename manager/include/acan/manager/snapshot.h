@@ -1,0 +1,63 @@
+// Snapshots: all weights and optimizer state of one version in a file, from which a run goes on
+// after everything else was lost. A file is a safetensors file whose header also has a checksum
+// over all of it and what a run must know to go on. Which handlers wrote the values, and how they
+// were cut, leaves no trace: a snapshot resumes under any plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acan/manager/job.h"
+#include "acan/manager/model_file.h"
+
+namespace acan {
+
+// What decides the bits of a training, and nothing else: neither task sizes nor handlers.
+std::string TrainingId(const Job& job, const std::string& train_sha256,
+                       const std::string& test_sha256);
+
+// What a run knows when it has `version` behind it.
+struct RunState {
+  std::int64_t version = 0;  // steps done
+  std::optional<double> train_loss;
+  std::int64_t tasks_done = 0;
+  double seconds = 0;         // of work so far, all lives of the run together
+  std::int64_t failures = 0;  // how often it had to be resumed
+};
+
+class SnapshotFolder {
+ public:
+  SnapshotFolder(std::string folder, std::string training_id, Model model, int states);
+
+  // A writer for `state.version`, in the folder, which is made if it is not there. Throws Error
+  // (failure).
+  std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
+  // Removes all but the newest `count`, and what killed writers left. REQUIRES: none is at work.
+  void KeepNewest(std::size_t count) const;
+  void RemoveAll() const;
+
+  struct Found {
+    std::string path;
+    RunState state;
+    std::shared_ptr<const ModelReader> file;
+  };
+  // The newest that is whole. What is torn, damaged or of another training is named through `say`
+  // and passed over.
+  std::optional<Found> Newest(const std::function<void(const std::string&)>& say) const;
+
+ private:
+  std::string PathOf(std::int64_t version) const;
+  std::vector<std::string> Files(const char* suffix) const;  // newest first
+  std::optional<RunState> ReadState(const ModelReader& file, std::string* problem) const;
+
+  const std::string folder_;
+  const std::string training_id_;
+  const Model model_;
+  const int states_;
+};
+
+}  // namespace acan

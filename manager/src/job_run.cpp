@@ -1,0 +1,380 @@
+#include "job_run.h"
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+#include "acan/manager/model_file.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "pass_data.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using tuplespace::Pattern;
+using tuplespace::Payload;
+using tuplespace::ReplyBody;
+using tuplespace::Tuple;
+
+constexpr std::int64_t kLookEveryUs = 250'000;
+constexpr std::int64_t kRateWindowUs = 5'000'000;
+constexpr auto kGoodbyeWait = std::chrono::seconds(2);
+
+// The end of a client's id is random; with keys it begins with a name.
+std::string RunName(const std::string& job_id, const std::string& client_id) {
+  return job_id + "-" +
+         client_id.substr(client_id.size() - std::min<std::size_t>(client_id.size(), 12));
+}
+
+}  // namespace
+
+JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
+               std::vector<std::string> lost_runs)
+    : options_(options),
+      job_(job),
+      data_(data),
+      lost_runs_(std::move(lost_runs)),
+      job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
+      client_({.endpoint = options.endpoint,
+               .name = "manager of " + options.source,
+               .id = {},
+               .access = options.access,
+               .context = options.context}),
+      run_(RunName(job_id_, client_.id())) {
+  if (options_.out_dir.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options_.out_dir, error);
+  if (error) {
+    throw FailureError(
+        fmt::format("cannot make the output folder {}: {}", options_.out_dir, error.message()));
+  }
+  // Fails now, not after the training, if the model cannot be written here.
+  const ModelWriter probe(OutPath("model.safetensors"), job_.model);
+  snapshots_.emplace(OutPath("snapshots"), job_id_, job_.model,
+                     StateCount(job_.training.optimizer));
+  snapshot_writer_.emplace(*snapshots_,
+                           tuplespace::ClientOptions{.endpoint = options_.endpoint,
+                                                     .name = "snapshots of " + options_.source,
+                                                     .id = {},
+                                                     .access = options_.access,
+                                                     .context = options_.context},
+                           [this] { client_.Wake(); });
+}
+
+double JobRun::SecondsSoFar() const {
+  return past_.seconds + static_cast<double>(NowUs() - begin_us_) * 1e-6;
+}
+
+// ---- the loop
+// ------------------------------------------------------------------------------------
+
+std::optional<Receipt> JobRun::Run() {
+  begin_us_ = NowUs();
+  try {
+    Connect();
+    TakeLeadership();
+    ExtendLeadership();
+    Begin();
+    while (!final_tiles_) Turn();
+    receipt_.seconds = SecondsSoFar();
+    return Finish();
+  } catch (const Stopped&) {
+    if (client_.connected()) RemoveRun(run_, kGoodbyeWait);
+    return std::nullopt;
+  } catch (const RunLost&) {
+    throw;
+  } catch (...) {
+    try {
+      // Another manager may be reading what this one made.
+      if (client_.connected() && !led_by_another_) RemoveRun(run_, kGoodbyeWait);
+    } catch (const tuplespace::SpaceError&) {
+      // What went wrong first is what the user should read.
+    }
+    throw;
+  }
+}
+
+void JobRun::Turn() {
+  ThrowIfStopped();
+  const std::int64_t now_us = NowUs();
+  if (now_us >= next_extend_us_) ExtendLeadership();
+  if (now_us >= next_look_us_ && !looking_) Look();
+  if (now_us >= core_->NextDeadlineUs()) Step(ClockTick{});
+  TakeSnapshotDone();
+  StepAll();
+  if (!final_tiles_) client_.Poll(std::chrono::milliseconds(50));
+  StepAll();
+}
+
+void JobRun::StepAll() {
+  while (!events_.empty()) {
+    const ManagerEvent event = std::move(events_.front());
+    events_.pop_front();
+    Apply(core_->Step(event, NowUs()));
+  }
+}
+
+// Who is there, what they did, and what the space counted.
+void JobRun::Look() {
+  next_look_us_ = NowUs() + kLookEveryUs;
+  looking_ = true;
+  client_.Submit(tuplespace::List{AllHandlers(), 4096, false}, [this](ReplyBody&& reply) {
+    looking_ = false;
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found == nullptr) return;
+    HandlersSeen seen;
+    for (const tuplespace::FoundTuple& tuple : found->tuples) {
+      const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
+      if (!capacity) continue;
+      seen.handlers.emplace(tuple.put_by, *capacity);
+      HandlerSeen& known = handlers_[tuple.put_by];
+      known.name = capacity->name;
+      known.device = capacity->device;
+      known.capacity_bytes = capacity->limit_bytes;
+    }
+    progress_.handlers = static_cast<int>(seen.handlers.size());
+    Step(seen);
+  });
+  client_.Submit(tuplespace::List{AllReports(), 4096, false}, [this](ReplyBody&& reply) {
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found == nullptr) return;
+    for (const tuplespace::FoundTuple& tuple : found->tuples) {
+      const std::optional<Report> report = ReportFromJson(std::string(tuple.payload.text()));
+      if (report) handlers_[tuple.put_by].peak_bytes = report->peak_bytes;
+    }
+  });
+  client_.Submit(tuplespace::GetStats{}, [this](ReplyBody&& reply) {
+    const auto* stats = std::get_if<tuplespace::Stats>(&reply);
+    if (stats == nullptr) return;
+    const tuplespace::Counters& now = stats->counters;
+    // A broker that was started anew counts from zero.
+    if (!first_counters_ || now.puts < first_counters_->puts) first_counters_ = now;
+    const tuplespace::Counters& first = *first_counters_;
+    progress_.reissued = now.leases_expired + now.leases_returned + now.failed -
+                         first.leases_expired - first.leases_returned - first.failed;
+    receipt_.tasks_duplicated = static_cast<std::int64_t>(now.duplicates - first.duplicates);
+  });
+}
+
+void JobRun::Apply(std::vector<ManagerAction> actions) {
+  for (ManagerAction& action : actions) {
+    std::visit([this](auto& a) { Do(a); }, action);
+  }
+}
+
+void JobRun::Submit(tuplespace::RequestBody body) {
+  client_.Submit(std::move(body), [](ReplyBody&& reply) {
+    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+      throw tuplespace::SpaceError(error->code, error->text);
+    }
+  });
+}
+
+void JobRun::SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then) {
+  read.wait_us = tuplespace::kForeverUs;
+  auto id = std::make_shared<tuplespace::RequestId>(0);
+  *id = client_.Submit(std::move(read), [this, id, then = std::move(then)](ReplyBody&& reply) {
+    open_reads_.erase(*id);
+    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+      throw tuplespace::SpaceError(error->code, error->text);
+    }
+    auto& found = std::get<tuplespace::Found>(reply);
+    if (!found.timed_out) then(std::move(found));  // else it was cancelled
+  });
+  open_reads_.insert(*id);
+}
+
+void JobRun::OnNotice(tuplespace::Notice&& notice) {
+  switch (notice.kind) {
+    case tuplespace::Notice::Kind::kParked:
+      throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
+                                     notice.key.ToString(), notice.by, notice.text));
+    case tuplespace::Notice::Kind::kOrphaned:
+      throw FailureError(fmt::format("task {} can never run_, its inputs are gone: {}",
+                                     notice.key.ToString(), notice.text));
+    case tuplespace::Notice::Kind::kConflict:
+      Log(
+          fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
+                      "the first counts. {}",
+                      notice.key.ToString(), notice.by, notice.text));
+      return;
+  }
+}
+
+// ---- actions
+// -------------------------------------------------------------------------------------
+
+void JobRun::Do(const PutPassData& action) {
+  const Graph graph(job_.model, job_.training, *core_->plan());
+  const DataSet& set = action.test ? data_.test : data_.train;
+  if (!action.test && order_.first != action.epoch) {
+    order_ = {action.epoch,
+              EpochOrder(set.samples, job_.training.seed, action.epoch, job_.training.shuffle)};
+  }
+  const auto sample_at = [&](std::int64_t row) {
+    const std::int64_t place = action.first_sample + row;
+    return action.test ? place : order_.second[static_cast<std::size_t>(place)];
+  };
+  tuplespace::Put put{PassTuples(graph, action.pass, set, sample_at)};
+  Submit(std::move(put));
+}
+
+void JobRun::Do(PutTasks& action) {
+  tuplespace::Put put;
+  const std::int64_t lease_us = job_.tasks.timeout_ms.value_or(0) * 1000;
+  for (const PlannedTask& task : action.tasks) put.tuples.push_back(ToTuple(task, lease_us));
+  const std::size_t count = action.tasks.size();
+  receipt_.tasks_done += static_cast<std::int64_t>(count);
+  Submit(std::move(put));
+  tuplespace::Read read;
+  read.metadata_only = true;
+  for (const Key& key : action.done_when) read.patterns.push_back(Pattern::Of(key));
+  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
+                               count](tuplespace::Found&& found) {
+    for (const tuplespace::FoundTuple& tuple : found.tuples) {
+      const auto it = handlers_.find(tuple.put_by);
+      if (it != handlers_.end()) ++it->second.tasks;
+    }
+    Step(ChunkDone{unit, generation, count});
+  });
+}
+
+void JobRun::Do(const ReadLosses& action) {
+  tuplespace::Read read;
+  for (const Key& key : action.keys) read.patterns.push_back(Pattern::Of(key));
+  SubmitRead(std::move(read),
+             [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
+               LossesRead losses{unit, generation, {}};
+               for (const tuplespace::FoundTuple& tuple : found.tuples) {
+                 std::vector<float> sums(tuple.payload.size() / sizeof(float));
+                 if (sums.empty() || sums.size() > 2) {
+                   throw FailureError(fmt::format("{} has {} bytes, must have 4 or 8",
+                                                  tuple.key.ToString(), tuple.payload.size()));
+                 }
+                 std::memcpy(sums.data(), tuple.payload.data(), sums.size() * sizeof(float));
+                 losses.sums.push_back(std::move(sums));
+               }
+               Step(losses);
+             });
+}
+
+void JobRun::Do(const LoadWeights& action) {
+  try {
+    Mover().Load(*beginning_, action.tiles);
+  } catch (const TileGone& gone) {
+    throw RunLost{fmt::format("{} of an earlier run is gone", gone.key.ToString())};
+  }
+  RemoveEarlierRuns();
+  Step(WeightsReady{action.generation});
+}
+
+void JobRun::Do(TakeSnapshot& action) {
+  RunState state;
+  state.version = action.version;
+  state.train_loss = receipt_.final_train_loss;
+  state.tasks_done = receipt_.tasks_done;
+  state.seconds = SecondsSoFar();
+  state.failures = past_.failures;
+  snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
+                          std::move(action.tiles));
+}
+
+void JobRun::Do(const DropSnapshot&) {
+  snapshot_writer_->Drop();
+}
+
+void JobRun::TakeSnapshotDone() {
+  if (!snapshot_writer_) return;
+  const std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
+  if (!done) return;
+  if (!done->problem.empty()) {
+    Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
+                    done->problem));
+  }
+  Step(SnapshotDone{done->version, done->took_us});
+}
+
+void JobRun::Do(const GiveUp& action) {
+  throw FailureError(action.text);
+}
+
+void JobRun::Do(const RetireThrough& action) {
+  Submit(tuplespace::Retire{{{FieldPattern::Exact(run_), FieldPattern::AtMost(action.step)}, true},
+                            true});
+}
+
+void JobRun::Do(const MoveTiles& action) {
+  for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
+  Mover().Move(run_, action.version, action.from, action.to);
+  Step(WeightsReady{action.generation});
+}
+
+void JobRun::Do(const StepCommitted& action) {
+  const std::int64_t now_us = NowUs();
+  recent_.emplace_back(now_us, action.rows);
+  while (recent_.size() > 2 && recent_.front().first < now_us - kRateWindowUs) recent_.pop_front();
+  std::int64_t samples = 0;
+  for (auto it = recent_.begin() + 1; it != recent_.end(); ++it) samples += it->second;
+  const double seconds = static_cast<double>(now_us - recent_.front().first) * 1e-6;
+  progress_.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+  progress_.step = action.step + 1;
+  progress_.steps = core_->total_steps();
+  progress_.epoch = action.epoch + 1;
+  progress_.epochs = job_.training.epochs;
+  progress_.loss = action.loss;
+  const double elapsed_s = static_cast<double>(now_us - begin_us_) * 1e-6;
+  progress_.eta_s = elapsed_s / static_cast<double>(progress_.step - past_.version) *
+                    static_cast<double>(progress_.steps - progress_.step);
+  progress_.test_loss.reset();
+  progress_.test_accuracy.reset();
+  receipt_.final_train_loss = action.loss;
+  if (metrics_) {
+    metrics_->Step({action.step, action.epoch, action.loss, action.learning_rate,
+                    progress_.samples_per_s, progress_.handlers,
+                    static_cast<std::int64_t>(progress_.reissued)});
+  }
+  SendProgress();
+}
+
+void JobRun::Do(const Evaluated& action) {
+  progress_.test_loss = receipt_.test_loss = action.loss;
+  progress_.test_accuracy = receipt_.test_accuracy = action.accuracy;
+  if (metrics_) metrics_->Evaluation({action.step, action.epoch, action.loss, action.accuracy});
+  SendProgress();
+}
+
+void JobRun::SendProgress() {
+  if (options_.progress) options_.progress(progress_);
+}
+
+Receipt JobRun::Finish() {
+  if (snapshot_writer_) snapshot_writer_->Drop();
+  const std::string& folder = options_.out_dir;
+  receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
+                                               job_.model, *final_tiles_);
+  Look();
+  while (looking_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+  while (client_.unanswered() > 0) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+  receipt_.job = JobToJson(job_);
+  receipt_.train_sha256 = data_.train.sha256;
+  receipt_.test_sha256 = data_.test.sha256;
+  receipt_.code_version = ACAN_VERSION;
+  for (const auto& [id, handler] : handlers_) receipt_.handlers.push_back(handler);
+  receipt_.steps = core_->total_steps();
+  receipt_.epochs = job_.training.epochs;
+  receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
+  if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
+  if (snapshots_) snapshots_->RemoveAll();
+  RemoveRun(run_, tuplespace::Client::kForever);
+  client_.RetireAll(Pattern::Of(RunKey(run_)), false);
+  client_.CompleteTask(*leadership_);
+  return receipt_;
+}
+
+}  // namespace acan

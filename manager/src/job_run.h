@@ -1,0 +1,125 @@
+// JobRun: one life of a job's training: joins the broker, takes the lead, finds out where to begin,
+// and drives ManagerCore until the job is done or the broker has lost its tuples.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "acan/manager/manager.h"
+#include "acan/manager/manager_core.h"
+#include "acan/manager/snapshot.h"
+#include "snapshot_writer.h"
+#include "tile_mover.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+
+// What this life was made of is gone: begin another one.
+struct RunLost {
+  std::string why;
+};
+struct Stopped {};  // thrown by what waits, because of Stop
+
+class JobRun {
+ public:
+  // The references must outlive it. `lost_runs`: earlier lives of this process; what is left of
+  // them is removed.
+  JobRun(const ManagerOptions& options, const Job& job, const Data& data,
+         std::vector<std::string> lost_runs);
+
+  // nullopt if stopped. Throws Error, RunLost.
+  std::optional<Receipt> Run();
+  void Stop();  // thread safe
+
+  const std::string& name() const { return run_; }
+
+ private:
+  void Connect();
+  void TakeLeadership();
+  void ExtendLeadership();
+  void AskWhetherForgotten(std::function<void()> if_not);
+  tuplespace::Key RunKey(const std::string& name) const;
+  void FindEarlierRuns();
+  void FindBeginning();
+  void Begin();
+  static std::int64_t NowUs();
+  void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
+  void RemoveEarlierRuns();
+  void Look();
+  void Turn();
+  // Events wait until no handler of the client runs: what they ask for may wait for the client.
+  void Step(ManagerEvent event) { events_.push_back(std::move(event)); }
+  void StepAll();
+  void Apply(std::vector<ManagerAction> actions);
+  void Submit(tuplespace::RequestBody body);
+  void SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then);
+  void OnNotice(tuplespace::Notice&& notice);
+  void SendProgress();
+  void Log(const std::string& line) const {
+    if (options_.log) options_.log(line);
+  }
+  void ThrowIfStopped() const;
+  TileMover Mover() {
+    return {client_, [this] { ThrowIfStopped(); }};
+  }
+  std::string OutPath(const char* name) const { return options_.out_dir + "/" + name; }
+  double SecondsSoFar() const;
+
+  void Do(const PutPassData& action);
+  void Do(PutTasks& action);
+  void Do(const ReadLosses& action);
+  void Do(const LoadWeights& action);
+  void Do(const RetireThrough& action);
+  void Do(const MoveTiles& action);
+  void Do(TakeSnapshot& action);
+  void Do(const DropSnapshot&);
+  void TakeSnapshotDone();
+  void Do(const StepCommitted& action);
+  void Do(const Evaluated& action);
+  void Do(const Say& action) { Log(action.text); }
+  void Do(const GiveUp& action);
+  void Do(AllDone& action) { final_tiles_ = std::move(action.tiles); }
+  Receipt Finish();
+
+  const ManagerOptions& options_;
+  const Job& job_;
+  const Data& data_;
+  const std::vector<std::string> lost_runs_;
+  const std::string job_id_;
+  tuplespace::Client client_;
+  const std::string run_;  // names this life's tuples
+  std::optional<SnapshotFolder> snapshots_;
+  std::optional<SnapshotWriter> snapshot_writer_;
+
+  std::unique_ptr<ManagerCore> core_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::deque<ManagerEvent> events_;
+  std::atomic<bool> stop_{false};
+  std::optional<tuplespace::LeaseRef> leadership_;
+  bool joined_before_ = false;
+  bool named_ = false;                     // the tuple RunKey(run_) was put
+  bool led_by_another_ = false;            // the lead was lost
+  std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
+  std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
+  std::shared_ptr<const ModelReader> beginning_file_;
+  RunState past_;  // of earlier lives
+
+  std::set<tuplespace::RequestId> open_reads_;
+  std::optional<std::vector<TileCell>> final_tiles_;
+  std::pair<std::int64_t, std::vector<std::int64_t>> order_{-1, {}};  // an epoch and its order
+  std::int64_t next_look_us_ = 0, next_extend_us_ = 0, begin_us_ = 0;
+  bool looking_ = false;
+  std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
+  Progress progress_;
+  std::map<std::string, HandlerSeen> handlers_;  // by client id
+  std::optional<tuplespace::Counters> first_counters_;
+  Receipt receipt_;
+};
+
+}  // namespace acan

@@ -1,0 +1,243 @@
+// How a JobRun joins, takes the lead, and finds out where to begin.
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+#include "atomic_file.h"
+#include "fmt/format.h"
+#include "job_run.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using tuplespace::Pattern;
+using tuplespace::Payload;
+using tuplespace::ReplyBody;
+using tuplespace::Tuple;
+
+constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
+constexpr std::int64_t kExtendEveryUs = 2'000'000;
+
+// Lines of finished steps in metrics.jsonl: what the run before this one had committed.
+std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
+  std::ifstream file(metrics_path);
+  std::int64_t steps = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("loss") || !json.contains("step")) continue;
+    if (json["step"] != steps) break;
+    ++steps;
+    if (json["loss"].is_number()) *last_loss = json["loss"].get<double>();
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::int64_t JobRun::NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void JobRun::Stop() {
+  stop_ = true;
+  client_.Wake();
+}
+
+void JobRun::ThrowIfStopped() const {
+  if (stop_) throw Stopped{};
+}
+
+void JobRun::Connect() {
+  client_.OnConnection([this](bool connected, const std::string& why) {
+    if (!connected) {
+      Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
+    } else if (joined_before_ && named_) {
+      AskWhetherForgotten([] {});
+    }
+    joined_before_ |= connected;
+  });
+  client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
+  const std::int64_t patience_us = NowUs() + 2'000'000;
+  bool said = false;
+  while (!client_.connected()) {
+    client_.Poll(std::chrono::milliseconds(100));
+    ThrowIfStopped();
+    if (!said && NowUs() > patience_us) {
+      said = true;
+      Log(fmt::format(
+          "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
+          options_.endpoint, options_.endpoint));
+    }
+  }
+}
+
+// A broker that was started anew has no tuple of this run.
+void JobRun::AskWhetherForgotten(std::function<void()> if_not) {
+  const Pattern mine = Pattern::Of(RunKey(run_));
+  client_.Submit(tuplespace::List{mine, 1, true}, [if_not = std::move(if_not)](ReplyBody&& reply) {
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found == nullptr) return;
+    if (found->tuples.empty()) throw RunLost{"the broker was started anew"};
+    if_not();
+  });
+}
+
+// Holds the lead, or waits for it as long as the options say.
+void JobRun::TakeLeadership() {
+  const Key key = LeaderKey(job_id_);
+  Tuple tuple;
+  tuple.key = key;
+  tuple.payload = Payload::Copy(run_);
+  client_.Put({tuple});
+  tuplespace::Get get;
+  get.pattern = Pattern::Of(key);
+  get.lease_us = kLeaderLeaseUs;
+  get.wait_us = 0;
+  const std::int64_t begin_us = NowUs();
+  for (bool said = false;;) {
+    ThrowIfStopped();
+    std::vector<tuplespace::Grant> grants = client_.GetSome(get);
+    if (!grants.empty()) {
+      leadership_ = tuplespace::LeaseRef{key, grants.front().fence};
+      return;
+    }
+    // The lease of one that was killed just now may still run.
+    const bool wait = options_.standby ||
+                      (options_.resume && NowUs() - begin_us < kLeaderLeaseUs + kExtendEveryUs);
+    if (!wait) {
+      throw FailureError(fmt::format(
+          "job {} ({}) already has a manager at {}: wait until it is done, or stop it first",
+          job_id_, options_.source, options_.endpoint));
+    }
+    if (!said) {
+      Log(fmt::format("job {} has a manager: waiting to take over when it is gone", job_id_));
+    }
+    said = true;
+    get.wait_us = 1'000'000;
+  }
+}
+
+Key JobRun::RunKey(const std::string& name) const {
+  return {"run", job_id_, name};
+}
+
+// What other managers of this job have left, and what is said to be left of this one's own lives.
+void JobRun::FindEarlierRuns() {
+  const Pattern runs{
+      {FieldPattern::Exact("run"), FieldPattern::Exact(job_id_), FieldPattern::Any()}, false};
+  earlier_runs_ = lost_runs_;
+  for (const tuplespace::FoundTuple& found : client_.ListAll(runs)) {
+    earlier_runs_.emplace_back(found.payload.text());
+  }
+  Tuple mine;
+  mine.key = RunKey(run_);
+  mine.payload = Payload::Copy(run_);
+  client_.Put({mine});
+  named_ = true;
+}
+
+void JobRun::RemoveEarlierRuns() {
+  for (const std::string& name : earlier_runs_) {
+    RemoveRun(name, tuplespace::Client::kForever);
+    client_.RetireAll(Pattern::Of(RunKey(name)), false);
+  }
+  earlier_runs_.clear();
+}
+
+void JobRun::ExtendLeadership() {
+  next_extend_us_ = NowUs() + kExtendEveryUs;
+  client_.Submit(tuplespace::Extend{*leadership_, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
+    const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
+    if (lease == nullptr || lease->lease != tuplespace::LeaseStatus::kStale) return;
+    AskWhetherForgotten([this] {
+      led_by_another_ = true;
+      throw FailureError(
+          fmt::format("this manager lost the lead of job {}: it was away for longer "
+                      "than its lease of {} s",
+                      job_id_, kLeaderLeaseUs / 1'000'000));
+    });
+  });
+}
+
+void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wait) {
+  client_.RetireAll({{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true,
+                    wait);
+}
+
+// ---- where to begin
+// -------------------------------------------------------------------------------
+
+// The furthest whole state that can be had: what a manager that died left in the space, or the
+// newest snapshot.
+void JobRun::FindBeginning() {
+  if (snapshots_) {
+    if (auto found = snapshots_->Newest([this](const std::string& line) { Log(line); })) {
+      past_ = found->state;
+      beginning_file_ = std::move(found->file);
+      beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
+      Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
+    }
+  }
+  // Steps that are not in the metrics yet were not committed; they are cheap to do again.
+  std::optional<double> loss;
+  const std::int64_t newest =
+      options_.out_dir.empty() ? INT64_MAX : StepsIn(OutPath("metrics.jsonl"), &loss);
+  for (const std::string& name : earlier_runs_) {
+    client_.RetireAll(
+        {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
+        false);
+    auto whole = Mover().FindWhole(name, job_.model, StateCount(job_.training.optimizer), newest);
+    if (!whole || whole->version <= past_.version) continue;
+    past_.version = whole->version;
+    if (loss) past_.train_loss = loss;
+    beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles));
+    Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
+  }
+  if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
+  past_.failures =
+      std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
+}
+
+void JobRun::Begin() {
+  FindEarlierRuns();
+  if (options_.resume) FindBeginning();
+  if (!beginning_) {
+    past_.version = 0;
+    if (!job_.initial_weights.empty()) {
+      beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
+      beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
+    }
+    RemoveEarlierRuns();
+    if (snapshots_) snapshots_->RemoveAll();
+  }
+  if (!options_.out_dir.empty()) {
+    metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+    WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
+  }
+  receipt_.tasks_done = past_.tasks_done;
+  receipt_.final_train_loss = past_.train_loss;
+  ManagerConfig config;
+  config.model = job_.model;
+  config.training = job_.training;
+  config.limits = job_.tasks;
+  config.run = run_;
+  config.train_samples = data_.train.samples;
+  config.test_samples = data_.test.samples;
+  config.load_weights = beginning_ != nullptr;
+  config.first_version = past_.version;
+  config.expected_handlers = options_.expected_handlers;
+  config.fixed_handlers = options_.fixed_handlers;
+  if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
+    config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
+  }
+  core_ = std::make_unique<ManagerCore>(std::move(config));
+}
+
+}  // namespace acan

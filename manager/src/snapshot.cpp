@@ -1,0 +1,155 @@
+#include "acan/manager/snapshot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+constexpr const char* kSuffix = ".safetensors";
+constexpr const char* kUnfinishedSuffix = ".tmp";  // AtomicFile's
+constexpr const char* kTrainingName = "training_id";
+constexpr const char* kStateName = "run_state";
+
+std::string StateText(const RunState& state) {
+  nlohmann::json json = {{"version", state.version},
+                         {"tasks_done", state.tasks_done},
+                         {"seconds", state.seconds},
+                         {"failures", state.failures}};
+  if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
+  return json.dump();
+}
+
+std::optional<RunState> ParseState(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    RunState state;
+    state.version = json.at("version").get<std::int64_t>();
+    state.tasks_done = json.at("tasks_done").get<std::int64_t>();
+    state.seconds = json.at("seconds").get<double>();
+    state.failures = json.at("failures").get<std::int64_t>();
+    if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
+    if (state.version < 0 || state.tasks_done < 0 || state.failures < 0) return std::nullopt;
+    return state;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string TrainingId(const Job& job, const std::string& train_sha256,
+                       const std::string& test_sha256) {
+  nlohmann::json json = JobToJson(job);
+  json.erase("tasks");
+  json.erase("snapshots");
+  // The data are known by their hashes, wherever the files lie.
+  json["data"] = {{"shuffle", job.training.shuffle}};
+  const std::string text = json.dump() + train_sha256 + test_sha256;
+  Sha256 hash;
+  hash.Add(text.data(), text.size());
+  return hash.Hex().substr(0, 16);
+}
+
+SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
+    : folder_(std::move(folder)),
+      training_id_(std::move(training_id)),
+      model_(std::move(model)),
+      states_(states) {}
+
+std::string SnapshotFolder::PathOf(std::int64_t version) const {
+  // Wide enough that the order of names is that of versions.
+  return fmt::format("{}/{}{:012}{}", folder_, kPrefix, version, kSuffix);
+}
+
+std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw FailureError(
+        fmt::format("cannot make the folder for snapshots {}: {}", folder_, error.message()));
+  }
+  SnapshotExtras extras;
+  extras.states = states_;
+  extras.metadata[kTrainingName] = training_id_;
+  extras.metadata[kStateName] = StateText(state);
+  return std::make_unique<ModelWriter>(PathOf(state.version), model_, extras);
+}
+
+std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(suffix)) paths.push_back(at->path().string());
+  }
+  std::sort(paths.rbegin(), paths.rend());
+  return paths;
+}
+
+void SnapshotFolder::KeepNewest(std::size_t count) const {
+  const std::vector<std::string> paths = Files(kSuffix);
+  std::error_code ignored;
+  for (std::size_t i = count; i < paths.size(); ++i) fs::remove(paths[i], ignored);
+  for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
+}
+
+void SnapshotFolder::RemoveAll() const {
+  KeepNewest(0);
+  std::error_code ignored;
+  fs::remove(folder_, ignored);  // unless something else is in it
+}
+
+std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
+                                                  std::string* problem) const {
+  const auto text = [&file](const char* name) {
+    const auto found = file.Metadata().find(name);
+    return found == file.Metadata().end() ? std::string() : found->second;
+  };
+  if (!file.ChecksumIsRight()) {
+    *problem = "is damaged: its checksum is wrong";
+    return std::nullopt;
+  }
+  if (text(kTrainingName) != training_id_) {
+    *problem = fmt::format(
+        "is of another training ({}, this one is {}): other data, model, seed "
+        "or other training settings",
+        text(kTrainingName), training_id_);
+    return std::nullopt;
+  }
+  const std::optional<RunState> state = ParseState(text(kStateName));
+  if (!state || file.Tensors().size() != ModelTensors(model_, states_).size() ||
+      file.Layers() != model_.layers) {
+    *problem = "does not have what this version of acan writes";
+    return std::nullopt;
+  }
+  return state;
+}
+
+std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
+    const std::function<void(const std::string&)>& say) const {
+  for (const std::string& path : Files(kSuffix)) {
+    std::string problem;
+    try {
+      auto file = std::make_shared<const ModelReader>(path);
+      if (const std::optional<RunState> state = ReadState(*file, &problem)) {
+        return Found{path, *state, std::move(file)};
+      }
+      say(fmt::format("snapshot {} {}; passing it over", path, problem));
+    } catch (const Error& error) {
+      say(fmt::format("snapshot {}; passing it over", error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace acan

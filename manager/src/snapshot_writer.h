@@ -1,0 +1,51 @@
+// SnapshotWriter: reads the tiles of a version out of the space and writes them to disk, on a
+// thread of its own with a client of its own, while the run goes on.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "acan/manager/graph.h"
+#include "acan/manager/snapshot.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+
+class SnapshotWriter {
+ public:
+  struct Done {
+    std::int64_t version = 0;
+    std::int64_t took_us = 0;
+    std::string problem;  // empty: it is on disk
+  };
+
+  // `on_done` is called on the thread when a Done can be taken. `folder` must outlive this.
+  SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
+                 std::function<void()> on_done);
+  ~SnapshotWriter();  // drops what is under way
+
+  // REQUIRES: none is under way (Done was taken, or it was dropped).
+  void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles);
+  // Waits for the thread to end; what it wrote so far is removed.
+  void Drop();
+  std::optional<Done> TakeDone();
+
+ private:
+  void Write(const RunState& state, const std::vector<TensorInfo>& tensors,
+             const std::vector<TileCell>& tiles);
+
+  const SnapshotFolder& folder_;
+  const tuplespace::ClientOptions client_options_;
+  const std::function<void()> on_done_;
+  std::atomic<bool> dropped_{false};
+  std::mutex mutex_;
+  std::optional<Done> done_;
+  std::thread thread_;
+};
+
+}  // namespace acan

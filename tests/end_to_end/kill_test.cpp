@@ -1,0 +1,212 @@
+// Whatever is killed while it trains, the weights are those of the undisturbed run.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kSteps = 1090;
+
+std::string CommandLine(pid_t pid) {
+  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+  for (char& c : words) {
+    if (c == '\0') c = ' ';
+  }
+  return words;
+}
+
+std::vector<std::string> NamesIn(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+std::string HashOf(const Program& program) {
+  const auto receipt = nlohmann::json::parse(LastLine(program.out()), nullptr, false);
+  return receipt.is_object() ? receipt["weights_sha256"].get<std::string>() : program.err();
+}
+
+class KillTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const TestFolder folder;
+    const Result result = RunAcan(
+        {"train", WriteJob(folder), "--handlers", "cpu:1", "--out", folder / "out", "--json"});
+    undisturbed_ = nlohmann::json::parse(LastLine(result.out))["weights_sha256"];
+  }
+  static std::string WriteJob(const TestFolder& folder) {
+    return folder.Write("job.toml", R"([model]
+layers = [97, 211, 53, 10]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 4000
+[train]
+batch = 37
+epochs = 10
+learning_rate = 0.05
+optimizer = "momentum"
+[snapshots]
+every_steps = 20
+)");
+  }
+
+  std::vector<std::string> TrainWords() const {
+    return {"train", job_, "--handlers", "2xcpu:1@4MiB", "--out", out_, "--json"};
+  }
+  std::vector<std::string> ManagerWords(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"manager", "--connect", endpoint_, job_,
+                                      "--out",   out_,        "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::string> HandlerWords() const {
+    return {"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "4MiB"};
+  }
+  // Every step has its line in the metrics, once and in order.
+  void ExpectWholeMetrics() const {
+    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
+    int next = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (!json.contains("loss")) continue;
+      EXPECT_EQ(json["step"], next++);
+    }
+    EXPECT_EQ(next, kSteps);
+  }
+
+  static std::string undisturbed_;
+  TestFolder folder_;
+  std::string job_ = WriteJob(folder_);
+  std::string out_ = folder_ / "out";
+  std::string endpoint_ = "ipc://" + (folder_ / "space");
+};
+std::string KillTest::undisturbed_;
+
+TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
+  {
+    Program train(TrainWords());
+    ASSERT_TRUE(train.WaitForErr("epoch 3/"));
+    const std::set<pid_t> children = train.Descendants();
+    for (const pid_t pid : children) SignalProcess(pid, SIGKILL);
+    train.Signal(SIGKILL);
+    EXPECT_EQ(train.Wait(), -SIGKILL);
+    EXPECT_TRUE(AllGone(children));
+  }
+  Program resumed({"train", "--resume", out_, "--handlers", "3xcpu:1@300KiB", "--json"});
+  EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
+  EXPECT_THAT(resumed.err(), HasSubstr("going on from snapshot"));
+  EXPECT_EQ(HashOf(resumed), undisturbed_);
+  ExpectWholeMetrics();
+  EXPECT_THAT(NamesIn(out_), Not(::testing::Contains("snapshots")));
+}
+
+TEST_F(KillTest, TheBroker) {
+  Program train(TrainWords());
+  for (const char* epoch : {"epoch 2/", "epoch 5/"}) {
+    ASSERT_TRUE(train.WaitForErr(epoch));
+    for (const pid_t pid : train.Descendants()) {
+      if (CommandLine(pid).find(" broker ") != std::string::npos) SignalProcess(pid, SIGKILL);
+    }
+  }
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("the broker was started anew: resuming"));
+  EXPECT_EQ(HashOf(train), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("going on from the weights in the space"));
+  EXPECT_EQ(HashOf(second), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGSTOP);
+  ASSERT_TRUE(standby.WaitForErr("going on from"));
+  first.Signal(SIGCONT);
+  EXPECT_EQ(first.Wait(), 1);
+  EXPECT_THAT(first.err(), HasSubstr("lost the lead"));
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
+  {
+    Program train(TrainWords());
+    ASSERT_TRUE(train.WaitForErr("epoch 3/"));
+    train.Signal(SIGKILL);
+    train.Wait();
+  }
+  std::vector<std::string> names = NamesIn(out_ + "/snapshots");
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
+  ASSERT_EQ(names.size(), 2u);
+  const std::string newest = *std::max_element(names.begin(), names.end());
+  std::string bytes = ReadFile(out_ + "/snapshots/" + newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  folder_.Write("out/snapshots/" + newest, bytes);
+  Program resumed({"train", "--resume", out_, "--handlers", "cpu:1", "--json"});
+  EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
+  EXPECT_THAT(resumed.err(), HasSubstr(newest + " is damaged"));
+  EXPECT_EQ(HashOf(resumed), undisturbed_);
+}
+
+TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {
+  const Result result = RunAcan({"train", "--resume", folder_ / "nowhere"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("nowhere/job.json"));
+}
+
+TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
+  const Result result = RunAcan({"chaos", job_, "--set", "train.epochs=30", "--handlers",
+                                 "2xcpu:1@4MiB", "--kill", "handlers,manager,broker", "--stop",
+                                 "handlers", "--throttle", "broker", "--every", "300ms", "--pause",
+                                 "200ms", "--seed", "7", "--out", out_, "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto report = nlohmann::json::parse(LastLine(result.out));
+  EXPECT_TRUE(report["same_weights"].get<bool>());
+  EXPECT_FALSE(report["faults"].empty());
+  EXPECT_GE(report["steps_done"], report["steps"]);
+  EXPECT_THAT(result.out, HasSubstr("the same weights as undisturbed"));
+}
+
+TEST_F(KillTest, ChaosExplainsWhatItTakes) {
+  const Result victim = RunAcan({"chaos", job_, "--kill", "handler"});
+  EXPECT_EQ(victim.code, 2);
+  EXPECT_THAT(victim.err, HasSubstr("did you mean 'handlers'"));
+  const Result time = RunAcan({"chaos", job_, "--every", "soon"});
+  EXPECT_EQ(time.code, 2);
+  EXPECT_THAT(time.err, HasSubstr("like 2s or 500ms"));
+}
+
+}  // namespace
+}  // namespace acan::testing

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Two hosts made of network namespaces: broker, manager and a handler on one, two handlers on the
+# other, all with keys. The link between them is cut for ten seconds in the middle of the training.
+# The weights must be those of an undisturbed run on one host, no handler may be counted twice, and
+# the far handlers must be there again under the names that they had.
+#
+#   two_hosts.sh ACAN          the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+set -euo pipefail
+
+acan=$(realpath "$1")
+cut_s=10
+skip() { echo "SKIPPED two_hosts: $*"; exit 77; }
+fail() { echo "FAILED two_hosts: $*"; exit 1; }
+
+[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
+command -v ip >/dev/null || skip "there is no ip (package iproute2)"
+
+# Names of interfaces have 15 characters at most.
+tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
+near=acan-near-$tag
+far=acan-far-$tag
+folder=$(mktemp -d)
+pids=()
+
+cleanup() {
+  status=$?
+  trap - EXIT
+  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then tail -n 25 "$folder"/*.log; fi
+  ip netns del "$near" 2>/dev/null || true  # and with it the link
+  ip netns del "$far" 2>/dev/null || true
+  rm -rf "$folder"
+  exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+ip netns add "$near" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
+ip netns add "$far"
+ip link add "an$tag" netns "$near" type veth peer name "af$tag" netns "$far" 2>"$folder/link.log" ||
+  skip "ip link add type veth: $(cat "$folder/link.log")"
+ip -n "$near" addr add 10.199.0.1/24 dev "an$tag"
+ip -n "$far" addr add 10.199.0.2/24 dev "af$tag"
+for one in "$near an$tag" "$far af$tag"; do
+  read -r space device <<<"$one"
+  ip -n "$space" link set lo up
+  ip -n "$space" link set "$device" up
+done
+
+write_job() {  # EPOCHS
+  cat >"$folder/job.toml" <<JOB
+[model]
+layers = [64, 256, 256, 2]
+loss = "mse"
+[data]
+generated = "regression"
+samples = 4096
+[train]
+batch = 64
+epochs = $1
+JOB
+}
+
+hash_of() { tail -n 1 "$1" | grep -o '"weights_sha256":"[0-9a-f]*"' || fail "no receipt in $1"; }
+# Waits until a line of a log matches.
+wait_for() {
+  for ((i = 0; i < 600; ++i)); do
+    if grep -q "$2" "$1" 2>/dev/null; then return; fi
+    sleep 0.1
+  done
+  fail "\"$2\" never came in $(basename "$1")"
+}
+in_space() {  # SPACE NAME ARGUMENTS...: starts acan there
+  local space=$1 name=$2
+  shift 2
+  ip netns exec "$space" "$acan" "$@" >"$folder/$name.out" 2>"$folder/$name.log" &
+  pids+=($!)
+}
+
+"$acan" keygen --out "$folder/keys" >"$folder/keygen.log"
+"$acan" keygen --out "$folder/keys" --add handler --name far >>"$folder/keygen.log"
+# Long enough that the training is not over before the link is back, however fast the machine.
+for ((epochs = 30; ; epochs *= 2)); do
+  write_job "$epochs"
+  begin=$SECONDS
+  "$acan" train "$folder/job.toml" --handlers 2xcpu:1 --out "$folder/quiet" --json \
+    >"$folder/quiet.out" 2>"$folder/quiet.log" || fail "the undisturbed run"
+  [ $((SECONDS - begin)) -lt 6 ] || break
+done
+
+endpoint=tcp://10.199.0.1:5555
+in_space "$near" broker broker --listen tcp://0.0.0.0:5555 --keys "$folder/keys/broker.key"
+handler=(handler --connect "$endpoint" --device cpu:1 --memory 64MiB)
+in_space "$near" near "${handler[@]}" --keys "$folder/keys/handler.key"
+in_space "$far" far1 "${handler[@]}" --keys "$folder/keys/far.key"
+in_space "$far" far2 "${handler[@]}" --keys "$folder/keys/far.key"
+for name in near far1 far2; do wait_for "$folder/$name.log" "joined $endpoint"; done
+in_space "$near" manager manager --connect "$endpoint" "$folder/job.toml" --out "$folder/out" \
+  --json --keys "$folder/keys/manager.key"
+manager=${pids[-1]}
+
+wait_for "$folder/manager.log" "epoch 2/"
+ip -n "$near" link set "an$tag" down
+sleep "$cut_s"  # this is the cut
+kill -0 "$manager" 2>/dev/null || fail "the training was over before the link was back"
+ip -n "$near" link set "an$tag" up
+grep -q "far/.* is lost" "$folder/broker.log" || fail "the broker did not notice the cut"
+for name in far1 far2; do
+  for ((i = 0; i < 300; ++i)); do
+    [ "$(grep -c "joined $endpoint" "$folder/$name.log")" -ge 2 ] && break
+    kill -0 "$manager" 2>/dev/null || fail "the training was over before $name was back"
+    sleep 0.1
+  done
+done
+# The manager is the only process with an end of its own.
+wait "$manager" || fail "the manager"
+
+quiet=$(hash_of "$folder/quiet.out")
+cut=$(hash_of "$folder/manager.out")
+[ "$quiet" = "$cut" ] || fail "$cut, without a cut $quiet"
+seen=$(grep -o '"peak_bytes"' <<<"$(tail -n 1 "$folder/manager.out")" | wc -l)
+[ "$seen" -eq 3 ] || fail "the receipt names $seen handlers, there were 3"
+ids=$(grep -o 'client far/[0-9a-z]* .* joined' "$folder/broker.log" | sort | uniq -c)
+[ "$(wc -l <<<"$ids")" -eq 2 ] || fail "other names than before: $ids"
+echo "two_hosts: cut for $cut_s s, $cut"

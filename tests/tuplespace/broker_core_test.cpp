@@ -1,0 +1,100 @@
+// BrokerCore, the broker's half of the protocol, without sockets or clock.
+#include "broker_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "session_messages.h"
+#include "tuplespace/client.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(BrokerCoreTest, OneHelloTwiceIsOneSession) {
+  BrokerCore core{BrokerCoreOptions{}};
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  EXPECT_NE(session, 0u);
+  EXPECT_EQ(JoinCore(core, "a", 1), session);
+  EXPECT_NE(JoinCore(core, "a", 2, /*nonce=*/2), session);
+  EXPECT_EQ(core.GetStatistics().clients, 1u);
+}
+
+TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
+  BrokerCore core{BrokerCoreOptions{}};
+  ToBroker envelope;
+  envelope.session = 3;
+  for (RequestId id = 1; id < 10; ++id) envelope.messages.emplace_back(Request{id, OnePut(1)});
+  core.Receive("stranger", std::move(envelope), 0);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output[0].envelope.session, 3u);
+  ASSERT_EQ(output[0].envelope.messages.size(), 1u);
+  EXPECT_EQ(std::get<Error>(output[0].envelope.messages[0]).code, ErrorCode::kHelloRequired);
+  EXPECT_EQ(core.GetStatistics().tuples, 0u);
+}
+
+TEST(BrokerCoreTest, SilentClientsAreLostAndTalkingOnesAreNot) {
+  BrokerCore core{BrokerCoreOptions{}};
+  JoinCore(core, "silent", 0);
+  const std::uint64_t session = JoinCore(core, "talking", 0);
+  std::int64_t now_us = 0;
+  while (now_us < 2 * kSilenceUs) {
+    now_us = core.NextDeadlineUs();
+    core.Receive("talking", To(session, Ping{}), now_us);
+    core.Tick(now_us);
+    core.TakeOutput();
+  }
+  EXPECT_THAT(core.Clients(), ElementsAre("talking"));
+  const auto log = core.TakeLog();
+  EXPECT_THAT(log.back(), HasSubstr("silent"));
+}
+
+TEST(BrokerCoreTest, ClientsAreLimited) {
+  BrokerCoreOptions options;
+  options.limits.clients = 2;
+  BrokerCore core(options);
+  EXPECT_NE(JoinCore(core, "a", 0), 0u);
+  EXPECT_NE(JoinCore(core, "b", 0), 0u);
+  core.Receive("c", To(0, Hello{1, ""}), 0);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  const auto& error = std::get<Error>(output[0].envelope.messages.at(0));
+  EXPECT_EQ(error.code, ErrorCode::kBusy);
+  EXPECT_THAT(error.text, HasSubstr("clients = 2"));
+  core.Lost("a", "test", 0);
+  EXPECT_NE(JoinCore(core, "c", 0), 0u);
+}
+
+TEST(BrokerCoreTest, BadMessagesAreCountedAndLoggedRarely) {
+  BrokerCore core{BrokerCoreOptions{}};
+  const std::uint64_t session = JoinCore(core, "bad", 0);
+  core.TakeLog();
+  for (int i = 0; i < 1000; ++i) {
+    core.ReceiveBad("bad", {ErrorCode::kBadRequest, "garbage"}, i);
+    core.Receive("bad", To(session, Malformed{4, "no key"}), i);
+  }
+  EXPECT_EQ(core.GetStatistics().counters.bad_requests, 2000u);
+  EXPECT_EQ(core.TakeLog().size(), 1u);
+  bool answered = false;
+  for (const auto& delivery : core.TakeOutput()) {
+    for (const BrokerMessage& message : delivery.envelope.messages) {
+      const auto* reply = std::get_if<Reply>(&message);
+      answered |= reply != nullptr && reply->id == 4 &&
+                  std::get<Error>(reply->body).code == ErrorCode::kBadRequest;
+    }
+  }
+  EXPECT_TRUE(answered);
+}
+
+}  // namespace
+}  // namespace tuplespace

@@ -1,0 +1,291 @@
+// What somebody without manners can do to a broker's port, and with a session: many connections,
+// half a handshake, frames without measure, messages without end. An honest client notices nothing.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "broker_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A tcp connection that says what it likes.
+class Raw {
+ public:
+  explicit Raw(const std::string& endpoint) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port =
+        htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      ADD_FAILURE() << "connect: " << std::strerror(errno);
+    }
+  }
+  ~Raw() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Raw(Raw&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Raw(const Raw&) = delete;
+
+  // False if the broker has hung up.
+  bool Say(const std::string& bytes) const {
+    for (std::size_t sent = 0; sent < bytes.size();) {
+      const ssize_t count = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return false;
+      sent += static_cast<std::size_t>(count);
+    }
+    return true;
+  }
+  // Waits until the broker hangs up; false after much time.
+  bool IsHungUp() const {
+    char bytes[4096];
+    for (;;) {
+      pollfd item{fd_, POLLIN, 0};
+      if (poll(&item, 1, 60'000) <= 0) return false;
+      if (recv(fd_, bytes, sizeof(bytes), 0) <= 0) return true;
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+std::string Greeting(const std::string& mechanism) {
+  std::string text("\xff\0\0\0\0\0\0\0\0\x7f\3\0", 12);
+  text += mechanism;
+  text.resize(64);
+  return text;
+}
+
+enum FrameFlags : char { kMore = 1, kLong = 2, kCommand = 4 };
+
+std::string FrameHead(int flags, std::uint64_t size) {
+  std::string head(1, static_cast<char>(flags | kLong));
+  for (int shift = 56; shift >= 0; shift -= 8) head.push_back(static_cast<char>(size >> shift));
+  return head;
+}
+
+std::string Ready(const std::string& id) {
+  const auto property = [](const std::string& name, const std::string& value) {
+    return std::string(1, static_cast<char>(name.size())) + name + std::string(3, '\0') +
+           std::string(1, static_cast<char>(value.size())) + value;
+  };
+  const std::string body = "\5READY" + property("Socket-Type", "DEALER") + property("Identity", id);
+  return FrameHead(kCommand, body.size()) + body;
+}
+
+class Flood : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr std::uint64_t kPerAddress = 100;
+
+  // With a limit on connections that the honest client's counts for, too.
+  void Start(ConnectionLimits limits) {
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, 1 << 16);
+    setrlimit(RLIMIT_NOFILE, &files);
+    BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+    options.connections = limits;
+    options.limits.message_bytes = 4 << 20;
+    options.control_frame_bytes = 1 << 20;
+    if (GetParam()) {
+      const Role any{"any",
+                     {{{Operation::kRead, Operation::kPut}, {{FieldPattern::Any()}, true}, {}}}};
+      options.access = {broker_keys_, {any}, {{"c", client_keys_.public_key, "any"}}};
+    }
+    broker_ = std::make_unique<BrokerThread>(options);
+    honest_ = std::make_unique<Client>(HonestOptions());
+    ASSERT_TRUE(honest_->Put({PlainTuple({"before"}, "x")}, kGenerous));
+    honest_->OnConnection([this](bool, const std::string& why) { disturbed_ += why; });
+  }
+  ClientOptions HonestOptions() const {
+    ClientOptions options = ClientAt(broker_->endpoint());
+    if (GetParam()) options.access = {"c", client_keys_, broker_keys_.public_key};
+    return options;
+  }
+  std::string Mechanism() const { return GetParam() ? "CURVE" : "NULL"; }
+  bool HonestWorks() {
+    return honest_->Put({PlainTuple({"n", ++puts_}, std::string(1000, 'x'))}, kGenerous)
+        .has_value();
+  }
+  Counters Counted() { return honest_->GetStatistics(kGenerous)->counters; }
+  int LogLines(const std::string& text) const {
+    const std::string log = broker_->Log();
+    int lines = 0;
+    for (std::size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) {
+      ++lines;
+    }
+    return lines;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(HonestWorks());
+    EXPECT_EQ(disturbed_, "");
+    Client late(HonestOptions());
+    EXPECT_TRUE(late.GetStatistics(kGenerous));  // and others may come
+  }
+
+  const KeyPair broker_keys_ = MakeKeyPair();
+  const KeyPair client_keys_ = MakeKeyPair();
+  std::unique_ptr<BrokerThread> broker_;
+  std::unique_ptr<Client> honest_;
+  std::string disturbed_;
+  std::int64_t puts_ = 0;
+};
+
+TEST_P(Flood, AThousandHalfOpenConnections) {
+  ConnectionLimits limits;
+  limits.connections_per_address = kPerAddress;
+  limits.handshake_us = 2'000'000;
+  Start(limits);
+  std::vector<Raw> raws;
+  for (int i = 0; i < 1000; ++i) {
+    raws.emplace_back(broker_->endpoint());
+    // Some say nothing, some stop in the middle of the greeting, some after it.
+    const std::string greeting = Greeting(Mechanism());
+    raws.back().Say(greeting.substr(0, static_cast<std::size_t>(i % 3) * 32));
+    if (i % 100 == 0) {
+      EXPECT_TRUE(HonestWorks());
+    }
+  }
+  // Most are refused at once, the others have their time, and no more.
+  for (const Raw& raw : raws) EXPECT_TRUE(raw.IsHungUp());
+  EXPECT_TRUE(PollUntil(*honest_, [&] {
+    const Counters counters = Counted();
+    return counters.refused_connections + counters.failed_connections == raws.size();
+  }));
+  EXPECT_GE(Counted().refused_connections, raws.size() / 2);
+  EXPECT_THAT(broker_->Log(), HasSubstr("connections_per_address = 100"));
+  // A line each ten seconds at most, and this does not take longer.
+  EXPECT_LE(LogLines("connections_per_address"), 2);
+  EXPECT_LE(LogLines("came to nothing"), 2);
+}
+
+TEST_P(Flood, ConnectionsInAll) {
+  ConnectionLimits limits;
+  limits.connections = 20;
+  limits.handshake_us = 500'000;
+  Start(limits);
+  std::vector<Raw> raws;
+  for (int i = 0; i < 100; ++i) raws.emplace_back(broker_->endpoint());
+  EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().refused_connections >= 80; }));
+  EXPECT_THAT(broker_->Log(), HasSubstr("the limit connections = 20"));
+  for (const Raw& raw : raws) EXPECT_TRUE(raw.IsHungUp());
+}
+
+TEST_P(Flood, FramesOfSixteenGibibytes) {
+  Start({});
+  for (const std::uint64_t size : {16ull << 30, ~0ull, 1ull << 63, (4ull << 20) + 1}) {
+    for (const int flags : {0, int{kMore}, int{kCommand}}) {
+      // In the handshake, and, where that needs no keys, after it.
+      const Raw early(broker_->endpoint());
+      early.Say(Greeting(Mechanism()) + FrameHead(flags, size));
+      EXPECT_TRUE(early.IsHungUp()) << size;
+      if (GetParam()) continue;
+      const Raw late(broker_->endpoint());
+      late.Say(Greeting(Mechanism()) + Ready("late") + FrameHead(flags, size));
+      EXPECT_TRUE(late.IsHungUp()) << size;
+    }
+  }
+}
+
+TEST_P(Flood, RandomBytes) {
+  ConnectionLimits limits;
+  limits.handshake_us = 500'000;  // what looks like the beginning of something is waited for
+  Start(limits);
+  std::mt19937_64 random(3);
+  std::vector<Raw> raws;
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes(200 + random() % 4000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    if (i % 2 == 1) bytes = Greeting(i % 4 == 1 ? "NULL" : "CURVE") + bytes;
+    raws.emplace_back(broker_->endpoint());
+    raws.back().Say(bytes);
+    if (i % 10 == 0) {
+      EXPECT_TRUE(HonestWorks());
+    }
+  }
+  for (const Raw& raw : raws) EXPECT_TRUE(raw.IsHungUp());
+  EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().failed_connections >= 100; }));
+  EXPECT_LE(LogLines("came to nothing"), 2);
+  // Without keys some of it is messages, of clients with random names.
+  EXPECT_LE(LogLines("a bad message"), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, Flood, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "with" : "without"; });
+
+// The library sends no message before it is whole, so a peer that begins one and never ends it
+// speaks ZMTP by itself; keys make no difference to the limit.
+class Endless : public Flood {};
+
+TEST_P(Endless, AMessageWithoutEndIsCutOff) {
+  ConnectionLimits limits;
+  limits.unfinished_bytes = 64 << 20;
+  Start(limits);
+  const Raw raw(broker_->endpoint());
+  ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("endless")));
+  const std::string frame = FrameHead(kMore, 1 << 20) + std::string(1 << 20, 'e');
+  std::uint64_t sent = 0;
+  while (sent < (16ull << 30) && raw.Say(frame)) {
+    sent += frame.size();
+    if (sent % (16 * frame.size()) == 0) {
+      EXPECT_TRUE(HonestWorks());
+    }
+  }
+  EXPECT_GT(sent, limits.unfinished_bytes);
+  EXPECT_LT(sent, 16ull << 30);
+  EXPECT_EQ(Counted().refused_connections, 1u);
+  EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
+}
+
+TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {
+  ConnectionLimits limits;
+  limits.unfinished_bytes = 8 << 20;
+  Start(limits);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(honest_->Put({PlainTuple({"large", i}, std::string(1 << 20, 'w'))}, kGenerous));
+  }
+  EXPECT_EQ(Counted().refused_connections, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, Endless, ::testing::Values(false),
+                         [](const auto&) { return "without"; });
+
+// Authenticated or not: a connection that only keeps itself alive is of no use.
+TEST(SilentPeers, AreHungUpOn) {
+  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+  options.client_silence_us = 500'000;
+  BrokerThread broker(options);
+  const Raw raw(broker.endpoint());
+  ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("silent")));
+  EXPECT_TRUE(raw.IsHungUp());
+  // Who says something now and then may stay.
+  Client client(ClientAt(broker.endpoint()));
+  EXPECT_TRUE(PollUntil(
+      client, [&] { return broker.Log().find("no message came over it") != std::string::npos; }));
+  ASSERT_TRUE(client.GetStatistics(kGenerous));
+  bool lost = false;
+  client.OnConnection([&](bool, const std::string&) { lost = true; });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  while (std::chrono::steady_clock::now() < until) client.Poll(std::chrono::milliseconds(100));
+  EXPECT_FALSE(lost);
+}
+
+}  // namespace
+}  // namespace tuplespace

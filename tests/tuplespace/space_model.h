@@ -1,0 +1,124 @@
+// The space as a model that is as simple as can be: maps that are searched from end to end.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tuplespace/space.h"
+
+namespace tuplespace {
+
+struct ModelTuple {
+  std::string bytes;
+  std::optional<TaskSpec> task;
+  ClientId put_by;
+  bool ephemeral = false;
+  bool parked = false;
+  int failures = 0;
+  std::set<ClientId> failed_by;
+  ClientId leased_by;  // empty: not leased
+  std::uint64_t fence = 0;
+  std::int64_t lease_end_us = 0;
+};
+
+class Model {
+ public:
+  bool Has(const Key& key) const { return tuples.contains(key); }
+  bool IsRetired(const Key& key) const {
+    return std::any_of(watermarks.begin(), watermarks.end(),
+                       [&](const Pattern& mark) { return mark.Matches(key); });
+  }
+  bool Waits(const ModelTuple& tuple) const {
+    if (!tuple.task || tuple.parked || !tuple.leased_by.empty()) return false;
+    return !std::all_of(tuple.task->inputs.begin(), tuple.task->inputs.end(),
+                        [&](const Key& input) { return Has(input); });
+  }
+  bool IsTakable(const ModelTuple& tuple) const {
+    return !tuple.parked && tuple.leased_by.empty() && !Waits(tuple);
+  }
+
+  PutStatus PutOne(const ClientId& client, const Tuple& tuple) {
+    const std::string bytes(tuple.payload.text());
+    if (const auto at = tuples.find(tuple.key); at != tuples.end()) {
+      return at->second.bytes == bytes ? PutStatus::kDuplicate : PutStatus::kConflict;
+    }
+    if (completed.contains(tuple.key)) return PutStatus::kDuplicate;
+    if (IsRetired(tuple.key)) return PutStatus::kRetired;
+    ModelTuple& stored = tuples[tuple.key];
+    stored.bytes = bytes;
+    stored.task = tuple.task;
+    stored.put_by = client;
+    stored.ephemeral = tuple.ephemeral;
+    if (tuple.task) {
+      for (const Key& input : tuple.task->inputs) {
+        if (!Has(input) && (completed.contains(input) || IsRetired(input))) stored.parked = true;
+      }
+    }
+    return PutStatus::kStored;
+  }
+  // Several at once: those that are removed together do not orphan each other.
+  void Remove(const std::vector<Key>& keys) {
+    for (const Key& key : keys) tuples.erase(key);
+    for (auto& [key, tuple] : tuples) {
+      if (!tuple.task || !tuple.leased_by.empty()) continue;
+      for (const Key& input : tuple.task->inputs) {
+        if (std::find(keys.begin(), keys.end(), input) != keys.end()) tuple.parked = true;
+      }
+    }
+  }
+  std::size_t RetireAll(const Retire& retire) {
+    if (retire.watermark) watermarks.push_back(retire.pattern);
+    std::vector<Key> removed;
+    for (const auto& [key, tuple] : tuples) {
+      if (retire.pattern.Matches(key)) removed.push_back(key);
+    }
+    Remove(removed);
+    std::erase_if(completed, [&](const Key& key) { return retire.pattern.Matches(key); });
+    for (auto& [key, tuple] : tuples) {
+      if (!Waits(tuple) || !retire.watermark) continue;
+      for (const Key& input : tuple.task->inputs) {
+        if (!Has(input) && retire.pattern.Matches(input)) tuple.parked = true;
+      }
+    }
+    return removed.size();
+  }
+  void EndLease(ModelTuple& tuple) {
+    tuple.leased_by.clear();
+    if (Waits(tuple)) tuple.parked = true;  // its inputs were there when it was taken
+  }
+  void Expire(std::int64_t now_us) {
+    for (auto& [key, tuple] : tuples) {
+      if (!tuple.leased_by.empty() && tuple.lease_end_us <= now_us) EndLease(tuple);
+    }
+  }
+  ModelTuple* Leased(const ClientId& client, const LeaseRef& lease) {
+    const auto at = tuples.find(lease.key);
+    if (at == tuples.end() || at->second.leased_by != client || at->second.fence != lease.fence) {
+      return nullptr;
+    }
+    return &at->second;
+  }
+  void Lose(const ClientId& client) {
+    for (auto& [key, tuple] : tuples) {
+      if (tuple.leased_by == client) EndLease(tuple);
+    }
+    for (;;) {  // one by one, in the order in which they were put, is what the space does
+      const auto at = std::find_if(tuples.begin(), tuples.end(), [&](const auto& item) {
+        return item.second.ephemeral && item.second.put_by == client;
+      });
+      if (at == tuples.end()) return;
+      Remove({Key(at->first)});
+    }
+  }
+
+  std::map<Key, ModelTuple> tuples;
+  std::set<Key> completed;
+  std::vector<Pattern> watermarks;
+};
+
+}  // namespace tuplespace

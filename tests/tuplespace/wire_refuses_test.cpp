@@ -1,0 +1,327 @@
+// Frames that must be refused: of other versions, damaged, hand-made.
+#include "wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "wire_generated.h"
+#include "wire_messages.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+
+Error RefusedWhole(const std::variant<ToBroker, Error>& decoded) {
+  EXPECT_TRUE(std::holds_alternative<Error>(decoded));
+  return std::holds_alternative<Error>(decoded) ? std::get<Error>(decoded) : Error{};
+}
+
+// Decodes one hand-made message and returns what is wrong with it.
+Malformed RefusedOne(flatbuffers::FlatBufferBuilder& builder, wire::Body type,
+                     flatbuffers::Offset<void> body, std::span<const Payload> payloads = {},
+                     RequestId id = 5) {
+  const auto message = wire::CreateMessage(builder, id, type, body);
+  const auto list = builder.CreateVector(&message, 1);
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  const auto decoded = DecodeToBroker(
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})),
+      payloads, kControlLimit);
+  if (const auto* error = std::get_if<Error>(&decoded)) {
+    ADD_FAILURE() << "refused as a whole: " << error->text;
+    return {};
+  }
+  const auto& messages = std::get<ToBroker>(decoded).messages;
+  if (messages.size() != 1 || !std::holds_alternative<Malformed>(messages[0])) {
+    ADD_FAILURE() << "it was accepted";
+    return {};
+  }
+  return std::get<Malformed>(messages[0]);
+}
+
+flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> Bytes(
+    flatbuffers::FlatBufferBuilder& builder, std::string_view bytes) {
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+TEST(WireRefuses, OtherVersionsNamingBoth) {
+  Encoder encoder;
+  encoder.Begin(0, kProtocolVersion + 1);
+  encoder.Add(Hello{1, "from the future"});
+  const Error error = RefusedWhole(ToBrokerOf(Finish(encoder)));
+  EXPECT_EQ(error.code, ErrorCode::kVersion);
+  EXPECT_THAT(error.text, HasSubstr("version 2"));
+  EXPECT_THAT(error.text, HasSubstr("version 1"));
+}
+
+TEST(WireRefuses, AnEnvelopeOfAnotherVersionWhateverElseIsInIt) {
+  // Only the first field of the root table is the same in all versions.
+  flatbuffers::FlatBufferBuilder builder;
+  const auto text = builder.CreateString("a field that this version does not know");
+  const auto start = builder.StartTable();
+  builder.AddElement<std::uint32_t>(4, 9, 0);
+  builder.AddOffset(6, text);  // where this version has an integer
+  builder.Finish(flatbuffers::Offset<wire::Envelope>(builder.EndTable(start)), "ATSP");
+  const Error error = RefusedWhole(DecodeToBroker(
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})), {},
+      kControlLimit));
+  EXPECT_EQ(error.code, ErrorCode::kVersion);
+  EXPECT_THAT(error.text, HasSubstr("version 9"));
+}
+
+TEST(WireRefuses, RandomBytes) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> bytes(random() % 200);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    if (i % 2 == 0 && bytes.size() >= 8) std::memcpy(bytes.data() + 4, "ATSP", 4);
+    const auto decoded = DecodeToBroker(bytes, {}, kControlLimit);
+    EXPECT_TRUE(std::holds_alternative<Error>(decoded));
+  }
+}
+
+TEST(WireRefuses, EveryTruncation) {
+  Generator generate(4);
+  const Frames frames = Encode(Request{1, Complete{generate.Lease(), generate.Tuples()}});
+  for (std::size_t size = 0; size < frames.control.size(); ++size) {
+    // A copy of exactly this size, so that a sanitizer sees any read beyond it.
+    const std::vector<std::byte> part(frames.control.begin(),
+                                      frames.control.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto decoded = DecodeToBroker(part, frames.payloads, kControlLimit);
+    if (const auto* envelope = std::get_if<ToBroker>(&decoded)) {
+      // Cut inside of padding at the end, if at all.
+      EXPECT_GE(size + 8, frames.control.size());
+      EXPECT_LE(envelope->messages.size(), 1u);
+    }
+  }
+}
+
+// What decodes after any damage is still well formed: keys and patterns canonical, enums in range.
+TEST(WireRefuses, DamagedFramesNeverYieldMalformedValues) {
+  Generator generate(5);
+  Encoder encoder;
+  for (int round = 0; round < 30'000; ++round) {
+    encoder.Begin(1);
+    encoder.Add(Request{1, generate.Body(generate.Raw() % kRequestKinds)});
+    Frames frames = Finish(encoder);
+    for (std::size_t n = 1 + generate.Raw() % 3; n > 0; --n) {
+      frames.control[generate.Raw() % frames.control.size()] =
+          static_cast<std::byte>(generate.Raw() % 4 == 0 ? generate.Raw() : generate.Raw() % 16);
+    }
+    const auto decoded = ToBrokerOf(frames);
+    const auto* envelope = std::get_if<ToBroker>(&decoded);
+    if (envelope == nullptr) continue;
+    for (const ClientMessage& message : envelope->messages) {
+      const auto* request = std::get_if<Request>(&message);
+      if (request == nullptr) continue;
+      EXPECT_NE(request->id, 0u);
+      // Encoding again reads every byte of every field.
+      encoder.Begin(1);
+      encoder.Add(*request);
+      const auto again = ToBrokerOf(Finish(encoder));
+      ASSERT_TRUE(std::holds_alternative<ToBroker>(again)) << std::get<Error>(again).text;
+      const auto& copy = std::get<ToBroker>(again).messages.at(0);
+      ASSERT_TRUE(std::holds_alternative<Request>(copy)) << std::get<Malformed>(copy).text;
+      Same(std::get<Request>(copy).body, request->body);
+    }
+  }
+}
+
+TEST(WireRefuses, WrongPayloadFrames) {
+  const Payload large = Payload::Copy(std::string(1000, 'L'));
+  const Frames good = Encode(Request{5, Put{{{Key{1}, large, {}, false, false}}}});
+  // None, though one is named: the request is bad.
+  const auto none = DecodeToBroker(good.control, {}, kControlLimit);
+  const auto& message = std::get<ToBroker>(none).messages.at(0);
+  ASSERT_TRUE(std::holds_alternative<Malformed>(message));
+  EXPECT_EQ(std::get<Malformed>(message).id, 5u);
+  EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("payload frame 0 is named, but 0 came"));
+  // Two, though one is named: nobody knows what is meant.
+  const std::vector<Payload> two = {large, large};
+  const Error error = RefusedWhole(DecodeToBroker(good.control, two, kControlLimit));
+  EXPECT_EQ(error.code, ErrorCode::kBadRequest);
+  EXPECT_THAT(error.text, HasSubstr("2 payload frames came"));
+}
+
+TEST(WireRefuses, ControlFramesOverTheLimit) {
+  const Frames frames = Encode(Request{5, Put{{{Key{1}, Payload::Copy("x"), {}, false, false}}}});
+  const Error error = RefusedWhole(DecodeToBroker(frames.control, {}, frames.control.size() - 1));
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_THAT(error.text, HasSubstr(std::to_string(frames.control.size())));
+}
+
+TEST(WireRefuses, TooManyPayloadFrames) {
+  const Frames frames = Encode(Ping{});
+  const std::vector<Payload> many(kMaxPayloadFrames + 1);
+  EXPECT_EQ(RefusedWhole(DecodeToBroker(frames.control, many, kControlLimit)).code,
+            ErrorCode::kTooLarge);
+}
+
+TEST(WireRefuses, MessagesOfTheOtherDirection) {
+  const auto decoded = ToBrokerOf(Encode(Reply{5, Ok{}}));
+  const auto& message = std::get<ToBroker>(decoded).messages.at(0);
+  ASSERT_TRUE(std::holds_alternative<Malformed>(message));
+  EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("not one that a client sends"));
+  EXPECT_TRUE(std::holds_alternative<Error>(ToClientOf(Encode(Request{5, GetStats{}}))));
+}
+
+TEST(WireRefuses, MessageTypesOfTheFuture) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto bad =
+      RefusedOne(builder, static_cast<wire::Body>(200), wire::CreatePing(builder).Union());
+  EXPECT_EQ(bad.id, 5u);
+  EXPECT_THAT(bad.text, HasSubstr("200"));
+}
+
+TEST(WireRefuses, RequestsWithoutIdOrBody) {
+  flatbuffers::FlatBufferBuilder builder;
+  EXPECT_THAT(
+      RefusedOne(builder, wire::Body::GetStats, wire::CreateGetStats(builder).Union(), {}, 0).text,
+      HasSubstr("id 0"));
+  flatbuffers::FlatBufferBuilder empty;
+  EXPECT_THAT(RefusedOne(empty, wire::Body::Put, 0).text, HasSubstr("no body"));
+}
+
+TEST(WireRefuses, KeysThatAreNotCanonical) {
+  for (const std::string_view bytes : {std::string_view(""), std::string_view("\x07garbage"),
+                                       std::string_view("\x01\x00\x00", 3)}) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto tuple = wire::CreateTuple(builder, Bytes(builder, bytes));
+    const auto list = builder.CreateVector(&tuple, 1);
+    EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
+                HasSubstr("canonical"));
+  }
+}
+
+TEST(WireRefuses, PayloadsThatAreBothInlineAndInAFrame) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto key = Bytes(builder, Key{1}.bytes());
+  const auto tuple = wire::CreateTuple(builder, key, Bytes(builder, "inline"), 0);
+  const auto list = builder.CreateVector(&tuple, 1);
+  const Payload frame = Payload::Copy("frame");
+  EXPECT_THAT(
+      RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union(), {&frame, 1})
+          .text,
+      HasSubstr("both inline and in frame 0"));
+}
+
+TEST(WireRefuses, InlinePayloadsThatAreTooLong) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto key = Bytes(builder, Key{1}.bytes());
+  const std::string bytes(kInlinePayloadBytes + 1, 'i');
+  const auto tuple = wire::CreateTuple(builder, key, Bytes(builder, bytes));
+  const auto list = builder.CreateVector(&tuple, 1);
+  EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
+              HasSubstr("513"));
+}
+
+TEST(WireRefuses, AffinityBeyondTheInputs) {
+  for (const std::int32_t affinity : {-2, 1, INT32_MAX}) {
+    flatbuffers::FlatBufferBuilder builder;
+    const std::string input = Key{"in"}.bytes();
+    const std::uint32_t end = static_cast<std::uint32_t>(input.size());
+    const auto key = Bytes(builder, Key{1}.bytes());
+    const auto inputs =
+        wire::CreateKeys(builder, Bytes(builder, input), builder.CreateVector(&end, 1));
+    const auto task = wire::CreateTaskSpec(builder, inputs, 0, 0, 0, affinity);
+    const auto tuple = wire::CreateTuple(builder, key, 0, UINT32_MAX, task);
+    const auto list = builder.CreateVector(&tuple, 1);
+    EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
+                HasSubstr("affinity"));
+  }
+}
+
+TEST(WireRefuses, KeyListsWhoseEndsAreWrong) {
+  const std::string two = Key{"a"}.bytes() + Key{"b"}.bytes();
+  const auto size = static_cast<std::uint32_t>(two.size());
+  const std::vector<std::vector<std::uint32_t>> bad_ends = {
+      {}, {size / 2}, {size / 2, size + 1}, {size, size}, {0, size}, {size, size / 2}};
+  for (const auto& ends : bad_ends) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto bytes = Bytes(builder, two);
+    const auto keys = wire::CreateKeys(builder, bytes, builder.CreateVector(ends));
+    const auto hold = wire::CreateHold(builder, keys);
+    EXPECT_THAT(RefusedOne(builder, wire::Body::Hold, hold.Union()).text, HasSubstr("held"));
+  }
+}
+
+TEST(WireRefuses, BadPatterns) {
+  const auto refused = [](wire::Op op, std::int64_t integer, bool with_text) {
+    flatbuffers::FlatBufferBuilder builder;
+    flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> text = 0;
+    if (with_text) text = Bytes(builder, "t");
+    const auto field = wire::CreateFieldPattern(builder, op, integer, text);
+    const auto fields = builder.CreateVector(&field, 1);
+    const auto pattern = wire::CreatePattern(builder, fields);
+    return RefusedOne(builder, wire::Body::Count, wire::CreateCount(builder, pattern).Union()).text;
+  };
+  EXPECT_THAT(refused(static_cast<wire::Op>(9), 0, false), HasSubstr("op 9"));
+  EXPECT_THAT(refused(wire::Op::Exact, 3, true), HasSubstr("an integer and a string"));
+  EXPECT_THAT(refused(wire::Op::Any, 3, false), HasSubstr("any value"));
+  EXPECT_THAT(refused(wire::Op::AtMost, 0, true), HasSubstr("pattern"));
+  EXPECT_THAT(refused(wire::Op::Prefix, 1, false), HasSubstr("pattern"));
+  flatbuffers::FlatBufferBuilder builder;
+  EXPECT_THAT(RefusedOne(builder, wire::Body::Count, wire::CreateCount(builder).Union()).text,
+              HasSubstr("missing"));
+}
+
+TEST(WireRefuses, NegativeDurations) {
+  const Frames frames = Encode(Request{5, Extend{{Key{1}, 1}, -1}});
+  const auto decoded = ToBrokerOf(frames);
+  const auto& message = std::get<ToBroker>(decoded).messages.at(0);
+  ASSERT_TRUE(std::holds_alternative<Malformed>(message));
+  EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("lease_us is -1"));
+}
+
+// Many tables that share one long key would ask for far more memory than the frame has.
+TEST(WireRefuses, PartsThatOverlap) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto key = Bytes(builder, Key{std::string(200, 'k')}.bytes());
+  std::vector<flatbuffers::Offset<wire::Tuple>> tuples;
+  for (int i = 0; i < 100; ++i) tuples.push_back(wire::CreateTuple(builder, key));
+  const auto put = wire::CreatePut(builder, builder.CreateVector(tuples));
+  const auto message = wire::CreateMessage(builder, 5, wire::Body::Put, put.Union());
+  const auto list = builder.CreateVector(&message, 1);
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  const auto control =
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()}));
+  EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("overlap"));
+}
+
+// One table named a million times: the check has to give up, not to take minutes.
+TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto fields = [&] {
+    const auto field = wire::CreateFieldPattern(builder);
+    return builder.CreateVector(std::vector(2000, field));
+  }();
+  const auto pattern = wire::CreatePattern(builder, fields);
+  const auto patterns = builder.CreateVector(std::vector(2000, pattern));
+  const auto read = wire::CreateRead(builder, patterns);
+  const auto message = wire::CreateMessage(builder, 5, wire::Body::Read, read.Union());
+  const auto list = builder.CreateVector(std::vector(2000, message));
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  const auto control =
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()}));
+  EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("damaged"));
+}
+
+TEST(WireRefuses, OneBadRequestAmongGoodOnes) {
+  Encoder encoder;
+  encoder.Begin(1);
+  encoder.Add(Request{1, Count{Pattern::Of(Key{1})}});
+  encoder.Add(Request{2, Put{{{Key{}, Payload(), {}, false, false}}}});  // the empty key
+  encoder.Add(Request{3, Count{Pattern::Of(Key{1})}});
+  const auto decoded = ToBrokerOf(Finish(encoder));
+  const auto& messages = std::get<ToBroker>(decoded).messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<Request>(messages[0]));
+  EXPECT_EQ(std::get<Malformed>(messages[1]).id, 2u);
+  EXPECT_TRUE(std::holds_alternative<Request>(messages[2]));
+}
+
+}  // namespace
+}  // namespace tuplespace

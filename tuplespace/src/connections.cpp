@@ -1,0 +1,241 @@
+#include "connections.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/tcp.h>  // glibc's tcp_info ends too early
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::int64_t kLookEveryUs = 250'000;
+constexpr std::int64_t kDropSoonUs = 100'000;
+constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times what they are
+
+class Duplicate {
+ public:
+  explicit Duplicate(int descriptor) : descriptor_(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)) {}
+  ~Duplicate() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  Duplicate(const Duplicate&) = delete;
+  Duplicate& operator=(const Duplicate&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// The other end of a tcp connection; nullopt if it is none (any more).
+std::optional<sockaddr_in6> PeerOf(int descriptor) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0) {
+    return std::nullopt;
+  }
+  sockaddr_in6 peer{};
+  if (storage.ss_family == AF_INET6) {
+    std::memcpy(&peer, &storage, sizeof(peer));
+    return peer;
+  }
+  if (storage.ss_family != AF_INET) return std::nullopt;
+  sockaddr_in v4{};
+  std::memcpy(&v4, &storage, sizeof(v4));
+  peer.sin6_family = AF_INET6;
+  peer.sin6_port = v4.sin_port;
+  peer.sin6_addr.s6_addr[10] = peer.sin6_addr.s6_addr[11] = 0xff;
+  std::memcpy(&peer.sin6_addr.s6_addr[12], &v4.sin_addr, sizeof(v4.sin_addr));
+  return peer;
+}
+
+// It had ended before it could be looked at.
+bool IsGone(int descriptor) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  return getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0;
+}
+
+bool Same(const sockaddr_in6& one, const sockaddr_in6& other) {
+  return one.sin6_port == other.sin6_port &&
+         std::memcmp(&one.sin6_addr, &other.sin6_addr, sizeof(one.sin6_addr)) == 0;
+}
+
+std::string AddressOf(const sockaddr_in6& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr)) {
+    inet_ntop(AF_INET, &peer.sin6_addr.s6_addr[12], text.data(), text.size());
+  } else {
+    inet_ntop(AF_INET6, &peer.sin6_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+// What the kernel has received over it; nullopt if it does not say (before Linux 4.1).
+std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received)) {
+    return std::nullopt;
+  }
+  return info.tcpi_bytes_received;
+}
+
+}  // namespace
+
+Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
+    : limits_(limits), silence_us_(silence_us) {}
+
+void Connections::Accepted(int descriptor, std::int64_t now_us) {
+  Ended(descriptor);  // if its number was in use, that connection is gone
+  const auto peer = PeerOf(descriptor);
+  if (!peer && IsGone(descriptor)) {
+    gone_.insert(descriptor);
+    return;
+  }
+  Connection& connection = connections_[descriptor];
+  connection.peer = peer;
+  connection.heard_at_us = now_us;
+  if (!peer) return;
+  const std::uint64_t from_there = ++count_[AddressOf(*peer)];
+  look_at_us_ = std::min(look_at_us_, now_us + kLookEveryUs);
+  if (from_there > limits_.connections_per_address) {
+    Refuse(descriptor, connection,
+           fmt::format("the limit connections_per_address = {} is reached",
+                       limits_.connections_per_address),
+           now_us);
+  } else if (connections_.size() > limits_.connections) {
+    Refuse(descriptor, connection,
+           fmt::format("the limit connections = {} is reached", limits_.connections), now_us);
+  }
+}
+
+bool Connections::Ended(int descriptor) {
+  if (gone_.erase(descriptor) > 0) {
+    ++failed_;
+    return false;
+  }
+  const auto it = connections_.find(descriptor);
+  if (it == connections_.end()) return true;
+  const bool spoke = it->second.spoke;
+  if (!spoke && !it->second.refused && it->second.peer) ++failed_;
+  Forget(it);
+  return spoke;
+}
+
+void Connections::Forget(std::unordered_map<int, Connection>::iterator it) {
+  const Connection connection = std::move(it->second);
+  connections_.erase(it);
+  if (connection.peer) {
+    const auto count = count_.find(AddressOf(*connection.peer));
+    if (--count->second == 0) count_.erase(count);
+  }
+  const bool elsewhere =
+      std::any_of(connections_.begin(), connections_.end(),
+                  [&](const auto& other) { return other.second.client == connection.client; });
+  if (!connection.client.empty() && !elsewhere) ended_clients_.push_back(connection.client);
+}
+
+void Connections::Heard(int descriptor, const std::string& client) {
+  const auto it = connections_.find(descriptor);
+  if (it == connections_.end()) return;
+  it->second.heard = it->second.spoke = true;
+  if (it->second.client != client) it->second.client = client;
+  if (!ended_clients_.empty()) std::erase(ended_clients_, client);
+}
+
+bool Connections::IsEnded(const std::string& client) const {
+  return std::find(ended_clients_.begin(), ended_clients_.end(), client) != ended_clients_.end();
+}
+
+std::vector<std::string> Connections::TakeEndedClients() {
+  return std::exchange(ended_clients_, {});
+}
+
+void Connections::DropSoon(int descriptor, std::int64_t now_us) {
+  const auto it = connections_.find(descriptor);
+  if (it == connections_.end() || !it->second.peer) return;
+  it->second.drop_at_us = std::min(it->second.drop_at_us, now_us + kDropSoonUs);
+  look_at_us_ = std::min(look_at_us_, it->second.drop_at_us);
+}
+
+void Connections::Tick(std::int64_t now_us) {
+  if (now_us < look_at_us_) return;
+  look_at_us_ = INT64_MAX;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const auto here = it++;
+    if (!here->second.peer) continue;
+    const auto peer = PeerOf(here->first);
+    // Ended without a word, or its number is another's whose event is on its way.
+    if (!peer || !Same(*peer, *here->second.peer)) {
+      Ended(here->first);
+      continue;
+    }
+    if (!here->second.refused) Look(here->first, here->second, now_us);
+    look_at_us_ = std::min(look_at_us_, here->second.drop_at_us);
+  }
+  if (!connections_.empty()) look_at_us_ = std::min(look_at_us_, now_us + kLookEveryUs);
+}
+
+void Connections::Look(int descriptor, Connection& connection, std::int64_t now_us) {
+  if (now_us >= connection.drop_at_us) {
+    return Refuse(descriptor, connection, "it was told so", now_us);
+  }
+  const std::uint64_t bytes = ReceivedBytes(descriptor).value_or(connection.whole_bytes);
+  if (connection.heard) {
+    connection.heard = false;
+    connection.whole_bytes = bytes;
+    connection.heard_at_us = now_us;
+  }
+  const std::uint64_t unfinished_bytes = bytes - connection.whole_bytes;
+  if (unfinished_bytes > limits_.unfinished_bytes) {
+    return Refuse(descriptor, connection,
+                  fmt::format("it sent {} bytes without the end of a message, over the limit "
+                              "unfinished_bytes = {}",
+                              unfinished_bytes, limits_.unfinished_bytes),
+                  now_us);
+  }
+  // ZeroMQ's heartbeats go on for ever; a large message on a slow way is more than those.
+  const std::int64_t silent_us = now_us - connection.heard_at_us;
+  if (silent_us < silence_us_) return;
+  const auto seconds = static_cast<std::uint64_t>(silent_us / 1'000'000) + 1;
+  if (unfinished_bytes > seconds * kHeartbeatBytesPerSecond) return;
+  Refuse(descriptor, connection, fmt::format("no message came over it for {} us", silent_us),
+         now_us);
+}
+
+void Connections::Refuse(int descriptor, Connection& connection, const std::string& why,
+                         std::int64_t now_us) {
+  const Duplicate duplicate(descriptor);
+  const auto peer = PeerOf(duplicate.get());
+  if (!peer || !Same(*peer, *connection.peer)) return;
+  shutdown(duplicate.get(), SHUT_RDWR);  // ZeroMQ sees it end, and closes its descriptor
+  connection.refused = true;
+  connection.drop_at_us = INT64_MAX;
+  ++refused_;
+  const std::string address = AddressOf(*connection.peer);
+  if (pause_.IsOver(address, now_us)) {
+    log_.push_back(fmt::format("a connection from {} port {} is ended: {} ({} ended so far)",
+                               address, ntohs(connection.peer->sin6_port), why, refused_));
+  }
+}
+
+std::int64_t Connections::NextDeadlineUs() const {
+  return look_at_us_;
+}
+
+std::vector<std::string> Connections::TakeLog() {
+  return std::exchange(log_, {});
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,147 @@
+#include "space_key_order.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+
+#include "space_records.h"
+
+namespace tuplespace::internal {
+namespace {
+
+constexpr std::size_t kMostStepsFromLast = 3;
+
+}  // namespace
+
+KeyOrder::KeyOrder() {
+  KeyRun& first = runs_[std::string()];
+  first.self = runs_.begin();
+}
+
+std::size_t KeyOrder::LowerBound(const KeyRun& run, std::string_view key_bytes) {
+  const auto begin = run.places.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(run.count);
+  const auto at = std::lower_bound(
+      begin, end, key_bytes, [](const KeyPlace& a, std::string_view b) { return a.bytes < b; });
+  return static_cast<std::size_t>(at - begin);
+}
+
+void KeyOrder::InsertAt(KeyRun* run, std::size_t at, const KeyPlace& place) {
+  assert(run->count < KeyRun::kMost && at <= run->count);
+  std::copy_backward(run->places.begin() + static_cast<std::ptrdiff_t>(at),
+                     run->places.begin() + static_cast<std::ptrdiff_t>(run->count),
+                     run->places.begin() + static_cast<std::ptrdiff_t>(run->count + 1));
+  run->places[at] = place;
+  ++run->count;
+  place.record->run = run;
+}
+
+bool KeyOrder::FindNearLast(std::string_view key_bytes, Spot* spot) const {
+  KeyRun* run = last_.run;
+  if (run == nullptr || key_bytes < run->places[last_.at].bytes) return false;
+  const std::size_t end = std::min(run->count, last_.at + 1 + kMostStepsFromLast);
+  for (std::size_t at = last_.at + 1; at < end; ++at) {
+    if (key_bytes < run->places[at].bytes) {
+      *spot = {run, at};
+      return true;
+    }
+  }
+  if (end < run->count) return false;
+  const auto next = std::next(run->self);
+  if (next != runs_.end() && key_bytes >= next->first) return false;
+  *spot = {run, run->count};
+  return true;
+}
+
+KeyOrder::Spot KeyOrder::Find(std::string_view key_bytes) {
+  Spot spot;
+  if (FindNearLast(key_bytes, &spot)) return spot;
+  KeyRun* run = &std::prev(runs_.upper_bound(key_bytes))->second;
+  return {run, LowerBound(*run, key_bytes)};
+}
+
+KeyRun* KeyOrder::NewRunBehind(KeyRun* run, std::string_view from) {
+  const auto self = runs_.try_emplace(std::next(run->self), std::string(from));
+  assert(std::prev(self) == run->self && self->second.count == 0);
+  self->second.self = self;
+  return &self->second;
+}
+
+// Keys that come in ascending order fill every run: the full one is left as it is. Else it is
+// halved.
+KeyOrder::Spot KeyOrder::MakeRoom(Spot spot, std::string_view key_bytes) {
+  KeyRun* run = spot.run;
+  if (spot.at == run->count) return {NewRunBehind(run, key_bytes), 0};
+  constexpr std::size_t kHalf = KeyRun::kMost / 2;
+  KeyRun* upper = NewRunBehind(run, run->places[kHalf].bytes);
+  for (std::size_t at = kHalf; at < run->count; ++at) {
+    InsertAt(upper, upper->count, run->places[at]);
+  }
+  run->count = kHalf;
+  return spot.at <= kHalf ? spot : Spot{upper, spot.at - kHalf};
+}
+
+void KeyOrder::Insert(Record* record) {
+  assert(record->run == nullptr);
+  const std::string_view key_bytes = record->key.bytes();
+  Spot spot = Find(key_bytes);
+  if (spot.run->count == KeyRun::kMost) spot = MakeRoom(spot, key_bytes);
+  assert(spot.at == spot.run->count || key_bytes < spot.run->places[spot.at].bytes);
+  InsertAt(spot.run, spot.at, {key_bytes, record});
+  ++size_;
+  last_ = spot;
+}
+
+void KeyOrder::Erase(Record* record) {
+  KeyRun* run = record->run;
+  assert(run != nullptr && size_ > 0);
+  const auto end = run->places.begin() + static_cast<std::ptrdiff_t>(run->count);
+  const auto found = std::find_if(
+      run->places.begin(), end, [record](const KeyPlace& place) { return place.record == record; });
+  assert(found != end);
+  const auto at = static_cast<std::size_t>(found - run->places.begin());
+  std::copy(found + 1, end, found);
+  --run->count;
+  --size_;
+  record->run = nullptr;
+  if (last_.run == run && last_.at >= at) {
+    last_ = last_.at == 0 ? Spot{} : Spot{run, last_.at - 1};
+  }
+  if (run->count == 0 && run->self != runs_.begin()) {
+    runs_.erase(run->self);
+  } else {
+    JoinWithNext(run);
+  }
+}
+
+// Two runs become one once they would fill only half of it: splitting it again is then far.
+void KeyOrder::JoinWithNext(KeyRun* run) {
+  const auto next = std::next(run->self);
+  if (next == runs_.end() || run->count + next->second.count > KeyRun::kMost / 2) return;
+  if (last_.run == &next->second) last_ = {run, run->count + last_.at};
+  for (std::size_t at = 0; at < next->second.count; ++at) {
+    InsertAt(run, run->count, next->second.places[at]);
+  }
+  runs_.erase(next);
+}
+
+bool KeyOrder::IsConsistent() const {
+  std::size_t count = 0;
+  const KeyPlace* before = nullptr;
+  for (auto run = runs_.begin(); run != runs_.end(); ++run) {
+    const KeyRun& there = run->second;
+    if (there.self != run || there.count > KeyRun::kMost) return false;
+    if ((there.count == 0 || run->first.empty()) && run != runs_.begin()) return false;
+    if (before != nullptr && before->bytes >= run->first) return false;
+    for (std::size_t at = 0; at < there.count; ++at) {
+      const KeyPlace& place = there.places[at];
+      if (place.record->run != &there || place.record->key.bytes() != place.bytes) return false;
+      if (at == 0 ? place.bytes < run->first : place.bytes <= before->bytes) return false;
+      before = &place;
+    }
+    count += there.count;
+  }
+  return count == size_ && (last_.run == nullptr || last_.at < last_.run->count);
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,84 @@
+// Records in the order of their keys, in runs of neighbours: a million records are then some ten
+// thousand places to search, and who looks along the order stays in memory that it has just read.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace tuplespace::internal {
+
+struct Record;
+struct KeyRun;
+
+// A record in the order. The view spares a comparison the way through the record.
+struct KeyPlace {
+  std::string_view bytes;
+  Record* record = nullptr;
+};
+
+// By a key that is not above those of the run, and above those of the runs before it. The first
+// run's is empty.
+using KeyRuns = std::map<std::string, KeyRun, std::less<>>;
+
+struct KeyRun {
+  static constexpr std::size_t kMost = 32;
+  KeyRuns::iterator self;
+  std::size_t count = 0;  // at least one but in the first run
+  std::array<KeyPlace, kMost> places;
+};
+
+// Does not own the records; keeps Record::run. Remembers where it inserted last, because keys come
+// in sequence: the next one is often right behind, or a few further.
+class KeyOrder {
+ public:
+  KeyOrder();
+  KeyOrder(const KeyOrder&) = delete;
+  KeyOrder& operator=(const KeyOrder&) = delete;
+
+  std::size_t size() const { return size_; }
+
+  // REQUIRES: the record is in no order; its key is not in this one.
+  void Insert(Record* record);
+  // REQUIRES: the record is in this order.
+  void Erase(Record* record);
+
+  bool IsConsistent() const;
+
+  // Calls f(const KeyPlace&) in order, from the first key that is not below `first`, until it
+  // returns false. `f` must not insert or erase.
+  template <typename F>
+  void ScanFrom(std::string_view first, F f) const {
+    auto run = std::prev(runs_.upper_bound(first));
+    for (std::size_t at = LowerBound(run->second, first); run != runs_.end(); ++run, at = 0) {
+      for (; at < run->second.count; ++at) {
+        if (!f(run->second.places[at])) return;
+      }
+    }
+  }
+
+ private:
+  struct Spot {
+    KeyRun* run = nullptr;
+    std::size_t at = 0;
+  };
+
+  static std::size_t LowerBound(const KeyRun& run, std::string_view key_bytes);
+  static void InsertAt(KeyRun* run, std::size_t at, const KeyPlace& place);
+  // Where the key belongs if that is right behind the last one inserted or a few further.
+  bool FindNearLast(std::string_view key_bytes, Spot* spot) const;
+  Spot Find(std::string_view key_bytes);
+  KeyRun* NewRunBehind(KeyRun* run, std::string_view from);
+  Spot MakeRoom(Spot spot, std::string_view key_bytes);
+  void JoinWithNext(KeyRun* run);
+
+  KeyRuns runs_;
+  std::size_t size_ = 0;
+  Spot last_;  // run null: none
+};
+
+}  // namespace tuplespace::internal
