@@ -44,7 +44,8 @@ void CheckSvgPath(const std::string& path) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   const bool exists = ::access(path.c_str(), F_OK) == 0;
   const int refused = exists ? ::access(path.c_str(), W_OK) : ::access(folder.c_str(), W_OK | X_OK);
-  if (refused != 0 || !file.has_filename() || std::filesystem::is_directory(file)) {
+  std::error_code ignored;
+  if (refused != 0 || !file.has_filename() || std::filesystem::is_directory(file, ignored)) {
     throw UsageError(
         fmt::format("--svg: \"{}\" cannot be written ({}); give a file in a folder that is there",
                     path, refused != 0 ? std::strerror(errno) : "it is a folder"));
