@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
+#include "summary.h"
 
 namespace acan::bench {
 namespace {
@@ -23,14 +24,6 @@ double Seconds(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-nlohmann::json Summary(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {{"median", values[values.size() / 2]},
-          {"min", values.front()},
-          {"max", values.back()},
-          {"repeats", values.size()}};
 }
 
 struct Operand {

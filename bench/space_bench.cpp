@@ -19,6 +19,7 @@
 #include <thread>
 #include <zmq.hpp>
 
+#include "summary.h"
 #include "tuplespace/broker.h"
 #include "tuplespace/client.h"
 
@@ -376,14 +377,6 @@ double PutReadGigabytesPerSecond(Place& place, const Server& broker, std::size_t
   const double seconds = Seconds(Clock::now() - begin);
   putter->RetireAll(AllOf("bulk", round), /*watermark=*/false);
   return static_cast<double>(bytes) * count / seconds / 1e9;
-}
-
-nlohmann::json Summary(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {{"median", values[values.size() / 2]},
-          {"min", values.front()},
-          {"max", values.back()},
-          {"repeats", values.size()}};
 }
 
 nlohmann::json Repeat(int repeats, const std::function<double(int)>& measure) {

@@ -20,6 +20,7 @@ Every number is a median with the least and the most of its repeats.
 Examples:
   acan bench space                  tuples per second and latency over inproc, ipc and tcp
   acan bench gemm --threads 2       exact matrix products against OpenBLAS
+  acan bench backends               every device beside its own limits, as tables and as a picture
   acan bench train                  training through the space against one plain loop
   acan bench space --json | jq .)";
 
@@ -140,6 +141,7 @@ void AddBench(CLI::App& app, Chosen& chosen) {
   command->footer(kExample);
   AddSpaceBench(*command, chosen);
   AddGemmBench(*command, chosen);
+  AddBackendsBench(*command, chosen);
   AddTrainBench(*command, chosen);
 }
 

@@ -28,6 +28,7 @@ void AddDevices(CLI::App& app, Chosen& chosen);
 void AddEval(CLI::App& app, Chosen& chosen);
 void AddVerify(CLI::App& app, Chosen& chosen);
 void AddBench(CLI::App& app, Chosen& chosen);  // only in builds with ACAN_BENCH
+void AddBackendsBench(CLI::App& bench, Chosen& chosen);  // its `backends`
 void AddVersion(CLI::App& app, Chosen& chosen);
 
 // Writes to stdout at once, so that a reader of a pipe sees it. Throws Error (failure) if nobody

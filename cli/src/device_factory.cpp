@@ -137,6 +137,35 @@ std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list) {
   return chosen;
 }
 
+std::vector<DeviceSpec> PresentDevices() {
+  std::vector<DeviceSpec> present = {DeviceSpec{}};
+  if (UsableCores() > 1) {
+    DeviceSpec all_cores;
+    all_cores.threads = UsableCores();
+    present.push_back(all_cores);
+  }
+  for (const char* backend : kModuleBackends) {
+    const LoadedModule& loaded = LoadModule(backend);
+    if (loaded.module == nullptr) continue;
+    const DeviceList list = loaded.module->List();
+    for (std::size_t i = 0; i < list.devices.size(); ++i) {
+      if (!list.devices[i].unusable.empty()) continue;
+      DeviceSpec spec;
+      spec.backend = backend;
+      spec.index = static_cast<int>(i);
+      present.push_back(spec);
+    }
+  }
+  return present;
+}
+
+bool UsesHostCores(const DeviceSpec& spec) {
+  if (spec.backend == "cpu") return true;
+  const std::vector<DeviceListing> devices = ModuleOf(spec).List().devices;
+  const auto index = static_cast<std::size_t>(spec.index);
+  return index < devices.size() && devices[index].kind == DeviceKind::kHostCpu;
+}
+
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
                                  std::size_t sharing) {
   const std::uint64_t of_machine = DefaultMemoryBytes(handlers);

@@ -28,6 +28,13 @@ DeviceSpec ChooseDevice(const DeviceSpec& spec);
 // devices of the list that are not there or cannot be used.
 std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list);
 
+// "cpu:1", "cpu:N" with all cores, and every device of a module that can be used. OpenCL devices
+// that are the machine's own cores are among them.
+std::vector<DeviceSpec> PresentDevices();
+// Whether the device computes on the machine's own cores, whatever its backend. Throws Error for
+// one whose module is not there.
+bool UsesHostCores(const DeviceSpec& spec);
+
 // What one of `handlers` handlers on this machine, this one on `spec`, may hold when nobody said:
 // of the machine's memory a share of half of what is free, of a device's own nine tenths of what is
 // free by `sharing`, the handlers of the list on that device. Never more than the device has.

@@ -85,9 +85,12 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const std::string hint = Hint(app, argc, argv);
     Complain(hint.empty() ? error.what() : hint);
-    const auto commands = app.get_subcommands();
-    Complain(fmt::format("\"acan {}--help\" explains",
-                         commands.empty() ? "" : commands.front()->get_name() + " "));
+    std::string commands;
+    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      commands += at->get_name() + " ";
+    }
+    Complain(fmt::format("\"acan {}--help\" explains", commands));
     return kUsage;
   }
   return RunChosen(chosen);

@@ -44,21 +44,15 @@ const Row& RowOf(Kernel kernel) {
   return kRows[index];
 }
 
-struct Operand {
-  bool written = false;
-  char shape = 'e';
-  bool optional = false;
-};
-
 // "we re rv we?" -> operands. Returns how many.
-int Parse(std::string_view text, std::array<Operand, kMaxKernelMatrices>& out) {
+int Parse(std::string_view text, std::array<KernelOperand, kMaxKernelMatrices>& out) {
   int count = 0;
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] == ' ') {
       ++i;
       continue;
     }
-    Operand& operand = out[static_cast<std::size_t>(count++)];
+    KernelOperand& operand = out[static_cast<std::size_t>(count++)];
     operand.written = text[i] == 'w';
     operand.shape = text[i + 1];
     i += 2;
@@ -103,9 +97,13 @@ std::string_view KernelName(Kernel kernel) {
   return RowOf(kernel).name;
 }
 
+int KernelOperands(Kernel kernel, std::array<KernelOperand, kMaxKernelMatrices>& out) {
+  return Parse(RowOf(kernel).operands, out);
+}
+
 bool IsWritten(Kernel kernel, int index) {
-  std::array<Operand, kMaxKernelMatrices> operands;
-  return index < Parse(RowOf(kernel).operands, operands) &&
+  std::array<KernelOperand, kMaxKernelMatrices> operands;
+  return index < KernelOperands(kernel, operands) &&
          operands[static_cast<std::size_t>(index)].written;
 }
 
@@ -126,7 +124,7 @@ void CheckView(std::string_view what, const Matrix& matrix) {
 KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args) {
   const Row& row = RowOf(kernel);
   CheckScalars(row, args);
-  std::array<Operand, kMaxKernelMatrices> operands;
+  std::array<KernelOperand, kMaxKernelMatrices> operands;
   const int count = Parse(row.operands, operands);
   const Matrix* lead = nullptr;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count) && lead == nullptr; ++i) {

@@ -2,6 +2,7 @@
 // std::invalid_argument that names the operation, the operand, what it is and what it must be.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -20,6 +21,15 @@ struct KernelRegion {
 
 // "kAdd", as the table has it.
 std::string_view KernelName(Kernel kernel);
+
+struct KernelOperand {
+  bool written = false;
+  char shape = 'e';  // as in table.h: e [rows, cols], v [1, cols], s [rows, 1]
+  bool optional = false;
+};
+
+// The operands of `kernel`, as the table has them. Returns how many.
+int KernelOperands(Kernel kernel, std::array<KernelOperand, kMaxKernelMatrices>& out);
 
 // Checks presence, shape and bounds of every operand, and the scalars that would make a kernel run
 // astray (activation, block). Returns what to iterate over.

@@ -1,0 +1,30 @@
+// The result of `acan bench backends` as tables: a line for each thing measured, a column for each
+// device. What the text and the picture show.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace acan::bench {
+
+struct ResultTable {
+  struct Line {
+    std::string label;
+    std::vector<const nlohmann::json*> cells;  // rows of the result by device; null: not measured
+  };
+  std::string title;
+  std::string limit;  // what ratios are shares of; empty: none are shown
+  std::string unit;   // "GFLOP/s", "GB/s" or "microseconds"
+  std::string key;    // the number's name in a cell
+  std::vector<Line> lines;
+};
+
+// Exact products, fast products, kernels, transfers, tiny tasks; those without lines are left out.
+// They point into `result`.
+std::vector<ResultTable> ResultTables(const nlohmann::json& result);
+
+// A ratio for people: "0.97", "0.0042".
+std::string ShareText(double ratio);
+
+}  // namespace acan::bench
