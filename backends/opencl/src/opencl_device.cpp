@@ -100,9 +100,9 @@ class OpenClDevice final : public Device {
     info_ = device.listing.info;
     info_.name = session_.name();
     info_.threads = session_.compute_units();
-    program_ =
-        session_.Build(std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
-                       fmt::format(" -DACAN_COLUMN_LANES={}", ColumnLanes()));
+    program_ = session_.Build(
+        std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
+        fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const char* name : kKernelNames) kernels_.push_back(session_.KernelOf(program_, name));
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
     gemm_ = MakeGemm(session_, gemm_kind_, *budget_);
@@ -212,10 +212,12 @@ class OpenClDevice final : public Device {
     const auto rows = static_cast<std::size_t>(region.rows);
     const auto cols = static_cast<std::size_t>(region.cols);
     const auto lanes = static_cast<std::size_t>(ColumnLanes());
+    const auto elements = static_cast<std::size_t>(ElementRun());
     const bool cpu = session_.candidate().cpu;
     switch (region.space) {
       case KernelSpace::kElement:
-        return session_.Run(run, KernelName(kernel), {cols, rows}, {cpu ? 256 : 64, 1});
+        return session_.Run(run, KernelName(kernel), {(cols + elements - 1) / elements, rows},
+                            {cpu ? 1 : 64, 1});
       case KernelSpace::kRow:
         return session_.Run(run, KernelName(kernel), {rows, 1}, {cpu ? 1 : 64, 1});
       case KernelSpace::kColumn:
@@ -228,6 +230,7 @@ class OpenClDevice final : public Device {
 
  private:
   int ColumnLanes() const { return session_.candidate().cpu ? 16 : 1; }
+  int ElementRun() const { return session_.candidate().cpu ? 512 : 1; }
 
   std::shared_ptr<MemoryBudget> budget_;
   Session session_;

@@ -10,8 +10,9 @@
 namespace acan::opencl {
 namespace {
 
-// Never -cl-fast-relaxed-math or its kin; what is left out here is IEEE's default.
-constexpr const char* kOptions = "-cl-std=CL1.2";
+// Never -cl-fast-relaxed-math or its kin; what is left out here is IEEE's default. PoCL would print
+// on our stderr that a loop could not be vectorised (-w).
+constexpr const char* kOptions = "-cl-std=CL1.2 -w";
 
 std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
