@@ -1,4 +1,6 @@
 // acan train: a job on this machine with one command.
+#include <filesystem>
+
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
 #include "command.h"
@@ -42,6 +44,14 @@ int RunTrain(const Flags& flags) {
   }
   if (!resume && flags.job.path.empty()) {
     throw UsageError("which job? Name its file (see examples/), or a folder with --resume");
+  }
+  const std::string receipt_path = flags.resume + "/receipt.json";
+  if (resume && std::filesystem::exists(receipt_path)) {
+    const Receipt done = ReadReceipt(receipt_path);
+    log.Info(fmt::format("the run in {} is done already", flags.resume));
+    Print(SummaryText(done, flags.resume));
+    if (flags.json) PrintLine(ReceiptToJson(done).dump());
+    return 0;
   }
   const Job job =
       flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);

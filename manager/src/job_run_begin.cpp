@@ -1,6 +1,7 @@
 // How a JobRun joins, takes the lead, and finds out where to begin.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include "acan/core/error.h"
@@ -219,6 +220,7 @@ void JobRun::Begin() {
   }
   if (!options_.out_dir.empty()) {
     metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+    std::filesystem::remove(OutPath("receipt.json"));  // it says that a run is done
     WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
   }
   receipt_.tasks_done = past_.tasks_done;

@@ -113,6 +113,11 @@ TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   EXPECT_EQ(HashOf(resumed), undisturbed_);
   ExpectWholeMetrics();
   EXPECT_THAT(NamesIn(out_), Not(::testing::Contains("snapshots")));
+
+  const Result again = RunAcan({"train", "--resume", out_, "--json"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.err, HasSubstr("is done already"));
+  EXPECT_EQ(nlohmann::json::parse(LastLine(again.out))["weights_sha256"], undisturbed_);
 }
 
 TEST_F(KillTest, TheBroker) {
