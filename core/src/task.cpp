@@ -320,7 +320,10 @@ tuplespace::Payload EncodeTask(const Task& task) {
   return tuplespace::Payload(std::move(builder), data, size);
 }
 
-Task DecodeTask(const tuplespace::Payload& bytes, std::size_t input_count) {
+Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
+  // A payload that came inside a control frame lies anywhere; FlatBuffers reads aligned words.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(given.data()) % alignof(std::int64_t) == 0;
+  const tuplespace::Payload bytes = aligned ? given : tuplespace::Payload::Copy(given.text());
   flatbuffers::Verifier verifier(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (bytes.size() < 8 || !wire::VerifyTaskBuffer(verifier)) Bad("not a task description");
   const wire::Task& in = *wire::GetTask(bytes.data());
