@@ -201,6 +201,14 @@ void JobRun::FindBeginning() {
     beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles));
     Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
   }
+  // Beginning anew removes what is in the folder: a wrong job must not cost another one's
+  // snapshots.
+  if (!beginning_ && lost_runs_.empty() && snapshots_ && snapshots_->Any()) {
+    throw UsageError(fmt::format(
+        "none of the snapshots in {} can be used (see above): name the job that they are of, or "
+        "begin anew without --resume",
+        OutPath("snapshots")));
+  }
   if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
   past_.failures =
       std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));

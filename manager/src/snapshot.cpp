@@ -109,6 +109,10 @@ void SnapshotFolder::RemoveAll() const {
   fs::remove(folder_, ignored);  // unless something else is in it
 }
 
+bool SnapshotFolder::Any() const {
+  return !Files(kSuffix).empty();
+}
+
 std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
                                                   std::string* problem) const {
   const auto text = [&file](const char* name) {

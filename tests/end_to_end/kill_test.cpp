@@ -175,6 +175,11 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   std::vector<std::string> names = NamesIn(out_ + "/snapshots");
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
   ASSERT_EQ(names.size(), 2u);
+  const Result other =
+      RunAcan({"train", job_, "--set", "train.seed=2", "--resume", out_, "--handlers", "cpu:1"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("of another training"));
+  EXPECT_THAT(other.err, HasSubstr("none of the snapshots"));
   const std::string newest = *std::max_element(names.begin(), names.end());
   std::string bytes = ReadFile(out_ + "/snapshots/" + newest);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
@@ -192,10 +197,17 @@ TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {
 }
 
 TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
-  const Result result = RunAcan({"chaos", job_, "--set", "train.epochs=30", "--handlers",
-                                 "2xcpu:1@4MiB", "--kill", "handlers,manager,broker", "--stop",
-                                 "handlers", "--throttle", "broker", "--every", "300ms", "--pause",
-                                 "200ms", "--seed", "7", "--out", out_, "--json"});
+  const Result result = RunAcan({"chaos",      job_,
+                                 "--set",      "train.epochs=30",
+                                 "--handlers", "2xcpu:1@4MiB",
+                                 "--kill",     "handlers,manager,broker",
+                                 "--stop",     "handlers",
+                                 "--throttle", "broker",
+                                 "--every",    "300ms",
+                                 "--pause",    "200ms",
+                                 "--seed",     "7",
+                                 "--out",      out_,
+                                 "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto report = nlohmann::json::parse(LastLine(result.out));
   EXPECT_TRUE(report["same_weights"].get<bool>());

@@ -29,6 +29,7 @@ struct RunState {
   std::int64_t failures = 0;  // how often it had to be resumed
 };
 
+// Touches only its own kind of files. One thread at a time may write or remove.
 class SnapshotFolder {
  public:
   SnapshotFolder(std::string folder, std::string training_id, Model model, int states);
@@ -40,6 +41,7 @@ class SnapshotFolder {
   void KeepNewest(std::size_t count) const;
   void RemoveAll() const;
 
+  bool Any() const;  // whether there is one, whole or not
   struct Found {
     std::string path;
     RunState state;
