@@ -35,7 +35,7 @@ samples = {samples}
 [train]
 batch = 1
 epochs = 2
-learning_rate = 0.01
+learning_rate = 0.001
 seed = 1
 """
 
@@ -62,7 +62,7 @@ class Cluster:
         for setting in settings:
             self.manager_words += ["--set", setting]
         self.log = open(os.path.join(folder, "log"), "ab")
-        self.broker = self.start(["broker", "--listen", self.endpoint])
+        self.broker = self.start(["broker", "--listen", self.endpoint], stdout=subprocess.DEVNULL)
         self.handlers, self.manager = [], None
 
     def start(self, words, **more):
@@ -71,7 +71,8 @@ class Cluster:
     def start_workers(self, resume):
         for throttle in self.throttles:
             words = ["handler", "--connect", self.endpoint, "--device", "cpu:1", "--memory", "256KiB"]
-            self.handlers.append(self.start(words + (["--throttle", throttle] if throttle else [])))
+            words += ["--throttle", throttle] if throttle else []
+            self.handlers.append(self.start(words, stdout=subprocess.DEVNULL))
         self.manager = self.start(self.manager_words + (["--resume"] if resume else []),
                                   stdout=subprocess.PIPE, text=True)
 

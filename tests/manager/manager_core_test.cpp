@@ -29,7 +29,7 @@ HandlersSeen Handlers(std::initializer_list<std::uint64_t> memory_bytes) {
     Capacity capacity;
     capacity.name = "handler " + std::to_string(number);
     capacity.memory_bytes = capacity.limit_bytes = bytes;
-    capacity.gflops = 10;
+    capacity.gflops = 100;
     capacity.exact = true;
     seen.handlers.emplace("id" + std::to_string(number++), capacity);
   }
@@ -216,7 +216,7 @@ TEST(ManagerCoreTest, LeasesFollowHowLongTasksTook) {
   EXPECT_TRUE(shell.done);
   // The deviation goes to nothing as all take the same time.
   EXPECT_GT(shell.leases_us.back(), 7 * kSecondUs);
-  EXPECT_LT(shell.leases_us.back(), 21 * kSecondUs);
+  EXPECT_LE(shell.leases_us.back(), 21 * kSecondUs);
 }
 
 TEST(ManagerCoreTest, NoEpochsMeansTheInitialWeightsEvaluated) {
