@@ -10,7 +10,7 @@ are left out.
 import argparse
 import json
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 240, 70, 70, 40, 40
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 740, 240, 80, 80, 40, 40
 COLOURS = ("#1f6fb4", "#d1495b", "#2a9d5c", "#8a5ab5", "#e08a1e", "#555555")
 
 
