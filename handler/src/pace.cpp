@@ -8,8 +8,9 @@ namespace {
 constexpr double kGain = 1.0 / 8;
 constexpr std::size_t kFetchesKept = 16;
 constexpr std::int64_t kFetchMargin = 2;
-// A task whose tile another handler holds is kept for that one for a while, and threads wake late.
-constexpr std::int64_t kSlackUs = 3'000;
+// A task whose tile another handler holds is kept for that one for a while, and on a busy machine
+// threads wake late.
+constexpr std::int64_t kSlackUs = 10'000;
 // Inputs differ in size, links in their mood.
 constexpr std::int64_t kPartOfRun = 4;
 
