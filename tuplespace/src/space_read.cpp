@@ -132,7 +132,11 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted) const {
 
 FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
   assert(record.stored());
-  FoundTuple found{record.key, {}, record.payload.size(), *record.put_by};
+  FoundTuple found;
+  found.key = record.key;
+  found.payload_bytes = record.payload.size();
+  found.put_by = *record.put_by;
+  found.hash = record.payload.hash();
   if (!metadata_only) {
     found.payload = record.payload;
     counters_.bytes_out += record.payload.size();

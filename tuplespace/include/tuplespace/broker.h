@@ -44,6 +44,9 @@ struct BrokerOptions {
   std::uint64_t control_frame_bytes = 64ull << 20;
   // What may wait for a client that does not read; beyond it the client is dropped.
   std::uint64_t client_queue_bytes = 2ull << 30;
+  // Compare every payload that is put with its hash, and refuse it (kDamaged) if they differ.
+  // Without this the consumers find out, for a fraction of the cost.
+  bool check_payloads = false;
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };

@@ -66,6 +66,10 @@ class Client {
   void Abandon(RequestId id);
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
+  // A payload did not have its producer's hash when it arrived; `text` names the peer and the key.
+  // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
+  // row is so at its source and answered with Error{kDamaged}.
+  void OnDamage(std::function<void(const std::string& text)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
   // succeeds. After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
   // tuples and holds; unanswered requests are sent again by the client itself.

@@ -30,6 +30,9 @@ struct TaskSpec {
   std::int64_t priority = 0;       // lower is taken earlier among tasks that fit
   std::int64_t lease_us = 0;       // 0: the space's default
   std::int32_t affinity = -1;      // index into inputs of the tuple that should stay where it is
+  // Clients that never get it, whoever else is there; at most limits.task_exclusions. A Grant does
+  // not show it: who is asked to check somebody's work must not see whose.
+  std::vector<ClientId> not_by = {};
 };
 
 struct Tuple {
@@ -77,6 +80,11 @@ struct FoundTuple {
   Payload payload;                          // empty if metadata_only
   std::uint64_t payload_bytes = 0;
   ClientId put_by;
+  // Of the payload, as its producer said; also if metadata_only. Unset: the producer gave none.
+  std::optional<PayloadHash> hash = {};
+  // The payload that came does not have this hash and is left out. A Client asks again by itself;
+  // its handlers never see one.
+  bool damaged = false;
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
@@ -110,6 +118,7 @@ struct Grant {
   std::optional<TaskSpec> task;
   std::vector<FoundTuple> inputs;           // in TaskSpec order; with_inputs only. A held input has
   std::vector<bool> input_sent;             // input_sent false and an empty payload
+  bool damaged = false;                     // as FoundTuple::damaged
 };
 struct Grants {
   std::vector<Grant> grants;                // empty: timed out
@@ -161,6 +170,7 @@ enum class ErrorCode : std::uint8_t {
   kHelloRequired,    // the broker does not know this session (it was restarted)
   kTooLarge,
   kForbidden,        // this key, or its role, may not do that: `text` says what
+  kDamaged,          // a payload does not have the hash that came with it: send it (or ask) again
 };
 struct Error {
   ErrorCode code = ErrorCode::kBadRequest;

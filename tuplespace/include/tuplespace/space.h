@@ -23,6 +23,7 @@ struct SpaceLimits {
   std::uint64_t open_requests_per_client = 1024;
   std::uint64_t tuples_per_request = 65'536;
   std::uint64_t task_inputs = 4096;
+  std::uint64_t task_exclusions = 64;        // of TaskSpec::not_by
   std::uint64_t held_keys_per_client = 65'536;
   std::uint64_t get_patterns = 256;          // different patterns with an open Get
   std::uint64_t watermarks = 65'536;
