@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
+#include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "acan/handler/handler.h"
 #include "access_file.h"
@@ -21,6 +22,7 @@ struct Flags {
   Setting memory;
   Setting keys;
   Setting fast_math;
+  std::string inject;
   RoleFlags role;
 };
 
@@ -70,6 +72,13 @@ int RunHandler(const Flags& flags) {
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
+  if (!flags.inject.empty()) {
+    try {
+      options.faults = ParseFaults(flags.inject);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(fmt::format("--inject: {}", error.what()));
+    }
+  }
   const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
@@ -102,6 +111,11 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
              "(default), tf32 or bf16; CUDA only, other devices compute in fp32")
       ->type_name("MATH");
+  command
+      ->add_option("--inject", flags->inject,
+                   "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
+                   "result_bits:RATE, weights:RATE)")
+      ->type_name("SPEC");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

@@ -35,11 +35,12 @@ std::string RunName(const std::string& job_id, const std::string& client_id) {
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-               std::vector<std::string> lost_runs)
+               std::vector<std::string> lost_runs, std::map<std::string, std::string> quarantined)
     : options_(options),
       job_(job),
       data_(data),
       lost_runs_(std::move(lost_runs)),
+      quarantined_(std::move(quarantined)),
       job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
       client_({.endpoint = options.endpoint,
                .name = "manager of " + options.source,
@@ -47,6 +48,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                .access = options.access,
                .context = options.context}),
       run_(RunName(job_id_, client_.id())) {
+  OpenAuditLog();
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -176,7 +178,8 @@ void JobRun::Submit(tuplespace::RequestBody body) {
   });
 }
 
-void JobRun::SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then) {
+tuplespace::RequestId JobRun::SubmitRead(tuplespace::Read read,
+                                         std::function<void(tuplespace::Found&&)> then) {
   read.wait_us = tuplespace::kForeverUs;
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = client_.Submit(std::move(read), [this, id, then = std::move(then)](ReplyBody&& reply) {
@@ -188,6 +191,7 @@ void JobRun::SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Fo
     if (!found.timed_out) then(std::move(found));  // else it was cancelled
   });
   open_reads_.insert(*id);
+  return *id;
 }
 
 void JobRun::OnNotice(tuplespace::Notice&& notice) {
@@ -234,14 +238,24 @@ void JobRun::Do(PutTasks& action) {
   Submit(std::move(put));
   tuplespace::Read read;
   read.metadata_only = true;
-  for (const Key& key : action.done_when) read.patterns.push_back(Pattern::Of(key));
-  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
-                               count](tuplespace::Found&& found) {
+  if (audit_log_) {
+    for (const PlannedTask& task : action.tasks) {
+      for (const Output& output : task.task.outputs) {
+        read.patterns.push_back(Pattern::Of(output.key));
+      }
+    }
+  } else {
+    for (const Key& key : action.done_when) read.patterns.push_back(Pattern::Of(key));
+    for (const Key& key : action.audited) read.patterns.push_back(Pattern::Of(key));
+  }
+  const std::set<Key> one_of_each(action.done_when.begin(), action.done_when.end());
+  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation, count,
+                               one_of_each](tuplespace::Found&& found) {
     for (const tuplespace::FoundTuple& tuple : found.tuples) {
       const auto it = handlers_.find(tuple.put_by);
-      if (it != handlers_.end()) ++it->second.tasks;
+      if (it != handlers_.end() && one_of_each.count(tuple.key) != 0) ++it->second.tasks;
     }
-    Step(ChunkDone{unit, generation, count});
+    OnChunk(unit, generation, count, std::move(found));
   });
 }
 
@@ -281,6 +295,7 @@ void JobRun::Do(TakeSnapshot& action) {
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
+  state.contributors.assign(contributors_.begin(), contributors_.end());
   snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
                           std::move(action.tiles));
 }
@@ -297,6 +312,7 @@ void JobRun::TakeSnapshotDone() {
     Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
                     done->problem));
   }
+  if (audit_log_) audit_log_->Sync();
   Step(SnapshotDone{done->version, done->took_us});
 }
 
@@ -339,6 +355,7 @@ void JobRun::Do(const StepCommitted& action) {
                     progress_.samples_per_s, progress_.handlers,
                     static_cast<std::int64_t>(progress_.reissued)});
   }
+  if (audit_log_) audit_log_->Flush();
   SendProgress();
 }
 
@@ -369,6 +386,7 @@ Receipt JobRun::Finish() {
   receipt_.steps = core_->total_steps();
   receipt_.epochs = job_.training.epochs;
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
+  AddAudits();
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
   if (snapshots_) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);

@@ -37,6 +37,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
   total_steps_ = steps_per_epoch_ * config_.training.epochs;
   assert(config_.first_version <= total_steps_);
   next_step_ = committed_steps_ = config_.first_version;
+  if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
 std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
@@ -44,6 +45,7 @@ std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int
   if (started_us_ < 0) started_us_ = snapshot_begun_us_ = now_us;
   now_us_ = now_us;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  FollowAudits(out);
   Advance(out);
   return out;
 }
@@ -56,8 +58,9 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& ou
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable) handlers_.emplace(id, capacity);
+    if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
   }
+  if (audits_) audits_->OnHandlers(handlers_);
   CheckHandlers(now_us, out);
 }
 
@@ -187,6 +190,7 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
   plan_ = std::move(plan);
   if (initialized_) move.to = MakeGraph().Tiles(config_.run, move.version);
   units_.clear();
+  if (audits_) audits_->Forget();
   initialize_opened_ = initialized_;
   next_step_ = committed_steps_;
   // An evaluation of this version that was not finished begins anew.
@@ -216,11 +220,49 @@ ManagerCore::Unit* ManagerCore::Find(UnitId id) {
   return nullptr;
 }
 
-void ManagerCore::On(const ChunkDone& event, std::int64_t, Actions&) {
+void ManagerCore::On(const ChunkDone& event, std::int64_t, Actions& out) {
   Unit* unit = Find(event.unit);
   if (event.generation != generation_ || unit == nullptr) return;
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
+  if (!audits_) return;
+  for (const SeenResult& result : event.results) {
+    if (config_.quarantined.count(result.put_by) == 0) continue;
+    // It got no task, so it guessed the name of the run and put this on purpose.
+    finished_ = true;
+    out.push_back(
+        GiveUp{fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
+                           result.put_by, result.key.ToString())});
+    return;
+  }
+  audits_->OnResults(event.results);
+}
+
+void ManagerCore::On(const VoteDone& event, std::int64_t, Actions&) {
+  if (event.generation == generation_ && audits_) audits_->OnVote(event.audit, event.results);
+}
+
+void ManagerCore::FollowAudits(Actions& out) {
+  if (!audits_ || finished_) return;
+  Audits::Output audit = audits_->TakeOutput();
+  for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
+  for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
+  for (AuditVote& vote : audit.put) {
+    vote.task.not_by.insert(vote.task.not_by.end(), config_.quarantined.begin(),
+                            config_.quarantined.end());
+    out.push_back(PutVote{generation_, std::move(vote)});
+  }
+  if (audit.verdict) {
+    finished_ = true;
+    out.push_back(Quarantine{std::move(*audit.verdict)});
+  } else if (audit.undecided && config_.fixed_handlers) {
+    finished_ = true;
+    out.push_back(GiveUp{*audit.undecided + ": start it with three handlers or more"});
+  }
+}
+
+bool ManagerCore::IsFinished(const Unit& unit) const {
+  return unit.Done() && (!audits_ || audits_->OpenIn(unit.id) == 0);
 }
 
 void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
@@ -233,7 +275,7 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
 void ManagerCore::Advance(Actions& out) {
   if (!plan_ || moving_ || finished_) return;
   for (;;) {
-    while (!units_.empty() && units_.front().Done()) {
+    while (!units_.empty() && IsFinished(units_.front())) {
       const Unit unit = std::move(units_.front());
       units_.pop_front();
       Commit(unit, out);
@@ -350,10 +392,15 @@ void ManagerCore::PutMore(Unit& unit, Actions& out) {
     const auto left = static_cast<std::int64_t>(unit.waiting.size() - unit.next);
     const std::int64_t count = std::min(left, half);
     if (in_flight + count > Pouch()) return;
-    PutTasks put{unit.id, generation_, {}, {}};
+    PutTasks put{unit.id, generation_, {}, {}, {}};
     for (std::int64_t i = 0; i < count; ++i) {
       PlannedTask& task = unit.waiting[unit.next++];
-      put.done_when.push_back(task.task.outputs.front().key);
+      const std::vector<Output>& outputs = task.task.outputs;
+      if (audits_ && audits_->OnPut(unit.id, task)) {
+        for (std::size_t o = 1; o < outputs.size(); ++o) put.audited.push_back(outputs[o].key);
+      }
+      task.not_by.assign(config_.quarantined.begin(), config_.quarantined.end());
+      put.done_when.push_back(outputs.front().key);
       put.tasks.push_back(std::move(task));
     }
     unit.in_flight += static_cast<std::size_t>(count);

@@ -168,6 +168,10 @@ class FrameReader {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
       tuple.payload = Content(one->payload(), one->frame()).WithHash(Hash(one->hash()));
+      // With it, whoever reads the tuple can find out what happens to it from here on.
+      if (!tuple.payload.empty() && !tuple.payload.hash()) {
+        tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));
+      }
       if (check_tuples_ && tuple.payload.hash() &&
           HashOf(tuple.payload.bytes()) != *tuple.payload.hash()) {
         throw BadField{fmt::format("the payload of {} ({} bytes) does not have the hash that came "

@@ -8,6 +8,7 @@
 //   ("handler", id)          a handler's capacity; there as long as the handler is connected
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
+//   ("quarantine", job, id)  a handler that computed a wrong result, and gets no task of this job
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,8 @@ std::optional<Report> ReportFromJson(const std::string& text);
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
+tuplespace::Key QuarantineKey(const std::string& job, const std::string& id);
+tuplespace::Pattern QuarantinedIn(const std::string& job);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);

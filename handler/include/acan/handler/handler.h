@@ -9,6 +9,7 @@
 #include <string>
 
 #include "acan/core/device.h"
+#include "acan/handler/fault_injector.h"
 #include "tuplespace/access.h"
 
 namespace zmq {
@@ -22,6 +23,7 @@ struct HandlerOptions {
   std::string name;                // "cpu:1 on host7, pid 4711"
   std::unique_ptr<Device> device;  // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
+  std::optional<FaultPlan> faults = {};  // to be made on purpose; for tests and experiments
   int depth = 3;                   // most tasks taken at once: one runs, the others are prefetched
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null

@@ -12,12 +12,14 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "acan/core/model.h"
 #include "acan/core/names.h"
+#include "acan/manager/audits.h"
 #include "acan/manager/graph.h"
 #include "acan/manager/job.h"
 #include "acan/manager/plan.h"
@@ -46,6 +48,8 @@ struct ManagerConfig {
   std::optional<SnapshotPolicy> snapshots;  // unset: none
   int expected_handlers = 0;                // wait for so many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
+  std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
+  std::set<tuplespace::ClientId> quarantined;  // handlers that were wrong: no task goes to them
 };
 
 using UnitId = std::int64_t;
@@ -59,6 +63,12 @@ struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::size_t tasks = 0;
+  std::vector<SeenResult> results = {};  // of those of done_when and audited
+};
+struct VoteDone {
+  AuditId audit = 0;
+  std::uint64_t generation = 0;
+  std::vector<SeenResult> results;
 };
 // Sums of a unit's passes, in the order of Graph::Losses of each pass.
 struct LossesRead {
@@ -75,8 +85,8 @@ struct SnapshotDone {
   std::int64_t took_us = 0;
 };
 struct ClockTick {};
-using ManagerEvent =
-    std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, SnapshotDone, ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, ChunkDone, VoteDone, LossesRead, WeightsReady,
+                                  SnapshotDone, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -91,6 +101,23 @@ struct PutTasks {
   std::uint64_t generation = 0;
   std::vector<PlannedTask> tasks;
   std::vector<tuplespace::Key> done_when;  // one result of each task: when all are there, ChunkDone
+  std::vector<tuplespace::Key>
+      audited;  // the other results of tasks that are: to be waited for, too
+};
+// A task of an audit: when all its results are there, VoteDone.
+struct PutVote {
+  std::uint64_t generation = 0;
+  AuditVote vote;
+};
+// Nobody is left who could take it: no VoteDone.
+struct DropVote {
+  AuditId audit = 0;
+  tuplespace::Key task;
+};
+// These handlers computed wrong results. Whatever may be made of any result of theirs must not be
+// used: this life of the run is over.
+struct Quarantine {
+  AuditVerdict verdict;
 };
 struct ReadLosses {
   UnitId unit = 0;
@@ -139,9 +166,9 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction =
-    std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough, MoveTiles,
-                 TakeSnapshot, DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
+                                   LoadWeights, RetireThrough, MoveTiles, TakeSnapshot,
+                                   DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -154,6 +181,7 @@ class ManagerCore {
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t committed_steps() const { return committed_steps_; }
   const std::optional<Plan>& plan() const { return plan_; }
+  const std::optional<Audits>& audits() const { return audits_; }
 
  private:
   enum class UnitKind : std::uint8_t { kInitialize, kTrain, kEvaluate };
@@ -178,6 +206,7 @@ class ManagerCore {
 
   void On(const HandlersSeen& event, std::int64_t now_us, Actions& out);
   void On(const ChunkDone& event, std::int64_t now_us, Actions& out);
+  void On(const VoteDone& event, std::int64_t now_us, Actions& out);
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
   void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
@@ -195,6 +224,8 @@ class ManagerCore {
   void OpenTrain(Unit& unit, Actions& out);
   void OpenEvaluate(Unit& unit, Actions& out);
   void PutMore(Unit& unit, Actions& out);
+  void FollowAudits(Actions& out);
+  bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, Actions& out);
   void RetireDone(Actions& out) const;
   void SnapshotIfDue(Actions& out);
@@ -221,6 +252,8 @@ class ManagerCore {
   std::uint64_t generation_ = 0;  // of the plan: answers to older ones are ignored
   bool moving_ = false;           // MoveTiles is under way
   bool finished_ = false;
+
+  std::optional<Audits> audits_;  // unset: no task is audited
 
   std::deque<Unit> units_;
   UnitId next_unit_ = 1;
