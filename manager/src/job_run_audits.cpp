@@ -94,10 +94,9 @@ void JobRun::Do(const Quarantine& action) {
   std::vector<Tuple> tuples;
   for (const std::string& id : action.verdict.wrong) {
     const auto known = handlers_.find(id);
-    const std::string name = known == handlers_.end() ? "" : known->second.name + ": ";
-    wrong.handlers.emplace(id, name + action.verdict.text);
-    Log(fmt::format("handler {} ({}) is quarantined: {}", id, name.empty() ? "gone" : name,
-                    action.verdict.text));
+    const std::string name = known == handlers_.end() ? "gone" : known->second.name;
+    wrong.handlers.emplace(id, fmt::format("{}: {}", name, action.verdict.text));
+    Log(fmt::format("handler {} ({}) is quarantined: {}", id, name, action.verdict.text));
     tuples.emplace_back();
     tuples.back().key = QuarantineKey(job_id_, id);
     tuples.back().payload = tuplespace::Payload::Copy(wrong.handlers.at(id));

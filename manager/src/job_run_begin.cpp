@@ -247,7 +247,8 @@ void JobRun::Begin() {
   config.test_samples = data_.test.samples;
   config.load_weights = beginning_ != nullptr;
   config.first_version = past_.version;
-  config.expected_handlers = options_.expected_handlers;
+  config.expected_handlers =
+      std::max(0, options_.expected_handlers - static_cast<int>(quarantined_.size()));
   config.fixed_handlers = options_.fixed_handlers;
   if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
