@@ -48,7 +48,6 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                .access = options.access,
                .context = options.context}),
       run_(RunName(job_id_, client_.id())) {
-  OpenAuditLog();
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -78,6 +77,7 @@ double JobRun::SecondsSoFar() const {
 
 std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
+  OpenAuditLog();  // not before: an earlier life may still have had lines for it
   try {
     Connect();
     TakeLeadership();
