@@ -8,7 +8,7 @@ set -eu
 
 needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
-  flatbuffers-compiler libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
+  flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
 # Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
 # others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products) and
 # for the test with two hosts.

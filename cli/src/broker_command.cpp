@@ -21,6 +21,7 @@ struct Flags {
   std::vector<std::string> listen;
   Setting listen_variable;
   Setting keys;
+  bool check_payloads = false;
   RoleFlags role;
 };
 
@@ -80,6 +81,7 @@ int RunBroker(const Flags& flags) {
     options.access = {std::move(file.keys), AccessRoles(), std::move(file.peers)};
   }
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
+  options.check_payloads = flags.check_payloads;
   AllowManyConnections();
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   int code = 0;
@@ -112,6 +114,8 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
   AddKeys(*command, flags->keys, "the broker's key file, for other addresses");
+  command->add_flag("--check-payloads", flags->check_payloads,
+                    "compare what is put with its hash on arrival, not only where it is used");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });

@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
+#include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "acan/handler/handler.h"
 #include "access_file.h"
@@ -22,6 +23,7 @@ struct Flags {
   Setting keys;
   Setting fast_math;
   Setting throttle;
+  std::string inject;
   RoleFlags role;
 };
 
@@ -81,6 +83,13 @@ int RunHandler(const Flags& flags) {
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
+  if (!flags.inject.empty()) {
+    try {
+      options.faults = ParseFaults(flags.inject);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(fmt::format("--inject: {}", error.what()));
+    }
+  }
   const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
@@ -117,6 +126,11 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
              "wall clock, like 1,5,10@5s")
       ->type_name("GFLOPS");
+  command
+      ->add_option("--inject", flags->inject,
+                   "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
+                   "result_bits:RATE, weights:RATE)")
+      ->type_name("SPEC");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

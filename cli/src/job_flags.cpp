@@ -17,6 +17,13 @@
 
 namespace acan::cli {
 
+void AddAuditLog(CLI::App& app, std::string& path) {
+  app.add_option("--audit-log", path,
+                 "append a line for every result to FILE: its key, hash and handler, each line "
+                 "chained to the one before; acan verify checks it")
+      ->type_name("FILE");
+}
+
 void AddJobFlags(CLI::App& app, JobFlags& flags, bool required) {
   app.add_option("job", flags.path, "the job file (see README.md, or the files in examples/)")
       ->required(required)

@@ -22,6 +22,8 @@ struct JobFlags {
 };
 // The job file and --set.
 void AddJobFlags(CLI::App& app, JobFlags& flags, bool required = true);
+// --audit-log.
+void AddAuditLog(CLI::App& app, std::string& path);
 // The job that a run in `folder` (its --out) was given. Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.

@@ -25,6 +25,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   options.fixed_handlers = true;
   options.resume = run.resume;
   options.source = run.source;
+  options.audit_log = run.audit_log;
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&log](const std::string& line) { log.Info(line); };
   Manager manager(std::move(options), job, std::move(data));

@@ -17,9 +17,10 @@ namespace acan::cli {
 
 struct LocalRun {
   LocalClusterOptions cluster;
-  std::string out_dir;  // empty: nothing is written
-  std::string source;   // where the job came from, for messages
-  bool resume = false;  // from what an earlier run left in out_dir
+  std::string out_dir;         // empty: nothing is written
+  std::string source;          // where the job came from, for messages
+  bool resume = false;         // from what an earlier run left in out_dir
+  std::string audit_log = {};  // as ManagerOptions::audit_log
 };
 
 // Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When

@@ -18,6 +18,7 @@ struct Flags {
   Setting out;
   bool resume = false;
   bool standby = false;
+  std::string audit_log;
   Setting keys;
   bool json = false;
   RoleFlags role;
@@ -40,6 +41,7 @@ int RunManager(const Flags& flags) {
   options.source = flags.job.path;
   options.resume = flags.resume;
   options.standby = flags.standby;
+  options.audit_log = flags.audit_log;
   options.access = AccessOf(flags.keys, kManagerRole);
   const Job job = ReadJob(flags.job);
   Data data = LoadData(job);
@@ -76,6 +78,7 @@ void AddManager(CLI::App& app, Chosen& chosen) {
                     "space, or its newest snapshot in --out");
   command->add_flag("--standby", flags->standby,
                     "waits while another manager has this job, then goes on as --resume does");
+  AddAuditLog(*command, flags->audit_log);
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);

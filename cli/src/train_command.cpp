@@ -17,6 +17,7 @@ struct Flags {
   ClusterFlags cluster;
   Setting out;
   std::string resume;
+  std::string audit_log;
   Setting log_format;
   bool json = false;
 };
@@ -61,8 +62,8 @@ int RunTrain(const Flags& flags) {
                               : flags.out.set() ? flags.out.value
                                                 : DefaultOutDir(flags.job.path);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
-  const auto receipt =
-      RunLocally({cluster, out_dir, source, resume}, job, std::move(data), log, signals);
+  const auto receipt = RunLocally({cluster, out_dir, source, resume, flags.audit_log}, job,
+                                  std::move(data), log, signals);
   if (!receipt) {
     log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
     return 128 + signals.received();
@@ -90,6 +91,7 @@ void AddTrain(CLI::App& app, Chosen& chosen) {
                    "goes on with the run that writes to DIR from its last snapshot; with the same "
                    "job, or without one: the one that it had")
       ->type_name("DIR");
+  AddAuditLog(*command, flags->audit_log);
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(*command, flags->log_format);
   command->footer(kExample);

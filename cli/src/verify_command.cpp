@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "acan/manager/audit_log.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/receipt.h"
 #include "command.h"
@@ -17,6 +18,7 @@ struct Flags {
   ClusterFlags cluster;
   Setting log_format;
   bool rerun = false;
+  std::string audit_log;
 };
 
 constexpr const char* kExample = R"(
@@ -78,6 +80,20 @@ int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& v
   return 0;
 }
 
+void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict) {
+  const AuditLogCheck check = CheckAuditLog(path);
+  verdict.Check(!check.problem, "chain of " + path,
+                check.problem.value_or(fmt::format("{} records", check.records)));
+  if (check.problem) return;
+  // What is torn off was never acknowledged by a receipt; only a run that still goes on has it.
+  verdict.Check(!check.torn, "end of " + path,
+                check.torn ? "the last line was cut short, as by a kill" : "");
+  const std::string said =
+      receipt.audit_log_head.empty() ? "that there was no log" : receipt.audit_log_head;
+  verdict.Check(check.head == receipt.audit_log_head, "audit_log_head of " + path,
+                Comparison(check.head, said));
+}
+
 int RunVerify(const Flags& flags) {
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path /= "receipt.json";
@@ -85,6 +101,11 @@ int RunVerify(const Flags& flags) {
   const Job job = JobFromJson(receipt.job, path.string());
   Verdict verdict;
   CheckModel((path.parent_path() / "model.safetensors").string(), receipt, job, verdict);
+  if (!flags.audit_log.empty()) {
+    CheckLog(flags.audit_log, receipt, verdict);
+  } else if (!receipt.audit_log_head.empty()) {
+    PrintLine("unchecked  the run's audit log: name it with --audit-log");
+  }
   if (flags.rerun) {
     const int code = Rerun(flags, receipt, job, verdict);
     if (code != 0) return code;
@@ -102,6 +123,10 @@ void AddVerify(CLI::App& app, Chosen& chosen) {
       ->required()
       ->type_name("DIR|receipt.json");
   command->add_flag("--rerun", flags->rerun, "train the receipt's job again and compare");
+  command
+      ->add_option("--audit-log", flags->audit_log,
+                   "the run's audit log: is its chain unbroken, and its end the receipt's?")
+      ->type_name("FILE");
   AddClusterFlags(*command, flags->cluster);
   AddLogFormat(*command, flags->log_format);
   command->footer(kExample);

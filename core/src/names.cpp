@@ -78,6 +78,15 @@ Key DoneKey(const std::string& job) {
   return Key{"done", job};
 }
 
+Key QuarantineKey(const std::string& job, const std::string& id) {
+  return Key{"quarantine", job, id};
+}
+
+Pattern QuarantinedIn(const std::string& job) {
+  return {{FieldPattern::Exact("quarantine"), FieldPattern::Exact(job), FieldPattern::Any()},
+          false};
+}
+
 Pattern AllHandlers() {
   return {{FieldPattern::Exact("handler"), FieldPattern::Any()}, false};
 }

@@ -69,6 +69,7 @@ struct Handler::Impl {
   void Do(const KeepInput& action);
   void Do(const DropCached& action);
   void Do(const AnnounceHeld& action);
+  void Spoil(TaskResult& result);
 
   HandlerOptions options;
   std::unique_ptr<Device> device;
@@ -82,6 +83,7 @@ struct Handler::Impl {
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};
   bool draining = false;
+  std::optional<FaultInjector> injector;
   HandlerReport report;
   std::int64_t report_number = 0;
   std::int64_t next_report_us = 0;
@@ -119,6 +121,10 @@ Handler::Impl::Impl(HandlerOptions given)
     capacity.gflops = std::min(capacity.gflops, options.throttle->MeanGflops());
   }
   releases = std::make_shared<ReleaseQueue>([this] { client.Wake(); });
+  if (options.faults) {
+    injector.emplace(*options.faults);
+    Log("this handler computes wrong on purpose (--inject)");
+  }
 }
 
 HandlerReport Handler::Impl::Run() {
@@ -129,6 +135,7 @@ HandlerReport Handler::Impl::Run() {
                   : fmt::format("lost {}: {}; waiting for it", options.endpoint, why));
     if (connected) OnConnected();
   });
+  client.OnDamage([this](const std::string& text) { Log(text); });
   Apply(core.Start());
   while (!core.drained()) {
     const std::int64_t now_us = NowUs();
@@ -313,6 +320,12 @@ void Handler::Impl::Do(const FetchInputs& action) {
     const auto it = flights.find(action.flight);
     auto* found = std::get_if<tuplespace::Found>(&reply);
     if (it == flights.end()) return;
+    const auto* error = std::get_if<tuplespace::Error>(&reply);
+    if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
+      // Given back it would come again; failed everywhere it is parked, and the manager told why.
+      OnTaskFailed(action.flight, error->text);
+      return;
+    }
     if (found == nullptr || found->tuples.size() != action.inputs.size()) {
       Step(GivenUp{action.flight});
       return;
@@ -361,6 +374,7 @@ void Handler::Impl::Do(const ReportDone& action) {
   tuplespace::Complete complete;
   complete.lease = action.lease;
   for (TaskResult& result : flight.outcome.results) {
+    if (injector) Spoil(result);
     tuplespace::Tuple tuple;
     tuple.key = result.key;
     tuple.held = result.kept != nullptr;
@@ -381,6 +395,18 @@ void Handler::Impl::Do(const ReportDone& action) {
   flight.outcome = {};
   token.reset();
   Submit(std::move(complete));
+}
+
+// Takes memory beyond the limit: an experiment's price.
+void Handler::Impl::Spoil(TaskResult& result) {
+  const auto spoiled = injector->OfResult(result.payload);
+  const auto kept = injector->OfWeights(result.payload);
+  try {
+    if (result.kept && (kept || spoiled)) result.kept = device->Upload(kept ? *kept : *spoiled);
+  } catch (const OutOfMemory&) {
+    // Then what is kept stays right.
+  }
+  if (spoiled) result.payload = *spoiled;
 }
 
 void Handler::Impl::Do(const ReportFailed& action) {

@@ -28,7 +28,7 @@ tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
   tuple.key = planned.key;
   tuple.payload = EncodeTask(planned.task);
   tuple.task = tuplespace::TaskSpec{planned.inputs, NeedBytes(planned.task), planned.priority,
-                                    lease_us, planned.affinity};
+                                    lease_us,       planned.affinity,        planned.not_by};
   return tuple;
 }
 

@@ -34,7 +34,7 @@ const std::vector<SectionKeys>& KnownKeys() {
        {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
         "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
         "step_factor", "final_fraction"}},
-      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy"}},
+      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit"}},
       {"snapshots", {"every_steps"}}};
   return keys;
 }
@@ -249,6 +249,12 @@ void JobParser::ReadTasksAndSnapshots() {
                      &tasks.batch_rows);
   tasks_.AutoInteger("pouch", 1, kMaxPouch, &tasks.pouch);
   tasks_.AutoInteger("timeout_ms", 1, kMaxTimeoutMs, &tasks.timeout_ms);
+  tasks_.Number("audit", 0, 1, &tasks.audit);
+  if (tasks.audit > 0 && training.precision != Precision::kExact) {
+    tasks_.Refuse("audit",
+                  "compares results bit by bit, and those of precision \"fast\" may differ by "
+                  "rounding: set train.precision = \"exact\", or remove it");
+  }
   tasks_.Word("policy", PolicyWords(), &tasks.policy);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }

@@ -37,11 +37,12 @@ std::string RunName(const std::string& job_id, const std::string& client_id) {
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-               std::vector<std::string> lost_runs)
+               std::vector<std::string> lost_runs, std::map<std::string, std::string> quarantined)
     : options_(options),
       job_(job),
       data_(data),
       lost_runs_(std::move(lost_runs)),
+      quarantined_(std::move(quarantined)),
       job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
       client_({.endpoint = options.endpoint,
                .name = "manager of " + options.source,
@@ -78,6 +79,7 @@ double JobRun::SecondsSoFar() const {
 
 std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
+  OpenAuditLog();  // not before: an earlier life may still have had lines for it
   try {
     Connect();
     TakeLeadership();
@@ -210,7 +212,8 @@ void JobRun::Submit(tuplespace::RequestBody body) {
   });
 }
 
-void JobRun::SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then) {
+tuplespace::RequestId JobRun::SubmitRead(tuplespace::Read read,
+                                         std::function<void(tuplespace::Found&&)> then) {
   read.wait_us = tuplespace::kForeverUs;
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = client_.Submit(std::move(read), [this, id, then = std::move(then)](ReplyBody&& reply) {
@@ -222,6 +225,7 @@ void JobRun::SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Fo
     if (!found.timed_out) then(std::move(found));  // else it was cancelled
   });
   open_reads_.insert(*id);
+  return *id;
 }
 
 void JobRun::OnNotice(tuplespace::Notice&& notice) {
@@ -278,23 +282,34 @@ void JobRun::ReadDone(const PutTasks& action, std::size_t begin, std::size_t end
   tuplespace::Read read;
   read.metadata_only = true;
   std::vector<Work> work;
+  std::vector<std::size_t> first_of;  // into the patterns, of each task
   for (std::size_t i = begin; i < end; ++i) {
+    first_of.push_back(read.patterns.size());
     read.patterns.push_back(Pattern::Of(action.done_when[i]));
     work.push_back(action.work[i]);
-  }
-  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
-                               work = std::move(work)](tuplespace::Found&& found) {
-    ChunkDone done{unit, generation, work.size(), {}};
-    for (std::size_t i = 0; i < found.tuples.size(); ++i) {
-      const tuplespace::FoundTuple& tuple = found.tuples[i];
-      const auto it = handlers_.find(tuple.put_by);
-      if (it != handlers_.end()) ++it->second.tasks;
-      done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
-      tuning_.tasks_done += 1;
-      tuning_.gflop_done += static_cast<double>(work[i].flops) * 1e-9;
+    if (audit_log_) {
+      const std::vector<Output>& outputs = action.tasks[i].task.outputs;
+      for (std::size_t o = 1; o < outputs.size(); ++o) {
+        read.patterns.push_back(Pattern::Of(outputs[o].key));
+      }
+    } else {
+      for (const Key& key : action.audited[i]) read.patterns.push_back(Pattern::Of(key));
     }
-    Step(std::move(done));
-  });
+  }
+  SubmitRead(std::move(read),
+             [this, unit = action.unit, generation = action.generation, work = std::move(work),
+              first_of = std::move(first_of)](tuplespace::Found&& found) {
+               ChunkDone done{unit, generation, work.size(), {}, {}};
+               for (std::size_t i = 0; i < work.size(); ++i) {
+                 const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
+                 const auto it = handlers_.find(tuple.put_by);
+                 if (it != handlers_.end()) ++it->second.tasks;
+                 done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
+                 tuning_.tasks_done += 1;
+                 tuning_.gflop_done += static_cast<double>(work[i].flops) * 1e-9;
+               }
+               OnChunk(std::move(done), std::move(found));
+             });
 }
 
 void JobRun::Do(const ReadLosses& action) {
@@ -333,6 +348,7 @@ void JobRun::Do(TakeSnapshot& action) {
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
+  state.contributors.assign(contributors_.begin(), contributors_.end());
   snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
                           std::move(action.tiles));
 }
@@ -349,6 +365,7 @@ void JobRun::TakeSnapshotDone() {
     Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
                     done->problem));
   }
+  if (audit_log_) audit_log_->Sync();
   Step(SnapshotDone{done->version, done->took_us});
 }
 
@@ -391,6 +408,7 @@ void JobRun::Do(const StepCommitted& action) {
                     progress_.samples_per_s, progress_.handlers,
                     static_cast<std::int64_t>(progress_.reissued)});
   }
+  if (audit_log_) audit_log_->Flush();
   SendProgress();
 }
 
@@ -423,6 +441,7 @@ Receipt JobRun::Finish() {
   tuning_due_ = true;
   NoteTuning();
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
+  AddAudits();
   // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
   Tuple done;

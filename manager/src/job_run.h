@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "acan/manager/audit_log.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/manager_core.h"
 #include "acan/manager/snapshot.h"
@@ -26,16 +27,21 @@ namespace acan {
 struct RunLost {
   std::string why;
 };
+// Handlers were wrong: what this life made of their results must go. Begin another one without
+// them.
+struct HandlersWrong {
+  std::map<std::string, std::string> handlers;  // client ids, and why
+};
 struct Stopped {};  // thrown by what waits, because of Stop
 
 class JobRun {
  public:
   // The references must outlive it. `lost_runs`: earlier lives of this process; what is left of
-  // them is removed.
+  // them is removed. `quarantined`: handlers that were wrong in one of them, and why.
   JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-         std::vector<std::string> lost_runs);
+         std::vector<std::string> lost_runs, std::map<std::string, std::string> quarantined);
 
-  // nullopt if stopped. Throws Error, RunLost.
+  // nullopt if stopped. Throws Error, RunLost, HandlersWrong.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 
@@ -64,7 +70,8 @@ class JobRun {
   void MeasureOverhead();
   void Apply(std::vector<ManagerAction> actions);
   void Submit(tuplespace::RequestBody body);
-  void SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then);
+  tuplespace::RequestId SubmitRead(tuplespace::Read read,
+                                   std::function<void(tuplespace::Found&&)> then);
   void OnNotice(tuplespace::Notice&& notice);
   void SendProgress();
   void Log(const std::string& line) const {
@@ -80,6 +87,9 @@ class JobRun {
   void Do(const PutPassData& action);
   void Do(PutTasks& action);
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
+  void Do(const PutVote& action);
+  void Do(const DropVote& action);
+  void Do(const Quarantine& action);
   void Do(const ReadLosses& action);
   void Do(const LoadWeights& action);
   void Do(const RetireThrough& action);
@@ -94,10 +104,21 @@ class JobRun {
   void Do(AllDone& action) { final_tiles_ = std::move(action.tiles); }
   Receipt Finish();
 
+  // ---- wrong results (job_run_audits.cpp)
+  bool WatchesResults() const { return job_.tasks.audit > 0 || audit_log_; }
+  void OpenAuditLog();
+  void FindQuarantined();
+  void OnChunk(ChunkDone event, tuplespace::Found&& found);
+  void AddAudits();  // to the receipt
+
   const ManagerOptions& options_;
   const Job& job_;
   const Data& data_;
   const std::vector<std::string> lost_runs_;
+  std::map<std::string, std::string> quarantined_;  // client ids, and why
+  std::set<std::string> contributors_;  // of whose results something may be in what is there now
+  std::optional<AuditLog> audit_log_;
+  std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results
   const std::string job_id_;
   tuplespace::Client client_;
   const std::string run_;  // names this life's tuples

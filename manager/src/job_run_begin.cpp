@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -65,6 +66,7 @@ void JobRun::Connect() {
     }
     joined_before_ |= connected;
   });
+  client_.OnDamage([this](const std::string& text) { Log(text); });
   client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
   const std::int64_t patience_us = NowUs() + 2'000'000;
   bool said = false;
@@ -223,6 +225,8 @@ void JobRun::FindBeginning() {
   const std::int64_t newest =
       options_.out_dir.empty() ? INT64_MAX : StepsIn(OutPath("metrics.jsonl"), &loss);
   for (const std::string& name : earlier_runs_) {
+    // Of whose results those weights were made is not known.
+    if (job_.tasks.audit > 0) break;
     client_.RetireAll(
         {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
         false);
@@ -262,6 +266,7 @@ void JobRun::MeasureOverhead() {
 void JobRun::Begin() {
   client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
   MeasureOverhead();
+  FindQuarantined();
   if (options_.resume) FindBeginning();
   if (!beginning_) {
     past_.version = 0;
@@ -290,11 +295,23 @@ void JobRun::Begin() {
   config.test_samples = data_.test.samples;
   config.load_weights = beginning_ != nullptr;
   config.first_version = past_.version;
-  config.expected_handlers = options_.expected_handlers;
+  config.expected_handlers =
+      std::max(0, options_.expected_handlers - static_cast<int>(quarantined_.size()));
   config.fixed_handlers = options_.fixed_handlers;
   config.overhead_us = overhead_us_;
   if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
+  }
+  for (const auto& [id, why] : quarantined_) config.quarantined.insert(id);
+  std::random_device random;
+  config.audit_secret = (std::uint64_t{random()} << 32) | random();
+  contributors_.insert(past_.contributors.begin(), past_.contributors.end());
+  if (audit_log_) {
+    audit_log_->Add({{"what", "begin"},
+                     {"job", job_id_},
+                     {"run", run_},
+                     {"version", past_.version},
+                     {"audit", job_.tasks.audit}});
   }
   core_ = std::make_unique<ManagerCore>(std::move(config));
 }

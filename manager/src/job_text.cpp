@@ -86,7 +86,8 @@ json JobToJson(const Job& job) {
             {"batch_rows", OrAuto(job.tasks.batch_rows)},
             {"pouch", OrAuto(job.tasks.pouch)},
             {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
-            {"policy", WordOf(PolicyWords(), job.tasks.policy)}}},
+            {"policy", WordOf(PolicyWords(), job.tasks.policy)},
+            {"audit", job.tasks.audit}}},
           {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
 }
 

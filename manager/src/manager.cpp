@@ -1,5 +1,6 @@
 #include "acan/manager/manager.h"
 
+#include <map>
 #include <mutex>
 
 #include "fmt/format.h"
@@ -15,6 +16,7 @@ struct Manager::Impl {
   Job job;
   Data data;
   std::vector<std::string> lost_runs;
+  std::map<std::string, std::string> quarantined;
   std::mutex mutex;  // of `life` and `stopped`, which Stop uses
   std::unique_ptr<JobRun> life;
   bool stopped = false;
@@ -26,6 +28,9 @@ std::optional<Receipt> Manager::Impl::Run() {
       return life->Run();
     } catch (const RunLost& lost) {
       BeginAgain(lost);
+    } catch (const HandlersWrong& wrong) {
+      quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
+      BeginAgain({"the run goes back to before they had a part in it"});
     }
   }
 }
@@ -34,7 +39,7 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   if (options.log) options.log(fmt::format("{}: resuming", lost.why));
   lost_runs.push_back(life->name());
   options.resume = true;
-  auto next = std::make_unique<JobRun>(options, job, data, lost_runs);
+  auto next = std::make_unique<JobRun>(options, job, data, lost_runs, quarantined);
   const std::lock_guard lock(mutex);
   life = std::move(next);
   if (stopped) life->Stop();
@@ -45,7 +50,8 @@ Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_u
   impl_->options.resume |= impl_->options.standby;
   impl_->job = std::move(job);
   impl_->data = std::move(data);
-  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->lost_runs);
+  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->lost_runs,
+                                         impl_->quarantined);
 }
 
 Manager::~Manager() = default;

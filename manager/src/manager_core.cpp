@@ -39,6 +39,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
   total_steps_ = steps_per_epoch_ * config_.training.epochs;
   assert(config_.first_version <= total_steps_);
   next_step_ = committed_steps_ = config_.first_version;
+  if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
 std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
@@ -47,6 +48,7 @@ std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int
   now_us_ = now_us;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
   policy_->OnTime(now_us);
+  FollowAudits(out);
   Advance(out);
   return out;
 }
@@ -59,9 +61,10 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& ou
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable) handlers_.emplace(id, capacity);
+    if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
   }
   policy_->OnHandlers(static_cast<int>(handlers_.size()));
+  if (audits_) audits_->OnHandlers(handlers_);
   CheckHandlers(now_us, out);
 }
 
@@ -202,6 +205,7 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
   if (initialized_) move.to = MakeGraph().Tiles(config_.run, move.version);
   units_.clear();
   policy_->Forget();
+  if (audits_) audits_->Forget();
   initialize_opened_ = initialized_;
   next_step_ = committed_steps_;
   // An evaluation of this version that was not finished begins anew.
@@ -231,12 +235,51 @@ ManagerCore::Unit* ManagerCore::Find(UnitId id) {
   return nullptr;
 }
 
-void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, Actions&) {
+void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, Actions& out) {
   Unit* unit = Find(event.unit);
   if (event.generation != generation_ || unit == nullptr) return;
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
   policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);
+  if (!audits_) return;
+  for (const SeenResult& result : event.results) {
+    if (config_.quarantined.count(result.put_by) == 0) continue;
+    // It got no task, so it guessed the name of the run and put this on purpose.
+    finished_ = true;
+    out.push_back(
+        GiveUp{fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
+                           result.put_by, result.key.ToString())});
+    return;
+  }
+  audits_->OnResults(event.results);
+}
+
+void ManagerCore::On(const VoteDone& event, std::int64_t, Actions&) {
+  if (event.generation == generation_ && audits_) audits_->OnVote(event.audit, event.results);
+}
+
+void ManagerCore::FollowAudits(Actions& out) {
+  if (!audits_ || finished_) return;
+  Audits::Output audit = audits_->TakeOutput();
+  for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
+  for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
+  for (AuditVote& vote : audit.put) {
+    vote.task.not_by.insert(vote.task.not_by.end(), config_.quarantined.begin(),
+                            config_.quarantined.end());
+    const std::int64_t lease_us = policy_->LeaseUs({vote.task.task.kind, Flops(vote.task.task)});
+    out.push_back(PutVote{generation_, std::move(vote), lease_us});
+  }
+  if (audit.verdict) {
+    finished_ = true;
+    out.push_back(Quarantine{std::move(*audit.verdict)});
+  } else if (audit.undecided && config_.fixed_handlers) {
+    finished_ = true;
+    out.push_back(GiveUp{*audit.undecided + ": start it with three handlers or more"});
+  }
+}
+
+bool ManagerCore::IsFinished(const Unit& unit) const {
+  return unit.Done() && (!audits_ || audits_->OpenIn(unit.id) == 0);
 }
 
 void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
@@ -249,7 +292,7 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
 void ManagerCore::Advance(Actions& out) {
   if (!plan_ || moving_ || finished_) return;
   for (;;) {
-    while (!units_.empty() && units_.front().Done()) {
+    while (!units_.empty() && IsFinished(units_.front())) {
       const Unit unit = std::move(units_.front());
       units_.pop_front();
       Commit(unit, out);
@@ -359,13 +402,21 @@ void ManagerCore::PutMore(Unit& unit, Actions& out) {
   if (left == 0 || unit.weights_pending) return;
   const std::int64_t count = std::min(left, policy_->Room(left, now_us_));
   if (count <= 0) return;
-  PutTasks put{unit.id, generation_, {}, {}, {}, {}, 1};
+  PutTasks put;
+  put.unit = unit.id;
+  put.generation = generation_;
   put.report_every = static_cast<std::size_t>(policy_->report_every());
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.waiting[unit.next++];
+    const std::vector<Output>& outputs = task.task.outputs;
+    put.audited.emplace_back();
+    if (audits_ && audits_->OnPut(unit.id, task)) {
+      for (std::size_t o = 1; o < outputs.size(); ++o) put.audited.back().push_back(outputs[o].key);
+    }
+    task.not_by.assign(config_.quarantined.begin(), config_.quarantined.end());
     put.work.push_back({task.task.kind, Flops(task.task)});
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
-    put.done_when.push_back(task.task.outputs.front().key);
+    put.done_when.push_back(outputs.front().key);
     put.tasks.push_back(std::move(task));
   }
   unit.in_flight += static_cast<std::size_t>(count);

@@ -97,6 +97,32 @@ HandlerSeen HandlerFromJson(const json& value, const std::string& name) {
   return handler;
 }
 
+json AuditsToJson(const AuditSummary& audits) {
+  json quarantined = json::array();
+  for (const QuarantinedHandler& handler : audits.quarantined) {
+    quarantined.push_back({{"id", handler.id}, {"why", handler.why}});
+  }
+  return {{"share", audits.share},
+          {"passed", audits.passed},
+          {"skipped", audits.skipped},
+          {"quarantined", quarantined}};
+}
+
+AuditSummary AuditsFromJson(const json& value, const std::string& name) {
+  const Fields fields(value, name);
+  AuditSummary audits;
+  audits.share = fields.OptionalNumber("share", 0, 1).value_or(0);
+  audits.passed = fields.Count("passed");
+  audits.skipped = fields.Count("skipped");
+  const json& quarantined = fields.Get("quarantined");
+  if (!quarantined.is_array()) fields.Refuse("quarantined", "an array");
+  for (std::size_t i = 0; i < quarantined.size(); ++i) {
+    const Fields one(quarantined[i], fmt::format("{}, quarantined[{}]", name, i));
+    audits.quarantined.push_back({one.Text("id"), one.Text("why")});
+  }
+  return audits;
+}
+
 }  // namespace
 
 json ReceiptToJson(const Receipt& receipt) {
@@ -123,6 +149,9 @@ json ReceiptToJson(const Receipt& receipt) {
       {"tasks_done", receipt.tasks_done},
       {"tasks_reissued", receipt.tasks_reissued},
       {"tasks_duplicated", receipt.tasks_duplicated},
+      {"audits", AuditsToJson(receipt.audits)},
+      {"audit_log_head",
+       receipt.audit_log_head.empty() ? json(nullptr) : json(receipt.audit_log_head)},
       {"test_accuracy", OrNull(receipt.test_accuracy)},
       {"test_loss", OrNull(receipt.test_loss)},
       {"final_train_loss", OrNull(receipt.final_train_loss)}};
@@ -153,6 +182,13 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   receipt.tasks_done = fields.Count("tasks_done");
   receipt.tasks_reissued = fields.Count("tasks_reissued");
   receipt.tasks_duplicated = fields.Count("tasks_duplicated");
+  // Receipts of earlier releases have neither.
+  if (value.contains("audits")) {
+    receipt.audits = AuditsFromJson(fields.Get("audits"), name + ", audits");
+  }
+  if (value.contains("audit_log_head") && !value.at("audit_log_head").is_null()) {
+    receipt.audit_log_head = fields.Sha256Text("audit_log_head");
+  }
   receipt.test_accuracy = fields.OptionalNumber("test_accuracy", 0, 1);
   receipt.test_loss = fields.OptionalNumber("test_loss", 0, kMostNumber);
   receipt.final_train_loss = fields.OptionalNumber("final_train_loss", 0, kMostNumber);

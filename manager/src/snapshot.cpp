@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "acan/core/error.h"
@@ -25,6 +26,7 @@ std::string StateText(const RunState& state) {
                          {"tasks_done", state.tasks_done},
                          {"seconds", state.seconds},
                          {"failures", state.failures}};
+  if (!state.contributors.empty()) json["contributors"] = state.contributors;
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
   return json.dump();
 }
@@ -37,6 +39,9 @@ std::optional<RunState> ParseState(const std::string& text) {
     state.tasks_done = json.at("tasks_done").get<std::int64_t>();
     state.seconds = json.at("seconds").get<double>();
     state.failures = json.at("failures").get<std::int64_t>();
+    if (json.contains("contributors")) {
+      state.contributors = json.at("contributors").get<std::vector<std::string>>();
+    }
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
     if (state.version < 0 || state.tasks_done < 0 || state.failures < 0) return std::nullopt;
     return state;
@@ -99,8 +104,45 @@ std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
 void SnapshotFolder::KeepNewest(std::size_t count) const {
   const std::vector<std::string> paths = Files(kSuffix);
   std::error_code ignored;
-  for (std::size_t i = count; i < paths.size(); ++i) fs::remove(paths[i], ignored);
+  std::set<std::string> sought;  // in all of those so far
+  if (count > 0 && !paths.empty()) {
+    const std::vector<std::string> newest = ContributorsOf(paths.front());
+    sought.insert(newest.begin(), newest.end());
+  }
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::set<std::string> still;
+    if (!sought.empty()) {
+      for (const std::string& one : ContributorsOf(paths[i])) {
+        if (sought.count(one) != 0) still.insert(one);
+      }
+    }
+    if (i >= count && still.size() == sought.size()) fs::remove(paths[i], ignored);
+    sought = std::move(still);
+  }
   for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
+}
+
+// Of a file that cannot be read: none, as of one without audits.
+std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path) const {
+  try {
+    const ModelReader file(path);
+    const auto text = file.Metadata().find(kStateName);
+    if (text == file.Metadata().end()) return {};
+    const std::optional<RunState> state = ParseState(text->second);
+    return state ? state->contributors : std::vector<std::string>();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
+  for (const std::string& path : Files(kSuffix)) {
+    const std::vector<std::string> contributors = ContributorsOf(path);
+    const bool tainted = std::any_of(contributors.begin(), contributors.end(),
+                                     [&](const auto& one) { return wrong.count(one) != 0; });
+    std::error_code ignored;
+    if (tainted) fs::remove(path, ignored);
+  }
 }
 
 void SnapshotFolder::RemoveAll() const {

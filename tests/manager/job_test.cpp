@@ -191,6 +191,9 @@ TEST(JobTest, RangesAreChecked) {
   ExpectRefused("[tasks]\nsize_bytes = 100\n", {"at least 16384 bytes"});
   ExpectRefused("[tasks]\nsize_bytes = -1\n", {"at least 16384 bytes"});
   ExpectRefused("[tasks]\nbatch_rows = 32\n", {"tasks.batch_rows = 32", "from 64"});
+  ExpectRefused("[tasks]\naudit = 1.5\n", {"tasks.audit = 1.5"});
+  ExpectRefused("[tasks]\naudit = 0.05\n[train]\nprecision = \"fast\"\n",
+                {"tasks.audit = 0.05", "exact"});
   ExpectRefused("[tasks]\npolicy = \"greedy\"\n",
                 {"tasks.policy = \"greedy\"", "auto", "paper", "gss"});
   ExpectWholeRefused("[model]\nlayers = [4]\n", {"from 2 to 64 entries, found 1"});

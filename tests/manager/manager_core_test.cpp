@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <set>
 
 namespace acan {
 namespace {
@@ -72,20 +74,48 @@ class Shell {
   std::int64_t load_version = -1;
   std::vector<std::int64_t> snapshots;  // asked for; the test answers
   int dropped = 0;
+  std::size_t votes = 0;
+  std::vector<std::string> quarantined;
+  std::string liar;                      // all that it computes is wrong
+  std::size_t handlers = 3;              // that compute
+  std::set<std::string> ignores_not_by;  // takes what is kept from it
+  std::size_t kept_from_somebody = 0;    // tasks
 
  private:
+  // The handlers take turns, as far as they may.
+  void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
+    kept_from_somebody += task.not_by.empty() ? 0 : 1;
+    std::string by;
+    do {
+      by = "id" + std::to_string(turn_++ % handlers);
+    } while (std::count(task.not_by.begin(), task.not_by.end(), by) != 0 &&
+             ignores_not_by.count(by) == 0);
+    for (const Output& output : task.task.outputs) {
+      results->push_back({output.key, by, tuplespace::PayloadHash{by == liar ? 13u : 1u, 0}});
+    }
+  }
+  std::size_t turn_ = 0;
+
   void Take(const std::vector<ManagerAction>& actions) {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
         ASSERT_EQ(put->tasks.size(), put->done_when.size());
-        ChunkDone answer{put->unit, put->generation, put->tasks.size(), {}};
+        ChunkDone answer{put->unit, put->generation, put->tasks.size(), {}, {}};
         for (const Work& work : put->work) answer.done.push_back({work, took_us, 1});
         ASSERT_EQ(answer.done.size(), answer.tasks);
+        for (const PlannedTask& task : put->tasks) Compute(task, &answer.results);
         leases_us.insert(leases_us.end(), put->lease_us.begin(), put->lease_us.end());
         answers.push_back(std::move(answer));
         tasks += put->tasks.size();
         in_flight += put->tasks.size();
         most_in_flight = std::max(most_in_flight, in_flight);
+      } else if (const auto* vote = std::get_if<PutVote>(&action)) {
+        VoteDone done{vote->vote.audit, vote->generation, {}};
+        Compute(vote->vote.task, &done.results);
+        answers.push_back(std::move(done));
+        ++votes;
+      } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
+        quarantined = wrong->verdict.wrong;
       } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
         answers.push_back(
             LossesRead{read->unit, read->generation,
@@ -120,6 +150,68 @@ class Shell {
     }
   }
 };
+
+ManagerConfig AuditedJob(double share) {
+  ManagerConfig config = SmallJob();
+  config.limits.audit = share;
+  return config;
+}
+
+TEST(ManagerCoreTest, AuditedTasksAreComputedTwiceAndStepsWaitForIt) {
+  Shell shell(AuditedJob(1));
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+  EXPECT_TRUE(shell.committed.empty());
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.votes, shell.tasks);
+  EXPECT_EQ(shell.core.audits()->passed(), shell.tasks);
+  EXPECT_TRUE(shell.quarantined.empty());
+}
+
+TEST(ManagerCoreTest, NothingIsCommittedAfterAWrongResult) {
+  Shell shell(AuditedJob(1));
+  shell.liar = "id1";
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
+  EXPECT_FALSE(shell.done);
+  EXPECT_TRUE(shell.committed.empty());
+  EXPECT_TRUE(shell.snapshots.empty());
+}
+
+TEST(ManagerCoreTest, WhoIsQuarantinedGetsNoTask) {
+  ManagerConfig config = AuditedJob(1);
+  config.quarantined = {"id1"};
+  Shell shell(config);
+  shell.liar = "id1";
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_TRUE(shell.quarantined.empty());
+  EXPECT_EQ(shell.kept_from_somebody, shell.tasks + shell.votes);
+}
+
+TEST(ManagerCoreTest, AQuarantinedHandlerThatPutsResultsAnywayEndsTheRun) {
+  ManagerConfig config = AuditedJob(1);
+  config.quarantined = {"id1"};
+  Shell shell(config);
+  shell.ignores_not_by = {"id1"};
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_FALSE(shell.done);
+  EXPECT_NE(shell.gave_up.find("id1 is quarantined"), std::string::npos) << shell.gave_up;
+}
+
+TEST(ManagerCoreTest, WithOneHandlerAuditsAreSkippedAndTheRunGoesOn) {
+  Shell shell(AuditedJob(1));
+  shell.handlers = 1;
+  shell.Send(Handlers({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.votes, 0u);
+  EXPECT_EQ(shell.core.audits()->skipped(), shell.tasks);
+  EXPECT_NE(shell.Said().find("not audited"), std::string::npos) << shell.Said();
+}
 
 TEST(ManagerCoreTest, TrainsEvaluatesAndRetiresInOrder) {
   Shell shell(SmallJob());

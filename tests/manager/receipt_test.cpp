@@ -29,6 +29,8 @@ Receipt Sample() {
   receipt.tasks_done = 1000;
   receipt.tasks_reissued = 3;
   receipt.tasks_duplicated = 2;
+  receipt.audits = {0.05, 40, 2, {{"id7", "it computed something else"}}};
+  receipt.audit_log_head = std::string(64, 'b');
   receipt.test_accuracy = 0.9;
   receipt.test_loss = 0.25;
   return receipt;

@@ -18,9 +18,10 @@ class SnapshotTest : public testing::Test {
   SnapshotFolder Folder(const std::string& training_id = "training", int states = 2) {
     return {folder_.Path("snapshots"), training_id, model_, states};
   }
-  void Write(std::int64_t version, const std::string& training_id = "training") {
+  void Write(std::int64_t version, const std::string& training_id = "training",
+             const std::vector<std::string>& contributors = {}) {
     const SnapshotFolder folder = Folder(training_id);
-    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2});
+    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors});
     const std::vector<TensorInfo> tensors = ModelTensors(model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
@@ -113,6 +114,24 @@ TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
   EXPECT_FALSE(std::filesystem::exists(PathOf("4") + ".1.0.tmp"));
   Folder().RemoveAll();
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("snapshots")));
+}
+
+TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
+  Write(1);
+  Write(2, "training", {"a"});
+  Write(3, "training", {"a"});
+  Write(4, "training", {"a", "b"});
+  Write(5, "training", {"a", "b"});
+  Folder().KeepNewest(2);
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000001.safetensors", "step-000000000003.safetensors",
+                                "step-000000000004.safetensors", "step-000000000005.safetensors"}));
+  EXPECT_EQ(Newest()->state.contributors, (std::vector<std::string>{"a", "b"}));
+  Folder().RemoveOf({"b"});
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+  Folder().RemoveOf({"a"});
+  EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
 TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {

@@ -383,5 +383,61 @@ TEST_F(LeaseTest, TheSameEventsGiveTheSameActions) {
   EXPECT_FALSE(runs[0].empty());
 }
 
+Tuple TaskNotBy(Key key, std::vector<ClientId> clients, std::vector<Key> inputs = {},
+                std::int32_t affinity = -1) {
+  Tuple tuple = Task(std::move(key), std::move(inputs), 0, affinity);
+  tuple.task->not_by = std::move(clients);
+  return tuple;
+}
+
+TEST_F(LeaseTest, ATaskIsKeptFromWhomItNames) {
+  const RequestId waiting = d->Send("a", GetOf(Every("t")));
+  d->PutOne("m", TaskNotBy(Key{"t", 1}, {"b", "a", "a"}));
+  EXPECT_FALSE(d->ReplyTo("a", waiting));
+  EXPECT_FALSE(CanTake("b"));
+  const auto grants = d->GetNow("m", Every("t"));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].task->not_by.empty());  // it does not say of whom it is kept
+}
+
+TEST_F(LeaseTest, ATaskStaysKeptFromThemWhateverBecomesOfIt) {
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->Ask<Ok>("a", Hold{{Key{"x", 1}}, {}});
+  EXPECT_FALSE(CanTake("a"));  // a user of the pattern, and the holder of the tile
+  EXPECT_FALSE(CanTake("b"));
+  d->PutOne("m", TaskNotBy(Key{"t", 1}, {"a"}, {Key{"x", 1}}, 0));
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_EQ(FailIt("b", Take("b")), LeaseStatus::kOk);
+  EXPECT_FALSE(CanTake("a"));
+  d->Advance(1'000'000);
+  EXPECT_FALSE(CanTake("a"));
+  d->Lose("a");
+  d->Join("a");
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_TRUE(CanTake("b"));
+}
+
+TEST_F(LeaseTest, TooManyExclusionsAreRefused) {
+  SpaceLimits limits;
+  limits.task_exclusions = 2;
+  Begin(limits);
+  const auto error = d->Ask<Error>("m", Put{{TaskNotBy(Key{"t", 1}, {"a", "b", "c"})}});
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_NE(error.text.find("limits.task_exclusions"), std::string::npos) << error.text;
+}
+
+TEST_F(LeaseTest, TwoPutsAreComparedByTheirHashes) {
+  const auto put = [&](const std::string& bytes, PayloadHash hash) {
+    Tuple tuple = Plain(Key{"r", 1});
+    tuple.payload = Payload::Copy(bytes).WithHash(hash);
+    return d->PutOne("a", tuple);
+  };
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kStored);
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kDuplicate);
+  EXPECT_EQ(put("one", {1, 3}), PutStatus::kConflict);
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // without: by bytes
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "two")), PutStatus::kConflict);
+}
+
 }  // namespace
 }  // namespace tuplespace

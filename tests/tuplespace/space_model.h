@@ -39,6 +39,11 @@ class Model {
     return !std::all_of(tuple.task->inputs.begin(), tuple.task->inputs.end(),
                         [&](const Key& input) { return Has(input); });
   }
+  // Whether its task is for others only.
+  static bool IsKeptFrom(const ModelTuple& tuple, const ClientId& client) {
+    return tuple.task && std::find(tuple.task->not_by.begin(), tuple.task->not_by.end(), client) !=
+                             tuple.task->not_by.end();
+  }
   bool IsTakable(const ModelTuple& tuple) const {
     return !tuple.parked && tuple.leased_by.empty() && !Waits(tuple);
   }

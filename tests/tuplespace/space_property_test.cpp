@@ -72,7 +72,7 @@ class Trial {
       for (const auto& [key, tuple] : model_.tuples) {
         const std::uint64_t need_bytes = tuple.task ? tuple.task->need_bytes : 0;
         EXPECT_FALSE(model_.IsTakable(tuple) && get.pattern.Matches(key) &&
-                     need_bytes <= get.offer_bytes)
+                     need_bytes <= get.offer_bytes && !Model::IsKeptFrom(tuple, who.first))
             << key.ToString() << " is there, and " << who.first << " waits for it";
       }
     }
@@ -99,6 +99,7 @@ class Trial {
 
   Counters counters() const { return d_.counters(); }
   std::uint64_t late() const { return late_; }  // tasks done under a lease that was lost
+  std::uint64_t grants_kept_from_some() const { return grants_kept_from_some_; }
 
  private:
   static SpaceLimits Limits() {
@@ -141,6 +142,11 @@ class Trial {
     tuple.task->priority = static_cast<std::int64_t>(Below(3));
     tuple.task->lease_us = static_cast<std::int64_t>(Below(3) * 1000);
     if (!tuple.task->inputs.empty()) tuple.task->affinity = static_cast<int>(Below(2)) - 1;
+    if (Below(3) == 0) {
+      for (std::uint64_t i = 1 + Below(3); i > 0; --i) {
+        tuple.task->not_by.push_back(kClients[Below(kClients.size())]);
+      }
+    }
     return tuple;
   }
 
@@ -358,6 +364,9 @@ class Trial {
     ModelTuple& tuple = at->second;
     EXPECT_TRUE(model_.IsTakable(tuple)) << grant.key.ToString();
     EXPECT_TRUE(open->second.pattern.Matches(grant.key));
+    EXPECT_FALSE(Model::IsKeptFrom(tuple, given.client)) << grant.key.ToString();
+    EXPECT_TRUE(!grant.task || grant.task->not_by.empty());
+    if (tuple.task && !tuple.task->not_by.empty()) ++grants_kept_from_some_;
     EXPECT_EQ(grant.payload.text(), tuple.bytes);
     const std::uint64_t need_bytes = tuple.task ? tuple.task->need_bytes : 0;
     ASSERT_LE(need_bytes, open->second.offer_bytes);
@@ -416,6 +425,7 @@ class Trial {
   std::vector<std::pair<ClientId, LeaseRef>> leases_;
   std::uint64_t last_fence_ = 0;
   std::uint64_t late_ = 0;
+  std::uint64_t grants_kept_from_some_ = 0;
   std::vector<NewGrant> new_grants_;
   std::vector<std::pair<ClientId, RequestId>> closed_gets_;
 };
@@ -444,6 +454,7 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["busy"] += counters.busy;
     reached["affinity_hits"] += counters.affinity_hits;
     reached["steals"] += counters.steals;
+    reached["kept_from_some"] += trial.grants_kept_from_some();
   }
   // A generator that never comes to a rule would not test it.
   EXPECT_FALSE(reached.empty());

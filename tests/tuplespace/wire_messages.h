@@ -94,6 +94,7 @@ class Generator {
     task.priority = static_cast<std::int64_t>(Number());
     task.lease_us = Duration();
     task.affinity = static_cast<std::int32_t>(random_() % (task.inputs.size() + 1)) - 1;
+    for (std::size_t n = random_() % 3; n > 0; --n) task.not_by.push_back(Text(64));
     return task;
   }
   std::vector<Tuple> Tuples() {
@@ -104,12 +105,13 @@ class Generator {
   std::vector<FoundTuple> FoundTuples() {
     std::vector<FoundTuple> tuples(random_() % 4);
     for (FoundTuple& tuple : tuples) {
-      tuple = {OneKey(),
-               Content(),
-               Number(),
-               Text(64),
-               static_cast<std::uint32_t>(Number()),
-               static_cast<std::uint32_t>(Number())};
+      tuple.key = OneKey();
+      tuple.payload = Content();
+      tuple.payload_bytes = Number();
+      tuple.put_by = Text(64);
+      tuple.took_us = static_cast<std::uint32_t>(Number());
+      tuple.times_taken = static_cast<std::uint32_t>(Number());
+      if (Coin()) tuple.hash = HashOf(tuple.payload.bytes());
     }
     return tuples;
   }
@@ -192,7 +194,7 @@ class Generator {
       case 3: {
         Grants grants;
         for (std::size_t n = random_() % 3; n > 0; --n) {
-          Grant grant{OneKey(), Content(), Number(), Duration(), Task(), FoundTuples(), {}};
+          Grant grant{OneKey(), Content(), Number(), Duration(), Task(), FoundTuples(), {}, false};
           for (std::size_t i = 0; i < grant.inputs.size(); ++i) grant.input_sent.push_back(Coin());
           grants.grants.push_back(std::move(grant));
         }
@@ -215,7 +217,7 @@ class Generator {
         return stats;
       }
       default:
-        return Error{static_cast<ErrorCode>(random_() % 5), Text(300)};
+        return Error{static_cast<ErrorCode>(random_() % 7), Text(300)};
     }
   }
   std::uint64_t Raw() { return random_(); }
@@ -241,6 +243,7 @@ inline void Same(const std::optional<TaskSpec>& a, const std::optional<TaskSpec>
   EXPECT_EQ(a->priority, b->priority);
   EXPECT_EQ(a->lease_us, b->lease_us);
   EXPECT_EQ(a->affinity, b->affinity);
+  EXPECT_EQ(a->not_by, b->not_by);
 }
 inline void Same(const Tuple& a, const Tuple& b) {
   EXPECT_EQ(a.key, b.key);
@@ -256,6 +259,8 @@ inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.put_by, b.put_by);
   EXPECT_EQ(a.took_us, b.took_us);
   EXPECT_EQ(a.times_taken, b.times_taken);
+  EXPECT_EQ(a.hash, b.hash);
+  EXPECT_EQ(a.damaged, b.damaged);
 }
 inline void Same(const Grant& a, const Grant& b);
 template <typename T>

@@ -139,5 +139,68 @@ TEST(Wire, TextsThatAreTooLongAreCut) {
   EXPECT_EQ(std::get<Fail>(request.body).cause.size(), kMaxTextBytes);
 }
 
+std::vector<Payload> WithABitFlipped(const std::vector<Payload>& payloads) {
+  std::vector<Payload> flipped = payloads;
+  std::string bytes(flipped.at(0).text());
+  bytes[1234] ^= 0x10;
+  flipped[0] = Payload::Copy(bytes);
+  return flipped;
+}
+
+TEST(Wire, AFlippedBitInAPutIsFoundByABrokerThatChecks) {
+  Put put;
+  put.tuples = {{Key{"r", 1}, Payload::Copy(std::string(5000, 'r')), {}, false, false}};
+  const Frames frames = Encode(Request{3, put});
+  const auto decode = [&](const std::vector<Payload>& payloads, bool check) {
+    auto decoded = DecodeToBroker(frames.control, payloads, kControlLimit, check);
+    return std::get<ToBroker>(decoded).messages.at(0);
+  };
+  EXPECT_TRUE(std::holds_alternative<Request>(decode(frames.payloads, true)));
+  const auto flipped = WithABitFlipped(frames.payloads);
+  EXPECT_TRUE(std::holds_alternative<Request>(decode(flipped, false)));
+  const auto malformed = std::get<Malformed>(decode(flipped, true));
+  EXPECT_EQ(malformed.code, ErrorCode::kDamaged);
+  EXPECT_EQ(malformed.id, 3u);
+  EXPECT_THAT(malformed.text, HasSubstr("(\"r\", 1)"));
+}
+
+TEST(Wire, AFlippedBitInAnAnswerIsFoundAndThePayloadLeftOut) {
+  FoundTuple tuple;
+  tuple.key = Key{"r", 1};
+  const Payload payload = Payload::Copy(std::string(5000, 'r'));
+  tuple.hash = HashOf(payload.bytes());
+  tuple.payload = Payload(payload).WithHash(tuple.hash);
+  Grant grant;
+  grant.key = Key{"t", 1};
+  grant.payload = tuple.payload;
+  for (const ReplyBody& body : {ReplyBody(Found{{tuple}}), ReplyBody(Grants{{grant}})}) {
+    const Frames frames = Encode(Reply{3, body});
+    for (const bool flip : {false, true}) {
+      auto decoded =
+          DecodeToClient(frames.control, flip ? WithABitFlipped(frames.payloads) : frames.payloads);
+      auto& reply = std::get<Reply>(std::get<ToClient>(decoded).messages.at(0)).body;
+      if (const auto* found = std::get_if<Found>(&reply)) {
+        EXPECT_EQ(found->tuples[0].damaged, flip);
+        EXPECT_EQ(found->tuples[0].payload.empty(), flip);
+      } else {
+        EXPECT_EQ(std::get<Grants>(reply).grants[0].damaged, flip);
+        EXPECT_EQ(std::get<Grants>(reply).grants[0].payload.empty(), flip);
+      }
+    }
+  }
+}
+
+TEST(Wire, WhoPutsHashesAndWithoutPayloadsTheHashComesAlong) {
+  Put put;
+  put.tuples = {{Key{1}, Payload::Copy("short"), {}, false, false}, {Key{2}, {}, {}, false, false}};
+  const auto decoded = ToBrokerOf(Encode(Request{1, put}));
+  const auto& request = std::get<Request>(std::get<ToBroker>(decoded).messages.at(0));
+  const auto& tuples = std::get<Put>(request.body).tuples;
+  EXPECT_EQ(tuples[0].payload.hash(), HashOf(put.tuples[0].payload.bytes()));
+  EXPECT_FALSE(tuples[1].payload.hash());
+  // The published test vector of XXH3-128 for no bytes and seed 0.
+  EXPECT_EQ(HashOf({}).ToString(), "99aa06d3014798d86001c324468d497f");
+}
+
 }  // namespace
 }  // namespace tuplespace

@@ -300,7 +300,7 @@ struct Broker::Impl {
     }
     auto decoded = DecodeToBroker(
         {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-        message.payloads, core_options.control_frame_bytes);
+        message.payloads, core_options.control_frame_bytes, options.check_payloads);
     if (const auto* error = std::get_if<Error>(&decoded)) {
       core.ReceiveBad(client, *error, now_us);
     } else {

@@ -98,7 +98,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
 
 void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
   CountBad(client, bad.text, now_us);
-  Error error{ErrorCode::kBadRequest, std::move(bad.text)};
+  Error error{bad.code, std::move(bad.text)};
   Peer& peer = peers_.at(client);
   if (bad.id == 0) {
     Send(client, peer, std::move(error));

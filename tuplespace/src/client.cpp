@@ -228,6 +228,10 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
     if (on_notice) on_notice(std::move(*notice));
     return 1;
   }
+  if (const auto* damage = std::get_if<PayloadDamaged>(&event)) {
+    if (on_damage) on_damage(fmt::format("broker at {}: {}", options.endpoint, damage->text));
+    return 0;
+  }
   if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
     if (change->connected) handshake_failed = false;
     if (on_connection) on_connection(change->connected, change->why);
@@ -318,6 +322,10 @@ void Client::Abandon(RequestId id) {
 
 void Client::OnNotice(std::function<void(Notice&&)> handler) {
   impl_->on_notice = std::move(handler);
+}
+
+void Client::OnDamage(std::function<void(const std::string&)> handler) {
+  impl_->on_damage = std::move(handler);
 }
 
 void Client::OnConnection(std::function<void(bool, const std::string&)> handler) {

@@ -134,7 +134,11 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
     // is.
     const auto completed = CompleteTask({grant.key, grant.fence}, {}, kForever);
     if (completed && completed->lease == LeaseStatus::kOk) {
-      return FoundTuple{std::move(grant.key), std::move(grant.payload), bytes, {}, 0, 0};
+      FoundTuple taken;
+      taken.key = std::move(grant.key);
+      taken.payload = std::move(grant.payload);
+      taken.payload_bytes = bytes;
+      return taken;
     }
   }
 }

@@ -34,6 +34,7 @@ struct Goodbye {};  // the broker ends
 struct Malformed {
   RequestId id = 0;
   std::string text;
+  ErrorCode code = ErrorCode::kBadRequest;
 };
 
 using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed>;

@@ -17,6 +17,8 @@ constexpr std::int64_t kStableUs = 1'000'000;
 // Pings per silence time: two may be lost or late.
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
+// What is damaged so often in a row is so at its source: asking again will not mend it.
+constexpr int kMostDamaged = 3;
 
 std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - now_us ? kForeverUs : now_us + wait_us;
@@ -34,6 +36,12 @@ std::uint64_t KeptBytes(const RequestBody& body) {
     for (const Tuple& tuple : *tuples) bytes += tuple.payload.size();
   }
   return bytes;
+}
+
+std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t bytes) {
+  std::string what = "the payload of " + key.ToString();
+  if (!put_by.empty()) what += fmt::format(" ({} bytes, put by \"{}\")", bytes, put_by);
+  return what + " does not have the hash that came with it";
 }
 
 std::int64_t* WaitOf(RequestBody& body) {
@@ -216,21 +224,68 @@ void Session::OnReply(Reply&& reply, std::int64_t now_us) {
   }
   Pending& pending = it->second;
   const auto* error = std::get_if<Error>(&reply.body);
-  if (error != nullptr && error->code == ErrorCode::kBusy) {
-    if (pending.backing_off || pending.queued) return;
-    pending.busy_delay_us = std::clamp(2 * pending.busy_delay_us, options_.min_busy_delay_us,
-                                       options_.max_busy_delay_us);
-    pending.backing_off = true;
-    pending.sent = 0;  // it is not open at the broker
-    retries_.emplace(now_us + pending.busy_delay_us, reply.id);
-    return;
+  if (error != nullptr && error->code == ErrorCode::kBusy) return TryLater(pending, now_us);
+  if (error != nullptr && error->code == ErrorCode::kDamaged) {
+    events_.push_back(PayloadDamaged{error->text});
+    if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
   }
+  if (AsksAgain(reply, pending, now_us)) return Queue(reply.id, pending);
   // A Get that was replaced while its answer was on the way is open again at the broker.
   const bool open_again = pending.sent > 1 && std::holds_alternative<Get>(pending.request.body);
   const bool internal = pending.internal;
-  Erase(it);
+  Erase(pending_.find(reply.id));  // what was inserted meanwhile may have moved the iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
   if (!internal) events_.push_back(std::move(reply));
+}
+
+void Session::TryLater(Pending& pending, std::int64_t now_us) {
+  if (pending.backing_off || pending.queued) return;
+  pending.busy_delay_us =
+      std::clamp(2 * pending.busy_delay_us, options_.min_busy_delay_us, options_.max_busy_delay_us);
+  pending.backing_off = true;
+  pending.sent = 0;  // it is not open at the broker
+  retries_.emplace(now_us + pending.busy_delay_us, pending.request.id);
+}
+
+// Whether an answer came with damaged payloads and has to be asked for again. What is damaged at
+// its source becomes an Error; a damaged input of a granted task counts as one that was not sent.
+bool Session::AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us) {
+  if (auto* grants = std::get_if<Grants>(&reply.body)) {
+    return DropDamaged(*grants, pending, now_us);
+  }
+  const auto* found = std::get_if<Found>(&reply.body);
+  if (found == nullptr) return false;
+  const auto at = std::find_if(found->tuples.begin(), found->tuples.end(),
+                               [](const FoundTuple& tuple) { return tuple.damaged; });
+  if (at == found->tuples.end()) return false;
+  std::string text = DamageText(at->key, at->put_by, at->payload_bytes);
+  events_.push_back(PayloadDamaged{text});
+  if (++pending.damaged < kMostDamaged) return true;
+  reply.body = Error{ErrorCode::kDamaged, std::move(text)};
+  return false;
+}
+
+bool Session::DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us) {
+  const bool had = !grants.grants.empty();
+  for (Grant& grant : grants.grants) {
+    for (std::size_t i = 0; i < grant.inputs.size(); ++i) {
+      FoundTuple& input = grant.inputs[i];
+      if (!std::exchange(input.damaged, false)) continue;
+      grant.input_sent[i] = false;
+      events_.push_back(PayloadDamaged{DamageText(input.key, input.put_by, input.payload_bytes)});
+    }
+    if (!grant.damaged) continue;
+    const std::string text = DamageText(grant.key, "", 0);
+    events_.push_back(PayloadDamaged{text});
+    const LeaseRef lease{grant.key, grant.fence};
+    if (++pending.damaged < kMostDamaged) {
+      Insert(Store{lease}, /*internal=*/true, now_us);
+    } else {
+      Insert(tuplespace::Fail{lease, text}, /*internal=*/true, now_us);
+    }
+  }
+  std::erase_if(grants.grants, [](const Grant& grant) { return grant.damaged; });
+  return had && grants.grants.empty();
 }
 
 void Session::PutBack(const ReplyBody& body, std::int64_t now_us) {

@@ -38,7 +38,12 @@ struct ConnectionChanged {
   bool connected = false;
   std::string why;
 };
-using SessionEvent = std::variant<Reply, Notice, ConnectionChanged, RelinkWanted>;
+// A payload did not have its hash when it arrived, here or at the broker. It is not used; the
+// session asks for it (or sends it) again by itself.
+struct PayloadDamaged {
+  std::string text;  // names the key and who put it
+};
+using SessionEvent = std::variant<Reply, Notice, ConnectionChanged, RelinkWanted, PayloadDamaged>;
 
 class Session {
  public:
@@ -92,6 +97,7 @@ class Session {
     std::int64_t busy_delay_us = 0;
     std::uint64_t bytes = 0;
     std::uint32_t sent = 0;    // how often, in this session
+    int damaged = 0;           // how often a payload of it, or of its answer, was
     bool queued = false;       // it is in to_send_
     bool backing_off = false;  // it is in retries_
     bool internal = false;     // nobody waits for the answer
@@ -105,6 +111,9 @@ class Session {
   void OnSessionError(Error&& error, std::uint64_t session, std::int64_t now_us);
   void OnReply(Reply&& reply, std::int64_t now_us);
   void PutBack(const ReplyBody& body, std::int64_t now_us);
+  void TryLater(Pending& pending, std::int64_t now_us);
+  bool AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us);
+  bool DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us);
   std::optional<Error> TooLarge(const Pending& pending) const;
   void Fail(const Error& error);
   std::int64_t PingDueUs() const;

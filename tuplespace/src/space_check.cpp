@@ -106,8 +106,10 @@ std::optional<std::string> Space::Impl::FindContradiction() const {
     for (const auto& [client, tree] : group->preferred) {
       if (tree.empty() || !tree.IsConsistent()) return "a preferred tree is empty or out of order";
     }
-    for (const auto& [failed_by, tree] : group->barred) {
-      if (tree.empty() || !tree.IsConsistent()) return "a barred tree is empty or out of order";
+    for (const auto* trees : {&group->free_but, &group->late_but}) {
+      for (const auto& [barred, tree] : *trees) {
+        if (tree.empty() || !tree.IsConsistent()) return "a barred tree is empty or out of order";
+      }
     }
   }
   if (groups_by_age_.size() != get_groups_.size()) return "the get groups differ in number";

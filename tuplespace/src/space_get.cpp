@@ -141,7 +141,9 @@ void Space::Impl::EraseGroup(GetGroup* group) {
   while (!group->free.empty()) DropEntry(group->free.root());
   while (!group->late.empty()) DropEntry(group->late.root());
   while (!group->preferred.empty()) DropEntry(group->preferred.begin()->second.root());
-  while (!group->barred.empty()) DropEntry(group->barred.begin()->second.root());
+  for (auto* trees : {&group->free_but, &group->late_but}) {
+    while (!trees->empty()) DropEntry(trees->begin()->second.root());
+  }
   groups_by_age_.erase(group->sequence);
   get_groups_.Remove(group);
 }

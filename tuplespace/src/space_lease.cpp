@@ -140,18 +140,17 @@ void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
 
 void Space::Impl::Bar(Record* record, const ClientId& client) {
   internal::TaskState& task = *record->task;
-  const auto at = std::lower_bound(task.failed_by.begin(), task.failed_by.end(), client);
-  if (at == task.failed_by.end() || *at != client) task.failed_by.insert(at, client);
+  const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), client);
+  if (at == task.barred.end() || *at != client) task.barred.insert(at, client);
   task.barred_until_us =
       AnotherCouldTake(*record) ? After(kBarredStealTimes * limits_.steal_after_us) : now_us_;
 }
 
 bool Space::Impl::AnotherCouldTake(const Record& record) const {
-  const std::vector<ClientId>& failed_by = record.task->failed_by;
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
     std::size_t barred = 0;
-    for (const ClientId& id : failed_by) {
+    for (const ClientId& id : record.task->barred) {
       const auto client = clients_.find(id);
       if (client != clients_.end() && group->users.contains(client->second.get())) ++barred;
     }

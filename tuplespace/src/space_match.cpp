@@ -16,6 +16,10 @@ constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 
+bool Contains(const std::vector<ClientId>& sorted, const ClientId& id) {
+  return std::binary_search(sorted.begin(), sorted.end(), id);
+}
+
 }  // namespace
 
 struct Space::Impl::Candidates {
@@ -119,7 +123,8 @@ Space::Impl::Candidates Space::Impl::FindCandidates(Record* record) const {
     const bool uses =
         std::any_of(candidates.groups.begin(), candidates.groups.end(),
                     [&](const GetGroup* group) { return group->users.contains(holding->client); });
-    if (uses) candidates.holders.push_back(holding->client);
+    if (uses && !Contains(record->task->spec.not_by, *holding->client->id))
+      candidates.holders.push_back(holding->client);
   }
   return candidates;
 }
@@ -145,13 +150,9 @@ Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
     }
     if (best != nullptr || record.placement == Placement::kReserved) return best;
   }
-  const bool barred = record.placement == Placement::kBarred;
   for (const GetGroup* group : candidates.groups) {
     for (auto at = group->waiters.lower_bound(need_bytes); at != group->waiters.end(); ++at) {
-      if (barred && std::binary_search(record.task->failed_by.begin(), record.task->failed_by.end(),
-                                       *(*at)->taker.client->id)) {
-        continue;
-      }
+      if (Contains(record.barred(), *(*at)->taker.client->id)) continue;
       consider(*at);
       break;
     }
@@ -160,16 +161,15 @@ Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
 }
 
 void Space::Impl::Enter(Record* record, const Candidates& candidates) {
+  const std::vector<ClientId>& barred = record->barred();
   for (GetGroup* group : candidates.groups) {
     switch (record->placement) {
       case Placement::kFree:
-        AddEntry(record, group, &group->free);
-        continue;
       case Placement::kBarred:
-        AddEntry(record, group, &group->barred[record->task->failed_by]);
+        AddEntry(record, group, barred.empty() ? &group->free : &group->free_but[barred]);
         continue;
       case Placement::kLate:
-        AddEntry(record, group, &group->late);
+        AddEntry(record, group, barred.empty() ? &group->late : &group->late_but[barred]);
         break;
       case Placement::kReserved:
         break;
@@ -202,7 +202,9 @@ void Space::Impl::DropEntry(TakeEntry* entry) {
   if (tree->empty() && entry->preferred_by != nullptr) {
     group->preferred.erase(entry->preferred_by);
   } else if (tree->empty() && tree != &group->free && tree != &group->late) {
-    std::erase_if(group->barred, [](const auto& item) { return item.second.empty(); });
+    for (auto* trees : {&group->free_but, &group->late_but}) {
+      std::erase_if(*trees, [](const auto& item) { return item.second.empty(); });
+    }
   }
   const auto at = std::find_if(record->entries.begin(), record->entries.end(),
                                [&](const auto& owned) { return owned.get() == entry; });
@@ -221,13 +223,17 @@ Space::Impl::Record* Space::Impl::NextFor(const Taker& taker) const {
   if (const auto own = group.preferred.find(taker.client); own != group.preferred.end()) {
     if (const TakeEntry* entry = own->second.FirstThatFits(taker.offer_bytes)) return entry->record;
   }
-  const TakeEntry* best = group.free.FirstThatFits(taker.offer_bytes);
-  for (const auto& [failed_by, tree] : group.barred) {
-    if (std::binary_search(failed_by.begin(), failed_by.end(), *taker.client->id)) continue;
-    const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
-    if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
-  }
-  if (best == nullptr) best = group.late.FirstThatFits(taker.offer_bytes);
+  const auto first = [&taker](const internal::NeedTree& all, const auto& but) {
+    const TakeEntry* best = all.FirstThatFits(taker.offer_bytes);
+    for (const auto& [barred, tree] : but) {
+      if (Contains(barred, *taker.client->id)) continue;
+      const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
+      if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
+    }
+    return best;
+  };
+  const TakeEntry* best = first(group.free, group.free_but);
+  if (best == nullptr) best = first(group.late, group.late_but);
   return best != nullptr ? best->record : nullptr;
 }
 
@@ -282,6 +288,7 @@ Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
   counters_.bytes_out += record->payload.size();
   if (!record->task) return grant;
   grant.task = record->task->spec;
+  grant.task->not_by.clear();
   if (!taker.with_inputs) return grant;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);

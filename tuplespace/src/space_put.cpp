@@ -1,4 +1,5 @@
 // Puts and holds: how tuples come into the space, and who keeps copies of them.
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -20,9 +21,11 @@ Error Bad(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
+// By their hashes if both have one: the bytes may lie in memory of others, and are many.
 bool SameBytes(const Payload& a, const Payload& b) {
-  return a.size() == b.size() &&
-         (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+  if (a.size() != b.size()) return false;
+  if (a.hash() && b.hash()) return *a.hash() == *b.hash();
+  return (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 // Over `limit` even if nothing else were there: it can never succeed.
@@ -48,6 +51,10 @@ std::optional<Error> Space::Impl::ProblemOf(const Tuple& tuple) const {
   for (const Key& input : task.inputs) {
     if (input.empty()) return Bad("an input key is empty, must have 1 to 16 fields");
     if (input == tuple.key) return Bad("the task lists itself as an input");
+  }
+  if (task.not_by.size() > limits_.task_exclusions) {
+    return TooLarge("clients in not_by", task.not_by.size(), "task_exclusions",
+                    limits_.task_exclusions);
   }
   if (task.affinity < -1 ||
       (task.affinity >= 0 && static_cast<std::size_t>(task.affinity) >= task.inputs.size())) {
@@ -192,6 +199,10 @@ void Space::Impl::AttachTask(Record* record, TaskSpec&& spec) {
   record->task = std::make_unique<internal::TaskState>(record);
   internal::TaskState& task = *record->task;
   task.spec = std::move(spec);
+  std::vector<ClientId>& not_by = task.spec.not_by;
+  std::sort(not_by.begin(), not_by.end());
+  not_by.erase(std::unique(not_by.begin(), not_by.end()), not_by.end());
+  task.barred = not_by;
   task.links = std::vector<InputLink>(task.spec.inputs.size());
   const Key* never = nullptr;
   for (std::size_t i = 0; i < task.links.size(); ++i) {

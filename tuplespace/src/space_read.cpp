@@ -132,8 +132,13 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted) const {
 
 FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
   assert(record.stored());
-  FoundTuple found{record.key,        {}, record.payload.size(), *record.put_by, record.took_us,
-                   record.times_taken};
+  FoundTuple found;
+  found.key = record.key;
+  found.payload_bytes = record.payload.size();
+  found.put_by = *record.put_by;
+  found.took_us = record.took_us;
+  found.times_taken = record.times_taken;
+  found.hash = record.payload.hash();
   if (!metadata_only) {
     found.payload = record.payload;
     counters_.bytes_out += record.payload.size();

@@ -71,9 +71,10 @@ struct TaskState {
   std::uint32_t times_taken = 0;
   std::uint32_t times_expired = 0;
   std::vector<PastLease> past_leases;  // the last few
-  std::vector<ClientId> failed_by;     // sorted, each once
+  // Sorted, each once: spec.not_by, and besides those on whom it failed.
+  std::vector<ClientId> barred;
   std::int64_t ready_since_us = 0;
-  std::int64_t barred_until_us = 0;  // until then not for clients in failed_by
+  std::int64_t barred_until_us = 0;  // until then not for clients in `barred`
   Deadline ready_timer;              // when `placement` changes by time
 };
 
@@ -93,7 +94,7 @@ enum class Placement : std::uint8_t {
   kReserved,  // clients that hold its affinity input, until ready_since_us + steal_after_us
   kLate,      // anybody, those that hold its affinity input first
   kBarred,    // anybody but those on whom it failed, until barred_until_us
-};
+};            // and none of TaskSpec::not_by, ever
 
 struct Record {
   explicit Record(Key k) : key(std::move(k)) {}
@@ -106,6 +107,12 @@ struct Record {
   }
   std::uint64_t need_bytes() const { return task ? task->spec.need_bytes : 0; }
   std::int64_t priority() const { return task ? task->spec.priority : 0; }
+  // Who may not take it now; sorted.
+  const std::vector<ClientId>& barred() const {
+    static const std::vector<ClientId> kNobody;
+    if (!task) return kNobody;
+    return placement == Placement::kBarred ? task->barred : task->spec.not_by;
+  }
 
   Key key;
   std::size_t hash = 0;
@@ -198,7 +205,9 @@ struct GetGroup {
   NeedTree free;
   NeedTree late;
   std::unordered_map<const Client*, NeedTree> preferred;  // by who holds the affinity input
-  std::map<std::vector<ClientId>, NeedTree> barred;       // by TaskState::failed_by
+  // What is not for everybody, by who may not take it: as `free` and as `late`.
+  std::map<std::vector<ClientId>, NeedTree> free_but;
+  std::map<std::vector<ClientId>, NeedTree> late_but;
 };
 
 struct Watermark {

@@ -64,11 +64,15 @@ std::size_t ControlBytesBound(const ReplyBody& body);
 std::size_t PayloadFramesBound(const RequestBody& body);
 
 // Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
-// One bad request becomes Malformed; a bad frame fails as a whole, with kBadRequest, kTooLarge, or
-// kVersion if it is of another protocol version (the text names both).
+// Payloads that come to a client are compared with their hashes and left out if they differ
+// (FoundTuple::damaged); those that come to a broker only with `check_payloads`: then the request
+// becomes Malformed with kDamaged. One bad request becomes Malformed; a bad frame fails as a whole,
+// with kBadRequest, kTooLarge, or kVersion if it is of another protocol version (the text names
+// both).
 std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
                                              std::span<const Payload> frames,
-                                             std::uint64_t control_frame_bytes);
+                                             std::uint64_t control_frame_bytes,
+                                             bool check_payloads = false);
 std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
                                              std::span<const Payload> frames);
 

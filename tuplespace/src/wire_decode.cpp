@@ -97,7 +97,7 @@ ClientMessage DecodeClientMessage(FrameReader& in, const wire::Message& message)
 Grant DecodeGrant(FrameReader& in, const wire::Grant& wire) {
   Grant grant;
   grant.key = in.OneKey(wire.key(), "a granted key");
-  grant.payload = in.Content(wire.payload(), wire.frame());
+  grant.payload = in.CheckedContent(wire.payload(), wire.frame(), wire.hash(), &grant.damaged);
   grant.fence = wire.fence();
   grant.lease_us = in.NotNegative(wire.lease_us(), "lease_us");
   grant.task = in.Task(wire.task());
@@ -242,7 +242,8 @@ void CheckFrames(const FrameReader& in) {
 
 std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
                                              std::span<const Payload> frames,
-                                             std::uint64_t control_frame_bytes) {
+                                             std::uint64_t control_frame_bytes,
+                                             bool check_payloads) {
   const Aligned aligned(control);
   const auto opened = Open(aligned, frames.size(), control_frame_bytes);
   if (const auto* error = std::get_if<Error>(&opened)) return *error;
@@ -250,7 +251,7 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
   ToBroker decoded;
   decoded.session = envelope.session();
   if (envelope.messages() == nullptr) return decoded;
-  FrameReader in(control.size(), frames);
+  FrameReader in(control.size(), frames, check_payloads);
   decoded.messages.reserve(envelope.messages()->size());
   try {
     bool malformed = false;
@@ -259,7 +260,7 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
         decoded.messages.push_back(DecodeClientMessage(in, *message));
       } catch (BadField& bad) {
         malformed = true;
-        decoded.messages.push_back(Malformed{message->id(), std::move(bad.text)});
+        decoded.messages.push_back(Malformed{message->id(), std::move(bad.text), bad.code});
       }
     }
     if (!malformed) CheckFrames(in);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -18,7 +19,14 @@ constexpr std::uint32_t kNoFrame = UINT32_MAX;
 struct WirePayload {
   Bytes inlined;
   std::uint32_t frame = kNoFrame;
+  std::optional<wire::Hash> hash;
+  const wire::Hash* hash_or_null() const { return hash ? &*hash : nullptr; }
 };
+
+std::optional<wire::Hash> ToWire(const std::optional<PayloadHash>& hash) {
+  if (!hash) return std::nullopt;
+  return wire::Hash(hash->low, hash->high);
+}
 
 }  // namespace
 
@@ -61,6 +69,7 @@ struct Encoder::Impl {
 
   WirePayload Content(const Payload& payload) {
     WirePayload wire;
+    wire.hash = ToWire(payload.hash());
     if (payload.size() <= kInlinePayloadBytes) {
       wire.inlined = Raw(payload.text());
       return wire;
@@ -79,8 +88,11 @@ struct Encoder::Impl {
 
   Offset<wire::TaskSpec> Task(const std::optional<TaskSpec>& task) {
     if (!task) return 0;
-    return wire::CreateTaskSpec(builder, Keys(task->inputs), task->need_bytes, task->priority,
-                                task->lease_us, task->affinity);
+    std::vector<Key> not_by;
+    for (const ClientId& client : task->not_by) not_by.push_back(Key{client});
+    const Offset<wire::Keys> inputs = Keys(task->inputs);
+    return wire::CreateTaskSpec(builder, inputs, task->need_bytes, task->priority, task->lease_us,
+                                task->affinity, Keys(not_by));
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Tuple>>> Tuples(const std::vector<Tuple>& tuples) {
@@ -88,10 +100,14 @@ struct Encoder::Impl {
     offsets.reserve(tuples.size());
     for (const Tuple& tuple : tuples) {
       const Bytes key = Raw(tuple.key.bytes());
-      const WirePayload payload = Content(tuple.payload);
+      WirePayload payload = Content(tuple.payload);
+      // Only who puts a payload encodes it as part of a Tuple: its producer.
+      if (!tuple.payload.empty() && !payload.hash) {
+        payload.hash = ToWire(HashOf(tuple.payload.bytes()));
+      }
       const Offset<wire::TaskSpec> task = Task(tuple.task);
       offsets.push_back(wire::CreateTuple(builder, key, payload.inlined, payload.frame, task,
-                                          tuple.ephemeral, tuple.held));
+                                          tuple.ephemeral, tuple.held, payload.hash_or_null()));
     }
     return builder.CreateVector(offsets);
   }
@@ -105,9 +121,10 @@ struct Encoder::Impl {
       const Bytes key = Raw(tuple.key.bytes());
       const WirePayload payload = Content(tuple.payload);
       const auto put_by = Text(tuple.put_by, kMaxClientIdBytes);
+      const std::optional<wire::Hash> hash = ToWire(tuple.hash);
       offsets.push_back(wire::CreateFoundTuple(builder, key, payload.inlined, payload.frame,
                                                tuple.payload_bytes, put_by, tuple.took_us,
-                                               tuple.times_taken));
+                                               tuple.times_taken, hash ? &*hash : nullptr));
     }
     return builder.CreateVector(offsets);
   }
@@ -149,7 +166,7 @@ struct Encoder::Impl {
     std::string sent;
     for (const bool one : grant.input_sent) sent.push_back(one ? 1 : 0);
     return wire::CreateGrant(builder, key, payload.inlined, payload.frame, grant.fence,
-                             grant.lease_us, task, inputs, Raw(sent));
+                             grant.lease_us, task, inputs, Raw(sent), payload.hash_or_null());
   }
 
   void Body(RequestId id, const Put& put) {

@@ -23,6 +23,7 @@ inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 // Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
 struct BadField {
   std::string text;
+  ErrorCode code = ErrorCode::kBadRequest;
 };
 struct BadFrame {
   std::string text;
@@ -37,8 +38,12 @@ using WireBytes = flatbuffers::Vector<std::uint8_t>;
 
 class FrameReader {
  public:
-  FrameReader(std::size_t control_bytes, std::span<const Payload> frames)
-      : bytes_left_(control_bytes), frames_(frames), used_(frames.size(), false) {}
+  // `check_tuples`: refuse Tuples whose payload does not have its hash.
+  FrameReader(std::size_t control_bytes, std::span<const Payload> frames, bool check_tuples = false)
+      : bytes_left_(control_bytes),
+        frames_(frames),
+        used_(frames.size(), false),
+        check_tuples_(check_tuples) {}
 
   // Every variable part of an honest frame lies in it once, so all together are no longer than the
   // frame; parts that share their bytes could ask for any amount of memory.
@@ -111,6 +116,33 @@ class FrameReader {
     return Payload(std::move(owner), data, bytes.size());
   }
 
+  static std::optional<PayloadHash> Hash(const wire::Hash* wire) {
+    if (wire == nullptr) return std::nullopt;
+    return PayloadHash{wire->low(), wire->high()};
+  }
+  // As Content, of a payload whose bytes must have `hash`: else `damaged` is set and there is none.
+  Payload CheckedContent(const WireBytes* inlined, std::uint32_t frame, const wire::Hash* hash,
+                         bool* damaged) {
+    Payload payload = Content(inlined, frame).WithHash(Hash(hash));
+    *damaged = !payload.empty() && payload.hash() && HashOf(payload.bytes()) != *payload.hash();
+    return *damaged ? Payload() : payload;
+  }
+
+  std::vector<ClientId> Clients(const wire::Keys* wire, const char* what) {
+    std::vector<ClientId> clients;
+    for (const Key& key : Keys(wire, what)) {
+      const std::vector<Field> fields = key.Fields();
+      const auto* id = std::get_if<std::string>(&fields.front());
+      if (fields.size() != 1 || id == nullptr)
+        Refuse("{}: {} is no client id", what, key.ToString());
+      if (id->size() > kMaxClientIdBytes) {
+        Refuse("{}: an id of {} bytes, at most {}", what, id->size(), kMaxClientIdBytes);
+      }
+      clients.push_back(*id);
+    }
+    return clients;
+  }
+
   std::optional<TaskSpec> Task(const wire::TaskSpec* wire) {
     if (wire == nullptr) return std::nullopt;
     TaskSpec task;
@@ -123,6 +155,7 @@ class FrameReader {
       Refuse("affinity {} is neither -1 nor an index into {} inputs", task.affinity,
              task.inputs.size());
     }
+    task.not_by = Clients(wire->not_by(), "not_by");
     return task;
   }
 
@@ -134,7 +167,18 @@ class FrameReader {
     for (const wire::Tuple* one : *wire) {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
-      tuple.payload = Content(one->payload(), one->frame());
+      tuple.payload = Content(one->payload(), one->frame()).WithHash(Hash(one->hash()));
+      // With it, whoever reads the tuple can find out what happens to it from here on.
+      if (!tuple.payload.empty() && !tuple.payload.hash()) {
+        tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));
+      }
+      if (check_tuples_ && tuple.payload.hash() &&
+          HashOf(tuple.payload.bytes()) != *tuple.payload.hash()) {
+        throw BadField{fmt::format("the payload of {} ({} bytes) does not have the hash that came "
+                                   "with it",
+                                   tuple.key.ToString(), tuple.payload.size()),
+                       ErrorCode::kDamaged};
+      }
       tuple.task = Task(one->task());
       tuple.ephemeral = one->ephemeral();
       tuple.held = one->held();
@@ -150,7 +194,8 @@ class FrameReader {
     for (const wire::FoundTuple* one : *wire) {
       FoundTuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a found key");
-      tuple.payload = Content(one->payload(), one->frame());
+      tuple.hash = Hash(one->hash());
+      tuple.payload = CheckedContent(one->payload(), one->frame(), one->hash(), &tuple.damaged);
       tuple.payload_bytes = one->payload_bytes();
       tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
       tuple.took_us = one->took_us();
@@ -226,6 +271,7 @@ class FrameReader {
   std::size_t bytes_left_;
   std::span<const Payload> frames_;
   std::vector<bool> used_;
+  bool check_tuples_ = false;
 };
 
 }  // namespace tuplespace

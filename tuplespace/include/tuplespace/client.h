@@ -24,12 +24,12 @@ class context_t;
 namespace tuplespace {
 
 struct ClientOptions {
-  std::string endpoint;               // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
-  std::string name;                   // for people: "handler cpu:2 on host7, pid 4711"
-  ClientId id;                        // empty: a random one
+  std::string endpoint;  // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
+  std::string name;      // for people: "handler cpu:2 on host7, pid 4711"
+  ClientId id;           // empty: a random one
   // Keys for a broker that has some; the id then begins with "NAME/". Not for inproc://.
   std::optional<ClientAccess> access = {};
-  zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
+  zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
 };
 
@@ -66,9 +66,13 @@ class Client {
   void Abandon(RequestId id);
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
+  // A payload did not have its producer's hash when it arrived; `text` names the peer and the key.
+  // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
+  // row is so at its source and answered with Error{kDamaged}.
+  void OnDamage(std::function<void(const std::string& text)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
-  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
-  // tuples and holds; unanswered requests are sent again by the client itself.
+  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases,
+  // ephemeral tuples and holds; unanswered requests are sent again by the client itself.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued, handles what has come; waits at most `timeout` for something to come, or

@@ -18,26 +18,29 @@ namespace tuplespace {
 inline constexpr std::uint32_t kProtocolVersion = 1;
 inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
 
-using ClientId = std::string;      // stable for the life of a client process; 1..64 bytes
-using RequestId = std::uint64_t;   // chosen by the client; unique among its open requests
+using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
+using RequestId = std::uint64_t;  // chosen by the client; unique among its open requests
 
 // ---- put ---------------------------------------------------------------------------------------
 
 // What makes a tuple a task: it can be taken only when all its inputs are in the space.
 struct TaskSpec {
-  std::vector<Key> inputs;         // at most limits.task_inputs
-  std::uint64_t need_bytes = 0;    // what a taker must have free; compared with Get::offer_bytes
-  std::int64_t priority = 0;       // lower is taken earlier among tasks that fit
-  std::int64_t lease_us = 0;       // 0: the space's default. Twice as long after each time it ran out
-  std::int32_t affinity = -1;      // index into inputs of the tuple that should stay where it is
+  std::vector<Key> inputs;       // at most limits.task_inputs
+  std::uint64_t need_bytes = 0;  // what a taker must have free; compared with Get::offer_bytes
+  std::int64_t priority = 0;     // lower is taken earlier among tasks that fit
+  std::int64_t lease_us = 0;     // 0: the space's default. Twice as long after each time it ran out
+  std::int32_t affinity = -1;    // index into inputs of the tuple that should stay where it is
+  // Clients that never get it, whoever else is there; at most limits.task_exclusions. A Grant does
+  // not show it: who is asked to check somebody's work must not see whose.
+  std::vector<ClientId> not_by = {};
 };
 
 struct Tuple {
   Key key;
   Payload payload;
-  std::optional<TaskSpec> task;    // absent: a plain tuple
-  bool ephemeral = false;          // removed when the client that put it is lost
-  bool held = false;               // the putting client keeps a copy (affinity, see Hold)
+  std::optional<TaskSpec> task;  // absent: a plain tuple
+  bool ephemeral = false;        // removed when the client that put it is lost
+  bool held = false;             // the putting client keeps a copy (affinity, see Hold)
 };
 
 enum class PutStatus : std::uint8_t {
@@ -51,7 +54,7 @@ struct Put {
   std::vector<Tuple> tuples;
 };
 struct PutReply {
-  std::vector<PutStatus> status;   // one for each tuple, in order
+  std::vector<PutStatus> status;  // one for each tuple, in order
 };
 
 // ---- read --------------------------------------------------------------------------------------
@@ -60,8 +63,8 @@ struct PutReply {
 struct Read {
   std::vector<Pattern> patterns;
   bool all = true;
-  bool metadata_only = false;               // keys and sizes, no payloads
-  std::int64_t wait_us = 0;                 // 0: answer at once; kForeverUs: wait
+  bool metadata_only = false;  // keys and sizes, no payloads
+  std::int64_t wait_us = 0;    // 0: answer at once; kForeverUs: wait
 };
 // Every tuple that matches, in key order, at once (never waits).
 struct List {
@@ -74,19 +77,24 @@ struct Count {
 };
 struct FoundTuple {
   Key key;
-  Payload payload;                          // empty if metadata_only
+  Payload payload;  // empty if metadata_only
   std::uint64_t payload_bytes = 0;
   ClientId put_by;
-  // Of a task's result: the time from the lease of the task to its completion, and how often the task
-  // had been taken by then. 0 for what was put in another way. Saturates.
+  // Of a task's result: the time from the lease of the task to its completion, and how often the
+  // task had been taken by then. 0 for what was put in another way. Saturates.
   std::uint32_t took_us = 0;
   std::uint32_t times_taken = 0;
+  // Of the payload, as its producer said; also if metadata_only. Unset: the producer gave none.
+  std::optional<PayloadHash> hash = {};
+  // The payload that came does not have this hash and is left out. A Client asks again by itself;
+  // its handlers never see one.
+  bool damaged = false;
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
   std::vector<FoundTuple> tuples;
   bool timed_out = false;
-  bool truncated = false;                   // List only: more matched than `limit`
+  bool truncated = false;  // List only: more matched than `limit`
 };
 struct CountReply {
   std::uint64_t count = 0;
@@ -102,21 +110,22 @@ struct Get {
   Pattern pattern;
   std::uint64_t offer_bytes = UINT64_MAX;
   std::uint32_t max_count = 1;
-  bool with_inputs = false;                 // send the task's inputs along, less those that are held
-  std::int64_t lease_us = 0;                // for plain tuples; 0: the space's default
+  bool with_inputs = false;   // send the task's inputs along, less those that are held
+  std::int64_t lease_us = 0;  // for plain tuples; 0: the space's default
   std::int64_t wait_us = kForeverUs;
 };
 struct Grant {
   Key key;
   Payload payload;
-  std::uint64_t fence = 0;                  // grows with every lease given in this space
+  std::uint64_t fence = 0;  // grows with every lease given in this space
   std::int64_t lease_us = 0;
   std::optional<TaskSpec> task;
-  std::vector<FoundTuple> inputs;           // in TaskSpec order; with_inputs only. A held input has
-  std::vector<bool> input_sent;             // input_sent false and an empty payload
+  std::vector<FoundTuple> inputs;  // in TaskSpec order; with_inputs only. A held input has
+  std::vector<bool> input_sent;    // input_sent false and an empty payload
+  bool damaged = false;            // as FoundTuple::damaged
 };
 struct Grants {
-  std::vector<Grant> grants;                // empty: timed out
+  std::vector<Grant> grants;  // empty: timed out
 };
 
 struct LeaseRef {
@@ -126,9 +135,9 @@ struct LeaseRef {
 enum class LeaseStatus : std::uint8_t { kOk, kStale };
 
 // The task is done and these are its results: one atomic change. With a fence that ran out, or was
-// lost with the connection, the answer is kStale, but the results still count if they are the first,
-// and the task is done all the same: whoever has taken it since has a stale fence now. Any other
-// stale fence (given back, failed, not this client's) leaves the task alone.
+// lost with the connection, the answer is kStale, but the results still count if they are the
+// first, and the task is done all the same: whoever has taken it since has a stale fence now. Any
+// other stale fence (given back, failed, not this client's) leaves the task alone.
 struct Complete {
   LeaseRef lease;
   std::vector<Tuple> results;
@@ -137,12 +146,22 @@ struct CompleteReply {
   LeaseStatus lease = LeaseStatus::kOk;
   std::vector<PutStatus> results;
 };
-struct Extend { LeaseRef lease; std::int64_t lease_us = 0; };
-struct Store { LeaseRef lease; };           // put it back, untouched, no fault counted
+struct Extend {
+  LeaseRef lease;
+  std::int64_t lease_us = 0;
+};
+struct Store {
+  LeaseRef lease;
+};  // put it back, untouched, no fault counted
 // The task failed on this device. It becomes takable again, by others first; after
 // limits.task_failures failures it is parked and its owner gets a Notice.
-struct Fail { LeaseRef lease; std::string cause; };
-struct LeaseReply { LeaseStatus lease = LeaseStatus::kOk; };
+struct Fail {
+  LeaseRef lease;
+  std::string cause;
+};
+struct LeaseReply {
+  LeaseStatus lease = LeaseStatus::kOk;
+};
 
 // ---- the rest ----------------------------------------------------------------------------------
 
@@ -152,28 +171,36 @@ struct Retire {
   Pattern pattern;
   bool watermark = true;
 };
-struct RetireReply { std::uint64_t removed = 0; };
+struct RetireReply {
+  std::uint64_t removed = 0;
+};
 
 // This client keeps (or no longer keeps) copies of these tuples on its device.
-struct Hold { std::vector<Key> held; std::vector<Key> dropped; };
-struct Cancel { RequestId request = 0; };   // an open Read or Get; it is answered as timed out
+struct Hold {
+  std::vector<Key> held;
+  std::vector<Key> dropped;
+};
+struct Cancel {
+  RequestId request = 0;
+};  // an open Read or Get; it is answered as timed out
 struct GetStats {};
 struct Ok {};
 
 enum class ErrorCode : std::uint8_t {
-  kBusy,             // a limit is reached: try again later. `text` names the limit
-  kBadRequest,       // never try again: `text` says what is wrong with it
-  kVersion,          // protocol versions differ: `text` names both
-  kHelloRequired,    // the broker does not know this session (it was restarted)
+  kBusy,           // a limit is reached: try again later. `text` names the limit
+  kBadRequest,     // never try again: `text` says what is wrong with it
+  kVersion,        // protocol versions differ: `text` names both
+  kHelloRequired,  // the broker does not know this session (it was restarted)
   kTooLarge,
-  kForbidden,        // this key, or its role, may not do that: `text` says what
+  kForbidden,  // this key, or its role, may not do that: `text` says what
+  kDamaged,    // a payload does not have the hash that came with it: send it (or ask) again
 };
 struct Error {
   ErrorCode code = ErrorCode::kBadRequest;
   std::string text;
 };
 
-struct Counters {                           // since the space was made
+struct Counters {  // since the space was made
   std::uint64_t puts = 0, duplicates = 0, conflicts = 0, retired_puts = 0;
   std::uint64_t reads = 0, gets = 0, grants = 0, completed = 0, stale = 0;
   std::uint64_t leases_expired = 0, leases_returned = 0;  // by time; by a lost connection

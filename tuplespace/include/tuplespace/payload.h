@@ -2,14 +2,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace tuplespace {
+
+// XXH3-128 of a payload's bytes: finds what went wrong by accident, in memory or on the way. It is
+// no cryptographic hash: who wants two payloads with one hash can make them.
+struct PayloadHash {
+  std::uint64_t low = 0, high = 0;
+  friend bool operator==(const PayloadHash&, const PayloadHash&) = default;
+  std::string ToString() const;  // 32 hexadecimal digits
+};
+PayloadHash HashOf(std::span<const std::byte> bytes);
 
 class Payload {
  public:
@@ -34,10 +46,19 @@ class Payload {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
+  // What its producer said that HashOf(bytes()) is, if it said so; whether it is true is for the
+  // consumer to find out.
+  const std::optional<PayloadHash>& hash() const { return hash_; }
+  Payload WithHash(std::optional<PayloadHash> hash) && {
+    hash_ = hash;
+    return std::move(*this);
+  }
+
  private:
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::optional<PayloadHash> hash_;
 };
 
 }  // namespace tuplespace

@@ -23,19 +23,27 @@ struct SpaceLimits {
   std::uint64_t open_requests_per_client = 1024;
   std::uint64_t tuples_per_request = 65'536;
   std::uint64_t task_inputs = 4096;
+  std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
   std::uint64_t held_keys_per_client = 65'536;
-  std::uint64_t get_patterns = 256;          // different patterns with an open Get
+  std::uint64_t get_patterns = 256;  // different patterns with an open Get
   std::uint64_t watermarks = 65'536;
-  std::uint32_t task_failures = 3;           // on the third the task is parked
+  std::uint32_t task_failures = 3;  // on the third the task is parked
   std::int64_t default_lease_us = 10'000'000;
   std::int64_t max_lease_us = 3'600'000'000;
-  std::int64_t steal_after_us = 2'000;       // a ready task waits this long for its holder
+  std::int64_t steal_after_us = 2'000;  // a ready task waits this long for its holder
 };
 
-struct ClientJoined { ClientId client; };
-struct ClientLost { ClientId client; };      // its leases return, its ephemeral tuples go, its
-                                             // open requests and holds are forgotten
-struct Incoming { ClientId client; Request request; };
+struct ClientJoined {
+  ClientId client;
+};
+struct ClientLost {
+  ClientId client;
+};  // its leases return, its ephemeral tuples go, its
+    // open requests and holds are forgotten
+struct Incoming {
+  ClientId client;
+  Request request;
+};
 struct Tick {};
 using Event = std::variant<ClientJoined, ClientLost, Incoming, Tick>;
 

@@ -9,6 +9,7 @@
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
 //   ("done", job)            the receipt of its last finished run, for managers that stand by
+//   ("quarantine", job, id)  a handler that computed a wrong result, and gets no task of this job
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,8 @@ tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
 tuplespace::Key DoneKey(const std::string& job);
+tuplespace::Key QuarantineKey(const std::string& job, const std::string& id);
+tuplespace::Pattern QuarantinedIn(const std::string& job);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);

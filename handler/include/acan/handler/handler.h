@@ -9,6 +9,7 @@
 #include <string>
 
 #include "acan/core/device.h"
+#include "acan/handler/fault_injector.h"
 #include "acan/handler/throttle.h"
 #include "tuplespace/access.h"
 
@@ -24,8 +25,9 @@ struct HandlerOptions {
   std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   int depth = 3;  // most tasks taken at once: one runs, the others are prefetched
-  std::optional<Throttle> throttle = {};             // for experiments: slower than the device is
-  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
+  std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
+  std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
+  zmq::context_t* context = nullptr;      // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
 

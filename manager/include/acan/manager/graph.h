@@ -21,6 +21,7 @@ struct PlannedTask {
   std::int64_t priority = 0;
   int layer = 0;
   Task task;
+  std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
 };
 
 struct Pass {

@@ -48,7 +48,8 @@ struct TaskLimits {
   std::optional<std::int64_t> batch_rows;  // most samples that a task covers; unset: auto
   std::optional<std::int64_t> pouch;       // most tasks in flight; unset: auto
   std::optional<std::int64_t>
-      timeout_ms;  // a task not finished by then is issued again; unset: auto
+      timeout_ms;    // a task not finished by then is issued again; unset: auto
+  double audit = 0;  // share of the tasks that a second handler computes, too; exact jobs only
 };
 
 struct SnapshotSchedule {

@@ -36,9 +36,10 @@ struct ManagerOptions {
   std::string out_dir;          // empty: nothing is written
   int expected_handlers = 0;    // wait for so many before planning, at most some seconds
   bool fixed_handlers = false;  // no others will come: too small ones end the job
-  bool resume = false;   // go on from what an earlier run has left: in the space, or a snapshot
-  bool standby = false;  // wait until no other manager has the job, then go on from what it left
-  std::string source;    // where the job came from, for messages
+  bool resume = false;    // go on from what an earlier run has left: in the space, or a snapshot
+  bool standby = false;   // wait until no other manager has the job, then go on from what it left
+  std::string source;     // where the job came from, for messages
+  std::string audit_log;  // the file of an AuditLog of all results; empty: none
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null

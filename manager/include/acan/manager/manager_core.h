@@ -14,12 +14,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "acan/core/model.h"
 #include "acan/core/names.h"
+#include "acan/manager/audits.h"
 #include "acan/manager/graph.h"
 #include "acan/manager/job.h"
 #include "acan/manager/plan.h"
@@ -50,6 +52,8 @@ struct ManagerConfig {
   int expected_handlers = 0;                // wait for so many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
   double overhead_us = 0;                   // of a task beside its computing; 0: not measured
+  std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
+  std::set<tuplespace::ClientId> quarantined;  // handlers that were wrong: no task goes to them
 };
 
 using UnitId = std::int64_t;
@@ -63,7 +67,13 @@ struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::size_t tasks = 0;
-  std::vector<TaskDone> done = {};  // what is known of them
+  std::vector<TaskDone> done = {};       // what is known of them
+  std::vector<SeenResult> results = {};  // of those of done_when and audited
+};
+struct VoteDone {
+  AuditId audit = 0;
+  std::uint64_t generation = 0;
+  std::vector<SeenResult> results;
 };
 // Sums of a unit's passes, in the order of Graph::Losses of each pass.
 struct LossesRead {
@@ -80,8 +90,8 @@ struct SnapshotDone {
   std::int64_t took_us = 0;
 };
 struct ClockTick {};
-using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, LossesRead, WeightsReady,
-                                  SnapshotDone, ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead,
+                                  WeightsReady, SnapshotDone, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -96,9 +106,27 @@ struct PutTasks {
   std::uint64_t generation = 0;
   std::vector<PlannedTask> tasks;
   std::vector<tuplespace::Key> done_when;  // one result of each task: those that are there are done
-  std::vector<Work> work;                  // of each task
-  std::vector<std::int64_t> lease_us;      // of each task
-  std::size_t report_every = 1;            // a ChunkDone for so many tasks, in this order
+  std::vector<std::vector<tuplespace::Key>>
+      audited;                         // of each task: its other results, if it is audited
+  std::vector<Work> work;              // of each task
+  std::vector<std::int64_t> lease_us;  // of each task
+  std::size_t report_every = 1;        // a ChunkDone for so many tasks, in this order
+};
+// A task of an audit: when all its results are there, VoteDone.
+struct PutVote {
+  std::uint64_t generation = 0;
+  AuditVote vote;
+  std::int64_t lease_us = 0;
+};
+// Nobody is left who could take it: no VoteDone.
+struct DropVote {
+  AuditId audit = 0;
+  tuplespace::Key task;
+};
+// These handlers computed wrong results. Whatever may be made of any result of theirs must not be
+// used: this life of the run is over.
+struct Quarantine {
+  AuditVerdict verdict;
 };
 struct ReadLosses {
   UnitId unit = 0;
@@ -147,9 +175,9 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction =
-    std::variant<PutPassData, PutTasks, ReadLosses, LoadWeights, RetireThrough, MoveTiles,
-                 TakeSnapshot, DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
+                                   LoadWeights, RetireThrough, MoveTiles, TakeSnapshot,
+                                   DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -163,6 +191,7 @@ class ManagerCore {
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t committed_steps() const { return committed_steps_; }
   const std::optional<Plan>& plan() const { return plan_; }
+  const std::optional<Audits>& audits() const { return audits_; }
 
  private:
   enum class UnitKind : std::uint8_t { kInitialize, kTrain, kEvaluate };
@@ -188,6 +217,7 @@ class ManagerCore {
   void On(const HandlersSeen& event, std::int64_t now_us, Actions& out);
   void On(const SpaceSeen& event, std::int64_t now_us, Actions& out);
   void On(const ChunkDone& event, std::int64_t now_us, Actions& out);
+  void On(const VoteDone& event, std::int64_t now_us, Actions& out);
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
   void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
@@ -205,6 +235,8 @@ class ManagerCore {
   void OpenTrain(Unit& unit, Actions& out);
   void OpenEvaluate(Unit& unit, Actions& out);
   void PutMore(Unit& unit, Actions& out);
+  void FollowAudits(Actions& out);
+  bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, Actions& out);
   void RetireDone(Actions& out) const;
   void SnapshotIfDue(Actions& out);
@@ -231,6 +263,8 @@ class ManagerCore {
   std::uint64_t generation_ = 0;  // of the plan: answers to older ones are ignored
   bool moving_ = false;           // MoveTiles is under way
   bool finished_ = false;
+
+  std::optional<Audits> audits_;  // unset: no task is audited
 
   std::deque<Unit> units_;
   UnitId next_unit_ = 1;

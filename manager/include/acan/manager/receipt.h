@@ -20,6 +20,18 @@ struct HandlerSeen {
   std::int64_t tasks = 0;
 };
 
+struct QuarantinedHandler {
+  std::string id;   // its client id
+  std::string why;  // which result of it was wrong
+};
+// What audits found; see Audits.
+struct AuditSummary {
+  double share = 0;          // of the tasks; 0: nothing was audited
+  std::int64_t passed = 0;   // since the run last went back
+  std::int64_t skipped = 0;  // no second handler was there
+  std::vector<QuarantinedHandler> quarantined = {};
+};
+
 struct Receipt {
   nlohmann::json job;        // JobToJson
   std::string train_sha256;  // DataSet::sha256
@@ -33,6 +45,8 @@ struct Receipt {
   std::int64_t tasks_done = 0;
   std::int64_t tasks_reissued = 0;
   std::int64_t tasks_duplicated = 0;
+  AuditSummary audits = {};
+  std::string audit_log_head;  // of AuditLog; empty: there was none
   // Unset: there was none (no test set, labels or steps), or it was not finite.
   std::optional<double> test_accuracy;  // share of right classes, 0..1
   std::optional<double> test_loss;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct RunState {
   std::int64_t tasks_done = 0;
   double seconds = 0;         // of work so far, all lives of the run together
   std::int64_t failures = 0;  // how often it had to be resumed
+  // Handlers (client ids) of whose results something may be in it, if the run has audits; sorted.
+  std::vector<std::string> contributors = {};
 };
 
 // Touches only its own kind of files. One thread at a time may write or remove.
@@ -37,9 +40,13 @@ class SnapshotFolder {
   // A writer for `state.version`, in the folder, which is made if it is not there. Throws Error
   // (failure).
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
-  // Removes all but the newest `count`, and what killed writers left. REQUIRES: none is at work.
+  // Removes all but the newest `count`, and what killed writers left. For each handler that had a
+  // part in the newest it also keeps the newest in which that one had none: where a run goes back
+  // to when the handler turns out to be wrong. REQUIRES: none is at work.
   void KeepNewest(std::size_t count) const;
   void RemoveAll() const;
+  // Removes those in which a handler of `wrong` had a part.
+  void RemoveOf(const std::set<std::string>& wrong) const;
 
   bool Any() const;  // whether there is one, whole or not
   struct Found {
@@ -54,6 +61,7 @@ class SnapshotFolder {
  private:
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;  // newest first
+  std::vector<std::string> ContributorsOf(const std::string& path) const;
   std::optional<RunState> ReadState(const ModelReader& file, std::string* problem) const;
 
   const std::string folder_;

@@ -1,0 +1,113 @@
+// Audits: which tasks are computed a second time by another handler, and what follows if the
+// results differ. A pure state machine beside ManagerCore: no clock, no random source, no space.
+//
+// A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
+// keys of its own, for somebody who has not voted. A result that two different handlers computed is
+// the right one; who computed another is wrong. A vote names neither the first results nor whose
+// they are, and nobody can tell from outside which tasks are drawn: the draw depends on a secret.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/core/names.h"
+#include "acan/manager/graph.h"
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+// A result as the space knows it.
+struct SeenResult {
+  tuplespace::Key key;
+  tuplespace::ClientId put_by;
+  std::optional<tuplespace::PayloadHash> hash;  // unset: it has no bytes
+};
+
+using AuditId = std::uint64_t;
+struct AuditVote {
+  AuditId audit = 0;
+  PlannedTask task;  // its results are for OnVote, in the order of its outputs
+};
+struct AuditVerdict {
+  std::vector<tuplespace::ClientId> wrong;  // sorted
+  std::string text;                         // for people
+};
+
+class Audits {
+ public:
+  // `share` of all tasks, 0..1. REQUIRES: `secret` is not known to handlers.
+  Audits(double share, std::uint64_t secret) : share_(share), secret_(secret) {}
+
+  // ---- events ----------------------------------------------------------------------------------
+
+  // Draws, and says whether the task is drawn: then its case is open until it is decided. `unit`:
+  // the caller's.
+  bool OnPut(std::int64_t unit, const PlannedTask& task);
+  // Results of tasks, drawn or not.
+  void OnResults(const std::vector<SeenResult>& results);
+  void OnVote(AuditId audit, const std::vector<SeenResult>& results);
+  // Who may vote: all that are present and not quarantined.
+  void OnHandlers(const std::map<std::string, Capacity>& handlers);
+  // All tasks are taken back.
+  void Forget();
+
+  // ---- what follows ----------------------------------------------------------------------------
+
+  struct Output {
+    std::vector<AuditVote> put;
+    std::vector<std::pair<AuditId, tuplespace::Key>> drop;  // votes that nobody is left to take
+    std::optional<AuditVerdict> verdict;
+    // Results differ, and all who are there have said what they say: nobody is right.
+    std::optional<std::string> undecided;
+    std::vector<std::string> say;
+  };
+  Output TakeOutput() { return std::exchange(output_, {}); }
+
+  std::size_t OpenIn(std::int64_t unit) const;
+  std::uint64_t passed() const { return passed_; }
+  std::uint64_t skipped() const { return skipped_; }  // nobody else was there
+
+ private:
+  struct Ballot {
+    std::vector<tuplespace::ClientId> by;  // for each output
+    std::vector<std::optional<tuplespace::PayloadHash>> hash;
+  };
+  struct Case {
+    std::int64_t unit = 0;
+    PlannedTask task;
+    std::uint64_t need_bytes = 0;
+    std::vector<std::optional<SeenResult>> first;  // until all are there
+    std::vector<Ballot> ballots;
+    std::optional<AuditVote> vote;  // under way
+    int votes = 0;
+    bool undecided = false;
+  };
+
+  bool IsDrawn(const tuplespace::Key& task) const;
+  void Proceed(AuditId id);
+  bool Decide(AuditId id, const Case& one);
+  void AskForVote(AuditId id, Case& one);
+  bool SomebodyCan(const Case& one, const std::vector<tuplespace::ClientId>& not_by) const;
+  std::optional<std::vector<tuplespace::ClientId>> AskAgain(const Case& one) const;
+  void Close(AuditId id);
+
+  const double share_;
+  const std::uint64_t secret_;
+  std::map<std::string, Capacity> handlers_;
+  AuditId next_id_ = 1;
+  std::map<AuditId, Case> cases_;
+  std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, of cases
+  std::map<std::int64_t, std::size_t> open_;                            // cases of each unit
+  std::uint64_t passed_ = 0;
+  std::uint64_t skipped_ = 0;
+  bool said_alone_ = false;
+  Output output_;
+};
+
+}  // namespace acan

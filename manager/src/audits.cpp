@@ -1,0 +1,244 @@
+#include "acan/manager/audits.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+
+#include "acan/core/philox.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace acan {
+
+using tuplespace::ClientId;
+using tuplespace::Key;
+using tuplespace::PayloadHash;
+
+namespace {
+
+// Of TaskSpec::not_by, with some left for those that are quarantined.
+constexpr std::size_t kMostExcluded = 48;
+
+// The same task for somebody else: keys of its own, nothing kept on the device.
+PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
+  PlannedTask vote = task;
+  const std::vector<tuplespace::Field> fields = task.key.Fields();
+  assert(fields.size() > 3);  // (run, step, "task", precision, ...)
+  const auto name = [&](std::vector<tuplespace::Field> more) {
+    std::vector<tuplespace::Field> all{fields[0], fields[1]};
+    all.insert(all.end(), more.begin(), more.end());
+    all.emplace_back(static_cast<std::int64_t>(id));
+    all.emplace_back(std::int64_t{number});
+    return all;
+  };
+  vote.key = Key(name({"task", fields[3], "audit"}));
+  vote.affinity = -1;
+  for (std::size_t i = 0; i < vote.task.outputs.size(); ++i) {
+    std::vector<tuplespace::Field> result = name({"audit"});
+    result.emplace_back(static_cast<std::int64_t>(i));
+    vote.task.outputs[i].key = Key(result);
+    vote.task.outputs[i].keep = false;
+  }
+  return vote;
+}
+
+bool Contains(const std::vector<ClientId>& clients, const ClientId& id) {
+  return std::find(clients.begin(), clients.end(), id) != clients.end();
+}
+
+}  // namespace
+
+bool Audits::IsDrawn(const Key& task) const {
+  if (share_ >= 1) return true;
+  const std::string_view bytes = task.bytes();
+  const PayloadHash name = tuplespace::HashOf(std::as_bytes(std::span(bytes)));
+  const acan_philox4 words = acan_philox(secret_, name.low, name.high);
+  return static_cast<double>(words.v[0]) < share_ * 4294967296.0;
+}
+
+bool Audits::OnPut(std::int64_t unit, const PlannedTask& task) {
+  if (!IsDrawn(task.key)) return false;
+  const AuditId id = next_id_++;
+  Case& one = cases_[id];
+  one.unit = unit;
+  one.task = task;
+  one.need_bytes = NeedBytes(task.task);
+  one.first.resize(task.task.outputs.size());
+  for (std::size_t i = 0; i < one.first.size(); ++i) {
+    awaited_[task.task.outputs[i].key] = {id, i};
+  }
+  ++open_[unit];
+  return true;
+}
+
+void Audits::OnResults(const std::vector<SeenResult>& results) {
+  for (const SeenResult& result : results) {
+    const auto at = awaited_.find(result.key);
+    if (at == awaited_.end()) continue;
+    const auto [id, index] = at->second;
+    awaited_.erase(at);
+    Case& one = cases_.at(id);
+    one.first[index] = result;
+    const auto is_there = [](const auto& each) { return each.has_value(); };
+    if (!std::all_of(one.first.begin(), one.first.end(), is_there)) continue;
+    Ballot ballot;
+    for (const auto& each : one.first) {
+      ballot.by.push_back(each->put_by);
+      ballot.hash.push_back(each->hash);
+    }
+    one.ballots.push_back(std::move(ballot));
+    Proceed(id);
+  }
+}
+
+void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
+  const auto at = cases_.find(audit);
+  if (at == cases_.end() || !at->second.vote) return;
+  Case& one = at->second;
+  const std::vector<acan::Output>& outputs = one.vote->task.task.outputs;
+  Ballot ballot;
+  for (const acan::Output& output : outputs) {
+    const auto found = std::find_if(results.begin(), results.end(),
+                                    [&](const SeenResult& each) { return each.key == output.key; });
+    if (found == results.end()) return;  // of a vote that was dropped
+    ballot.by.push_back(found->put_by);
+    ballot.hash.push_back(found->hash);
+  }
+  one.vote.reset();
+  one.ballots.push_back(std::move(ballot));
+  Proceed(audit);
+}
+
+void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
+  handlers_ = handlers;
+  std::vector<AuditId> stuck;
+  for (auto& [id, one] : cases_) {
+    if (one.ballots.empty()) continue;
+    if (one.vote && SomebodyCan(one, one.vote->task.not_by)) continue;
+    if (one.vote) output_.drop.emplace_back(id, one.vote->task.key);
+    one.vote.reset();
+    stuck.push_back(id);
+  }
+  for (const AuditId id : stuck) Proceed(id);
+}
+
+void Audits::Forget() {
+  cases_.clear();
+  awaited_.clear();
+  open_.clear();
+  output_.put.clear();
+  output_.drop.clear();
+}
+
+std::size_t Audits::OpenIn(std::int64_t unit) const {
+  const auto at = open_.find(unit);
+  return at == open_.end() ? 0 : at->second;
+}
+
+void Audits::Proceed(AuditId id) {
+  Case& one = cases_.at(id);
+  assert(!one.vote);
+  if (!Decide(id, one)) AskForVote(id, one);
+}
+
+// Closes the case if two different handlers agree on every result.
+bool Audits::Decide(AuditId id, const Case& one) {
+  std::set<ClientId> wrong;
+  for (std::size_t i = 0; i < one.first.size(); ++i) {
+    const Ballot* right = nullptr;
+    for (const Ballot& a : one.ballots) {
+      const bool confirmed = std::any_of(
+          one.ballots.begin(), one.ballots.end(),
+          [&](const Ballot& b) { return a.by[i] != b.by[i] && a.hash[i] == b.hash[i]; });
+      if (confirmed) right = &a;
+      if (confirmed) break;
+    }
+    if (right == nullptr) return false;
+    for (const Ballot& ballot : one.ballots) {
+      if (ballot.hash[i] != right->hash[i]) wrong.insert(ballot.by[i]);
+    }
+  }
+  if (wrong.empty()) {
+    ++passed_;
+  } else {
+    if (!output_.verdict) output_.verdict.emplace();
+    std::set<ClientId> all(output_.verdict->wrong.begin(), output_.verdict->wrong.end());
+    all.insert(wrong.begin(), wrong.end());
+    output_.verdict->wrong.assign(all.begin(), all.end());
+    output_.verdict->text += fmt::format(
+        "{}results of {} that {} computed are not what two others computed",
+        output_.verdict->text.empty() ? "" : "; ", one.task.key.ToString(), fmt::join(wrong, ", "));
+  }
+  Close(id);
+  return true;
+}
+
+bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) const {
+  return std::any_of(handlers_.begin(), handlers_.end(), [&](const auto& handler) {
+    return handler.second.memory_bytes >= one.need_bytes && !Contains(not_by, handler.first);
+  });
+}
+
+// Nobody new is there, but whoever contradicts himself is wrong, too: each may vote once more.
+std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
+  std::map<ClientId, int> ballots;
+  for (const Ballot& ballot : one.ballots) {
+    for (const ClientId& client : std::set<ClientId>(ballot.by.begin(), ballot.by.end())) {
+      ++ballots[client];
+    }
+  }
+  for (const auto& [client, count] : ballots) {
+    if (count > 1 || handlers_.count(client) == 0) continue;
+    std::set<ClientId> others;
+    for (const auto& [other, capacity] : handlers_) others.insert(other);
+    for (const auto& [other, ignored] : ballots) others.insert(other);
+    others.erase(client);
+    if (others.size() <= kMostExcluded) return std::vector<ClientId>(others.begin(), others.end());
+  }
+  return std::nullopt;
+}
+
+void Audits::AskForVote(AuditId id, Case& one) {
+  std::set<ClientId> voters;
+  for (const Ballot& ballot : one.ballots) voters.insert(ballot.by.begin(), ballot.by.end());
+  std::optional<std::vector<ClientId>> not_by(std::in_place, voters.begin(), voters.end());
+  const bool differ = one.ballots.size() > 1;
+  if (!SomebodyCan(one, *not_by)) {
+    if (!differ) {
+      ++skipped_;
+      if (!said_alone_) {
+        output_.say.push_back(
+            "no second handler is there that could check results: they are not audited");
+      }
+      said_alone_ = true;
+      return Close(id);
+    }
+    not_by = AskAgain(one);
+  }
+  if (!not_by) {
+    const std::string text = fmt::format(
+        "the results of {} by {} differ, each repeats its own, and no other handler is "
+        "there to say which is right",
+        one.task.key.ToString(), fmt::join(voters, " and "));
+    output_.undecided = text;
+    if (!one.undecided) output_.say.push_back(text + ": waiting for one");
+    one.undecided = true;
+    return;
+  }
+  if (differ && one.votes == 1) {
+    output_.say.push_back(fmt::format("the results of {} by {} differ: asking another handler",
+                                      one.task.key.ToString(), fmt::join(voters, " and ")));
+  }
+  one.vote = AuditVote{id, VoteTask(one.task, id, ++one.votes)};
+  one.vote->task.not_by = std::move(*not_by);
+  output_.put.push_back(*one.vote);
+}
+
+void Audits::Close(AuditId id) {
+  const auto at = cases_.find(id);
+  const auto open = open_.find(at->second.unit);
+  if (--open->second == 0) open_.erase(open);
+  cases_.erase(at);
+}
+
+}  // namespace acan

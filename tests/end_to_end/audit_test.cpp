@@ -1,0 +1,130 @@
+// Handlers that compute wrong, among honest ones: the weights are those of an honest run.
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class AuditTest : public ::testing::Test {
+ protected:
+  std::string WriteJob(const std::string& tasks) const {
+    return folder_.Write("job.toml", R"([model]
+layers = [97, 211, 53, 10]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 2000
+[train]
+batch = 100
+epochs = 5
+learning_rate = 0.05
+[snapshots]
+every_steps = 10
+[tasks]
+)" + tasks);
+  }
+  // Without audits, and without faults.
+  std::string HonestHash() const {
+    const Result honest = RunAcan(
+        {"train", WriteJob(""), "--handlers", "cpu:1", "--out", folder_ / "honest", "--json"});
+    return nlohmann::json::parse(LastLine(honest.out))["weights_sha256"];
+  }
+  std::vector<std::string> HandlerWords(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"handler", "--connect", endpoint_, "--device",
+                                      "cpu:1",   "--memory",  "4MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::string> ManagerWords(const std::string& job) const {
+    return {"manager", "--connect", endpoint_, job, "--out", out_, "--json", "--audit-log", log_};
+  }
+
+  TestFolder folder_;
+  std::string out_ = folder_ / "out";
+  std::string log_ = folder_ / "audit.jsonl";
+  std::string endpoint_ = "ipc://" + (folder_ / "space");
+};
+
+TEST_F(AuditTest, ALiarIsNamedAndNothingOfItIsLeft) {
+  const std::string honest = HonestHash();
+  const std::string job = WriteJob("audit = 1\n");
+  Program broker({"broker", "--listen", endpoint_});
+  Program first(HandlerWords());
+  Program second(HandlerWords());
+  Program liar(HandlerWords({"--inject", "results:0.02,seed=7"}));
+  for (Program* handler : {&first, &second, &liar}) ASSERT_TRUE(handler->WaitForErr("joined"));
+  Program manager(ManagerWords(job));
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  const auto receipt = nlohmann::json::parse(LastLine(manager.out()));
+  EXPECT_EQ(receipt["weights_sha256"], honest);
+  EXPECT_THAT(manager.err(), HasSubstr("is quarantined"));
+  ASSERT_EQ(receipt["audits"]["quarantined"].size(), 1u) << receipt.dump(2);
+  // It is the liar that was named: the honest ones did all the rest.
+  const std::string why = receipt["audits"]["quarantined"][0]["why"];
+  EXPECT_THAT(why, HasSubstr("pid " + std::to_string(liar.pid())));
+  EXPECT_GT(receipt["audits"]["passed"], 500);
+  const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(verified.code, 0) << verified.out;
+  EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
+}
+
+TEST_F(AuditTest, AnAuditedShareFindsOneThatLiesNowAndThen) {
+  const std::string honest = HonestHash();
+  const std::string job = WriteJob("audit = 0.2\n");
+  Program broker({"broker", "--listen", endpoint_});
+  Program first(HandlerWords());
+  Program second(HandlerWords());
+  Program liar(HandlerWords({"--inject", "results:0.2,seed=3"}));
+  for (Program* handler : {&first, &second, &liar}) ASSERT_TRUE(handler->WaitForErr("joined"));
+  Program manager(ManagerWords(job));
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  const auto receipt = nlohmann::json::parse(LastLine(manager.out()));
+  EXPECT_EQ(receipt["weights_sha256"], honest);
+  EXPECT_EQ(receipt["audits"]["quarantined"].size(), 1u);
+  // It had a part in everything, so everything was done again.
+  EXPECT_THAT(manager.err(), HasSubstr("beginning anew"));
+}
+
+TEST_F(AuditTest, HonestHandlersPassAndChangeNothing) {
+  const std::string honest = HonestHash();
+  const Result run = RunAcan({"train", WriteJob("audit = 0.3\n"), "--handlers", "3xcpu:1@4MiB",
+                              "--out", out_, "--json", "--audit-log", log_});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto receipt = nlohmann::json::parse(LastLine(run.out));
+  EXPECT_EQ(receipt["weights_sha256"], honest);
+  EXPECT_GT(receipt["audits"]["passed"], 50);
+  EXPECT_EQ(receipt["audits"]["quarantined"].size(), 0u);
+
+  std::string text = ReadFile(log_);
+  const std::size_t at = text.find("\"handler\":\"", text.size() / 2) + 12;
+  text[at] = text[at] == 'x' ? 'y' : 'x';
+  std::ofstream(log_, std::ios::binary) << text;
+  const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, HasSubstr("does not follow from the lines before it"));
+}
+
+TEST_F(AuditTest, FastPrecisionIsRefused) {
+  const Result run = RunAcan({"train", WriteJob("audit = 0.1\n"), "--set", "train.precision=fast"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("audit"));
+  EXPECT_THAT(run.err, HasSubstr("exact"));
+}
+
+TEST_F(AuditTest, WrongFaultsAreRefused) {
+  const Result run = RunAcan(HandlerWords({"--inject", "results:2"}));
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("'results:2' is no fault"));
+}
+
+}  // namespace
+}  // namespace acan::testing

@@ -1,0 +1,99 @@
+// The audit log: a file that shows when it was changed.
+#include "acan/manager/audit_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "acan/core/error.h"
+#include "nlohmann/json.hpp"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AuditLogTest : public ::testing::Test {
+ protected:
+  // Three records, as a run writes them.
+  void WriteThree() {
+    AuditLog log(path_);
+    for (int i = 0; i < 3; ++i) log.Add({{"key", "(\"run\", 1)"}, {"value", i}});
+  }
+  std::string Text() const { return ReadWhole(path_); }
+  void Write(const std::string& text) const { folder_.Write("audit.jsonl", text); }
+
+  TestFolder folder_;
+  std::string path_ = folder_.Path("audit.jsonl");
+};
+
+TEST_F(AuditLogTest, IsAChainAndGoesOn) {
+  WriteThree();
+  std::string head;
+  {
+    AuditLog log(path_);
+    log.Add({{"value", 3}});
+    log.Sync();
+    head = log.head();
+  }
+  const AuditLogCheck check = CheckAuditLog(path_);
+  EXPECT_EQ(check.problem, std::nullopt);
+  EXPECT_FALSE(check.torn);
+  EXPECT_EQ(check.records, 4);
+  EXPECT_EQ(check.head, head);
+  EXPECT_THAT(Text(), HasSubstr("\"n\":3"));
+}
+
+TEST_F(AuditLogTest, EveryFlippedBitIsFound) {
+  WriteThree();
+  const std::string whole = Text();
+  const std::string head = CheckAuditLog(path_).head;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    Write(changed);
+    const AuditLogCheck check = CheckAuditLog(path_);
+    EXPECT_TRUE(check.problem || check.torn || check.head != head) << i;
+  }
+}
+
+TEST_F(AuditLogTest, TheFirstBrokenRecordIsNamed) {
+  WriteThree();
+  std::string text = Text();
+  text.replace(text.find("\"value\":1"), 9, "\"value\":7");
+  Write(text);
+  const AuditLogCheck check = CheckAuditLog(path_);
+  ASSERT_TRUE(check.problem);
+  EXPECT_THAT(*check.problem, HasSubstr("line 2 does not follow"));
+  EXPECT_EQ(check.records, 1);
+  EXPECT_THROW(AuditLog{path_}, Error);
+}
+
+TEST_F(AuditLogTest, ARemovedLineIsFound) {
+  WriteThree();
+  const std::string text = Text();
+  Write(text.substr(0, text.find('\n') + 1) + text.substr(text.rfind('\n', text.size() - 2) + 1));
+  EXPECT_THAT(CheckAuditLog(path_).problem.value_or(""), HasSubstr("line 2"));
+}
+
+TEST_F(AuditLogTest, ATornEndIsSaidAndCutOff) {
+  WriteThree();
+  const std::string text = Text();
+  Write(text.substr(0, text.size() - 5));
+  const AuditLogCheck check = CheckAuditLog(path_);
+  EXPECT_TRUE(check.torn);
+  EXPECT_EQ(check.records, 2);
+  std::string said;
+  {
+    AuditLog log(path_, &said);
+    log.Add({{"value", 9}});
+  }
+  EXPECT_THAT(said, HasSubstr("torn"));
+  EXPECT_EQ(CheckAuditLog(path_).records, 3);
+  EXPECT_EQ(CheckAuditLog(path_).problem, std::nullopt);
+}
+
+}  // namespace
+}  // namespace acan

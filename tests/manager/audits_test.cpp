@@ -1,0 +1,262 @@
+// Audits alone: handlers, results and votes are the test's own.
+#include "acan/manager/audits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace acan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using tuplespace::Key;
+
+constexpr std::uint64_t kRight = 1;  // what an honest handler computes
+
+PlannedTask TaskNumber(std::int64_t number, int outputs = 1) {
+  PlannedTask task;
+  task.key = Key{"run", 5, "task", "exact", "forward", number};
+  task.task.buffers = {{4, 4}};
+  for (int i = 0; i < outputs; ++i) {
+    task.task.outputs.push_back({Key{"run", 5, "act", number, i}, {0, 0, 0, 4, 4}, true});
+  }
+  return task;
+}
+
+class AuditsTest : public ::testing::Test {
+ protected:
+  void Present(std::initializer_list<const char*> names, std::uint64_t memory_bytes = 1 << 20) {
+    std::map<std::string, Capacity> handlers;
+    for (const char* name : names) handlers[name].memory_bytes = memory_bytes;
+    audits_.OnHandlers(handlers);
+  }
+  static std::vector<SeenResult> Results(const PlannedTask& task, const char* by,
+                                         std::uint64_t value = kRight) {
+    std::vector<SeenResult> results;
+    for (const acan::Output& output : task.task.outputs) {
+      results.push_back({output.key, by, tuplespace::PayloadHash{value, 0}});
+    }
+    return results;
+  }
+  void Put(const PlannedTask& task) { audits_.OnPut(1, task); }
+  void Compute(const PlannedTask& task, const char* by, std::uint64_t value = kRight) {
+    audits_.OnResults(Results(task, by, value));
+  }
+  // The one vote that is asked for now.
+  PlannedTask Vote() {
+    auto output = audits_.TakeOutput();
+    EXPECT_EQ(output.put.size(), 1u);
+    EXPECT_FALSE(output.verdict);
+    if (output.put.empty()) return {};
+    id_ = output.put[0].audit;
+    return output.put[0].task;
+  }
+  void Answer(const PlannedTask& vote, const char* by, std::uint64_t value = kRight) {
+    EXPECT_THAT(vote.not_by, ::testing::Not(::testing::Contains(by)));
+    audits_.OnVote(id_, Results(vote, by, value));
+  }
+
+  Audits audits_{1.0, 7};
+  AuditId id_ = 0;
+};
+
+TEST_F(AuditsTest, AnotherHandlerConfirms) {
+  Present({"a", "b", "c"});
+  const PlannedTask task = TaskNumber(1, 2);
+  Put(task);
+  EXPECT_EQ(audits_.OpenIn(1), 1u);
+  Compute(task, "a");
+  const PlannedTask vote = Vote();
+  EXPECT_THAT(vote.not_by, ElementsAre("a"));
+  Answer(vote, "b");
+  EXPECT_EQ(audits_.OpenIn(1), 0u);
+  EXPECT_EQ(audits_.passed(), 1u);
+  EXPECT_FALSE(audits_.TakeOutput().verdict);
+}
+
+TEST_F(AuditsTest, AVoteShowsNothingOfWhatItChecks) {
+  Present({"a", "b"});
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a");
+  const PlannedTask vote = Vote();
+  EXPECT_NE(vote.key, task.key);
+  EXPECT_NE(vote.task.outputs[0].key, task.task.outputs[0].key);
+  EXPECT_FALSE(vote.task.outputs[0].keep);
+  EXPECT_EQ(vote.affinity, -1);
+  EXPECT_EQ(vote.inputs, task.inputs);
+}
+
+TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
+  for (const bool first_lies : {true, false}) {
+    Present({"a", "b", "c"});
+    const PlannedTask task = TaskNumber(first_lies);
+    Put(task);
+    Compute(task, "a", first_lies ? 13 : kRight);
+    Answer(Vote(), "b", first_lies ? kRight : 13);
+    const PlannedTask third = Vote();
+    EXPECT_THAT(third.not_by, ElementsAre("a", "b"));
+    EXPECT_EQ(audits_.OpenIn(1), 1u);  // the step waits
+    Answer(third, "c");
+    const auto output = audits_.TakeOutput();
+    ASSERT_TRUE(output.verdict);
+    EXPECT_THAT(output.verdict->wrong, ElementsAre(first_lies ? "a" : "b"));
+    EXPECT_THAT(output.verdict->text, HasSubstr("\"forward\""));
+  }
+}
+
+TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
+  Present({"a", "b"});
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a", 13);
+  Answer(Vote(), "b");
+  const PlannedTask again = Vote();
+  EXPECT_THAT(again.not_by, ElementsAre("b"));
+  Answer(again, "a");  // this time rightly
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
+}
+
+TEST_F(AuditsTest, OfTwoThatRepeatThemselvesNobodyIsBelieved) {
+  Present({"a", "b"});
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a", 13);
+  Answer(Vote(), "b");
+  Answer(Vote(), "a", 13);
+  Answer(Vote(), "b");
+  auto output = audits_.TakeOutput();
+  EXPECT_FALSE(output.verdict);
+  ASSERT_TRUE(output.undecided);
+  EXPECT_THAT(*output.undecided, HasSubstr("a and b"));
+  EXPECT_EQ(audits_.OpenIn(1), 1u);
+  Present({"a", "b", "c"});
+  Answer(Vote(), "c");
+  output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
+}
+
+TEST_F(AuditsTest, WithoutASecondHandlerItIsSaidAndSkipped) {
+  Present({"a"});
+  for (int i = 0; i < 2; ++i) {
+    Put(TaskNumber(i));
+    Compute(TaskNumber(i), "a");
+  }
+  const auto output = audits_.TakeOutput();
+  EXPECT_THAT(output.put, IsEmpty());
+  EXPECT_EQ(output.say.size(), 1u);
+  EXPECT_EQ(audits_.skipped(), 2u);
+  EXPECT_EQ(audits_.OpenIn(1), 0u);
+}
+
+TEST_F(AuditsTest, AVoteThatNobodyIsLeftForIsDropped) {
+  Present({"a", "b"});
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "a");
+  const PlannedTask vote = Vote();
+  Present({"a"});
+  const auto output = audits_.TakeOutput();
+  ASSERT_EQ(output.drop.size(), 1u);
+  EXPECT_EQ(output.drop[0].second, vote.key);
+  EXPECT_EQ(audits_.skipped(), 1u);
+  audits_.OnVote(id_, Results(vote, "b", 13));  // too late
+  EXPECT_FALSE(audits_.TakeOutput().verdict);
+}
+
+TEST_F(AuditsTest, WhoIsTooSmallDoesNotVote) {
+  Present({"a", "b"}, 16);
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "a");
+  EXPECT_EQ(audits_.skipped(), 1u);
+}
+
+TEST_F(AuditsTest, AResultThatSomebodyElsePutIsHis) {
+  Present({"a", "b", "c", "d"});
+  const PlannedTask task = TaskNumber(1, 2);
+  Put(task);
+  audits_.OnResults({{task.task.outputs[0].key, "a", tuplespace::PayloadHash{kRight, 0}}});
+  audits_.OnResults({{task.task.outputs[1].key, "b", tuplespace::PayloadHash{13, 0}}});
+  const PlannedTask vote = Vote();
+  EXPECT_THAT(vote.not_by, ElementsAre("a", "b"));
+  Answer(vote, "c");
+  Answer(Vote(), "d");
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("b"));
+}
+
+TEST_F(AuditsTest, TheShareIsDrawnAndOnlyTheSecretSaysWhich) {
+  const auto drawn = [](double share, std::uint64_t secret) {
+    Audits audits(share, secret);
+    std::vector<bool> all;
+    for (int i = 0; i < 20'000; ++i) {
+      audits.OnPut(i, TaskNumber(i));
+      all.push_back(audits.OpenIn(i) == 1);
+    }
+    return all;
+  };
+  const auto first = drawn(0.05, 1);
+  const auto count = std::count(first.begin(), first.end(), true);
+  EXPECT_NEAR(static_cast<double>(count), 1000, 150);  // five standard deviations
+  EXPECT_EQ(first, drawn(0.05, 1));
+  EXPECT_NE(first, drawn(0.05, 2));
+  const auto none = drawn(0, 1);
+  EXPECT_EQ(std::count(none.begin(), none.end(), true), 0);
+}
+
+// Random votes of honest handlers and liars, who come and go: no honest one is ever named, and a
+// case that ends with a liar's result against two honest ones names him.
+TEST_F(AuditsTest, NoHonestHandlerIsEverNamed) {
+  int verdicts = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    Audits audits(1.0, seed);
+    const std::vector<std::string> all = {"a", "b", "c", "d", "liar"};
+    std::map<std::string, Capacity> present;
+    std::vector<AuditVote> open;
+    std::uint64_t lies = 100;
+    const auto value = [&](const std::string& who) {
+      return who == "liar" && random() % 2 == 0 ? ++lies : kRight;
+    };
+    for (int step = 0; step < 60; ++step) {
+      for (const std::string& name : all) {
+        if (random() % 20 != 0)
+          present[name].memory_bytes = 1 << 20;
+        else
+          present.erase(name);
+      }
+      audits.OnHandlers(present);
+      const std::string who = all[random() % all.size()];
+      const PlannedTask task = TaskNumber(step);
+      audits.OnPut(1, task);
+      audits.OnResults(Results(task, who.c_str(), value(who)));
+      for (AuditVote& vote : audits.TakeOutput().put) open.push_back(std::move(vote));
+      while (!open.empty()) {
+        const AuditVote vote = open.back();
+        open.pop_back();
+        const std::string voter = all[random() % all.size()];
+        const auto& not_by = vote.task.not_by;
+        if (std::find(not_by.begin(), not_by.end(), voter) != not_by.end()) {
+          open.push_back(vote);
+          continue;
+        }
+        audits.OnVote(vote.audit, Results(vote.task, voter.c_str(), value(voter)));
+        auto output = audits.TakeOutput();
+        for (AuditVote& more : output.put) open.push_back(std::move(more));
+        if (!output.verdict) continue;
+        ++verdicts;
+        ASSERT_THAT(output.verdict->wrong, ElementsAre("liar")) << "seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(verdicts, 1000);
+}
+
+}  // namespace
+}  // namespace acan

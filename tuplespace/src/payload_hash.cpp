@@ -1,0 +1,18 @@
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "tuplespace/payload.h"
+
+namespace tuplespace {
+
+PayloadHash HashOf(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.low64, hash.high64};
+}
+
+std::string PayloadHash::ToString() const {
+  return fmt::format("{:016x}{:016x}", high, low);
+}
+
+}  // namespace tuplespace
