@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "wire.h"
@@ -19,12 +20,17 @@
 namespace tuplespace {
 
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
+inline constexpr std::size_t kMaxSecretBytes = 64;
 
 // Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
 struct BadField {
   std::string text;
 };
 struct BadFrame {
+  std::string text;
+};
+// A segment that this process cannot open: the sender is to send the bytes.
+struct Unopened {
   std::string text;
 };
 
@@ -37,8 +43,13 @@ using WireBytes = flatbuffers::Vector<std::uint8_t>;
 
 class FrameReader {
  public:
-  FrameReader(std::size_t control_bytes, std::span<const Payload> frames)
-      : bytes_left_(control_bytes), frames_(frames), used_(frames.size(), false) {}
+  FrameReader(std::size_t control_bytes, std::span<const Payload> frames, std::uint64_t session,
+              SegmentOpener* opener)
+      : bytes_left_(control_bytes),
+        frames_(frames),
+        used_(frames.size(), false),
+        session_(session),
+        opener_(opener) {}
 
   // Every variable part of an honest frame lies in it once, so all together are no longer than the
   // frame; parts that share their bytes could ask for any amount of memory.
@@ -90,7 +101,16 @@ class FrameReader {
     return keys;
   }
 
-  Payload Content(const WireBytes* inlined, std::uint32_t frame) {
+  Payload Content(const WireBytes* inlined, std::uint32_t frame, const wire::Segment* segment) {
+    if (segment != nullptr) {
+      if (inlined != nullptr || frame != kNoFrame)
+        Refuse("a payload is in a segment and elsewhere");
+      if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
+      auto payload = opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd()});
+      if (payload) return *std::move(payload);
+      unopened_ = segment->id();
+      return {};
+    }
     if (frame != kNoFrame) {
       if (frame >= frames_.size()) {
         Refuse("payload frame {} is named, but {} came", frame, frames_.size());
@@ -134,7 +154,7 @@ class FrameReader {
     for (const wire::Tuple* one : *wire) {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
-      tuple.payload = Content(one->payload(), one->frame());
+      tuple.payload = Content(one->payload(), one->frame(), one->segment());
       tuple.task = Task(one->task());
       tuple.ephemeral = one->ephemeral();
       tuple.held = one->held();
@@ -150,7 +170,7 @@ class FrameReader {
     for (const wire::FoundTuple* one : *wire) {
       FoundTuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a found key");
-      tuple.payload = Content(one->payload(), one->frame());
+      tuple.payload = Content(one->payload(), one->frame(), one->segment());
       tuple.payload_bytes = one->payload_bytes();
       tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
     }
@@ -217,6 +237,33 @@ class FrameReader {
     return value;
   }
 
+  using WireNumbers = flatbuffers::Vector<std::uint64_t>;
+  std::vector<std::uint64_t> Numbers(const WireNumbers* wire) {
+    if (wire == nullptr) return {};
+    Spend(wire->size() * sizeof(std::uint64_t));
+    return {wire->begin(), wire->end()};
+  }
+
+  std::optional<Sharing> Offer(const wire::Sharing* wire) {
+    if (wire == nullptr) return std::nullopt;
+    return Sharing{wire->pid(), wire->fd(), Secret(wire->seen())};
+  }
+
+  std::string Secret(const WireBytes* bytes) {
+    const std::string_view view = View(bytes);
+    if (view.size() > kMaxSecretBytes) {
+      Refuse("a secret has {} bytes, at most {}", view.size(), kMaxSecretBytes);
+    }
+    return std::string(view);
+  }
+
+  // At the end of a message, so that all its segments were looked at: their sender counts them.
+  void CheckOpened() {
+    if (const auto id = std::exchange(unopened_, {})) {
+      throw Unopened{fmt::format("segment {} cannot be opened: send its bytes", *id)};
+    }
+  }
+
   bool AllFramesUsed() const { return std::find(used_.begin(), used_.end(), false) == used_.end(); }
   std::size_t frame_count() const { return frames_.size(); }
 
@@ -224,6 +271,9 @@ class FrameReader {
   std::size_t bytes_left_;
   std::span<const Payload> frames_;
   std::vector<bool> used_;
+  std::uint64_t session_;
+  SegmentOpener* opener_;
+  std::optional<std::uint64_t> unopened_;
 };
 
 }  // namespace tuplespace

@@ -16,6 +16,7 @@
 
 #include "tuplespace/access.h"
 #include "tuplespace/messages.h"
+#include "tuplespace/shared_pool.h"
 
 namespace zmq {
 class context_t;
@@ -24,13 +25,19 @@ class context_t;
 namespace tuplespace {
 
 struct ClientOptions {
-  std::string endpoint;               // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
-  std::string name;                   // for people: "handler cpu:2 on host7, pid 4711"
-  ClientId id;                        // empty: a random one
+  std::string endpoint;  // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
+  std::string name;      // for people: "handler cpu:2 on host7, pid 4711"
+  ClientId id;           // empty: a random one
   // Keys for a broker that has some; the id then begins with "NAME/". Not for inproc://.
   std::optional<ClientAccess> access = {};
-  zmq::context_t* context = nullptr;  // shared for inproc; null: one of its own
+  zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
+  // Payloads of SharedPool::kLeastBytes and more pass through shared memory, if this process and
+  // the broker's can open each other's memory; found out at every joining. Not for inproc://.
+  bool shared_memory = true;
+  // Where this client's larger payloads are copied to, if they do not lie there. Of no other
+  // client. Null: one of its own.
+  std::shared_ptr<SharedPool> pool = {};
 };
 
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
@@ -67,8 +74,8 @@ class Client {
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
-  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases, ephemeral
-  // tuples and holds; unanswered requests are sent again by the client itself.
+  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases,
+  // ephemeral tuples and holds; unanswered requests are sent again by the client itself.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued, handles what has come; waits at most `timeout` for something to come, or
@@ -80,6 +87,7 @@ class Client {
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   void Wake();  // thread safe; async-signal safe
 
+  bool shares_memory() const;        // what it puts can lie in shared memory
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;

@@ -19,10 +19,11 @@ namespace acan {
 
 struct HandlerOptions {
   std::string endpoint;
-  std::string name;                // "cpu:1 on host7, pid 4711"
-  std::unique_ptr<Device> device;  // its budget is the handler's limit
+  std::string name;                                     // "cpu:1 on host7, pid 4711"
+  std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
-  int depth = 3;                   // most tasks taken at once: one runs, the others are prefetched
+  int depth = 3;              // most tasks taken at once: one runs, the others are prefetched
+  bool shared_memory = true;  // see tuplespace::ClientOptions
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
