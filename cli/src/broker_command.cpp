@@ -21,6 +21,7 @@ struct Flags {
   std::vector<std::string> listen;
   Setting listen_variable;
   Setting keys;
+  Setting shared_memory;
   RoleFlags role;
 };
 
@@ -40,6 +41,13 @@ void AllowManyConnections() {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+bool IsOn(const Setting& setting) {
+  if (!setting.set() || setting.value == "on") return true;
+  if (setting.value == "off") return false;
+  throw UsageError(
+      fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
 }
 
 // Follows the list of the key file. A file that cannot be used changes nothing.
@@ -81,6 +89,7 @@ int RunBroker(const Flags& flags) {
   }
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
   AllowManyConnections();
+  if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   int code = 0;
   {
@@ -112,6 +121,10 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
   AddKeys(*command, flags->keys, "the broker's key file, for other addresses");
+  AddSetting(
+      *command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
+      "off: payloads travel over the sockets even between processes of this host (default: on)")
+      ->type_name("on|off");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });
