@@ -277,7 +277,10 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
 
 void Client::Impl::Flush() {
   if (!socket || !SendUnsent()) return;
-  while (session.HasOutput() || shared.HasUrgentOutput()) {
+  const auto urgent = [&] {
+    return session.session() == shared.session() && shared.HasUrgentOutput();
+  };
+  while (session.HasOutput() || urgent()) {
     const Session::Output output = session.TakeOutput(MonotonicUs());
     const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
     begin();

@@ -177,6 +177,13 @@ std::optional<SegmentRef> SegmentTable::Name(const ClientId& client, const Paylo
   Loan& loan = peer.loans[region.id];
   if (loan.count++ == 0) {
     loan.payload = payload;
+    // Sessions that have ended need not be told anything.
+    if (segment.readers.size() > peers_.size()) {
+      std::erase_if(segment.readers, [this](const auto& reader) {
+        const auto it = peers_.find(reader.first);
+        return it == peers_.end() || it->second.session != reader.second;
+      });
+    }
     const std::pair reader{client, peer.session};
     if (std::find(segment.readers.begin(), segment.readers.end(), reader) ==
         segment.readers.end()) {
