@@ -76,6 +76,9 @@ Key ReportKey(const std::string& id, std::int64_t number) {
 Key LeaderKey(const std::string& job) {
   return Key{"leader", job};
 }
+Key DoneKey(const std::string& job) {
+  return Key{"done", job};
+}
 
 Pattern AllHandlers() {
   return {{FieldPattern::Exact("handler"), FieldPattern::Any()}, false};

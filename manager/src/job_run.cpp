@@ -80,6 +80,10 @@ std::optional<Receipt> JobRun::Run() {
     Connect();
     TakeLeadership();
     ExtendLeadership();
+    FindEarlierRuns();
+    if (options_.resume) {
+      if (auto done = FinishedBefore()) return done;
+    }
     Begin();
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
@@ -369,11 +373,15 @@ Receipt JobRun::Finish() {
   receipt_.steps = core_->total_steps();
   receipt_.epochs = job_.training.epochs;
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
+  // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
+  Tuple done;
+  done.key = DoneKey(job_id_);
+  done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());
+  client_.Put({done});
   if (snapshots_) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);
-  client_.RetireAll(Pattern::Of(RunKey(run_)), false);
-  client_.CompleteTask(*leadership_);
+  GiveUpLead();
   return receipt_;
 }
 

@@ -43,14 +43,16 @@ class JobRun {
   void Connect();
   void TakeLeadership();
   void ExtendLeadership();
-  void AskWhetherForgotten(std::function<void()> if_not);
+  void AskWhetherForgotten(const tuplespace::Key& key, std::function<void()> if_not);
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
+  std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void Begin();
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
+  void GiveUpLead();
   void Look();
   void Turn();
   // Events wait until no handler of the client runs: what they ask for may wait for the client.

@@ -8,6 +8,7 @@
 //   ("handler", id)          a handler's capacity; there as long as the handler is connected
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
+//   ("done", job)            the receipt of its last finished run, for managers that stand by
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,7 @@ std::optional<Report> ReportFromJson(const std::string& text);
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
+tuplespace::Key DoneKey(const std::string& job);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
