@@ -339,8 +339,8 @@ Percentiles BareRoundTrip(Place& place, const Server& echo, int count) {
   return Of(std::move(times_us));
 }
 
-// One client puts `count` payloads of `bytes`, another reads each as soon as it is there and retires it:
-// the space holds no more at a time than in a training.
+// One client puts `count` payloads of `bytes`, another reads each as soon as it is there and
+// retires it: the space holds no more at a time than in a training.
 double PutReadGigabytesPerSecond(Place& place, const Server& broker, std::size_t bytes, int count,
                                  std::int64_t round) {
   const auto reader = place.Connect(broker);
