@@ -13,11 +13,12 @@ import argparse
 import importlib.metadata
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from acan_run import summary
 
 TASKS = 10000
 STEPS = 60
@@ -83,10 +84,6 @@ def dask_rate():
 
 
 PEERS = {"ray": ray_rate, "dask": dask_rate}
-
-
-def summary(values):
-    return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
 
 
 def main():

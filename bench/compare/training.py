@@ -16,11 +16,12 @@ import json
 import os
 import pathlib
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from acan_run import steps_per_second, summary
 
 JOBS = {
     "wide, batch 512": dict(layers=[784, 4096, 4096, 10], batch=512, steps=24),
@@ -102,8 +103,7 @@ def peer_main(peer, job, threads):
 
 # ---- acan ----------------------------------------------------------------------------------------------------
 
-def run_acan(program, job, threads, precision, folder):
-    steps = WARM_STEPS + job["steps"]
+def acan_rate(program, job, threads, precision):
     text = f"""[model]
 layers = {job["layers"]}
 activation = "relu"
@@ -113,30 +113,13 @@ generated = "regression"
 samples = {job["batch"] * 8}
 [train]
 batch = {job["batch"]}
-epochs = {-(-steps // 8)}
+epochs = {-(-(WARM_STEPS + job["steps"]) // 8)}
 learning_rate = {RATE}
 precision = "{precision}"
 [snapshots]
 every_steps = 0
 """
-    path = pathlib.Path(folder) / "job.toml"
-    path.write_text(text)
-    out = pathlib.Path(folder) / "out"
-    process = subprocess.Popen([program, "train", path, "--handlers", f"{threads}xcpu:1", "--out", out],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    # A line is written as its step ends.
-    metrics, first, last, begin, end = out / "metrics.jsonl", 0, 0, 0.0, 0.0
-    while process.poll() is None:
-        now = time.perf_counter()
-        lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-        if lines > last:
-            if not first and lines >= WARM_STEPS:
-                first, begin = lines, now
-            last, end = lines, now
-        time.sleep(0.002)
-    if process.returncode != 0:
-        sys.exit(f"acan failed: {process.stderr.read()}")
-    return (last - first) * job["batch"] / (end - begin)
+    return job["batch"] * steps_per_second(program, text, ["--handlers", f"{threads}xcpu:1"], WARM_STEPS)
 
 
 # ---- rounds ----------------------------------------------------------------------------------------------------
@@ -146,10 +129,6 @@ def run_peer(name, job, threads):
     environment["OMP_NUM_THREADS"] = str(threads if "ddp" not in name else 1)
     words = [sys.executable, __file__, "--peer", name, "--job", json.dumps(job), "--threads", str(threads)]
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True, env=environment).stdout)["samples_per_s"]
-
-
-def summary(values):
-    return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
 
 
 def measure(arguments):
@@ -163,9 +142,8 @@ def measure(arguments):
             for peer in PEERS:
                 rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads))
             for precision in ("exact", "fast"):
-                with tempfile.TemporaryDirectory() as folder:
-                    rates.setdefault(f"acan {precision}", []).append(
-                        run_acan(arguments.acan, JOBS[name], arguments.threads, precision, folder))
+                rates.setdefault(f"acan {precision}", []).append(
+                    acan_rate(arguments.acan, JOBS[name], arguments.threads, precision))
         ratios = {f"{own} / {peer}": summary([a / b for a, b in zip(rates[own], rates[peer])])
                   for own in ("acan exact", "acan fast") for peer in PEERS}
         report["jobs"][name] = dict(JOBS[name], samples_per_s={who: summary(values) for who, values in rates.items()}, ratios=ratios)

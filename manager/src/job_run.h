@@ -14,6 +14,8 @@
 #include "acan/manager/manager.h"
 #include "acan/manager/manager_core.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/tuning.h"
+#include "handler_speeds.h"
 #include "snapshot_writer.h"
 #include "tile_mover.h"
 #include "tuplespace/client.h"
@@ -58,6 +60,8 @@ class JobRun {
   // Events wait until no handler of the client runs: what they ask for may wait for the client.
   void Step(ManagerEvent event) { events_.push_back(std::move(event)); }
   void StepAll();
+  void NoteTuning();
+  void MeasureOverhead();
   void Apply(std::vector<ManagerAction> actions);
   void Submit(tuplespace::RequestBody body);
   void SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then);
@@ -75,6 +79,7 @@ class JobRun {
 
   void Do(const PutPassData& action);
   void Do(PutTasks& action);
+  void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void Do(const ReadLosses& action);
   void Do(const LoadWeights& action);
   void Do(const RetireThrough& action);
@@ -119,6 +124,11 @@ class JobRun {
   bool looking_ = false;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
   Progress progress_;
+  Tuning tuning_;
+  bool tuning_due_ = false;
+  std::unique_ptr<TuningLog> tuning_log_;
+  HandlerSpeeds speeds_;
+  double overhead_us_ = 0;
   std::map<std::string, HandlerSeen> handlers_;  // by client id
   std::optional<tuplespace::Counters> first_counters_;
   Receipt receipt_;

@@ -23,6 +23,7 @@ using tuplespace::Tuple;
 
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
+constexpr int kRoundTrips = 16;
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -245,8 +246,22 @@ void JobRun::FindBeginning() {
       std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
 }
 
+// What a task costs beside its computing is about what its messages cost; the least of some round
+// trips is that of an idle machine, which is what the plan should assume.
+void JobRun::MeasureOverhead() {
+  for (int i = 0; i < kRoundTrips; ++i) {
+    bool answered = false;
+    const std::int64_t begin_us = NowUs();
+    client_.Submit(tuplespace::GetStats{}, [&answered](ReplyBody&&) { answered = true; });
+    while (!answered) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+    const auto took_us = static_cast<double>(NowUs() - begin_us);
+    overhead_us_ = i == 0 ? took_us : std::min(overhead_us_, took_us);
+  }
+}
+
 void JobRun::Begin() {
   client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
+  MeasureOverhead();
   if (options_.resume) FindBeginning();
   if (!beginning_) {
     past_.version = 0;
@@ -259,6 +274,8 @@ void JobRun::Begin() {
   }
   if (!options_.out_dir.empty()) {
     metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+    tuning_log_ = std::make_unique<TuningLog>(OutPath("tuning.jsonl"),
+                                              !options_.resume && lost_runs_.empty());
     std::filesystem::remove(OutPath("receipt.json"));  // it says that a run is done
     WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
   }
@@ -275,6 +292,7 @@ void JobRun::Begin() {
   config.first_version = past_.version;
   config.expected_handlers = options_.expected_handlers;
   config.fixed_handlers = options_.fixed_handlers;
+  config.overhead_us = overhead_us_;
   if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }
