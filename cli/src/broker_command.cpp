@@ -22,6 +22,7 @@ struct Flags {
   Setting listen_variable;
   Setting keys;
   bool check_payloads = false;
+  Setting shared_memory;
   RoleFlags role;
 };
 
@@ -41,6 +42,13 @@ void AllowManyConnections() {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+bool IsOn(const Setting& setting) {
+  if (!setting.set() || setting.value == "on") return true;
+  if (setting.value == "off") return false;
+  throw UsageError(
+      fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
 }
 
 // Follows the list of the key file. A file that cannot be used changes nothing.
@@ -83,6 +91,7 @@ int RunBroker(const Flags& flags) {
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
   options.check_payloads = flags.check_payloads;
   AllowManyConnections();
+  if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   int code = 0;
   {
@@ -116,6 +125,10 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
   AddKeys(*command, flags->keys, "the broker's key file, for other addresses");
   command->add_flag("--check-payloads", flags->check_payloads,
                     "compare what is put with its hash on arrival, not only where it is used");
+  AddSetting(
+      *command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
+      "off: payloads travel over the sockets even between processes of this host (default: on)")
+      ->type_name("on|off");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });

@@ -22,6 +22,20 @@ void CheckSize(std::uint64_t bytes, const Piece& piece) {
   }
 }
 
+bool IsWhole(const View& view, const BufferSpec& spec) {
+  return view.rows == spec.rows && view.cols == spec.cols;
+}
+
+// The buffers that are a result from end to end.
+std::vector<bool> WholeResults(const Task& task) {
+  std::vector<bool> whole(task.buffers.size(), false);
+  for (const Output& output : task.outputs) {
+    const auto index = static_cast<std::size_t>(output.view.buffer);
+    if (IsWhole(output.view, task.buffers[index])) whole[index] = true;
+  }
+  return whole;
+}
+
 std::vector<BufferPtr> Assemble(Device& device, const Task& task,
                                 const std::vector<TaskInput>& inputs) {
   std::vector<BufferPtr> buffers(task.buffers.size());
@@ -31,8 +45,11 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
     buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
     CheckSize(buffers[piece.buffer]->size_bytes(), piece);
   }
+  const std::vector<bool> leaves = WholeResults(task);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i]) buffers[i] = device.Allocate(task.buffers[i].bytes());
+    if (buffers[i]) continue;
+    const std::uint64_t bytes = task.buffers[i].bytes();
+    buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
   }
   for (const Piece& piece : task.pieces) {
     if (CoversBuffer(piece, task)) continue;
@@ -72,8 +89,7 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
   std::vector<StartedResult> results;
   for (const Output& output : task.outputs) {
     const auto index = static_cast<std::size_t>(output.view.buffer);
-    const BufferSpec& spec = task.buffers[index];
-    const bool whole = output.view.rows == spec.rows && output.view.cols == spec.cols;
+    const bool whole = IsWhole(output.view, task.buffers[index]);
     results.push_back({output.key,
                        device.StartDownload(buffers[index], ToMatrix(task, buffers, output.view)),
                        output.keep && whole ? buffers[index] : nullptr});

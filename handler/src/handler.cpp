@@ -24,6 +24,12 @@ using tuplespace::ReplyBody;
 
 constexpr std::int64_t kReportEveryUs = 500'000;
 
+// A broker in this process has its results copied.
+std::shared_ptr<tuplespace::SharedPool> PoolOf(const HandlerOptions& options) {
+  const bool in_process = options.endpoint.starts_with("inproc://");
+  return options.shared_memory && !in_process ? tuplespace::SharedPool::Make() : nullptr;
+}
+
 // A flight as the I/O thread knows it.
 struct Flight {
   std::shared_ptr<const Task> task;
@@ -73,6 +79,7 @@ struct Handler::Impl {
 
   HandlerOptions options;
   std::unique_ptr<Device> device;
+  std::shared_ptr<tuplespace::SharedPool> pool;  // of the device's results
   Capacity capacity;
   tuplespace::Client client;
   HandlerCore core;
@@ -94,12 +101,16 @@ struct Handler::Impl {
 Handler::Impl::Impl(HandlerOptions given)
     : options(std::move(given)),
       device(std::move(options.device)),
+      pool(PoolOf(options)),
       client({.endpoint = options.endpoint,
               .name = options.name,
               .id = {},
               .access = options.access,
-              .context = options.context}),
+              .context = options.context,
+              .shared_memory = options.shared_memory,
+              .pool = pool}),
       core(device->budget().limit_bytes() - device->budget().used_bytes(), options.depth) {
+  if (pool) device->UseResultPool(pool);
   const std::uint64_t scratch_bytes = device->budget().used_bytes();
   const ConformanceResult conformance = RunConformance(*device);
   const DeviceInfo& info = device->info();

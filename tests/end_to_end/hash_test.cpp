@@ -91,6 +91,10 @@ TEST_F(Hash, DoesNotDependOnTheHandlersMemory) {
 TEST_F(Hash, DoesNotDependOnTheTransport) {
   ExpectSame({"--handlers", "2xcpu:1@64MiB", "--transport", "ipc"});
   ExpectSame({"--handlers", "2xcpu:1@64MiB", "--transport", "tcp"});
+  for (const char* transport : {"ipc", "tcp"}) {
+    ExpectSame({"--handlers", "2xcpu:1@64MiB,cpu:1@512KiB", "--transport", transport},
+               {{"ACAN_SHARED_MEMORY", "off"}});
+  }
 }
 
 class HashByInstructions : public Hash, public ::testing::WithParamInterface<const char*> {};
@@ -116,7 +120,9 @@ void WaitForSteps(Program& program, const std::string& metrics, long steps) {
   }
 }
 
-TEST_F(Hash, SurvivesHandlersThatAreKilled) {
+class HashOfKilled : public Hash, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(HashOfKilled, IsTheSame) {
   const std::vector<std::string> longer = {"--set", "train.epochs=20"};
   const nlohmann::json quiet = Train(job_, folder_ / "quiet", longer);
   ASSERT_TRUE(quiet.is_object());
@@ -125,7 +131,7 @@ TEST_F(Hash, SurvivesHandlersThatAreKilled) {
                                     folder_ / "out", "--json", "--handlers",
                                     "3xcpu:1@64MiB", "--set",  "tasks.timeout_ms=500"};
   words.insert(words.end(), longer.begin(), longer.end());
-  Program train(words);
+  Program train(words, {{"ACAN_SHARED_MEMORY", GetParam()}});
   int killed = 0;
   for (const long step : {5, 30, 60, 90}) {
     WaitForSteps(train, folder_ / "out/metrics.jsonl", step);
@@ -141,6 +147,9 @@ TEST_F(Hash, SurvivesHandlersThatAreKilled) {
   EXPECT_EQ(nlohmann::json::parse(LastLine(train.out()))["weights_sha256"],
             quiet["weights_sha256"]);
 }
+
+INSTANTIATE_TEST_SUITE_P(SharedMemory, HashOfKilled, ::testing::Values("on", "off"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
 
 }  // namespace
 }  // namespace acan::testing

@@ -152,7 +152,7 @@ TEST(Wire, AFlippedBitInAPutIsFoundByABrokerThatChecks) {
   put.tuples = {{Key{"r", 1}, Payload::Copy(std::string(5000, 'r')), {}, false, false}};
   const Frames frames = Encode(Request{3, put});
   const auto decode = [&](const std::vector<Payload>& payloads, bool check) {
-    auto decoded = DecodeToBroker(frames.control, payloads, kControlLimit, check);
+    auto decoded = DecodeToBroker(frames.control, payloads, kControlLimit, nullptr, check);
     return std::get<ToBroker>(decoded).messages.at(0);
   };
   EXPECT_TRUE(std::holds_alternative<Request>(decode(frames.payloads, true)));

@@ -17,6 +17,7 @@
 #include "connections.h"
 #include "endpoint.h"
 #include "log_pause.h"
+#include "segment_table.h"
 #include "sockets.h"
 #include "wire.h"
 
@@ -49,14 +50,22 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   return core;
 }
 
-// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
-ConnectionLimits Possible(ConnectionLimits limits) {
-  constexpr std::uint64_t kOthers = 128;
+std::uint64_t MostFiles() {
   rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
-    const std::uint64_t most = files.rlim_cur > 2 * kOthers ? files.rlim_cur - kOthers : kOthers;
-    limits.connections = std::min(limits.connections, most);
-  }
+  const bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  return limited ? files.rlim_cur : UINT64_MAX;
+}
+
+std::uint64_t PossibleSegments(std::uint64_t wanted) {
+  return std::min(wanted, MostFiles() / 3);
+}
+
+// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
+ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
+  constexpr std::uint64_t kOthers = 128;
+  const std::uint64_t left = MostFiles() - segments;
+  const std::uint64_t most = left > 2 * kOthers ? left - kOthers : kOthers;
+  limits.connections = std::min(limits.connections, most);
   return limits;
 }
 
@@ -85,7 +94,9 @@ struct Broker::Impl {
         access(ListOf(options.access)),
         authenticator(access ? std::make_unique<Authenticator>(context) : nullptr),
         router(context, zmq::socket_type::router),
-        connections(Possible(options.connections), options.client_silence_us),
+        segments(PossibleSegments(options.shared_segments)),
+        connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
+                    options.client_silence_us),
         core(core_options) {
     if (options.client_silence_us < kMinSilenceUs) {
       throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
@@ -300,11 +311,22 @@ struct Broker::Impl {
     }
     auto decoded = DecodeToBroker(
         {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-        message.payloads, core_options.control_frame_bytes, options.check_payloads);
+        message.payloads, core_options.control_frame_bytes, segments.From(client),
+        options.check_payloads);
     if (const auto* error = std::get_if<Error>(&decoded)) {
       core.ReceiveBad(client, *error, now_us);
     } else {
-      core.Receive(client, std::get<ToBroker>(std::move(decoded)), now_us, who);
+      auto& envelope = std::get<ToBroker>(decoded);
+      NoteSegments(client, envelope);
+      core.Receive(client, std::move(envelope), now_us, who);
+    }
+  }
+
+  void NoteSegments(const ClientId& client, ToBroker& envelope) {
+    for (ClientMessage& one : envelope.messages) {
+      if (auto* hello = std::get_if<Hello>(&one)) offers[client] = std::move(hello->sharing);
+      const auto* used = std::get_if<ClientSegments>(&one);
+      if (used != nullptr) segments.Receive(client, envelope.session, *used);
     }
   }
 
@@ -329,9 +351,12 @@ struct Broker::Impl {
 
   void Flush() {
     // Losing a client may produce answers for others.
-    while (core.HasOutput()) {
-      for (const BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
-    }
+    do {
+      EndSessions();
+      SendSegments();
+      for (BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
+    } while (core.HasOutput());
+    offers.clear();
     for (const std::string& line : core.TakeLog()) Log(line);
     for (const std::string& line : connections.TakeLog()) Log(line);
     if (!authenticator) return;
@@ -342,12 +367,33 @@ struct Broker::Impl {
     if (options.log) options.log(line);
   }
 
-  void Deliver(const BrokerCore::Delivery& delivery) {
-    encoder.Begin(delivery.envelope.session);
-    for (const BrokerMessage& one : delivery.envelope.messages) {
+  void EndSessions() {
+    for (const auto& [client, session] : core.TakeEnded()) segments.SessionEnded(client, session);
+  }
+
+  void SendSegments() {
+    for (const SegmentTable::Delivery& delivery : segments.TakeOutput()) {
+      encoder.Begin(delivery.session);
+      encoder.Add(delivery.message);
+      SendEncoded(delivery.client);
+    }
+  }
+
+  void Deliver(BrokerCore::Delivery& delivery) {
+    const auto begin = [&] {
+      encoder.Begin(delivery.envelope.session, kProtocolVersion, segments.To(delivery.client));
+    };
+    begin();
+    for (BrokerMessage& one : delivery.envelope.messages) {
+      if (auto* welcome = std::get_if<Welcome>(&one)) {
+        const auto offer = offers.find(delivery.client);
+        if (offer != offers.end()) {
+          welcome->sharing = segments.Joined(delivery.client, welcome->session, offer->second);
+        }
+      }
       if (encoder.full()) {
         SendEncoded(delivery.client);
-        encoder.Begin(delivery.envelope.session);
+        begin();
       }
       std::visit([&](const auto& body) { encoder.Add(body); }, one);
     }
@@ -422,6 +468,8 @@ struct Broker::Impl {
   std::unique_ptr<Monitor> monitor;
   std::vector<std::string> endpoints;
   std::vector<IpcFile> ipc_files;
+  SegmentTable segments;
+  std::unordered_map<ClientId, std::optional<Sharing>> offers;  // of Hellos not yet answered
   Connections connections;
   std::uint64_t known_failed = 0;  // connections
   LogPause pause;

@@ -56,6 +56,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     } else if (std::holds_alternative<Ping>(message)) {
       Send(client, it->second, Pong{});
     } else if (std::holds_alternative<Bye>(message)) {
+      ended_.push_back({client, it->second.session});
       peers_.erase(it);
       Step(ClientLost{client}, now_us);
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
@@ -97,7 +98,8 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
 }
 
 void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
-  CountBad(client, bad.text, now_us);
+  // What is to be sent again in another way is not bad.
+  if (bad.code != ErrorCode::kBusy) CountBad(client, bad.text, now_us);
   Error error{bad.code, std::move(bad.text)};
   Peer& peer = peers_.at(client);
   if (bad.id == 0) {
@@ -165,6 +167,7 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.find(client);
   if (it == peers_.end()) return;
   log_.push_back(fmt::format("{} is lost: {}", Describe(client), why));
+  ended_.push_back({client, it->second.session});
   peers_.erase(it);
   Step(ClientLost{client}, now_us);
 }
@@ -233,6 +236,10 @@ std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
   }
   dirty_.clear();
   return output;
+}
+
+std::vector<BrokerCore::EndedSession> BrokerCore::TakeEnded() {
+  return std::exchange(ended_, {});
 }
 
 std::vector<std::string> BrokerCore::TakeLog() {

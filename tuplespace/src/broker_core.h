@@ -56,6 +56,12 @@ class BrokerCore {
   // All that is to be sent, one envelope for each client (and one for each stray answer to somebody
   // who has not joined).
   std::vector<Delivery> TakeOutput();
+  // Sessions that have ended, in order.
+  struct EndedSession {
+    ClientId client;
+    std::uint64_t session = 0;
+  };
+  std::vector<EndedSession> TakeEnded();
   std::vector<std::string> TakeLog();  // rare events, one line each
 
   bool Knows(const ClientId& client) const { return peers_.contains(client); }
@@ -89,6 +95,7 @@ class BrokerCore {
   std::unordered_map<ClientId, Peer> peers_;
   std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
   std::vector<Delivery> strays_;
+  std::vector<EndedSession> ended_;
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
   std::uint64_t bad_messages_ = 0;

@@ -67,6 +67,11 @@ SessionOptions ForSession(const ClientOptions& options) {
   return session;
 }
 
+std::shared_ptr<SharedPool> PoolOf(const ClientOptions& options) {
+  if (!options.shared_memory || options.endpoint.starts_with("inproc://")) return nullptr;
+  return options.pool ? options.pool : SharedPool::Make();
+}
+
 std::int64_t DeadlineUs(Client::Duration wait) {
   const std::int64_t now_us = MonotonicUs();
   const std::int64_t wait_us = std::max<std::int64_t>(0, wait.count());
@@ -80,7 +85,8 @@ Client::Impl::Impl(ClientOptions given)
       address(ConnectAddress(options.endpoint, options.access.has_value())),
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
-      session(ForSession(options)) {}
+      session(ForSession(options)),
+      shared(PoolOf(options)) {}
 
 Client::Impl::~Impl() {
   try {
@@ -142,6 +148,7 @@ int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
     handled += ReceiveAll();
     CheckLink();
     session.Tick(MonotonicUs());
+    FollowSession();
     do {
       handled += HandleEvents();
       Flush();
@@ -161,16 +168,47 @@ int Client::Impl::ReceiveAll() {
   for (int i = 0; i < kMultipartsPerPoll && socket && Receive(*socket, false, message); ++i) {
     auto decoded = DecodeToClient(
         {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-        message.payloads);
-    if (auto* error = std::get_if<Error>(&decoded)) {
+        message.payloads, &shared);
+    if (shared.failed()) {
+      // The message is lost with its session; in the next one bytes travel.
+      shared.GiveUp();
+      session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
+    } else if (auto* error = std::get_if<Error>(&decoded)) {
       error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
       session.ReceiveBad(*error);
     } else {
-      session.Receive(std::get<ToClient>(std::move(decoded)), MonotonicUs());
+      Accept(std::get<ToClient>(std::move(decoded)));
     }
     handled += HandleEvents();
   }
   return handled;
+}
+
+void Client::Impl::Accept(ToClient&& envelope) {
+  std::optional<Sharing> answer;
+  for (BrokerMessage& one : envelope.messages) {
+    if (auto* welcome = std::get_if<Welcome>(&one)) answer = std::move(welcome->sharing);
+    const auto* segments = std::get_if<BrokerSegments>(&one);
+    if (segments != nullptr && envelope.session == shared.session()) shared.Receive(*segments);
+  }
+  session.Receive(std::move(envelope), MonotonicUs());
+  if (session.joined() && session.session() != shared.session()) {
+    shared.Joined(session.session(), answer);
+  }
+}
+
+void Client::Impl::FollowSession() {
+  if (session.session() != shared.session()) shared.SessionEnded();
+}
+
+// Payloads that are worth it move to shared memory; they stay there if they are sent again.
+void Client::Impl::Share(RequestBody& body) {
+  if (!shared.can_put()) return;
+  std::vector<Tuple>* tuples = nullptr;
+  if (auto* put = std::get_if<tuplespace::Put>(&body)) tuples = &put->tuples;
+  if (auto* complete = std::get_if<Complete>(&body)) tuples = &complete->results;
+  if (tuples == nullptr) return;
+  for (Tuple& tuple : *tuples) tuple.payload = shared.Shared(std::move(tuple.payload));
 }
 
 void Client::Impl::CheckLink() {
@@ -243,18 +281,27 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
 
 void Client::Impl::Flush() {
   if (!socket || !SendUnsent()) return;
-  while (session.HasOutput()) {
+  const auto urgent = [&] {
+    return session.session() == shared.session() && shared.HasUrgentOutput();
+  };
+  while (session.HasOutput() || urgent()) {
     const Session::Output output = session.TakeOutput(MonotonicUs());
-    encoder.Begin(output.session);
+    const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
+    begin();
+    if (output.session != 0 && output.session == shared.session()) {
+      if (const auto segments = shared.TakeOutput()) encoder.Add(*segments);
+    }
     for (const Session::OutgoingMessage& one : output.messages) {
       if (encoder.full()) {
         SendEncoded();
-        encoder.Begin(output.session);
+        begin();
       }
       if (const auto* request = std::get_if<const Request*>(&one)) {
         encoder.Add(**request);
       } else if (const auto* hello = std::get_if<Hello>(&one)) {
-        encoder.Add(*hello);
+        Hello offering = *hello;
+        offering.sharing = shared.Offer();
+        encoder.Add(offering);
       } else if (std::holds_alternative<Ping>(one)) {
         encoder.Add(Ping{});
       } else {
@@ -306,6 +353,7 @@ Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Client::~Client() = default;
 
 RequestId Client::Submit(RequestBody body, ReplyHandler on_reply) {
+  impl_->Share(body);
   const RequestId id = impl_->session.Submit(std::move(body), MonotonicUs());
   impl_->handlers.emplace(id, std::move(on_reply));
   return id;
@@ -340,6 +388,9 @@ void Client::Wake() {
   impl_->wake.Notify();
 }
 
+bool Client::shares_memory() const {
+  return impl_->shared.can_put();
+}
 bool Client::connected() const {
   return impl_->session.joined();
 }

@@ -36,6 +36,7 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   std::optional<ReplyBody> answer;
   const std::int64_t deadline_us = Later(MonotonicUs(), WaitUs(wait));
   const std::int64_t late_us = Later(deadline_us, kAnswerGraceUs);
+  Share(body);
   const RequestId id = session.Submit(std::move(body), MonotonicUs());
   // `answer` is gone when this returns, so the handler has to be, too.
   struct Forget {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "session.h"
+#include "shared_link.h"
 #include "sockets.h"
 #include "tuplespace/client.h"
 #include "wire.h"
@@ -26,6 +27,9 @@ struct Client::Impl {
   void OpenLink();
   void CloseLink(int linger_ms);
   int ReceiveAll();
+  void Accept(ToClient&& envelope);
+  void FollowSession();
+  void Share(RequestBody& body);
   void CheckLink();
   std::string HandshakeFailure() const;
   int HandleEvents();
@@ -41,6 +45,7 @@ struct Client::Impl {
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
   Session session;
+  SharedLink shared;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc
   WakeFd wake;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,9 +14,18 @@ namespace tuplespace {
 
 // A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
 // The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
+// An offer to share memory: where the sender's SharingProbe is, and the secret that it found in the
+// receiver's, if it could open that.
+struct Sharing {
+  std::int32_t pid = 0;
+  std::int32_t fd = -1;
+  std::string seen;
+};
+
 struct Hello {
   std::uint64_t nonce = 0;
   std::string name;  // for people; at most kMaxNameBytes
+  std::optional<Sharing> sharing = {};
 };
 struct Ping {};
 struct Bye {};  // the client leaves: its leases return at once
@@ -26,9 +36,31 @@ struct Welcome {
   std::int64_t silence_us = 0;            // a client not heard for this long is lost
   std::uint64_t control_frame_bytes = 0;  // the largest control frame that the broker takes
   std::uint64_t message_bytes = 0;        // the largest payload that the broker takes
+  std::optional<Sharing> sharing = {};
 };
 struct Pong {};
 struct Goodbye {};  // the broker ends
+
+// What became of segments of shared memory. These are for the shells: the cores never see them.
+struct ClientSegments {
+  std::string seen;  // the secret in the broker's probe; empty: not said
+  std::vector<std::uint64_t>
+      returned;                        // the broker's: read no more, once for each time it was sent
+  std::vector<std::uint64_t> dropped;  // the client's: it will not use them again
+};
+struct BrokerSegments {
+  // The client's: not used any more after having been named so often; `spoilt` ones may still be
+  // read.
+  struct Freed {
+    std::uint64_t id = 0;
+    std::uint64_t count = 0;
+    bool spoilt = false;
+  };
+  std::vector<Freed> freed;
+  std::vector<std::uint64_t> refused;  // the client's: they cannot be opened
+  std::vector<std::uint64_t> gone;     // the broker's: they will not be named again
+  bool empty() const { return freed.empty() && refused.empty() && gone.empty(); }
+};
 
 // One request that could not be understood, in an envelope that could.
 struct Malformed {
@@ -37,14 +69,14 @@ struct Malformed {
   ErrorCode code = ErrorCode::kBadRequest;
 };
 
-using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed>;
+using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed, ClientSegments>;
 struct ToBroker {
   std::uint64_t session = 0;
   std::vector<ClientMessage> messages;
 };
 
 // An Error outside a Reply concerns the session, not one request.
-using BrokerMessage = std::variant<Reply, Notice, Welcome, Pong, Goodbye, Error>;
+using BrokerMessage = std::variant<Reply, Notice, Welcome, Pong, Goodbye, Error, BrokerSegments>;
 struct ToClient {
   std::uint64_t session = 0;
   std::vector<BrokerMessage> messages;

@@ -85,6 +85,7 @@ class Session {
   bool HasEvents() const { return !events_.empty(); }
 
   bool joined() const { return state_ == State::kJoined; }
+  std::uint64_t session() const { return joined() ? welcome_.session : 0; }
   const std::optional<Error>& failure() const { return failure_; }
   std::uint64_t unanswered() const { return pending_.size() - internal_count_; }
   std::uint64_t unanswered_bytes() const { return kept_bytes_; }

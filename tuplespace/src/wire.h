@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -24,6 +25,27 @@ inline constexpr std::size_t kMaxControlBytes = 1ull << 30;    // FlatBuffers en
 inline constexpr std::size_t kBatchControlBytes = 256 * 1024;  // a batch is closed beyond this
 inline constexpr std::size_t kBatchFrames = 1024;              // or beyond this
 
+// A payload in shared memory as it stands in a message.
+struct SegmentRef {
+  std::uint64_t id = 0;  // the sender's
+  std::uint64_t bytes = 0;
+  std::int32_t fd = -1;  // of the sender
+};
+
+// Says how the receiver can find a payload in shared memory; nullopt: its bytes have to travel.
+class SegmentNamer {
+ public:
+  virtual ~SegmentNamer() = default;
+  virtual std::optional<SegmentRef> Name(const Payload& payload) = 0;
+};
+
+// Finds the payload that a message of `session` names; nullopt if it cannot be opened.
+class SegmentOpener {
+ public:
+  virtual ~SegmentOpener() = default;
+  virtual std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) = 0;
+};
+
 // Gathers messages into one multipart message. Reusable: Finish, then Begin again.
 class Encoder {
  public:
@@ -32,7 +54,9 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  void Begin(std::uint64_t session, std::uint32_t version = kProtocolVersion);
+  // `namer` is asked about every payload above kInlinePayloadBytes; null: none is in shared memory.
+  void Begin(std::uint64_t session, std::uint32_t version = kProtocolVersion,
+             SegmentNamer* namer = nullptr);
   // Payloads above kInlinePayloadBytes are shared, not copied. Texts and names that are too long
   // are cut.
   void Add(const Request& request);
@@ -45,6 +69,8 @@ class Encoder {
   void Add(const Pong& pong);
   void Add(const Goodbye& goodbye);
   void Add(const Error& error);
+  void Add(const ClientSegments& segments);
+  void Add(const BrokerSegments& segments);
 
   bool empty() const;
   bool full() const;  // the batch should be closed: kBatchControlBytes or kBatchFrames is reached
@@ -64,16 +90,19 @@ std::size_t ControlBytesBound(const ReplyBody& body);
 std::size_t PayloadFramesBound(const RequestBody& body);
 
 // Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
-// Payloads that come to a client are compared with their hashes and left out if they differ
-// (FoundTuple::damaged); those that come to a broker only with `check_payloads`: then the request
-// becomes Malformed with kDamaged. One bad request becomes Malformed; a bad frame fails as a whole,
-// with kBadRequest, kTooLarge, or kVersion if it is of another protocol version (the text names
-// both).
+// Payloads whose bytes came to a client are compared with their hashes and left out if they differ
+// (FoundTuple::damaged); those that came to a broker only with `check_payloads`: then the request
+// becomes Malformed with kDamaged. What is in shared memory did not travel and is not compared. One
+// bad request becomes Malformed (with kBusy if a segment cannot be opened); a bad frame fails as a
+// whole, with kBadRequest, kTooLarge, or kVersion if it is of another protocol version (the text
+// names both).
 std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
                                              std::span<const Payload> frames,
                                              std::uint64_t control_frame_bytes,
+                                             SegmentOpener* opener = nullptr,
                                              bool check_payloads = false);
 std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
-                                             std::span<const Payload> frames);
+                                             std::span<const Payload> frames,
+                                             SegmentOpener* opener = nullptr);
 
 }  // namespace tuplespace

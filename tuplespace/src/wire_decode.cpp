@@ -87,17 +87,23 @@ Request DecodeRequest(FrameReader& in, const wire::Message& message) {
 ClientMessage DecodeClientMessage(FrameReader& in, const wire::Message& message) {
   if (message.body_type() == wire::Body::Hello) {
     const auto& body = As<wire::Hello>(message);
-    return Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name")};
+    return Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"),
+                 in.Offer(body.sharing())};
   }
   if (message.body_type() == wire::Body::Ping) return Ping{};
   if (message.body_type() == wire::Body::Bye) return Bye{};
+  if (message.body_type() == wire::Body::ClientSegments) {
+    const auto& body = As<wire::ClientSegments>(message);
+    return ClientSegments{in.Secret(body.seen()), in.Numbers(body.returned()),
+                          in.Numbers(body.dropped())};
+  }
   return DecodeRequest(in, message);
 }
 
 Grant DecodeGrant(FrameReader& in, const wire::Grant& wire) {
   Grant grant;
   grant.key = in.OneKey(wire.key(), "a granted key");
-  grant.payload = in.CheckedContent(wire.payload(), wire.frame(), wire.hash(), &grant.damaged);
+  grant.payload = in.CheckedContent(wire, &grant.damaged);
   grant.fence = wire.fence();
   grant.lease_us = in.NotNegative(wire.lease_us(), "lease_us");
   grant.task = in.Task(wire.task());
@@ -158,6 +164,24 @@ ReplyBody DecodeReply(FrameReader& in, const wire::Message& message) {
   Refuse("message type {} is not one that a broker sends", static_cast<int>(type));
 }
 
+BrokerSegments DecodeSegments(FrameReader& in, const wire::BrokerSegments& wire) {
+  const std::vector<std::uint64_t> freed = in.Numbers(wire.freed());
+  const std::vector<std::uint64_t> spoilt = in.Numbers(wire.spoilt());
+  const std::vector<std::uint64_t> counts = in.Numbers(wire.counts());
+  if (counts.size() != freed.size() + spoilt.size()) {
+    Refuse("{} counts came for {} segments", counts.size(), freed.size() + spoilt.size());
+  }
+  BrokerSegments segments;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const bool is_spoilt = i >= freed.size();
+    segments.freed.push_back(
+        {is_spoilt ? spoilt[i - freed.size()] : freed[i], counts[i], is_spoilt});
+  }
+  segments.refused = in.Numbers(wire.refused());
+  segments.gone = in.Numbers(wire.gone());
+  return segments;
+}
+
 BrokerMessage DecodeBrokerMessage(FrameReader& in, const wire::Message& message) {
   using wire::Body;
   const Body type = message.body_type();
@@ -172,10 +196,15 @@ BrokerMessage DecodeBrokerMessage(FrameReader& in, const wire::Message& message)
   }
   if (type == Body::Welcome) {
     const auto& body = As<wire::Welcome>(message);
-    return Welcome{body.nonce(), body.session(), in.NotNegative(body.silence_us(), "silence_us"),
-                   body.control_frame_bytes(), body.message_bytes()};
+    return Welcome{body.nonce(),
+                   body.session(),
+                   in.NotNegative(body.silence_us(), "silence_us"),
+                   body.control_frame_bytes(),
+                   body.message_bytes(),
+                   in.Offer(body.sharing())};
   }
   if (type == Body::Pong) return Pong{};
+  if (type == Body::BrokerSegments) return DecodeSegments(in, As<wire::BrokerSegments>(message));
   if (type == Body::Goodbye) return Goodbye{};
   if (type == Body::Error && message.id() == 0) return DecodeError(in, As<wire::Error>(message));
   Reply reply{message.id(), DecodeReply(in, message)};
@@ -243,7 +272,7 @@ void CheckFrames(const FrameReader& in) {
 std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
                                              std::span<const Payload> frames,
                                              std::uint64_t control_frame_bytes,
-                                             bool check_payloads) {
+                                             SegmentOpener* opener, bool check_payloads) {
   const Aligned aligned(control);
   const auto opened = Open(aligned, frames.size(), control_frame_bytes);
   if (const auto* error = std::get_if<Error>(&opened)) return *error;
@@ -251,16 +280,22 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
   ToBroker decoded;
   decoded.session = envelope.session();
   if (envelope.messages() == nullptr) return decoded;
-  FrameReader in(control.size(), frames, check_payloads);
+  FrameReader in(control.size(), frames, envelope.session(), opener, check_payloads);
   decoded.messages.reserve(envelope.messages()->size());
   try {
     bool malformed = false;
     for (const wire::Message* message : *envelope.messages()) {
       try {
-        decoded.messages.push_back(DecodeClientMessage(in, *message));
+        ClientMessage one = DecodeClientMessage(in, *message);
+        in.CheckOpened();
+        decoded.messages.push_back(std::move(one));
       } catch (BadField& bad) {
         malformed = true;
         decoded.messages.push_back(Malformed{message->id(), std::move(bad.text), bad.code});
+      } catch (Unopened& unopened) {
+        malformed = true;
+        decoded.messages.push_back(
+            Malformed{message->id(), std::move(unopened.text), ErrorCode::kBusy});
       }
     }
     if (!malformed) CheckFrames(in);
@@ -271,7 +306,8 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
 }
 
 std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
-                                             std::span<const Payload> frames) {
+                                             std::span<const Payload> frames,
+                                             SegmentOpener* opener) {
   const Aligned aligned(control);
   const auto opened = Open(aligned, frames.size(), FLATBUFFERS_MAX_BUFFER_SIZE - 1);
   if (const auto* error = std::get_if<Error>(&opened)) return *error;
@@ -279,15 +315,18 @@ std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
   ToClient decoded;
   decoded.session = envelope.session();
   if (envelope.messages() == nullptr) return decoded;
-  FrameReader in(control.size(), frames);
+  FrameReader in(control.size(), frames, envelope.session(), opener);
   decoded.messages.reserve(envelope.messages()->size());
   try {
     for (const wire::Message* message : *envelope.messages()) {
       decoded.messages.push_back(DecodeBrokerMessage(in, *message));
+      in.CheckOpened();
     }
     CheckFrames(in);
   } catch (BadFrame& bad) {
     return Error{ErrorCode::kBadRequest, std::move(bad.text)};
+  } catch (Unopened& unopened) {
+    return Error{ErrorCode::kBusy, std::move(unopened.text)};
   } catch (BadField& bad) {
     return Error{ErrorCode::kBadRequest, std::move(bad.text)};
   }

@@ -20,7 +20,9 @@ struct WirePayload {
   Bytes inlined;
   std::uint32_t frame = kNoFrame;
   std::optional<wire::Hash> hash;
+  std::optional<wire::Segment> segment;
   const wire::Hash* hash_or_null() const { return hash ? &*hash : nullptr; }
+  const wire::Segment* shared() const { return segment ? &*segment : nullptr; }
 };
 
 std::optional<wire::Hash> ToWire(const std::optional<PayloadHash>& hash) {
@@ -36,6 +38,7 @@ struct Encoder::Impl {
   std::vector<Payload> frames;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // one frame for a shared payload
   std::uint64_t session = 0;
+  SegmentNamer* namer = nullptr;
   std::uint32_t version = kProtocolVersion;
   bool finished = false;
 
@@ -52,6 +55,15 @@ struct Encoder::Impl {
     if (text.empty()) return 0;
     text = text.substr(0, limit);
     return builder.CreateString(text.data(), text.size());
+  }
+
+  Offset<flatbuffers::Vector<std::uint64_t>> Numbers(const std::vector<std::uint64_t>& numbers) {
+    return numbers.empty() ? 0 : builder.CreateVector(numbers);
+  }
+
+  Offset<wire::Sharing> Offer(const std::optional<Sharing>& sharing) {
+    if (!sharing) return 0;
+    return wire::CreateSharing(builder, sharing->pid, sharing->fd, Raw(sharing->seen));
   }
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
@@ -73,6 +85,12 @@ struct Encoder::Impl {
     if (payload.size() <= kInlinePayloadBytes) {
       wire.inlined = Raw(payload.text());
       return wire;
+    }
+    if (namer != nullptr && payload.region() != nullptr) {
+      if (const auto ref = namer->Name(payload)) {
+        wire.segment.emplace(ref->id, ref->bytes, ref->fd);
+        return wire;
+      }
     }
     const auto next = static_cast<std::uint32_t>(frames.size());
     const auto [known, fresh] = frame_of.try_emplace(payload.data(), next);
@@ -107,7 +125,8 @@ struct Encoder::Impl {
       }
       const Offset<wire::TaskSpec> task = Task(tuple.task);
       offsets.push_back(wire::CreateTuple(builder, key, payload.inlined, payload.frame, task,
-                                          tuple.ephemeral, tuple.held, payload.hash_or_null()));
+                                          tuple.ephemeral, tuple.held, payload.hash_or_null(),
+                                          payload.shared()));
     }
     return builder.CreateVector(offsets);
   }
@@ -124,7 +143,8 @@ struct Encoder::Impl {
       const std::optional<wire::Hash> hash = ToWire(tuple.hash);
       offsets.push_back(wire::CreateFoundTuple(builder, key, payload.inlined, payload.frame,
                                                tuple.payload_bytes, put_by, tuple.took_us,
-                                               tuple.times_taken, hash ? &*hash : nullptr));
+                                               tuple.times_taken, hash ? &*hash : nullptr,
+                                               payload.shared()));
     }
     return builder.CreateVector(offsets);
   }
@@ -166,7 +186,8 @@ struct Encoder::Impl {
     std::string sent;
     for (const bool one : grant.input_sent) sent.push_back(one ? 1 : 0);
     return wire::CreateGrant(builder, key, payload.inlined, payload.frame, grant.fence,
-                             grant.lease_us, task, inputs, Raw(sent), payload.hash_or_null());
+                             grant.lease_us, task, inputs, Raw(sent), payload.hash_or_null(),
+                             payload.shared());
   }
 
   void Body(RequestId id, const Put& put) {
@@ -281,12 +302,13 @@ struct Encoder::Impl {
 Encoder::Encoder() : impl_(std::make_unique<Impl>()) {}
 Encoder::~Encoder() = default;
 
-void Encoder::Begin(std::uint64_t session, std::uint32_t version) {
+void Encoder::Begin(std::uint64_t session, std::uint32_t version, SegmentNamer* namer) {
   impl_->builder.Clear();
   impl_->messages.clear();
   impl_->frames.clear();
   impl_->frame_of.clear();
   impl_->session = session;
+  impl_->namer = namer;
   impl_->version = version;
   impl_->finished = false;
 }
@@ -297,8 +319,9 @@ void Encoder::Add(const Request& request) {
 
 void Encoder::Add(const Hello& hello) {
   const auto name = impl_->Text(hello.name, kMaxNameBytes);
+  const auto sharing = impl_->Offer(hello.sharing);
   impl_->Message(0, wire::Body::Hello,
-                 wire::CreateHello(impl_->builder, hello.nonce, name).Union());
+                 wire::CreateHello(impl_->builder, hello.nonce, name, sharing).Union());
 }
 
 void Encoder::Add(const Ping&) {
@@ -323,10 +346,11 @@ void Encoder::Add(const Notice& notice) {
 }
 
 void Encoder::Add(const Welcome& welcome) {
+  const auto sharing = impl_->Offer(welcome.sharing);
   impl_->Message(
       0, wire::Body::Welcome,
       wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session, welcome.silence_us,
-                          welcome.control_frame_bytes, welcome.message_bytes)
+                          welcome.control_frame_bytes, welcome.message_bytes, sharing)
           .Union());
 }
 
@@ -340,6 +364,31 @@ void Encoder::Add(const Goodbye&) {
 
 void Encoder::Add(const Error& error) {
   impl_->Body(0, error);
+}
+
+void Encoder::Add(const ClientSegments& segments) {
+  const Bytes seen = impl_->Raw(segments.seen);
+  const auto returned = impl_->Numbers(segments.returned);
+  const auto dropped = impl_->Numbers(segments.dropped);
+  impl_->Message(0, wire::Body::ClientSegments,
+                 wire::CreateClientSegments(impl_->builder, seen, returned, dropped).Union());
+}
+
+void Encoder::Add(const BrokerSegments& segments) {
+  std::vector<std::uint64_t> ids[2], counts[2];
+  for (const BrokerSegments::Freed& freed : segments.freed) {
+    ids[freed.spoilt ? 1 : 0].push_back(freed.id);
+    counts[freed.spoilt ? 1 : 0].push_back(freed.count);
+  }
+  counts[0].insert(counts[0].end(), counts[1].begin(), counts[1].end());
+  const auto freed = impl_->Numbers(ids[0]);
+  const auto all_counts = impl_->Numbers(counts[0]);
+  const auto spoilt = impl_->Numbers(ids[1]);
+  const auto refused = impl_->Numbers(segments.refused);
+  const auto gone = impl_->Numbers(segments.gone);
+  impl_->Message(
+      0, wire::Body::BrokerSegments,
+      wire::CreateBrokerSegments(impl_->builder, freed, all_counts, spoilt, refused, gone).Union());
 }
 
 bool Encoder::empty() const {

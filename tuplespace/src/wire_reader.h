@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "wire.h"
@@ -19,6 +20,7 @@
 namespace tuplespace {
 
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
+inline constexpr std::size_t kMaxSecretBytes = 64;
 
 // Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
 struct BadField {
@@ -26,6 +28,10 @@ struct BadField {
   ErrorCode code = ErrorCode::kBadRequest;
 };
 struct BadFrame {
+  std::string text;
+};
+// A segment that this process cannot open: the sender is to send the bytes.
+struct Unopened {
   std::string text;
 };
 
@@ -38,11 +44,14 @@ using WireBytes = flatbuffers::Vector<std::uint8_t>;
 
 class FrameReader {
  public:
-  // `check_tuples`: refuse Tuples whose payload does not have its hash.
-  FrameReader(std::size_t control_bytes, std::span<const Payload> frames, bool check_tuples = false)
+  // `check_tuples`: refuse Tuples whose payload travelled and does not have its hash.
+  FrameReader(std::size_t control_bytes, std::span<const Payload> frames, std::uint64_t session,
+              SegmentOpener* opener, bool check_tuples = false)
       : bytes_left_(control_bytes),
         frames_(frames),
         used_(frames.size(), false),
+        session_(session),
+        opener_(opener),
         check_tuples_(check_tuples) {}
 
   // Every variable part of an honest frame lies in it once, so all together are no longer than the
@@ -95,7 +104,16 @@ class FrameReader {
     return keys;
   }
 
-  Payload Content(const WireBytes* inlined, std::uint32_t frame) {
+  Payload Content(const WireBytes* inlined, std::uint32_t frame, const wire::Segment* segment) {
+    if (segment != nullptr) {
+      if (inlined != nullptr || frame != kNoFrame)
+        Refuse("a payload is in a segment and elsewhere");
+      if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
+      auto payload = opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd()});
+      if (payload) return *std::move(payload);
+      unopened_ = segment->id();
+      return {};
+    }
     if (frame != kNoFrame) {
       if (frame >= frames_.size()) {
         Refuse("payload frame {} is named, but {} came", frame, frames_.size());
@@ -120,11 +138,18 @@ class FrameReader {
     if (wire == nullptr) return std::nullopt;
     return PayloadHash{wire->low(), wire->high()};
   }
-  // As Content, of a payload whose bytes must have `hash`: else `damaged` is set and there is none.
-  Payload CheckedContent(const WireBytes* inlined, std::uint32_t frame, const wire::Hash* hash,
-                         bool* damaged) {
-    Payload payload = Content(inlined, frame).WithHash(Hash(hash));
-    *damaged = !payload.empty() && payload.hash() && HashOf(payload.bytes()) != *payload.hash();
+  // What lies in shared memory did not travel, and is what its maker hashed.
+  static bool IsDamaged(const Payload& payload) {
+    return !payload.empty() && payload.region() == nullptr && payload.hash() &&
+           HashOf(payload.bytes()) != *payload.hash();
+  }
+  // The content of a found tuple or grant, whose bytes must have its hash: else `damaged` is set and
+  // there is none.
+  template <typename Wire>
+  Payload CheckedContent(const Wire& wire, bool* damaged) {
+    Payload payload =
+        Content(wire.payload(), wire.frame(), wire.segment()).WithHash(Hash(wire.hash()));
+    *damaged = IsDamaged(payload);
     return *damaged ? Payload() : payload;
   }
 
@@ -167,13 +192,13 @@ class FrameReader {
     for (const wire::Tuple* one : *wire) {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
-      tuple.payload = Content(one->payload(), one->frame()).WithHash(Hash(one->hash()));
+      tuple.payload =
+          Content(one->payload(), one->frame(), one->segment()).WithHash(Hash(one->hash()));
       // With it, whoever reads the tuple can find out what happens to it from here on.
       if (!tuple.payload.empty() && !tuple.payload.hash()) {
         tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));
       }
-      if (check_tuples_ && tuple.payload.hash() &&
-          HashOf(tuple.payload.bytes()) != *tuple.payload.hash()) {
+      if (check_tuples_ && IsDamaged(tuple.payload)) {
         throw BadField{fmt::format("the payload of {} ({} bytes) does not have the hash that came "
                                    "with it",
                                    tuple.key.ToString(), tuple.payload.size()),
@@ -195,7 +220,7 @@ class FrameReader {
       FoundTuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a found key");
       tuple.hash = Hash(one->hash());
-      tuple.payload = CheckedContent(one->payload(), one->frame(), one->hash(), &tuple.damaged);
+      tuple.payload = CheckedContent(*one, &tuple.damaged);
       tuple.payload_bytes = one->payload_bytes();
       tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
       tuple.took_us = one->took_us();
@@ -264,6 +289,33 @@ class FrameReader {
     return value;
   }
 
+  using WireNumbers = flatbuffers::Vector<std::uint64_t>;
+  std::vector<std::uint64_t> Numbers(const WireNumbers* wire) {
+    if (wire == nullptr) return {};
+    Spend(wire->size() * sizeof(std::uint64_t));
+    return {wire->begin(), wire->end()};
+  }
+
+  std::optional<Sharing> Offer(const wire::Sharing* wire) {
+    if (wire == nullptr) return std::nullopt;
+    return Sharing{wire->pid(), wire->fd(), Secret(wire->seen())};
+  }
+
+  std::string Secret(const WireBytes* bytes) {
+    const std::string_view view = View(bytes);
+    if (view.size() > kMaxSecretBytes) {
+      Refuse("a secret has {} bytes, at most {}", view.size(), kMaxSecretBytes);
+    }
+    return std::string(view);
+  }
+
+  // At the end of a message, so that all its segments were looked at: their sender counts them.
+  void CheckOpened() {
+    if (const auto id = std::exchange(unopened_, {})) {
+      throw Unopened{fmt::format("segment {} cannot be opened: send its bytes", *id)};
+    }
+  }
+
   bool AllFramesUsed() const { return std::find(used_.begin(), used_.end(), false) == used_.end(); }
   std::size_t frame_count() const { return frames_.size(); }
 
@@ -271,6 +323,9 @@ class FrameReader {
   std::size_t bytes_left_;
   std::span<const Payload> frames_;
   std::vector<bool> used_;
+  std::uint64_t session_;
+  SegmentOpener* opener_;
+  std::optional<std::uint64_t> unopened_;
   bool check_tuples_ = false;
 };
 

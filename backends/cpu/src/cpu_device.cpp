@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -15,6 +16,7 @@
 
 #include "acan/core/error.h"
 #include "acan/kernels/launch_check.h"
+#include "host_memory.h"
 #include "isa.h"
 #include "partition.h"
 #include "thread_pool.h"
@@ -22,42 +24,51 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kAlignmentBytes = 64;
+constexpr std::size_t kAlignmentBytes = HostMemory::kAlignmentBytes;
 constexpr std::uint64_t kScratchPerThreadBytes = 3u << 20;
 constexpr std::uint64_t kLeastScratchBytes = cpu::kFixedScratchFloats * 4;
 
-// Holds its own memory or keeps a payload alive. The budget is shared: buffers outlive devices.
+// Holds its own memory or keeps a payload alive. The memory's source is shared: buffers outlive
+// devices.
 class CpuBuffer final : public Buffer {
  public:
-  CpuBuffer(std::shared_ptr<MemoryBudget> budget, std::uint64_t bytes)
-      : Buffer(bytes), budget_(std::move(budget)) {
-    budget_->Charge(bytes);
-    const std::uint64_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-    owned_ = std::aligned_alloc(kAlignmentBytes, std::max<std::uint64_t>(rounded, kAlignmentBytes));
-    if (owned_ == nullptr) {
-      budget_->Release(bytes);
-      throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
+  enum class Use : std::uint8_t { kPrivate, kResult };
+
+  CpuBuffer(std::shared_ptr<HostMemory> memory, std::uint64_t bytes, Use use = Use::kPrivate)
+      : Buffer(bytes), memory_(std::move(memory)) {
+    memory_->Charge(bytes);
+    try {
+      if (use == Use::kResult) block_ = memory_->TakeResult(bytes);
+      if (!block_) owned_ = memory_->Take(bytes);
+    } catch (...) {
+      memory_->Release(bytes);
+      throw;
     }
-    data_ = static_cast<float*>(owned_);
+    data_ = block_ ? reinterpret_cast<float*>(block_->data) : static_cast<float*>(owned_);
   }
-  CpuBuffer(std::shared_ptr<MemoryBudget> budget, tuplespace::Payload payload)
-      : Buffer(payload.size()), budget_(std::move(budget)), payload_(std::move(payload)) {
-    budget_->Charge(size_bytes());
+  CpuBuffer(std::shared_ptr<HostMemory> memory, tuplespace::Payload payload)
+      : Buffer(payload.size()), memory_(std::move(memory)), payload_(std::move(payload)) {
+    memory_->Charge(size_bytes());
     // Read-only by contract and by writable(); Matrix has no const twin.
     data_ = reinterpret_cast<float*>(const_cast<std::byte*>(payload_.data()));
   }
   ~CpuBuffer() override {
-    std::free(owned_);
-    budget_->Release(size_bytes());
+    memory_->Release(size_bytes());
+    if (owned_ != nullptr) memory_->Give(owned_, size_bytes());
   }
   CpuBuffer(const CpuBuffer&) = delete;
   CpuBuffer& operator=(const CpuBuffer&) = delete;
 
   float* data() const { return data_; }
-  bool writable() const { return owned_ != nullptr; }
+  bool writable() const { return (owned_ != nullptr || block_) && !published_; }
+  const tuplespace::SharedRegion* region() const { return block_.get(); }
+  // Others may read it from here on.
+  void Publish() { published_ = true; }
 
  private:
-  std::shared_ptr<MemoryBudget> budget_;
+  std::shared_ptr<HostMemory> memory_;
+  tuplespace::SharedPool::Block block_;
+  std::atomic<bool> published_{false};
   tuplespace::Payload payload_;
   void* owned_ = nullptr;
   float* data_ = nullptr;
@@ -70,7 +81,8 @@ float* Address(const Matrix& matrix) {
 
 void CheckWritable(std::string_view what, const Matrix& matrix) {
   if (matrix.buffer != nullptr && !static_cast<CpuBuffer*>(matrix.buffer)->writable()) {
-    throw std::invalid_argument(fmt::format("{} is an uploaded buffer, which is read-only", what));
+    throw std::invalid_argument(
+        fmt::format("{} is an uploaded or downloaded buffer, which is read-only", what));
   }
 }
 
@@ -95,7 +107,7 @@ const cpu::IsaTable& TableOf(CpuIsa isa) {
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::uint64_t limit_bytes, CpuIsa isa)
-      : budget_(std::make_shared<MemoryBudget>(limit_bytes)), table_(TableOf(isa)), pool_(threads) {
+      : memory_(std::make_shared<HostMemory>(limit_bytes)), table_(TableOf(isa)), pool_(threads) {
     info_.name = fmt::format("cpu:{}", threads);
     info_.description = fmt::format("{}, {} thread{}, {}", CpuModelName(), threads,
                                     threads == 1 ? "" : "s", CpuIsaName(isa));
@@ -106,23 +118,29 @@ class CpuDevice final : public Device {
     info_.threads = threads;
     const std::uint64_t scratch_bytes = CpuScratchBytes(threads, limit_bytes);
     if (scratch_bytes != 0) {
-      scratch_ = std::make_unique<CpuBuffer>(budget_, scratch_bytes);
+      scratch_ = std::make_unique<CpuBuffer>(memory_, scratch_bytes);
       scratch_floats_ = static_cast<std::int64_t>(scratch_bytes) / threads / 4;
     }
   }
 
   const DeviceInfo& info() const override { return info_; }
-  const MemoryBudget& budget() const override { return *budget_; }
+  const MemoryBudget& budget() const override { return memory_->budget(); }
 
   BufferPtr Allocate(std::uint64_t bytes) override {
-    return std::make_shared<CpuBuffer>(budget_, bytes);
+    return std::make_shared<CpuBuffer>(memory_, bytes);
+  }
+  BufferPtr AllocateResult(std::uint64_t bytes) override {
+    return std::make_shared<CpuBuffer>(memory_, bytes, CpuBuffer::Use::kResult);
+  }
+  void UseResultPool(std::shared_ptr<tuplespace::SharedPool> pool) override {
+    memory_->UsePool(std::move(pool));
   }
 
   BufferPtr Upload(const tuplespace::Payload& payload) override {
     if (reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0) {
-      return std::make_shared<CpuBuffer>(budget_, payload);
+      return std::make_shared<CpuBuffer>(memory_, payload);
     }
-    auto copy = std::make_shared<CpuBuffer>(budget_, payload.size());
+    auto copy = std::make_shared<CpuBuffer>(memory_, payload.size());
     std::memcpy(copy->data(), payload.data(), payload.size());
     return copy;
   }
@@ -151,7 +169,11 @@ class CpuDevice final : public Device {
     const std::size_t bytes = row_bytes * static_cast<std::size_t>(from.rows);
     const float* in = Address(from);
     const bool packed = from.rows == 1 || from.stride == from.cols;
-    if (packed && bytes == buffer->size_bytes()) return {buffer, in, bytes};
+    if (packed && bytes == buffer->size_bytes()) {
+      auto& whole = static_cast<CpuBuffer&>(*buffer);
+      if (whole.region() != nullptr) whole.Publish();
+      return {buffer, in, bytes, whole.region()};
+    }
     auto copy = std::make_shared<std::vector<float>>(bytes / 4);
     for (std::int64_t r = 0; r < from.rows; ++r) {
       std::memcpy(copy->data() + r * from.cols, in + r * from.stride, row_bytes);
@@ -168,7 +190,7 @@ class CpuDevice final : public Device {
  private:
   void GemmExact(const cpu::GemmProblem& problem);
 
-  std::shared_ptr<MemoryBudget> budget_;
+  std::shared_ptr<HostMemory> memory_;
   const cpu::IsaTable& table_;
   DeviceInfo info_;
   cpu::ThreadPool pool_;

@@ -47,6 +47,10 @@ struct BrokerOptions {
   // Compare every payload that is put with its hash, and refuse it (kDamaged) if they differ.
   // Without this the consumers find out, for a fraction of the cost.
   bool check_payloads = false;
+  // Payloads of clients that can share memory with this process stay where they were put, and are
+  // mapped by their readers. At most so many segments, and a third of the files that this process
+  // may open; 0: none, all bytes travel.
+  std::uint64_t shared_segments = 30'000;
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };

@@ -16,6 +16,7 @@
 
 #include "tuplespace/access.h"
 #include "tuplespace/messages.h"
+#include "tuplespace/shared_pool.h"
 
 namespace zmq {
 class context_t;
@@ -31,6 +32,12 @@ struct ClientOptions {
   std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
+  // Payloads of SharedPool::kLeastBytes and more pass through shared memory, if this process and
+  // the broker's can open each other's memory; found out at every joining. Not for inproc://.
+  bool shared_memory = true;
+  // Where this client's larger payloads are copied to, if they do not lie there. Of no other
+  // client. Null: one of its own.
+  std::shared_ptr<SharedPool> pool = {};
 };
 
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
@@ -84,6 +91,7 @@ class Client {
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   void Wake();  // thread safe; async-signal safe
 
+  bool shares_memory() const;        // what it puts can lie in shared memory
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;

@@ -22,14 +22,29 @@ struct PayloadHash {
   std::string ToString() const;  // 32 hexadecimal digits
 };
 PayloadHash HashOf(std::span<const std::byte> bytes);
+// Memory that other processes of this host can map. Made by SharedPool, and by whoever receives a
+// payload that lies in one; `home` is that object's identity.
+struct SharedRegion {
+  const void* home = nullptr;
+  std::uint64_t id = 0;  // unique in `home`, never used again
+  int fd = -1;           // of this process
+  std::byte* data = nullptr;
+  std::uint64_t capacity_bytes = 0;
+};
 
 class Payload {
  public:
   Payload() = default;
   // `owner` keeps [data, data + size) alive and unchanged until the last copy is gone; it may be
   // released on any thread (ZeroMQ sends from a thread of its own).
-  Payload(std::shared_ptr<const void> owner, const void* data, std::size_t size)
-      : owner_(std::move(owner)), data_(static_cast<const std::byte*>(data)), size_(size) {}
+  // Bytes that begin a `region` can be passed to other processes without a copy; `owner` keeps it,
+  // too.
+  Payload(std::shared_ptr<const void> owner, const void* data, std::size_t size,
+          const SharedRegion* region = nullptr)
+      : owner_(std::move(owner)),
+        data_(static_cast<const std::byte*>(data)),
+        size_(size),
+        region_(region) {}
 
   static Payload Copy(const void* data, std::size_t size) {
     auto bytes = std::make_shared<std::vector<std::byte>>(size);
@@ -45,6 +60,7 @@ class Payload {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  const SharedRegion* region() const { return region_; }  // null: memory of this process alone
 
   // What its producer said that HashOf(bytes()) is, if it said so; whether it is true is for the
   // consumer to find out.
@@ -59,6 +75,7 @@ class Payload {
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::optional<PayloadHash> hash_;
+  const SharedRegion* region_ = nullptr;
 };
 
 }  // namespace tuplespace

@@ -20,6 +20,10 @@
 #include "acan/core/memory_budget.h"
 #include "tuplespace/payload.h"
 
+namespace tuplespace {
+class SharedPool;
+}
+
 namespace acan {
 
 class DeviceLost : public std::runtime_error {
@@ -32,8 +36,8 @@ enum class Precision : std::uint8_t {
   kFast,   // the vendor's library: the same up to rounding
 };
 
-// What fast products may round their operands to where that is faster; sums stay fp32. A device that
-// has no such units computes in fp32.
+// What fast products may round their operands to where that is faster; sums stay fp32. A device
+// that has no such units computes in fp32.
 enum class FastMath : std::uint8_t { kFp32, kTf32, kBf16 };
 
 struct DeviceInfo {
@@ -75,7 +79,8 @@ struct KernelArgs {
   KernelScalars scalars;
 };
 
-// The bytes of a download that may still be on their way. What they are read from is kept until then.
+// The bytes of a download that may still be on their way. What they are read from is kept until
+// then.
 class PendingDownload {
  public:
   virtual ~PendingDownload() = default;
@@ -112,6 +117,11 @@ class Device {
 
   // Uninitialised memory. Throws OutOfMemory beyond the budget.
   virtual BufferPtr Allocate(std::uint64_t bytes) = 0;
+  // As Allocate, for what will be downloaded whole: a device whose memory is the host's may take it
+  // from the pool given by UseResultPool, so that its bytes leave the process without a copy.
+  virtual BufferPtr AllocateResult(std::uint64_t bytes) { return Allocate(bytes); }
+  // REQUIRES: before the first AllocateResult. A device that has no use for it ignores it.
+  virtual void UseResultPool(std::shared_ptr<tuplespace::SharedPool> /*pool*/) {}
   // A read-only buffer with these bytes. A device whose memory is the host's keeps the payload
   // itself (no copy; charged to the budget all the same). The result must never be written.
   // Any thread may call it, also while another one runs tasks: inputs are prefetched.

@@ -27,6 +27,7 @@ struct HandlerOptions {
   int depth = 3;  // most tasks taken at once: one runs, the others are prefetched
   std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
   std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
+  bool shared_memory = true;              // see tuplespace::ClientOptions
   zmq::context_t* context = nullptr;      // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };

@@ -1,0 +1,54 @@
+// HostMemory: where the CPU device's buffers come from. Pages that the system has just given are
+// dear (zeroed, and mapped one by one), so what is released is kept for the next buffer: private
+// memory here, results in the pool that they can be shared from. What is kept and what is in use
+// together never pass the limit. Thread safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "acan/core/memory_budget.h"
+#include "tuplespace/shared_pool.h"
+
+namespace acan {
+
+class HostMemory : public std::enable_shared_from_this<HostMemory> {
+ public:
+  static constexpr std::size_t kAlignmentBytes = 64;
+
+  explicit HostMemory(std::uint64_t limit_bytes) : budget_(limit_bytes) {}
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  // REQUIRES: once, before any TakeResult.
+  void UsePool(std::shared_ptr<tuplespace::SharedPool> pool);
+
+  // Memory of the caller's own counts, too. Throws OutOfMemory beyond the limit.
+  void Charge(std::uint64_t bytes);
+  void Release(std::uint64_t bytes) { budget_.Release(bytes); }
+
+  // REQUIRES: they are charged. Throws OutOfMemory if the system has none.
+  void* Take(std::uint64_t bytes);
+  void Give(void* memory, std::uint64_t bytes);
+  // Null where there is no pool, or nothing in it.
+  tuplespace::SharedPool::Block TakeResult(std::uint64_t bytes);
+
+  const MemoryBudget& budget() const { return budget_; }
+
+ private:
+  std::uint64_t RoomBytes() const;  // of the limit, beside what is in use and what is kept here
+  std::vector<void*> KeepAtMost(std::uint64_t bytes);  // with mutex_; the rest, to be freed
+
+  MemoryBudget budget_;
+  std::shared_ptr<tuplespace::SharedPool> pool_;
+  std::mutex mutex_;
+  std::multimap<std::uint64_t, void*> kept_;  // by size
+  std::atomic<std::uint64_t> kept_bytes_{0};
+};
+
+}  // namespace acan

@@ -1,0 +1,397 @@
+// Payloads in shared memory: who can open what, when memory may be written again, and what is left
+// when a process dies at any point.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "broker_fixture.h"
+#include "memfd.h"
+#include "segment_table.h"
+
+namespace tuplespace {
+namespace {
+
+constexpr std::size_t kLarge = 1 << 20;
+
+std::string Bytes(char value) {
+  return std::string(kLarge, value);
+}
+
+Payload InBlock(SharedPool& pool, char value) {
+  return pool.CopyOf(Payload::Copy(Bytes(value)));
+}
+
+std::vector<Tuple> One(const Key& key, Payload payload) {
+  std::vector<Tuple> tuples(1);
+  tuples[0].key = key;
+  tuples[0].payload = std::move(payload);
+  return tuples;
+}
+
+// Connected, and sure of whether memory is shared.
+std::unique_ptr<Client> Joined(const std::string& endpoint, std::shared_ptr<SharedPool> pool = {}) {
+  ClientOptions options = ClientAt(endpoint);
+  options.pool = std::move(pool);
+  auto client = std::make_unique<Client>(std::move(options));
+  EXPECT_TRUE(client->GetStatistics(kGenerous).has_value());
+  return client;
+}
+
+// The space and its readers have nothing of the pool any more, as far as the client has heard.
+bool AwaitNothingLent(Client& client, const SharedPool& pool) {
+  return PollUntil(client, [&] {
+    client.GetStatistics();
+    return pool.counts().lent == 0;
+  });
+}
+
+TEST(SharedPool, GivesFreeBlocksOutAgain) {
+  const auto pool = SharedPool::Make();
+  EXPECT_EQ(pool->Allocate(SharedPool::kLeastBytes - 1), nullptr);
+  auto first = pool->Allocate(kLarge);
+  ASSERT_NE(first, nullptr);
+  const std::uint64_t id = first->id;
+  std::memset(first->data, 1, first->capacity_bytes);
+  EXPECT_NE(pool->Allocate(kLarge)->id, id);
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  first.reset();
+  EXPECT_EQ(pool->counts().free_bytes, 2 * kLarge);
+  // Not for what is far smaller.
+  EXPECT_EQ(pool->Allocate(kLarge / 4)->capacity_bytes, kLarge / 4);
+  EXPECT_EQ(pool->Allocate(kLarge - 100)->capacity_bytes, kLarge);
+  pool->TrimFree(0);
+  EXPECT_EQ(pool->counts().segments, 0u);
+  EXPECT_EQ(pool->counts().free_bytes, 0u);
+}
+
+TEST(SharedPool, KeepsNoMoreThanItMay) {
+  const auto pool = SharedPool::Make({.segments = 2, .free_bytes = kLarge});
+  auto one = pool->Allocate(kLarge);
+  auto two = pool->Allocate(kLarge);
+  EXPECT_EQ(pool->Allocate(kLarge), nullptr);
+  EXPECT_EQ(pool->counts().refused, 1u);
+  one.reset();
+  two.reset();
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  pool->SetFreeLimit([] { return std::uint64_t{0}; });
+  pool->Allocate(kLarge).reset();
+  EXPECT_EQ(pool->counts().free_bytes, 0u);
+}
+
+TEST(SharedPool, BlocksOutliveTheirPoolObject) {
+  SharedPool::Block block = SharedPool::Make()->Allocate(kLarge);
+  std::memset(block->data, 7, kLarge);
+  EXPECT_EQ(block->data[kLarge - 1], std::byte{7});
+}
+
+TEST(SharedPool, LimitsOfTheProcessMakeItGiveNothing) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit tiny = before;
+  tiny.rlim_cur = kLarge / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  const auto pool = SharedPool::Make();
+  EXPECT_EQ(pool->Allocate(kLarge), nullptr);  // and no SIGXFSZ
+  EXPECT_NE(pool->Allocate(kLarge / 4), nullptr);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  tiny = before;
+  tiny.rlim_cur = 3;  // all in use already
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tiny), 0);
+  const SharedPool::Block none = pool->Allocate(kLarge);
+  const Payload payload = pool->CopyOf(Payload::Copy(Bytes('x')));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(payload.region(), nullptr);
+  EXPECT_EQ(payload.text(), Bytes('x'));
+}
+
+TEST(MemoryFile, NobodyElseCanChangeIt) {
+  const auto file = MakeMemoryFile(kLarge);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_NE(ftruncate(file->fd.get(), 0), 0);
+  EXPECT_NE(ftruncate(file->fd.get(), 2 * kLarge), 0);
+  const auto self = PeerFiles::Of(getpid());
+  ASSERT_TRUE(self.has_value());
+  const auto opened = self->Open(file->fd.get());
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_SHARED, opened->get(), 0),
+            MAP_FAILED);
+  const std::string path = "/proc/self/fd/" + std::to_string(file->fd.get());
+  const UniqueFd writable(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(writable.valid());
+  EXPECT_EQ(mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_SHARED, writable.get(), 0),
+            MAP_FAILED);
+  EXPECT_EQ(write(writable.get(), "x", 1), -1);
+}
+
+TEST(PeerFiles, OpensNothingButSealedMemory) {
+  const auto self = PeerFiles::Of(getpid());
+  ASSERT_TRUE(self.has_value());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_FALSE(self->Open(ends[0]).has_value());
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_FALSE(self->Open(-1).has_value());
+  EXPECT_FALSE(self->Open(1 << 20).has_value());
+  const UniqueFd other(memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_FALSE(self->Open(other.get()).has_value());
+  const UniqueFd unsealed(memfd_create("tuplespace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_FALSE(self->Open(unsealed.get()).has_value());
+  EXPECT_FALSE(PeerFiles::Of(0).has_value());
+  EXPECT_FALSE(PeerFiles::Of(-1).has_value());
+}
+
+TEST(SegmentTable, WhoCannotShowTheSecretSharesNothing) {
+  SegmentTable table(100);
+  const auto probe = SharingProbe::Make();
+  ASSERT_TRUE(probe.has_value());
+  // As from another host, or another user: its descriptor is none here.
+  const auto refused = table.Joined("far", 1, Sharing{getpid(), 1 << 20, {}});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->seen, "");
+  table.Receive("far", 1, {.seen = std::string(32, 'x'), .returned = {}, .dropped = {}});
+  EXPECT_EQ(table.To("far"), nullptr);
+  ASSERT_NE(table.From("far"), nullptr);
+  EXPECT_FALSE(table.From("far")->Open(1, {1, 100, probe->fd()}).has_value());
+  const auto output = table.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output[0].message.refused, std::vector<std::uint64_t>{1});
+
+  const auto agreed = table.Joined("near", 2, Sharing{getpid(), probe->fd(), {}});
+  ASSERT_TRUE(agreed.has_value());
+  EXPECT_EQ(agreed->seen, probe->secret());
+  const auto seen = SharingProbe::Read(*PeerFiles::Of(agreed->pid), agreed->fd);
+  ASSERT_TRUE(seen.has_value());
+  table.Receive("near", 2, {.seen = *seen, .returned = {}, .dropped = {}});
+  EXPECT_NE(table.To("near"), nullptr);
+  // More bytes than the segment has.
+  EXPECT_FALSE(table.From("near")->Open(2, {1, 1 << 20, probe->fd()}).has_value());
+  EXPECT_TRUE(table.From("near")->Open(2, {1, 100, probe->fd()}).has_value());
+  EXPECT_EQ(table.Joined("nobody", 3, std::nullopt), std::nullopt);
+  EXPECT_EQ(SegmentTable(0).Joined("off", 1, Sharing{getpid(), probe->fd(), {}}), std::nullopt);
+}
+
+class SharedMemory : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(SharedMemory, BlocksAreWrittenAgainWhenNobodyReadsThem) {
+  BrokerThread broker(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker.endpoint(), pool);
+  const auto reader = Joined(broker.endpoint());
+  ASSERT_TRUE(writer->shares_memory());
+  ASSERT_TRUE(reader->shares_memory());
+  writer->Put(One(Key{"a", 1}, InBlock(*pool, 'a')));
+  EXPECT_EQ(pool->counts().lent, 1u);
+  auto found = reader->ReadOne(AnyOf("a"), kGenerous);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->payload.text(), Bytes('a'));
+  writer->RetireAll(AnyOf("a"), false);
+  // The tuple is gone, its reader is not.
+  const Payload other = InBlock(*pool, 'b');
+  reader->GetStatistics();
+  writer->GetStatistics();
+  EXPECT_EQ(pool->counts().lent, 1u);
+  EXPECT_EQ(found->payload.text(), Bytes('a'));
+  found.reset();
+  reader->GetStatistics();
+  EXPECT_TRUE(AwaitNothingLent(*writer, *pool));
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  const std::uint64_t reused = pool->counts().reused;
+  writer->Put(One(Key{"c", 1}, InBlock(*pool, 'c')));
+  EXPECT_EQ(pool->counts().reused, reused + 1);
+  EXPECT_EQ(reader->ReadOne(AnyOf("c"), kGenerous)->payload.text(), Bytes('c'));
+}
+
+TEST_F(SharedMemory, OnePayloadUnderSeveralKeysIsFreeAfterTheLast) {
+  BrokerThread broker(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker.endpoint(), pool);
+  Payload payload = InBlock(*pool, 'p');
+  for (int i = 0; i < 3; ++i) writer->Put(One(Key{"k", i}, payload));
+  writer->Put(One(Key{"k", 0}, payload));  // a duplicate
+  payload = {};
+  for (int i = 0; i < 3; ++i) {
+    writer->GetStatistics();
+    EXPECT_EQ(pool->counts().lent, 1u) << i;
+    writer->RetireAll(Pattern::Of(Key{"k", i}), false);
+  }
+  EXPECT_TRUE(AwaitNothingLent(*writer, *pool));
+}
+
+TEST_F(SharedMemory, AReaderThatWasGivenUpMayReadOn) {
+  BrokerThread broker(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker.endpoint(), pool);
+  auto reader = Joined(broker.endpoint());
+  writer->Put(One(Key{"a", 1}, InBlock(*pool, 'a')));
+  const auto found = reader->ReadOne(AnyOf("a"), kGenerous);
+  ASSERT_TRUE(found.has_value());
+  reader.reset();  // its session ends, the payload stays
+  writer->RetireAll(AnyOf("a"), false);
+  EXPECT_TRUE(AwaitNothingLent(*writer, *pool));
+  const std::uint64_t reused = pool->counts().reused;
+  const Payload next = InBlock(*pool, 'b');
+  EXPECT_EQ(pool->counts().reused, reused);  // that memory is never written again
+  EXPECT_EQ(found->payload.text(), Bytes('a'));
+}
+
+TEST_F(SharedMemory, PlainPayloadsAreCopiedOnce) {
+  BrokerThread broker(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker.endpoint(), pool);
+  const auto reader = Joined(broker.endpoint());
+  writer->Put(One(Key{"a", 1}, Payload::Copy(Bytes('x'))));
+  writer->Put(One(Key{"a", 2}, Payload::Copy(std::string(600, 's'))));
+  EXPECT_EQ(pool->counts().created, 1u);
+  EXPECT_EQ(reader->ReadOne(Pattern::Of(Key{"a", 1}), kGenerous)->payload.text(), Bytes('x'));
+  EXPECT_EQ(reader->ReadOne(Pattern::Of(Key{"a", 2}), kGenerous)->payload.text(),
+            std::string(600, 's'));
+}
+
+TEST_F(SharedMemory, WhereEitherSideDoesNotShareBytesTravel) {
+  BrokerOptions options = BrokerThread::Options(folder_.Ipc());
+  options.shared_segments = 0;
+  BrokerThread closed(options);
+  BrokerThread open(folder_.Ipc("open"));
+  for (BrokerThread* broker : {&closed, &open}) {
+    ClientOptions alone = ClientAt(broker->endpoint());
+    alone.shared_memory = broker == &closed;
+    Client client(alone);
+    const auto pool = SharedPool::Make();
+    const auto other = Joined(broker->endpoint(), pool);
+    other->Put(One(Key{"a", 1}, InBlock(*pool, 'a')));
+    EXPECT_EQ(client.ReadOne(AnyOf("a"), kGenerous)->payload.text(), Bytes('a'));
+    client.Put(One(Key{"b", 1}, Payload::Copy(Bytes('b'))));
+    EXPECT_EQ(other->ReadOne(AnyOf("b"), kGenerous)->payload.text(), Bytes('b'));
+    EXPECT_FALSE(client.shares_memory());
+    EXPECT_EQ(other->shares_memory(), broker == &open);
+  }
+}
+
+TEST_F(SharedMemory, WhatTheBrokerCannotOpenIsSentAsBytes) {
+  BrokerOptions options = BrokerThread::Options(folder_.Ipc());
+  options.shared_segments = 2;
+  BrokerThread broker(options);
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker.endpoint(), pool);
+  const auto reader = Joined(broker.endpoint());
+  for (int i = 0; i < 5; ++i) {
+    const auto put = writer->Put(One(Key{"a", i}, InBlock(*pool, static_cast<char>('a' + i))));
+    EXPECT_EQ(put->front(), PutStatus::kStored);
+  }
+  EXPECT_EQ(pool->counts().lent, 2u);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(reader->ReadOne(Pattern::Of(Key{"a", i}), kGenerous)->payload.text(),
+              Bytes(static_cast<char>('a' + i)));
+  }
+}
+
+TEST_F(SharedMemory, AnotherBrokerGetsWhatWasNotAnswered) {
+  auto broker = std::make_unique<BrokerThread>(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(broker->endpoint(), pool);
+  Payload kept = InBlock(*pool, 'k');
+  writer->Put(One(Key{"a", 1}, kept));
+  broker.reset();
+  bool answered = false;
+  writer->Submit(Put{One(Key{"a", 2}, kept)}, [&](ReplyBody&&) { answered = true; });
+  broker = std::make_unique<BrokerThread>(folder_.Ipc());
+  EXPECT_TRUE(PollUntil(*writer, [&] { return answered; }));
+  const auto reader = Joined(broker->endpoint());
+  EXPECT_EQ(reader->ReadOne(AnyOf("a"), kGenerous)->payload.text(), Bytes('k'));
+  EXPECT_EQ(reader->CountOf(AnyOf("a")), 1u);
+}
+
+// ---- killed processes --------------------------------------------------------------------------
+
+// A child that runs `body` and then does nothing until it is killed; ready when this returns.
+class Victim {
+ public:
+  explicit Victim(const std::function<void()>& body) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      body();
+      [[maybe_unused]] const auto written = write(ends[1], "x", 1);
+      for (;;) pause();
+    }
+    close(ends[1]);
+    char one = 0;
+    EXPECT_EQ(read(ends[0], &one, 1), 1);
+    close(ends[0]);
+  }
+  ~Victim() { Kill(); }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST_F(SharedMemory, AnAcknowledgedTupleOutlivesItsProducer) {
+  // Forked before there is a broker, whose threads a child would not have.
+  const std::string endpoint = folder_.Ipc();
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  std::unique_ptr<BrokerThread> broker;
+  std::thread starting([&] {
+    char one = 0;
+    EXPECT_EQ(read(go[0], &one, 1), 1);
+    broker = std::make_unique<BrokerThread>(endpoint);
+  });
+  Victim producer([&] {
+    [[maybe_unused]] const auto written = write(go[1], "x", 1);
+    auto* client = new Client(ClientAt(endpoint));  // never destroyed: it says no goodbye
+    client->GetStatistics();
+    const auto put = client->Put(One(Key{"a", 1}, Payload::Copy(Bytes('z'))));
+    if (!client->shares_memory() || !put) _exit(1);
+  });
+  starting.join();
+  producer.Kill();
+  const auto reader = Joined(endpoint);
+  const auto found = reader->ReadOne(AnyOf("a"), kGenerous);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->payload.text(), Bytes('z'));
+  close(go[0]);
+  close(go[1]);
+}
+
+TEST_F(SharedMemory, NothingIsLeftOfAKilledBroker) {
+  const std::string endpoint = folder_.Ipc();
+  Victim broker([&] {
+    auto* serving = new Broker(BrokerThread::Options(endpoint));
+    new std::thread([serving] { serving->Run(); });
+  });
+  const auto pool = SharedPool::Make();
+  const auto writer = Joined(endpoint, pool);
+  const auto reader = Joined(endpoint);
+  writer->Put(One(Key{"a", 1}, InBlock(*pool, 'a')));
+  const auto found = reader->ReadOne(AnyOf("a"), kGenerous);
+  EXPECT_EQ(pool->counts().lent, 1u);
+  broker.Kill();
+  EXPECT_TRUE(PollUntil(*writer, [&] { return !writer->connected(); }));
+  // The memory that was lent is given back to the system, and not given out again.
+  EXPECT_EQ(pool->counts().segments, 0u);
+  EXPECT_EQ(found->payload.text(), Bytes('a'));  // whoever has it mapped keeps it
+}
+
+}  // namespace
+}  // namespace tuplespace

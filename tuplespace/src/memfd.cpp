@@ -1,0 +1,139 @@
+#include "memfd.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+// The C library's headers are older than these.
+#if !defined(F_SEAL_FUTURE_WRITE)
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace tuplespace {
+
+namespace {
+
+constexpr const char* kName = "tuplespace";
+constexpr std::string_view kLink = "/memfd:tuplespace";
+constexpr std::size_t kSecretBytes = 32;
+constexpr std::uint64_t kHugePageBytes = 2 << 20;
+
+// Nobody can make a page disappear under a reader, or map it for writing but who has already.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+// Growing a file beyond this limit is a signal, not an error.
+bool WithinFileLimit(std::uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+  return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+// Pages that cannot be had are an error here and a SIGBUS later.
+bool MakePages(const Mapping& mapping, int fd) {
+  if (mapping.size() >= kHugePageBytes) madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  if (madvise(mapping.data(), mapping.size(), MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // before Linux 5.14
+  return fallocate(fd, 0, 0, static_cast<off_t>(mapping.size())) == 0;
+}
+
+}  // namespace
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+std::uint64_t RoundToPages(std::uint64_t bytes) {
+  static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes) {
+  if (bytes == 0 || !WithinFileLimit(bytes)) return std::nullopt;
+  MemoryFile file;
+  file.fd = UniqueFd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.fd.valid()) return std::nullopt;
+  if (ftruncate(file.fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd.get(), 0);
+  if (data == MAP_FAILED) return std::nullopt;
+  file.mapping = Mapping(data, bytes);
+  if (!MakePages(file.mapping, file.fd.get())) return std::nullopt;
+  if (fcntl(file.fd.get(), F_ADD_SEALS, kSeals) != 0) return std::nullopt;
+  return file;
+}
+
+std::optional<PeerFiles> PeerFiles::Of(pid_t pid) {
+  if (pid <= 0) return std::nullopt;
+  UniqueFd folder(
+      open(fmt::format("/proc/{}/fd", pid).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (!folder.valid() || fstat(folder.get(), &info) != 0) return std::nullopt;
+  if (info.st_uid != geteuid()) return std::nullopt;
+  return PeerFiles(std::move(folder));
+}
+
+std::optional<UniqueFd> PeerFiles::Open(int fd) const {
+  if (fd < 0) return std::nullopt;
+  const std::string name = std::to_string(fd);
+  // Opening may do something where it is a device or a pipe, so first what it is.
+  std::array<char, 64> link{};
+  const ssize_t size = readlinkat(folder_.get(), name.c_str(), link.data(), link.size());
+  if (size < 0 ||
+      !std::string_view(link.data(), static_cast<std::size_t>(size)).starts_with(kLink)) {
+    return std::nullopt;
+  }
+  UniqueFd file(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.valid()) return std::nullopt;
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  return file;
+}
+
+std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate) {
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0 || info.st_size <= 0) return std::nullopt;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data =
+      mmap(nullptr, size, PROT_READ, MAP_SHARED | (populate ? MAP_POPULATE : 0), file.get(), 0);
+  if (data == MAP_FAILED) return std::nullopt;
+  return Mapping(data, size);
+}
+
+std::optional<SharingProbe> SharingProbe::Make() {
+  auto file = MakeMemoryFile(RoundToPages(kSecretBytes));
+  if (!file) return std::nullopt;
+  SharingProbe probe;
+  std::random_device random;
+  for (std::size_t i = 0; i < kSecretBytes; ++i) {
+    probe.secret_.push_back(static_cast<char>(random() & 0xff));
+  }
+  std::memcpy(file->mapping.data(), probe.secret_.data(), kSecretBytes);
+  probe.file_ = *std::move(file);
+  return probe;
+}
+
+std::optional<std::string> SharingProbe::Read(const PeerFiles& peer, int fd) {
+  const auto file = peer.Open(fd);
+  if (!file) return std::nullopt;
+  // Mapped, as payloads will be.
+  const auto mapping = MapForReading(*file, /*populate=*/false);
+  if (!mapping || mapping->size() < kSecretBytes) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(mapping->data()), kSecretBytes);
+}
+
+}  // namespace tuplespace

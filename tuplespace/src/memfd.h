@@ -1,0 +1,97 @@
+// Files in memory: how one process makes them, and how another of the same user opens them through
+// /proc. Both ends check what they get; nothing here throws, as there is always another way.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace tuplespace {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd();
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Shared pages of a file.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* data, std::size_t size) : data_(data), size_(size) {}
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::size_t size() const { return size_; }
+  bool valid() const { return data_ != nullptr; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+struct MemoryFile {
+  UniqueFd fd;
+  Mapping mapping;
+};
+
+// A file of `bytes` (whole pages) whose pages are there, mapped for writing; no other mapping of it
+// can be written, and its size is fixed. Nullopt if the system refuses any of that.
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes);
+
+std::uint64_t RoundToPages(std::uint64_t bytes);
+
+// The descriptors of another process. It stays that process, whoever gets its number later.
+class PeerFiles {
+ public:
+  // Nullopt if it is not of this user or may not be looked at.
+  static std::optional<PeerFiles> Of(pid_t pid);
+
+  // Its descriptor `fd`, for reading; nullopt if it is not a file as MakeMemoryFile makes them.
+  std::optional<UniqueFd> Open(int fd) const;
+
+ private:
+  explicit PeerFiles(UniqueFd folder) : folder_(std::move(folder)) {}
+  UniqueFd folder_;
+};
+
+// All of it, for reading; `populate` if its pages will be read soon. Nullopt if the system refuses.
+std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate);
+
+// How two processes find out whether each can open the other's files: each keeps a secret in a
+// file, and who can tell the other one's has opened it.
+class SharingProbe {
+ public:
+  static std::optional<SharingProbe> Make();
+  int fd() const { return file_.fd.get(); }
+  const std::string& secret() const { return secret_; }
+  // The secret in a peer's probe; nullopt if it cannot be opened.
+  static std::optional<std::string> Read(const PeerFiles& peer, int fd);
+
+ private:
+  MemoryFile file_;
+  std::string secret_;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,129 @@
+#include "shared_link.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace tuplespace {
+
+namespace {
+
+// A client says something every few seconds, and sooner if it has that many segments to give back.
+constexpr std::size_t kUrgentReturns = 32;
+
+}  // namespace
+
+// What a payload of the broker's owns.
+struct SharedLink::Loan {
+  Loan(std::shared_ptr<Mapped> m, std::shared_ptr<ReleasedQueue> q)
+      : mapped(std::move(m)), queue(std::move(q)) {}
+  ~Loan() { queue->Add(mapped->region.id); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  std::shared_ptr<Mapped> mapped;
+  std::shared_ptr<ReleasedQueue> queue;
+};
+
+SharedLink::SharedLink(std::shared_ptr<SharedPool> pool)
+    : pool_(std::move(pool)), released_(std::make_shared<ReleasedQueue>()) {
+  if (pool_) probe_ = SharingProbe::Make();
+}
+
+SharedLink::~SharedLink() {
+  SessionEnded();
+}
+
+std::optional<Sharing> SharedLink::Offer() const {
+  if (!probe_) return std::nullopt;
+  return Sharing{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
+}
+
+void SharedLink::Joined(std::uint64_t session, const std::optional<Sharing>& answer) {
+  SessionEnded();
+  session_ = session;
+  if (!probe_ || !answer) return;
+  can_put_ = answer->seen == probe_->secret();
+  files_ = PeerFiles::Of(answer->pid);
+  if (files_) seen_ = SharingProbe::Read(*files_, answer->fd).value_or("");
+}
+
+void SharedLink::SessionEnded() {
+  if (session_ == 0) return;
+  session_ = 0;
+  can_put_ = failed_ = false;
+  files_.reset();
+  seen_.clear();
+  mapped_.clear();
+  // Payloads of the old session have nobody to be returned to.
+  released_ = std::make_shared<ReleasedQueue>();
+  if (pool_) pool_->SessionEnded();
+}
+
+void SharedLink::GiveUp() {
+  SessionEnded();
+  probe_.reset();
+}
+
+void SharedLink::Receive(const BrokerSegments& message) {
+  if (!pool_) return;
+  for (const BrokerSegments::Freed& freed : message.freed) {
+    if (freed.spoilt) {
+      pool_->Spoilt(freed.id, freed.count);
+    } else {
+      pool_->Freed(freed.id, freed.count);
+    }
+  }
+  for (const std::uint64_t id : message.refused) pool_->Refused(id);
+  for (const std::uint64_t id : message.gone) mapped_.erase(id);
+}
+
+Payload SharedLink::Shared(Payload payload) {
+  if (!can_put_ || payload.size() < SharedPool::kLeastBytes || pool_->CanLend(payload)) {
+    return payload;
+  }
+  return pool_->CopyOf(payload);
+}
+
+std::optional<SegmentRef> SharedLink::Name(const Payload& payload) {
+  if (!can_put_ || !pool_->CanLend(payload)) return std::nullopt;
+  const SharedRegion& region = *payload.region();
+  pool_->Lend(region);
+  return SegmentRef{region.id, payload.size(), region.fd};
+}
+
+std::optional<Payload> SharedLink::Open(std::uint64_t session, const SegmentRef& ref) {
+  // Of an earlier session: nobody will look at it.
+  if (session != session_) return Payload{};
+  auto it = mapped_.find(ref.id);
+  if (it == mapped_.end() && files_) {
+    const auto file = files_->Open(ref.fd);
+    auto mapping = file ? MapForReading(*file, /*populate=*/true) : std::nullopt;
+    if (mapping) {
+      auto mapped = std::make_shared<Mapped>();
+      mapped->mapping = *std::move(mapping);
+      mapped->region.id = ref.id;
+      it = mapped_.emplace(ref.id, std::move(mapped)).first;
+    }
+  }
+  if (it == mapped_.end() || ref.bytes > it->second->mapping.size()) {
+    failed_ = true;
+    return std::nullopt;
+  }
+  const std::byte* data = it->second->mapping.data();
+  return Payload(std::make_shared<Loan>(it->second, released_), data, ref.bytes);
+}
+
+bool SharedLink::HasUrgentOutput() const {
+  return session_ != 0 && (!seen_.empty() || released_->size() >= kUrgentReturns);
+}
+
+std::optional<ClientSegments> SharedLink::TakeOutput() {
+  if (session_ == 0 || !pool_) return std::nullopt;
+  ClientSegments message{std::exchange(seen_, {}), released_->Take(), pool_->TakeDropped()};
+  if (message.seen.empty() && message.returned.empty() && message.dropped.empty()) {
+    return std::nullopt;
+  }
+  return message;
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,69 @@
+// SharedLink: what a client knows of shared memory: whether it and its broker can open each
+// other's files, the broker's segments that it has mapped, and what is to be said about them.
+//
+// One thread owns it; payloads may be released on any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "envelope.h"
+#include "memfd.h"
+#include "released_queue.h"
+#include "tuplespace/shared_pool.h"
+#include "wire.h"
+
+namespace tuplespace {
+
+class SharedLink : public SegmentNamer, public SegmentOpener {
+ public:
+  // Shares nothing without a pool.
+  explicit SharedLink(std::shared_ptr<SharedPool> pool);
+  ~SharedLink() override;
+
+  std::optional<Sharing> Offer() const;
+  void Joined(std::uint64_t session, const std::optional<Sharing>& answer);
+  // Does nothing if there is none.
+  void SessionEnded();
+  std::uint64_t session() const { return session_; }  // 0: none
+  void Receive(const BrokerSegments& message);
+
+  // A segment of the broker could not be opened; the session cannot go on.
+  bool failed() const { return failed_; }
+  // No more sharing, until this object's end.
+  void GiveUp();
+
+  // A put can name blocks of the pool.
+  bool can_put() const { return can_put_; }
+  // The payload moved to a block, if that is worth it and possible.
+  Payload Shared(Payload payload);
+
+  std::optional<SegmentRef> Name(const Payload& payload) override;
+  std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) override;
+
+  // What is to be sent in this session; with other messages, unless it is urgent.
+  bool HasUrgentOutput() const;
+  std::optional<ClientSegments> TakeOutput();
+
+ private:
+  struct Mapped {
+    Mapping mapping;
+    SharedRegion region;
+  };
+  struct Loan;
+
+  std::shared_ptr<SharedPool> pool_;
+  std::optional<SharingProbe> probe_;
+  std::uint64_t session_ = 0;
+  bool can_put_ = false;
+  bool failed_ = false;
+  std::optional<PeerFiles> files_;
+  std::string seen_;  // to be said
+  std::unordered_map<std::uint64_t, std::shared_ptr<Mapped>> mapped_;
+  std::shared_ptr<ReleasedQueue> released_;  // of this session
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,234 @@
+#include "tuplespace/shared_pool.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "memfd.h"
+
+namespace tuplespace {
+
+namespace {
+
+// A free block may be larger than what is asked for by this part of it.
+constexpr std::uint64_t kWasteParts = 4;
+
+SharedPoolOptions Possible(SharedPoolOptions options) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    options.segments = std::min<std::uint64_t>(options.segments, files.rlim_cur / 2);
+  }
+  return options;
+}
+
+}  // namespace
+
+struct SharedPool::Owned {
+  SharedRegion region;
+  MemoryFile file;
+  bool local = false;      // this process has a handle
+  std::uint64_t lent = 0;  // named to the broker and not freed by it, in this session
+  bool known = false;      // to the broker
+  bool spoilt = false;     // somebody may read it for ever
+  bool refused = false;
+  bool free = false;
+};
+
+SharedPool::SharedPool(SharedPoolOptions options) : options_(Possible(options)) {}
+SharedPool::~SharedPool() = default;
+
+std::shared_ptr<SharedPool> SharedPool::Make(SharedPoolOptions options) {
+  return std::shared_ptr<SharedPool>(new SharedPool(options));
+}
+
+SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
+  if (bytes < kLeastBytes) return nullptr;
+  const std::uint64_t capacity_bytes = RoundToPages(bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    if (Owned* owned = Reuse(capacity_bytes)) return Hand(*owned);
+    if (blocks_.size() >= options_.segments) {
+      ++counts_.refused;
+      return nullptr;
+    }
+  }
+  auto file = MakeMemoryFile(capacity_bytes);
+  const std::lock_guard lock(mutex_);
+  if (!file) {
+    ++counts_.refused;
+    return nullptr;
+  }
+  const std::uint64_t id = next_id_++;
+  std::unique_ptr<Owned>& owned = blocks_[id];
+  owned = std::make_unique<Owned>();
+  owned->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
+  owned->file = *std::move(file);
+  ++counts_.created;
+  return Hand(*owned);
+}
+
+SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes) {
+  const auto it = free_.lower_bound(bytes);
+  if (it == free_.end() || it->first - bytes > it->first / kWasteParts) return nullptr;
+  Owned* owned = it->second;
+  free_.erase(it);
+  owned->free = false;
+  counts_.free_bytes -= owned->region.capacity_bytes;
+  ++counts_.reused;
+  return owned;
+}
+
+SharedPool::Block SharedPool::Hand(Owned& owned) {
+  assert(!owned.local && owned.lent == 0 && !owned.spoilt);
+  owned.local = true;
+  // The handle keeps the pool, and so the block.
+  return Block(&owned.region,
+               [pool = shared_from_this(), &owned](const SharedRegion*) { pool->Released(owned); });
+}
+
+Payload SharedPool::CopyOf(const Payload& payload) {
+  Block block = Allocate(payload.size());
+  if (!block) return payload;
+  const SharedRegion* region = block.get();
+  std::memcpy(region->data, payload.data(), payload.size());
+  return Payload(std::move(block), region->data, payload.size(), region);
+}
+
+void SharedPool::SetFreeLimit(std::function<std::uint64_t()> limit) {
+  const std::lock_guard lock(mutex_);
+  free_limit_ = std::move(limit);
+}
+
+void SharedPool::TrimFree(std::uint64_t free_bytes) {
+  std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
+  const std::lock_guard lock(mutex_);
+  Trim(free_bytes, gone);
+}
+
+void SharedPool::Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone) {
+  while (counts_.free_bytes > limit_bytes) {
+    const auto largest = std::prev(free_.end());
+    gone.push_back(Remove(*largest->second));
+  }
+}
+
+void SharedPool::Released(Owned& owned) {
+  std::vector<std::unique_ptr<Owned>> gone;
+  const std::lock_guard lock(mutex_);
+  owned.local = false;
+  Settle(owned, gone);
+}
+
+// What nobody uses is kept or goes.
+void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone) {
+  if (owned.local || owned.lent > 0) return;
+  assert(!owned.free);
+  if (owned.spoilt || owned.refused) {
+    gone.push_back(Remove(owned));
+    return;
+  }
+  owned.free = true;
+  free_.emplace(owned.region.capacity_bytes, &owned);
+  counts_.free_bytes += owned.region.capacity_bytes;
+  Trim(free_limit_ ? free_limit_() : options_.free_bytes, gone);
+}
+
+std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {
+  if (owned.free) {
+    auto [it, end] = free_.equal_range(owned.region.capacity_bytes);
+    while (it != end && it->second != &owned) ++it;
+    assert(it != end);
+    free_.erase(it);
+    counts_.free_bytes -= owned.region.capacity_bytes;
+  }
+  const auto it = blocks_.find(owned.region.id);
+  assert(it != blocks_.end());
+  std::unique_ptr<Owned> removed = std::move(it->second);
+  blocks_.erase(it);
+  if (removed->known) dropped_.push_back(removed->region.id);
+  return removed;
+}
+
+SharedPool::Counts SharedPool::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts = counts_;
+  counts.segments = blocks_.size();
+  for (const auto& [id, owned] : blocks_) counts.lent += owned->lent > 0 ? 1 : 0;
+  return counts;
+}
+
+bool SharedPool::CanLend(const Payload& payload) const {
+  const SharedRegion* region = payload.region();
+  if (region == nullptr || region->home != this || payload.data() != region->data) return false;
+  const std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(region->id);
+  return it != blocks_.end() && !it->second->refused;
+}
+
+void SharedPool::Lend(const SharedRegion& block) {
+  const std::lock_guard lock(mutex_);
+  Owned& owned = *blocks_.at(block.id);
+  assert(owned.local);
+  ++owned.lent;
+  owned.known = true;
+}
+
+void SharedPool::Freed(std::uint64_t id, std::uint64_t count) {
+  Unlend(id, count, false);
+}
+
+void SharedPool::Spoilt(std::uint64_t id, std::uint64_t count) {
+  Unlend(id, count, true);
+}
+
+void SharedPool::Unlend(std::uint64_t id, std::uint64_t count, bool spoilt) {
+  std::vector<std::unique_ptr<Owned>> gone;
+  const std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(id);
+  // A broker that counts wrongly gets no block back into use.
+  if (it == blocks_.end() || it->second->lent < count) return;
+  Owned& owned = *it->second;
+  owned.lent -= count;
+  if (spoilt) {
+    owned.spoilt = true;
+    owned.known = owned.lent > 0;  // the broker has closed it
+  }
+  if (!owned.free) Settle(owned, gone);
+}
+
+void SharedPool::Refused(std::uint64_t id) {
+  std::vector<std::unique_ptr<Owned>> gone;
+  const std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(id);
+  if (it == blocks_.end() || it->second->lent == 0) return;
+  Owned& owned = *it->second;
+  --owned.lent;
+  owned.refused = true;
+  Settle(owned, gone);
+}
+
+void SharedPool::SessionEnded() {
+  std::vector<std::unique_ptr<Owned>> gone;
+  const std::lock_guard lock(mutex_);
+  std::vector<Owned*> lent;
+  for (auto& [id, owned] : blocks_) {
+    owned->known = false;
+    if (owned->lent > 0) lent.push_back(owned.get());
+  }
+  for (Owned* owned : lent) {
+    owned->lent = 0;
+    owned->spoilt = true;
+    Settle(*owned, gone);
+  }
+  dropped_.clear();
+}
+
+std::vector<std::uint64_t> SharedPool::TakeDropped() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(dropped_, {});
+}
+
+}  // namespace tuplespace
