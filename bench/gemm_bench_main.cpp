@@ -1,4 +1,5 @@
-// gemm_bench [--threads N] [--repeats N] [--batch N]... [--layer INPUTSxOUTPUTS]...: prints one JSON object.
+// gemm_bench [--threads N] [--repeats N] [--batch N]... [--layer INPUTSxOUTPUTS]...: prints one
+// JSON object.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>

@@ -19,9 +19,9 @@ void MultiplyOpenBlas(const ReferenceProduct& p, int threads) {
 void MultiplyOneDnn(const ReferenceProduct& p, int threads) {
   const bool a_by_k = p.form != GemmForm::kGradient;
   const bool b_by_k = p.form == GemmForm::kForward;
-  cpu::OneDnnMultiply({p.m, p.n, p.k, p.a, a_by_k ? p.k : p.m, !a_by_k, p.b, b_by_k ? p.k : p.n,
-                       b_by_k, p.c, p.n},
-                      threads);
+  cpu::OneDnnMultiply(
+      {p.m, p.n, p.k, p.a, a_by_k ? p.k : p.m, !a_by_k, p.b, b_by_k ? p.k : p.n, b_by_k, p.c, p.n},
+      threads);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kAlignmentBytes = 64;
-constexpr std::uint64_t kScratchPerThreadBytes = 3u << 20;
+constexpr std::uint64_t kScratchPerThreadBytes = 12u << 20;
 constexpr std::uint64_t kLeastScratchBytes = cpu::kFixedScratchFloats * 4;
 
 // Holds its own memory or keeps a payload alive. The budget is shared: buffers outlive devices.

@@ -34,10 +34,10 @@ void OneDnnMultiplyBf16(const OneDnnProduct&, int) {
 
 #include <dlfcn.h>
 
-#include <array>
-#include <memory>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
+#include <array>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
