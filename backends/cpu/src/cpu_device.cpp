@@ -83,6 +83,51 @@ std::string CpuModelName() {
   return "CPU";
 }
 
+cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {
+  cpu::LaunchArgs launch{};
+  for (std::size_t i = 0; i < args.m.size(); ++i) {
+    const Matrix& m = args.m[i];
+    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+    launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
+  }
+  std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
+  std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+  return launch;
+}
+
+cpu::GemmProblem ProblemOf(GemmForm form, const GemmShape& shape, std::int64_t block,
+                           const Matrix& a, const Matrix& b, const Matrix& c) {
+  const bool a_k_first = form == GemmForm::kGradient;
+  const bool b_k_first = form != GemmForm::kForward;
+  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
+  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
+  return {left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block, nullptr, 0, 0};
+}
+
+bool SameView(const Matrix& x, const Matrix& y) {
+  return x.buffer == y.buffer && x.offset == y.offset && x.rows == y.rows && x.cols == y.cols &&
+         x.stride == y.stride;
+}
+
+// Whether `kernel` may run on a part of c while the product still computes others: it goes element
+// by element over c's shape, writes nothing that the product reads, and sees of c's own buffer no
+// other element than the one it is at.
+bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const Matrix& b,
+                 const Matrix& c) {
+  const KernelRegion region = CheckLaunch(kernel, args);
+  if (region.space != KernelSpace::kElement || region.rows != c.rows || region.cols != c.cols) {
+    return false;
+  }
+  for (std::size_t i = 0; i < args.m.size(); ++i) {
+    const Matrix& m = args.m[i];
+    if (m.buffer == nullptr) continue;
+    if (m.buffer == c.buffer && !SameView(m, c)) return false;
+    const bool read_by_product = m.buffer == a.buffer || m.buffer == b.buffer;
+    if (read_by_product && IsWritten(kernel, static_cast<int>(i))) return false;
+  }
+  return true;
+}
+
 const cpu::IsaTable& TableOf(CpuIsa isa) {
 #if defined(ACAN_CPU_X86)
   if (isa == CpuIsa::kAvx512) return cpu::kAvx512Table;
@@ -162,6 +207,8 @@ class CpuDevice final : public Device {
 
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override;
+  void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) override;
   void Launch(Kernel kernel, const KernelArgs& args) override;
   void Synchronize() override {}
 
@@ -191,9 +238,22 @@ void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, con
                 0.0f, Address(c), narrow(c.stride));
     return;
   }
-  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
-  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
-  GemmExact({left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block});
+  GemmExact(ProblemOf(form, shape, block, a, b, c));
+}
+
+void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                         const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) {
+  const GemmShape shape = CheckGemm(form, block, a, b, c);
+  CheckWritable("gemm result", c);
+  if (precision == Precision::kFast || !RunsByParts(kernel, args, a, b, c)) {
+    Gemm(form, precision, block, a, b, c);
+    Launch(kernel, args);
+    return;
+  }
+  const cpu::Then then{static_cast<int>(kernel), LaunchArgsOf(kernel, args)};
+  cpu::GemmProblem problem = ProblemOf(form, shape, block, a, b, c);
+  problem.then = &then;
+  GemmExact(problem);
 }
 
 void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
@@ -211,14 +271,7 @@ void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
 
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   const KernelRegion region = CheckLaunch(kernel, args);
-  cpu::LaunchArgs launch{};
-  for (std::size_t i = 0; i < args.m.size(); ++i) {
-    const Matrix& m = args.m[i];
-    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
-    launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
-  }
-  std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
-  std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+  const cpu::LaunchArgs launch = LaunchArgsOf(kernel, args);
   const cpu::Grid grid = cpu::CutLaunch(region, pool_.threads());
   pool_.Run(grid.rows * grid.cols, [&](int part, int) {
     table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part));

@@ -28,6 +28,7 @@ struct Roles {
   float* c;
   int64_t c_p_stride;  // of c along P's rows
   int64_t c_q_stride;
+  bool p_is_a;
 };
 
 // One operand is kept: packed once for many strips of the other. Both are packed over all of k, so
@@ -50,9 +51,9 @@ Roles AssignRoles(const GemmProblem& g) {
   const bool b_by_k = g.b.k_stride == 1;
   // With k contiguous in both, the vector operand is the one to be transposed: the smaller.
   if (a_by_k && b_by_k && g.m >= 2 * Vec::kWidth && g.m < g.n) {
-    return {g.b, g.a, g.n, g.m, g.c, 1, g.c_stride};
+    return {g.b, g.a, g.n, g.m, g.c, 1, g.c_stride, false};
   }
-  return {g.a, g.b, g.m, g.n, g.c, g.c_stride, 1};
+  return {g.a, g.b, g.m, g.n, g.c, g.c_stride, 1, true};
 }
 
 // `total` cut into equal parts of at most `most`, rounded up to `step`.
@@ -218,9 +219,18 @@ void RunPart(const Roles& roles, const Plan& plan, int64_t kept0, const Part& pa
   }
 }
 
+// The kernel behind the product, on a part that is whole.
+void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
+  const int64_t row = g.row + (roles.p_is_a ? part.p0 : part.q0);
+  const int64_t col = g.col + (roles.p_is_a ? part.q0 : part.p0);
+  const int64_t rows = roles.p_is_a ? part.p_rows : part.q_rows;
+  const int64_t cols = roles.p_is_a ? part.q_rows : part.p_rows;
+  Launch(g.then->kernel, g.then->args, {row, row + rows, col, col + cols});
+}
+
 // Rows [kept0, kept0 + kept) of the kept operand against all of the other.
-void RunKept(const Roles& roles, const Plan& plan, int64_t kept0, int64_t kept,
-             const Panels& panels) {
+void RunKept(const GemmProblem& problem, const Roles& roles, const Plan& plan, int64_t kept0,
+             int64_t kept, const Panels& panels) {
   const int64_t rows = plan.keep_p ? roles.q_rows : roles.p_rows;
   const int64_t strip = plan.keep_p ? plan.q_group : plan.p_group;
   const int64_t group = plan.keep_p ? plan.p_group : plan.q_group;
@@ -235,8 +245,9 @@ void RunKept(const Roles& roles, const Plan& plan, int64_t kept0, int64_t kept,
     const int64_t size = Min(strip, rows - s);
     for (int64_t g = kept0; g < kept0 + kept; g += group) {
       const int64_t count = Min(group, kept0 + kept - g);
-      RunPart(roles, plan, kept0, plan.keep_p ? Part{g, count, s, size} : Part{s, size, g, count},
-              panels);
+      const Part part = plan.keep_p ? Part{g, count, s, size} : Part{s, size, g, count};
+      RunPart(roles, plan, kept0, part, panels);
+      if (problem.then != nullptr) RunThen(problem, roles, part);
     }
   }
 }
@@ -250,7 +261,7 @@ void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
   panels.outer = panels.q + QFloats(plan);
   const int64_t rows = plan.keep_p ? roles.p_rows : roles.q_rows;
   for (int64_t kept0 = 0; kept0 < rows; kept0 += plan.kept) {
-    RunKept(roles, plan, kept0, Min(plan.kept, rows - kept0), panels);
+    RunKept(g, roles, plan, kept0, Min(plan.kept, rows - kept0), panels);
   }
 }
 

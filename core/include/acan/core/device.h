@@ -32,8 +32,8 @@ enum class Precision : std::uint8_t {
   kFast,   // the vendor's library: the same up to rounding
 };
 
-// What fast products may round their operands to where that is faster; sums stay fp32. A device that
-// has no such units computes in fp32.
+// What fast products may round their operands to where that is faster; sums stay fp32. A device
+// that has no such units computes in fp32.
 enum class FastMath : std::uint8_t { kFp32, kTf32, kBf16 };
 
 struct DeviceInfo {
@@ -75,7 +75,8 @@ struct KernelArgs {
   KernelScalars scalars;
 };
 
-// The bytes of a download that may still be on their way. What they are read from is kept until then.
+// The bytes of a download that may still be on their way. What they are read from is kept until
+// then.
 class PendingDownload {
  public:
   virtual ~PendingDownload() = default;
@@ -133,6 +134,15 @@ class Device {
   // REQUIRES: shapes agree; block a power of two >= 16; c overlaps neither a nor b.
   virtual void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                     const Matrix& b, const Matrix& c) = 0;
+
+  // Gemm, then Launch(kernel, args), to the same bits. A device may run an element kernel on each
+  // part of c while that is still near the core: then c does not go to memory and come back. For
+  // that c should be an operand of the kernel.
+  virtual void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                        const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) {
+    Gemm(form, precision, block, a, b, c);
+    Launch(kernel, args);
+  }
 
   // Runs one kernel of the table. REQUIRES: `args` as the table says for `kernel`.
   virtual void Launch(Kernel kernel, const KernelArgs& args) = 0;
