@@ -1,10 +1,12 @@
 // Exact products: every form, device and thread count against the definition.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
 #include "acan/core/range.h"
+#include "acan/cpu/cpu_device.h"
 #include "reference.h"
 
 namespace acan::test {
@@ -246,6 +248,39 @@ TEST_P(GemmTest, FastAgreesUpToRounding) {
   const Host exact = Product(*device, form, s.block, a, b, 3);
   const Host fast = Product(*device, form, s.block, a, b, 3, Precision::kFast);
   for (std::size_t i = 0; i < exact.v.size(); ++i) ASSERT_NEAR(exact.v[i], fast.v[i], 1e-4);
+}
+
+// Operands rounded to bf16 are each off by 2^-9 at most, so a term is by 2^-8 and a little; the
+// sum's own roundings are those of any order of k additions in fp32.
+TEST(CpuBf16, IsWithinTheBoundOfItsRoundings) {
+  if (const std::string problem = CpuBf16Problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const auto device = MakeCpuDevice({.threads = 2,
+                                     .memory_limit_bytes = kRoomyBytes,
+                                     .isa = std::nullopt,
+                                     .fast_math = FastMath::kBf16});
+  const Shape s{65, 130, 515, 64};
+  for (const GemmForm form : kForms) {
+    const Host a = LeftOf(form, s, 19);
+    const Host b = RightOf(form, s, 20);
+    const Host c = Product(*device, form, s.block, a, b, 3, Precision::kFast);
+    double worst = 0.0;
+    for (std::int64_t i = 0; i < s.m; ++i) {
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        double want = 0.0;
+        double magnitude = 0.0;
+        for (std::int64_t k = 0; k < s.k; ++k) {
+          const double term = static_cast<double>(LeftAt(form, a, i, k)) * RightAt(form, b, j, k);
+          want += term;
+          magnitude += std::abs(term);
+        }
+        const double k = static_cast<double>(s.k);
+        ASSERT_NEAR(c.at(i, j), want, magnitude * (0x1p-8 + 0x1p-18 + k * 0x1p-24));
+        worst = std::max(worst, std::abs(c.at(i, j) - want) / magnitude);
+      }
+    }
+    // Else it was not bf16 that was multiplied.
+    EXPECT_GT(worst, 0x1p-20);
+  }
 }
 
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<TestDevice, GemmForm>>& info) {

@@ -16,6 +16,7 @@
 #include "acan/core/error.h"
 #include "acan/kernels/launch_check.h"
 #include "isa.h"
+#include "onednn.h"
 #include "partition.h"
 #include "thread_pool.h"
 
@@ -139,6 +140,11 @@ const cpu::IsaTable& TableOf(CpuIsa isa) {
 
 class CpuDevice final : public Device {
  public:
+  CpuDevice(const CpuDeviceOptions& options, CpuIsa isa)
+      : CpuDevice(options.threads, options.memory_limit_bytes, isa) {
+    bf16_ = options.fast_math == FastMath::kBf16 && CpuBf16Problem().empty();
+    if (bf16_) info_.description += ", fast products in bf16";
+  }
   CpuDevice(int threads, std::uint64_t limit_bytes, CpuIsa isa)
       : budget_(std::make_shared<MemoryBudget>(limit_bytes)), table_(TableOf(isa)), pool_(threads) {
     info_.name = fmt::format("cpu:{}", threads);
@@ -214,6 +220,8 @@ class CpuDevice final : public Device {
 
  private:
   void GemmExact(const cpu::GemmProblem& problem);
+  void GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
+                const Matrix& c);
 
   std::shared_ptr<MemoryBudget> budget_;
   const cpu::IsaTable& table_;
@@ -221,24 +229,36 @@ class CpuDevice final : public Device {
   cpu::ThreadPool pool_;
   std::unique_ptr<CpuBuffer> scratch_;  // packing panels of all threads; null: fixed ones
   std::int64_t scratch_floats_ = 0;     // of one thread
+  bool bf16_ = false;                   // fast products
 };
 
 void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                      const Matrix& b, const Matrix& c) {
   const GemmShape shape = CheckGemm(form, block, a, b, c);
   CheckWritable("gemm result", c);
+  if (precision == Precision::kFast) {
+    GemmFast(form, shape, a, b, c);
+  } else {
+    GemmExact(ProblemOf(form, shape, block, a, b, c));
+  }
+}
+
+void CpuDevice::GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
+                         const Matrix& c) {
   const bool a_k_first = form == GemmForm::kGradient;
   const bool b_k_first = form != GemmForm::kForward;
-  if (precision == Precision::kFast) {
-    const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-    openblas_set_num_threads(info_.threads);
-    cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
-                b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
-                narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
-                0.0f, Address(c), narrow(c.stride));
+  if (bf16_) {
+    cpu::OneDnnMultiplyBf16({shape.m, shape.n, shape.k, Address(a), a.stride, a_k_first, Address(b),
+                             b.stride, !b_k_first, Address(c), c.stride},
+                            info_.threads);
     return;
   }
-  GemmExact(ProblemOf(form, shape, block, a, b, c));
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  openblas_set_num_threads(info_.threads);
+  cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
+              b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+              narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
+              0.0f, Address(c), narrow(c.stride));
 }
 
 void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
@@ -286,6 +306,13 @@ std::uint64_t CpuScratchBytes(int threads, std::uint64_t memory_limit_bytes) {
   return share < kLeastScratchBytes ? 0 : count * std::min(share, kScratchPerThreadBytes);
 }
 
+std::string CpuBf16Problem() {
+  if (std::string problem = cpu::OneDnnProblem(); !problem.empty()) return problem;
+  if (cpu::OneDnnHasBf16()) return "";
+  return fmt::format("oneDNN {} multiplies bf16 on CPUs with AVX512_BF16 or AMX, this one is {}",
+                     cpu::OneDnnVersion(), cpu::OneDnnIsa());
+}
+
 std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options) {
   if (options.threads < 1 || options.threads > kMaxCpuThreads) {
     throw UsageError(fmt::format("a cpu device with {} threads: must be 1 to {}", options.threads,
@@ -296,7 +323,7 @@ std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options) {
     throw UsageError(fmt::format("instruction set {} is not available on this machine; {} is",
                                  CpuIsaName(isa), CpuIsaName(DetectCpuIsa())));
   }
-  return std::make_unique<CpuDevice>(options.threads, options.memory_limit_bytes, isa);
+  return std::make_unique<CpuDevice>(options, isa);
 }
 
 }  // namespace acan
