@@ -64,6 +64,8 @@ void Space::Impl::ExpireDue() {
     switch (due->kind) {
       case Deadline::Kind::kLease:
         ++counters_.leases_expired;
+        LoseLease(due->record);
+        if (due->record->task) ++due->record->task->times_expired;
         ReturnLease(due->record);
         break;
       case Deadline::Kind::kReady:
@@ -121,6 +123,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
 
   while (!client.leases.empty()) {
     ++counters_.leases_returned;
+    LoseLease(client.leases.begin()->second);
     ReturnLease(client.leases.begin()->second);
   }
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);
