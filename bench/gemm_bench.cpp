@@ -5,25 +5,40 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
+#include "reference_gemm.h"
 #include "summary.h"
 
 namespace acan::bench {
 namespace {
 
 constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kMostSize = 32768;
 constexpr double kFlopsPerRun = 5e8;  // small products are repeated up to this
 
 double Seconds(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::int64_t ParseSize(std::string_view text) {
+  std::int64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > kMostSize) {
+    throw std::invalid_argument("batches and layers must be 1 to " + std::to_string(kMostSize) +
+                                ", layers like 4096 or 784x4096, not '" + std::string(text) + "'");
+  }
+  return size;
 }
 
 struct Operand {
@@ -43,89 +58,154 @@ Operand RandomMatrix(Device& device, std::int64_t rows, std::int64_t cols, std::
   return out;
 }
 
+struct Shape {
+  GemmForm form;
+  std::int64_t batch;
+  LayerShape layer;
+
+  double Flops() const {
+    return 2.0 * static_cast<double>(batch) * static_cast<double>(layer.inputs * layer.outputs);
+  }
+  int Inner() const { return std::max(1, static_cast<int>(kFlopsPerRun / Flops())); }
+};
+
+// Runs `body` as often as kFlopsPerRun asks for and returns 1e9 operations a second.
+template <typename Body>
+double Gflops(const Shape& shape, clockid_t clock, const Body& body) {
+  const double begin = Seconds(clock);
+  for (int i = 0; i < shape.Inner(); ++i) body();
+  return 1e-9 * shape.Flops() * shape.Inner() / (Seconds(clock) - begin);
+}
+
 // One product on one device, with its operands.
 class Case {
  public:
-  Case(Device& device, GemmForm form, std::int64_t batch, std::int64_t width, clockid_t clock)
+  Case(Device& device, const Shape& shape, clockid_t clock)
       : device_(device),
-        form_(form),
+        shape_(shape),
         clock_(clock),
-        x_(RandomMatrix(device, batch, width, 0)),
-        w_(RandomMatrix(device, width, width, 1)),
-        y_(RandomMatrix(device, batch, width, 2)),
-        flops_(2.0 * static_cast<double>(batch) * static_cast<double>(width * width)) {
-    Gflops(Precision::kExact);
-    Gflops(Precision::kFast);
-  }
+        x_(RandomMatrix(device, shape.batch, shape.layer.inputs, 0)),
+        w_(RandomMatrix(device, shape.layer.outputs, shape.layer.inputs, 1)),
+        y_(RandomMatrix(device, shape.batch, shape.layer.outputs, 2)) {}
 
-  double Gflops(Precision precision) {
-    const bool gradient = form_ == GemmForm::kGradient;
-    const bool forward = form_ == GemmForm::kForward;
+  double Run(Precision precision) {
+    const bool gradient = shape_.form == GemmForm::kGradient;
+    const bool forward = shape_.form == GemmForm::kForward;
     const Matrix& a = forward ? x_.matrix : y_.matrix;
     const Matrix& b = gradient ? x_.matrix : w_.matrix;
     const Matrix& c = gradient ? w_.matrix : forward ? y_.matrix : x_.matrix;
-    const int inner = std::max(1, static_cast<int>(kFlopsPerRun / flops_));
     device_.Synchronize();
-    const double begin = Seconds(clock_);
-    for (int i = 0; i < inner; ++i) device_.Gemm(form_, precision, kBlock, a, b, c);
-    device_.Synchronize();
-    return 1e-9 * flops_ * inner / (Seconds(clock_) - begin);
+    int left = shape_.Inner();
+    return Gflops(shape_, clock_, [&] {
+      device_.Gemm(shape_.form, precision, kBlock, a, b, c);
+      if (--left == 0) device_.Synchronize();
+    });
   }
 
  private:
   Device& device_;
-  GemmForm form_;
+  Shape shape_;
   clockid_t clock_;
   Operand x_, w_, y_;
-  double flops_;
 };
 
-nlohmann::json RunCase(Device& device, GemmForm form, std::int64_t batch, std::int64_t width,
-                       const GemmBenchOptions& options) {
+std::vector<float> Numbers(std::int64_t count) {
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(i * 2654435761u % 2048) / 1024.0f - 1.0f;
+  }
+  return out;
+}
+
+// The same by a library, with operands of its own.
+class ReferenceCase {
+ public:
+  ReferenceCase(const Shape& shape, clockid_t clock, int threads)
+      : shape_(shape),
+        clock_(clock),
+        threads_(threads),
+        x_(Numbers(shape.batch * shape.layer.inputs)),
+        w_(Numbers(shape.layer.outputs * shape.layer.inputs)),
+        y_(Numbers(shape.batch * shape.layer.outputs)) {}
+
+  double Run(const ReferenceLibrary& library) {
+    const auto batch = static_cast<int>(shape_.batch);
+    const auto inputs = static_cast<int>(shape_.layer.inputs);
+    const auto outputs = static_cast<int>(shape_.layer.outputs);
+    ReferenceProduct product{shape_.form, batch, outputs, inputs, x_.data(), w_.data(), y_.data()};
+    if (shape_.form == GemmForm::kBackward) {
+      product = {shape_.form, batch, inputs, outputs, y_.data(), w_.data(), x_.data()};
+    } else if (shape_.form == GemmForm::kGradient) {
+      product = {shape_.form, outputs, inputs, batch, y_.data(), x_.data(), w_.data()};
+    }
+    return Gflops(shape_, clock_, [&] { library.multiply(product, threads_); });
+  }
+
+ private:
+  Shape shape_;
+  clockid_t clock_;
+  int threads_;
+  std::vector<float> x_, w_, y_;
+};
+
+// What was measured in every turn, by its name in the result.
+using Series = std::map<std::string, std::vector<double>>;
+
+void RunTurn(Case& cpu, Case* other, ReferenceCase& reference,
+             const std::vector<ReferenceLibrary>& libraries, Series& out) {
+  const double exact = cpu.Run(Precision::kExact);
+  out["exact_gflops"].push_back(exact);
+  double best = 0;
+  for (const ReferenceLibrary& library : libraries) {
+    const double gflops = reference.Run(library);
+    const std::string name(library.name);
+    out[name + "_gflops"].push_back(gflops);
+    out["to_" + name].push_back(exact / gflops);
+    best = std::max(best, gflops);
+  }
+  out["to_best"].push_back(exact / best);
+  if (other == nullptr) return;
+  out["other_exact_gflops"].push_back(other->Run(Precision::kExact));
+  out["other_ratio"].push_back(out["other_exact_gflops"].back() / exact);
+  out["other_fast_gflops"].push_back(other->Run(Precision::kFast));
+}
+
+nlohmann::json RunCase(Device& device, const Shape& shape, const GemmBenchOptions& options) {
   const bool by_thread = options.threads == 1 && options.other == nullptr;
   const clockid_t clock = by_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  Case cpu(device, form, batch, width, clock);
+  const std::vector<ReferenceLibrary> libraries = ReferenceLibraries();
+  Case cpu(device, shape, clock);
+  ReferenceCase reference(shape, clock, options.threads);
   std::optional<Case> other;
-  if (options.other != nullptr) other.emplace(*options.other, form, batch, width, clock);
-  std::vector<double> exact, openblas, ratio, other_exact, other_fast, other_ratio;
-  for (int i = 0; i < options.repeats; ++i) {
-    exact.push_back(cpu.Gflops(Precision::kExact));
-    if (other) {
-      other_exact.push_back(other->Gflops(Precision::kExact));
-      other_ratio.push_back(other_exact.back() / exact.back());
-      other_fast.push_back(other->Gflops(Precision::kFast));
-    }
-    openblas.push_back(cpu.Gflops(Precision::kFast));
-    ratio.push_back(exact.back() / openblas.back());
-  }
+  if (options.other != nullptr) other.emplace(*options.other, shape, clock);
+  Case* const beside = other ? &*other : nullptr;
+  Series warm_up;
+  RunTurn(cpu, beside, reference, libraries, warm_up);
+  Series series;
+  for (int i = 0; i < options.repeats; ++i) RunTurn(cpu, beside, reference, libraries, series);
   constexpr std::array<const char*, 3> kForms{"forward", "backward", "gradient"};
-  nlohmann::json out = {{"form", kForms[static_cast<std::size_t>(form)]},
-                        {"batch", batch},
-                        {"inputs", width},
-                        {"outputs", width},
-                        {"exact_gflops", Summary(exact)},
-                        {"openblas_gflops", Summary(openblas)},
-                        {"ratio", Summary(ratio)}};
-  if (other) {
-    out["other_exact_gflops"] = Summary(other_exact);
-    out["other_fast_gflops"] = Summary(other_fast);
-    out["other_ratio"] = Summary(other_ratio);
-  }
+  nlohmann::json out = {{"form", kForms[static_cast<std::size_t>(shape.form)]},
+                        {"batch", shape.batch},
+                        {"inputs", shape.layer.inputs},
+                        {"outputs", shape.layer.outputs}};
+  for (const auto& [name, values] : series) out[name] = Summary(values);
   return out;
 }
 
 }  // namespace
 
+LayerShape ParseLayerShape(std::string_view text) {
+  const std::size_t cross = text.find('x');
+  const std::int64_t inputs = ParseSize(text.substr(0, cross));
+  if (cross == std::string_view::npos) return {inputs, inputs};
+  return {inputs, ParseSize(text.substr(cross + 1))};
+}
+
 nlohmann::json RunGemmBench(const GemmBenchOptions& options) {
   if (options.repeats < 7) throw std::invalid_argument("repeats must be at least 7");
-  for (const std::vector<std::int64_t>* sizes : {&options.batches, &options.widths}) {
-    for (const std::int64_t size : *sizes) {
-      if (size < 1 || size > 32768) {
-        throw std::invalid_argument("batch and width must be 1 to 32768, not " +
-                                    std::to_string(size));
-      }
-    }
-  }
+  std::vector<LayerShape> layers;
+  for (const std::string& layer : options.layers) layers.push_back(ParseLayerShape(layer));
+  for (const std::int64_t batch : options.batches) ParseSize(std::to_string(batch));
   const auto device = MakeCpuDevice({options.threads, std::uint64_t{1} << 36, std::nullopt});
   const bool by_thread = options.threads == 1 && options.other == nullptr;
   nlohmann::json out{{"clock", by_thread ? "thread CPU time" : "wall"},
@@ -139,9 +219,9 @@ nlohmann::json RunGemmBench(const GemmBenchOptions& options) {
     out["other"] = info.name + ": " + info.description;
   }
   for (const std::int64_t batch : options.batches) {
-    for (const std::int64_t width : options.widths) {
+    for (const LayerShape& layer : layers) {
       for (const GemmForm form : {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient}) {
-        out["cases"].push_back(RunCase(*device, form, batch, width, options));
+        out["cases"].push_back(RunCase(*device, {form, batch, layer}, options));
       }
     }
   }

@@ -56,7 +56,8 @@ PlainLoop::Tensor PlainLoop::MakeTensor(int number, std::int64_t rows, std::int6
   tensor.cols = cols;
   tensor.values = device_.Allocate(Bytes(rows, cols));
   tensor.spare = device_.Allocate(Bytes(rows, cols));
-  tensor.gradient = device_.Allocate(Bytes(rows, cols));
+  // A bias' only: that of a weight becomes the next weight in its place.
+  if (rows == 1) tensor.gradient = device_.Allocate(Bytes(rows, cols));
   const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
   KernelArgs args;
   args.m[0] = View(tensor.values, rows, cols);
@@ -110,15 +111,15 @@ double PlainLoop::ForwardAndLoss(std::int64_t rows) {
     const std::int64_t out = model.outputs(l);
     const BufferPtr& x = l == 0 ? inputs_ : layers_[static_cast<std::size_t>(l) - 1].activation;
     const Matrix z = View(layer.activation, rows, out);
-    device_.Gemm(GemmForm::kForward, job_.training.precision, block, View(x, rows, model.inputs(l)),
-                 View(layer.weight.values, out, model.inputs(l)), z);
     KernelArgs args;
     args.m = {z, z, View(layer.bias.values, 1, out)};
     const bool last = l + 1 == model.layer_count();
     if (layer.sums && !last) args.m[3] = View(layer.sums, rows, out);
     args.scalars.f[0] = model.clip_bound;
     args.scalars.i[0] = static_cast<std::int64_t>(last ? Activation::kIdentity : model.activation);
-    device_.Launch(Kernel::kBiasActivation, args);
+    device_.GemmThen(
+        GemmForm::kForward, job_.training.precision, block, View(x, rows, model.inputs(l)),
+        View(layer.weight.values, out, model.inputs(l)), z, Kernel::kBiasActivation, args);
   }
   const std::int64_t outputs = model.layers.back();
   const bool classes = model.loss == Loss::kCrossEntropy;
@@ -142,7 +143,8 @@ double PlainLoop::ForwardAndLoss(std::int64_t rows) {
          (static_cast<double>(rows) * (classes ? 1.0 : static_cast<double>(outputs)));
 }
 
-void PlainLoop::Update(Tensor& tensor, const KernelScalars& scalars) {
+KernelArgs PlainLoop::UpdateArgs(const Tensor& tensor, const BufferPtr& gradient,
+                                 const KernelScalars& scalars) const {
   KernelArgs args;
   std::size_t next = 0;
   args.m[next++] = View(tensor.spare, tensor.rows, tensor.cols);
@@ -151,9 +153,12 @@ void PlainLoop::Update(Tensor& tensor, const KernelScalars& scalars) {
   args.m[next++] = View(tensor.values, tensor.rows, tensor.cols);
   for (const BufferPtr& state : tensor.state)
     args.m[next++] = View(state, tensor.rows, tensor.cols);
-  args.m[next] = View(tensor.gradient, tensor.rows, tensor.cols);
+  args.m[next] = View(gradient, tensor.rows, tensor.cols);
   args.scalars = scalars;
-  device_.Launch(OptimizerKernel(job_.training.optimizer), args);
+  return args;
+}
+
+void PlainLoop::TakeSpares(Tensor& tensor) {
   std::swap(tensor.values, tensor.spare);
   std::swap(tensor.state, tensor.spare_state);
 }
@@ -162,14 +167,17 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
   const Model& model = job_.model;
   const std::int64_t block = job_.training.block;
   const Precision precision = job_.training.precision;
+  const Kernel optimizer = OptimizerKernel(job_.training.optimizer);
   for (int l = model.layer_count() - 1; l >= 0; --l) {
     Layer& layer = layers_[static_cast<std::size_t>(l)];
     const std::int64_t in = model.inputs(l);
     const std::int64_t out = model.outputs(l);
     const Matrix delta = View(layer.delta, rows, out);
     const BufferPtr& x = l == 0 ? inputs_ : layers_[static_cast<std::size_t>(l) - 1].activation;
-    device_.Gemm(GemmForm::kGradient, precision, block, delta, View(x, rows, in),
-                 View(layer.weight.gradient, out, in));
+    // The product's place is that of the next weights; the present ones are needed below.
+    device_.GemmThen(GemmForm::kGradient, precision, block, delta, View(x, rows, in),
+                     View(layer.weight.spare, out, in), optimizer,
+                     UpdateArgs(layer.weight, layer.weight.spare, scalars));
     KernelArgs sums;
     sums.m = {View(layer.bias.gradient, 1, out), delta};
     sums.scalars.i[0] = block;
@@ -177,16 +185,17 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
     if (l > 0) {
       Layer& below = layers_[static_cast<std::size_t>(l) - 1];
       const Matrix d_inputs = View(below.delta, rows, in);
-      device_.Gemm(GemmForm::kBackward, precision, block, delta, View(layer.weight.values, out, in),
-                   d_inputs);
       KernelArgs slope;
       slope.m = {d_inputs, d_inputs, View(below.sums ? below.sums : below.activation, rows, in)};
       slope.scalars.f[0] = model.clip_bound;
       slope.scalars.i[0] = static_cast<std::int64_t>(model.activation);
-      device_.Launch(Kernel::kActivationGradient, slope);
+      device_.GemmThen(GemmForm::kBackward, precision, block, delta,
+                       View(layer.weight.values, out, in), d_inputs, Kernel::kActivationGradient,
+                       slope);
     }
-    Update(layer.weight, scalars);
-    Update(layer.bias, scalars);
+    device_.Launch(optimizer, UpdateArgs(layer.bias, layer.bias.gradient, scalars));
+    TakeSpares(layer.weight);
+    TakeSpares(layer.bias);
   }
 }
 

@@ -41,7 +41,9 @@ class PlainLoop {
   void LoadBatch(std::int64_t step, std::int64_t rows);
   double ForwardAndLoss(std::int64_t rows);
   void BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalars);
-  void Update(Tensor& tensor, const KernelScalars& scalars);
+  KernelArgs UpdateArgs(const Tensor& tensor, const BufferPtr& gradient,
+                        const KernelScalars& scalars) const;
+  void TakeSpares(Tensor& tensor);
 
   Device& device_;
   const Job& job_;

@@ -45,6 +45,18 @@ if(NOT ACAN_OPENCL STREQUAL "OFF")
   message(STATUS "OpenCL module: ${ACAN_BUILD_OPENCL}; CLBlast: ${CLBLAST_LIBRARY}")
 endif()
 
+# ACAN_BUILD_ONEDNN: its headers are enough; the library is loaded at run time.
+set(ACAN_BUILD_ONEDNN OFF)
+if(NOT ACAN_ONEDNN STREQUAL "OFF")
+  find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+  if(ONEDNN_INCLUDE_DIR)
+    set(ACAN_BUILD_ONEDNN ON)
+  elseif(ACAN_ONEDNN STREQUAL "ON")
+    message(FATAL_ERROR "ACAN_ONEDNN=ON, but oneapi/dnnl/dnnl.h was not found (Debian: libdnnl-dev)")
+  endif()
+endif()
+message(STATUS "oneDNN for fast products on CPUs: ${ACAN_BUILD_ONEDNN}")
+
 # ACAN_BUILD_CUDA: nvcc and CUDA's runtime are enough; cuBLAS' header is needed too, but its library is
 # loaded at run time.
 set(ACAN_BUILD_CUDA OFF)

@@ -10,9 +10,10 @@ needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev 
   libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
 # Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
-# others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products) and
+# others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products), for
+# fast products in bf16 on CPUs (oneDNN), and
 # for the test with two hosts.
-optional="ccache dataset-fashion-mnist ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev iproute2"
+optional="ccache dataset-fashion-mnist ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev libdnnl-dev iproute2"
 
 say() { printf 'setup: %s\n' "$*"; }
 

@@ -20,7 +20,7 @@ Every number is a median with the least and the most of its repeats.
 
 Examples:
   acan bench space                  tuples per second and latency over inproc, ipc and tcp
-  acan bench gemm --threads 2       exact matrix products against OpenBLAS
+  acan bench gemm --threads 2       exact matrix products against OpenBLAS and oneDNN
   acan bench backends               every device beside its own limits, as tables and as a picture
   acan bench train                  training through the space against one plain loop
   acan bench policies               unequal handlers under each scheduling policy
@@ -70,19 +70,20 @@ void AddSpaceBench(CLI::App& app, Chosen& chosen) {
 void AddGemmBench(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::GemmBenchOptions>();
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("gemm", "Exact matrix products against OpenBLAS");
-  command->add_option("--threads", options->threads, "threads of both")->capture_default_str();
+  CLI::App* command =
+      app.add_subcommand("gemm", "Exact matrix products against OpenBLAS and oneDNN");
+  command->add_option("--threads", options->threads, "threads of each")->capture_default_str();
   command->add_option("--repeats", options->repeats, "how often, at least 7")
       ->capture_default_str();
   command->add_option("--batch", options->batches, "samples; may be given again");
-  command->add_option("--width", options->widths,
-                      "inputs and outputs of the layer; may be given again");
+  command->add_option("--layer", options->layers,
+                      "inputs and outputs of a layer, like 784x4096; may be given again");
   const auto device = std::make_shared<std::string>();
   command->add_option("--device", *device, "measured beside the CPU, like opencl:0")
       ->type_name("DEVICE");
   command->add_flag("--json", *json, "one line of JSON");
   command->footer(
-      "\nExamples:\n  acan bench gemm --threads 1 --batch 128 --width 1024\n"
+      "\nExamples:\n  acan bench gemm --threads 1 --batch 128 --layer 1024\n"
       "  acan bench gemm --threads 2 --device opencl:0");
   command->callback([=, &chosen] {
     chosen.run = [=] {

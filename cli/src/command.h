@@ -27,7 +27,7 @@ void AddKeygen(CLI::App& app, Chosen& chosen);
 void AddDevices(CLI::App& app, Chosen& chosen);
 void AddEval(CLI::App& app, Chosen& chosen);
 void AddVerify(CLI::App& app, Chosen& chosen);
-void AddBench(CLI::App& app, Chosen& chosen);  // only in builds with ACAN_BENCH
+void AddBench(CLI::App& app, Chosen& chosen);            // only in builds with ACAN_BENCH
 void AddBackendsBench(CLI::App& bench, Chosen& chosen);  // its `backends`
 void AddVersion(CLI::App& app, Chosen& chosen);
 

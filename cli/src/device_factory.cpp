@@ -99,6 +99,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_
   options.threads = spec.threads;
   options.memory_limit_bytes = memory_bytes;
   options.isa = ChosenIsa();
+  options.fast_math = fast_math;
   return MakeCpuDevice(options);
 }
 

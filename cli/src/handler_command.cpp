@@ -120,7 +120,7 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
   AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddSetting(*command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",
              "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
-             "(default), tf32 or bf16; CUDA only, other devices compute in fp32")
+             "(default), tf32 or bf16; CUDA, and bf16 on CPUs that have it; others compute in fp32")
       ->type_name("MATH");
   AddSetting(*command, flags->throttle, "--throttle", "ACAN_THROTTLE",
              "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "

@@ -63,8 +63,8 @@ struct StopSignals::Impl {
   void Came(int signal) {
     int none = 0;
     const bool first = received.compare_exchange_strong(none, signal);
-    // A child hears of its parent's death once for each of the parent's threads: the kernel hands it
-    // from one to the next while they end. Only the first one means anything.
+    // A child hears of its parent's death once for each of the parent's threads: the kernel hands
+    // it from one to the next while they end. Only the first one means anything.
     if (!first && mode == Mode::kTerminateOnly) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {

@@ -14,6 +14,15 @@ Matrix ToMatrix(const Task& task, const std::vector<BufferPtr>& buffers, const V
   return {buffers[index].get(), view.row * stride + view.col, view.rows, view.cols, stride};
 }
 
+KernelArgs ToKernelArgs(const Task& task, const std::vector<BufferPtr>& buffers, const Call& call) {
+  KernelArgs args;
+  for (std::size_t i = 0; i < call.views.size(); ++i) {
+    args.m[i] = ToMatrix(task, buffers, call.views[i]);
+  }
+  args.scalars = call.scalars;
+  return args;
+}
+
 void CheckSize(std::uint64_t bytes, const Piece& piece) {
   const std::uint64_t expected = BufferSpec{piece.rows, piece.cols}.bytes();
   if (bytes != expected) {
@@ -73,18 +82,23 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
                                        const std::vector<TaskInput>& inputs) {
   const std::vector<BufferPtr> buffers = Assemble(device, task, inputs);
-  for (const Call& call : task.calls) {
-    if (call.gemm) {
-      device.Gemm(call.form, task.precision, task.block, ToMatrix(task, buffers, call.views[0]),
-                  ToMatrix(task, buffers, call.views[1]), ToMatrix(task, buffers, call.views[2]));
+  for (std::size_t i = 0; i < task.calls.size(); ++i) {
+    const Call& call = task.calls[i];
+    if (!call.gemm) {
+      device.Launch(call.kernel, ToKernelArgs(task, buffers, call));
       continue;
     }
-    KernelArgs args;
-    for (std::size_t i = 0; i < call.views.size(); ++i) {
-      args.m[i] = ToMatrix(task, buffers, call.views[i]);
+    const Matrix a = ToMatrix(task, buffers, call.views[0]);
+    const Matrix b = ToMatrix(task, buffers, call.views[1]);
+    const Matrix c = ToMatrix(task, buffers, call.views[2]);
+    // What stands behind a product is mostly its activation or its update.
+    if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
+      const Call& then = task.calls[++i];
+      device.GemmThen(call.form, task.precision, task.block, a, b, c, then.kernel,
+                      ToKernelArgs(task, buffers, then));
+    } else {
+      device.Gemm(call.form, task.precision, task.block, a, b, c);
     }
-    args.scalars = call.scalars;
-    device.Launch(call.kernel, args);
   }
   std::vector<StartedResult> results;
   for (const Output& output : task.outputs) {

@@ -22,7 +22,7 @@ TestDevice Cpu(CpuIsa isa) {
   out.threads = {1, 3};
   out.missing = [=] { return CpuIsaAvailable(isa) ? "" : "this CPU has no " + name; };
   out.make = [=](int threads, std::uint64_t limit_bytes) {
-    return MakeCpuDevice({threads, limit_bytes, isa});
+    return MakeCpuDevice({.threads = threads, .memory_limit_bytes = limit_bytes, .isa = isa});
   };
   return out;
 }

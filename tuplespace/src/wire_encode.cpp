@@ -141,10 +141,9 @@ struct Encoder::Impl {
       const WirePayload payload = Content(tuple.payload);
       const auto put_by = Text(tuple.put_by, kMaxClientIdBytes);
       const std::optional<wire::Hash> hash = ToWire(tuple.hash);
-      offsets.push_back(wire::CreateFoundTuple(builder, key, payload.inlined, payload.frame,
-                                               tuple.payload_bytes, put_by, tuple.took_us,
-                                               tuple.times_taken, hash ? &*hash : nullptr,
-                                               payload.shared()));
+      offsets.push_back(wire::CreateFoundTuple(
+          builder, key, payload.inlined, payload.frame, tuple.payload_bytes, put_by, tuple.took_us,
+          tuple.times_taken, hash ? &*hash : nullptr, payload.shared()));
     }
     return builder.CreateVector(offsets);
   }

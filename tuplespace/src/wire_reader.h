@@ -143,8 +143,8 @@ class FrameReader {
     return !payload.empty() && payload.region() == nullptr && payload.hash() &&
            HashOf(payload.bytes()) != *payload.hash();
   }
-  // The content of a found tuple or grant, whose bytes must have its hash: else `damaged` is set and
-  // there is none.
+  // The content of a found tuple or grant, whose bytes must have its hash: else `damaged` is set
+  // and there is none.
   template <typename Wire>
   Payload CheckedContent(const Wire& wire, bool* damaged) {
     Payload payload =

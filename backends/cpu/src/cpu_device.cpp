@@ -18,6 +18,7 @@
 #include "acan/kernels/launch_check.h"
 #include "host_memory.h"
 #include "isa.h"
+#include "onednn.h"
 #include "partition.h"
 #include "thread_pool.h"
 
@@ -25,7 +26,7 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kAlignmentBytes = HostMemory::kAlignmentBytes;
-constexpr std::uint64_t kScratchPerThreadBytes = 3u << 20;
+constexpr std::uint64_t kScratchPerThreadBytes = 12u << 20;
 constexpr std::uint64_t kLeastScratchBytes = cpu::kFixedScratchFloats * 4;
 
 // Holds its own memory or keeps a payload alive. The memory's source is shared: buffers outlive
@@ -95,6 +96,51 @@ std::string CpuModelName() {
   return "CPU";
 }
 
+cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {
+  cpu::LaunchArgs launch{};
+  for (std::size_t i = 0; i < args.m.size(); ++i) {
+    const Matrix& m = args.m[i];
+    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+    launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
+  }
+  std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
+  std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+  return launch;
+}
+
+cpu::GemmProblem ProblemOf(GemmForm form, const GemmShape& shape, std::int64_t block,
+                           const Matrix& a, const Matrix& b, const Matrix& c) {
+  const bool a_k_first = form == GemmForm::kGradient;
+  const bool b_k_first = form != GemmForm::kForward;
+  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
+  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
+  return {left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block, nullptr, 0, 0};
+}
+
+bool SameView(const Matrix& x, const Matrix& y) {
+  return x.buffer == y.buffer && x.offset == y.offset && x.rows == y.rows && x.cols == y.cols &&
+         x.stride == y.stride;
+}
+
+// Whether `kernel` may run on a part of c while the product still computes others: it goes element
+// by element over c's shape, writes nothing that the product reads, and sees of c's own buffer no
+// other element than the one it is at.
+bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const Matrix& b,
+                 const Matrix& c) {
+  const KernelRegion region = CheckLaunch(kernel, args);
+  if (region.space != KernelSpace::kElement || region.rows != c.rows || region.cols != c.cols) {
+    return false;
+  }
+  for (std::size_t i = 0; i < args.m.size(); ++i) {
+    const Matrix& m = args.m[i];
+    if (m.buffer == nullptr) continue;
+    if (m.buffer == c.buffer && !SameView(m, c)) return false;
+    const bool read_by_product = m.buffer == a.buffer || m.buffer == b.buffer;
+    if (read_by_product && IsWritten(kernel, static_cast<int>(i))) return false;
+  }
+  return true;
+}
+
 const cpu::IsaTable& TableOf(CpuIsa isa) {
 #if defined(ACAN_CPU_X86)
   if (isa == CpuIsa::kAvx512) return cpu::kAvx512Table;
@@ -106,6 +152,11 @@ const cpu::IsaTable& TableOf(CpuIsa isa) {
 
 class CpuDevice final : public Device {
  public:
+  CpuDevice(const CpuDeviceOptions& options, CpuIsa isa)
+      : CpuDevice(options.threads, options.memory_limit_bytes, isa) {
+    bf16_ = options.fast_math == FastMath::kBf16 && CpuBf16Problem().empty();
+    if (bf16_) info_.description += ", fast products in bf16";
+  }
   CpuDevice(int threads, std::uint64_t limit_bytes, CpuIsa isa)
       : memory_(std::make_shared<HostMemory>(limit_bytes)), table_(TableOf(isa)), pool_(threads) {
     info_.name = fmt::format("cpu:{}", threads);
@@ -184,11 +235,15 @@ class CpuDevice final : public Device {
 
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override;
+  void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) override;
   void Launch(Kernel kernel, const KernelArgs& args) override;
   void Synchronize() override {}
 
  private:
   void GemmExact(const cpu::GemmProblem& problem);
+  void GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
+                const Matrix& c);
 
   std::shared_ptr<HostMemory> memory_;
   const cpu::IsaTable& table_;
@@ -196,26 +251,51 @@ class CpuDevice final : public Device {
   cpu::ThreadPool pool_;
   std::unique_ptr<CpuBuffer> scratch_;  // packing panels of all threads; null: fixed ones
   std::int64_t scratch_floats_ = 0;     // of one thread
+  bool bf16_ = false;                   // fast products
 };
 
 void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                      const Matrix& b, const Matrix& c) {
   const GemmShape shape = CheckGemm(form, block, a, b, c);
   CheckWritable("gemm result", c);
+  if (precision == Precision::kFast) {
+    GemmFast(form, shape, a, b, c);
+  } else {
+    GemmExact(ProblemOf(form, shape, block, a, b, c));
+  }
+}
+
+void CpuDevice::GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
+                         const Matrix& c) {
   const bool a_k_first = form == GemmForm::kGradient;
   const bool b_k_first = form != GemmForm::kForward;
-  if (precision == Precision::kFast) {
-    const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-    openblas_set_num_threads(info_.threads);
-    cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
-                b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
-                narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
-                0.0f, Address(c), narrow(c.stride));
+  if (bf16_) {
+    cpu::OneDnnMultiplyBf16({shape.m, shape.n, shape.k, Address(a), a.stride, a_k_first, Address(b),
+                             b.stride, !b_k_first, Address(c), c.stride},
+                            info_.threads);
     return;
   }
-  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
-  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
-  GemmExact({left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block});
+  const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+  openblas_set_num_threads(info_.threads);
+  cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
+              b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+              narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
+              0.0f, Address(c), narrow(c.stride));
+}
+
+void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                         const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) {
+  const GemmShape shape = CheckGemm(form, block, a, b, c);
+  CheckWritable("gemm result", c);
+  if (precision == Precision::kFast || !RunsByParts(kernel, args, a, b, c)) {
+    Gemm(form, precision, block, a, b, c);
+    Launch(kernel, args);
+    return;
+  }
+  const cpu::Then then{static_cast<int>(kernel), LaunchArgsOf(kernel, args)};
+  cpu::GemmProblem problem = ProblemOf(form, shape, block, a, b, c);
+  problem.then = &then;
+  GemmExact(problem);
 }
 
 void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
@@ -233,14 +313,7 @@ void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
 
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   const KernelRegion region = CheckLaunch(kernel, args);
-  cpu::LaunchArgs launch{};
-  for (std::size_t i = 0; i < args.m.size(); ++i) {
-    const Matrix& m = args.m[i];
-    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
-    launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
-  }
-  std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
-  std::copy(args.scalars.i.begin(), args.scalars.i.end(), launch.i);
+  const cpu::LaunchArgs launch = LaunchArgsOf(kernel, args);
   const cpu::Grid grid = cpu::CutLaunch(region, pool_.threads());
   pool_.Run(grid.rows * grid.cols, [&](int part, int) {
     table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part));
@@ -255,6 +328,13 @@ std::uint64_t CpuScratchBytes(int threads, std::uint64_t memory_limit_bytes) {
   return share < kLeastScratchBytes ? 0 : count * std::min(share, kScratchPerThreadBytes);
 }
 
+std::string CpuBf16Problem() {
+  if (std::string problem = cpu::OneDnnProblem(); !problem.empty()) return problem;
+  if (cpu::OneDnnHasBf16()) return "";
+  return fmt::format("oneDNN {} multiplies bf16 on CPUs with AVX512_BF16 or AMX, this one is {}",
+                     cpu::OneDnnVersion(), cpu::OneDnnIsa());
+}
+
 std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options) {
   if (options.threads < 1 || options.threads > kMaxCpuThreads) {
     throw UsageError(fmt::format("a cpu device with {} threads: must be 1 to {}", options.threads,
@@ -265,7 +345,7 @@ std::unique_ptr<Device> MakeCpuDevice(const CpuDeviceOptions& options) {
     throw UsageError(fmt::format("instruction set {} is not available on this machine; {} is",
                                  CpuIsaName(isa), CpuIsaName(DetectCpuIsa())));
   }
-  return std::make_unique<CpuDevice>(options.threads, options.memory_limit_bytes, isa);
+  return std::make_unique<CpuDevice>(options, isa);
 }
 
 }  // namespace acan

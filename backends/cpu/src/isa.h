@@ -35,6 +35,12 @@ struct Operand {
   int64_t k_stride;
 };
 
+// An element kernel that is run on each part of a product when that is whole.
+struct Then {
+  int kernel;
+  LaunchArgs args;
+};
+
 struct GemmProblem {
   Operand a;  // rows: m
   Operand b;  // rows: n
@@ -44,6 +50,9 @@ struct GemmProblem {
   int64_t n;
   int64_t k;
   int64_t block;
+  const Then* then;  // null: none
+  int64_t row;       // place of c in the matrix that `then` works on
+  int64_t col;
 };
 
 // Scratch that always does, whatever the problem; more only makes products faster.

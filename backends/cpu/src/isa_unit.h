@@ -24,8 +24,9 @@ namespace {
 #include "pack_inline.h"
 #include "tile_inline.h"
 
-#include "gemm_inline.h"
 #include "launch_inline.h"
+
+#include "gemm_inline.h"
 
 }  // namespace
 

@@ -100,8 +100,8 @@ int64_t PanelWidth(int64_t left) {
 // Q: rows [first, first + rows) of the operand, k from k0, as panels of kTileCols columns (the last
 // of whole vectors): to[panel * pitch + i * width + j], padded with zeros, whose sums nobody
 // stores.
-void PackQ(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
-           int64_t pitch, float* to) {
+void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
+                 int64_t pitch, float* to) {
   const float* from = operand.data + first * operand.row_stride + k0 * operand.k_stride;
   if (operand.row_stride == 1) {
     // Along the operand's rows, across all panels: strips would touch a page for every few floats.
@@ -144,8 +144,15 @@ void PackRows(const Operand& operand, int64_t first, int64_t rows, int64_t k0, i
   }
 }
 
-// P interleaved, in panels of kTileRows: to[panel * kTileRows * kRowPitch + k * kTileRows + i].
-// REQUIRES: rows are contiguous in the operand.
+// Rows of the next tile, `left` before the end: a few too many for one tile are halved, since one
+// of one or two rows takes as long as one of three.
+ACAN_INLINE int TileRows(int64_t left) {
+  if (left > kTileRows && left <= kTileRows + kTileRows / 2) return (int)(left + 1) / 2;
+  return left < kTileRows ? (int)left : kTileRows;
+}
+
+// P interleaved, in panels of one tile's rows: to[panel * kTileRows * kRowPitch + k * kTileRows +
+// i]. REQUIRES: rows are contiguous in the operand.
 void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
                      float* to) {
   const float* from = operand.data + first + k0 * operand.k_stride;
@@ -154,9 +161,12 @@ void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_
     float* out = to + i * kTileRows;
     if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
     int64_t r = 0;
-    for (; r + kTileRows <= rows; r += kTileRows, out += kTileRows * kRowPitch) {
+    for (; rows - r > kTileRows + kTileRows / 2; r += kTileRows, out += kTileRows * kRowPitch) {
       __builtin_memcpy(out, row + r, kTileRows * sizeof(float));
     }
-    for (int64_t x = 0; x < rows - r; ++x) out[x] = row[r + x];
+    for (int count = 0; r < rows; r += count, out += kTileRows * kRowPitch) {
+      count = TileRows(rows - r);
+      for (int x = 0; x < count; ++x) out[x] = row[r + x];
+    }
   }
 }

@@ -61,6 +61,8 @@ GemmProblem PartOf(const GemmProblem& problem, const Grid& grid, int part) {
   out.a.data += m.begin * problem.a.row_stride;
   out.b.data += n.begin * problem.b.row_stride;
   out.c += m.begin * problem.c_stride + n.begin;
+  out.row += m.begin;
+  out.col += n.begin;
   out.m = m.end - m.begin;
   out.n = n.end - n.begin;
   return out;

@@ -144,6 +144,15 @@ class Device {
   virtual void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                     const Matrix& b, const Matrix& c) = 0;
 
+  // Gemm, then Launch(kernel, args), to the same bits. A device may run an element kernel on each
+  // part of c while that is still near the core: then c does not go to memory and come back. For
+  // that c should be an operand of the kernel.
+  virtual void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
+                        const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) {
+    Gemm(form, precision, block, a, b, c);
+    Launch(kernel, args);
+  }
+
   // Runs one kernel of the table. REQUIRES: `args` as the table says for `kernel`.
   virtual void Launch(Kernel kernel, const KernelArgs& args) = 0;
 

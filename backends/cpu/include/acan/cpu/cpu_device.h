@@ -1,11 +1,12 @@
 // The CPU as a Device: exact products and kernels in AVX-512, AVX2 or portable code, chosen at run
-// time, with the same bits from each; fast products by OpenBLAS.
+// time, with the same bits from each; fast products by OpenBLAS, or in bf16 by oneDNN.
 //
 // Memory. Buffers are charged to the budget by exactly their size. Packing scratch is charged once,
 // at construction (CpuScratchBytes): used_bytes() of a new device is that, so what a handler may
 // offer is limit_bytes - used_bytes. Not charged, and bounded whatever the problem: stack (under
 // 128 KiB a thread) and, where the limit leaves no scratch, panels of 16 KiB a thread; payloads
-// made by Download as copies; what OpenBLAS allocates for itself in fast precision. The bits do not
+// made by Download as copies; what OpenBLAS and oneDNN take in fast precision
+// (for bf16 2 bytes for each element of both operands). The bits do not
 // depend on the scratch.
 //
 // Threads. A device runs its work on `threads` threads, the calling one included; the others sleep
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,7 +39,13 @@ struct CpuDeviceOptions {
   int threads = 1;  // 1 .. kMaxCpuThreads
   std::uint64_t memory_limit_bytes = 0;
   std::optional<CpuIsa> isa;  // nothing: the best available
+  // kBf16 takes oneDNN's bf16 products where CpuBf16Problem() is empty; else, and for the others,
+  // fast products are OpenBLAS' in fp32.
+  FastMath fast_math = FastMath::kFp32;
 };
+
+// Why fast products cannot round to bf16 here, in a sentence; empty: they can.
+std::string CpuBf16Problem();
 
 inline constexpr int kMaxCpuThreads = 1024;
 

@@ -1,0 +1,35 @@
+#include "reference_gemm.h"
+
+#include <cblas.h>
+
+#include "onednn.h"
+
+namespace acan::bench {
+namespace {
+
+void MultiplyOpenBlas(const ReferenceProduct& p, int threads) {
+  const bool a_by_k = p.form != GemmForm::kGradient;
+  const bool b_by_k = p.form == GemmForm::kForward;
+  openblas_set_num_threads(threads);
+  cblas_sgemm(CblasRowMajor, a_by_k ? CblasNoTrans : CblasTrans, b_by_k ? CblasTrans : CblasNoTrans,
+              p.m, p.n, p.k, 1.0f, p.a, a_by_k ? p.k : p.m, p.b, b_by_k ? p.k : p.n, 0.0f, p.c,
+              p.n);
+}
+
+void MultiplyOneDnn(const ReferenceProduct& p, int threads) {
+  const bool a_by_k = p.form != GemmForm::kGradient;
+  const bool b_by_k = p.form == GemmForm::kForward;
+  cpu::OneDnnMultiply(
+      {p.m, p.n, p.k, p.a, a_by_k ? p.k : p.m, !a_by_k, p.b, b_by_k ? p.k : p.n, b_by_k, p.c, p.n},
+      threads);
+}
+
+}  // namespace
+
+std::vector<ReferenceLibrary> ReferenceLibraries() {
+  std::vector<ReferenceLibrary> libraries{{"openblas", &MultiplyOpenBlas}};
+  if (cpu::OneDnnProblem().empty()) libraries.push_back({"onednn", &MultiplyOneDnn});
+  return libraries;
+}
+
+}  // namespace acan::bench
