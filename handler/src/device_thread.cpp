@@ -1,7 +1,8 @@
 #include "device_thread.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -19,9 +20,7 @@ void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
 }  // namespace
 
 std::int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return tuplespace::MonotonicUs();
 }
 
 DeviceThread::DeviceThread(Device& device, std::function<void()> wake)

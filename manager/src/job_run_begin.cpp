@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "job_run.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -41,9 +42,7 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
 }  // namespace
 
 std::int64_t JobRun::NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return tuplespace::MonotonicUs();
 }
 
 void JobRun::Stop() {
