@@ -66,6 +66,7 @@ class DeviceThread {
     std::vector<StartedResult> results;
     std::int64_t begin_us = 0;
   };
+  void Enqueue(DeviceJob job);
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
