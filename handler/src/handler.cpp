@@ -37,6 +37,8 @@ struct Flight {
 
 struct Handler::Impl {
   explicit Impl(HandlerOptions given);
+  // Requests that nobody answered keep results, whose release would wake a client that is gone.
+  ~Impl() { releases->Close(); }
 
   HandlerReport Run();
   void Apply(std::vector<HandlerAction> actions);

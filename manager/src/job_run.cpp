@@ -80,6 +80,7 @@ std::optional<Receipt> JobRun::Run() {
     Connect();
     TakeLeadership();
     ExtendLeadership();
+    if (std::optional<Receipt> done = DoneByAnother()) return done;
     Begin();
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();

@@ -47,6 +47,7 @@ class JobRun {
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
   void FindBeginning();
+  std::optional<Receipt> DoneByAnother();
   void Begin();
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);

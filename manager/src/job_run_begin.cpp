@@ -213,7 +213,28 @@ void JobRun::FindBeginning() {
       std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
 }
 
+// Another manager may have finished the run while this one stood by or was cut off: what it wrote
+// stays.
+std::optional<Receipt> JobRun::DoneByAnother() {
+  const std::string path = OutPath("receipt.json");
+  if (!options_.resume || options_.out_dir.empty() || !std::filesystem::exists(path)) {
+    return std::nullopt;
+  }
+  const Receipt done = ReadReceipt(path);
+  const Job job = JobFromJson(done.job, path);
+  if (TrainingId(job, done.train_sha256, done.test_sha256) != job_id_) return std::nullopt;
+  Log(fmt::format("the run in {} is done already: another manager has finished it",
+                  options_.out_dir));
+  earlier_runs_ = lost_runs_;
+  RemoveEarlierRuns();
+  client_.CompleteTask(*leadership_);
+  return done;
+}
+
 void JobRun::Begin() {
+  if (!options_.resume && !options_.out_dir.empty()) {
+    std::filesystem::remove(OutPath("receipt.json"));  // it says that a run is done
+  }
   FindEarlierRuns();
   if (options_.resume) FindBeginning();
   if (!beginning_) {
@@ -227,7 +248,7 @@ void JobRun::Begin() {
   }
   if (!options_.out_dir.empty()) {
     metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
-    std::filesystem::remove(OutPath("receipt.json"));  // it says that a run is done
+    std::filesystem::remove(OutPath("receipt.json"));  // of another training
     WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
   }
   receipt_.tasks_done = past_.tasks_done;

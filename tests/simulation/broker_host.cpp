@@ -121,7 +121,9 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
       }
     }
   }
+  const bool known = core_->Knows(from->client());
   core_->Receive(from->client(), std::move(envelope), NowUs());
+  if (known && !core_->Knows(from->client())) observer_->OnLost(from->client());  // it left
   Flush(from->client());
   if (!to_lie_about_.empty()) Lie();
   if (world_.random().OneIn(kProbeOneIn)) Probe();
@@ -222,6 +224,7 @@ void BrokerHost::Join(const ClientId& client) {
 }
 
 ReplyBody BrokerHost::Ask(RequestBody body) {
+  if (!core_->Knows(kObserver)) Join(kObserver);
   const tuplespace::RequestId id = next_request_++;
   core_->Receive(kObserver, ToBroker{own_sessions_[kObserver], {Request{id, std::move(body)}}},
                  NowUs());
@@ -301,6 +304,7 @@ void BrokerHost::Lie() {
     const ReplyBody counted = Ask(std::move(count));
     const auto* reply = std::get_if<tuplespace::CountReply>(&counted);
     if (reply == nullptr || reply->count == 0) continue;
+    if (!core_->Knows(kLiar)) Join(kLiar);
     ++totals_.conflicts_made;
     observer_->OnRequest(kLiar, request);
     core_->Receive(kLiar, ToBroker{own_sessions_[kLiar], {std::move(request)}}, NowUs());

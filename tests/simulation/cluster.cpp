@@ -110,6 +110,7 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       disturbed_(disturbed),
       broker_(world_, network_, results_) {
   SetClusterNetwork(&network_);
+  handlers_.reserve(kMostHandlers);  // tasks refer to them
   if (options.trace) {
     world_.OnNote(
         [this, trace = options.trace](const std::string& line) { trace(world_.now_us(), line); });
@@ -228,7 +229,12 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
       // Between two writes to its files.
       if (faulty_ && random().OneIn(64)) {
         ++counts_[static_cast<std::size_t>(Fault::kKillManager)];
+        managers_[slot].process = nullptr;
         world_.Note("killed: " + process->name());
+        world_.After(RestartDelayUs(), [this, slot] {
+          managers_[slot].resume = true;
+          StartManager(slot, false);
+        });
         process->Kill();
         throw ProcessKilled{};
       }
