@@ -202,7 +202,13 @@ void Cluster::HandlerBody(std::size_t slot) {
 
 void Cluster::StartManager(std::size_t slot, bool standby) {
   ManagerSlot& manager = managers_[slot];
-  if (manager.process != nullptr || finished_ || folder_.HasReceipt()) return;
+  if (manager.process != nullptr || finished_) return;
+  if (folder_.HasReceipt()) {
+    // As `acan train --resume` says. Another manager may still be busy with what it left.
+    finished_ = std::all_of(managers_.begin(), managers_.end(),
+                            [](const ManagerSlot& each) { return each.process == nullptr; });
+    return;
+  }
   manager.process = &NewProcess(fmt::format("manager {}", slot));
   manager.lead_lost_us = kNever;
   world_.Note(fmt::format("manager {} starts{}{}", slot, manager.resume ? ", to resume" : "",
@@ -479,8 +485,14 @@ bool Cluster::JumpOne() {
   return true;
 }
 
+// As a host that loses power: managers die, and what they wrote last is not what they wrote.
 bool Cluster::DamageSnapshot() {
-  if (!folder_.DamageSnapshot(random())) return false;
+  for (ManagerSlot& manager : managers_) KillProcess(manager.process);
+  world_.After(RestartDelayUs(), [this] {
+    managers_[0].resume = true;
+    StartManager(0, false);
+  });
+  if (!folder_.DamageSnapshot(random())) return true;
   world_.Note("a snapshot is damaged");
   damaged_ = true;
   return true;
