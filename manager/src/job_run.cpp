@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "pass_data.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
@@ -277,7 +278,8 @@ void JobRun::Do(const LoadWeights& action) {
 
 void JobRun::Do(TakeSnapshot& action) {
   RunState state;
-  state.version = action.version;
+  state.version =
+      action.version - (IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion) ? 1 : 0);
   state.train_loss = receipt_.final_train_loss;
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();

@@ -11,14 +11,17 @@
 #include "job_run.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/clock.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
 
 using tuplespace::FieldPattern;
+using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Pattern;
 using tuplespace::Payload;
+using tuplespace::Planted;
 using tuplespace::ReplyBody;
 using tuplespace::Tuple;
 
@@ -84,7 +87,8 @@ void JobRun::AskWhetherForgotten(std::function<void()> if_not) {
   client_.Submit(tuplespace::List{mine, 1, true}, [if_not = std::move(if_not)](ReplyBody&& reply) {
     const auto* found = std::get_if<tuplespace::Found>(&reply);
     if (found == nullptr) return;
-    if (found->tuples.empty()) throw RunLost{"the broker was started anew"};
+    const bool forgotten = found->tuples.empty() && !IsPlanted(Planted::kIgnoresNewBroker);
+    if (forgotten) throw RunLost{"the broker was started anew"};
     if_not();
   });
 }
@@ -104,6 +108,7 @@ void JobRun::TakeLeadership() {
   for (bool said = false;;) {
     ThrowIfStopped();
     std::vector<tuplespace::Grant> grants = client_.GetSome(get);
+    if (grants.empty() && IsPlanted(Planted::kLeadsWithoutLease)) grants.emplace_back();
     if (!grants.empty()) {
       leadership_ = tuplespace::LeaseRef{key, grants.front().fence};
       return;
@@ -156,6 +161,7 @@ void JobRun::ExtendLeadership() {
   client_.Submit(tuplespace::Extend{*leadership_, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
     if (lease == nullptr || lease->lease != tuplespace::LeaseStatus::kStale) return;
+    if (IsPlanted(Planted::kIgnoresLostLead)) return;
     AskWhetherForgotten([this] {
       led_by_another_ = true;
       throw FailureError(
@@ -217,7 +223,8 @@ void JobRun::FindBeginning() {
 // stays.
 std::optional<Receipt> JobRun::DoneByAnother() {
   const std::string path = OutPath("receipt.json");
-  if (!options_.resume || options_.out_dir.empty() || !std::filesystem::exists(path)) {
+  if (!options_.resume || options_.out_dir.empty() || !std::filesystem::exists(path) ||
+      IsPlanted(Planted::kIgnoresFinishedRun)) {
     return std::nullopt;
   }
   const Receipt done = ReadReceipt(path);

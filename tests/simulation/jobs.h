@@ -19,6 +19,6 @@ struct SimulatedJob {
 const std::vector<SimulatedJob>& Jobs();
 
 // Handlers of these sizes run every job; which one decides how the job is cut.
-inline constexpr std::uint64_t kLeastMemoryBytes = 24u << 10;
+inline constexpr std::uint64_t kLeastMemoryBytes = 8u << 10;
 
 }  // namespace acan::simulation

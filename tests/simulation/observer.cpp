@@ -1,5 +1,6 @@
 #include "observer.h"
 
+#include <algorithm>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -59,7 +60,7 @@ void Observer::OnRequest(const ClientId& client, const Request& request) {
   } else if (const auto* fail = std::get_if<Fail>(&request.body)) {
     asked.what = fail->lease;
   } else if (const auto* retire = std::get_if<Retire>(&request.body)) {
-    asked.what = retire->pattern;
+    asked.what = *retire;
   } else {
     return;
   }
@@ -106,7 +107,7 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   } else if (const auto* lease = std::get_if<LeaseReply>(&reply.body)) {
     OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
   } else if (std::holds_alternative<RetireReply>(reply.body)) {
-    OnRetired(std::get<Pattern>(asked.what));
+    OnRetired(std::get<Retire>(asked.what));
   }
 }
 
@@ -165,6 +166,12 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
       if (known != there_.end()) {
         report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
       }
+      if (completed_.contains(tuple.key)) {
+        report_(fmt::format("{} was stored after it was completed", tuple.key.ToString()));
+      }
+      if (IsRetired(tuple.key)) {
+        report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
+      }
       if (tuple.task) tasks_.insert(tuple.key);
       if (!tuple.ephemeral) there_[tuple.key] = hashes[i];
       if (!results) continue;
@@ -183,7 +190,14 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
   }
 }
 
-void Observer::OnRetired(const Pattern& pattern) {
+bool Observer::IsRetired(const Key& key) const {
+  return std::any_of(watermarks_.begin(), watermarks_.end(),
+                     [&](const Pattern& pattern) { return pattern.Matches(key); });
+}
+
+void Observer::OnRetired(const Retire& retire) {
+  const Pattern& pattern = retire.pattern;
+  if (retire.watermark) watermarks_.push_back(pattern);
   std::erase_if(there_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(completed_, [&](const auto& key) { return pattern.Matches(key); });

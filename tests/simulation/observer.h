@@ -57,7 +57,7 @@ class Observer {
   };
   struct Asked {
     std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::LeaseRef,
-                 tuplespace::Pattern>
+                 tuplespace::Retire>
         what;  // payloads are dropped, see `hashes`
     std::vector<std::uint64_t> hashes;
     std::int64_t extend_us = -1;
@@ -73,7 +73,8 @@ class Observer {
                      std::int64_t now_us);
   bool Holds(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
              std::int64_t now_us) const;
-  void OnRetired(const tuplespace::Pattern& pattern);
+  void OnRetired(const tuplespace::Retire& retire);
+  bool IsRetired(const tuplespace::Key& key) const;
   void Gone(const tuplespace::Key& key) { there_.erase(key); }
 
   Results& results_;
@@ -85,6 +86,7 @@ class Observer {
   std::map<tuplespace::Key, std::uint64_t> there_;  // acknowledged, and not taken away since
   std::set<tuplespace::Key> completed_;             // tasks
   std::set<tuplespace::Key> tasks_;
+  std::vector<tuplespace::Pattern> watermarks_;
 };
 
 }  // namespace acan::simulation
