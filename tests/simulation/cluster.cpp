@@ -561,13 +561,6 @@ void Cluster::CheckEnd(const Outcome* expected) {
   }
 }
 
-const Outcome& ExpectedOf(std::size_t job) {
-  static std::map<std::size_t, Outcome> known;
-  const auto it = known.find(job);
-  if (it != known.end()) return it->second;
-  return known.emplace(job, TrainUndisturbed(job)).first->second;
-}
-
 }  // namespace
 
 const char* NameOf(Fault fault) {
@@ -588,9 +581,20 @@ Outcome TrainUndisturbed(std::size_t job) {
   return cluster.outcome();
 }
 
+const Outcome& ExpectOutcomeOf(std::size_t job) {
+  static std::map<std::size_t, Outcome> known;
+  const auto it = known.find(job);
+  if (it != known.end()) return it->second;
+  return known.emplace(job, TrainUndisturbed(job)).first->second;
+}
+
+std::size_t JobCount() {
+  return Jobs().size();
+}
+
 SeedResult RunSeed(const SeedOptions& options) {
   const std::size_t job = Random(options.seed ^ 0x5eed).Below(Jobs().size());
-  const Outcome& expected = ExpectedOf(job);
+  const Outcome& expected = ExpectOutcomeOf(job);
   return Cluster(options, job, /*disturbed=*/true).Run(&expected);
 }
 

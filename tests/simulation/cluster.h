@@ -55,10 +55,12 @@ struct SeedResult {
   std::array<std::uint64_t, kFaults> faults{};
 };
 
-// Trains Jobs()[job] without any fault.
+// Trains a job without any fault.
 Outcome TrainUndisturbed(std::size_t job);
+std::size_t JobCount();
+// The same, remembered: what every seed of this job has to come to.
+const Outcome& ExpectOutcomeOf(std::size_t job);
 
-// The outcome of TrainUndisturbed is asked for once for each job.
 SeedResult RunSeed(const SeedOptions& options);
 
 }  // namespace acan::simulation

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "cluster.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "planted_names.h"
 
 namespace acan::simulation {
 namespace {
@@ -19,7 +21,22 @@ struct Flags {
   bool trace = false;
   bool keep_going = false;
   double seconds = 0;
+  std::string planted;
 };
+
+// Throws if there is no bug of this name.
+void Plant(const std::string& name) {
+  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // without it
+  for (const PlantedName& each : kPlantedNames) {
+    if (name == each.name) {
+      tuplespace::planted_bug = each.bug;
+      return;
+    }
+  }
+  std::string names;
+  for (const PlantedName& each : kPlantedNames) names += fmt::format(" {}", each.name);
+  throw std::invalid_argument(fmt::format("--plant {}: must be one of{}", name, names));
+}
 
 struct Totals {
   std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0;
@@ -57,6 +74,7 @@ int Simulate(const Flags& flags) {
   const auto wall_s = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
+  if (!flags.planted.empty()) Plant(flags.planted);
   Totals totals;
   for (std::uint64_t i = 0; i < flags.count; ++i) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
@@ -70,8 +88,9 @@ int Simulate(const Flags& flags) {
     totals.Add(result);
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
-    fmt::print("seed {} (job {}): {}\n  again: acan_simulate --seed {} --trace\n", options.seed,
-               result.job, result.violation, options.seed);
+    const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
+    fmt::print("seed {} (job {}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
+               result.job, result.violation, options.seed, planted);
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -89,6 +108,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", flags.count, "how many seeds");
   app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--plant", flags.planted, "with a bug of this name");
   app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
   try {
