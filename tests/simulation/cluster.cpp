@@ -549,6 +549,7 @@ void Cluster::CheckEnd(const Outcome* expected) {
   broker_.CheckAll();
   world_.Check();
   if (expected == nullptr) return;
+  if (!folder_.HasReceipt()) throw Violation("a manager was done, but its receipt is gone");
   const Outcome outcome = folder_.Read();
   if (outcome.weights_sha256 != expected->weights_sha256) {
     throw Violation(fmt::format("the weights are {}, without faults they are {}",
