@@ -1,15 +1,11 @@
 #include "train_bench.h"
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <sstream>
 #include <stdexcept>
 
@@ -17,6 +13,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
+#include "children.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "plain_loop.h"
@@ -31,35 +28,6 @@ constexpr int kWarmUpSteps = 3;
 double NowS() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-// Child processes that end with this object, or with this process.
-class Children {
- public:
-  ~Children() {
-    for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
-    for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
-  }
-  void Start(const std::function<void()>& body, int exit_code = 1) {
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid < 0) throw std::runtime_error("cannot fork");
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);
-      try {
-        body();
-        ::_exit(exit_code);
-      } catch (const std::exception& error) {
-        fmt::print(stderr, "train bench: {}\n", error.what());
-      }
-      ::_exit(1);
-    }
-    pids_.push_back(pid);
-  }
-
- private:
-  std::vector<pid_t> pids_;
-};
 
 std::unique_ptr<Device> MakeDevice(const TrainBenchOptions& options, int threads) {
   if (options.make_device) return options.make_device();

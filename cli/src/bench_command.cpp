@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "gemm_bench.h"
 #include "nlohmann/json.hpp"
+#include "policies_bench.h"
 #include "space_bench.h"
 #include "train_bench.h"
 
@@ -22,6 +23,7 @@ Examples:
   acan bench gemm --threads 2       exact matrix products against OpenBLAS
   acan bench backends               every device beside its own limits, as tables and as a picture
   acan bench train                  training through the space against one plain loop
+  acan bench policies               unequal handlers under each scheduling policy
   acan bench space --json | jq .)";
 
 // One line for each measured number: its place in the result, then its values.
@@ -133,6 +135,31 @@ void AddTrainBench(CLI::App& app, Chosen& chosen) {
   });
 }
 
+void AddPoliciesBench(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<bench::PoliciesBenchOptions>();
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("policies", "Unequal handlers under each scheduling policy");
+  command->add_option("--policy", options->policies, "tasks.policy; may be given again");
+  command->add_option("--speeds", options->speeds, "of the handlers, in units")->delimiter(',');
+  command->add_option("--unit", options->unit_gflops, "GFLOP/s of speed 1")->capture_default_str();
+  command->add_option("--batch", options->batch, "samples of a step")->capture_default_str();
+  command->add_option("--steps", options->steps, "steps of one run")->capture_default_str();
+  command->add_option("--repeats", options->repeats, "rounds over all policies")
+      ->capture_default_str();
+  command->add_option("--layers", options->layers, "inputs, hidden layers, outputs")
+      ->delimiter(',');
+  command->add_flag("--json", *json, "one line of JSON");
+  command->footer("\nExample:\n  acan bench policies --policy auto --policy paper --repeats 1");
+  command->callback([=, &chosen] {
+    chosen.run = [=] {
+      const nlohmann::json result = bench::RunPoliciesBench(*options);
+      PrintLine(*json ? result.dump() : bench::PoliciesTable(result));
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, Chosen& chosen) {
@@ -143,6 +170,7 @@ void AddBench(CLI::App& app, Chosen& chosen) {
   AddGemmBench(*command, chosen);
   AddBackendsBench(*command, chosen);
   AddTrainBench(*command, chosen);
+  AddPoliciesBench(*command, chosen);
 }
 
 }  // namespace acan::cli

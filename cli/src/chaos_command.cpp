@@ -7,11 +7,13 @@
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
 #include "acan/manager/nearest.h"
+#include "acan/manager/snapshot.h"
 #include "chaos_run.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "scratch_folder.h"
 
 namespace acan::cli {
 namespace {
@@ -21,41 +23,51 @@ struct Flags {
   ClusterFlags cluster;
   Setting out;
   Setting log_format;
-  std::string kill, stop, throttle;
+  std::string kill, stop, throttle, cut;
+  std::string undisturbed;
+  bool standby = false;
   std::string every = "2s", pause = "3s";
   std::uint64_t seed = 1;
   bool json = false;
 };
 
 constexpr const char* kExample = R"(
-Trains the job twice: undisturbed, and while it kills, stops (SIGSTOP, later SIGCONT) or throttles
-(stopped half of the time) what --kill, --stop and --throttle name, of handlers, broker and manager.
-Exit code 0 only if both have the same weights. The same seed draws the same faults.
+Trains the job twice: undisturbed, and while it kills, stops (SIGSTOP, later SIGCONT), throttles
+(stopped half of the time) or cuts off (nothing passes for --pause; then half of the connections go
+on, the others end) what --kill, --stop, --throttle and --cut name: handlers (one of them), broker,
+manager, or everything (all at the same moment). What was killed is started again. Exit code 0 only
+if both have the same weights. The same seed draws the same faults.
 
 Examples:
   acan chaos examples/regression.toml
   acan chaos job.toml --handlers 4xcpu:1@1MiB --kill handlers,manager,broker --every 2s --seed 7
-  acan chaos job.toml --kill handlers --stop handlers,broker --pause 500ms --throttle manager)";
+  acan chaos job.toml --kill handlers --stop handlers,broker --pause 500ms --throttle manager
+  acan chaos job.toml --kill everything --cut handlers,manager --undisturbed out/job/receipt.json)";
 
 std::vector<std::pair<Harm, Victim>> ParseFaults(const Flags& flags) {
-  const std::map<std::string, Victim> victims = {
-      {"handlers", Victim::kHandlers}, {"broker", Victim::kBroker}, {"manager", Victim::kManager}};
+  const std::map<std::string, Victim> victims = {{"handlers", Victim::kHandlers},
+                                                 {"broker", Victim::kBroker},
+                                                 {"manager", Victim::kManager},
+                                                 {"everything", Victim::kEverything}};
   std::vector<std::pair<Harm, Victim>> faults;
   const auto add = [&](const std::string& flag, const std::string& list, Harm harm) {
     for (const std::string& word : CLI::detail::split(list, ',')) {
       if (list.empty()) break;
       const auto victim = victims.find(word);
       if (victim == victims.end()) {
-        throw UsageError(fmt::format("{}: \"{}\" must be handlers, broker or manager{}", flag, word,
-                                     DidYouMean(word, {"handlers", "broker", "manager"})));
+        throw UsageError(
+            fmt::format("{}: \"{}\" must be handlers, broker, manager or everything{}", flag, word,
+                        DidYouMean(word, {"handlers", "broker", "manager", "everything"})));
       }
       faults.emplace_back(harm, victim->second);
     }
   };
-  const bool none = flags.kill.empty() && flags.stop.empty() && flags.throttle.empty();
+  const bool none =
+      flags.kill.empty() && flags.stop.empty() && flags.throttle.empty() && flags.cut.empty();
   add("--kill", none ? "handlers,manager,broker" : flags.kill, Harm::kKill);
   add("--stop", flags.stop, Harm::kStop);
   add("--throttle", flags.throttle, Harm::kThrottle);
+  add("--cut", flags.cut, Harm::kCut);
   return faults;
 }
 
@@ -140,21 +152,48 @@ nlohmann::json ReportJson(const Outcome& outcome) {
           {"receipt", chaos.receipt}};
 }
 
-std::optional<ChaosReport> Disturb(const Flags& flags, const LocalClusterOptions& cluster_options,
+// The relays through which all go to the broker, if links are to be cut.
+struct Relays {
+  ScratchFolder folder;  // of their sockets
+  std::unique_ptr<LinkRelay> handlers, manager;
+
+  static std::unique_ptr<LinkRelay> To(const std::string& broker, const std::string& path) {
+    const bool ipc = broker.starts_with("ipc://");
+    return std::make_unique<LinkRelay>(ipc ? "ipc://" + path : "tcp://127.0.0.1:*", broker);
+  }
+};
+
+std::optional<ChaosReport> Disturb(const Flags& flags, LocalClusterOptions cluster_options,
                                    const std::string& out_dir, Log& log, StopSignals& signals) {
   const StopGuard starting(
       signals, [] {}, [] {});
+  std::optional<Relays> relays;
+  if (!flags.cut.empty()) {
+    relays.emplace();
+    cluster_options.handlers_connect_to = [&relays](const std::string& broker) {
+      relays->handlers = Relays::To(broker, relays->folder.path() + "/handlers");
+      return relays->handlers->endpoint();
+    };
+  }
   LocalCluster cluster(cluster_options, log);
   const StopGuard guard(
       signals, [] {}, [&cluster] { cluster.Kill(); });
   ChaosOptions options;
+  std::string endpoint = cluster.endpoint();
+  if (relays) {
+    relays->manager = Relays::To(endpoint, relays->folder.path() + "/manager");
+    endpoint = relays->manager->endpoint();
+    options.handler_links = relays->handlers.get();
+    options.manager_links = relays->manager.get();
+  }
   options.faults = ParseFaults(flags);
   options.every = ParseDuration("--every", flags.every);
   options.pause = ParseDuration("--pause", flags.pause);
   options.seed = flags.seed;
+  options.standby = flags.standby;
   options.metrics_path = out_dir + "/metrics.jsonl";
   options.manager_words = {
-      "manager",      "--connect",    cluster.endpoint(),
+      "manager",      "--connect",    endpoint,
       flags.job.path, "--out",        out_dir,
       "--json",       "--log-format", log.format() == LogFormat::kJson ? "json" : "text"};
   for (const std::string& set : flags.job.set) {
@@ -164,6 +203,18 @@ std::optional<ChaosReport> Disturb(const Flags& flags, const LocalClusterOptions
   auto report = run.Run([&signals] { return signals.received() != 0; });
   cluster.Stop();
   return report;
+}
+
+// What --undisturbed names.
+Receipt ReadUndisturbed(const Flags& flags, const Job& job, const Data& data) {
+  Receipt receipt = ReadReceipt(flags.undisturbed);
+  const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
+                                        receipt.train_sha256, receipt.test_sha256);
+  if (its_id != TrainingId(job, data.train.sha256, data.test.sha256)) {
+    throw UsageError(fmt::format("--undisturbed {}: is the receipt of another training than {}",
+                                 flags.undisturbed, flags.job.path));
+  }
+  return receipt;
 }
 
 int RunChaos(const Flags& flags) {
@@ -178,16 +229,22 @@ int RunChaos(const Flags& flags) {
   LogJob(job, data, log);
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
-  log.Info("first without faults");
   Outcome outcome;
-  auto undisturbed =
-      RunLocally({cluster, "", flags.job.path, false}, job, std::move(data), log, signals);
-  if (!undisturbed) return 128 + signals.received();
-  outcome.undisturbed = std::move(*undisturbed);
+  if (!flags.undisturbed.empty()) {
+    outcome.undisturbed = ReadUndisturbed(flags, job, data);
+  } else {
+    log.Info("first without faults");
+    auto undisturbed =
+        RunLocally({cluster, "", flags.job.path, false}, job, std::move(data), log, signals);
+    if (!undisturbed) return 128 + signals.received();
+    outcome.undisturbed = std::move(*undisturbed);
+  }
   log.Info("now with faults");
   // What an earlier run left there must not help this one.
   std::filesystem::remove_all(out_dir + "/snapshots");
-  std::filesystem::remove(out_dir + "/metrics.jsonl");
+  for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {
+    std::filesystem::remove(out_dir + name);
+  }
   auto report = Disturb(flags, cluster, out_dir, log, signals);
   if (!report) return 128 + signals.received();
   outcome.chaos = std::move(*report);
@@ -216,10 +273,19 @@ void AddChaos(CLI::App& app, Chosen& chosen) {
       ->type_name("LIST");
   command->add_option("--throttle", flags->throttle, "half speed for these, for --pause")
       ->type_name("LIST");
+  command
+      ->add_option("--cut", flags->cut, "nothing passes between these and the broker, for --pause")
+      ->type_name("LIST");
+  command->add_flag("--standby", flags->standby,
+                    "a second manager stands by, in place of starting a dead one with --resume");
+  command
+      ->add_option("--undisturbed", flags->undisturbed,
+                   "the receipt of an undisturbed run of the same job, in place of a first run")
+      ->type_name("FILE");
   command->add_option("--every", flags->every, "a fault so often on average")
       ->type_name("TIME")
       ->capture_default_str();
-  command->add_option("--pause", flags->pause, "how long something is stopped or slow")
+  command->add_option("--pause", flags->pause, "how long something is stopped, slow or cut off")
       ->type_name("TIME")
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "of the faults")->capture_default_str();

@@ -10,6 +10,7 @@
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace acan::cli {
 namespace {
@@ -27,8 +28,8 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 }  // namespace
 
 std::string FaultText(Harm harm, Victim victim) {
-  const char* const harms[] = {"kill", "stop", "throttle"};
-  const char* const victims[] = {"handlers", "broker", "manager"};
+  const char* const harms[] = {"kill", "stop", "throttle", "cut"};
+  const char* const victims[] = {"handlers", "broker", "manager", "everything"};
   return fmt::format("{} {}", harms[static_cast<int>(harm)], victims[static_cast<int>(victim)]);
 }
 
@@ -37,31 +38,41 @@ ChaosRun::ChaosRun(ChaosOptions options, LocalCluster& cluster, Log& log)
 
 std::optional<ChaosReport> ChaosRun::Run(const std::function<bool()>& stopped) {
   const Clock::time_point begin = Clock::now();
-  StartManager(false);
+  for (int i = 0; i < (options_.standby ? 2 : 1); ++i) {
+    StartManager(options_.standby ? "--standby" : nullptr);
+  }
   Clock::time_point next_fault = begin + Pause();
-  for (;;) {
+  while (!managers_.empty()) {
     if (stopped()) {
-      for (const Slowed& slowed : slowed_) Send(slowed, SIGCONT);
+      for (const Slowed& slowed : slowed_) Send(slowed.pid, SIGCONT);
       return std::nullopt;
     }
     if (const auto failure = cluster_.failure()) throw FailureError(*failure);
-    pollfd fds[] = {{manager_->out_fd(), POLLIN, 0}, {manager_->err_fd(), POLLIN, 0}};
-    ::poll(fds, 2, kLookEveryMs);
+    std::vector<pollfd> fds;
+    for (const Manager& manager : managers_) {
+      fds.push_back({manager.child.out_fd(), POLLIN, 0});
+      fds.push_back({manager.child.err_fd(), POLLIN, 0});
+    }
+    ::poll(fds.data(), fds.size(), kLookEveryMs);
     Watch();
-    if (ManagerEnded()) break;
+    TendManagers();
     TendSlowed();
-    if (Clock::now() >= next_fault) {
+    if (!receipt_line_ && Clock::now() >= next_fault) {
       DoFault();
       next_fault = Clock::now() + Pause();
     }
   }
-  for (const Slowed& slowed : slowed_) Send(slowed, SIGCONT);
+  for (const Slowed& slowed : slowed_) Send(slowed.pid, SIGCONT);
   report_.seconds = Seconds(Clock::now() - begin);
-  report_.receipt = nlohmann::json::parse(last_line_, nullptr, /*allow_exceptions=*/false);
+  report_.receipt = nlohmann::json::parse(*receipt_line_, nullptr, /*allow_exceptions=*/false);
   if (!report_.receipt.is_object()) {
     throw FailureError("the manager ended without a receipt");
   }
   return std::move(report_);
+}
+
+std::size_t ChaosRun::Draw(std::size_t count) {
+  return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
 }
 
 ChaosRun::Clock::duration ChaosRun::Pause() {
@@ -69,29 +80,43 @@ ChaosRun::Clock::duration ChaosRun::Pause() {
   return std::chrono::duration_cast<Clock::duration>(options_.every * factor(random_));
 }
 
-void ChaosRun::StartManager(bool resume) {
+void ChaosRun::StartManager(const char* flag) {
   std::vector<std::string> words = options_.manager_words;
-  if (resume) words.emplace_back("--resume");
-  manager_.emplace(words);
+  if (flag != nullptr) words.emplace_back(flag);
+  managers_.push_back({Child(words), {}});
 }
 
-// Reads what the manager says; starts it again if it died. True when the job is done.
-bool ChaosRun::ManagerEnded() {
-  for (std::string& line : manager_->ReadOut()) last_line_ = std::move(line);
-  for (const std::string& line : manager_->ReadErr()) log_.Raw(line);
-  if (manager_->out_fd() >= 0) return false;
-  const pid_t pid = manager_->pid();
+// Reads what the managers say, and starts those again that died before the job is done.
+void ChaosRun::TendManagers() {
+  const std::size_t count = managers_.size();  // those that are started here come next time
+  auto manager = managers_.begin();
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::string& line : manager->child.ReadOut()) manager->last_line = std::move(line);
+    for (const std::string& line : manager->child.ReadErr()) log_.Raw(line);
+    if (manager->child.out_fd() >= 0) {
+      ++manager;
+      continue;
+    }
+    ManagerDied(*manager);
+    manager = managers_.erase(manager);
+  }
+}
+
+void ChaosRun::ManagerDied(Manager& manager) {
+  const pid_t pid = manager.child.pid();
   std::erase_if(slowed_, [pid](const Slowed& slowed) { return slowed.pid == pid; });
-  const Exit exit = manager_->Wait();
-  if (exit.signal == 0 && exit.code == 0) return true;
+  const Exit exit = manager.child.Wait();
+  if (exit.signal == 0 && exit.code == 0) {
+    if (!receipt_line_) receipt_line_ = std::move(manager.last_line);
+    return;
+  }
+  if (receipt_line_) return;  // one that stood by, killed when the job was done
   own_failures_ = exit.signal == SIGKILL ? 0 : own_failures_ + 1;
   if ((exit.signal == 0 && exit.code == 2) || own_failures_ >= kMostOwnFailures) {
     throw FailureError(fmt::format("the manager (pid {}) {}", pid, exit.Text()));
   }
   log_.Warning(fmt::format("the manager (pid {}) {}; starting it again", pid, exit.Text()));
-  manager_.reset();
-  StartManager(true);
-  return false;
+  StartManager(options_.standby ? "--standby" : "--resume");
 }
 
 // New lines of finished steps in the metrics end the recovery of the faults before them.
@@ -111,6 +136,7 @@ void ChaosRun::Watch() {
   }
   if (steps == 0) return;
   report_.steps_done += steps;
+  own_failures_ = 0;
   const Clock::time_point now = Clock::now();
   for (const auto& [fault, since] : unrecovered_) {
     report_.recovery_s[fault].push_back(Seconds(now - since));
@@ -119,30 +145,74 @@ void ChaosRun::Watch() {
 }
 
 void ChaosRun::DoFault() {
-  const auto pick = [this](std::size_t count) {
-    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
-  };
-  const auto& [harm, victim] = options_.faults[pick(options_.faults.size())];
-  Slowed slowed;
-  slowed.is_manager = victim == Victim::kManager;
-  if (slowed.is_manager) {
-    slowed.pid = manager_->pid();
+  const auto& [harm, victim] = options_.faults[Draw(options_.faults.size())];
+  std::string done_to;
+  if (harm == Harm::kCut) {
+    if (!Cut(victim)) return;
   } else {
-    const std::vector<pid_t> pids = cluster_.Pids(
-        victim == Victim::kBroker ? LocalCluster::Part::kBroker : LocalCluster::Part::kHandler);
-    if (pids.empty()) return;  // it is being started again
-    slowed.pid = pids[pick(pids.size())];
+    std::vector<pid_t> hit;
+    for (const pid_t pid : Pids(victim)) {
+      if (Send(pid, harm == Harm::kKill ? SIGKILL : SIGSTOP)) hit.push_back(pid);
+    }
+    if (hit.empty()) return;  // it is being started again
+    for (const pid_t pid : hit) {
+      std::erase_if(slowed_, [pid](const Slowed& slowed) { return slowed.pid == pid; });
+      if (harm != Harm::kKill) Slow(pid, harm == Harm::kThrottle);
+    }
+    done_to = fmt::format(" (pid {})", fmt::join(hit, ", "));
   }
-  if (!Send(slowed, harm == Harm::kKill ? SIGKILL : SIGSTOP)) return;
   const std::string fault = FaultText(harm, victim);
-  log_.Warning(fmt::format("chaos: {} (pid {})", fault, slowed.pid));
+  log_.Warning(fmt::format("chaos: {}{}", fault, done_to));
   ++report_.faults[fault];
   unrecovered_.emplace_back(fault, Clock::now());
-  if (harm == Harm::kKill) {
-    std::erase_if(slowed_, [&slowed](const Slowed& s) { return s.pid == slowed.pid; });
-    return;
+}
+
+bool ChaosRun::Cut(Victim victim) {
+  const auto afterwards =
+      Draw(2) == 0 ? LinkRelay::Afterwards::kGoOn : LinkRelay::Afterwards::kReset;
+  switch (victim) {
+    case Victim::kHandlers:
+      return options_.handler_links->Cut(options_.pause, afterwards, random_);
+    case Victim::kManager:
+      return options_.manager_links->Cut(options_.pause, afterwards, random_);
+    case Victim::kBroker:
+    case Victim::kEverything:
+      options_.handler_links->CutAll(options_.pause, afterwards);
+      options_.manager_links->CutAll(options_.pause, afterwards);
+      return true;
   }
-  slowed.throttled = harm == Harm::kThrottle;
+  return false;
+}
+
+// The processes to harm; empty while they are being started again.
+std::vector<pid_t> ChaosRun::Pids(Victim victim) {
+  std::vector<pid_t> managers;
+  for (const Manager& manager : managers_) managers.push_back(manager.child.pid());
+  const std::vector<pid_t> handlers = cluster_.Pids(LocalCluster::Part::kHandler);
+  const std::vector<pid_t> broker = cluster_.Pids(LocalCluster::Part::kBroker);
+  const auto one_of = [this](const std::vector<pid_t>& pids) {
+    return pids.empty() ? pids : std::vector<pid_t>{pids[Draw(pids.size())]};
+  };
+  switch (victim) {
+    case Victim::kHandlers:
+      return one_of(handlers);
+    case Victim::kBroker:
+      return broker;
+    case Victim::kManager:
+      return one_of(managers);
+    case Victim::kEverything:
+      break;
+  }
+  std::vector<pid_t> all = handlers;
+  all.insert(all.end(), broker.begin(), broker.end());
+  all.insert(all.end(), managers.begin(), managers.end());
+  return all;
+}
+
+void ChaosRun::Slow(pid_t pid, bool throttle) {
+  Slowed slowed;
+  slowed.pid = pid;
+  slowed.throttled = throttle;
   slowed.until = Clock::now() + options_.pause;
   slowed.toggle_at = Clock::now() + kThrottleTurn;
   slowed_.push_back(slowed);
@@ -152,9 +222,9 @@ void ChaosRun::TendSlowed() {
   const Clock::time_point now = Clock::now();
   for (Slowed& slowed : slowed_) {
     if (now >= slowed.until) {
-      Send(slowed, SIGCONT);
+      Send(slowed.pid, SIGCONT);
     } else if (slowed.throttled && now >= slowed.toggle_at) {
-      Send(slowed, slowed.running ? SIGSTOP : SIGCONT);
+      Send(slowed.pid, slowed.running ? SIGSTOP : SIGCONT);
       slowed.running = !slowed.running;
       slowed.toggle_at = now + kThrottleTurn;
     }
@@ -162,11 +232,13 @@ void ChaosRun::TendSlowed() {
   std::erase_if(slowed_, [now](const Slowed& slowed) { return now >= slowed.until; });
 }
 
-bool ChaosRun::Send(const Slowed& slowed, int signal) {
-  if (!slowed.is_manager) return cluster_.Signal(slowed.pid, signal);
-  if (!manager_ || manager_->pid() != slowed.pid) return false;
-  manager_->Signal(signal);
-  return true;
+bool ChaosRun::Send(pid_t pid, int signal) {
+  for (Manager& manager : managers_) {
+    if (manager.child.pid() != pid) continue;
+    manager.child.Signal(signal);
+    return true;
+  }
+  return cluster_.Signal(pid, signal);
 }
 
 }  // namespace acan::cli

@@ -21,6 +21,7 @@ struct Flags {
   Setting memory;
   Setting keys;
   Setting fast_math;
+  Setting throttle;
   RoleFlags role;
 };
 
@@ -48,6 +49,15 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
   }
 }
 
+std::optional<Throttle> ThrottleOf(const Setting& setting) {
+  if (!setting.set()) return std::nullopt;
+  std::string problem;
+  std::optional<Throttle> throttle = Throttle::Parse(setting.value, &problem);
+  if (!throttle)
+    throw UsageError(fmt::format("{} '{}': {}", setting.origin, setting.value, problem));
+  return throttle;
+}
+
 int RunHandler(const Flags& flags) {
   const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
   CheckEndpoint(endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
@@ -67,6 +77,7 @@ int RunHandler(const Flags& flags) {
   Role role(flags.role, "handler " + spec.Name());
   HandlerOptions options;
   options.endpoint = endpoint;
+  options.throttle = ThrottleOf(flags.throttle);
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
@@ -102,6 +113,10 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
              "(default), tf32 or bf16; CUDA only, other devices compute in fp32")
       ->type_name("MATH");
+  AddSetting(*command, flags->throttle, "--throttle", "ACAN_THROTTLE",
+             "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
+             "wall clock, like 1,5,10@5s")
+      ->type_name("GFLOPS");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

@@ -74,6 +74,7 @@ struct LocalCluster::Impl {
   Log& log;
   ScratchFolder folder;
   std::string endpoint;
+  std::string handlers_endpoint;
   std::optional<Child> broker;
   Clock::time_point broker_started{};
   Clock::time_point broker_start_at{};  // if there is none
@@ -151,9 +152,9 @@ struct LocalCluster::Impl {
 
   void StartHandler(Slot& slot) {
     slot.started = Clock::now();
-    slot.child.emplace(
-        Start(Part::kHandler, {"handler", "--connect", endpoint, "--device", slot.spec.Name(),
-                               "--memory", std::to_string(slot.spec.memory_bytes.value())}));
+    slot.child.emplace(Start(
+        Part::kHandler, {"handler", "--connect", handlers_endpoint, "--device", slot.spec.Name(),
+                         "--memory", std::to_string(slot.spec.memory_bytes.value())}));
   }
 
   void Fail(const std::string& text) {
@@ -288,6 +289,8 @@ struct LocalCluster::Impl {
   void Live(std::promise<void> listening) {
     try {
       AwaitBroker();
+      handlers_endpoint =
+          options.handlers_connect_to ? options.handlers_connect_to(endpoint) : endpoint;
       for (Slot& slot : slots) StartHandler(slot);
       listening.set_value();
     } catch (...) {

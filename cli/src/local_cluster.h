@@ -20,6 +20,9 @@ enum class Transport { kIpc, kTcp };
 struct LocalClusterOptions {
   std::vector<DeviceSpec> handlers;  // each says its memory, none is "auto"
   Transport transport = Transport::kIpc;
+  // What handlers connect to, given where the broker listens; null: just that. Called once, on
+  // another thread.
+  std::function<std::string(const std::string& endpoint)> handlers_connect_to;
 };
 
 class LocalCluster {

@@ -44,11 +44,8 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
 }
 
 std::string ReportToJson(const Report& r) {
-  return json{{"tasks", r.tasks},
-              {"failed", r.failed},
-              {"tile_hits", r.tile_hits},
-              {"peak_bytes", r.peak_bytes},
-              {"busy_s", r.busy_s}}
+  return json{{"tasks", r.tasks},           {"failed", r.failed}, {"tile_hits", r.tile_hits},
+              {"peak_bytes", r.peak_bytes}, {"busy_s", r.busy_s}, {"gflop", r.gflop}}
       .dump();
 }
 
@@ -61,6 +58,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     j.at("tile_hits").get_to(r.tile_hits);
     j.at("peak_bytes").get_to(r.peak_bytes);
     j.at("busy_s").get_to(r.busy_s);
+    j.at("gflop").get_to(r.gflop);
     return r;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -75,6 +73,9 @@ Key ReportKey(const std::string& id, std::int64_t number) {
 }
 Key LeaderKey(const std::string& job) {
   return Key{"leader", job};
+}
+Key DoneKey(const std::string& job) {
+  return Key{"done", job};
 }
 
 Pattern AllHandlers() {

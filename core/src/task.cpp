@@ -14,6 +14,7 @@ constexpr std::uint8_t kGemmCall = 255;
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxAxis = 1 << 24;
+constexpr std::int32_t kMaxChunk = 1 << 20;
 
 [[noreturn]] void Bad(const std::string& what) {
   throw std::invalid_argument("task: " + what);
@@ -289,6 +290,25 @@ std::uint64_t NeedBytes(const Task& task) {
   return bytes;
 }
 
+std::uint64_t Flops(const Task& task) {
+  const auto area = [](const View& view) {
+    return view.buffer < 0
+               ? 0
+               : static_cast<std::uint64_t>(view.rows) * static_cast<std::uint64_t>(view.cols);
+  };
+  std::uint64_t flops = 0;
+  for (const Call& call : task.calls) {
+    if (!call.gemm) {
+      flops += area(call.views.size() > 1 ? call.views[1] : call.views[0]);
+      continue;
+    }
+    const View& a = call.views[0];
+    const std::int32_t depth = call.form == GemmForm::kGradient ? a.rows : a.cols;
+    flops += 2 * area(call.views[2]) * static_cast<std::uint64_t>(depth);
+  }
+  return flops;
+}
+
 tuplespace::Payload EncodeTask(const Task& task) {
   auto builder = std::make_shared<flatbuffers::FlatBufferBuilder>(1024);
   std::vector<wire::BufferSpec> buffers;
@@ -314,7 +334,7 @@ tuplespace::Payload EncodeTask(const Task& task) {
   wire::FinishTaskBuffer(
       *builder, wire::CreateTask(*builder, kTaskVersion, static_cast<std::uint8_t>(task.kind),
                                  static_cast<std::uint8_t>(task.precision), task.block, task.timed,
-                                 buffers_at, pieces_at, calls_at, outputs_at));
+                                 buffers_at, pieces_at, calls_at, outputs_at, task.chunk));
   const void* data = builder->GetBufferPointer();
   const std::size_t size = builder->GetSize();
   return tuplespace::Payload(std::move(builder), data, size);
@@ -338,6 +358,10 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   task.precision = static_cast<Precision>(in.precision());
   task.block = in.block();
   task.timed = in.timed();
+  if (in.chunk() < 0 || in.chunk() > kMaxChunk) {
+    Bad(fmt::format("chunk of {} tasks, must be 0 to {}", in.chunk(), kMaxChunk));
+  }
+  task.chunk = in.chunk();
   if (in.buffers() != nullptr) {
     for (const wire::BufferSpec* b : *in.buffers()) task.buffers.push_back({b->rows(), b->cols()});
   }

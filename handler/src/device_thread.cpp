@@ -1,6 +1,7 @@
 #include "device_thread.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tuplespace/clock.h"
 
@@ -24,6 +25,7 @@ std::int64_t NowUs() {
 void DeviceThread::Add(DeviceJob job) {
   waiting_bytes_.fetch_add(job.waiting_bytes, std::memory_order_relaxed);
   NotePeak();
+  job.added_us = NowUs();
   Enqueue(std::move(job));
 }
 
@@ -51,6 +53,8 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   Started started;
   started.outcome.flight = job.flight;
   started.begin_us = NowUs();
+  started.added_us = job.added_us;
+  started.flops = Flops(*job.task);
   try {
     started.results = StartTaskOn(device_, *job.task, job.inputs);
     if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
@@ -72,6 +76,7 @@ void DeviceThread::Finish(Started started) {
     }
   }
   started.results.clear();
+  if (throttle_ != nullptr && !outcome.failed) SleepUntilDue(started);
   {
     const std::lock_guard lock(mutex_);
     // Of the time in which two tasks ran each second counts once.
@@ -82,6 +87,19 @@ void DeviceThread::Finish(Started started) {
     outcomes_.push_back(std::move(outcome));
   }
   wake_();
+}
+
+// As if the device were as slow as the throttle says. Ends early if the thread is to end.
+void DeviceThread::SleepUntilDue(const Started& started) {
+  std::unique_lock lock(mutex_);
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t ahead_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(wall).count() - NowUs();
+  // A task that waited begins when the one before it was due: late wake-ups must not add up.
+  const std::int64_t begin_us = std::max(started.added_us, due_us_);
+  due_us_ = throttle_->EndUs(begin_us + ahead_us, started.flops) - ahead_us;
+  const std::chrono::steady_clock::time_point due{std::chrono::microseconds(due_us_)};
+  changed_.wait_until(lock, due, [this] { return stop_; });
 }
 
 void DeviceThread::NotePeak() {

@@ -17,6 +17,7 @@
 
 #include "acan/core/task.h"
 #include "acan/handler/handler_core.h"
+#include "acan/handler/throttle.h"
 #include "executor.h"
 
 namespace acan {
@@ -31,6 +32,7 @@ struct DeviceJob {
   std::vector<TaskInput> inputs;
   std::optional<std::size_t> keep_input;
   std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
+  std::int64_t added_us = 0;        // set by Add
 };
 
 // What came of it.
@@ -47,7 +49,8 @@ struct DeviceOutcome {
 // Public methods: any thread. `wake` is called on the device's thread after each outcome.
 class DeviceThread {
  public:
-  DeviceThread(Device& device, std::function<void()> wake);
+  // `throttle` (may be null) must outlive it.
+  DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle = nullptr);
   ~DeviceThread();  // waits for tasks that run; the others are dropped
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
@@ -65,16 +68,20 @@ class DeviceThread {
     DeviceOutcome outcome;
     std::vector<StartedResult> results;
     std::int64_t begin_us = 0;
+    std::int64_t added_us = 0;
+    std::uint64_t flops = 0;
   };
   void Enqueue(DeviceJob job);
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
   void Finish(Started started);
+  void SleepUntilDue(const Started& started);
   void NotePeak();
 
   Device& device_;
   std::function<void()> wake_;
+  const Throttle* const throttle_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<DeviceJob> jobs_;
@@ -83,6 +90,7 @@ class DeviceThread {
   bool finishing_ = false;
   std::deque<DeviceOutcome> outcomes_;
   std::int64_t last_end_us_ = 0;
+  std::int64_t due_us_ = 0;  // when the task before was to end, by the throttle
   bool stop_ = false;
   std::atomic<std::uint64_t> waiting_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};

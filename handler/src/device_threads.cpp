@@ -10,9 +10,10 @@ constexpr std::size_t kMostStarted = 2;
 
 }  // namespace
 
-DeviceThread::DeviceThread(Device& device, std::function<void()> wake)
+DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
     : device_(device),
       wake_(std::move(wake)),
+      throttle_(throttle),
       starter_([this] { StartLoop(); }),
       finisher_([this] { FinishLoop(); }) {}
 

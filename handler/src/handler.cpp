@@ -122,11 +122,15 @@ Handler::Impl::Impl(HandlerOptions given)
     Log(fmt::format("{} is not used for exact jobs: operation '{}' differs", info.name,
                     conformance.first_difference));
   }
+  if (options.throttle) {
+    capacity.gflops = std::min(capacity.gflops, options.throttle->MeanGflops());
+  }
   releases = std::make_shared<ReleaseQueue>([this] { client.Wake(); });
 }
 
 HandlerReport Handler::Impl::Run() {
-  device_thread = std::make_unique<DeviceThread>(*device, [this] { client.Wake(); });
+  device_thread = std::make_unique<DeviceThread>(
+      *device, [this] { client.Wake(); }, options.throttle ? &*options.throttle : nullptr);
   client.OnConnection([this](bool connected, const std::string& why) {
     Log(connected ? fmt::format("joined {}", options.endpoint)
                   : fmt::format("lost {}: {}; waiting for it", options.endpoint, why));
@@ -179,8 +183,8 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   reported_tasks = report.tasks + report.failed;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
-  tuple.payload = Payload::Copy(ReportToJson(
-      {report.tasks, report.failed, report.tile_hits, report.peak_bytes, report.busy_s}));
+  tuple.payload = Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits,
+                                              report.peak_bytes, report.busy_s, report.gflop}));
   tuple.ephemeral = true;
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));
@@ -205,7 +209,10 @@ void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
     if (current) Step(GetEnded{});
     return;
   }
-  OnGrant(std::move(grants.grants.front()), current);
+  for (tuplespace::Grant& grant : grants.grants) {
+    // The core asks again when it has seen the last.
+    OnGrant(std::move(grant), current && &grant == &grants.grants.back());
+  }
 }
 
 void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
@@ -230,6 +237,8 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   event.timed = flight.task->timed;
   event.need_bytes = grant.task->need_bytes;
+  event.flops = Flops(*flight.task);
+  event.chunk = flight.task->chunk;
   event.inputs = grant.task->inputs;
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
@@ -266,6 +275,8 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   ++report.tasks;
   TaskFinished event;
   event.flight = id;
+  event.took_us = static_cast<std::int64_t>(outcome.seconds * 1e6);
+  report.gflop += static_cast<double>(Flops(*flights.at(id).task)) * 1e-9;
   for (const TaskResult& result : outcome.results) {
     event.result_bytes += result.payload.size();
     if (result.kept) event.kept.push_back({result.key, result.payload.size()});
@@ -286,6 +297,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   tuplespace::Get get;
   get.pattern = RunnableTasks(capacity.exact, capacity.fast);
   get.offer_bytes = action.offer_bytes;
+  get.max_count = action.count;
   get.with_inputs = true;
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);

@@ -18,7 +18,7 @@ constexpr std::int64_t kColdUs = 10'000'000;
 
 std::vector<HandlerAction> HandlerCore::Start() {
   Actions out;
-  Ask(out);
+  Ask(0, out);
   return out;
 }
 
@@ -27,14 +27,14 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
   MakeRoom(out);
   FlushHolds(out);
-  Ask(out);
+  Ask(now_us, out);
   assert(reserved_bytes_ <= limit_bytes_);
   assert(reserved_bytes_ + cached_bytes_ <= limit_bytes_);
   return out;
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  std::int64_t next = tuplespace::kForeverUs;
+  std::int64_t next = ask_at_us_;
   for (const auto& [id, flight] : flights_) {
     if (!flight.timed && flight.phase != Phase::kSending) {
       next = std::min(next, flight.extend_at_us);
@@ -46,13 +46,46 @@ std::int64_t HandlerCore::NextDeadlineUs() const {
   return next;
 }
 
-// Asks for the largest task that fits what is free, as long as fewer than `depth` wait or run.
-void HandlerCore::Ask(Actions& out) {
+// What is left to compute of the tasks that are here; 0 while that is not known.
+std::int64_t HandlerCore::QueuedUs(std::int64_t now_us) const {
+  std::int64_t queued_us = 0;
+  bool runs = true;  // the first one; tasks run in the order in which they came
+  for (const auto& [id, flight] : flights_) {
+    if (flight.phase == Phase::kSending) continue;
+    const std::int64_t run_us = pace_.RunUs(flight.flops);
+    queued_us += runs ? std::max<std::int64_t>(0, run_us - (now_us - progress_us_)) : run_us;
+    runs = false;
+  }
+  return queued_us;
+}
+
+// How many more tasks to take now. Sets ask_at_us_ if it is none, but will be some later.
+std::uint32_t HandlerCore::Wanted(std::int64_t now_us) {
   int working = 0;
-  for (const auto& [id, flight] : flights_) working += flight.phase != Phase::kSending ? 1 : 0;
+  std::int64_t longest_us = 0;
+  for (const auto& [id, flight] : flights_) {
+    if (flight.phase == Phase::kSending) continue;
+    ++working;
+    longest_us = std::max(longest_us, pace_.RunUs(flight.flops));
+  }
+  if (chunk_left_ > 0) {
+    return static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce));
+  }
+  // The next chunk comes while the last task of this one runs.
+  if (working >= (chunked_ ? 2 : depth_)) return 0;
+  if (working == 0) return 1;
+  const std::int64_t early_us = QueuedUs(now_us) - pace_.LeadUs(longest_us);
+  if (early_us <= 0) return 1;
+  ask_at_us_ = now_us + early_us;
+  return 0;
+}
+
+// Asks for the largest tasks that fit what is free.
+void HandlerCore::Ask(std::int64_t now_us, Actions& out) {
+  ask_at_us_ = tuplespace::kForeverUs;
   const std::uint64_t offer = limit_bytes_ - reserved_bytes_;
-  const bool want = !draining_ && working < depth_ && offer > 0;
-  if (!want) {
+  const std::uint32_t count = draining_ || offer == 0 ? 0 : Wanted(now_us);
+  if (count == 0) {
     if (asking_) out.push_back(StopAsking{});
     asking_ = false;
     return;
@@ -62,7 +95,18 @@ void HandlerCore::Ask(Actions& out) {
   if (asking_ && (offer <= asked_offer_bytes_ || !too_small)) return;
   asking_ = true;
   asked_offer_bytes_ = offer;
-  out.push_back(AskForTask{offer});
+  asked_us_ = now_us;
+  out.push_back(AskForTask{offer, count});
+}
+
+// A timed lease is the job's own limit.
+bool HandlerCore::MayExtend(const Flight& flight, std::int64_t now_us) const {
+  if (flight.timed || flight.phase == Phase::kSending) return false;
+  return now_us - progress_us_ < kPatienceLeases * flight.lease_us;
+}
+
+void HandlerCore::NoteProgress(std::int64_t now_us) {
+  progress_us_ = now_us;
 }
 
 void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
@@ -71,7 +115,15 @@ void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
 }
 
 void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out) {
-  if (event.current) asking_ = false;
+  if (event.current) {
+    asking_ = false;
+    pace_.NoteFetch(now_us - asked_us_);
+  }
+  chunked_ = event.chunk > 0;
+  chunk_left_ = chunk_left_ > 0 ? chunk_left_ - 1 : std::max(0, event.chunk - 1);
+  bool idle = true;
+  for (const auto& [other, flight] : flights_) idle = idle && flight.phase == Phase::kSending;
+  if (idle) NoteProgress(now_us);
   largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
   const FlightId id = next_flight_++;
   Flight& flight = flights_[id];
@@ -79,6 +131,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   flight.lease_us = event.lease_us;
   flight.extend_at_us = now_us + event.lease_us / 2;
   flight.timed = event.timed;
+  flight.flops = event.flops;
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     const auto cached = cache_.find(event.inputs[i]);
@@ -137,6 +190,8 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end() && it->second.phase == Phase::kQueued);
   Flight& flight = it->second;
+  pace_.NoteRun(flight.flops, event.took_us);
+  NoteProgress(now_us);
   Unpin(flight, now_us, out);
   std::optional<KeptResult> input = std::move(flight.input_to_keep);
   SetCharge(flight, event.result_bytes);
@@ -157,6 +212,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
 void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end());
+  NoteProgress(now_us);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
   out.push_back(ReportFailed{it->second.lease, event.cause});
@@ -196,9 +252,9 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
   for (auto& [id, flight] : flights_) {
-    if (flight.timed || flight.phase == Phase::kSending || now_us < flight.extend_at_us) continue;
-    out.push_back(ExtendLease{flight.lease, flight.lease_us});
+    if (flight.phase == Phase::kSending || now_us < flight.extend_at_us) continue;
     flight.extend_at_us = now_us + flight.lease_us / 2;
+    if (MayExtend(flight, now_us)) out.push_back(ExtendLease{flight.lease, flight.lease_us});
   }
   std::vector<Key> cold;
   for (const auto& [key, cached] : cache_) {

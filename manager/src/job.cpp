@@ -249,8 +249,7 @@ void JobParser::ReadTasksAndSnapshots() {
                      &tasks.batch_rows);
   tasks_.AutoInteger("pouch", 1, kMaxPouch, &tasks.pouch);
   tasks_.AutoInteger("timeout_ms", 1, kMaxTimeoutMs, &tasks.timeout_ms);
-  std::string policy;
-  tasks_.Word<std::string>("policy", {{"auto", "auto"}}, &policy);
+  tasks_.Word("policy", PolicyWords(), &tasks.policy);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }
 

@@ -25,6 +25,8 @@ using tuplespace::Tuple;
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
+constexpr std::size_t kMostReportsOfOnePut = 256;
+constexpr std::int64_t kPollUs = 50'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 
 // The end of a client's id is random; with keys it begins with a name.
@@ -79,9 +81,14 @@ std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
   try {
     Connect();
+    // Not later: by then another manager may have taken over, and finished.
+    if (!options_.resume) RemoveReceipt();
     TakeLeadership();
     ExtendLeadership();
-    if (std::optional<Receipt> done = DoneByAnother()) return done;
+    FindEarlierRuns();
+    if (options_.resume) {
+      if (auto done = FinishedBefore()) return done;
+    }
     Begin();
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
@@ -110,8 +117,31 @@ void JobRun::Turn() {
   if (now_us >= core_->NextDeadlineUs()) Step(ClockTick{});
   TakeSnapshotDone();
   StepAll();
-  if (!final_tiles_) client_.Poll(std::chrono::milliseconds(50));
+  const std::int64_t wait_us =
+      std::clamp<std::int64_t>(core_->NextDeadlineUs() - NowUs(), 0, kPollUs);
+  if (!final_tiles_) client_.Poll(std::chrono::microseconds(wait_us));
   StepAll();
+  NoteTuning();
+}
+
+// How the policy stands: at each new pouch, and as often as the handlers are looked at.
+void JobRun::NoteTuning() {
+  const TaskPolicy& policy = core_->policy();
+  if (policy.pouches() == tuning_.pouches && !tuning_due_) return;
+  tuning_due_ = false;
+  tuning_.unix_s =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  tuning_.step = core_->committed_steps();
+  tuning_.pouches = policy.pouches();
+  tuning_.pouch = policy.pouch();
+  tuning_.in_flight = policy.in_flight();
+  tuning_.timeout_us = policy.timeout_us();
+  tuning_.handlers = static_cast<std::int64_t>(speeds_.present());
+  tuning_.gflops = speeds_.Gflops();
+  tuning_.busy_s = speeds_.busy_s();
+  tuning_.reissued = static_cast<std::int64_t>(progress_.reissued);
+  if (tuning_log_) tuning_log_->Write(tuning_);
+  if (options_.tuning) options_.tuning(tuning_);
 }
 
 void JobRun::StepAll() {
@@ -141,6 +171,8 @@ void JobRun::Look() {
       known.capacity_bytes = capacity->limit_bytes;
     }
     progress_.handlers = static_cast<int>(seen.handlers.size());
+    speeds_.See(seen.handlers);
+    tuning_due_ = true;
     Step(seen);
   });
   client_.Submit(tuplespace::List{AllReports(), 4096, false}, [this](ReplyBody&& reply) {
@@ -148,12 +180,15 @@ void JobRun::Look() {
     if (found == nullptr) return;
     for (const tuplespace::FoundTuple& tuple : found->tuples) {
       const std::optional<Report> report = ReportFromJson(std::string(tuple.payload.text()));
-      if (report) handlers_[tuple.put_by].peak_bytes = report->peak_bytes;
+      if (!report) continue;
+      handlers_[tuple.put_by].peak_bytes = report->peak_bytes;
+      speeds_.Note(tuple.put_by, *report);
     }
   });
   client_.Submit(tuplespace::GetStats{}, [this](ReplyBody&& reply) {
     const auto* stats = std::get_if<tuplespace::Stats>(&reply);
     if (stats == nullptr) return;
+    Step(SpaceSeen{stats->tasks_ready, stats->open_gets});
     const tuplespace::Counters& now = stats->counters;
     // A broker that was started anew counts from zero.
     if (!first_counters_ || now.puts < first_counters_->puts) first_counters_ = now;
@@ -229,21 +264,39 @@ void JobRun::Do(const PutPassData& action) {
 
 void JobRun::Do(PutTasks& action) {
   tuplespace::Put put;
-  const std::int64_t lease_us = job_.tasks.timeout_ms.value_or(0) * 1000;
-  for (const PlannedTask& task : action.tasks) put.tuples.push_back(ToTuple(task, lease_us));
+  for (std::size_t i = 0; i < action.tasks.size(); ++i) {
+    put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
+  }
   const std::size_t count = action.tasks.size();
   receipt_.tasks_done += static_cast<std::int64_t>(count);
   Submit(std::move(put));
+  // A read stays open for each report.
+  const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
+  for (std::size_t begin = 0; begin < count; begin += every) {
+    ReadDone(action, begin, std::min(count, begin + every));
+  }
+}
+
+void JobRun::ReadDone(const PutTasks& action, std::size_t begin, std::size_t end) {
   tuplespace::Read read;
   read.metadata_only = true;
-  for (const Key& key : action.done_when) read.patterns.push_back(Pattern::Of(key));
+  std::vector<Work> work;
+  for (std::size_t i = begin; i < end; ++i) {
+    read.patterns.push_back(Pattern::Of(action.done_when[i]));
+    work.push_back(action.work[i]);
+  }
   SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
-                               count](tuplespace::Found&& found) {
-    for (const tuplespace::FoundTuple& tuple : found.tuples) {
+                               work = std::move(work)](tuplespace::Found&& found) {
+    ChunkDone done{unit, generation, work.size(), {}};
+    for (std::size_t i = 0; i < found.tuples.size(); ++i) {
+      const tuplespace::FoundTuple& tuple = found.tuples[i];
       const auto it = handlers_.find(tuple.put_by);
       if (it != handlers_.end()) ++it->second.tasks;
+      done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
+      tuning_.tasks_done += 1;
+      tuning_.gflop_done += static_cast<double>(work[i].flops) * 1e-9;
     }
-    Step(ChunkDone{unit, generation, count});
+    Step(std::move(done));
   });
 }
 
@@ -371,12 +424,18 @@ Receipt JobRun::Finish() {
   for (const auto& [id, handler] : handlers_) receipt_.handlers.push_back(handler);
   receipt_.steps = core_->total_steps();
   receipt_.epochs = job_.training.epochs;
+  tuning_due_ = true;
+  NoteTuning();
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
+  // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
+  Tuple done;
+  done.key = DoneKey(job_id_);
+  done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());
+  client_.Put({done});
   if (snapshots_) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);
-  client_.RetireAll(Pattern::Of(RunKey(run_)), false);
-  client_.CompleteTask(*leadership_);
+  GiveUpLead();
   return receipt_;
 }
 

@@ -14,6 +14,8 @@
 #include "acan/manager/manager.h"
 #include "acan/manager/manager_core.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/tuning.h"
+#include "handler_speeds.h"
 #include "snapshot_writer.h"
 #include "tile_mover.h"
 #include "tuplespace/client.h"
@@ -43,20 +45,25 @@ class JobRun {
   void Connect();
   void TakeLeadership();
   void ExtendLeadership();
-  void AskWhetherForgotten(std::function<void()> if_not);
+  void AskWhetherForgotten(const tuplespace::Key& key, std::function<void()> if_not);
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
+  std::optional<Receipt> FinishedBefore();
   void FindBeginning();
-  std::optional<Receipt> DoneByAnother();
+  void ConfirmLead();
+  void RemoveReceipt() const;
   void Begin();
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
+  void GiveUpLead();
   void Look();
   void Turn();
   // Events wait until no handler of the client runs: what they ask for may wait for the client.
   void Step(ManagerEvent event) { events_.push_back(std::move(event)); }
   void StepAll();
+  void NoteTuning();
+  void MeasureOverhead();
   void Apply(std::vector<ManagerAction> actions);
   void Submit(tuplespace::RequestBody body);
   void SubmitRead(tuplespace::Read read, std::function<void(tuplespace::Found&&)> then);
@@ -74,6 +81,7 @@ class JobRun {
 
   void Do(const PutPassData& action);
   void Do(PutTasks& action);
+  void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void Do(const ReadLosses& action);
   void Do(const LoadWeights& action);
   void Do(const RetireThrough& action);
@@ -105,6 +113,7 @@ class JobRun {
   std::optional<tuplespace::LeaseRef> leadership_;
   bool joined_before_ = false;
   bool named_ = false;                     // the tuple RunKey(run_) was put
+  bool lead_confirmed_ = false;            // since ConfirmLead asked
   bool led_by_another_ = false;            // the lead was lost
   std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
@@ -118,6 +127,11 @@ class JobRun {
   bool looking_ = false;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
   Progress progress_;
+  Tuning tuning_;
+  bool tuning_due_ = false;
+  std::unique_ptr<TuningLog> tuning_log_;
+  HandlerSpeeds speeds_;
+  double overhead_us_ = 0;
   std::map<std::string, HandlerSeen> handlers_;  // by client id
   std::optional<tuplespace::Counters> first_counters_;
   Receipt receipt_;

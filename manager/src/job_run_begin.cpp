@@ -27,6 +27,7 @@ using tuplespace::Tuple;
 
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
+constexpr int kRoundTrips = 16;
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -62,7 +63,7 @@ void JobRun::Connect() {
     if (!connected) {
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
     } else if (joined_before_ && named_) {
-      AskWhetherForgotten([] {});
+      AskWhetherForgotten(RunKey(run_), [] {});
     }
     joined_before_ |= connected;
   });
@@ -81,16 +82,15 @@ void JobRun::Connect() {
   }
 }
 
-// A broker that was started anew has no tuple of this run.
-void JobRun::AskWhetherForgotten(std::function<void()> if_not) {
-  const Pattern mine = Pattern::Of(RunKey(run_));
-  client_.Submit(tuplespace::List{mine, 1, true}, [if_not = std::move(if_not)](ReplyBody&& reply) {
-    const auto* found = std::get_if<tuplespace::Found>(&reply);
-    if (found == nullptr) return;
-    const bool forgotten = found->tuples.empty() && !IsPlanted(Planted::kIgnoresNewBroker);
-    if (forgotten) throw RunLost{"the broker was started anew"};
-    if_not();
-  });
+// A broker that was started anew has none of the tuples that must be there while this run lives.
+void JobRun::AskWhetherForgotten(const Key& key, std::function<void()> if_not) {
+  client_.Submit(tuplespace::List{Pattern::Of(key), 1, true},
+                 [if_not = std::move(if_not)](ReplyBody&& reply) {
+                   const auto* found = std::get_if<tuplespace::Found>(&reply);
+                   if (found == nullptr) return;
+                   if (found->tuples.empty()) throw RunLost{"the broker was started anew"};
+                   if_not();
+                 });
 }
 
 // Holds the lead, or waits for it as long as the options say.
@@ -99,7 +99,6 @@ void JobRun::TakeLeadership() {
   Tuple tuple;
   tuple.key = key;
   tuple.payload = Payload::Copy(run_);
-  client_.Put({tuple});
   tuplespace::Get get;
   get.pattern = Pattern::Of(key);
   get.lease_us = kLeaderLeaseUs;
@@ -107,12 +106,16 @@ void JobRun::TakeLeadership() {
   const std::int64_t begin_us = NowUs();
   for (bool said = false;;) {
     ThrowIfStopped();
+    // Again each time: it goes when the job is done, and when the broker is lost with the leader.
+    client_.Put({tuple});
     std::vector<tuplespace::Grant> grants = client_.GetSome(get);
     if (grants.empty() && IsPlanted(Planted::kLeadsWithoutLease)) grants.emplace_back();
     if (!grants.empty()) {
       leadership_ = tuplespace::LeaseRef{key, grants.front().fence};
       return;
     }
+    // A broker that was started anew since the lead was put.
+    if (client_.CountOf(Pattern::Of(key)) == 0u) continue;
     // The lease of one that was killed just now may still run.
     const bool wait = options_.standby ||
                       (options_.resume && NowUs() - begin_us < kLeaderLeaseUs + kExtendEveryUs);
@@ -156,13 +159,23 @@ void JobRun::RemoveEarlierRuns() {
   earlier_runs_.clear();
 }
 
+void JobRun::GiveUpLead() {
+  client_.RetireAll(Pattern::Of(RunKey(run_)), false);
+  client_.CompleteTask(*leadership_);
+}
+
 void JobRun::ExtendLeadership() {
   next_extend_us_ = NowUs() + kExtendEveryUs;
   client_.Submit(tuplespace::Extend{*leadership_, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
-    if (lease == nullptr || lease->lease != tuplespace::LeaseStatus::kStale) return;
+    if (lease == nullptr) return;
+    if (lease->lease != tuplespace::LeaseStatus::kStale) {
+      lead_confirmed_ = true;
+      return;
+    }
     if (IsPlanted(Planted::kIgnoresLostLead)) return;
-    AskWhetherForgotten([this] {
+    // The lead itself: the name of this run may have been put again, into a new broker.
+    AskWhetherForgotten(leadership_->key, [this] {
       led_by_another_ = true;
       throw FailureError(
           fmt::format("this manager lost the lead of job {}: it was away for longer "
@@ -179,6 +192,28 @@ void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wai
 
 // ---- where to begin
 // -------------------------------------------------------------------------------
+
+// The receipt, if the job was finished by a manager that this one stood by for, or by an earlier
+// life that was killed between its last word and its end.
+std::optional<Receipt> JobRun::FinishedBefore() {
+  std::optional<Receipt> done;
+  const std::string path = OutPath("receipt.json");
+  if (!options_.out_dir.empty() && std::filesystem::exists(path)) {
+    const Receipt receipt = ReadReceipt(path);
+    const Job job = JobFromJson(receipt.job, path);
+    if (TrainingId(job, receipt.train_sha256, receipt.test_sha256) == job_id_) done = receipt;
+  }
+  for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
+    const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
+    if (!done) done = ReceiptFromJson(json, found.key.ToString());
+  }
+  if (!done || IsPlanted(Planted::kIgnoresFinishedRun)) return std::nullopt;
+  Log("the job is done already");
+  if (snapshots_) snapshots_->RemoveAll();
+  RemoveEarlierRuns();
+  GiveUpLead();
+  return done;
+}
 
 // The furthest whole state that can be had: what a manager that died left in the space, or the
 // newest snapshot.
@@ -219,31 +254,37 @@ void JobRun::FindBeginning() {
       std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
 }
 
-// Another manager may have finished the run while this one stood by or was cut off: what it wrote
-// stays.
-std::optional<Receipt> JobRun::DoneByAnother() {
-  const std::string path = OutPath("receipt.json");
-  if (!options_.resume || options_.out_dir.empty() || !std::filesystem::exists(path) ||
-      IsPlanted(Planted::kIgnoresFinishedRun)) {
-    return std::nullopt;
+// What a task costs beside its computing is about what its messages cost; the least of some round
+// trips is that of an idle machine, which is what the plan should assume.
+void JobRun::MeasureOverhead() {
+  for (int i = 0; i < kRoundTrips; ++i) {
+    bool answered = false;
+    const std::int64_t begin_us = NowUs();
+    client_.Submit(tuplespace::GetStats{}, [&answered](ReplyBody&&) { answered = true; });
+    while (!answered) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+    const auto took_us = static_cast<double>(NowUs() - begin_us);
+    overhead_us_ = i == 0 ? took_us : std::min(overhead_us_, took_us);
   }
-  const Receipt done = ReadReceipt(path);
-  const Job job = JobFromJson(done.job, path);
-  if (TrainingId(job, done.train_sha256, done.test_sha256) != job_id_) return std::nullopt;
-  Log(fmt::format("the run in {} is done already: another manager has finished it",
-                  options_.out_dir));
-  earlier_runs_ = lost_runs_;
-  RemoveEarlierRuns();
-  client_.CompleteTask(*leadership_);
-  return done;
+}
+
+// Files have no leases: whoever begins to change them asks for the last time whether they are its
+// own.
+void JobRun::ConfirmLead() {
+  lead_confirmed_ = false;
+  ExtendLeadership();
+  while (!lead_confirmed_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+}
+
+// It says that a run is done.
+void JobRun::RemoveReceipt() const {
+  if (!options_.out_dir.empty()) std::filesystem::remove(OutPath("receipt.json"));
 }
 
 void JobRun::Begin() {
-  if (!options_.resume && !options_.out_dir.empty()) {
-    std::filesystem::remove(OutPath("receipt.json"));  // it says that a run is done
-  }
-  FindEarlierRuns();
+  client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
+  MeasureOverhead();
   if (options_.resume) FindBeginning();
+  ConfirmLead();
   if (!beginning_) {
     past_.version = 0;
     if (!job_.initial_weights.empty()) {
@@ -255,7 +296,9 @@ void JobRun::Begin() {
   }
   if (!options_.out_dir.empty()) {
     metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
-    std::filesystem::remove(OutPath("receipt.json"));  // of another training
+    tuning_log_ = std::make_unique<TuningLog>(OutPath("tuning.jsonl"),
+                                              !options_.resume && lost_runs_.empty());
+    if (options_.resume) RemoveReceipt();  // of another training
     WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
   }
   receipt_.tasks_done = past_.tasks_done;
@@ -271,6 +314,7 @@ void JobRun::Begin() {
   config.first_version = past_.version;
   config.expected_handlers = options_.expected_handlers;
   config.fixed_handlers = options_.fixed_handlers;
+  config.overhead_us = overhead_us_;
   if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }

@@ -86,7 +86,7 @@ json JobToJson(const Job& job) {
             {"batch_rows", OrAuto(job.tasks.batch_rows)},
             {"pouch", OrAuto(job.tasks.pouch)},
             {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
-            {"policy", "auto"}}},
+            {"policy", WordOf(PolicyWords(), job.tasks.policy)}}},
           {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
 }
 

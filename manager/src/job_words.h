@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "acan/core/model.h"
+#include "acan/manager/job.h"
 
 namespace acan {
 
@@ -42,6 +43,15 @@ inline const Words<ScheduleKind>& ScheduleWords() {
   static const Words<ScheduleKind> words = {{"constant", ScheduleKind::kConstant},
                                             {"step", ScheduleKind::kStep},
                                             {"cosine", ScheduleKind::kCosine}};
+  return words;
+}
+
+inline const Words<Policy>& PolicyWords() {
+  static const Words<Policy> words = {{"auto", Policy::kAuto},
+                                      {"paper", Policy::kPaper},
+                                      {"gss", Policy::kGuided},
+                                      {"factoring", Policy::kFactoring},
+                                      {"fixed", Policy::kFixed}};
   return words;
 }
 

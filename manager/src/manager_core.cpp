@@ -34,7 +34,9 @@ constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, 
 }  // namespace
 
 ManagerCore::ManagerCore(ManagerConfig config)
-    : config_(std::move(config)), snapshot_took_us_(kAssumedSnapshotUs) {
+    : config_(std::move(config)),
+      policy_(MakeTaskPolicy(config_.limits)),
+      snapshot_took_us_(kAssumedSnapshotUs) {
   assert(config_.train_samples > 0);
   assert(config_.first_version == 0 || config_.load_weights);
   steps_per_epoch_ = StepsPerEpoch(config_.train_samples, config_.training.batch);
@@ -48,6 +50,7 @@ std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int
   if (started_us_ < 0) started_us_ = snapshot_begun_us_ = now_us;
   now_us_ = now_us;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  policy_->OnTime(now_us);
   Advance(out);
   return out;
 }
@@ -62,11 +65,16 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& ou
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
     if (usable) handlers_.emplace(id, capacity);
   }
+  policy_->OnHandlers(static_cast<int>(handlers_.size()));
   CheckHandlers(now_us, out);
 }
 
 void ManagerCore::On(const ClockTick&, std::int64_t now_us, Actions& out) {
   CheckHandlers(now_us, out);
+}
+
+void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, Actions&) {
+  policy_->OnSpace(event, now_us);
 }
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
@@ -126,8 +134,14 @@ std::optional<Plan> ManagerCore::PlanFor(std::uint64_t capacity_bytes,
   request.capacity_bytes = capacity_bytes;
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
-  request.workers = 0;
-  for (const auto& [id, capacity] : handlers_) request.workers += std::max(1, capacity.threads);
+  std::vector<double> gflops;
+  int threads = 0;
+  for (const auto& [id, capacity] : handlers_) {
+    gflops.push_back(capacity.gflops);
+    threads += std::max(1, capacity.threads);
+  }
+  request.handlers = SharesOf(std::move(gflops), threads);
+  request.overhead_us = config_.overhead_us;
   return MakePlan(request, smallest);
 }
 
@@ -191,6 +205,7 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
   plan_ = std::move(plan);
   if (initialized_) move.to = MakeGraph().Tiles(config_.run, move.version);
   units_.clear();
+  policy_->Forget();
   initialize_opened_ = initialized_;
   next_step_ = committed_steps_ + (IsPlanted(Planted::kReplanSkipsAStep) ? 1 : 0);
   // An evaluation of this version that was not finished begins anew.
@@ -220,11 +235,12 @@ ManagerCore::Unit* ManagerCore::Find(UnitId id) {
   return nullptr;
 }
 
-void ManagerCore::On(const ChunkDone& event, std::int64_t, Actions&) {
+void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, Actions&) {
   Unit* unit = Find(event.unit);
   if (event.generation != generation_ || unit == nullptr) return;
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
+  policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);
 }
 
 void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
@@ -275,6 +291,7 @@ bool ManagerCore::OpenNextUnit(Actions& out) {
   } else {
     return false;
   }
+  policy_->MarkChunks(unit.waiting);
   ++next_unit_;
   units_.push_back(std::move(unit));
   return true;
@@ -301,7 +318,7 @@ void ManagerCore::OpenTrain(Unit& unit, Actions& out) {
   pass.step = next_step_;
   pass.rows = std::min(config_.training.batch, config_.train_samples - first);
   pass.optimizer = OptimizerScalarsAt(config_.training, next_step_, total_steps_);
-  pass.timed = config_.limits.timeout_ms.has_value();
+  pass.timed = policy_->timed();
   out.push_back(PutPassData{pass, first, false, epoch});
   const Graph graph = MakeGraph();
   unit.waiting = graph.Tasks(pass);
@@ -328,7 +345,7 @@ void ManagerCore::OpenEvaluate(Unit& unit, Actions& out) {
     pass.batch_id = evaluate_next_ / batch + 1;
     pass.rows = std::min(batch, config_.test_samples - evaluate_next_);
     pass.train = false;
-    pass.timed = config_.limits.timeout_ms.has_value();
+    pass.timed = policy_->timed();
     out.push_back(PutPassData{pass, evaluate_next_, true, 0});
     for (PlannedTask& task : graph.Tasks(pass)) unit.waiting.push_back(std::move(task));
     for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
@@ -343,29 +360,23 @@ void ManagerCore::OpenEvaluate(Unit& unit, Actions& out) {
   }
 }
 
-std::int64_t ManagerCore::Pouch() const {
-  return config_.limits.pouch.value_or(INT64_MAX);
-}
-
 void ManagerCore::PutMore(Unit& unit, Actions& out) {
-  std::int64_t in_flight = 0;
-  for (const Unit& other : units_) in_flight += static_cast<std::int64_t>(other.in_flight);
-  // With a pouch, tasks go out by halves of it, so that there are always some to take.
-  const std::int64_t half = std::max<std::int64_t>(1, Pouch() / 2);
-  while (unit.next < unit.waiting.size() && !unit.weights_pending) {
-    const auto left = static_cast<std::int64_t>(unit.waiting.size() - unit.next);
-    const std::int64_t count = std::min(left, half);
-    if (in_flight + count > Pouch()) return;
-    PutTasks put{unit.id, generation_, {}, {}};
-    for (std::int64_t i = 0; i < count; ++i) {
-      PlannedTask& task = unit.waiting[unit.next++];
-      put.done_when.push_back(task.task.outputs.front().key);
-      put.tasks.push_back(std::move(task));
-    }
-    unit.in_flight += static_cast<std::size_t>(count);
-    in_flight += count;
-    out.push_back(std::move(put));
+  const auto left = static_cast<std::int64_t>(unit.waiting.size() - unit.next);
+  if (left == 0 || unit.weights_pending) return;
+  const std::int64_t count = std::min(left, policy_->Room(left, now_us_));
+  if (count <= 0) return;
+  PutTasks put{unit.id, generation_, {}, {}, {}, {}, 1};
+  put.report_every = static_cast<std::size_t>(policy_->report_every());
+  for (std::int64_t i = 0; i < count; ++i) {
+    PlannedTask& task = unit.waiting[unit.next++];
+    put.work.push_back({task.task.kind, Flops(task.task)});
+    put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
+    put.done_when.push_back(task.task.outputs.front().key);
+    put.tasks.push_back(std::move(task));
   }
+  unit.in_flight += static_cast<std::size_t>(count);
+  policy_->OnPut(count, now_us_);
+  out.push_back(std::move(put));
 }
 
 // The canonical sum over all samples of each pass, passes one after the other.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <functional>
 
 #include "acan/manager/graph.h"
 #include "fmt/format.h"
@@ -9,9 +11,22 @@
 namespace acan {
 namespace {
 
-// A task of less arithmetic than this is mostly overhead: boxes are not halved below it merely to
-// have more of them.
-constexpr std::int64_t kWorthwhileFlops = 4'000'000;
+// Boxes are not halved merely to have more of them if a half would take less time than this many
+// times what a task costs beside its computing. Half of it is hidden, as the next task's messages
+// travel while one is computed; below that, the broker and the manager are what everybody waits
+// for.
+constexpr double kWorthwhileOverheads = 0.5;
+// Until they are known: a CPU core, and a broker on the same machine.
+constexpr double kAssumedGflops = 100;
+constexpr double kAssumedOverheadUs = 80;
+constexpr double kSpeedThatMatters = 0.9;  // share of all speed that the plan is made for
+constexpr double kUnequal = 2;             // fastest over slowest; below, it may be noise
+constexpr double kMostShares = 1e6;
+// Where a layer ends, all wait for whoever took the last boxes. With unequal handlers the slowest
+// one should therefore need no more than this part of a layer's time for a box, if boxes that small
+// are still worth it: so many times what a task costs, which prefetching then hides whole.
+constexpr double kBoxesOfSlowest = 16;
+constexpr double kWorthwhileForBalance = 10;
 
 struct Levels {
   int outputs = 0;
@@ -43,6 +58,7 @@ class Planner {
   bool HalveWeights(std::size_t l);
   bool HalveForNeed(const PlannedTask& task);
   void AddParallelism();
+  double FlopsOfTwo(double overheads) const;
   Plan FromLevels(std::uint64_t task_bytes) const;
 
   const PlanRequest& request_;
@@ -91,7 +107,16 @@ bool Planner::HalveForNeed(const PlannedTask& task) {
   return HalveWeights(l);
 }
 
-// Enough boxes to keep all workers busy, as long as they are worth a task.
+// The operations of two boxes that each take `overheads` times as long as a task costs.
+double Planner::FlopsOfTwo(double overheads) const {
+  const HandlerShares& handlers = request_.handlers;
+  const double gflops = handlers.gflops > 0 ? handlers.gflops : kAssumedGflops;
+  const double overhead_us = request_.overhead_us > 0 ? request_.overhead_us : kAssumedOverheadUs;
+  return 2 * gflops * 1e3 * overhead_us * overheads;
+}
+
+// Enough boxes to keep all workers busy, and more for unequal handlers, as long as they are worth a
+// task.
 void Planner::AddParallelism() {
   if (request_.size_bytes) return;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
@@ -100,8 +125,14 @@ void Planner::AddParallelism() {
       const std::int64_t i = request_.model.inputs(static_cast<int>(l));
       return ((o + OutputSpan(l) - 1) / OutputSpan(l)) * ((i + InputSpan(l) - 1) / InputSpan(l));
     };
-    while (tiles() < 2 * request_.workers &&
-           OutputSpan(l) * InputSpan(l) * BatchSpan(l) >= kWorthwhileFlops) {
+    const auto flops = [&] {
+      return 2.0 * static_cast<double>(OutputSpan(l) * InputSpan(l) * BatchSpan(l));
+    };
+    const double for_balance = kBoxesOfSlowest * request_.handlers.slowest_share;
+    while (
+        (tiles() < 2 * request_.handlers.workers && flops() >= FlopsOfTwo(kWorthwhileOverheads)) ||
+        (static_cast<double>(tiles()) < for_balance &&
+         flops() >= FlopsOfTwo(kWorthwhileForBalance))) {
       if (!HalveWeights(l)) break;
     }
   }
@@ -146,6 +177,28 @@ bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
 }
 
 }  // namespace
+
+HandlerShares SharesOf(std::vector<double> gflops, int threads) {
+  HandlerShares shares;
+  shares.workers = std::max(1, threads);
+  if (gflops.empty()) return shares;
+  double total = 0;
+  for (double& speed : gflops) total += speed = std::max(speed, 1e-9);
+  std::sort(gflops.begin(), gflops.end(), std::greater<>());
+  double sum = 0;
+  std::size_t slowest = 0;
+  while (slowest + 1 < gflops.size() && sum + gflops[slowest] < kSpeedThatMatters * total) {
+    sum += gflops[slowest++];
+  }
+  const auto workers =
+      static_cast<int>(std::lround(std::min(total / gflops[slowest], kMostShares)));
+  shares.workers = std::max(shares.workers, workers);
+  shares.gflops = total / shares.workers;
+  if (gflops.front() >= kUnequal * gflops.back()) {
+    shares.slowest_share = std::min(total / gflops.back(), kMostShares);
+  }
+  return shares;
+}
 
 int Plan::FeatureCellLevel(const Model& model, int boundary) const {
   int level = INT32_MAX;

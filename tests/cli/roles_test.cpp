@@ -1,6 +1,8 @@
 // Broker, handlers and managers as processes of their own.
 #include <signal.h>
 
+#include <sstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "job_fixture.h"
@@ -52,6 +54,42 @@ TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {
   broker.Signal(SIGINT);
   EXPECT_EQ(broker.Wait(), 128 + SIGINT);
   EXPECT_THAT(folder.Names(), Not(::testing::Contains("space")));
+}
+
+TEST(Roles, AThrottleThatIsNoSpeedIsRefused) {
+  const Result run = RunAcan({"handler", "--device", "cpu:1", "--throttle", "1,fast@5s"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("--throttle"), HasSubstr("1,fast@5s"), HasSubstr("GFLOP/s")));
+}
+
+TEST(Roles, AThrottledHandlerTrainsTheSameWeightsAndTellsItsSpeed) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::string endpoint = "ipc://" + (folder / "space");
+  Program broker({"broker", "--listen", endpoint});
+  std::vector<std::string> words = HandlerWords(endpoint);
+  words.insert(words.end(), {"--throttle", "0.05"});
+  Program handler(words);
+  const Result slow = RunAcan(ManagerWords(endpoint, job, folder / "out"));
+  ASSERT_EQ(slow.code, 0) << slow.err;
+  const Result train =
+      RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "train", "--json"});
+  ASSERT_EQ(train.code, 0) << train.err;
+  EXPECT_EQ(HashOf(slow.out), HashOf(train.out));
+  std::istringstream lines(ReadFile(folder / "out/tuning.jsonl"));
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
+  EXPECT_EQ(last["handlers"], 1);
+  EXPECT_GT(last["gflop_done"].get<double>(), 0);
+  EXPECT_EQ(last["in_flight"], 0);
+  // Tasks take as long as the throttle says, or longer on a machine that is slower still.
+  EXPECT_GT(last["gflops"].get<double>(), 0);
+  EXPECT_LE(last["gflops"].get<double>(), 0.0501);
+  handler.Signal(SIGTERM);
+  handler.Wait();
+  broker.Signal(SIGTERM);
+  broker.Wait();
 }
 
 TEST(Roles, EndpointsComeFromTheEnvironment) {

@@ -67,6 +67,22 @@ TEST_F(Hash, DoesNotDependOnHowTheBatchIsCut) {
   }
 }
 
+TEST_F(Hash, DoesNotDependOnThePolicy) {
+  for (const std::string policy : {"paper", "gss", "factoring", "fixed", "auto"}) {
+    ExpectSame({"--handlers", "3xcpu:1@64MiB", "--set", "tasks.size_bytes=16KiB", "--set",
+                "tasks.policy=" + policy});
+  }
+}
+
+TEST_F(Hash, DoesNotDependOnTimeoutsThatAreTooShort) {
+  // Every task that takes more than a millisecond is issued again, under each policy.
+  for (const std::string policy : {"paper", "fixed", "auto"}) {
+    ExpectSame({"--handlers", "3xcpu:1@64MiB", "--set", "tasks.size_bytes=16KiB", "--set",
+                "tasks.policy=" + policy, "--set", "tasks.timeout_ms=1", "--set",
+                "tasks.pouch=20"});
+  }
+}
+
 TEST_F(Hash, DoesNotDependOnTheHandlersMemory) {
   ExpectSame({"--handlers", "3xcpu:1@128KiB"});
   ExpectSame({"--handlers", "cpu:1@128KiB,cpu:1@1MiB,cpu:1@64MiB"});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "gmock/gmock.h"
@@ -165,6 +166,35 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   ExpectWholeMetrics();
 }
 
+TEST_F(KillTest, AStandbyEndsWithTheJob) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords({"--set", "train.epochs=2"}));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  Program standby(ManagerWords({"--set", "train.epochs=2", "--standby"}));
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
+  auto broker =
+      std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  broker->Signal(SIGKILL);
+  first.Signal(SIGKILL);
+  broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("going on from snapshot"));
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+}
+
 TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   {
     Program train(TrainWords());
@@ -214,6 +244,34 @@ TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
   EXPECT_FALSE(report["faults"].empty());
   EXPECT_GE(report["steps_done"], report["steps"]);
   EXPECT_THAT(result.out, HasSubstr("the same weights as undisturbed"));
+}
+
+TEST_F(KillTest, ChaosKillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {
+  const Result result = RunAcan({"chaos",      job_,
+                                 "--set",      "train.epochs=30",
+                                 "--handlers", "2xcpu:1@4MiB",
+                                 "--kill",     "everything",
+                                 "--cut",      "handlers,manager,broker",
+                                 "--standby",  "--every",
+                                 "700ms",      "--pause",
+                                 "300ms",      "--seed",
+                                 "3",          "--out",
+                                 out_,         "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto report = nlohmann::json::parse(LastLine(result.out));
+  EXPECT_TRUE(report["same_weights"].get<bool>());
+  EXPECT_FALSE(report["faults"].empty());
+}
+
+TEST_F(KillTest, ChaosComparesWithAReceiptOfTheSameTrainingOnly) {
+  ASSERT_EQ(RunAcan({"train", job_, "--handlers", "cpu:1", "--set", "train.epochs=1", "--out",
+                     folder_ / "one"})
+                .code,
+            0);
+  const Result result =
+      RunAcan({"chaos", job_, "--undisturbed", folder_ / "one/receipt.json", "--out", out_});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("another training"));
 }
 
 TEST_F(KillTest, ChaosExplainsWhatItTakes) {

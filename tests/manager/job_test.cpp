@@ -86,7 +86,7 @@ size_bytes = "64KiB"
 batch_rows = 32
 pouch = 7
 timeout_ms = 1500
-policy = "auto"
+policy = "factoring"
 )",
                            "job.toml", "/jobs", {});
   EXPECT_EQ(job.model.activation, Activation::kClippedRelu);
@@ -95,6 +95,7 @@ policy = "auto"
   EXPECT_EQ(job.initial_weights, "/weights/start.safetensors");
   EXPECT_EQ(job.data.train_targets, "/b.idx");
   EXPECT_EQ(job.data.test_targets, "/jobs/d.idx");
+  EXPECT_EQ(job.tasks.policy, Policy::kFactoring);
   const Training& training = job.training;
   EXPECT_FALSE(training.shuffle);
   EXPECT_EQ(training.batch, 32);
@@ -190,7 +191,8 @@ TEST(JobTest, RangesAreChecked) {
   ExpectRefused("[tasks]\nsize_bytes = 100\n", {"at least 16384 bytes"});
   ExpectRefused("[tasks]\nsize_bytes = -1\n", {"at least 16384 bytes"});
   ExpectRefused("[tasks]\nbatch_rows = 32\n", {"tasks.batch_rows = 32", "from 64"});
-  ExpectRefused("[tasks]\npolicy = \"greedy\"\n", {"tasks.policy = \"greedy\"", "auto"});
+  ExpectRefused("[tasks]\npolicy = \"greedy\"\n",
+                {"tasks.policy = \"greedy\"", "auto", "paper", "gss"});
   ExpectWholeRefused("[model]\nlayers = [4]\n", {"from 2 to 64 entries, found 1"});
   ExpectWholeRefused("[model]\nlayers = [4, 0]\n", {"entry 1 is the integer 0"});
   ExpectWholeRefused("[model]\nlayers = [4, 16777217]\n", {"entry 1", "16777216"});

@@ -21,7 +21,8 @@ const std::vector<std::string>& Jobs() {
       "[model]\nlayers = [4, 3]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\nsamples = 9\n"
       "[train]\noptimizer = \"momentum\"\nmomentum = 0.30000000000000004\nschedule = \"step\"\n"
       "step_every = 10\nseed = 9223372036854775807\n"
-      "[tasks]\nsize_bytes = 65536\npouch = 3\nbatch_rows = 64\ntimeout_ms = 5\n"};
+      "[tasks]\nsize_bytes = 65536\npouch = 3\nbatch_rows = 64\ntimeout_ms = 5\n"
+      "policy = \"gss\"\n"};
   return jobs;
 }
 
@@ -37,6 +38,7 @@ TEST(JobTextTest, TomlAndJsonGiveTheSameJob) {
     EXPECT_EQ(again.model.clip_bound, job.model.clip_bound);
     EXPECT_EQ(again.initial_weights, job.initial_weights);
     EXPECT_EQ(again.training.seed, job.training.seed);
+    EXPECT_EQ(again.tasks.policy, job.tasks.policy);
     const Job third = JobFromJson(nlohmann::json::parse(json.dump()), "receipt.json");
     EXPECT_EQ(JobToJson(third).dump(), json.dump());
   }

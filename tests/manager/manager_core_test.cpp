@@ -29,7 +29,7 @@ HandlersSeen Handlers(std::initializer_list<std::uint64_t> memory_bytes) {
     Capacity capacity;
     capacity.name = "handler " + std::to_string(number);
     capacity.memory_bytes = capacity.limit_bytes = bytes;
-    capacity.gflops = 10;
+    capacity.gflops = 100;
     capacity.exact = true;
     seen.handlers.emplace("id" + std::to_string(number++), capacity);
   }
@@ -60,6 +60,8 @@ class Shell {
   ManagerCore core;
   std::deque<ManagerEvent> answers;
   std::size_t in_flight = 0, most_in_flight = 0, tasks = 0;
+  std::int64_t took_us = 1000;  // each task
+  std::vector<std::int64_t> leases_us;
   std::vector<std::int64_t> retired, committed;
   std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
   std::vector<Evaluated> evaluated;
@@ -76,7 +78,11 @@ class Shell {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
         ASSERT_EQ(put->tasks.size(), put->done_when.size());
-        answers.push_back(ChunkDone{put->unit, put->generation, put->tasks.size()});
+        ChunkDone answer{put->unit, put->generation, put->tasks.size(), {}};
+        for (const Work& work : put->work) answer.done.push_back({work, took_us, 1});
+        ASSERT_EQ(answer.done.size(), answer.tasks);
+        leases_us.insert(leases_us.end(), put->lease_us.begin(), put->lease_us.end());
+        answers.push_back(std::move(answer));
         tasks += put->tasks.size();
         in_flight += put->tasks.size();
         most_in_flight = std::max(most_in_flight, in_flight);
@@ -164,6 +170,53 @@ TEST(ManagerCoreTest, ThePouchBoundsTheTasksInFlight) {
     EXPECT_TRUE(shell.done) << pouch;
     EXPECT_LE(shell.most_in_flight, static_cast<std::size_t>(pouch));
   }
+}
+
+TEST(ManagerCoreTest, EveryPolicyComesToTheEndWithTheSameSteps) {
+  for (const Policy policy :
+       {Policy::kAuto, Policy::kPaper, Policy::kGuided, Policy::kFactoring, Policy::kFixed}) {
+    ManagerConfig config = SmallJob();
+    config.limits.policy = policy;
+    config.limits.size_bytes = 16 << 10;
+    Shell shell(std::move(config));
+    shell.Send(Handlers({1 << 30, 1 << 30}));
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(shell.core.policy().in_flight(), 0);
+  }
+}
+
+TEST(ManagerCoreTest, ThePapersPouchEndsWithItsTimeout) {
+  ManagerConfig config = SmallJob();
+  config.limits.policy = Policy::kPaper;
+  config.limits.pouch = 10;
+  config.limits.timeout_ms = 500;
+  config.limits.size_bytes = 16 << 10;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}), 0);
+  ASSERT_EQ(shell.in_flight, 10u);
+  EXPECT_LE(shell.core.NextDeadlineUs(), kSecondUs / 2);
+  shell.Send(ClockTick{}, kSecondUs / 4);
+  EXPECT_EQ(shell.core.policy().pouches(), 1);
+  // Nothing was done in time: all ten belong to the next pouch, which has twice the time.
+  shell.Send(ClockTick{}, kSecondUs / 2);
+  EXPECT_EQ(shell.in_flight, 10u);
+  EXPECT_EQ(shell.core.policy().pouches(), 2);
+  EXPECT_EQ(shell.core.policy().timeout_us(), kSecondUs);
+}
+
+TEST(ManagerCoreTest, LeasesFollowHowLongTasksTook) {
+  Shell shell(SmallJob());
+  shell.took_us = 7 * kSecondUs;
+  shell.Send(Handlers({1 << 30}));
+  for (const std::int64_t lease_us : shell.leases_us) EXPECT_EQ(lease_us, kFirstLeaseUs);
+  shell.leases_us.clear();
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  // The deviation goes to nothing as all take the same time.
+  EXPECT_GT(shell.leases_us.back(), 7 * kSecondUs);
+  EXPECT_LE(shell.leases_us.back(), 21 * kSecondUs);
 }
 
 TEST(ManagerCoreTest, NoEpochsMeansTheInitialWeightsEvaluated) {

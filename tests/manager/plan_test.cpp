@@ -80,7 +80,7 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
           request.capacity_bytes = capacity;
           request.batch_rows = rows;
           request.size_bytes = size;
-          request.workers = workers;
+          request.handlers.workers = workers;
           std::size_t tasks = 0;
           ASSERT_EQ(TrainTwoSteps(request, &tasks), expected)
               << capacity << " bytes, rows " << rows.value_or(0) << ", size " << size.value_or(0);
@@ -242,6 +242,52 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(Activation::kRelu, Activation::kClippedRelu, Activation::kTanh,
                                      Activation::kSigmoid, Activation::kGelu),
                      testing::Values(Loss::kCrossEntropy, Loss::kMeanSquaredError)));
+
+TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
+  const HandlerShares equal = SharesOf({100, 96, 103, 99}, 4);
+  EXPECT_EQ(equal.workers, 4);
+  EXPECT_EQ(equal.slowest_share, 0);
+  EXPECT_DOUBLE_EQ(equal.gflops, 99.5);
+  const HandlerShares unequal = SharesOf({1, 5, 5, 10}, 4);
+  EXPECT_EQ(unequal.workers, 4) << "21 over 5: the slowest does a twentieth, and does not matter";
+  EXPECT_DOUBLE_EQ(unequal.slowest_share, 21);
+  EXPECT_EQ(SharesOf({20'000, 100}, 2).workers, 2) << "the processor beside the GPU";
+  EXPECT_EQ(SharesOf({200, 50, 50}, 3).workers, 6);
+  EXPECT_EQ(SharesOf({}, 0).workers, 1);
+  EXPECT_GE(SharesOf({0, 0}, 2).workers, 2);
+}
+
+PlanRequest WideLayer(HandlerShares handlers, double overhead_us) {
+  PlanRequest request;
+  request.model.layers = {2048, 2048};
+  request.model.loss = Loss::kMeanSquaredError;
+  request.training.batch = 64;
+  request.capacity_bytes = std::uint64_t{1} << 30;
+  request.handlers = handlers;
+  request.overhead_us = overhead_us;
+  return request;
+}
+
+std::int64_t TasksOf(const PlanRequest& request) {
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  return plan ? plan->tasks_per_step : 0;
+}
+
+TEST(PlanTest, BoxesAreAsSmallAsOverheadAndSpeedAllow) {
+  const HandlerShares slow = SharesOf({0.1, 0.1}, 2), fast = SharesOf({20'000, 20'000}, 2);
+  const std::int64_t slow_tasks = TasksOf(WideLayer(slow, 80));
+  EXPECT_GT(slow_tasks, TasksOf(WideLayer(fast, 80))) << "a GPU would only exchange messages";
+  EXPECT_GT(TasksOf(WideLayer(fast, 1)), TasksOf(WideLayer(fast, 10'000)));
+  EXPECT_EQ(slow_tasks, TasksOf(WideLayer(slow, 1))) << "two boxes for each are enough";
+}
+
+TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {
+  const HandlerShares equal = SharesOf({0.1, 0.1, 0.1, 0.1}, 4);
+  const HandlerShares unequal = SharesOf({0.02, 0.1, 0.1, 0.2}, 4);
+  EXPECT_GT(TasksOf(WideLayer(unequal, 80)), 8 * TasksOf(WideLayer(equal, 80)));
+  EXPECT_EQ(TasksOf(WideLayer(unequal, 1e9)), TasksOf(WideLayer(equal, 1e9)))
+      << "each box would cost more than it takes";
+}
 
 }  // namespace
 }  // namespace acan

@@ -70,6 +70,7 @@ void Observer::OnRequest(const ClientId& client, const Request& request) {
 void Observer::OnAnswers(const ClientId& active,
                          const std::vector<std::pair<ClientId, const ToClient*>>& answers,
                          std::int64_t now_us) {
+  completed_now_.clear();
   for (const bool of_active : {true, false}) {
     for (const auto& [client, envelope] : answers) {
       if ((client == active) != of_active) continue;
@@ -99,8 +100,10 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   } else if (const auto* done = std::get_if<CompleteReply>(&reply.body)) {
     const Complete& complete = std::get<Complete>(asked.what);
     OnLeaseAnswer(client, asked, complete.lease, done->lease, now_us);
-    if (done->lease == LeaseStatus::kOk) {
+    if (done->lease == LeaseStatus::kOk || MayComplete(client, complete.lease)) {
       if (tasks_.contains(complete.lease.key)) completed_.insert(complete.lease.key);
+      completed_now_.insert(complete.lease.key);
+      leases_.erase(complete.lease.key);  // whoever has it now is too late
       Gone(complete.lease.key);
     }
     OnPut(complete.results, asked.hashes, done->results, true);
@@ -139,6 +142,8 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
 
 void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64_t now_us) {
   for (const Grant& grant : grants.grants) {
+    // Given out when its holder was lost, and completed by that one in the same turn.
+    if (completed_now_.contains(grant.key)) continue;
     if (!fences_.insert(grant.fence).second) {
       report_(fmt::format("fence {} was given twice, the second time for {}", grant.fence,
                           grant.key.ToString()));
@@ -148,6 +153,7 @@ void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64
       report_(fmt::format("{} was given to {} while {} held it", grant.key.ToString(), client,
                           held->second.client));
     }
+    if (held != leases_.end()) Lose(grant.key, held->second);
     const std::int64_t most = std::numeric_limits<std::int64_t>::max();
     leases_[grant.key] = {client, grant.fence,
                           grant.lease_us < most - now_us ? now_us + grant.lease_us : most};
@@ -201,10 +207,33 @@ void Observer::OnRetired(const Retire& retire) {
   std::erase_if(there_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(completed_, [&](const auto& key) { return pattern.Matches(key); });
+  std::erase_if(past_leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
 }
 
 void Observer::OnLost(const ClientId& client) {
+  for (const auto& [key, lease] : leases_) {
+    if (lease.client == client) Lose(key, lease);
+  }
   std::erase_if(leases_, [&](const auto& entry) { return entry.second.client == client; });
+}
+
+void Observer::Lose(const Key& key, const Lease& lease) {
+  constexpr std::size_t kRemembered = 8;  // by the space, of one task
+  if (!tasks_.contains(key)) return;
+  std::vector<Lease>& past = past_leases_[key];
+  if (past.size() >= kRemembered) past.erase(past.begin());
+  past.push_back(lease);
+}
+
+bool Observer::MayComplete(const ClientId& client, const LeaseRef& ref) const {
+  const auto is_it = [&](const Lease& lease) {
+    return lease.client == client && lease.fence == ref.fence;
+  };
+  if (!there_.contains(ref.key) || !tasks_.contains(ref.key)) return false;
+  const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
+  if (held != leases_.end() && is_it(held->second)) return true;
+  const auto past = past_leases_.find(ref.key);
+  return past != past_leases_.end() && std::any_of(past->second.begin(), past->second.end(), is_it);
 }
 
 const Key* Observer::AnyTuple(Random& random) const {

@@ -75,6 +75,9 @@ class Observer {
              std::int64_t now_us) const;
   void OnRetired(const tuplespace::Retire& retire);
   bool IsRetired(const tuplespace::Key& key) const;
+  // The lease ends without its holder's doing: it may still complete the task.
+  void Lose(const tuplespace::Key& key, const Lease& lease);
+  bool MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
   void Gone(const tuplespace::Key& key) { there_.erase(key); }
 
   Results& results_;
@@ -82,9 +85,11 @@ class Observer {
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::map<tuplespace::Key, Lease> leases_;
+  std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks
   std::set<std::uint64_t> fences_;
   std::map<tuplespace::Key, std::uint64_t> there_;  // acknowledged, and not taken away since
   std::set<tuplespace::Key> completed_;             // tasks
+  std::set<tuplespace::Key> completed_now_;         // in the present turn
   std::set<tuplespace::Key> tasks_;
   std::vector<tuplespace::Pattern> watermarks_;
 };

@@ -87,8 +87,8 @@ void WorkerThread::Join() {
 // ---- the handler's device thread
 // -----------------------------------------------------------------
 
-DeviceThread::DeviceThread(Device& device, std::function<void()> wake)
-    : device_(device), wake_(std::move(wake)) {
+DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
+    : device_(device), wake_(std::move(wake)), throttle_(throttle) {
   DeviceTasks()[this].task = &World::CurrentTask().process().Start([this] { StartLoop(); });
 }
 

@@ -89,7 +89,7 @@ TEST_P(Teeth, FindIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planted, Teeth, testing::ValuesIn(kPlantedNames),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
 }  // namespace acan::simulation

@@ -103,10 +103,70 @@ TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {
   const auto late = d->Done("a", lease, {Plain(Key{"r", 1}, "x")});
   EXPECT_EQ(late.lease, LeaseStatus::kStale);
   EXPECT_EQ(late.results, std::vector{PutStatus::kStored});
-  EXPECT_EQ(d->Done("b", second, {Plain(Key{"r", 1}, "x")}).results,
-            std::vector{PutStatus::kDuplicate});
-  EXPECT_EQ(d->counters().stale, 1u);
+  const auto repeated = d->Done("b", second, {Plain(Key{"r", 1}, "x")});
+  EXPECT_EQ(repeated.lease, LeaseStatus::kStale) << "the late one has done the task";
+  EXPECT_EQ(repeated.results, std::vector{PutStatus::kDuplicate});
+  EXPECT_EQ(d->counters().completed, 1u);
+  EXPECT_EQ(d->counters().stale, 2u);
   EXPECT_EQ(d->counters().conflicts, 0u);
+}
+
+TEST_F(LeaseTest, ALateCompletionEndsATaskThatNobodyHasTakenAgain) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  d->Advance(500);
+  EXPECT_EQ(d->space.GetStatistics().tasks_ready, 1u);
+  EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "x")}).lease, LeaseStatus::kStale);
+  EXPECT_FALSE(CanTake("b"));
+  EXPECT_EQ(d->PutOne("m", task), PutStatus::kDuplicate) << "it is remembered as done";
+}
+
+TEST_F(LeaseTest, OnlyALeaseThatWasLostCanEndATaskLate) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef given_back = Take("a");
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{given_back}).lease, LeaseStatus::kOk);
+  d->Done("a", given_back);
+  const LeaseRef lost = Take("a");
+  d->Advance(500);
+  d->Done("b", lost);                        // another's
+  d->Done("a", {lost.key, lost.fence + 1});  // never given
+  EXPECT_EQ(d->counters().completed, 0u);
+  EXPECT_TRUE(CanTake("b"));
+}
+
+TEST_F(LeaseTest, ALeaseThatRanOutIsTwiceAsLongTheNextTime) {
+  SpaceLimits limits;
+  limits.max_lease_us = 3000;
+  Begin(limits);
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  for (const std::int64_t lease_us : {500, 1000, 2000, 3000, 3000}) {
+    Take("a");
+    EXPECT_EQ(d->space.NextDeadlineUs(), d->now_us + lease_us);
+    d->Advance(lease_us);
+  }
+}
+
+TEST_F(LeaseTest, ResultsSayHowLongTheTaskTook) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef late = Take("a");
+  d->Advance(500);
+  Take("b");
+  d->Advance(200);
+  d->Done("a", late, {Plain(Key{"r", 1}, "x")});
+  const auto found = d->Ask<Found>("m", Read{{Every("r")}, true, true, 0});
+  ASSERT_EQ(found.tuples.size(), 1u);
+  EXPECT_EQ(found.tuples[0].took_us, 700u);
+  EXPECT_EQ(found.tuples[0].times_taken, 2u);
+  d->PutOne("m", Plain(Key{"p", 1}));
+  EXPECT_EQ(d->Ask<Found>("m", Read{{Every("p")}, true, true, 0}).tuples[0].times_taken, 0u);
 }
 
 TEST_F(LeaseTest, ADeadlineHoldsEvenIfTheTickIsLate) {

@@ -24,6 +24,7 @@ struct ModelTuple {
   ClientId leased_by;  // empty: not leased
   std::uint64_t fence = 0;
   std::int64_t lease_end_us = 0;
+  std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
 };
 
 class Model {
@@ -87,13 +88,24 @@ class Model {
     }
     return removed.size();
   }
+  void LoseLease(ModelTuple& tuple) {
+    if (tuple.task) tuple.past.emplace_back(tuple.leased_by, tuple.fence);
+    if (tuple.past.size() > 8) tuple.past.erase(tuple.past.begin());
+    EndLease(tuple);
+  }
+  bool MayCompleteLate(const ClientId& client, const LeaseRef& lease) const {
+    const auto at = tuples.find(lease.key);
+    if (at == tuples.end() || at->second.parked) return false;
+    const auto& past = at->second.past;
+    return std::find(past.begin(), past.end(), std::pair(client, lease.fence)) != past.end();
+  }
   void EndLease(ModelTuple& tuple) {
     tuple.leased_by.clear();
     if (Waits(tuple)) tuple.parked = true;  // its inputs were there when it was taken
   }
   void Expire(std::int64_t now_us) {
     for (auto& [key, tuple] : tuples) {
-      if (!tuple.leased_by.empty() && tuple.lease_end_us <= now_us) EndLease(tuple);
+      if (!tuple.leased_by.empty() && tuple.lease_end_us <= now_us) LoseLease(tuple);
     }
   }
   ModelTuple* Leased(const ClientId& client, const LeaseRef& lease) {
@@ -105,7 +117,7 @@ class Model {
   }
   void Lose(const ClientId& client) {
     for (auto& [key, tuple] : tuples) {
-      if (tuple.leased_by == client) EndLease(tuple);
+      if (tuple.leased_by == client) LoseLease(tuple);
     }
     for (;;) {  // one by one, in the order in which they were put, is what the space does
       const auto at = std::find_if(tuples.begin(), tuples.end(), [&](const auto& item) {

@@ -103,7 +103,14 @@ class Generator {
   }
   std::vector<FoundTuple> FoundTuples() {
     std::vector<FoundTuple> tuples(random_() % 4);
-    for (FoundTuple& tuple : tuples) tuple = {OneKey(), Content(), Number(), Text(64)};
+    for (FoundTuple& tuple : tuples) {
+      tuple = {OneKey(),
+               Content(),
+               Number(),
+               Text(64),
+               static_cast<std::uint32_t>(Number()),
+               static_cast<std::uint32_t>(Number())};
+    }
     return tuples;
   }
   Pattern OnePattern() {
@@ -247,6 +254,8 @@ inline void Same(const FoundTuple& a, const FoundTuple& b) {
   Same(a.payload, b.payload);
   EXPECT_EQ(a.payload_bytes, b.payload_bytes);
   EXPECT_EQ(a.put_by, b.put_by);
+  EXPECT_EQ(a.took_us, b.took_us);
+  EXPECT_EQ(a.times_taken, b.times_taken);
 }
 inline void Same(const Grant& a, const Grant& b);
 template <typename T>

@@ -134,7 +134,7 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
     // is.
     const auto completed = CompleteTask({grant.key, grant.fence}, {}, kForever);
     if (completed && completed->lease == LeaseStatus::kOk) {
-      return FoundTuple{std::move(grant.key), std::move(grant.payload), bytes, {}};
+      return FoundTuple{std::move(grant.key), std::move(grant.payload), bytes, {}, 0, 0};
     }
   }
 }

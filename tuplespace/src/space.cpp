@@ -66,6 +66,8 @@ void Space::Impl::ExpireDue() {
       case Deadline::Kind::kLease:
         if (IsPlanted(Planted::kLeaseNeverEnds)) break;
         ++counters_.leases_expired;
+        LoseLease(due->record);
+        if (due->record->task) ++due->record->task->times_expired;
         ReturnLease(due->record);
         break;
       case Deadline::Kind::kReady:
@@ -123,6 +125,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
 
   while (!client.leases.empty()) {
     ++counters_.leases_returned;
+    LoseLease(client.leases.begin()->second);
     ReturnLease(client.leases.begin()->second);
   }
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);

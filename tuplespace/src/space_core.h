@@ -130,6 +130,9 @@ struct Space::Impl {
   // ---- leases (space_lease.cpp) ----------------------------------------------------------------
   Record* FindLeased(const Client& client, const LeaseRef& lease);  // null: stale, counted
   void DropLease(Record* record);
+  std::optional<std::int64_t> LateLease(const Client& client, const Record* record,
+                                        std::uint64_t fence) const;
+  void LoseLease(Record* record) const;
   void ReturnLease(Record* record);  // the lease ends, the tuple stays
   void Bar(Record* record, const ClientId& client);
   bool AnotherCouldTake(const Record& record) const;

@@ -14,6 +14,17 @@ namespace {
 // others that ever asked for such tasks; then anybody may try again.
 constexpr std::int64_t kBarredStealTimes = 50;
 constexpr std::size_t kMaxCauseBytes = 4096;
+constexpr std::size_t kMaxPastLeases = 8;  // of one task
+
+// Of a task that this Complete ends.
+struct Response {
+  std::uint32_t took_us = 0;
+  std::uint32_t times_taken = 0;
+};
+
+std::uint32_t Saturated(std::int64_t value) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
+}
 
 }  // namespace
 
@@ -38,20 +49,54 @@ void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
   if (auto busy = CheckRoom(complete.results, 0)) return Refuse(*client.id, id, std::move(*busy));
 
   CompleteReply reply;
-  const Record* known = store_.Find(complete.lease.key.bytes());
+  Record* known = store_.Find(complete.lease.key.bytes());
   const internal::OwnerId owner = known != nullptr ? known->put_by : nullptr;
-  if (Record* record = FindLeased(client, complete.lease)) {
-    ++counters_.completed;
-    const bool is_task = record->task != nullptr;
-    Remove(record, is_task);
+  Response response;
+  std::optional<std::int64_t> granted_us;
+  if (const Record* record = FindLeased(client, complete.lease)) {
+    granted_us = record->lease->granted_us;
   } else {
     reply.lease = LeaseStatus::kStale;
+    granted_us = LateLease(client, known, complete.lease.fence);
+  }
+  if (granted_us) {
+    ++counters_.completed;
+    const bool is_task = known->task != nullptr;
+    if (is_task) response = {Saturated(now_us_ - *granted_us), known->task->times_taken};
+    Remove(known, is_task);
   }
   reply.results.reserve(complete.results.size());
   for (Tuple& tuple : complete.results) {
+    const Key key = tuple.key;
     reply.results.push_back(PutOne(client, std::move(tuple), owner));
+    if (reply.results.back() != PutStatus::kStored || response.times_taken == 0) continue;
+    Record* stored = store_.Find(key.bytes());
+    stored->took_us = response.took_us;
+    stored->times_taken = response.times_taken;
   }
   Answer(client, id, std::move(reply));
+}
+
+// When the task was given to `client` under a lease that it has lost since, but may complete.
+std::optional<std::int64_t> Space::Impl::LateLease(const Client& client, const Record* record,
+                                                   std::uint64_t fence) const {
+  if (record == nullptr || !record->task || record->state == RecordState::kParked) {
+    return std::nullopt;
+  }
+  for (const internal::PastLease& past : record->task->past_leases) {
+    if (past.fence == fence && *past.client == *client.id) return past.granted_us;
+  }
+  return std::nullopt;
+}
+
+// Remembers the lease, which is about to be returned without its holder's doing.
+void Space::Impl::LoseLease(Record* record) const {
+  assert(record->lease);
+  if (!record->task) return;
+  std::vector<internal::PastLease>& past = record->task->past_leases;
+  if (past.size() >= kMaxPastLeases) past.erase(past.begin());
+  const internal::Lease& lease = *record->lease;
+  past.push_back({lease.client->id, lease.fence, lease.granted_us});
 }
 
 void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {

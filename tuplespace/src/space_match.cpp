@@ -15,6 +15,7 @@ namespace {
 // would make its placing cost as much as there are clients.
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
+constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 
 }  // namespace
 
@@ -246,6 +247,7 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   if (record->task) {
     const TaskSpec& spec = record->task->spec;
     lease_us = spec.lease_us;
+    ++record->task->times_taken;
     if (spec.affinity >= 0 &&
         taker.client->held.contains(record->task->links[spec.affinity].input)) {
       ++counters_.affinity_hits;
@@ -254,11 +256,17 @@ void Space::Impl::Take(Taker& taker, Record* record) {
     }
   }
   if (lease_us == 0) lease_us = std::min(limits_.default_lease_us, limits_.max_lease_us);
+  // Whoever is slower than thought must be able to finish some day.
+  const std::uint32_t doublings =
+      record->task ? std::min(record->task->times_expired, kMostDoublings) : 0;
+  const bool most = lease_us > limits_.max_lease_us >> doublings;
+  lease_us = most ? limits_.max_lease_us : lease_us << doublings;
   Unplace(record);
   record->lease = std::make_unique<internal::Lease>(record);
   record->lease->client = taker.client;
   record->lease->fence = next_fence_++;
   if (IsPlanted(Planted::kFenceIsGivenTwice) && next_fence_ % 16 == 0) --next_fence_;
+  record->lease->granted_us = now_us_;
   deadlines_.Set(&record->lease->deadline, After(lease_us));
   taker.client->leases.emplace(record->lease->fence, record);
   SetState(record, RecordState::kLeased);

@@ -132,7 +132,8 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted) const {
 
 FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
   assert(record.stored());
-  FoundTuple found{record.key, {}, record.payload.size(), *record.put_by};
+  FoundTuple found{record.key,        {}, record.payload.size(), *record.put_by, record.took_us,
+                   record.times_taken};
   if (!metadata_only) {
     found.payload = record.payload;
     counters_.bytes_out += record.payload.size();

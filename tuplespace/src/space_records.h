@@ -51,7 +51,15 @@ struct Lease {
   explicit Lease(Record* record) : deadline(record, Deadline::Kind::kLease) {}
   Client* client = nullptr;
   std::uint64_t fence = 0;
+  std::int64_t granted_us = 0;
   Deadline deadline;
+};
+
+// A lease of a task that ran out or was lost: its holder may complete the task all the same.
+struct PastLease {
+  OwnerId client;
+  std::uint64_t fence = 0;
+  std::int64_t granted_us = 0;
 };
 
 struct TaskState {
@@ -60,7 +68,10 @@ struct TaskState {
   std::vector<InputLink> links;  // as spec.inputs; empty once the task cannot need them any more
   std::uint32_t missing = 0;     // links whose input is not stored
   std::uint32_t failures = 0;
-  std::vector<ClientId> failed_by;  // sorted, each once
+  std::uint32_t times_taken = 0;
+  std::uint32_t times_expired = 0;
+  std::vector<PastLease> past_leases;  // the last few
+  std::vector<ClientId> failed_by;     // sorted, each once
   std::int64_t ready_since_us = 0;
   std::int64_t barred_until_us = 0;  // until then not for clients in failed_by
   Deadline ready_timer;              // when `placement` changes by time
@@ -108,7 +119,9 @@ struct Record {
 
   Payload payload;
   OwnerId put_by;
-  std::uint64_t sequence = 0;  // order of storing
+  std::uint32_t took_us = 0;      // of a task's result, see FoundTuple
+  std::uint32_t times_taken = 0;  // likewise
+  std::uint64_t sequence = 0;     // order of storing
   std::unique_ptr<TaskState> task;
   std::unique_ptr<Lease> lease;
 

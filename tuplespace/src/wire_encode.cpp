@@ -106,7 +106,8 @@ struct Encoder::Impl {
       const WirePayload payload = Content(tuple.payload);
       const auto put_by = Text(tuple.put_by, kMaxClientIdBytes);
       offsets.push_back(wire::CreateFoundTuple(builder, key, payload.inlined, payload.frame,
-                                               tuple.payload_bytes, put_by));
+                                               tuple.payload_bytes, put_by, tuple.took_us,
+                                               tuple.times_taken));
     }
     return builder.CreateVector(offsets);
   }

@@ -153,6 +153,8 @@ class FrameReader {
       tuple.payload = Content(one->payload(), one->frame());
       tuple.payload_bytes = one->payload_bytes();
       tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
+      tuple.took_us = one->took_us();
+      tuple.times_taken = one->times_taken();
     }
     return tuples;
   }

@@ -28,7 +28,7 @@ struct TaskSpec {
   std::vector<Key> inputs;         // at most limits.task_inputs
   std::uint64_t need_bytes = 0;    // what a taker must have free; compared with Get::offer_bytes
   std::int64_t priority = 0;       // lower is taken earlier among tasks that fit
-  std::int64_t lease_us = 0;       // 0: the space's default
+  std::int64_t lease_us = 0;       // 0: the space's default. Twice as long after each time it ran out
   std::int32_t affinity = -1;      // index into inputs of the tuple that should stay where it is
 };
 
@@ -77,6 +77,10 @@ struct FoundTuple {
   Payload payload;                          // empty if metadata_only
   std::uint64_t payload_bytes = 0;
   ClientId put_by;
+  // Of a task's result: the time from the lease of the task to its completion, and how often the task
+  // had been taken by then. 0 for what was put in another way. Saturates.
+  std::uint32_t took_us = 0;
+  std::uint32_t times_taken = 0;
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
@@ -121,8 +125,10 @@ struct LeaseRef {
 };
 enum class LeaseStatus : std::uint8_t { kOk, kStale };
 
-// The task is done and these are its results: one atomic change. A stale fence leaves the task
-// alone, but its results still count if they are the first.
+// The task is done and these are its results: one atomic change. With a fence that ran out, or was
+// lost with the connection, the answer is kStale, but the results still count if they are the first,
+// and the task is done all the same: whoever has taken it since has a stale fence now. Any other
+// stale fence (given back, failed, not this client's) leaves the task alone.
 struct Complete {
   LeaseRef lease;
   std::vector<Tuple> results;

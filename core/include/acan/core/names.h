@@ -8,6 +8,7 @@
 //   ("handler", id)          a handler's capacity; there as long as the handler is connected
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
+//   ("done", job)            the receipt of its last finished run, for managers that stand by
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text);  // nullopt: 
 struct Report {
   std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
   double busy_s = 0;
+  double gflop = 0;  // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 std::string ReportToJson(const Report& report);
 std::optional<Report> ReportFromJson(const std::string& text);
@@ -46,6 +48,7 @@ std::optional<Report> ReportFromJson(const std::string& text);
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
+tuplespace::Key DoneKey(const std::string& job);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);

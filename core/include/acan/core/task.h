@@ -70,7 +70,8 @@ struct Task {
   TaskKind kind = TaskKind::kForward;
   Precision precision = Precision::kExact;
   std::int32_t block = 64;
-  bool timed = false;  // the lease is the job's own time limit: not extended while it runs
+  bool timed = false;      // the lease is the job's own time limit: not extended while it runs
+  std::int32_t chunk = 0;  // most tasks that its taker should take together; 0: as it sees fit
   std::vector<BufferSpec> buffers;
   std::vector<Piece> pieces;
   std::vector<Call> calls;  // run in order
@@ -83,6 +84,10 @@ bool CoversBuffer(const Piece& piece, const Task& task);
 // The most bytes that running the task takes: all buffers, and the tuples that are copied into
 // assembled ones. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
+
+// Operations on floats: two for each multiply and add of a product, one for each element that a
+// kernel reads first.
+std::uint64_t Flops(const Task& task);
 
 tuplespace::Payload EncodeTask(const Task& task);
 

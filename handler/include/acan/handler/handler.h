@@ -9,6 +9,7 @@
 #include <string>
 
 #include "acan/core/device.h"
+#include "acan/handler/throttle.h"
 #include "tuplespace/access.h"
 
 namespace zmq {
@@ -19,10 +20,11 @@ namespace acan {
 
 struct HandlerOptions {
   std::string endpoint;
-  std::string name;                // "cpu:1 on host7, pid 4711"
-  std::unique_ptr<Device> device;  // its budget is the handler's limit
+  std::string name;                                     // "cpu:1 on host7, pid 4711"
+  std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
-  int depth = 3;                   // most tasks taken at once: one runs, the others are prefetched
+  int depth = 3;  // most tasks taken at once: one runs, the others are prefetched
+  std::optional<Throttle> throttle = {};             // for experiments: slower than the device is
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
@@ -33,6 +35,7 @@ struct HandlerReport {
   std::uint64_t tile_hits = 0;   // inputs that were already on the device
   std::uint64_t peak_bytes = 0;  // most bytes held at once: device memory and waiting inputs
   double busy_s = 0;             // time spent computing
+  double gflop = 0;              // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 
 class Handler {

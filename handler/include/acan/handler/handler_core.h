@@ -4,6 +4,14 @@
 // Memory: every task taken reserves its need_bytes until its results have left; what is kept on the
 // device besides (the cache) fills at most the rest and is dropped, coldest first, when a task
 // needs the room. So the sum never passes the limit.
+//
+// How many tasks it takes: enough to be busy while the next one is on its way, and no more, because
+// what waits here cannot be computed by somebody faster (pace.h). A task may instead ask for a
+// whole chunk to be taken together.
+//
+// Leases are extended as long as the device makes progress: a task ended, or began, within the last
+// kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
+// hangs loses it, though its thread that talks to the space is well.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +22,13 @@
 #include <variant>
 #include <vector>
 
+#include "acan/handler/pace.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
+
+inline constexpr std::int64_t kPatienceLeases = 8;
+inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks of one get
 
 using FlightId = std::uint64_t;  // a task taken, from grant to release
 
@@ -28,6 +40,8 @@ struct TaskGranted {
   bool timed = false;   // do not extend the lease
   bool current = true;  // answers the latest AskForTask, not one replaced by it
   std::uint64_t need_bytes = 0;
+  std::uint64_t flops = 0;
+  std::int32_t chunk = 0;  // most tasks to take together; 0: as this handler sees fit
   std::vector<tuplespace::Key> inputs;
   std::vector<bool> sent;                  // which inputs came along
   std::vector<std::uint64_t> input_bytes;  // of those that came along
@@ -48,6 +62,7 @@ struct TaskFinished {
   FlightId flight = 0;
   std::uint64_t result_bytes = 0;  // still held until Released
   std::vector<KeptResult> kept;    // results that stay on the device
+  std::int64_t took_us = 0;        // on the device
 };
 struct TaskFailed {
   FlightId flight = 0;
@@ -67,6 +82,7 @@ using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp,
 
 struct AskForTask {
   std::uint64_t offer_bytes = 0;
+  std::uint32_t count = 1;
 };  // open a get; an open one is cancelled
 struct StopAsking {};
 struct FetchInputs {
@@ -130,6 +146,7 @@ class HandlerCore {
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
     bool timed = false;
+    std::uint64_t flops = 0;
     std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
     std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
     std::optional<KeptResult> input_to_keep;
@@ -153,7 +170,11 @@ class HandlerCore {
   void On(const Drain&, std::int64_t now_us, Actions& out);
   void On(const TimePassed&, std::int64_t now_us, Actions& out);
 
-  void Ask(Actions& out);
+  void Ask(std::int64_t now_us, Actions& out);
+  std::uint32_t Wanted(std::int64_t now_us);
+  std::int64_t QueuedUs(std::int64_t now_us) const;
+  bool MayExtend(const Flight& flight, std::int64_t now_us) const;
+  void NoteProgress(std::int64_t now_us);
   void SetCharge(Flight& flight, std::uint64_t bytes);
   void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
   void AddCached(const KeptResult& kept, int pins, std::int64_t now_us, Actions& out);
@@ -164,6 +185,12 @@ class HandlerCore {
 
   const std::uint64_t limit_bytes_;
   const int depth_;
+  Pace pace_;
+  std::int64_t asked_us_ = 0;
+  std::int32_t chunk_left_ = 0;   // of a chunk that is being taken
+  bool chunked_ = false;          // the last task was one of a chunk
+  std::int64_t progress_us_ = 0;  // when the device began or ended a task last
+  std::int64_t ask_at_us_ = tuplespace::kForeverUs;
   bool asking_ = false;
   bool draining_ = false;
   std::uint64_t asked_offer_bytes_ = 0;

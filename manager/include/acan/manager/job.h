@@ -31,7 +31,18 @@ struct DataFiles {
   std::int64_t generated_samples = 0;
 };
 
+// When tasks are put, for how long they are leased and how many are taken together
+// (manager/task_policy.h).
+enum class Policy : std::uint8_t {
+  kAuto,       // leases and pouch are learned
+  kPaper,      // a pouch at a time, with a time-out that follows the share that was done in time
+  kGuided,     // "gss": chunks of what is left divided by the handlers
+  kFactoring,  // batches of half of what is left, in equal chunks
+  kFixed,      // a fixed pouch and time-out
+};
+
 struct TaskLimits {
+  Policy policy = Policy::kAuto;
   std::optional<std::uint64_t>
       size_bytes;                          // most bytes of weights that a task touches; unset: auto
   std::optional<std::int64_t> batch_rows;  // most samples that a task covers; unset: auto

@@ -10,6 +10,7 @@
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/receipt.h"
+#include "acan/manager/tuning.h"
 #include "tuplespace/access.h"
 
 namespace zmq {
@@ -41,6 +42,7 @@ struct ManagerOptions {
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null
+  std::function<void(const Tuning&)> tuning;            // on Run's thread; may be null
   std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
 };
 

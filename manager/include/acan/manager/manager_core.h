@@ -8,9 +8,11 @@
 // order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -21,6 +23,7 @@
 #include "acan/manager/graph.h"
 #include "acan/manager/job.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/task_policy.h"
 
 namespace acan {
 
@@ -46,6 +49,7 @@ struct ManagerConfig {
   std::optional<SnapshotPolicy> snapshots;  // unset: none
   int expected_handlers = 0;                // wait for so many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
+  double overhead_us = 0;                   // of a task beside its computing; 0: not measured
 };
 
 using UnitId = std::int64_t;
@@ -59,6 +63,7 @@ struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::size_t tasks = 0;
+  std::vector<TaskDone> done = {};  // what is known of them
 };
 // Sums of a unit's passes, in the order of Graph::Losses of each pass.
 struct LossesRead {
@@ -75,8 +80,8 @@ struct SnapshotDone {
   std::int64_t took_us = 0;
 };
 struct ClockTick {};
-using ManagerEvent =
-    std::variant<HandlersSeen, ChunkDone, LossesRead, WeightsReady, SnapshotDone, ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, LossesRead, WeightsReady,
+                                  SnapshotDone, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -90,7 +95,10 @@ struct PutTasks {
   UnitId unit = 0;
   std::uint64_t generation = 0;
   std::vector<PlannedTask> tasks;
-  std::vector<tuplespace::Key> done_when;  // one result of each task: when all are there, ChunkDone
+  std::vector<tuplespace::Key> done_when;  // one result of each task: those that are there are done
+  std::vector<Work> work;                  // of each task
+  std::vector<std::int64_t> lease_us;      // of each task
+  std::size_t report_every = 1;            // a ChunkDone for so many tasks, in this order
 };
 struct ReadLosses {
   UnitId unit = 0;
@@ -150,7 +158,8 @@ class ManagerCore {
   // REQUIRES: `now_us` never goes back.
   std::vector<ManagerAction> Step(const ManagerEvent& event, std::int64_t now_us);
 
-  std::int64_t NextDeadlineUs() const { return deadline_us_; }
+  std::int64_t NextDeadlineUs() const { return std::min(deadline_us_, policy_->NextDeadlineUs()); }
+  const TaskPolicy& policy() const { return *policy_; }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t committed_steps() const { return committed_steps_; }
   const std::optional<Plan>& plan() const { return plan_; }
@@ -177,6 +186,7 @@ class ManagerCore {
   using Actions = std::vector<ManagerAction>;
 
   void On(const HandlersSeen& event, std::int64_t now_us, Actions& out);
+  void On(const SpaceSeen& event, std::int64_t now_us, Actions& out);
   void On(const ChunkDone& event, std::int64_t now_us, Actions& out);
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
@@ -201,10 +211,10 @@ class ManagerCore {
   std::int64_t SnapshotIntervalUs() const;
   Unit* Find(UnitId id);
   std::vector<float> SumLosses(const Unit& unit) const;
-  std::int64_t Pouch() const;
   Graph MakeGraph() const { return {config_.model, config_.training, *plan_}; }
 
   const ManagerConfig config_;
+  const std::unique_ptr<TaskPolicy> policy_;
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t total_steps_ = 0;
 

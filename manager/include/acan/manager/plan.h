@@ -39,13 +39,27 @@ struct Plan {
   std::string Summary() const;  // "layer 0: 2 x 7 tiles of [256, 128], ..."
 };
 
+// How speed is spread over the handlers.
+struct HandlerShares {
+  int workers = 1;    // how many boxes at once keep all handlers busy
+  double gflops = 0;  // of one worker; 0: not known
+  // If they are unequal, the speed of all over that of the slowest one, else 0. A box takes the
+  // slowest one so many times as long as all others need on average for one.
+  double slowest_share = 0;
+};
+// Of handlers with these speeds (GFLOP/s), which have `threads` threads together. Workers are the
+// speed of all over that of the slowest handler that matters: those that together make up less than
+// a tenth do not. At least one for each thread, since a handler shares a task among its threads.
+HandlerShares SharesOf(std::vector<double> gflops, int threads);
+
 struct PlanRequest {
   Model model;
   Training training;
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of weights of one task; unset: auto
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
-  int workers = 1;                          // threads of all handlers together
+  HandlerShares handlers;
+  double overhead_us = 0;  // of a task beside its computing; 0: not known
 };
 
 // The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little

@@ -1,0 +1,48 @@
+// Child processes of a benchmark: parts of acan that must not share an address space with it.
+#pragma once
+
+#include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "fmt/format.h"
+
+namespace acan::bench {
+
+// Child processes that end with this object, or with this process.
+class Children {
+ public:
+  ~Children() {
+    for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
+    for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
+  }
+  void Start(const std::function<void()>& body, int exit_code = 1) {
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) throw std::runtime_error("cannot fork");
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(1);
+      try {
+        body();
+        ::_exit(exit_code);
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "bench: {}\n", error.what());
+      }
+      ::_exit(1);
+    }
+    pids_.push_back(pid);
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace acan::bench

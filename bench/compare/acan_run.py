@@ -1,0 +1,35 @@
+"""How fast acan trains a job, watched from outside: the time between the lines of metrics.jsonl, one of which is
+written as each step ends."""
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def steps_per_second(program, job, words, warm_steps):
+    """`job`: the text of a job file whose paths are absolute; `words`: further words of `acan train`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "out"
+        path.write_text(job)
+        process = subprocess.Popen([program, "train", path, "--out", out, *words],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        metrics, first, last, begin, end = out / "metrics.jsonl", 0, 0, 0.0, 0.0
+        while process.poll() is None:
+            now = time.perf_counter()
+            lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+            if lines > last:
+                if not first and lines >= warm_steps:
+                    first, begin = lines, now
+                last, end = lines, now
+            time.sleep(0.002)
+        if process.returncode != 0:
+            sys.exit(f"acan failed: {process.stderr.read()}")
+    if end <= begin:
+        sys.exit("the job has too few steps to be timed")
+    return (last - first) / (end - begin)
+
+
+def summary(values):
+    return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))

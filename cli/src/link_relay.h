@@ -1,0 +1,65 @@
+// LinkRelay: stands between clients and a broker and passes their bytes on, until a link is cut.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace acan::cli {
+
+class LinkRelay {
+ public:
+  // Listens at once, on "ipc://PATH" or a free port of 127.0.0.1 ("tcp://127.0.0.1:*"), and
+  // connects to `broker` (ipc:// or tcp://ADDRESS:PORT) once for each client that comes. Throws
+  // Error (failure).
+  LinkRelay(const std::string& listen, std::string broker);
+  ~LinkRelay();  // cuts all for good
+  LinkRelay(const LinkRelay&) = delete;
+  LinkRelay& operator=(const LinkRelay&) = delete;
+
+  const std::string& endpoint() const { return endpoint_; }  // for clients
+
+  enum class Afterwards : std::uint8_t {
+    kGoOn,   // what was sent meanwhile arrives late, as after a plug was pulled and put back
+    kReset,  // both ends see the connection end, and what was on its way is lost
+  };
+  // Nothing passes for `pause` on one of the links, drawn with `random`, or on all. False if there
+  // is none. Thread safe.
+  bool Cut(std::chrono::milliseconds pause, Afterwards afterwards, std::mt19937_64& random);
+  void CutAll(std::chrono::milliseconds pause, Afterwards afterwards);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Direction {
+    std::string bytes;  // read and not passed on yet
+    std::size_t sent = 0;
+    bool ended = false;  // the sender will send no more
+  };
+  struct Link {
+    int client_fd = -1, broker_fd = -1;
+    Direction to_broker, to_client;
+    Clock::time_point cut_until{};
+    bool reset = false;
+  };
+
+  void Run();
+  void Accept();
+  static bool Pass(int from, int to, bool readable, Direction& direction);
+  static void Close(Link& link);
+  static void CutLink(Link& link, std::chrono::milliseconds pause, Afterwards afterwards);
+  void Wake() const;
+
+  const std::string broker_;
+  std::string endpoint_;
+  int listen_fd_ = -1, wake_fd_ = -1;
+  std::mutex mutex_;  // guards what follows
+  std::list<Link> links_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace acan::cli

@@ -1,0 +1,33 @@
+// Pace: how fast this handler computes and how long a task takes to come, learned, so that the next
+// task is asked for when it will be there in time, and not much earlier (Little's law: the work to
+// hold is the rate at which it is done times the time that more of it takes to come). A slow
+// handler that keeps a queue makes all others wait for it.
+//
+// Pure: no clock. For one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+namespace acan {
+
+class Pace {
+ public:
+  // A task was computed.
+  void NoteRun(std::uint64_t flops, std::int64_t took_us);
+  // A task came so long after it was asked for. There may have been none to give: the least of the
+  // last few is what counts.
+  void NoteFetch(std::int64_t took_us);
+
+  // 0: not known.
+  std::int64_t RunUs(std::uint64_t flops) const;
+  // Ask for the next task when no more work than this is left, `run_us` of it in the task that
+  // runs.
+  std::int64_t LeadUs(std::int64_t run_us) const;
+
+ private:
+  double us_per_flop_ = 0;
+  std::deque<std::int64_t> fetches_us_;
+};
+
+}  // namespace acan

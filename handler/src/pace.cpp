@@ -1,0 +1,41 @@
+#include "acan/handler/pace.h"
+
+#include <algorithm>
+
+namespace acan {
+namespace {
+
+constexpr double kGain = 1.0 / 8;
+constexpr std::size_t kFetchesKept = 16;
+constexpr std::int64_t kFetchMargin = 2;
+// A task whose tile another handler holds is kept for that one for a while, and on a busy machine
+// threads wake late.
+constexpr std::int64_t kSlackUs = 10'000;
+// Inputs differ in size, links in their mood.
+constexpr std::int64_t kPartOfRun = 4;
+
+}  // namespace
+
+void Pace::NoteRun(std::uint64_t flops, std::int64_t took_us) {
+  const auto took = static_cast<double>(took_us);
+  if (flops == 0) return;
+  const double us_per_flop = took / static_cast<double>(flops);
+  us_per_flop_ += (us_per_flop_ == 0 ? 1 : kGain) * (us_per_flop - us_per_flop_);
+}
+
+void Pace::NoteFetch(std::int64_t took_us) {
+  fetches_us_.push_back(took_us);
+  if (fetches_us_.size() > kFetchesKept) fetches_us_.pop_front();
+}
+
+std::int64_t Pace::RunUs(std::uint64_t flops) const {
+  return static_cast<std::int64_t>(us_per_flop_ * static_cast<double>(flops));
+}
+
+std::int64_t Pace::LeadUs(std::int64_t run_us) const {
+  std::int64_t fetch_us = 0;
+  if (!fetches_us_.empty()) fetch_us = *std::min_element(fetches_us_.begin(), fetches_us_.end());
+  return std::max(kFetchMargin * fetch_us + kSlackUs, run_us / kPartOfRun);
+}
+
+}  // namespace acan

@@ -1,0 +1,106 @@
+// The policies behind MakeTaskPolicy, for it and for their tests.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "acan/manager/task_policy.h"
+
+namespace acan {
+
+inline constexpr std::int64_t kFirstPouch = 4096;
+inline constexpr std::int64_t kLeastPouch = 4096;
+inline constexpr std::int64_t kMostPouch = 65'536;
+inline constexpr std::int64_t kPaperPouch = 100;
+inline constexpr std::int64_t kPaperFirstTimeoutUs = 1'000'000;
+inline constexpr std::int64_t kFixedTimeoutUs = 10'000'000;
+
+// Leases and pouch are learned. The pouch is what keeps every handler busy: by Little's law, the
+// rate at which tasks are done times how long a new one needs to get where it is wanted, must be
+// ready in the space. What waits for inputs is in the pouch as well, and nobody knows how much that
+// is; so the pouch is steered by what the space has ready.
+class AutoPolicy : public TaskPolicy {
+ public:
+  explicit AutoPolicy(const TaskLimits& limits);
+  std::int64_t Room(std::int64_t waiting, std::int64_t now_us) override;
+  std::int64_t LeaseUs(const Work& work) const override;
+  bool timed() const override { return timeout_us_.has_value(); }
+  void OnSpace(const SpaceSeen& seen, std::int64_t now_us) override;
+  void Forget() override;
+  std::int64_t pouch() const override { return fixed_pouch_.value_or(pouch_); }
+  std::int64_t timeout_us() const override { return timeout_us_.value_or(last_lease_us_); }
+  // Tasks that should be ready so that no handler waits.
+  std::int64_t WantedReady() const;
+
+ protected:
+  void AfterDone(const std::vector<TaskDone>& done, std::int64_t now_us) override;
+
+ private:
+  const std::optional<std::int64_t> fixed_pouch_;
+  const std::optional<std::int64_t> timeout_us_;
+  ResponseTimes times_;
+  std::int64_t pouch_ = kFirstPouch;
+  std::int64_t waiting_ = 0;  // not put for want of room, when last asked
+  mutable std::int64_t last_lease_us_ = kFirstLeaseUs;
+  // Tasks done each second, smoothed over the times at which the space was seen.
+  double rate_ = 0;
+  std::int64_t done_ = 0, seen_done_ = 0, seen_us_ = -1;
+};
+
+// Chunks of decreasing size, everything put at once, leases learned.
+class ChunkPolicy final : public AutoPolicy {
+ public:
+  enum class Rule : std::uint8_t { kGuided, kFactoring };
+  ChunkPolicy(const TaskLimits& limits, Rule rule);
+  void MarkChunks(std::vector<PlannedTask>& tasks) const override;
+
+ private:
+  const Rule rule_;
+};
+
+// A fixed pouch and time-out.
+class FixedPolicy final : public TaskPolicy {
+ public:
+  explicit FixedPolicy(const TaskLimits& limits);
+  std::int64_t Room(std::int64_t waiting, std::int64_t now_us) override;
+  std::int64_t LeaseUs(const Work&) const override { return timeout_us_; }
+  bool timed() const override { return true; }
+  std::int64_t pouch() const override { return pouch_; }
+  std::int64_t timeout_us() const override { return timeout_us_; }
+
+ private:
+  const std::int64_t pouch_;
+  const std::int64_t timeout_us_;
+};
+
+// The paper's: a pouch is put; when it is done, or when its time-out is over, its tasks are
+// counted, the time-out is corrected, and the next pouch begins with what was not done.
+class PaperPolicy final : public TaskPolicy {
+ public:
+  explicit PaperPolicy(const TaskLimits& limits);
+  std::int64_t Room(std::int64_t waiting, std::int64_t now_us) override;
+  std::int64_t LeaseUs(const Work&) const override { return timeout_us_; }
+  bool timed() const override { return true; }
+  void OnTime(std::int64_t now_us) override;
+  std::int64_t NextDeadlineUs() const override;
+  void Forget() override;
+  std::int64_t pouch() const override { return pouch_; }
+  std::int64_t timeout_us() const override { return timeout_us_; }
+  std::int64_t report_every() const override { return 1 + pouch_ / 128; }
+
+ protected:
+  void AfterPut(std::int64_t tasks, std::int64_t now_us) override;
+
+ private:
+  void BeginPouch(std::int64_t now_us);
+  void EndPouch(std::int64_t now_us);
+
+  const std::int64_t pouch_;
+  std::int64_t timeout_us_;
+  std::int64_t begun_us_ = -1;  // the pouch that is out; -1: none
+  std::int64_t size_ = 0;       // its tasks, those left over from the last one included
+};
+
+}  // namespace acan

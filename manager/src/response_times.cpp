@@ -1,0 +1,45 @@
+#include "acan/manager/response_times.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace acan {
+namespace {
+
+// The constants of RFC 6298.
+constexpr double kMeanGain = 1.0 / 8;
+constexpr double kDeviationGain = 1.0 / 4;
+constexpr double kDeviations = 4;
+
+}  // namespace
+
+void ResponseTimes::Estimate::Note(double took_us) {
+  if (!known) {
+    known = true;
+    mean_us = took_us;
+    deviation_us = took_us / 2;
+    return;
+  }
+  deviation_us += kDeviationGain * (std::fabs(mean_us - took_us) - deviation_us);
+  mean_us += kMeanGain * (took_us - mean_us);
+}
+
+ResponseTimes::Class ResponseTimes::ClassOf(const Work& work) {
+  return {work.kind, std::bit_width(work.flops)};
+}
+
+void ResponseTimes::Note(const Work& work, std::int64_t took_us) {
+  const double took = static_cast<double>(std::max<std::int64_t>(0, took_us));
+  classes_[ClassOf(work)].Note(took);
+  all_.Note(took);
+}
+
+std::int64_t ResponseTimes::LeaseUs(const Work& work) const {
+  const auto it = classes_.find(ClassOf(work));
+  if (it == classes_.end()) return kFirstLeaseUs;
+  const double lease_us = it->second.mean_us + kDeviations * it->second.deviation_us;
+  return std::clamp(static_cast<std::int64_t>(lease_us), kLeastLeaseUs, kMostLeaseUs);
+}
+
+}  // namespace acan

@@ -1,0 +1,122 @@
+// A small job in which one process is killed at the n-th thing that it does to the world (a send, a
+// file made durable, renamed or removed), for n = 1, 2, ... until it ends unharmed: started again,
+// it always ends with the weights of the undisturbed run.
+//
+// By default every n up to 8 and then fewer and fewer; ACAN_ALL_CRASH_POINTS=1: every one.
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+constexpr const char* kJob = R"([model]
+layers = [5, 33, 2]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 60
+[train]
+batch = 20
+epochs = 2
+optimizer = "momentum"
+block = 16
+[snapshots]
+every_steps = 2
+)";
+
+enum class Victim { kBroker, kManager, kHandler };
+
+class CrashPointsTest : public ::testing::TestWithParam<Victim> {
+ protected:
+  using Process = std::unique_ptr<Program>;
+
+  Environment DyingAt(Victim victim, int call) const {
+    if (GetParam() != victim || call == 0) return {};
+    return {{"LD_PRELOAD", ACAN_DIE_AT_CALL}, {"DIE_AT_CALL", std::to_string(call)}};
+  }
+  Process Broker(int call) const {
+    return std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_},
+                                     DyingAt(Victim::kBroker, call));
+  }
+  Process Handler(int call) const {
+    return std::make_unique<Program>(
+        std::vector<std::string>{"handler", "--connect", endpoint_, "--memory", "4MiB"},
+        DyingAt(Victim::kHandler, call));
+  }
+  Process Manager(int call, bool resume) const {
+    std::vector<std::string> words = {"manager", "--connect", endpoint_, job_,
+                                      "--out",   out_,        "--json"};
+    if (resume) words.emplace_back("--resume");
+    return std::make_unique<Program>(words, DyingAt(Victim::kManager, call));
+  }
+
+  // The hash; `died` says whether the victim lived until its `call`-th act.
+  std::string Train(int call, bool* died) const {
+    std::filesystem::remove_all(out_);
+    Process broker = Broker(call);
+    Process handler = Handler(call);
+    const Process other = Handler(0);
+    Process manager = Manager(call, false);
+    Process& victim = GetParam() == Victim::kBroker    ? broker
+                      : GetParam() == Victim::kManager ? manager
+                                                       : handler;
+    siginfo_t ended{};
+    ::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
+    *died = ended.si_code == CLD_KILLED && ended.si_pid == victim->pid();
+    if (*died) {
+      victim->Wait();
+      if (GetParam() == Victim::kBroker) broker = Broker(0);
+      if (GetParam() == Victim::kHandler) handler = Handler(0);
+      if (GetParam() == Victim::kManager) manager = Manager(0, true);
+    }
+    EXPECT_EQ(manager->Wait(), 0) << manager->err();
+    const auto receipt = nlohmann::json::parse(LastLine(manager->out()), nullptr, false);
+    return receipt.is_object() ? receipt["weights_sha256"].get<std::string>() : "none";
+  }
+
+  TestFolder folder_;
+  std::string job_ = folder_.Write("job.toml", kJob);
+  std::string out_ = folder_ / "out";
+  std::string endpoint_ = "ipc://" + (folder_ / "space");
+};
+
+TEST_P(CrashPointsTest, EachEndsWithTheSameWeights) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer wants to be the first library of a process";
+#endif
+  bool died = false;
+  const std::string undisturbed = Train(0, &died);
+  ASSERT_FALSE(died);
+  const bool all = std::getenv("ACAN_ALL_CRASH_POINTS") != nullptr;
+  int points = 0;
+  for (int call = 1;; call += all || call < 8 ? 1 : call / 4) {
+    const std::string hash = Train(call, &died);
+    ASSERT_EQ(hash, undisturbed) << "killed at call " << call;
+    if (!died) break;
+    ++points;
+  }
+  EXPECT_GT(points, 8);
+  std::cout << points << " crash points\n";
+}
+
+std::string VictimName(const ::testing::TestParamInfo<Victim>& tested) {
+  const char* const names[] = {"Broker", "Manager", "Handler"};
+  return names[static_cast<int>(tested.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, CrashPointsTest,
+                         ::testing::Values(Victim::kBroker, Victim::kManager, Victim::kHandler),
+                         VictimName);
+
+}  // namespace
+}  // namespace acan::testing

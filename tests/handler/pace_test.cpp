@@ -1,0 +1,203 @@
+// How a handler paces itself: when it asks, what it takes together, how long it extends leases, and
+// the throttle that makes handlers slow for experiments.
+#include <gtest/gtest.h>
+
+#include "acan/handler/handler_core.h"
+#include "acan/handler/pace.h"
+#include "acan/handler/throttle.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+
+constexpr std::int64_t kMs = 1000;
+
+template <class T>
+std::vector<T> Of(const std::vector<HandlerAction>& actions) {
+  std::vector<T> found;
+  for (const HandlerAction& action : actions) {
+    if (const T* a = std::get_if<T>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
+TaskGranted Grant(std::uint64_t flops, std::uint64_t fence) {
+  TaskGranted grant;
+  grant.lease = {Key{"job", std::int64_t{0}, "task", static_cast<std::int64_t>(fence)}, fence};
+  grant.lease_us = 100 * kMs;
+  grant.need_bytes = 10;
+  grant.flops = flops;
+  return grant;
+}
+
+TaskFinished Finished(FlightId flight, std::int64_t took_us) {
+  TaskFinished finished;
+  finished.flight = flight;
+  finished.took_us = took_us;
+  return finished;
+}
+
+TEST(PaceTest, PredictsFromOperations) {
+  Pace pace;
+  EXPECT_EQ(pace.RunUs(1000), 0) << "not known yet";
+  pace.NoteRun(1000, 500);
+  EXPECT_EQ(pace.RunUs(4000), 2000);
+  for (int i = 0; i < 100; ++i) pace.NoteRun(1000, 1500);
+  EXPECT_NEAR(static_cast<double>(pace.RunUs(1000)), 1500, 10) << "it became slower";
+}
+
+TEST(PaceTest, TheLeadCoversTheFetchAndAPartOfTheRun) {
+  Pace pace;
+  const std::int64_t least_us = pace.LeadUs(0);
+  EXPECT_GT(least_us, 0);
+  pace.NoteFetch(5 * kMs);
+  pace.NoteFetch(500 * kMs);  // there was none to give
+  EXPECT_EQ(pace.LeadUs(0), least_us + 10 * kMs);
+  EXPECT_EQ(pace.LeadUs(400 * kMs), 100 * kMs);
+}
+
+// A core that has learned that 1000 operations take 100 ms, with one such task just begun.
+class LongTasks : public ::testing::Test {
+ protected:
+  LongTasks() : core_(1000, 3) {
+    core_.Start();
+    core_.Step(Grant(1000, 1), 0);
+    core_.Step(Finished(1, 100 * kMs), 100 * kMs);
+    core_.Step(Released{1}, 100 * kMs);
+    begun_ = core_.Step(Grant(1000, 2), 100 * kMs);
+  }
+  HandlerCore core_;
+  std::vector<HandlerAction> begun_;
+};
+
+TEST_F(LongTasks, TheNextOneIsAskedForWhenThisOneIsNearItsEnd) {
+  EXPECT_TRUE(Of<AskForTask>(begun_).empty()) << "100 ms are left";
+  const std::int64_t due_us = core_.NextDeadlineUs();
+  EXPECT_GT(due_us, 150 * kMs - 1);
+  // Extending the lease may come first.
+  EXPECT_TRUE(Of<AskForTask>(core_.Step(TimePassed{}, 160 * kMs)).empty());
+  EXPECT_EQ(Of<AskForTask>(core_.Step(TimePassed{}, 176 * kMs)).size(), 1u) << "a quarter is left";
+  EXPECT_TRUE(Of<AskForTask>(core_.Step(Grant(1000, 3), 177 * kMs)).empty()) << "one waits";
+}
+
+TEST_F(LongTasks, ASmallOneIsNoReasonToWait) {
+  core_.Step(TimePassed{}, 190 * kMs);
+  EXPECT_EQ(Of<AskForTask>(core_.Step(Grant(10, 3), 190 * kMs)).size(), 1u)
+      << "11 ms of work are left, less than a quarter of a long task";
+}
+
+TEST_F(LongTasks, OneThatIsLateDoesNotKeepItFromAsking) {
+  core_.Step(TimePassed{}, 176 * kMs);
+  core_.Step(GetEnded{}, 177 * kMs);
+  EXPECT_TRUE(Of<StopAsking>(core_.Step(TimePassed{}, 500 * kMs)).empty());
+}
+
+TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  TaskGranted grant = Grant(0, 1);
+  grant.chunk = 5;
+  auto asked = Of<AskForTask>(core.Step(grant, 0));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, 4u);
+  for (std::uint64_t fence = 2; fence <= 5; ++fence) {
+    grant = Grant(0, fence);
+    grant.chunk = 5;
+    grant.current = fence == 5;  // all came in one answer
+    EXPECT_TRUE(Of<AskForTask>(core.Step(grant, 1)).empty()) << fence;
+  }
+  EXPECT_EQ(core.last_flight(), 5u);
+  for (FlightId flight = 1; flight <= 3; ++flight) {
+    EXPECT_TRUE(Of<AskForTask>(core.Step(Finished(flight, 1), 2)).empty()) << flight;
+  }
+  asked = Of<AskForTask>(core.Step(Finished(4, 1), 3));
+  ASSERT_EQ(asked.size(), 1u) << "the next chunk comes while the last task runs";
+  EXPECT_EQ(asked[0].count, 1u) << "how large it is its first task will say";
+}
+
+TEST(HandlerChunkTest, MemoryBoundsAChunk) {
+  HandlerCore core(35, 3);
+  core.Start();
+  TaskGranted grant = Grant(0, 1);
+  grant.chunk = 100;
+  for (std::uint64_t fence = 1; fence <= 4; ++fence) {
+    grant.lease.fence = fence;
+    const auto actions = core.Step(grant, 0);
+    EXPECT_EQ(Of<RunTask>(actions).size(), fence <= 3 ? 1u : 0u);
+    EXPECT_EQ(Of<PutBack>(actions).size(), fence <= 3 ? 0u : 1u);
+  }
+}
+
+TEST(HandlerLeaseTest, IsExtendedWhileTheDeviceMakesProgress) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  core.Step(Grant(0, 1), 0);
+  core.Step(Grant(0, 2), 0);
+  int extended = 0;
+  std::int64_t now_us = 0;
+  for (; now_us < 3000 * kMs; now_us += 50 * kMs) {
+    // The first task ends after 600 ms, the second never: the device hangs.
+    if (now_us == 600 * kMs) core.Step(Finished(1, 600 * kMs), now_us);
+    const auto extends = Of<ExtendLease>(core.Step(TimePassed{}, now_us));
+    if (now_us > (600 + 100 * kPatienceLeases) * kMs) {
+      EXPECT_TRUE(extends.empty()) << now_us;
+    }
+    if (now_us > 600 * kMs && now_us < 1300 * kMs) {
+      EXPECT_EQ(extends.size(), 1u) << now_us;
+    }
+    extended += static_cast<int>(extends.size());
+  }
+  EXPECT_GT(extended, 20);
+}
+
+TEST(HandlerLeaseTest, ATimedOneIsNeverExtended) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  TaskGranted grant = Grant(0, 1);
+  grant.timed = true;
+  core.Step(grant, 0);
+  for (std::int64_t now_us = 0; now_us < 500 * kMs; now_us += 10 * kMs) {
+    EXPECT_TRUE(Of<ExtendLease>(core.Step(TimePassed{}, now_us)).empty());
+  }
+}
+
+// ---- throttle
+// -------------------------------------------------------------------------------------
+
+TEST(ThrottleTest, ReadsSpeeds) {
+  std::string problem;
+  const auto one = Throttle::Parse("2.5", &problem);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->GflopsAt(123), 2.5);
+  const auto three = Throttle::Parse("1,5,10@500ms", &problem);
+  ASSERT_TRUE(three);
+  EXPECT_DOUBLE_EQ(three->MeanGflops(), 16.0 / 3);
+  EXPECT_EQ(three->GflopsAt(499'999), 1);
+  EXPECT_EQ(three->GflopsAt(500'000), 5);
+  EXPECT_EQ(three->GflopsAt(1'400'000), 10);
+  EXPECT_EQ(three->GflopsAt(1'500'000), 1) << "and again from the first";
+}
+
+TEST(ThrottleTest, RefusesWhatIsNoSpeed) {
+  for (const char* text : {"", "0", "-1", "x", "1,2", "1,,2@5s", "1@", "1@5", "1,2@0s", "nan",
+                           "1,2@5h", "inf", "1,@5s"}) {
+    std::string problem;
+    EXPECT_FALSE(Throttle::Parse(text, &problem)) << text;
+    EXPECT_FALSE(problem.empty());
+  }
+}
+
+TEST(ThrottleTest, ATaskTakesAsLongAsItsOperationsAtThatSpeed) {
+  const Throttle one({2}, 0);
+  EXPECT_EQ(one.EndUs(1000, 2'000'000), 1000 + 1000);
+  // 1 GFLOP/s until 1 s, then 10: half a second of a million operations a millisecond, and the
+  // rest.
+  const Throttle two({1, 10}, 1'000'000);
+  EXPECT_EQ(two.EndUs(500'000, 1'500'000'000), 1'000'000 + 100'000);
+  EXPECT_EQ(two.EndUs(500'000, 500'000'000), 1'000'000);
+  EXPECT_EQ(two.EndUs(0, 11'000'000'000 + 1'000'000), 2'000'000 + 1000) << "round and on";
+}
+
+}  // namespace
+}  // namespace acan
