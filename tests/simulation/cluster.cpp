@@ -67,6 +67,7 @@ class Cluster {
   void OnManagerEnd(std::size_t slot, const std::string& error);
   void StartBroker();
   bool Expected(const std::string& error) const;
+  std::string WithoutFolder(std::string text) const;
 
   void DrawFaults();
   void NextFault();
@@ -228,7 +229,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     options.standby = standby;
     options.source = "job";
     options.log = [this, slot](const std::string& line) {
-      world_.Note(fmt::format("manager {}: {}", slot, line));
+      world_.Note(fmt::format("manager {}: {}", slot, WithoutFolder(line)));
     };
     options.progress = [this, slot, process](const Progress& progress) {
       world_.Note(fmt::format("manager {}: step {} loss {}", slot, progress.step, progress.loss));
@@ -254,15 +255,25 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   } catch (const std::exception& error) {
     failure = error.what();
   }
-  if (!failure.empty()) world_.Note(fmt::format("manager {} gives up: {}", slot, failure));
+  if (!failure.empty())
+    world_.Note(fmt::format("manager {} gives up: {}", slot, WithoutFolder(failure)));
   if (!failure.empty() && !Expected(failure)) {
-    world_.Report(fmt::format("manager {} gave up: {}", slot, failure));
+    world_.Report(fmt::format("manager {} gave up: {}", slot, WithoutFolder(failure)));
   }
   world_.After(RestartDelayUs(), [this, slot, process, failure] {
     if (managers_[slot].process != process) return;
     managers_[slot].process = nullptr;
     OnManagerEnd(slot, failure);
   });
+}
+
+// The folder has a random name, and a seed's history has none.
+std::string Cluster::WithoutFolder(std::string text) const {
+  const std::string path = folder_.path();
+  for (std::size_t at; (at = text.find(path)) != std::string::npos;) {
+    text.replace(at, path.size(), "OUT");
+  }
+  return text;
 }
 
 // What a manager may end with, given what was done to it.
