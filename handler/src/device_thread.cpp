@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tuplespace/clock.h"
+
 namespace acan {
 namespace {
-
-constexpr std::size_t kMostStarted = 2;
 
 void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
   outcome.failed = true;
@@ -19,37 +19,14 @@ void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
 }  // namespace
 
 std::int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
-    : device_(device),
-      wake_(std::move(wake)),
-      throttle_(throttle),
-      starter_([this] { StartLoop(); }),
-      finisher_([this] { FinishLoop(); }) {}
-
-DeviceThread::~DeviceThread() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  starter_.join();
-  finisher_.join();
+  return tuplespace::MonotonicUs();
 }
 
 void DeviceThread::Add(DeviceJob job) {
   waiting_bytes_.fetch_add(job.waiting_bytes, std::memory_order_relaxed);
   NotePeak();
   job.added_us = NowUs();
-  {
-    const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  changed_.notify_all();
+  Enqueue(std::move(job));
 }
 
 std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
@@ -70,46 +47,6 @@ std::vector<FlightId> DeviceThread::TakeBack() {
 
 std::uint64_t DeviceThread::peak_bytes() const {
   return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
-}
-
-void DeviceThread::StartLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] {
-      return stop_ || (!jobs_.empty() && started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
-    });
-    if (stop_) return;
-    DeviceJob job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    Started started = Start(std::move(job));
-    const bool ready = std::all_of(started.results.begin(), started.results.end(),
-                                   [](const StartedResult& each) { return each.payload->ready(); });
-    if (ready) {
-      Finish(std::move(started));
-      lock.lock();
-      continue;
-    }
-    lock.lock();
-    started_.push_back(std::move(started));
-    changed_.notify_all();
-  }
-}
-
-void DeviceThread::FinishLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !started_.empty(); });
-    if (stop_) return;
-    Started started = std::move(started_.front());
-    started_.pop_front();
-    finishing_ = true;
-    lock.unlock();
-    Finish(std::move(started));
-    lock.lock();
-    finishing_ = false;
-    changed_.notify_all();
-  }
 }
 
 DeviceThread::Started DeviceThread::Start(DeviceJob job) {

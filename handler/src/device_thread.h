@@ -71,6 +71,7 @@ class DeviceThread {
     std::int64_t added_us = 0;
     std::uint64_t flops = 0;
   };
+  void Enqueue(DeviceJob job);
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);

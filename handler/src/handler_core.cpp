@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "acan/core/names.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 
@@ -146,7 +147,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flight.input_to_keep =
         KeptResult{event.inputs[*event.keep_input], event.input_bytes[*event.keep_input]};
   }
-  if (reserved_bytes_ + event.need_bytes > limit_bytes_ || draining_) {
+  const bool fits = reserved_bytes_ + event.need_bytes <= limit_bytes_ ||
+                    IsPlanted(tuplespace::Planted::kBudgetIsIgnored);
+  if (!fits || draining_) {
     // Granted against an older, larger offer, or while stopping: it goes back untouched.
     Unpin(flight, now_us, out);
     out.push_back(PutBack{id, flight.lease});

@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "pass_data.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
@@ -82,6 +83,8 @@ std::optional<Receipt> JobRun::Run() {
   OpenAuditLog();  // not before: an earlier life may still have had lines for it
   try {
     Connect();
+    // Not later: by then another manager may have taken over, and finished.
+    if (!options_.resume) RemoveReceipt();
     TakeLeadership();
     ExtendLeadership();
     FindEarlierRuns();
@@ -343,7 +346,8 @@ void JobRun::Do(const LoadWeights& action) {
 
 void JobRun::Do(TakeSnapshot& action) {
   RunState state;
-  state.version = action.version;
+  state.version =
+      action.version - (IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion) ? 1 : 0);
   state.train_loss = receipt_.final_train_loss;
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();

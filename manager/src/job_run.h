@@ -56,6 +56,8 @@ class JobRun {
   void FindEarlierRuns();
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
+  void ConfirmLead();
+  void RemoveReceipt() const;
   void Begin();
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
@@ -132,6 +134,7 @@ class JobRun {
   std::optional<tuplespace::LeaseRef> leadership_;
   bool joined_before_ = false;
   bool named_ = false;                     // the tuple RunKey(run_) was put
+  bool lead_confirmed_ = false;            // since ConfirmLead asked
   bool led_by_another_ = false;            // the lead was lost
   std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn

@@ -7,9 +7,13 @@
 #include "acan/core/schedule.h"
 #include "acan/core/size_text.h"
 #include "fmt/format.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
+
+using tuplespace::IsPlanted;
+using tuplespace::Planted;
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
@@ -207,7 +211,7 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
   policy_->Forget();
   if (audits_) audits_->Forget();
   initialize_opened_ = initialized_;
-  next_step_ = committed_steps_;
+  next_step_ = committed_steps_ + (IsPlanted(Planted::kReplanSkipsAStep) ? 1 : 0);
   // An evaluation of this version that was not finished begins anew.
   evaluated_next_ = evaluated_version_ == committed_steps_;
   evaluate_next_ = 0;
@@ -292,7 +296,9 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
 void ManagerCore::Advance(Actions& out) {
   if (!plan_ || moving_ || finished_) return;
   for (;;) {
-    while (!units_.empty() && IsFinished(units_.front())) {
+    while (!units_.empty() &&
+           (IsFinished(units_.front()) ||
+            (IsPlanted(Planted::kCommitsUnfinishedStep) && units_.front().losses))) {
       const Unit unit = std::move(units_.front());
       units_.pop_front();
       Commit(unit, out);
@@ -487,7 +493,8 @@ void ManagerCore::Commit(const Unit& unit, Actions& out) {
 
 void ManagerCore::RetireDone(Actions& out) const {
   const std::int64_t keep = snapshot_version_.value_or(committed_steps_);
-  if (keep > config_.first_version) out.push_back(RetireThrough{keep - 1});
+  if (keep > config_.first_version)
+    out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});
 }
 
 std::int64_t ManagerCore::SnapshotIntervalUs() const {

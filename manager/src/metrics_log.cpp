@@ -5,34 +5,56 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "acan/core/error.h"
 #include "acan/manager/receipt.h"
+#include "atomic_file.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
 
 using nlohmann::json;
 
+namespace fs = std::filesystem;
+
 // JSON has no infinity and no NaN.
 json Finite(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
+// The lines of steps before `first_step`, up to the first that is torn.
+void CopyBefore(std::int64_t first_step, const std::string& path, AtomicFile& to) {
+  std::ifstream file(path, std::ios::binary);
+  std::int64_t bytes = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!value.is_object() || !value.contains("step")) break;
+    const json& step = value.at("step");
+    if (!step.is_number_integer()) break;
+    const bool later = step.get<std::int64_t>() >= first_step;
+    if (later && !IsPlanted(tuplespace::Planted::kMetricsAreNotCut)) break;
+    line.push_back('\n');
+    to.WriteAt(bytes, line.data(), line.size());
+    bytes += static_cast<std::int64_t>(line.size());
+  }
+}
+
 }  // namespace
 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t first_step) : path_(path) {
-  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (first_step == 0 ? O_TRUNC : 0);
-  descriptor_ = ::open(path.c_str(), flags, 0666);
-  if (descriptor_ < 0) Fail("open", errno);
-  if (first_step == 0) return;
-  try {
-    CutAt(first_step);
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
+  // Not in the place of a device or a pipe.
+  std::error_code ignored;
+  const fs::file_status there = fs::status(path, ignored);
+  if (!fs::exists(there) || fs::is_regular_file(there)) {
+    AtomicFile begun(path);
+    if (first_step > 0) CopyBefore(first_step, path, begun);
+    begun.Commit();
   }
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor_ < 0) Fail("open", errno);
 }
 
 MetricsLog::~MetricsLog() {
@@ -41,20 +63,6 @@ MetricsLog::~MetricsLog() {
 
 void MetricsLog::Fail(const std::string& doing, int error) const {
   throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
-}
-
-void MetricsLog::CutAt(std::int64_t first_step) {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file) Fail("read", errno);
-  std::int64_t keep_bytes = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!value.is_object() || !value.contains("step")) break;
-    const json& step = value.at("step");
-    if (!step.is_number_integer() || step.get<std::int64_t>() >= first_step) break;
-    keep_bytes += static_cast<std::int64_t>(line.size()) + 1;
-  }
-  if (::ftruncate(descriptor_, keep_bytes) != 0) Fail("cut off later steps", errno);
 }
 
 void MetricsLog::Write(const json& line) {

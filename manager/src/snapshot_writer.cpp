@@ -1,11 +1,11 @@
 #include "snapshot_writer.h"
 
 #include <cassert>
-#include <chrono>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "tile_mover.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -13,12 +13,6 @@ namespace {
 constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
 
 struct Dropped {};  // thrown through Write by Drop
-
-std::int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -32,10 +26,10 @@ SnapshotWriter::~SnapshotWriter() {
 
 void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensors,
                            std::vector<TileCell> tiles) {
-  if (thread_.joinable()) thread_.join();
+  thread_.Join();
   dropped_ = false;
-  thread_ = std::thread([this, state, tensors = std::move(tensors), tiles = std::move(tiles)] {
-    const std::int64_t begin_us = NowUs();
+  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles)] {
+    const std::int64_t begin_us = tuplespace::MonotonicUs();
     Done done{state.version, 0, ""};
     try {
       Write(state, tensors, tiles);
@@ -44,7 +38,7 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
     } catch (const std::exception& error) {
       done.problem = error.what();
     }
-    done.took_us = NowUs() - begin_us;
+    done.took_us = tuplespace::MonotonicUs() - begin_us;
     {
       const std::lock_guard lock(mutex_);
       done_ = std::move(done);
@@ -65,7 +59,7 @@ void SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
 
 void SnapshotWriter::Drop() {
   dropped_ = true;
-  if (thread_.joinable()) thread_.join();
+  thread_.Join();
   const std::lock_guard lock(mutex_);
   done_.reset();
 }

@@ -7,12 +7,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "acan/manager/graph.h"
 #include "acan/manager/snapshot.h"
 #include "tuplespace/client.h"
+#include "worker_thread.h"
 
 namespace acan {
 
@@ -45,7 +45,7 @@ class SnapshotWriter {
   std::atomic<bool> dropped_{false};
   std::mutex mutex_;
   std::optional<Done> done_;
-  std::thread thread_;
+  WorkerThread thread_;
 };
 
 }  // namespace acan

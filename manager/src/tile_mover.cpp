@@ -8,12 +8,15 @@
 #include "acan/core/error.h"
 #include "fmt/format.h"
 #include "tuple_names.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 
 using tuplespace::FieldPattern;
+using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Pattern;
+using tuplespace::Planted;
 
 namespace {
 
@@ -140,7 +143,9 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, con
   for (auto at = versions.rbegin(); at != versions.rend(); ++at) {
     std::int64_t there = 0;
     for (const TileCell& tile : at->second) there += static_cast<std::int64_t>(Values(tile));
-    if (there == values) return Whole{at->first, std::move(at->second)};
+    const bool whole =
+        there == values || (IsPlanted(Planted::kResumesFromPartialVersion) && there > 0);
+    if (whole) return Whole{at->first, std::move(at->second)};
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tuplespace/client.h"
+#include "tuplespace/planted.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -191,6 +192,7 @@ void Session::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   to_send_.clear();
   retries_.clear();
   for (auto& [id, pending] : pending_) {
+    if (IsPlanted(Planted::kSessionDoesNotResend) && pending.sent > 0) continue;
     pending.queued = true;
     pending.backing_off = false;
     pending.sent = 0;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -91,12 +90,6 @@ zmq::message_t ToFrame(const Payload& payload) {
 }
 
 }  // namespace
-
-std::int64_t MonotonicUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::uint64_t RandomNumber() {
   std::random_device device;

@@ -10,6 +10,7 @@
 
 #include <zmq.hpp>
 
+#include "tuplespace/clock.h"
 #include "tuplespace/payload.h"
 
 namespace tuplespace {
@@ -18,7 +19,6 @@ namespace tuplespace {
 inline constexpr int kHeartbeatMs = 1'000;
 inline constexpr int kHeartbeatTimeoutMs = 5'000;
 
-std::int64_t MonotonicUs();
 std::uint64_t RandomNumber();
 
 // An encoded message that could not be sent yet.

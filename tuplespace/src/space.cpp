@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space_core.h"
+#include "tuplespace/planted.h"
 
 namespace tuplespace {
 
@@ -63,6 +64,7 @@ void Space::Impl::ExpireDue() {
     deadlines_.Clear(due);
     switch (due->kind) {
       case Deadline::Kind::kLease:
+        if (IsPlanted(Planted::kLeaseNeverEnds)) break;
         ++counters_.leases_expired;
         LoseLease(due->record);
         if (due->record->task) ++due->record->task->times_expired;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space_core.h"
+#include "tuplespace/planted.h"
 
 namespace tuplespace {
 
@@ -134,9 +135,13 @@ void Space::Impl::Handle(Client& client, RequestId id, Put&& put) {
 PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const OwnerId& task_owner) {
   ++counters_.puts;
   counters_.bytes_in += tuple.payload.size();
+  if (IsPlanted(Planted::kAcknowledgedButNotStored) && counters_.puts % 64 == 0) {
+    return PutStatus::kStored;
+  }
   Record* record = store_.Find(tuple.key.bytes());
   if (record != nullptr && record->stored()) return PutAgain(client, record, tuple, task_owner);
-  if (record != nullptr && record->state == RecordState::kCompleted) {
+  if (record != nullptr && record->state == RecordState::kCompleted &&
+      !IsPlanted(Planted::kCompletedTaskIsStoredAgain)) {
     ++counters_.duplicates;
     return PutStatus::kDuplicate;
   }
@@ -184,6 +189,7 @@ PutStatus Space::Impl::PutAgain(Client& client, Record* record, const Tuple& tup
     return PutStatus::kDuplicate;
   }
   ++counters_.conflicts;
+  if (IsPlanted(Planted::kSecondPutOverwrites)) record->payload = tuple.payload;
   const Notice notice{Notice::Kind::kConflict, record->key, *client.id,
                       "a second put of " + record->key.ToString() + " by \"" + *client.id +
                           "\" differs from the first by \"" + *record->put_by + "\" (" +

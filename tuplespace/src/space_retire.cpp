@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "space_core.h"
+#include "tuplespace/planted.h"
 
 namespace tuplespace {
 
@@ -67,7 +68,9 @@ std::optional<Error> Space::Impl::ProblemOf(const Retire& retire) const {
 
 void Space::Impl::Handle(Client& client, RequestId id, Retire&& retire) {
   if (auto problem = ProblemOf(retire)) return Refuse(*client.id, id, std::move(*problem));
-  if (retire.watermark) RaiseWatermark(retire.pattern);
+  if (retire.watermark && !IsPlanted(Planted::kWatermarkIsNotRaised)) {
+    RaiseWatermark(retire.pattern);
+  }
   Answer(client, id, RetireReply{RemoveMatching(retire)});
 }
 

@@ -85,7 +85,8 @@ struct EvaluationMetrics {
 class MetricsLog {
  public:
   // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
-  // steps stay, later or torn ones are cut off.
+  // steps stay, later or torn ones are cut off. Either way the file is a new one under the old name:
+  // a manager that has lost the lead, and does not know it yet, writes to one that nobody sees.
   // Throws Error (failure) naming the path and the system's words; so do the writes (disk full).
   explicit MetricsLog(const std::string& path, std::int64_t first_step = 0);
   ~MetricsLog();
@@ -97,7 +98,6 @@ class MetricsLog {
 
  private:
   void Write(const nlohmann::json& line);
-  void CutAt(std::int64_t first_step);
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;

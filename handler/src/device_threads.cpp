@@ -1,0 +1,78 @@
+// The threads of a DeviceThread. What they do is in device_thread.cpp.
+#include <algorithm>
+
+#include "device_thread.h"
+
+namespace acan {
+namespace {
+
+constexpr std::size_t kMostStarted = 2;
+
+}  // namespace
+
+DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
+    : device_(device),
+      wake_(std::move(wake)),
+      throttle_(throttle),
+      starter_([this] { StartLoop(); }),
+      finisher_([this] { FinishLoop(); }) {}
+
+DeviceThread::~DeviceThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  starter_.join();
+  finisher_.join();
+}
+
+void DeviceThread::Enqueue(DeviceJob job) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_all();
+}
+
+void DeviceThread::StartLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] {
+      return stop_ || (!jobs_.empty() && started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
+    });
+    if (stop_) return;
+    DeviceJob job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    Started started = Start(std::move(job));
+    const bool ready = std::all_of(started.results.begin(), started.results.end(),
+                                   [](const StartedResult& each) { return each.payload->ready(); });
+    if (ready) {
+      Finish(std::move(started));
+      lock.lock();
+      continue;
+    }
+    lock.lock();
+    started_.push_back(std::move(started));
+    changed_.notify_all();
+  }
+}
+
+void DeviceThread::FinishLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || !started_.empty(); });
+    if (stop_) return;
+    Started started = std::move(started_.front());
+    started_.pop_front();
+    finishing_ = true;
+    lock.unlock();
+    Finish(std::move(started));
+    lock.lock();
+    finishing_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace acan

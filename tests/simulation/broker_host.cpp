@@ -1,0 +1,315 @@
+#include "broker_host.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace acan::simulation {
+
+using tuplespace::BrokerCore;
+using tuplespace::BrokerCoreOptions;
+using tuplespace::BrokerMessage;
+using tuplespace::ClientId;
+using tuplespace::ClientMessage;
+using tuplespace::Error;
+using tuplespace::FieldPattern;
+using tuplespace::Found;
+using tuplespace::Key;
+using tuplespace::Pattern;
+using tuplespace::Payload;
+using tuplespace::Reply;
+using tuplespace::ReplyBody;
+using tuplespace::Request;
+using tuplespace::RequestBody;
+using tuplespace::ToBroker;
+using tuplespace::Tuple;
+
+namespace {
+
+constexpr const char* kObserver = "observer";
+constexpr const char* kLiar = "liar";
+constexpr std::uint64_t kProbeOneIn = 16;  // messages
+constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
+
+}  // namespace
+
+BrokerHost::BrokerHost(World& world, Network& network, Results& results)
+    : world_(world), network_(network), results_(results) {
+  network_.SetListener(this);
+}
+
+BrokerHost::~BrokerHost() {
+  network_.SetListener(nullptr);
+}
+
+void BrokerHost::Start() {
+  assert(!running());
+  BrokerCoreOptions options;
+  options.first_session = world_.random().Next();
+  core_ = std::make_unique<BrokerCore>(options);
+  observer_ = std::make_unique<Observer>(results_,
+                                         [this](const std::string& what) { world_.Report(what); });
+  clock_us_ = world_.random().Magnitude(1, 1'000'000'000'000);
+  stopped_ = false;
+  ++life_;
+  Join(kObserver);
+  Join(kLiar);
+  SetTimer();
+}
+
+void BrokerHost::Kill() {
+  if (!running()) return;
+  CheckAll();
+  core_.reset();
+  observer_.reset();
+  routes_.clear();
+  waiting_.clear();
+  to_lie_about_.clear();
+  own_sessions_.clear();
+  stopped_ = false;
+  ++life_;
+  timer_at_us_ = kNever;
+  ++timer_;
+  network_.BrokerDied();
+}
+
+void BrokerHost::Continue() {
+  if (!stopped_) return;
+  stopped_ = false;
+  for (const auto& what : std::exchange(waiting_, {})) what();
+  if (running()) Tick();
+}
+
+void BrokerHost::JumpClock(std::int64_t forward_us) {
+  clock_us_ += forward_us;
+  if (running() && !stopped_) Tick();
+}
+
+void BrokerHost::OnFrames(const std::shared_ptr<Connection>& from, Frames&& frames) {
+  if (!running()) return;
+  if (stopped_) {
+    auto kept = std::make_shared<Frames>(std::move(frames));
+    waiting_.push_back([this, from, kept] { Handle(from, std::move(*kept)); });
+    return;
+  }
+  Handle(from, std::move(frames));
+}
+
+void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames) {
+  from->heard = true;
+  // What still comes over an ended connection does not take the route from its successor.
+  if (from->up() || !routes_.contains(from->client())) routes_[from->client()] = from;
+  auto decoded = tuplespace::DecodeToBroker(frames.control, frames.payloads, 64u << 20);
+  if (const auto* error = std::get_if<Error>(&decoded)) {
+    world_.Report(
+        fmt::format("the broker cannot read what {} sent: {}", from->client(), error->text));
+    return;
+  }
+  ToBroker& envelope = std::get<ToBroker>(decoded);
+  for (const ClientMessage& message : envelope.messages) {
+    const auto* request = std::get_if<Request>(&message);
+    if (request == nullptr) continue;
+    ++totals_.requests;
+    observer_->OnRequest(from->client(), *request);
+    const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
+    if (complete == nullptr || lies_one_in_ == 0) continue;
+    for (const Tuple& tuple : complete->results) {
+      if (tuple.payload.size() > 0 && world_.random().OneIn(lies_one_in_)) {
+        to_lie_about_.push_back(tuple);
+      }
+    }
+  }
+  const bool known = core_->Knows(from->client());
+  core_->Receive(from->client(), std::move(envelope), NowUs());
+  if (known && !core_->Knows(from->client())) observer_->OnLost(from->client());  // it left
+  Flush(from->client());
+  if (!to_lie_about_.empty()) Lie();
+  if (world_.random().OneIn(kProbeOneIn)) Probe();
+  Tick();
+}
+
+void BrokerHost::OnConnectionEnded(const std::shared_ptr<Connection>& connection) {
+  if (!running()) return;
+  if (stopped_) {
+    waiting_.push_back([this, connection] { OnConnectionEnded(connection); });
+    return;
+  }
+  const auto route = routes_.find(connection->client());
+  if (route == routes_.end() || route->second != connection) return;  // it has another one
+  routes_.erase(route);
+  Lose(connection->client());
+}
+
+void BrokerHost::Lose(const ClientId& client) {
+  core_->Lost(client, "its connection ended", NowUs());
+  observer_->OnLost(client);
+  Flush("");
+  SetTimer();
+}
+
+void BrokerHost::Tick() {
+  for (const ClientId& client : {ClientId(kObserver), ClientId(kLiar)}) {
+    if (!core_->Knows(client)) Join(client);
+  }
+  const std::vector<ClientId> before = core_->Clients();
+  core_->Tick(NowUs());
+  for (const ClientId& client : before) {
+    if (!core_->Knows(client)) observer_->OnLost(client);
+  }
+  Flush("");
+  SetTimer();
+}
+
+void BrokerHost::SetTimer() {
+  const std::int64_t due_us = core_->NextDeadlineUs();
+  if (due_us >= kNever) return;
+  const std::int64_t at_us = std::max(due_us - clock_us_, world_.now_us() + 1);
+  if (timer_at_us_ > world_.now_us() && timer_at_us_ <= at_us) return;
+  timer_at_us_ = at_us;
+  world_.At(at_us, [this, timer = ++timer_, life = life_] {
+    if (timer != timer_ || life != life_ || !running() || stopped_) return;
+    timer_at_us_ = kNever;
+    Tick();
+  });
+}
+
+std::vector<BrokerCore::Delivery> BrokerHost::TakeWatched(const ClientId& active) {
+  std::vector<BrokerCore::Delivery> deliveries = core_->TakeOutput();
+  std::vector<std::pair<ClientId, const tuplespace::ToClient*>> answers;
+  for (const auto& delivery : deliveries) answers.emplace_back(delivery.client, &delivery.envelope);
+  observer_->OnAnswers(active, answers, NowUs());
+  return deliveries;
+}
+
+void BrokerHost::Flush(const ClientId& active) {
+  while (core_->HasOutput()) {
+    for (const BrokerCore::Delivery& delivery : TakeWatched(active)) Deliver(delivery);
+  }
+  for (const std::string& line : core_->TakeLog()) world_.Note("broker: " + line);
+}
+
+void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
+  const auto route = routes_.find(delivery.client);
+  if (route == routes_.end()) return;
+  encoder_.Begin(delivery.envelope.session);
+  for (const BrokerMessage& one : delivery.envelope.messages) {
+    std::visit([&](const auto& body) { encoder_.Add(body); }, one);
+  }
+  Frames frames;
+  const auto control = encoder_.Finish();
+  frames.control.assign(control.begin(), control.end());
+  for (const Payload& payload : encoder_.TakeFrames()) {
+    frames.payloads.push_back(Payload::Copy(payload.data(), payload.size()));
+  }
+  network_.Send(*route->second, std::move(frames));
+}
+
+// ---- the observer and the liar: two more clients, next door
+// --------------------------------------
+
+void BrokerHost::Join(const ClientId& client) {
+  core_->Receive(client, ToBroker{0, {tuplespace::Hello{life_, client}}}, NowUs());
+  for (const BrokerCore::Delivery& delivery : TakeWatched(client)) {
+    if (delivery.client != client) {
+      Deliver(delivery);
+      continue;
+    }
+    for (const BrokerMessage& message : delivery.envelope.messages) {
+      const auto* welcome = std::get_if<tuplespace::Welcome>(&message);
+      if (welcome != nullptr) own_sessions_[client] = welcome->session;
+    }
+  }
+}
+
+ReplyBody BrokerHost::Ask(RequestBody body) {
+  if (!core_->Knows(kObserver)) Join(kObserver);
+  const tuplespace::RequestId id = next_request_++;
+  core_->Receive(kObserver, ToBroker{own_sessions_[kObserver], {Request{id, std::move(body)}}},
+                 NowUs());
+  ReplyBody answer = Error{tuplespace::ErrorCode::kBadRequest, "no answer"};
+  for (BrokerCore::Delivery& delivery : TakeWatched(kObserver)) {
+    if (delivery.client != kObserver) {
+      Deliver(delivery);
+      continue;
+    }
+    for (BrokerMessage& message : delivery.envelope.messages) {
+      auto* reply = std::get_if<Reply>(&message);
+      if (reply != nullptr && reply->id == id) answer = std::move(reply->body);
+    }
+  }
+  return answer;
+}
+
+void BrokerHost::Probe() {
+  const Key* key = observer_->AnyTuple(world_.random());
+  if (key == nullptr) return;
+  tuplespace::Read read;
+  read.patterns = {Pattern::Of(*key)};
+  const ReplyBody reply = Ask(std::move(read));
+  const auto* found = std::get_if<Found>(&reply);
+  const bool there = found != nullptr && !found->tuples.empty();
+  observer_->CheckTuple(*key, there ? &found->tuples.front().payload : nullptr);
+  const tuplespace::Stats stats = core_->GetStatistics();
+  totals_.most_payload_bytes = std::max(totals_.most_payload_bytes, stats.payload_bytes);
+  if (stats.payload_bytes > kMostPayloadBytes) {
+    world_.Report(fmt::format("the space holds {} bytes of payload", stats.payload_bytes));
+  }
+}
+
+void BrokerHost::CheckAll() {
+  if (!running() || stopped_) return;
+  Tick();
+  tuplespace::List list;
+  list.pattern = Pattern{{FieldPattern::Any()}, true};
+  list.limit = UINT64_MAX;
+  const ReplyBody reply = Ask(std::move(list));
+  const auto* found = std::get_if<Found>(&reply);
+  if (found == nullptr || found->truncated) return;
+  std::map<Key, const Payload*> there;
+  for (const auto& tuple : found->tuples) there[tuple.key] = &tuple.payload;
+  for (const Key& key : observer_->Tuples()) {
+    const auto it = there.find(key);
+    observer_->CheckTuple(key, it == there.end() ? nullptr : it->second);
+  }
+}
+
+std::vector<Key> BrokerHost::Left() {
+  tuplespace::List list;
+  list.pattern = Pattern{{FieldPattern::Any()}, true};
+  list.limit = UINT64_MAX;
+  list.metadata_only = true;
+  std::vector<Key> keys;
+  const ReplyBody reply = Ask(std::move(list));
+  if (const auto* found = std::get_if<Found>(&reply)) {
+    for (const auto& tuple : found->tuples) keys.push_back(tuple.key);
+  }
+  return keys;
+}
+
+// The result is there by now, or was not wanted any more: these bytes must change nothing.
+void BrokerHost::Lie() {
+  for (const Tuple& truth : std::exchange(to_lie_about_, {})) {
+    if (observer_->Holder(truth.key)) continue;
+    Tuple lie;
+    lie.key = truth.key;
+    std::vector<std::byte> bytes(truth.payload.data(), truth.payload.data() + truth.payload.size());
+    bytes[world_.random().Below(bytes.size())] ^= std::byte{1};
+    lie.payload = Payload::Copy(bytes.data(), bytes.size());
+    Request request{next_request_++, tuplespace::Put{{std::move(lie)}}};
+    // What was removed without a trace would be believed: nothing can help against that but audits.
+    tuplespace::Count count;
+    count.pattern = Pattern::Of(truth.key);
+    const ReplyBody counted = Ask(std::move(count));
+    const auto* reply = std::get_if<tuplespace::CountReply>(&counted);
+    if (reply == nullptr || reply->count == 0) continue;
+    if (!core_->Knows(kLiar)) Join(kLiar);
+    ++totals_.conflicts_made;
+    observer_->OnRequest(kLiar, request);
+    core_->Receive(kLiar, ToBroker{own_sessions_[kLiar], {std::move(request)}}, NowUs());
+    Flush(kLiar);
+  }
+}
+
+}  // namespace acan::simulation

@@ -1,0 +1,85 @@
+// BrokerHost: a simulated host on which brokers run, one after the other: the real BrokerCore and
+// the real wire format over the simulated network, watched by an Observer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "broker_core.h"
+#include "network.h"
+#include "observer.h"
+#include "wire.h"
+
+namespace acan::simulation {
+
+struct BrokerTotals {
+  std::uint64_t requests = 0;
+  std::uint64_t conflicts_made = 0;  // by the liar
+  std::uint64_t most_payload_bytes = 0;
+};
+
+class BrokerHost final : public Listener {
+ public:
+  BrokerHost(World& world, Network& network, Results& results);
+  ~BrokerHost() override;
+
+  void Start();
+  void Kill();
+  void Stop() { stopped_ = true; }  // as SIGSTOP
+  void Continue();
+  void JumpClock(std::int64_t forward_us);
+  bool running() const { return core_ != nullptr; }
+  bool stopped() const { return stopped_; }
+
+  // Now and then somebody puts a result again, with other bytes.
+  void SetLiesOneIn(std::uint64_t results) { lies_one_in_ = results; }
+  // All that must be there.
+  void CheckAll();
+  // Of this kind of first field and prefix; for the end, when nothing may be left.
+  std::vector<tuplespace::Key> Left();
+  const BrokerTotals& totals() const { return totals_; }
+  const Observer* observer() const { return observer_.get(); }
+
+  bool listening() const override { return running() && !stopped_; }
+  std::uint64_t life() const override { return life_; }
+  void OnFrames(const std::shared_ptr<Connection>& from, Frames&& frames) override;
+  void OnConnectionEnded(const std::shared_ptr<Connection>& connection) override;
+
+ private:
+  std::int64_t NowUs() const { return world_.now_us() + clock_us_; }
+  void Handle(const std::shared_ptr<Connection>& from, Frames&& frames);
+  void Lose(const tuplespace::ClientId& client);
+  void Tick();
+  void Flush(const tuplespace::ClientId& active);
+  void Deliver(const tuplespace::BrokerCore::Delivery& delivery);
+  void SetTimer();
+  void Lie();
+  void Probe();
+  tuplespace::ReplyBody Ask(tuplespace::RequestBody body);
+  void Join(const tuplespace::ClientId& client);
+  std::vector<tuplespace::BrokerCore::Delivery> TakeWatched(const tuplespace::ClientId& active);
+
+  World& world_;
+  Network& network_;
+  Results& results_;
+  std::unique_ptr<tuplespace::BrokerCore> core_;
+  std::unique_ptr<Observer> observer_;
+  tuplespace::Encoder encoder_;
+  std::uint64_t life_ = 0;
+  std::int64_t clock_us_ = 0;
+  bool stopped_ = false;
+  std::uint64_t timer_ = 0;
+  std::int64_t timer_at_us_ = kNever;
+  std::unordered_map<tuplespace::ClientId, std::shared_ptr<Connection>> routes_;
+  std::vector<std::function<void()>> waiting_;  // what came while it was stopped
+  std::uint64_t lies_one_in_ = 0;
+  std::vector<tuplespace::Tuple> to_lie_about_;
+  std::map<tuplespace::ClientId, std::uint64_t> own_sessions_;  // of the observer and the liar
+  tuplespace::RequestId next_request_ = 1;
+  BrokerTotals totals_;
+};
+
+}  // namespace acan::simulation

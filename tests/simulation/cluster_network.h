@@ -1,0 +1,11 @@
+// How the simulated parts of the product find the network of the world that runs.
+#pragma once
+
+#include "network.h"
+
+namespace acan::simulation {
+
+Network& ClusterNetwork();
+void SetClusterNetwork(Network* network);  // null: there is none any more
+
+}  // namespace acan::simulation

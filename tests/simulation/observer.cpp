@@ -1,0 +1,265 @@
+#include "observer.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+
+namespace acan::simulation {
+
+using namespace tuplespace;  // NOLINT: this file is about its messages
+
+std::uint64_t HashOf(const Payload& payload) {
+  std::uint64_t hash = 0xcbf29ce484222325ull ^ payload.size();
+  const std::byte* const data = payload.data();
+  for (std::size_t i = 0; i < payload.size(); ++i) {
+    hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3ull;
+  }
+  return hash;
+}
+
+namespace {
+
+// Without the bytes: the tuples go on to the broker.
+std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
+  std::vector<Tuple> outlines;
+  for (const Tuple& tuple : tuples) {
+    Tuple outline;
+    outline.key = tuple.key;
+    outline.ephemeral = tuple.ephemeral;
+    if (tuple.task) outline.task.emplace();
+    outlines.push_back(std::move(outline));
+  }
+  return outlines;
+}
+
+std::vector<std::uint64_t> Hashes(const std::vector<Tuple>& tuples) {
+  std::vector<std::uint64_t> hashes;
+  for (const Tuple& tuple : tuples) hashes.push_back(HashOf(tuple.payload));
+  return hashes;
+}
+
+}  // namespace
+
+void Observer::OnRequest(const ClientId& client, const Request& request) {
+  Asked asked;
+  if (const auto* put = std::get_if<Put>(&request.body)) {
+    asked.what = Put{Outlines(put->tuples)};
+    asked.hashes = Hashes(put->tuples);
+  } else if (const auto* complete = std::get_if<Complete>(&request.body)) {
+    asked.what = Complete{complete->lease, Outlines(complete->results)};
+    asked.hashes = Hashes(complete->results);
+  } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
+    asked.what = extend->lease;
+    asked.extend_us = extend->lease_us;
+  } else if (const auto* store = std::get_if<Store>(&request.body)) {
+    asked.what = store->lease;
+  } else if (const auto* fail = std::get_if<Fail>(&request.body)) {
+    asked.what = fail->lease;
+  } else if (const auto* retire = std::get_if<Retire>(&request.body)) {
+    asked.what = *retire;
+  } else {
+    return;
+  }
+  asked_[{client, request.id}] = std::move(asked);
+}
+
+void Observer::OnAnswers(const ClientId& active,
+                         const std::vector<std::pair<ClientId, const ToClient*>>& answers,
+                         std::int64_t now_us) {
+  completed_now_.clear();
+  for (const bool of_active : {true, false}) {
+    for (const auto& [client, envelope] : answers) {
+      if ((client == active) != of_active) continue;
+      for (const BrokerMessage& message : envelope->messages) {
+        if (const auto* welcome = std::get_if<Welcome>(&message)) {
+          // A new session: what the client held in the one before is given back.
+          if (std::exchange(sessions_[client], welcome->session) != welcome->session) {
+            OnLost(client);
+          }
+        } else if (const auto* reply = std::get_if<Reply>(&message)) {
+          OnReply(client, *reply, now_us);
+        }
+      }
+    }
+  }
+}
+
+void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t now_us) {
+  if (const auto* grants = std::get_if<Grants>(&reply.body))
+    return OnGrants(client, *grants, now_us);
+  const auto it = asked_.find({client, reply.id});
+  if (it == asked_.end()) return;
+  const Asked asked = std::move(it->second);
+  asked_.erase(it);
+  if (const auto* answer = std::get_if<PutReply>(&reply.body)) {
+    OnPut(std::get<Put>(asked.what).tuples, asked.hashes, answer->status, false);
+  } else if (const auto* done = std::get_if<CompleteReply>(&reply.body)) {
+    const Complete& complete = std::get<Complete>(asked.what);
+    OnLeaseAnswer(client, asked, complete.lease, done->lease, now_us);
+    if (done->lease == LeaseStatus::kOk || MayComplete(client, complete.lease)) {
+      if (tasks_.contains(complete.lease.key)) completed_.insert(complete.lease.key);
+      completed_now_.insert(complete.lease.key);
+      leases_.erase(complete.lease.key);  // whoever has it now is too late
+      Gone(complete.lease.key);
+    }
+    OnPut(complete.results, asked.hashes, done->results, true);
+  } else if (const auto* lease = std::get_if<LeaseReply>(&reply.body)) {
+    OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
+  } else if (std::holds_alternative<RetireReply>(reply.body)) {
+    OnRetired(std::get<Retire>(asked.what));
+  }
+}
+
+bool Observer::Holds(const ClientId& client, const LeaseRef& ref, std::int64_t now_us) const {
+  const auto it = leases_.find(ref.key);
+  return it != leases_.end() && it->second.client == client && it->second.fence == ref.fence &&
+         now_us < it->second.end_us;
+}
+
+void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const LeaseRef& ref,
+                             LeaseStatus status, std::int64_t now_us) {
+  const bool holds = Holds(client, ref, now_us);
+  if (status == LeaseStatus::kOk && !holds) {
+    report_(fmt::format("{} was told that it holds {} under fence {}, which it does not", client,
+                        ref.key.ToString(), ref.fence));
+  }
+  if (status == LeaseStatus::kStale && holds) {
+    report_(
+        fmt::format("{} was told that it does not hold {} under fence {}, before its lease ended",
+                    client, ref.key.ToString(), ref.fence));
+  }
+  if (status == LeaseStatus::kStale) return;
+  if (asked.extend_us >= 0) {
+    leases_[ref.key].end_us = now_us + (asked.extend_us > 0 ? asked.extend_us : 10'000'000);
+  } else {
+    leases_.erase(ref.key);
+  }
+}
+
+void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64_t now_us) {
+  for (const Grant& grant : grants.grants) {
+    // Given out when its holder was lost, and completed by that one in the same turn.
+    if (completed_now_.contains(grant.key)) continue;
+    if (!fences_.insert(grant.fence).second) {
+      report_(fmt::format("fence {} was given twice, the second time for {}", grant.fence,
+                          grant.key.ToString()));
+    }
+    const auto held = leases_.find(grant.key);
+    if (held != leases_.end() && now_us < held->second.end_us) {
+      report_(fmt::format("{} was given to {} while {} held it", grant.key.ToString(), client,
+                          held->second.client));
+    }
+    if (held != leases_.end()) Lose(grant.key, held->second);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    leases_[grant.key] = {client, grant.fence,
+                          grant.lease_us < most - now_us ? now_us + grant.lease_us : most};
+    if (completed_.contains(grant.key)) {
+      report_(fmt::format("{} was given out after it was completed", grant.key.ToString()));
+    }
+  }
+}
+
+void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::uint64_t>& hashes,
+                     const std::vector<PutStatus>& status, bool results) {
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    const Tuple& tuple = tuples[i];
+    const auto known = there_.find(tuple.key);
+    if (status[i] == PutStatus::kStored) {
+      if (known != there_.end()) {
+        report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
+      }
+      if (completed_.contains(tuple.key)) {
+        report_(fmt::format("{} was stored after it was completed", tuple.key.ToString()));
+      }
+      if (IsRetired(tuple.key)) {
+        report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
+      }
+      if (tuple.task) tasks_.insert(tuple.key);
+      if (!tuple.ephemeral) there_[tuple.key] = hashes[i];
+      if (!results) continue;
+      const auto [first, is_new] = results_.hashes.emplace(tuple.key, hashes[i]);
+      if (!is_new && first->second != hashes[i]) {
+        report_(fmt::format("{} has other bytes than the first time", tuple.key.ToString()));
+      }
+    } else if (status[i] == PutStatus::kDuplicate && !tuple.ephemeral) {
+      if (known == there_.end() && !completed_.contains(tuple.key)) {
+        report_(fmt::format("{} was called a duplicate, but is not there", tuple.key.ToString()));
+      } else if (known != there_.end() && known->second != hashes[i]) {
+        report_(
+            fmt::format("{} was put with other bytes, and nobody was told", tuple.key.ToString()));
+      }
+    }
+  }
+}
+
+bool Observer::IsRetired(const Key& key) const {
+  return std::any_of(watermarks_.begin(), watermarks_.end(),
+                     [&](const Pattern& pattern) { return pattern.Matches(key); });
+}
+
+void Observer::OnRetired(const Retire& retire) {
+  const Pattern& pattern = retire.pattern;
+  if (retire.watermark) watermarks_.push_back(pattern);
+  std::erase_if(there_, [&](const auto& entry) { return pattern.Matches(entry.first); });
+  std::erase_if(leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
+  std::erase_if(completed_, [&](const auto& key) { return pattern.Matches(key); });
+  std::erase_if(past_leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
+}
+
+void Observer::OnLost(const ClientId& client) {
+  for (const auto& [key, lease] : leases_) {
+    if (lease.client == client) Lose(key, lease);
+  }
+  std::erase_if(leases_, [&](const auto& entry) { return entry.second.client == client; });
+}
+
+void Observer::Lose(const Key& key, const Lease& lease) {
+  constexpr std::size_t kRemembered = 8;  // by the space, of one task
+  if (!tasks_.contains(key)) return;
+  std::vector<Lease>& past = past_leases_[key];
+  if (past.size() >= kRemembered) past.erase(past.begin());
+  past.push_back(lease);
+}
+
+bool Observer::MayComplete(const ClientId& client, const LeaseRef& ref) const {
+  const auto is_it = [&](const Lease& lease) {
+    return lease.client == client && lease.fence == ref.fence;
+  };
+  if (!there_.contains(ref.key) || !tasks_.contains(ref.key)) return false;
+  const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
+  if (held != leases_.end() && is_it(held->second)) return true;
+  const auto past = past_leases_.find(ref.key);
+  return past != past_leases_.end() && std::any_of(past->second.begin(), past->second.end(), is_it);
+}
+
+const Key* Observer::AnyTuple(Random& random) const {
+  if (there_.empty()) return nullptr;
+  return &std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())))
+              ->first;
+}
+
+void Observer::CheckTuple(const Key& key, const Payload* found) const {
+  if (found == nullptr) {
+    report_(fmt::format("{} was acknowledged and is not there", key.ToString()));
+  } else if (HashOf(*found) != there_.at(key)) {
+    report_(fmt::format("{} is there with other bytes than were acknowledged", key.ToString()));
+  }
+}
+
+std::vector<Key> Observer::Tuples() const {
+  std::vector<Key> keys;
+  for (const auto& [key, hash] : there_) keys.push_back(key);
+  return keys;
+}
+
+std::optional<ClientId> Observer::Holder(const Key& key) const {
+  const auto it = leases_.find(key);
+  if (it == leases_.end()) return std::nullopt;
+  return it->second.client;
+}
+
+}  // namespace acan::simulation

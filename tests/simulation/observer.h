@@ -1,0 +1,97 @@
+// Observer: follows every request that a broker accepts and every answer that it gives, with a
+// model of its own of leases and of what must be there, and says what contradicts what was
+// promised. It is told of messages in the order in which the broker handled them; it never looks
+// inside.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "envelope.h"
+#include "random.h"
+
+namespace acan::simulation {
+
+// What all brokers of a simulation together must keep to: in exact precision a result is a pure
+// function of its key and of the run that the key begins with, whoever computes it and when.
+struct Results {
+  std::unordered_map<tuplespace::Key, std::uint64_t> hashes;
+};
+
+std::uint64_t HashOf(const tuplespace::Payload& payload);
+
+class Observer {
+ public:
+  Observer(Results& results, std::function<void(const std::string&)> report)
+      : results_(results), report_(std::move(report)) {}
+
+  // Before the broker acts on it.
+  void OnRequest(const tuplespace::ClientId& client, const tuplespace::Request& request);
+  // One turn of the broker: `active` is whose requests it handled, "" if it was only time. Its
+  // answers come in the order in which it was served; others were woken by that.
+  void OnAnswers(
+      const tuplespace::ClientId& active,
+      const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers,
+      std::int64_t now_us);
+  void OnLost(const tuplespace::ClientId& client);
+
+  // A tuple that must be there; nullptr if there is none.
+  const tuplespace::Key* AnyTuple(Random& random) const;
+  void CheckTuple(const tuplespace::Key& key, const tuplespace::Payload* found) const;
+  std::size_t tuples() const { return there_.size(); }
+  std::vector<tuplespace::Key> Tuples() const;
+  // Who has this key under a lease.
+  std::optional<tuplespace::ClientId> Holder(const tuplespace::Key& key) const;
+
+ private:
+  struct Lease {
+    tuplespace::ClientId client;
+    std::uint64_t fence = 0;
+    std::int64_t end_us = 0;
+  };
+  struct Asked {
+    std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::LeaseRef,
+                 tuplespace::Retire>
+        what;  // payloads are dropped, see `hashes`
+    std::vector<std::uint64_t> hashes;
+    std::int64_t extend_us = -1;
+  };
+  void OnReply(const tuplespace::ClientId& client, const tuplespace::Reply& reply,
+               std::int64_t now_us);
+  void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
+                std::int64_t now_us);
+  void OnPut(const std::vector<tuplespace::Tuple>& tuples, const std::vector<std::uint64_t>& hashes,
+             const std::vector<tuplespace::PutStatus>& status, bool results);
+  void OnLeaseAnswer(const tuplespace::ClientId& client, const Asked& asked,
+                     const tuplespace::LeaseRef& ref, tuplespace::LeaseStatus status,
+                     std::int64_t now_us);
+  bool Holds(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
+             std::int64_t now_us) const;
+  void OnRetired(const tuplespace::Retire& retire);
+  bool IsRetired(const tuplespace::Key& key) const;
+  // The lease ends without its holder's doing: it may still complete the task.
+  void Lose(const tuplespace::Key& key, const Lease& lease);
+  bool MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
+  void Gone(const tuplespace::Key& key) { there_.erase(key); }
+
+  Results& results_;
+  std::function<void(const std::string&)> report_;
+  std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
+  std::map<tuplespace::ClientId, std::uint64_t> sessions_;
+  std::map<tuplespace::Key, Lease> leases_;
+  std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks
+  std::set<std::uint64_t> fences_;
+  std::map<tuplespace::Key, std::uint64_t> there_;  // acknowledged, and not taken away since
+  std::set<tuplespace::Key> completed_;             // tasks
+  std::set<tuplespace::Key> completed_now_;         // in the present turn
+  std::set<tuplespace::Key> tasks_;
+  std::vector<tuplespace::Pattern> watermarks_;
+};
+
+}  // namespace acan::simulation

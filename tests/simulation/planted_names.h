@@ -1,0 +1,47 @@
+// The planted bugs by name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tuplespace/planted.h"
+
+namespace acan::simulation {
+
+struct PlantedName {
+  tuplespace::Planted bug;
+  const char* name;
+  // A seed that has found it: tried first. It must find it again, or another one has to.
+  std::uint64_t seed;
+};
+
+inline constexpr std::array kPlantedNames = {
+    PlantedName{tuplespace::Planted::kFenceIsNotChecked, "FenceIsNotChecked", 2},
+    PlantedName{tuplespace::Planted::kFenceIsGivenTwice, "FenceIsGivenTwice", 1},
+    PlantedName{tuplespace::Planted::kSecondPutOverwrites, "SecondPutOverwrites", 1},
+    PlantedName{tuplespace::Planted::kAcknowledgedButNotStored, "AcknowledgedButNotStored", 1},
+    PlantedName{tuplespace::Planted::kExtensionIsForgotten, "ExtensionIsForgotten", 4},
+    PlantedName{tuplespace::Planted::kLeaseNeverEnds, "LeaseNeverEnds", 6},
+    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 15},
+    PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain, "CompletedTaskIsStoredAgain",
+                198},
+    PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 15},
+    PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 2},
+    PlantedName{tuplespace::Planted::kBudgetIsIgnored, "BudgetIsIgnored", 1},
+    PlantedName{tuplespace::Planted::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 55},
+    PlantedName{tuplespace::Planted::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
+    PlantedName{tuplespace::Planted::kRetiresTooEarly, "RetiresTooEarly", 1},
+    PlantedName{tuplespace::Planted::kReplanSkipsAStep, "ReplanSkipsAStep", 95},
+    PlantedName{tuplespace::Planted::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
+    PlantedName{tuplespace::Planted::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion",
+                4},
+    PlantedName{tuplespace::Planted::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 259},
+    PlantedName{tuplespace::Planted::kResumesFromPartialVersion, "ResumesFromPartialVersion", 15},
+    PlantedName{tuplespace::Planted::kMetricsAreNotCut, "MetricsAreNotCut", 15},
+    PlantedName{tuplespace::Planted::kIgnoresFinishedRun, "IgnoresFinishedRun", 252},
+};
+// Four more can be planted and are not found yet: see docs/reliability.md.
+static_assert(kPlantedNames.size() + 5 == static_cast<std::size_t>(tuplespace::Planted::kCount));
+
+}  // namespace acan::simulation

@@ -1,0 +1,125 @@
+// acan_simulate: seeds of the simulated cluster from the command line.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "cluster.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "planted_names.h"
+
+namespace acan::simulation {
+namespace {
+
+struct Flags {
+  std::uint64_t seed = 1;
+  std::uint64_t count = 1;
+  bool trace = false;
+  bool keep_going = false;
+  double seconds = 0;
+  std::string planted;
+};
+
+// Throws if there is no bug of this name.
+void Plant(const std::string& name) {
+  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // without it
+  for (const PlantedName& each : kPlantedNames) {
+    if (name == each.name) {
+      tuplespace::planted_bug = each.bug;
+      return;
+    }
+  }
+  std::string names;
+  for (const PlantedName& each : kPlantedNames) names += fmt::format(" {}", each.name);
+  throw std::invalid_argument(fmt::format("--plant {}: must be one of{}", name, names));
+}
+
+struct Totals {
+  std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0;
+  double virtual_s = 0;
+  std::array<std::uint64_t, kFaults> faults{};
+
+  void Add(const SeedResult& result) {
+    ++seeds;
+    findings += result.violation.empty() ? 0 : 1;
+    requests += result.requests;
+    events += result.events;
+    conflicts += result.conflicts_made;
+    virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
+    for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
+  }
+};
+
+nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) {
+  nlohmann::json faults;
+  for (std::size_t i = 0; i < kFaults; ++i)
+    faults[NameOf(static_cast<Fault>(i))] = totals.faults[i];
+  return {{"first_seed", first},
+          {"seeds", totals.seeds},
+          {"findings", totals.findings},
+          {"simulated_s", totals.virtual_s},
+          {"requests", totals.requests},
+          {"events", totals.events},
+          {"lies_told", totals.conflicts},
+          {"faults", faults},
+          {"wall_s", wall_s}};
+}
+
+int Simulate(const Flags& flags) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto wall_s = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  if (!flags.planted.empty()) Plant(flags.planted);
+  Totals totals;
+  for (std::uint64_t i = 0; i < flags.count; ++i) {
+    if (flags.seconds > 0 && wall_s() > flags.seconds) break;
+    SeedOptions options{.seed = flags.seed + i, .trace = {}};
+    if (flags.trace) {
+      options.trace = [](std::int64_t now_us, const std::string& line) {
+        fmt::print("{:>12.6f} {}\n", static_cast<double>(now_us) * 1e-6, line);
+      };
+    }
+    const SeedResult result = RunSeed(options);
+    totals.Add(result);
+    if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
+    if (result.violation.empty()) continue;
+    const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
+    fmt::print("seed {} (job {}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
+               result.job, result.violation, options.seed, planted);
+    std::fflush(stdout);
+    if (!flags.keep_going) break;
+  }
+  fmt::print("{}\n", ToJson(totals, flags.seed, wall_s()).dump());
+  return totals.findings == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace acan::simulation
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains tiny jobs on simulated clusters in which everything goes wrong");
+  acan::simulation::Flags flags;
+  app.add_option("--seed", flags.seed, "the first seed");
+  app.add_option("--count", flags.count, "how many seeds");
+  app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--plant", flags.planted, "with a bug of this name");
+  app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
+  app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return acan::simulation::Simulate(flags);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "acan_simulate: {}\n", error.what());
+    return 1;
+  }
+}

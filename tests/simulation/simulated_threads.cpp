@@ -1,0 +1,149 @@
+// Tasks of the simulated world in the place of the product's threads, and devices that need no
+// proof.
+#include <cassert>
+#include <map>
+
+#include "acan/core/error.h"
+#include "acan/handler/conformance.h"
+#include "cluster_network.h"
+#include "device_thread.h"
+#include "fmt/format.h"
+#include "worker_thread.h"
+#include "world.h"
+
+namespace acan::simulation {
+namespace {
+
+Network* the_network = nullptr;
+
+}  // namespace
+
+Network& ClusterNetwork() {
+  assert(the_network != nullptr);
+  return *the_network;
+}
+
+void SetClusterNetwork(Network* network) {
+  the_network = network;
+}
+
+namespace {
+
+class Signal final : public Waitable {
+ public:
+  bool ready() const override { return set_; }
+  void Set() {
+    set_ = true;
+    Notify();
+  }
+  void Clear() { set_ = false; }
+
+ private:
+  bool set_ = false;
+};
+
+struct DeviceTask {
+  Signal changed;
+  Task* task = nullptr;
+};
+
+// What a DeviceThread here has instead of its threads.
+std::map<const DeviceThread*, DeviceTask>& DeviceTasks() {
+  static std::map<const DeviceThread*, DeviceTask> tasks;
+  return tasks;
+}
+
+}  // namespace
+}  // namespace acan::simulation
+
+namespace acan {
+
+using simulation::DeviceTasks;
+using simulation::World;
+
+// ---- the manager's worker
+// ------------------------------------------------------------------------
+
+struct WorkerThread::Impl {
+  simulation::Task* task = nullptr;
+};
+
+WorkerThread::WorkerThread() : impl_(std::make_unique<Impl>()) {}
+
+WorkerThread::~WorkerThread() {
+  Join();
+}
+
+void WorkerThread::Start(std::function<void()> work) {
+  assert(impl_->task == nullptr);
+  impl_->task = &World::CurrentTask().process().Start(std::move(work));
+}
+
+void WorkerThread::Join() {
+  if (impl_->task != nullptr) World::current().Join(*impl_->task);
+  impl_->task = nullptr;
+}
+
+// ---- the handler's device thread
+// -----------------------------------------------------------------
+
+DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
+    : device_(device), wake_(std::move(wake)), throttle_(throttle) {
+  DeviceTasks()[this].task = &World::CurrentTask().process().Start([this] { StartLoop(); });
+}
+
+DeviceThread::~DeviceThread() {
+  stop_ = true;
+  DeviceTasks().at(this).changed.Set();
+  World::current().Join(*DeviceTasks().at(this).task);
+  DeviceTasks().erase(this);
+}
+
+void DeviceThread::Enqueue(DeviceJob job) {
+  jobs_.push_back(std::move(job));
+  DeviceTasks().at(this).changed.Set();
+}
+
+void DeviceThread::StartLoop() {
+  World& world = World::current();
+  simulation::Process& process = World::CurrentTask().process();
+  simulation::Signal& changed = DeviceTasks().at(this).changed;
+  for (;;) {
+    changed.Clear();
+    if (stop_) return;
+    if (jobs_.empty()) {
+      world.WaitForAny({&changed}, simulation::kNever);
+      continue;
+    }
+    DeviceJob job = std::move(jobs_.front());
+    jobs_.pop_front();
+    Started started = Start(std::move(job));
+    // From a fraction to a multiple of the usual, now and then much longer.
+    const std::int64_t usual_us = process.task_us;
+    std::int64_t duration_us = world.random().Magnitude(usual_us / 4 + 1, usual_us * 4 + 1);
+    if (world.random().OneIn(50)) duration_us *= 20;
+    world.Sleep(duration_us);
+    if (process.device_lost) {
+      started.outcome.failed = started.outcome.lost = true;
+      started.outcome.cause = "the device is lost (simulated)";
+    } else if (process.device_failures > 0) {
+      --process.device_failures;
+      started.outcome.failed = true;
+      started.outcome.cause = "the device failed (simulated)";
+    }
+    Finish(std::move(started));
+  }
+}
+
+// ---- conformance
+// ---------------------------------------------------------------------------------
+
+ConformanceResult RunConformance(Device&) {
+  return {true, "simulated", ""};
+}
+
+double MeasureGflops(Device&) {
+  return World::CurrentTask().process().gflops;
+}
+
+}  // namespace acan

@@ -1,0 +1,95 @@
+// A thousand seeds without a finding; and each bug that is planted is found.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "cluster.h"
+#include "planted_names.h"
+
+namespace acan::simulation {
+namespace {
+
+constexpr std::uint64_t kSeedsOfAPart = 250;
+constexpr std::uint64_t kMostSeedsToFind = 10'000;
+
+std::string Again(std::uint64_t seed) {
+  return "again: acan_simulate --seed " + std::to_string(seed) + " --trace";
+}
+
+// In parts, so that they can run beside each other.
+class Seeds : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Seeds, FindNothing) {
+  for (std::uint64_t i = 1; i <= kSeedsOfAPart; ++i) {
+    const std::uint64_t seed = GetParam() * kSeedsOfAPart + i;
+    const SeedResult result = RunSeed({.seed = seed, .trace = {}});
+    ASSERT_EQ(result.violation, "") << Again(seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Part, Seeds, testing::Range<std::uint64_t>(0, 4));
+
+// What these found once is repaired.
+TEST(Simulation, SeedsThatFoundSomething) {
+  for (const std::uint64_t seed : {6, 36, 252, 11759, 20091}) {
+    ASSERT_EQ(RunSeed({.seed = seed, .trace = {}}).violation, "") << Again(seed);
+  }
+}
+
+TEST(Simulation, ASeedIsTheSameHistoryEachTime) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const SeedResult one = RunSeed({.seed = seed, .trace = {}});
+    const SeedResult other = RunSeed({.seed = seed, .trace = {}});
+    ASSERT_EQ(one.trace_hash, other.trace_hash) << seed;
+    ASSERT_EQ(one.events, other.events) << seed;
+  }
+}
+
+TEST(Simulation, EveryFaultHappens) {
+  std::array<std::uint64_t, kFaults> faults{};
+  std::uint64_t conflicts = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const SeedResult result = RunSeed({.seed = seed, .trace = {}});
+    for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
+    conflicts += result.conflicts_made;
+  }
+  for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(faults[i], 0u) << NameOf(Fault(i));
+  EXPECT_GT(conflicts, 0u);
+}
+
+// Looks for a planted bug in a process of its own, which an assertion of the product may end.
+class Teeth : public testing::TestWithParam<PlantedName> {};
+
+bool Finds(std::uint64_t seed) {
+  const SeedResult result = RunSeed({.seed = seed, .trace = {}});
+  if (result.violation.empty()) return false;
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), result.violation.c_str());
+  std::fflush(stdout);
+  return true;
+}
+
+TEST_P(Teeth, FindIt) {
+  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // before it is planted
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    tuplespace::planted_bug = GetParam().bug;
+    bool found = Finds(GetParam().seed);
+    for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) found = Finds(seed);
+    ::_exit(found ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const bool found = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  EXPECT_TRUE(found || WIFSIGNALED(status)) << "not found within " << kMostSeedsToFind << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, Teeth, testing::ValuesIn(kPlantedNames),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace acan::simulation

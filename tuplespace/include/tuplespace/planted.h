@@ -1,0 +1,55 @@
+// Bugs that can be switched on in the simulation's own build of these sources, to show that it
+// finds them. In the product there is nothing to switch on, and the compiler removes what stands
+// behind.
+#pragma once
+
+#include <cstdint>
+
+namespace tuplespace {
+
+enum class Planted : std::uint8_t {
+  kNone,
+  // Space
+  kFenceIsNotChecked,
+  kFenceIsGivenTwice,
+  kSecondPutOverwrites,
+  kAcknowledgedButNotStored,
+  kExtensionIsForgotten,
+  kLeaseNeverEnds,
+  kWatermarkIsNotRaised,
+  kCompletedTaskIsStoredAgain,
+  // Session, BrokerCore
+  kRejoiningKeepsLeases,
+  kSessionDoesNotResend,
+  kOldSessionIsServed,
+  // Handler
+  kBudgetIsIgnored,
+  kFailedTaskIsCompleted,
+  kResultsWakeLostClient,
+  // Manager
+  kRetiresTooEarly,
+  kReplanSkipsAStep,
+  kCommitsUnfinishedStep,
+  kSnapshotNamesEarlierVersion,
+  kSnapshotIsNotChecked,
+  kLeadsWithoutLease,
+  kIgnoresLostLead,
+  kResumesFromPartialVersion,
+  kIgnoresNewBroker,
+  kMetricsAreNotCut,
+  kIgnoresFinishedRun,
+  kCount,
+};
+
+#ifdef ACAN_PLANTED_BUGS
+inline Planted planted_bug = Planted::kNone;
+inline bool IsPlanted(Planted bug) {
+  return planted_bug == bug;
+}
+#else
+constexpr bool IsPlanted(Planted) {
+  return false;
+}
+#endif
+
+}  // namespace tuplespace
