@@ -110,9 +110,9 @@ class Shell {
         in_flight += put->tasks.size();
         most_in_flight = std::max(most_in_flight, in_flight);
       } else if (const auto* vote = std::get_if<PutVote>(&action)) {
-        VoteDone done{vote->vote.audit, vote->generation, {}};
-        Compute(vote->vote.task, &done.results);
-        answers.push_back(std::move(done));
+        VoteDone answer{vote->vote.audit, vote->generation, {}};
+        Compute(vote->vote.task, &answer.results);
+        answers.push_back(std::move(answer));
         ++votes;
       } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
         quarantined = wrong->verdict.wrong;

@@ -91,6 +91,7 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/job/train/batch", 0, {"train.batch = 0"});
   const json good = ReceiptToJson(Sample());
   for (const auto& [key, value] : good.items()) {
+    if (key == "audits" || key == "audit_log_head") continue;  // earlier receipts have none
     json changed = good;
     changed.erase(key);
     ExpectError([&] { ReceiptFromJson(changed, "receipt.json"); },

@@ -23,7 +23,7 @@ struct ModelTuple {
   std::set<ClientId> failed_by;
   ClientId leased_by;  // empty: not leased
   std::uint64_t fence = 0;
-  std::int64_t lease_end_us = 0;
+  std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
   std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
 };
 
@@ -106,11 +106,15 @@ class Model {
   }
   void EndLease(ModelTuple& tuple) {
     tuple.leased_by.clear();
+    tuple.lease_end_us = 0;
     if (Waits(tuple)) tuple.parked = true;  // its inputs were there when it was taken
   }
   void Expire(std::int64_t now_us) {
     for (auto& [key, tuple] : tuples) {
-      if (!tuple.leased_by.empty() && tuple.lease_end_us <= now_us) LoseLease(tuple);
+      const std::int64_t end_us = tuple.lease_end_us;
+      if (tuple.leased_by.empty() || end_us > now_us) continue;
+      LoseLease(tuple);
+      tuple.lease_end_us = end_us;
     }
   }
   ModelTuple* Leased(const ClientId& client, const LeaseRef& lease) {
