@@ -228,6 +228,12 @@ TEST_F(RawSocket, PlainTcpGarbageIsIgnored) {
     if (i % 3 == 1) bytes = std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + bytes;
     // The broker may hang up in the middle of it.
     [[maybe_unused]] const auto sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    // Until the broker has dealt with it: libzmq 4.3.4 aborts if its socket is closed just while it
+    // takes a greeting of an old version for a routing id.
+    char answer[256];
+    while (recv(fd, answer, sizeof(answer), 0) > 0) {
+    }
     close(fd);
   }
 }
