@@ -228,7 +228,7 @@ TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {
 
 TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
   const Result result = RunAcan({"chaos",      job_,
-                                 "--set",      "train.epochs=30",
+                                 "--set",      "train.epochs=10",
                                  "--handlers", "2xcpu:1@4MiB",
                                  "--kill",     "handlers,manager,broker",
                                  "--stop",     "handlers",
@@ -248,7 +248,7 @@ TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
 
 TEST_F(KillTest, ChaosKillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {
   const Result result = RunAcan({"chaos",      job_,
-                                 "--set",      "train.epochs=30",
+                                 "--set",      "train.epochs=10",
                                  "--handlers", "2xcpu:1@4MiB",
                                  "--kill",     "everything",
                                  "--cut",      "handlers,manager,broker",
