@@ -220,8 +220,10 @@ std::optional<Receipt> JobRun::FinishedBefore() {
 // The furthest whole state that can be had: what a manager that died left in the space, or the
 // newest snapshot.
 void JobRun::FindBeginning() {
+  bool others = false;
   if (snapshots_) {
-    if (auto found = snapshots_->Newest([this](const std::string& line) { Log(line); })) {
+    const auto say = [this](const std::string& line) { Log(line); };
+    if (auto found = snapshots_->Newest(say, &others)) {
       past_ = found->state;
       beginning_file_ = std::move(found->file);
       beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
@@ -246,8 +248,8 @@ void JobRun::FindBeginning() {
     Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
   }
   // Beginning anew removes what is in the folder: a wrong job must not cost another one's
-  // snapshots.
-  if (!beginning_ && lost_runs_.empty() && snapshots_ && snapshots_->Any()) {
+  // snapshots. Damaged ones are of no use to anybody.
+  if (!beginning_ && lost_runs_.empty() && others) {
     throw UsageError(fmt::format(
         "none of the snapshots in {} can be used (see above): name the job that they are of, or "
         "begin anew without --resume",

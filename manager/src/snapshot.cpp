@@ -152,12 +152,8 @@ void SnapshotFolder::RemoveAll() const {
   fs::remove(folder_, ignored);  // unless something else is in it
 }
 
-bool SnapshotFolder::Any() const {
-  return !Files(kSuffix).empty();
-}
-
-std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
-                                                  std::string* problem) const {
+std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file, std::string* problem,
+                                                  bool* others) const {
   const auto text = [&file](const char* name) {
     const auto found = file.Metadata().find(name);
     return found == file.Metadata().end() ? std::string() : found->second;
@@ -167,6 +163,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
     return std::nullopt;
   }
   if (text(kTrainingName) != training_id_) {
+    *others = true;
     *problem = fmt::format(
         "is of another training ({}, this one is {}): other data, model, seed "
         "or other training settings",
@@ -176,6 +173,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
   const std::optional<RunState> state = ParseState(text(kStateName));
   if (!state || file.Tensors().size() != ModelTensors(model_, states_).size() ||
       file.Layers() != model_.layers) {
+    *others = true;
     *problem = "does not have what this version of acan writes";
     return std::nullopt;
   }
@@ -183,12 +181,13 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
 }
 
 std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
-    const std::function<void(const std::string&)>& say) const {
+    const std::function<void(const std::string&)>& say, bool* others) const {
+  *others = false;
   for (const std::string& path : Files(kSuffix)) {
     std::string problem;
     try {
       auto file = std::make_shared<const ModelReader>(path);
-      if (const std::optional<RunState> state = ReadState(*file, &problem)) {
+      if (const std::optional<RunState> state = ReadState(*file, &problem, others)) {
         return Found{path, *state, std::move(file)};
       }
       say(fmt::format("snapshot {} {}; passing it over", path, problem));

@@ -36,7 +36,8 @@ class SnapshotTest : public testing::Test {
   }
   std::optional<SnapshotFolder::Found> Newest(const std::string& training_id = "training") {
     said_.clear();
-    return Folder(training_id).Newest([this](const std::string& line) { said_ += line + "\n"; });
+    const auto say = [this](const std::string& line) { said_ += line + "\n"; };
+    return Folder(training_id).Newest(say, &others_);
   }
   void FlipBit(const std::string& path, std::streamoff at) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -49,6 +50,7 @@ class SnapshotTest : public testing::Test {
   TestFolder folder_;
   Model model_;
   std::string said_;
+  bool others_ = false;
 };
 
 TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
@@ -103,6 +105,16 @@ TEST_F(SnapshotTest, AnotherTrainingsIsPassedOver) {
   Write(3, "another");
   EXPECT_FALSE(Newest());
   EXPECT_NE(said_.find("of another training"), std::string::npos) << said_;
+  EXPECT_TRUE(others_);
+}
+
+TEST_F(SnapshotTest, DamagedOnesAreNobodys) {
+  Write(3, "another");
+  FlipBit(PathOf("3"), 100);
+  Write(4);
+  std::filesystem::resize_file(PathOf("4"), 5);
+  EXPECT_FALSE(Newest());
+  EXPECT_FALSE(others_) << said_;
 }
 
 TEST_F(SnapshotTest, OnlyTheNewestAreKept) {

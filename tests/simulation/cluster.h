@@ -1,66 +1,98 @@
-// One seed: a cluster of a broker, managers and handlers that trains a job while everything that
-// may go wrong does, and what must hold all the same.
+// Cluster: a simulated broker, managers and handlers that train a job, and what is done to them.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "acan/handler/handler.h"
+#include "broker_host.h"
+#include "jobs.h"
+#include "network.h"
+#include "out_folder.h"
+#include "seed.h"
+#include "world.h"
+
 namespace acan::simulation {
 
-enum class Fault : std::uint8_t {
-  kKillHandler,
-  kKillManager,
-  kKillBroker,
-  kKillAll,
-  kStopHandler,  // SIGSTOP, for up to several leases
-  kStopManager,
-  kStopBroker,
-  kBreak,  // a connection ends
-  kStall,  // one way of a connection
-  kClockJump,
-  kDamageSnapshot,
-  kDeviceFailure,
-  kDeviceLost,
-  kHandlerJoins,
-  kHandlerLeaves,
-  kSecondManager,
+inline constexpr std::int64_t kSecondUs = 1'000'000;
+inline constexpr int kMostHandlers = 5;
+
+// Of one run. One at a time: the substituted sockets find its network by a global.
+class Cluster {
+ public:
+  Cluster(const SeedOptions& options, std::size_t job, bool disturbed);
+  ~Cluster();
+
+  SeedResult Run(const Outcome* expected);
+  Outcome outcome() const { return folder_.Read(); }
+
+ private:
+  struct HandlerSlot {
+    std::uint64_t memory_bytes = 0;
+    double gflops = 1;
+    std::int64_t task_us = 1000;
+    bool wanted = true;
+    Process* process = nullptr;
+    Handler* running = nullptr;
+  };
+  struct ManagerSlot {
+    Process* process = nullptr;
+    bool resume = false;
+  };
+
+  Random& random() { return world_.random(); }
+  Process& NewProcess(const std::string& name);
+  void KillProcess(Process*& process);
+  void Begin();
+  void AddHandler(bool large);
+  void StartHandler(std::size_t slot);
+  void HandlerBody(std::size_t slot);
+  void StartManager(std::size_t slot, bool standby);
+  void ManagerBody(std::size_t slot, bool standby);
+  void StartBroker();
+  std::string WithoutFolder(std::string text) const;
+
+  void DrawFaults();
+  void NextFault();
+  bool Do(Fault fault);
+  bool KillHandler(HandlerSlot& handler);
+  bool SendHandlerAway(HandlerSlot& handler);
+  bool KillManager(ManagerSlot& manager);
+  bool KillBroker();
+  bool KillAll();
+  bool StopProcess(Process* process);
+  bool StopBroker();
+  bool BreakOne();
+  bool StallOne();
+  bool JumpOne();
+  bool DamageSnapshot();
+  void RestartHandlers();
+  void RestartManager();
+  HandlerSlot* AnyHandler();
+  std::int64_t RestartDelayUs() { return random().Magnitude(1'000, 20 * kSecondUs); }
+  void Heal();
+  void CheckEnd(const Outcome* expected);
+
+  World world_;
+  Network network_;
+  Results results_;
+  const SimulatedJob& job_;
+  const std::size_t job_index_;
+  const bool disturbed_;
+  OutFolder folder_;
+  BrokerHost broker_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<HandlerSlot> handlers_;
+  std::vector<ManagerSlot> managers_;
+  std::vector<Fault> enabled_;
+  std::int64_t mean_gap_us_ = kSecondUs;
+  bool faulty_ = false;
+  int failures_left_ = 0;
+  bool finished_ = false;  // a manager has ended with a receipt
+  std::array<std::uint64_t, kFaults> counts_{};
 };
-inline constexpr std::size_t kFaults = 16;
-const char* NameOf(Fault fault);
-
-// What a run of a job came to, as far as it may not depend on anything but the job.
-struct Outcome {
-  std::string weights_sha256;
-  std::vector<std::string> metrics;  // of each step and evaluation, in order
-};
-
-struct SeedOptions {
-  std::uint64_t seed = 0;
-  // Told of everything that happens, with the virtual time in microseconds; may be null.
-  std::function<void(std::int64_t now_us, const std::string& line)> trace;
-};
-
-struct SeedResult {
-  std::string violation;  // empty: nothing was found
-  std::size_t job = 0;
-  std::int64_t virtual_us = 0;
-  std::uint64_t events = 0;
-  std::uint64_t trace_hash = 0;
-  std::uint64_t requests = 0;
-  std::uint64_t conflicts_made = 0;
-  std::array<std::uint64_t, kFaults> faults{};
-};
-
-// Trains a job without any fault.
-Outcome TrainUndisturbed(std::size_t job);
-std::size_t JobCount();
-// The same, remembered: what every seed of this job has to come to.
-const Outcome& ExpectOutcomeOf(std::size_t job);
-
-SeedResult RunSeed(const SeedOptions& options);
 
 }  // namespace acan::simulation

@@ -1,6 +1,9 @@
 #include "out_folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,21 +29,57 @@ void WriteAll(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
+constexpr const char* kPrefix = "acan-simulation-";
+
+// Thousands of runs sync tens of files each: on a disk that would be most of the time.
+fs::path Parent() {
+  const fs::path memory = "/dev/shm";
+  return ::access(memory.c_str(), W_OK | X_OK) == 0 ? memory : fs::temp_directory_path();
+}
+
+// A descriptor that holds the lock of a folder, or -1 if another process has it or it is gone.
+int Lock(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return -1;
+  struct stat locked {
+  }, there{};
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &locked) == 0 &&
+      ::stat(folder.c_str(), &there) == 0 && locked.st_ino == there.st_ino) {
+    return fd;
+  }
+  ::close(fd);
+  return -1;
+}
+
 }  // namespace
 
 OutFolder::OutFolder() {
-  // Thousands of runs sync tens of files each: on a disk that would be most of the time.
-  const fs::path memory = "/dev/shm";
-  const bool use_memory = ::access(memory.c_str(), W_OK | X_OK) == 0;
-  path_ = (use_memory ? memory : fs::temp_directory_path()) / "acan-simulation-XXXXXX";
-  if (::mkdtemp(path_.data()) == nullptr) {
-    throw std::runtime_error("cannot make the temporary folder " + path_);
+  static const bool once = (RemoveDead(), true);
+  static_cast<void>(once);
+  while (lock_ < 0) {  // who removes the dead may meet a folder before it is locked
+    path_ = Parent() / (std::string(kPrefix) + "XXXXXX");
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw std::runtime_error("cannot make the temporary folder " + path_);
+    }
+    lock_ = Lock(path_);
   }
 }
 
 OutFolder::~OutFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  ::close(lock_);
+}
+
+void OutFolder::RemoveDead() {
+  std::error_code ignored;
+  for (fs::directory_iterator at(Parent(), ignored), end; at != end; at.increment(ignored)) {
+    if (!at->path().filename().string().starts_with(kPrefix)) continue;
+    const int lock = Lock(at->path());
+    if (lock < 0) continue;
+    fs::remove_all(at->path(), ignored);
+    ::close(lock);
+  }
 }
 
 bool OutFolder::HasReceipt() const {

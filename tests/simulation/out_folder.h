@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cluster.h"
 #include "random.h"
+#include "seed.h"
 
 namespace acan::simulation {
 
+// It is locked while its process lives. Removes those of processes that were killed.
 class OutFolder {
  public:
   OutFolder();  // a fresh one, in memory where there is such a file system
@@ -18,6 +19,7 @@ class OutFolder {
 
   std::string path() const { return path_ + "/out"; }
   bool HasReceipt() const;
+  static void RemoveDead();
   // Of the receipt and the metrics that are there.
   Outcome Read() const;
   // The newest snapshot is cut short, or a byte of it changes, or a torn one appears. False if
@@ -26,6 +28,7 @@ class OutFolder {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 }  // namespace acan::simulation

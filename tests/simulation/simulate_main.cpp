@@ -1,5 +1,6 @@
 // acan_simulate: seeds of the simulated cluster from the command line.
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -7,13 +8,15 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "cluster.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "planted_names.h"
+#include "seed.h"
 
 namespace acan::simulation {
 namespace {
+
+volatile std::sig_atomic_t stop_signal = 0;
 
 struct Flags {
   std::uint64_t seed = 1;
@@ -78,6 +81,7 @@ int Simulate(const Flags& flags) {
   Totals totals;
   for (std::uint64_t i = 0; i < flags.count; ++i) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
+    if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
     if (flags.trace) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
@@ -95,6 +99,7 @@ int Simulate(const Flags& flags) {
     if (!flags.keep_going) break;
   }
   fmt::print("{}\n", ToJson(totals, flags.seed, wall_s()).dump());
+  if (stop_signal != 0) return 128 + stop_signal;
   return totals.findings == 0 ? 0 : 1;
 }
 
@@ -115,6 +120,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  // A seed is over soon; what was found so far is said.
+  for (const int each : {SIGINT, SIGTERM}) {
+    std::signal(each, [](int signal) { acan::simulation::stop_signal = signal; });
   }
   try {
     return acan::simulation::Simulate(flags);

@@ -48,21 +48,22 @@ class SnapshotFolder {
   // Removes those in which a handler of `wrong` had a part.
   void RemoveOf(const std::set<std::string>& wrong) const;
 
-  bool Any() const;  // whether there is one, whole or not
   struct Found {
     std::string path;
     RunState state;
     std::shared_ptr<const ModelReader> file;
   };
   // The newest that is whole. What is torn, damaged or of another training is named through `say`
-  // and passed over.
-  std::optional<Found> Newest(const std::function<void(const std::string&)>& say) const;
+  // and passed over; `*others` becomes whether something whole was, which has an owner elsewhere.
+  std::optional<Found> Newest(const std::function<void(const std::string&)>& say,
+                              bool* others) const;
 
  private:
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;  // newest first
   std::vector<std::string> ContributorsOf(const std::string& path) const;
-  std::optional<RunState> ReadState(const ModelReader& file, std::string* problem) const;
+  std::optional<RunState> ReadState(const ModelReader& file, std::string* problem,
+                                    bool* others) const;
 
   const std::string folder_;
   const std::string training_id_;

@@ -1,0 +1,247 @@
+#include <utility>
+
+#include "cluster.h"
+#include "fmt/format.h"
+
+namespace acan::simulation {
+namespace {
+
+// ZeroMQ's heartbeats end a connection over which nothing comes for so long.
+constexpr std::int64_t kHeartbeatEndUs = 5 * kSecondUs;
+
+}  // namespace
+
+// Not all faults in all seeds: some defects show only while something else does not happen.
+void Cluster::DrawFaults() {
+  if (!disturbed_) return;
+  while (enabled_.empty()) {
+    for (std::size_t i = 0; i < kFaults; ++i) {
+      if (random().OneIn(3)) enabled_.push_back(static_cast<Fault>(i));
+    }
+  }
+  mean_gap_us_ = random().Magnitude(30'000, 4 * kSecondUs);
+  failures_left_ = 2;  // of one task a third would end the job, rightly
+  if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
+  if (random().OneIn(2)) broker_.SetLiesOneIn(8);
+  faulty_ = true;
+  world_.At(world_.now_us() + random().Magnitude(4 * kSecondUs, 120 * kSecondUs),
+            [this] { Heal(); });
+  NextFault();
+}
+
+void Cluster::NextFault() {
+  world_.After(random().Magnitude(mean_gap_us_ / 8 + 1, mean_gap_us_ * 2), [this] {
+    if (!faulty_ || finished_) return;
+    const Fault fault = enabled_[random().Below(enabled_.size())];
+    if (Do(fault)) ++counts_[static_cast<std::size_t>(fault)];
+    NextFault();
+  });
+}
+
+Cluster::HandlerSlot* Cluster::AnyHandler() {
+  return handlers_.empty() ? nullptr : &handlers_[random().Below(handlers_.size())];
+}
+
+bool Cluster::Do(Fault fault) {
+  switch (fault) {
+    case Fault::kKillHandler:
+      return KillHandler(*AnyHandler());
+    case Fault::kHandlerLeaves:
+      return SendHandlerAway(*AnyHandler());
+    case Fault::kKillManager:
+      return KillManager(managers_[random().Below(managers_.size())]);
+    case Fault::kKillBroker:
+      return KillBroker();
+    case Fault::kKillAll:
+      return KillAll();
+    case Fault::kStopHandler:
+      return StopProcess(AnyHandler()->process);
+    case Fault::kStopManager:
+      return StopProcess(managers_[random().Below(managers_.size())].process);
+    case Fault::kStopBroker:
+      return StopBroker();
+    case Fault::kBreak:
+      return BreakOne();
+    case Fault::kStall:
+      return StallOne();
+    case Fault::kClockJump:
+      return JumpOne();
+    case Fault::kDamageSnapshot:
+      return DamageSnapshot();
+    case Fault::kDeviceFailure: {
+      HandlerSlot& handler = *AnyHandler();
+      if (handler.process == nullptr || failures_left_ == 0) return false;
+      --failures_left_;
+      ++handler.process->device_failures;
+      return true;
+    }
+    case Fault::kDeviceLost: {
+      HandlerSlot& handler = *AnyHandler();
+      if (handler.process == nullptr) return false;
+      handler.process->device_lost = true;
+      return true;
+    }
+    case Fault::kHandlerJoins:
+      if (handlers_.size() >= kMostHandlers) return false;
+      AddHandler(false);
+      return true;
+    case Fault::kSecondManager:
+      if (managers_[1].process != nullptr) return false;
+      managers_[1].resume = true;
+      StartManager(1, /*standby=*/random().OneIn(2));
+      return true;
+  }
+  return false;
+}
+
+void Cluster::RestartHandlers() {
+  for (std::size_t i = 0; i < handlers_.size(); ++i) StartHandler(i);
+}
+
+void Cluster::RestartManager() {
+  managers_[0].resume = true;
+  StartManager(0, false);
+}
+
+bool Cluster::KillHandler(HandlerSlot& handler) {
+  if (handler.process == nullptr) return false;
+  KillProcess(handler.process);
+  world_.After(RestartDelayUs(), [this] { RestartHandlers(); });
+  return true;
+}
+
+// Who cannot hear that it should go is killed.
+bool Cluster::SendHandlerAway(HandlerSlot& handler) {
+  if (handler.process == nullptr || handler.running == nullptr || handler.process->stopped()) {
+    return KillHandler(handler);
+  }
+  world_.Note("leaves: " + handler.process->name());
+  handler.running->Stop();  // it comes back after a while
+  return true;
+}
+
+bool Cluster::KillManager(ManagerSlot& manager) {
+  if (manager.process == nullptr) return false;
+  KillProcess(manager.process);
+  world_.After(RestartDelayUs(), [this] { RestartManager(); });
+  return true;
+}
+
+bool Cluster::KillBroker() {
+  if (!broker_.running()) return false;
+  world_.Note("killed: the broker");
+  broker_.Kill();
+  world_.After(RestartDelayUs(), [this] { StartBroker(); });
+  return true;
+}
+
+bool Cluster::KillAll() {
+  world_.Note("everything is killed at once");
+  broker_.Kill();
+  for (HandlerSlot& handler : handlers_) KillProcess(handler.process);
+  for (ManagerSlot& manager : managers_) KillProcess(manager.process);
+  world_.After(RestartDelayUs(), [this] { StartBroker(); });
+  world_.After(RestartDelayUs(), [this] { RestartManager(); });
+  world_.After(RestartDelayUs(), [this] { RestartHandlers(); });
+  return true;
+}
+
+bool Cluster::StopProcess(Process* process) {
+  if (process == nullptr || !process->alive() || process->stopped()) return false;
+  const std::int64_t duration_us = random().Magnitude(10'000, 40 * kSecondUs);
+  world_.Note(fmt::format("stopped for {} us: {}", duration_us, process->name()));
+  process->Stop();
+  world_.After(duration_us, [process] { process->Continue(); });
+  if (duration_us < kHeartbeatEndUs) return true;
+  for (const auto& connection : network_.Up()) {
+    if (connection->process() != process) continue;
+    network_.Break(connection, duration_us, kHeartbeatEndUs + random().Magnitude(1, kSecondUs));
+  }
+  return true;
+}
+
+bool Cluster::StopBroker() {
+  if (!broker_.running() || broker_.stopped()) return false;
+  const std::int64_t duration_us = random().Magnitude(10'000, 30 * kSecondUs);
+  world_.Note(fmt::format("stopped for {} us: the broker", duration_us));
+  broker_.Stop();
+  world_.After(duration_us, [this, life = broker_.life()] {
+    if (broker_.life() == life) broker_.Continue();
+  });
+  if (duration_us < kHeartbeatEndUs) return true;
+  for (const auto& connection : network_.Up()) {
+    network_.Break(connection, kHeartbeatEndUs + random().Magnitude(1, kSecondUs), duration_us);
+  }
+  return true;
+}
+
+bool Cluster::BreakOne() {
+  const auto up = network_.Up();
+  if (up.empty()) return false;
+  const auto& connection = up[random().Below(up.size())];
+  world_.Note("a connection ends: " + connection->process()->name());
+  network_.Break(connection, random().Magnitude(100, 6 * kSecondUs),
+                 random().Magnitude(100, 6 * kSecondUs));
+  return true;
+}
+
+bool Cluster::StallOne() {
+  const auto up = network_.Up();
+  if (up.empty()) return false;
+  const auto connection = up[random().Below(up.size())];
+  const Network::Way way = random().OneIn(2) ? Network::Way::kToBroker : Network::Way::kToClient;
+  const std::int64_t duration_us = random().Magnitude(10'000, 20 * kSecondUs);
+  world_.Note(fmt::format("nothing gets {} for {} us: {}",
+                          way == Network::Way::kToBroker ? "out" : "in", duration_us,
+                          connection->process()->name()));
+  network_.Stall(connection, way, duration_us);
+  if (duration_us < kHeartbeatEndUs) return true;
+  world_.After(kHeartbeatEndUs, [this, connection] {
+    network_.Break(connection, random().Magnitude(100, kSecondUs),
+                   random().Magnitude(100, kSecondUs));
+  });
+  return true;
+}
+
+bool Cluster::JumpOne() {
+  const std::int64_t forward_us = random().Magnitude(1'000, 60 * kSecondUs);
+  if (random().OneIn(4)) {
+    if (!broker_.running()) return false;
+    world_.Note(fmt::format("the broker's clock jumps by {} us", forward_us));
+    broker_.JumpClock(forward_us);
+    return true;
+  }
+  std::vector<Process*> alive;
+  for (const auto& process : processes_) {
+    if (process->alive() && !process->ended()) alive.push_back(process.get());
+  }
+  if (alive.empty()) return false;
+  Process* const process = alive[random().Below(alive.size())];
+  world_.Note(fmt::format("the clock jumps by {} us: {}", forward_us, process->name()));
+  process->JumpClock(forward_us);
+  return true;
+}
+
+// As a host that loses power: managers die, and what they wrote last is not what they wrote.
+bool Cluster::DamageSnapshot() {
+  for (ManagerSlot& manager : managers_) KillProcess(manager.process);
+  world_.After(RestartDelayUs(), [this] { RestartManager(); });
+  if (!folder_.DamageSnapshot(random())) return true;
+  world_.Note("a snapshot is damaged");
+  return true;
+}
+
+void Cluster::Heal() {
+  if (!faulty_) return;
+  world_.Note("no more faults");
+  faulty_ = false;
+  broker_.SetLiesOneIn(0);
+  network_.conditions.one_late_in = 0;
+  for (const auto& process : processes_) process->Continue();
+  broker_.Continue();
+  StartBroker();
+  RestartHandlers();
+  RestartManager();
+}
+
+}  // namespace acan::simulation

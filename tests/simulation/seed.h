@@ -1,0 +1,66 @@
+// One seed: a cluster of a broker, managers and handlers that trains a job while everything that
+// may go wrong does, and what must hold all the same.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace acan::simulation {
+
+enum class Fault : std::uint8_t {
+  kKillHandler,
+  kKillManager,
+  kKillBroker,
+  kKillAll,
+  kStopHandler,  // SIGSTOP, for up to several leases
+  kStopManager,
+  kStopBroker,
+  kBreak,  // a connection ends
+  kStall,  // one way of a connection
+  kClockJump,
+  kDamageSnapshot,
+  kDeviceFailure,
+  kDeviceLost,
+  kHandlerJoins,
+  kHandlerLeaves,
+  kSecondManager,
+};
+inline constexpr std::size_t kFaults = 16;
+const char* NameOf(Fault fault);
+
+// What a run of a job came to, as far as it may not depend on anything but the job.
+struct Outcome {
+  std::string weights_sha256;
+  std::vector<std::string> metrics;  // of each step and evaluation, in order
+};
+
+struct SeedOptions {
+  std::uint64_t seed = 0;
+  // Told of everything that happens, with the virtual time in microseconds; may be null.
+  std::function<void(std::int64_t now_us, const std::string& line)> trace;
+};
+
+struct SeedResult {
+  std::string violation;  // empty: nothing was found
+  std::size_t job = 0;
+  std::int64_t virtual_us = 0;
+  std::uint64_t events = 0;
+  std::uint64_t trace_hash = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t conflicts_made = 0;
+  std::array<std::uint64_t, kFaults> faults{};
+};
+
+// Trains a job without any fault.
+Outcome TrainUndisturbed(std::size_t job);
+std::size_t JobCount();
+// The same, remembered: what every seed of this job has to come to.
+const Outcome& ExpectOutcomeOf(std::size_t job);
+
+SeedResult RunSeed(const SeedOptions& options);
+
+}  // namespace acan::simulation
