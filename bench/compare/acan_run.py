@@ -1,5 +1,6 @@
 """How fast acan trains a job, watched from outside: the time between the lines of metrics.jsonl, one of which is
 written as each step ends."""
+import json
 import pathlib
 import statistics
 import subprocess
@@ -33,3 +34,12 @@ def steps_per_second(program, job, words, warm_steps):
 
 def summary(values):
     return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
+
+
+def write_report(report, path):
+    """As JSON, to stdout if there is no path."""
+    text = json.dumps(report, indent=1)
+    if path:
+        pathlib.Path(path).write_text(text + "\n")
+    else:
+        print(text)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from acan_run import summary
+from acan_run import summary, write_report
 
 TASKS = 10000
 STEPS = 60
@@ -104,11 +104,7 @@ def main():
             rates[peer].append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
     report = dict(tasks_per_s={who: summary(values) for who, values in rates.items()},
                   versions={name: importlib.metadata.version(name) for name in ("ray", "distributed")})
-    text = json.dumps(report, indent=1)
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(text + "\n")
-    else:
-        print(text)
+    write_report(report, arguments.json)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from acan_run import steps_per_second, summary
+from acan_run import steps_per_second, summary, write_report
 
 JOBS = {
     "wide, batch 512": dict(layers=[784, 4096, 4096, 10], batch=512, steps=24),

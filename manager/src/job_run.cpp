@@ -88,22 +88,19 @@ std::optional<Receipt> JobRun::Run() {
     TakeLeadership();
     ExtendLeadership();
     FindEarlierRuns();
-    if (options_.resume) {
-      if (auto done = FinishedBefore()) return done;
-    }
-    Begin();
+    if (auto done = Begin()) return done;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
-    if (client_.connected()) RemoveRun(run_, kGoodbyeWait);
+    if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
   } catch (...) {
     try {
       // Another manager may be reading what this one made.
-      if (client_.connected() && !led_by_another_) RemoveRun(run_, kGoodbyeWait);
+      if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
     } catch (const tuplespace::SpaceError&) {
       // What went wrong first is what the user should read.
     }
@@ -112,9 +109,12 @@ std::optional<Receipt> JobRun::Run() {
 }
 
 void JobRun::Turn() {
-  ThrowIfStopped();
+  KeepLead();
+  if (!leads_) {
+    client_.Poll(std::chrono::microseconds(kPollUs));
+    return;
+  }
   const std::int64_t now_us = NowUs();
-  if (now_us >= next_extend_us_) ExtendLeadership();
   if (now_us >= next_look_us_ && !looking_) Look();
   if (now_us >= core_->NextDeadlineUs()) Step(ClockTick{});
   TakeSnapshotDone();
@@ -147,7 +147,7 @@ void JobRun::NoteTuning() {
 }
 
 void JobRun::StepAll() {
-  while (!events_.empty()) {
+  while (leads_ && !events_.empty()) {
     const ManagerEvent event = std::move(events_.front());
     events_.pop_front();
     Apply(core_->Step(event, NowUs()));
@@ -433,8 +433,8 @@ Receipt JobRun::Finish() {
   receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
                                                job_.model, *final_tiles_);
   Look();
-  while (looking_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
-  while (client_.unanswered() > 0) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+  while (looking_) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+  while (client_.unanswered() > 0) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
   receipt_.job = JobToJson(job_);
   receipt_.train_sha256 = data_.train.sha256;
   receipt_.test_sha256 = data_.test.sha256;
@@ -446,6 +446,8 @@ Receipt JobRun::Finish() {
   NoteTuning();
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
   AddAudits();
+  ConfirmLead();
+  if (metrics_ && metrics_->Replaced()) throw RunLost{"another manager has taken over"};
   // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
   Tuple done;

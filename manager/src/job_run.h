@@ -51,14 +51,15 @@ class JobRun {
   void Connect();
   void TakeLeadership();
   void ExtendLeadership();
-  void AskWhetherForgotten(const tuplespace::Key& key, std::function<void()> if_not);
+  void KeepLead();  // for whatever may wait longer than the lead's lease; throws Stopped
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void ConfirmLead();
   void RemoveReceipt() const;
-  void Begin();
+  void BeginFiles();
+  std::optional<Receipt> Begin();  // the receipt, if the job is done already
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
@@ -81,7 +82,7 @@ class JobRun {
   }
   void ThrowIfStopped() const;
   TileMover Mover() {
-    return {client_, [this] { ThrowIfStopped(); }};
+    return {client_, [this] { KeepLead(); }};
   }
   std::string OutPath(const char* name) const { return options_.out_dir + "/" + name; }
   double SecondsSoFar() const;
@@ -132,10 +133,8 @@ class JobRun {
   std::deque<ManagerEvent> events_;
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
-  bool joined_before_ = false;
-  bool named_ = false;                     // the tuple RunKey(run_) was put
+  bool leads_ = false;  // as far as is known: not from a reconnection to the answer about it
   bool lead_confirmed_ = false;            // since ConfirmLead asked
-  bool led_by_another_ = false;            // the lead was lost
   std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

@@ -63,10 +63,12 @@ void JobRun::Connect() {
   client_.OnConnection([this](bool connected, const std::string& why) {
     if (!connected) {
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
-    } else if (joined_before_ && named_) {
-      AskWhetherForgotten(RunKey(run_), [] {});
     }
-    joined_before_ |= connected;
+    // Leases go back when a connection ends: what comes next must not be written before it is known
+    // whether nobody else leads meanwhile.
+    if (IsPlanted(Planted::kKeepsLeadOverReconnection)) return;
+    leads_ = false;
+    if (connected && leadership_) ExtendLeadership();
   });
   client_.OnDamage([this](const std::string& text) { Log(text); });
   client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
@@ -84,23 +86,11 @@ void JobRun::Connect() {
   }
 }
 
-// A broker that was started anew has none of the tuples that must be there while this run lives.
-void JobRun::AskWhetherForgotten(const Key& key, std::function<void()> if_not) {
-  client_.Submit(tuplespace::List{Pattern::Of(key), 1, true},
-                 [if_not = std::move(if_not)](ReplyBody&& reply) {
-                   const auto* found = std::get_if<tuplespace::Found>(&reply);
-                   if (found == nullptr) return;
-                   if (found->tuples.empty()) throw RunLost{"the broker was started anew"};
-                   if_not();
-                 });
-}
-
 // Holds the lead, or waits for it as long as the options say.
 void JobRun::TakeLeadership() {
   const Key key = LeaderKey(job_id_);
   Tuple tuple;
   tuple.key = key;
-  tuple.payload = Payload::Copy(run_);
   tuplespace::Get get;
   get.pattern = Pattern::Of(key);
   get.lease_us = kLeaderLeaseUs;
@@ -111,9 +101,9 @@ void JobRun::TakeLeadership() {
     // Again each time: it goes when the job is done, and when the broker is lost with the leader.
     client_.Put({tuple});
     std::vector<tuplespace::Grant> grants = client_.GetSome(get);
-    if (grants.empty() && IsPlanted(Planted::kLeadsWithoutLease)) grants.emplace_back();
     if (!grants.empty()) {
       leadership_ = tuplespace::LeaseRef{key, grants.front().fence};
+      leads_ = true;
       return;
     }
     // A broker that was started anew since the lead was put.
@@ -150,7 +140,6 @@ void JobRun::FindEarlierRuns() {
   mine.key = RunKey(run_);
   mine.payload = Payload::Copy(run_);
   client_.Put({mine});
-  named_ = true;
 }
 
 void JobRun::RemoveEarlierRuns() {
@@ -171,20 +160,16 @@ void JobRun::ExtendLeadership() {
   client_.Submit(tuplespace::Extend{*leadership_, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
     if (lease == nullptr) return;
-    if (lease->lease != tuplespace::LeaseStatus::kStale) {
-      lead_confirmed_ = true;
-      return;
+    if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
+      throw RunLost{"the lead was lost with the broker or the connection"};
     }
-    if (IsPlanted(Planted::kIgnoresLostLead)) return;
-    // The lead itself: the name of this run may have been put again, into a new broker.
-    AskWhetherForgotten(leadership_->key, [this] {
-      led_by_another_ = true;
-      throw FailureError(
-          fmt::format("this manager lost the lead of job {}: it was away for longer "
-                      "than its lease of {} s",
-                      job_id_, kLeaderLeaseUs / 1'000'000));
-    });
+    leads_ = lead_confirmed_ = true;
   });
+}
+
+void JobRun::KeepLead() {
+  ThrowIfStopped();
+  if (leads_ && NowUs() >= next_extend_us_) ExtendLeadership();
 }
 
 void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wait) {
@@ -199,15 +184,16 @@ void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wai
 // life that was killed between its last word and its end.
 std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
+  for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
+    const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
+    done = ReceiptFromJson(json, found.key.ToString());
+  }
+  // The file last, at the moment at which this manager begins to change files.
   const std::string path = OutPath("receipt.json");
   if (!options_.out_dir.empty() && std::filesystem::exists(path)) {
     const Receipt receipt = ReadReceipt(path);
     const Job job = JobFromJson(receipt.job, path);
     if (TrainingId(job, receipt.train_sha256, receipt.test_sha256) == job_id_) done = receipt;
-  }
-  for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
-    const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
-    if (!done) done = ReceiptFromJson(json, found.key.ToString());
   }
   if (!done || IsPlanted(Planted::kIgnoresFinishedRun)) return std::nullopt;
   Log("the job is done already");
@@ -267,7 +253,7 @@ void JobRun::MeasureOverhead() {
     bool answered = false;
     const std::int64_t begin_us = NowUs();
     client_.Submit(tuplespace::GetStats{}, [&answered](ReplyBody&&) { answered = true; });
-    while (!answered) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+    while (!answered) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
     const auto took_us = static_cast<double>(NowUs() - begin_us);
     overhead_us_ = i == 0 ? took_us : std::min(overhead_us_, took_us);
   }
@@ -286,27 +272,34 @@ void JobRun::RemoveReceipt() const {
   if (!options_.out_dir.empty()) std::filesystem::remove(OutPath("receipt.json"));
 }
 
-void JobRun::Begin() {
-  client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
+// Without a pause since it was looked whether there is a receipt: a manager that has lost the lead,
+// and does not know it, either wrote its receipt before, or finds that its metrics were replaced.
+void JobRun::BeginFiles() {
+  if (options_.out_dir.empty()) return;
+  if (!beginning_) snapshots_->RemoveAll();
+  metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+  tuning_log_ =
+      std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && lost_runs_.empty());
+  if (options_.resume) RemoveReceipt();  // of another training
+  WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
+}
+
+std::optional<Receipt> JobRun::Begin() {
   MeasureOverhead();
   FindQuarantined();
   if (options_.resume) FindBeginning();
   ConfirmLead();
+  if (options_.resume) {
+    if (auto done = FinishedBefore()) return done;
+  }
+  BeginFiles();
+  client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
   if (!beginning_) {
-    past_.version = 0;
     if (!job_.initial_weights.empty()) {
       beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
       beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
     }
     RemoveEarlierRuns();
-    if (snapshots_) snapshots_->RemoveAll();
-  }
-  if (!options_.out_dir.empty()) {
-    metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
-    tuning_log_ = std::make_unique<TuningLog>(OutPath("tuning.jsonl"),
-                                              !options_.resume && lost_runs_.empty());
-    if (options_.resume) RemoveReceipt();  // of another training
-    WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
   }
   receipt_.tasks_done = past_.tasks_done;
   receipt_.final_train_loss = past_.train_loss;
@@ -338,6 +331,7 @@ void JobRun::Begin() {
                      {"audit", job_.tasks.audit}});
   }
   core_ = std::make_unique<ManagerCore>(std::move(config));
+  return std::nullopt;
 }
 
 }  // namespace acan

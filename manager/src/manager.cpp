@@ -38,7 +38,8 @@ std::optional<Receipt> Manager::Impl::Run() {
 void Manager::Impl::BeginAgain(const RunLost& lost) {
   if (options.log) options.log(fmt::format("{}: resuming", lost.why));
   lost_runs.push_back(life->name());
-  options.resume = true;
+  // Another manager may lead now: then this one stands by.
+  options.resume = options.standby = true;
   auto next = std::make_unique<JobRun>(options, job, data, lost_runs, quarantined);
   const std::lock_guard lock(mutex);
   life = std::move(next);

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "acan/core/schedule.h"
-#include "acan/core/size_text.h"
 #include "fmt/format.h"
 #include "tuplespace/planted.h"
 
@@ -15,10 +14,6 @@ namespace {
 using tuplespace::IsPlanted;
 using tuplespace::Planted;
 
-constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
-constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
-constexpr std::int64_t kSayAgainUs = 30'000'000;
-constexpr std::int64_t kCheckEveryUs = 250'000;
 constexpr std::size_t kUnitsInFlight = 3;
 // Until one was taken.
 constexpr std::int64_t kAssumedSnapshotUs = 50'000;
@@ -55,178 +50,6 @@ std::vector<ManagerAction> ManagerCore::Step(const ManagerEvent& event, std::int
   FollowAudits(out);
   Advance(out);
   return out;
-}
-
-// ---- handlers and plans
-// --------------------------------------------------------------------------
-
-void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& out) {
-  handlers_.clear();
-  for (const auto& [id, capacity] : event.handlers) {
-    const bool usable =
-        config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
-  }
-  policy_->OnHandlers(static_cast<int>(handlers_.size()));
-  if (audits_) audits_->OnHandlers(handlers_);
-  CheckHandlers(now_us, out);
-}
-
-void ManagerCore::On(const ClockTick&, std::int64_t now_us, Actions& out) {
-  CheckHandlers(now_us, out);
-}
-
-void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, Actions&) {
-  policy_->OnSpace(event, now_us);
-}
-
-void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
-  deadline_us_ = now_us + kCheckEveryUs;
-  if (finished_ || moving_) return;
-  std::uint64_t largest = 0;
-  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
-  const bool fits = plan_ && plan_->largest_need_bytes <= largest;
-  if (fits) {
-    if (said_waiting_) out.push_back(Say{"a handler is there: going on"});
-    said_waiting_ = false;
-    unfit_since_us_ = -1;
-    NameTooSmall(plan_->largest_need_bytes, out);
-    return;
-  }
-  if (unfit_since_us_ < 0) unfit_since_us_ = now_us;
-  const bool patient = now_us - unfit_since_us_ < kSayAfterUs;
-  if (handlers_.empty()) {
-    if (!patient && (said_us_ < 0 || !said_waiting_ || now_us - said_us_ > kSayAgainUs)) {
-      out.push_back(
-          Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
-      said_us_ = now_us;
-      said_waiting_ = true;
-    }
-    return;
-  }
-  // A handler that was lost may come back at once: give it a moment before cutting anew.
-  if (plan_ && patient) return;
-  TryToPlan(now_us, out);
-}
-
-// The smallest memory that a handler must have to take part in the large tasks: the smallest of the
-// largest handlers that together do three quarters of the work. Smaller ones do the small tasks.
-std::uint64_t ManagerCore::PlanningCapacity() const {
-  std::vector<std::pair<std::uint64_t, double>> by_size;
-  double total = 0;
-  for (const auto& [id, capacity] : handlers_) {
-    const double speed = std::max(capacity.gflops, 1e-3);
-    by_size.emplace_back(capacity.memory_bytes, speed);
-    total += speed;
-  }
-  std::sort(by_size.begin(), by_size.end(), std::greater<>());
-  double sum = 0;
-  for (const auto& [bytes, speed] : by_size) {
-    sum += speed;
-    if (sum >= 0.75 * total) return bytes;
-  }
-  return by_size.back().first;
-}
-
-std::optional<Plan> ManagerCore::PlanFor(std::uint64_t capacity_bytes,
-                                         std::uint64_t* smallest) const {
-  PlanRequest request;
-  request.model = config_.model;
-  request.training = config_.training;
-  request.training.batch = std::min(config_.training.batch, config_.train_samples);
-  request.capacity_bytes = capacity_bytes;
-  request.size_bytes = config_.limits.size_bytes;
-  request.batch_rows = config_.limits.batch_rows;
-  std::vector<double> gflops;
-  int threads = 0;
-  for (const auto& [id, capacity] : handlers_) {
-    gflops.push_back(capacity.gflops);
-    threads += std::max(1, capacity.threads);
-  }
-  request.handlers = SharesOf(std::move(gflops), threads);
-  request.overhead_us = config_.overhead_us;
-  return MakePlan(request, smallest);
-}
-
-void ManagerCore::TryToPlan(std::int64_t now_us, Actions& out) {
-  const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
-  if (!plan_ && more_expected && now_us - started_us_ < kWaitForExpectedUs) return;
-  std::uint64_t smallest = 0;
-  std::optional<Plan> plan = PlanFor(PlanningCapacity(), &smallest);
-  if (!plan) {
-    std::uint64_t largest = 0;
-    for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
-    plan = PlanFor(largest, &smallest);
-  }
-  if (plan) {
-    NameTooSmall(plan->largest_need_bytes, out);
-    Replan(std::move(*plan), out);
-    return;
-  }
-  if (config_.fixed_handlers) {
-    const Capacity& first = handlers_.begin()->second;
-    finished_ = true;
-    out.push_back(GiveUp{fmt::format(
-        "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
-        "more: give the handlers more memory, or use a smaller batch or train.block",
-        SizeText(smallest), first.name, SizeText(first.memory_bytes))});
-    return;
-  }
-  NameTooSmall(smallest, out);
-}
-
-void ManagerCore::NameTooSmall(std::uint64_t need_bytes, Actions& out) {
-  std::uint64_t smallest = need_bytes;
-  for (const auto& [id, capacity] : handlers_) {
-    if (capacity.memory_bytes >= smallest || named_too_small_[id]) continue;
-    named_too_small_[id] = true;
-    out.push_back(Say{
-        fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
-                    SizeText(smallest), SizeText(capacity.memory_bytes), capacity.name)});
-  }
-}
-
-// Starts under a first plan, or goes back to the last whole version and starts from there.
-void ManagerCore::Replan(Plan plan, Actions& out) {
-  ++generation_;
-  unfit_since_us_ = -1;
-  said_waiting_ = false;
-  out.push_back(Say{fmt::format(
-      "{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.Summary())});
-  if (!plan_) {
-    plan_ = std::move(plan);
-    return;
-  }
-  if (snapshot_version_) {  // its tiles may be cut anew
-    snapshot_version_.reset();
-    out.push_back(DropSnapshot{});
-  }
-  MoveTiles move;
-  move.generation = generation_;
-  move.version = committed_steps_;
-  if (initialized_) move.from = MakeGraph().Tiles(config_.run, move.version);
-  plan_ = std::move(plan);
-  if (initialized_) move.to = MakeGraph().Tiles(config_.run, move.version);
-  units_.clear();
-  policy_->Forget();
-  if (audits_) audits_->Forget();
-  initialize_opened_ = initialized_;
-  next_step_ = committed_steps_ + (IsPlanted(Planted::kReplanSkipsAStep) ? 1 : 0);
-  // An evaluation of this version that was not finished begins anew.
-  evaluated_next_ = evaluated_version_ == committed_steps_;
-  evaluate_next_ = 0;
-  evaluation_loss_ = evaluation_right_ = 0;
-  moving_ = true;
-  out.push_back(std::move(move));
-}
-
-void ManagerCore::On(const WeightsReady& event, std::int64_t, Actions&) {
-  if (event.generation != generation_) return;
-  if (moving_) {
-    moving_ = false;
-  } else if (!units_.empty() && units_.front().weights_pending) {
-    units_.front().weights_pending = false;
-  }
 }
 
 // ---- units

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -59,6 +60,13 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t first_step) : path_
 
 MetricsLog::~MetricsLog() {
   ::close(descriptor_);
+}
+
+bool MetricsLog::Replaced() const {
+  struct stat own {
+  }, there{};
+  return ::fstat(descriptor_, &own) != 0 || ::stat(path_.c_str(), &there) != 0 ||
+         own.st_ino != there.st_ino || own.st_dev != there.st_dev;
 }
 
 void MetricsLog::Fail(const std::string& doing, int error) const {

@@ -155,6 +155,16 @@ TEST(MetricsLogTest, BeginsAnewOrGoesOn) {
   EXPECT_EQ(ReadWhole(path), "");
 }
 
+TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
+  TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  EXPECT_FALSE(log.Replaced());
+  const MetricsLog successor(path);
+  EXPECT_TRUE(log.Replaced());
+  EXPECT_FALSE(successor.Replaced());
+}
+
 TEST(MetricsLogTest, FullDisksAreNamed) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   MetricsLog log("/dev/full");

@@ -112,7 +112,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     const auto* request = std::get_if<Request>(&message);
     if (request == nullptr) continue;
     ++totals_.requests;
-    observer_->OnRequest(from->client(), *request);
+    observer_->OnRequest(from->client(), envelope.session, *request);
     const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
     if (complete == nullptr || lies_one_in_ == 0) continue;
     for (const Tuple& tuple : complete->results) {
@@ -203,6 +203,7 @@ void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
   for (const Payload& payload : encoder_.TakeFrames()) {
     frames.payloads.push_back(Payload::Copy(payload.data(), payload.size()));
   }
+  frames.leads = observer_->TakeLead(delivery.client);
   network_.Send(*route->second, std::move(frames));
 }
 
@@ -306,7 +307,7 @@ void BrokerHost::Lie() {
     if (reply == nullptr || reply->count == 0) continue;
     if (!core_->Knows(kLiar)) Join(kLiar);
     ++totals_.conflicts_made;
-    observer_->OnRequest(kLiar, request);
+    observer_->OnRequest(kLiar, own_sessions_[kLiar], request);
     core_->Receive(kLiar, ToBroker{own_sessions_[kLiar], {std::move(request)}}, NowUs());
     Flush(kLiar);
   }

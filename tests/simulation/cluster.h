@@ -51,6 +51,7 @@ class Cluster {
   void StartHandler(std::size_t slot);
   void HandlerBody(std::size_t slot);
   void StartManager(std::size_t slot, bool standby);
+  bool AnyManager() const;
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();
   std::string WithoutFolder(std::string text) const;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Frames {
   std::vector<tuplespace::Payload> payloads;
   // The sender's memory, which it may have to itself again when the message has left.
   std::vector<tuplespace::Payload> originals;
+  std::optional<bool> leads;  // what it says to a manager about the lead, if anything
 };
 
 class Network;

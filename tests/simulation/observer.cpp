@@ -44,7 +44,13 @@ std::vector<std::uint64_t> Hashes(const std::vector<Tuple>& tuples) {
 
 }  // namespace
 
-void Observer::OnRequest(const ClientId& client, const Request& request) {
+void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Request& request) {
+  const auto known = sessions_.find(client);
+  if (known != sessions_.end() && known->second != session) {
+    late_.insert({client, request.id});
+    return;
+  }
+  late_.erase({client, request.id});  // sent again
   Asked asked;
   if (const auto* put = std::get_if<Put>(&request.body)) {
     asked.what = Put{Outlines(put->tuples)};
@@ -79,6 +85,7 @@ void Observer::OnAnswers(const ClientId& active,
           // A new session: what the client held in the one before is given back.
           if (std::exchange(sessions_[client], welcome->session) != welcome->session) {
             OnLost(client);
+            if (const auto led = leads_.find(client); led != leads_.end()) led->second = false;
           }
         } else if (const auto* reply = std::get_if<Reply>(&message)) {
           OnReply(client, *reply, now_us);
@@ -92,7 +99,12 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   if (const auto* grants = std::get_if<Grants>(&reply.body))
     return OnGrants(client, *grants, now_us);
   const auto it = asked_.find({client, reply.id});
-  if (it == asked_.end()) return;
+  if (it == asked_.end()) {
+    if (late_.contains({client, reply.id})) {
+      report_(fmt::format("{} was answered in a later session than it asked in", client));
+    }
+    return;
+  }
   const Asked asked = std::move(it->second);
   asked_.erase(it);
   if (const auto* answer = std::get_if<PutReply>(&reply.body)) {
@@ -132,6 +144,7 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
         fmt::format("{} was told that it does not hold {} under fence {}, before its lease ended",
                     client, ref.key.ToString(), ref.fence));
   }
+  TellLead(client, ref.key, status != LeaseStatus::kStale);
   if (status == LeaseStatus::kStale) return;
   if (asked.extend_us >= 0) {
     leases_[ref.key].end_us = now_us + (asked.extend_us > 0 ? asked.extend_us : 10'000'000);
@@ -154,6 +167,7 @@ void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64
                           held->second.client));
     }
     if (held != leases_.end()) Lose(grant.key, held->second);
+    TellLead(client, grant.key, true);
     const std::int64_t most = std::numeric_limits<std::int64_t>::max();
     leases_[grant.key] = {client, grant.fence,
                           grant.lease_us < most - now_us ? now_us + grant.lease_us : most};
@@ -234,6 +248,16 @@ bool Observer::MayComplete(const ClientId& client, const LeaseRef& ref) const {
   if (held != leases_.end() && is_it(held->second)) return true;
   const auto past = past_leases_.find(ref.key);
   return past != past_leases_.end() && std::any_of(past->second.begin(), past->second.end(), is_it);
+}
+
+void Observer::TellLead(const ClientId& client, const Key& key, bool leads) {
+  static const Pattern kLeaders{{FieldPattern::Exact("leader")}, true};
+  if (kLeaders.Matches(key)) leads_[client] = leads;
+}
+
+std::optional<bool> Observer::TakeLead(const ClientId& client) {
+  const auto it = leads_.find(client);
+  return it == leads_.end() ? std::nullopt : std::exchange(it->second, std::nullopt);
 }
 
 const Key* Observer::AnyTuple(Random& random) const {

@@ -32,7 +32,8 @@ class Observer {
       : results_(results), report_(std::move(report)) {}
 
   // Before the broker acts on it.
-  void OnRequest(const tuplespace::ClientId& client, const tuplespace::Request& request);
+  void OnRequest(const tuplespace::ClientId& client, std::uint64_t session,
+                 const tuplespace::Request& request);
   // One turn of the broker: `active` is whose requests it handled, "" if it was only time. Its
   // answers come in the order in which it was served; others were woken by that.
   void OnAnswers(
@@ -40,6 +41,10 @@ class Observer {
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers,
       std::int64_t now_us);
   void OnLost(const tuplespace::ClientId& client);
+
+  // Whether the answers since the last call tell this client that it leads a job, or does not; if
+  // they say nothing about that, nullopt.
+  std::optional<bool> TakeLead(const tuplespace::ClientId& client);
 
   // A tuple that must be there; nullptr if there is none.
   const tuplespace::Key* AnyTuple(Random& random) const;
@@ -74,6 +79,7 @@ class Observer {
   bool Holds(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
              std::int64_t now_us) const;
   void OnRetired(const tuplespace::Retire& retire);
+  void TellLead(const tuplespace::ClientId& client, const tuplespace::Key& key, bool leads);
   bool IsRetired(const tuplespace::Key& key) const;
   // The lease ends without its holder's doing: it may still complete the task.
   void Lose(const tuplespace::Key& key, const Lease& lease);
@@ -83,7 +89,9 @@ class Observer {
   Results& results_;
   std::function<void(const std::string&)> report_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
+  std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
+  std::map<tuplespace::ClientId, std::optional<bool>> leads_;  // of who ever led: not told yet
   std::map<tuplespace::Key, Lease> leases_;
   std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks
   std::set<std::uint64_t> fences_;

@@ -81,6 +81,7 @@ bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   message.control.rebuild(frames.control.data(), frames.control.size());
   message.payloads = std::move(frames.payloads);
   message.dropped_frames = 0;
+  if (frames.leads) World::CurrentTask().process().leads = *frames.leads;
   return true;
 }
 

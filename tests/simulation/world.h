@@ -158,6 +158,7 @@ class Process {
   std::int64_t task_us = 1000;  // the usual duration of a task on its device
   int device_failures = 0;      // tasks that will fail, from now on
   bool device_lost = false;
+  bool leads = false;                           // as a manager: as far as it was told
   std::vector<std::function<void()>> on_death;  // before its tasks are unwound
 
  private:

@@ -85,9 +85,10 @@ struct EvaluationMetrics {
 class MetricsLog {
  public:
   // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
-  // steps stay, later or torn ones are cut off. Either way the file is a new one under the old name:
-  // a manager that has lost the lead, and does not know it yet, writes to one that nobody sees.
-  // Throws Error (failure) naming the path and the system's words; so do the writes (disk full).
+  // steps stay, later or torn ones are cut off. Either way the file is a new one under the old
+  // name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
+  // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
+  // full).
   explicit MetricsLog(const std::string& path, std::int64_t first_step = 0);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
@@ -95,6 +96,8 @@ class MetricsLog {
 
   void Step(const StepMetrics& metrics);
   void Evaluation(const EvaluationMetrics& metrics);
+  // Whether another one was begun under the same name.
+  bool Replaced() const;
 
  private:
   void Write(const nlohmann::json& line);
