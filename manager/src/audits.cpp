@@ -7,6 +7,7 @@
 #include "acan/core/philox.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "tuplespace/planted.h"
 
 namespace acan {
 
@@ -158,6 +159,7 @@ bool Audits::Decide(AuditId id, const Case& one) {
       if (ballot.hash[i] != right->hash[i]) wrong.insert(ballot.by[i]);
     }
   }
+  if (tuplespace::IsPlanted(tuplespace::Planted::kAuditsBelieveTheFirst)) wrong.clear();
   if (wrong.empty()) {
     ++passed_;
   } else {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -353,6 +354,7 @@ void JobRun::Do(TakeSnapshot& action) {
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
   state.contributors.assign(contributors_.begin(), contributors_.end());
+  std::tie(state.audits_passed, state.audits_skipped) = AuditsSoFar();
   snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
                           std::move(action.tiles));
 }

@@ -112,7 +112,8 @@ class JobRun {
   void OpenAuditLog();
   void FindQuarantined();
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
-  void AddAudits();  // to the receipt
+  std::pair<std::int64_t, std::int64_t> AuditsSoFar() const;  // passed, skipped; of all lives
+  void AddAudits();                                           // to the receipt
 
   const ManagerOptions& options_;
   const Job& job_;

@@ -1,5 +1,6 @@
 // What a JobRun does about wrong results: audits, quarantine, the audit log.
 #include <chrono>
+#include <tuple>
 
 #include "acan/core/names.h"
 #include "fmt/format.h"
@@ -109,12 +110,18 @@ void JobRun::Do(const Quarantine& action) {
   throw HandlersWrong(wrong);
 }
 
+std::pair<std::int64_t, std::int64_t> JobRun::AuditsSoFar() const {
+  std::pair<std::int64_t, std::int64_t> sum{past_.audits_passed, past_.audits_skipped};
+  if (core_->audits()) {
+    sum.first += static_cast<std::int64_t>(core_->audits()->passed());
+    sum.second += static_cast<std::int64_t>(core_->audits()->skipped());
+  }
+  return sum;
+}
+
 void JobRun::AddAudits() {
   receipt_.audits.share = job_.tasks.audit;
-  if (core_->audits()) {
-    receipt_.audits.passed = static_cast<std::int64_t>(core_->audits()->passed());
-    receipt_.audits.skipped = static_cast<std::int64_t>(core_->audits()->skipped());
-  }
+  std::tie(receipt_.audits.passed, receipt_.audits.skipped) = AuditsSoFar();
   for (const auto& [id, why] : quarantined_) receipt_.audits.quarantined.push_back({id, why});
   if (!quarantined_.empty()) client_.RetireAll(QuarantinedIn(job_id_), false);
   if (!audit_log_) return;

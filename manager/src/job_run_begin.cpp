@@ -3,7 +3,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -250,10 +249,10 @@ void JobRun::FindBeginning() {
 // trips is that of an idle machine, which is what the plan should assume.
 void JobRun::MeasureOverhead() {
   for (int i = 0; i < kRoundTrips; ++i) {
-    bool answered = false;
+    const auto answered = std::make_shared<bool>(false);  // the answer may come after a throw
     const std::int64_t begin_us = NowUs();
-    client_.Submit(tuplespace::GetStats{}, [&answered](ReplyBody&&) { answered = true; });
-    while (!answered) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+    client_.Submit(tuplespace::GetStats{}, [answered](ReplyBody&&) { *answered = true; });
+    while (!*answered) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
     const auto took_us = static_cast<double>(NowUs() - begin_us);
     overhead_us_ = i == 0 ? took_us : std::min(overhead_us_, took_us);
   }
@@ -320,8 +319,7 @@ std::optional<Receipt> JobRun::Begin() {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }
   for (const auto& [id, why] : quarantined_) config.quarantined.insert(id);
-  std::random_device random;
-  config.audit_secret = (std::uint64_t{random()} << 32) | random();
+  config.audit_secret = tuplespace::RandomNumber();
   contributors_.insert(past_.contributors.begin(), past_.contributors.end());
   if (audit_log_) {
     audit_log_->Add({{"what", "begin"},

@@ -28,6 +28,8 @@ std::string StateText(const RunState& state) {
                          {"seconds", state.seconds},
                          {"failures", state.failures}};
   if (!state.contributors.empty()) json["contributors"] = state.contributors;
+  if (state.audits_passed > 0) json["audits_passed"] = state.audits_passed;
+  if (state.audits_skipped > 0) json["audits_skipped"] = state.audits_skipped;
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
   return json.dump();
 }
@@ -43,6 +45,8 @@ std::optional<RunState> ParseState(const std::string& text) {
     if (json.contains("contributors")) {
       state.contributors = json.at("contributors").get<std::vector<std::string>>();
     }
+    state.audits_passed = json.value("audits_passed", std::int64_t{0});
+    state.audits_skipped = json.value("audits_skipped", std::int64_t{0});
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
     if (state.version < 0 || state.tasks_done < 0 || state.failures < 0) return std::nullopt;
     return state;

@@ -65,7 +65,7 @@ void Cluster::StartBroker() {
   broker_.Start();
 }
 
-void Cluster::AddHandler(bool large) {
+Cluster::HandlerSlot Cluster::DrawHandler(bool large) {
   HandlerSlot slot;
   // Always one that can hold every task that another one could: a job that needs more than anybody
   // has would wait for ever, and rightly.
@@ -73,6 +73,10 @@ void Cluster::AddHandler(bool large) {
   slot.gflops = static_cast<double>(random().Magnitude(1, 64));
   slot.task_us = random().Magnitude(200, 20'000);
   if (random().OneIn(4)) slot.task_us *= 20;
+  return slot;
+}
+
+void Cluster::AddHandler(const HandlerSlot& slot) {
   handlers_.push_back(slot);
   StartHandler(handlers_.size() - 1);
 }
@@ -103,6 +107,9 @@ void Cluster::HandlerBody(std::size_t slot) {
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };
+    if (const double rate = handlers_[slot].wrong_results; rate > 0) {
+      options.faults = FaultPlan{.results = rate, .seed = random().Next()};
+    }
     Handler handler(std::move(options));
     handlers_[slot].running = &handler;
     const NoMoreRunning guard{&handlers_[slot]};
@@ -208,8 +215,15 @@ void Cluster::Begin() {
   network_.conditions.most_delay_us = most_delay_us;
   StartBroker();
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
-  AddHandler(true);
-  while (handlers_.size() < count) AddHandler(false);
+  AddHandler(DrawHandler(true));
+  if (Audited()) {  // enough that somebody is right, and each can check the others
+    HandlerSlot liar = DrawHandler(true);
+    liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
+    AddHandler(liar);
+    while (handlers_.size() < 4) AddHandler(DrawHandler(true));
+    results_.may_differ = true;
+  }
+  while (handlers_.size() < count) AddHandler(DrawHandler(false));
   managers_.resize(2);
   StartManager(0, false);
 }
@@ -229,6 +243,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
     world_.Run(end_us, done);
     if (!done()) throw Violation("the job is not done though nothing goes wrong any more");
     CheckEnd(expected);
+    result.quarantined = outcome().quarantined;
   } catch (const Violation& violation) {
     result.violation = violation.what();
   }
@@ -250,6 +265,8 @@ void Cluster::CheckEnd(const Outcome* expected) {
   if (expected == nullptr) return;
   if (!folder_.HasReceipt()) throw Violation("a manager was done, but its receipt is gone");
   const Outcome outcome = folder_.Read();
+  if (outcome.audits_skipped > 0)
+    return;  // while the liar was alone it was believed, and they say so
   if (outcome.weights_sha256 != expected->weights_sha256) {
     throw Violation(fmt::format("the weights are {}, without faults they are {}",
                                 outcome.weights_sha256, expected->weights_sha256));

@@ -34,6 +34,7 @@ class Cluster {
     std::uint64_t memory_bytes = 0;
     double gflops = 1;
     std::int64_t task_us = 1000;
+    double wrong_results = 0;  // share
     bool wanted = true;
     Process* process = nullptr;
     Handler* running = nullptr;
@@ -47,11 +48,13 @@ class Cluster {
   Process& NewProcess(const std::string& name);
   void KillProcess(Process*& process);
   void Begin();
-  void AddHandler(bool large);
+  HandlerSlot DrawHandler(bool large);
+  void AddHandler(const HandlerSlot& slot);
   void StartHandler(std::size_t slot);
   void HandlerBody(std::size_t slot);
   void StartManager(std::size_t slot, bool standby);
   bool AnyManager() const;
+  bool Audited() const { return disturbed_ && job_.job.tasks.audit > 0; }
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();
   std::string WithoutFolder(std::string text) const;

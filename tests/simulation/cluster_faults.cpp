@@ -83,7 +83,7 @@ bool Cluster::Do(Fault fault) {
     }
     case Fault::kHandlerJoins:
       if (handlers_.size() >= kMostHandlers) return false;
-      AddHandler(false);
+      AddHandler(DrawHandler(Audited()));
       return true;
     case Fault::kSecondManager:
       if (managers_[1].process != nullptr) return false;

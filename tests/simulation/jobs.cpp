@@ -97,6 +97,12 @@ std::vector<SimulatedJob> MakeAll() {
     job.snapshots.every_steps = 3;
     jobs.push_back(Make(std::move(job), 40, 8));
   }
+  {  // Each result is computed by two handlers at least, as one of them may lie.
+    Job job = Basic({18, 36, 6}, 24, 2);
+    job.tasks.audit = 1;
+    job.snapshots.every_steps = 1;
+    jobs.push_back(Make(std::move(job), 48, 10));
+  }
   return jobs;
 }
 

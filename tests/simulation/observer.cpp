@@ -194,7 +194,7 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
       }
       if (tuple.task) tasks_.insert(tuple.key);
       if (!tuple.ephemeral) there_[tuple.key] = hashes[i];
-      if (!results) continue;
+      if (!results || results_.may_differ) continue;
       const auto [first, is_new] = results_.hashes.emplace(tuple.key, hashes[i]);
       if (!is_new && first->second != hashes[i]) {
         report_(fmt::format("{} has other bytes than the first time", tuple.key.ToString()));

@@ -22,6 +22,7 @@ namespace acan::simulation {
 // function of its key and of the run that the key begins with, whoever computes it and when.
 struct Results {
   std::unordered_map<tuplespace::Key, std::uint64_t> hashes;
+  bool may_differ = false;  // somebody computes wrong
 };
 
 std::uint64_t HashOf(const tuplespace::Payload& payload);

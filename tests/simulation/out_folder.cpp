@@ -88,7 +88,10 @@ bool OutFolder::HasReceipt() const {
 
 Outcome OutFolder::Read() const {
   Outcome outcome;
-  outcome.weights_sha256 = ReadReceipt(path() + "/receipt.json").weights_sha256;
+  const Receipt receipt = ReadReceipt(path() + "/receipt.json");
+  outcome.weights_sha256 = receipt.weights_sha256;
+  outcome.quarantined = receipt.audits.quarantined.size();
+  outcome.audits_skipped = receipt.audits.skipped;
   std::ifstream file(path() + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -43,6 +43,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 32},
     PlantedName{tuplespace::Planted::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 6},
     PlantedName{tuplespace::Planted::kIgnoresLostLead, "IgnoresLostLead", 4},
+    PlantedName{tuplespace::Planted::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 282},
 };
 static_assert(kPlantedNames.size() + 1 == static_cast<std::size_t>(tuplespace::Planted::kCount));
 

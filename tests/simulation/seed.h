@@ -35,6 +35,8 @@ const char* NameOf(Fault fault);
 // What a run of a job came to, as far as it may not depend on anything but the job.
 struct Outcome {
   std::string weights_sha256;
+  std::size_t quarantined = 0;       // handlers that were found to be wrong
+  std::int64_t audits_skipped = 0;   // results that nobody could check
   std::vector<std::string> metrics;  // of each step and evaluation, in order
 };
 
@@ -52,6 +54,7 @@ struct SeedResult {
   std::uint64_t trace_hash = 0;
   std::uint64_t requests = 0;
   std::uint64_t conflicts_made = 0;
+  std::size_t quarantined = 0;
   std::array<std::uint64_t, kFaults> faults{};
 };
 

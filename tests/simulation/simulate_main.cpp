@@ -42,7 +42,7 @@ void Plant(const std::string& name) {
 }
 
 struct Totals {
-  std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0;
+  std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0, quarantined = 0;
   double virtual_s = 0;
   std::array<std::uint64_t, kFaults> faults{};
 
@@ -52,6 +52,7 @@ struct Totals {
     requests += result.requests;
     events += result.events;
     conflicts += result.conflicts_made;
+    quarantined += result.quarantined;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
   }
@@ -68,6 +69,7 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"requests", totals.requests},
           {"events", totals.events},
           {"lies_told", totals.conflicts},
+          {"quarantined", totals.quarantined},
           {"faults", faults},
           {"wall_s", wall_s}};
 }

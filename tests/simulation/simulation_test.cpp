@@ -62,6 +62,14 @@ TEST(Simulation, EveryFaultHappens) {
   EXPECT_GT(conflicts, 0u);
 }
 
+TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {
+  std::size_t quarantined = 0;
+  for (std::uint64_t seed = 1; quarantined < 3 && seed <= 1000; ++seed) {
+    quarantined += RunSeed({.seed = seed, .trace = {}}).quarantined;
+  }
+  EXPECT_GE(quarantined, 3u);
+}
+
 // Looks for a planted bug in a process of its own, which an assertion of the product may end.
 class Teeth : public testing::TestWithParam<PlantedName> {};
 

@@ -1,6 +1,7 @@
 #include "tuplespace/clock.h"
 
 #include <chrono>
+#include <random>
 
 namespace tuplespace {
 
@@ -8,6 +9,11 @@ std::int64_t MonotonicUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+std::uint64_t RandomNumber() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
 }
 
 }  // namespace tuplespace

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <system_error>
 #include <utility>
 
@@ -90,11 +89,6 @@ zmq::message_t ToFrame(const Payload& payload) {
 }
 
 }  // namespace
-
-std::uint64_t RandomNumber() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
 
 std::uint64_t Multipart::Bytes() const {
   std::uint64_t bytes = control.size();

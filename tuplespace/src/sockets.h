@@ -19,8 +19,6 @@ namespace tuplespace {
 inline constexpr int kHeartbeatMs = 1'000;
 inline constexpr int kHeartbeatTimeoutMs = 5'000;
 
-std::uint64_t RandomNumber();
-
 // An encoded message that could not be sent yet.
 struct Multipart {
   std::vector<std::byte> control;

@@ -37,6 +37,7 @@ enum class Planted : std::uint8_t {
   kResumesFromPartialVersion,
   kMetricsAreNotCut,
   kIgnoresFinishedRun,
+  kAuditsBelieveTheFirst,
   kCount,
 };
 
