@@ -17,6 +17,13 @@ import tempfile
 import time
 
 
+def seed_range(text):
+    first, _, last = text.partition("-")
+    if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
+        raise argparse.ArgumentTypeError(f"{text}: must be like 3 or 1-10")
+    return range(int(first), int(last or first) + 1)
+
+
 def processes_of(program):
     """Ids of the processes that run this file."""
     found = set()
@@ -64,13 +71,12 @@ def run_seed(program, job, words, seed, receipt, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job")
-    parser.add_argument("--program", default="build/bin/acan")
-    parser.add_argument("--seeds", default="1-10", help="FIRST-LAST")
+    parser.add_argument("--program", default="build/release/bin/acan")
+    parser.add_argument("--seeds", type=seed_range, default="1-10", metavar="FIRST-LAST")
     parser.add_argument("--undisturbed", metavar="RECEIPT", help="of the same job, in place of a first run")
     parser.add_argument("--json", required=True, help="gets a line for each seed")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     flags, words = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
-    first, last = (int(part) for part in flags.seeds.split("-"))
     failed = []
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, open(flags.json, "a") as log:
         receipt = flags.undisturbed
@@ -79,7 +85,7 @@ def main():
             subprocess.run([flags.program, "train", flags.job, *shared_words(words), "--out", quiet],
                            check=True, stdout=subprocess.DEVNULL)
             receipt = os.path.join(quiet, "receipt.json")
-        for seed in range(first, last + 1):
+        for seed in flags.seeds:
             result = run_seed(flags.program, flags.job, words, seed, receipt,
                               os.path.join(folder, f"seed-{seed}"))
             print(json.dumps(result), file=log, flush=True)

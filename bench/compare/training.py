@@ -165,11 +165,7 @@ def main():
     if arguments.peer:
         peer_main(arguments.peer, arguments.job, arguments.threads)
         return
-    text = json.dumps(measure(arguments), indent=1)
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(text + "\n")
-    else:
-        print(text)
+    write_report(measure(arguments), arguments.json)
 
 
 if __name__ == "__main__":

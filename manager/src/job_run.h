@@ -1,5 +1,6 @@
 // JobRun: one life of a job's training: joins the broker, takes the lead, finds out where to begin,
-// and drives ManagerCore until the job is done or the broker has lost its tuples.
+// and drives ManagerCore until the job is done, or the lead is lost with the broker or the
+// connection.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@
 
 namespace acan {
 
-// What this life was made of is gone: begin another one.
+// What this life was made of is gone, or somebody else may lead: begin another one.
 struct RunLost {
   std::string why;
 };
@@ -134,8 +135,7 @@ class JobRun {
   std::deque<ManagerEvent> events_;
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
-  bool leads_ = false;  // as far as is known: not from a reconnection to the answer about it
-  bool lead_confirmed_ = false;            // since ConfirmLead asked
+  bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

@@ -162,7 +162,7 @@ void JobRun::ExtendLeadership() {
     if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
-    leads_ = lead_confirmed_ = true;
+    leads_ = true;
   });
 }
 
@@ -261,9 +261,9 @@ void JobRun::MeasureOverhead() {
 // Files have no leases: whoever begins to change them asks for the last time whether they are its
 // own.
 void JobRun::ConfirmLead() {
-  lead_confirmed_ = false;
+  leads_ = false;
   ExtendLeadership();
-  while (!lead_confirmed_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
+  while (!leads_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
 }
 
 // It says that a run is done.

@@ -63,8 +63,8 @@ MetricsLog::~MetricsLog() {
 }
 
 bool MetricsLog::Replaced() const {
-  struct stat own {
-  }, there{};
+  struct stat own = {};
+  struct stat there = {};
   return ::fstat(descriptor_, &own) != 0 || ::stat(path_.c_str(), &there) != 0 ||
          own.st_ino != there.st_ino || own.st_dev != there.st_dev;
 }

@@ -48,7 +48,10 @@ std::optional<RunState> ParseState(const std::string& text) {
     state.audits_passed = json.value("audits_passed", std::int64_t{0});
     state.audits_skipped = json.value("audits_skipped", std::int64_t{0});
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
-    if (state.version < 0 || state.tasks_done < 0 || state.failures < 0) return std::nullopt;
+    if (std::min({state.version, state.tasks_done, state.failures, state.audits_passed,
+                  state.audits_skipped}) < 0) {
+      return std::nullopt;
+    }
     return state;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

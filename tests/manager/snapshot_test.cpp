@@ -21,7 +21,7 @@ class SnapshotTest : public testing::Test {
   void Write(std::int64_t version, const std::string& training_id = "training",
              const std::vector<std::string>& contributors = {}) {
     const SnapshotFolder folder = Folder(training_id);
-    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors});
+    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1});
     const std::vector<TensorInfo> tensors = ModelTensors(model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
@@ -64,6 +64,8 @@ TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
   EXPECT_EQ(found->state.train_loss, 0.5);
   EXPECT_EQ(found->state.tasks_done, 28);
   EXPECT_EQ(found->state.failures, 2);
+  EXPECT_EQ(found->state.audits_passed, 30);
+  EXPECT_EQ(found->state.audits_skipped, 1);
   EXPECT_EQ(said_, "");
   const std::vector<TensorInfo>& tensors = found->file->Tensors();
   ASSERT_EQ(tensors.size(), 12u);

@@ -83,7 +83,7 @@ void Cluster::AddHandler(const HandlerSlot& slot) {
 
 void Cluster::StartHandler(std::size_t slot) {
   HandlerSlot& handler = handlers_[slot];
-  if (handler.process != nullptr || !handler.wanted) return;
+  if (handler.process != nullptr) return;
   Process& process = NewProcess(fmt::format("handler {}", slot));
   process.gflops = handler.gflops;
   process.task_us = handler.task_us;
@@ -242,8 +242,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
     const auto done = [this] { return finished_ && !AnyManager(); };
     world_.Run(end_us, done);
     if (!done()) throw Violation("the job is not done though nothing goes wrong any more");
-    CheckEnd(expected);
-    result.quarantined = outcome().quarantined;
+    CheckEnd(expected, &result);
   } catch (const Violation& violation) {
     result.violation = violation.what();
   }
@@ -256,7 +255,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
   return result;
 }
 
-void Cluster::CheckEnd(const Outcome* expected) {
+void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
   faulty_ = false;
   // What is under way arrives, so that nothing is left to say.
   world_.Run(world_.now_us() + kSecondUs, [] { return false; });
@@ -265,6 +264,8 @@ void Cluster::CheckEnd(const Outcome* expected) {
   if (expected == nullptr) return;
   if (!folder_.HasReceipt()) throw Violation("a manager was done, but its receipt is gone");
   const Outcome outcome = folder_.Read();
+  result->quarantined = outcome.quarantined;
+  result->unaudited = outcome.audits_skipped > 0;
   if (outcome.audits_skipped > 0)
     return;  // while the liar was alone it was believed, and they say so
   if (outcome.weights_sha256 != expected->weights_sha256) {

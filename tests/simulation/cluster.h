@@ -35,7 +35,6 @@ class Cluster {
     double gflops = 1;
     std::int64_t task_us = 1000;
     double wrong_results = 0;  // share
-    bool wanted = true;
     Process* process = nullptr;
     Handler* running = nullptr;
   };
@@ -78,7 +77,7 @@ class Cluster {
   HandlerSlot* AnyHandler();
   std::int64_t RestartDelayUs() { return random().Magnitude(1'000, 20 * kSecondUs); }
   void Heal();
-  void CheckEnd(const Outcome* expected);
+  void CheckEnd(const Outcome* expected, SeedResult* result);
 
   World world_;
   Network network_;

@@ -41,8 +41,8 @@ fs::path Parent() {
 int Lock(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
-  struct stat locked {
-  }, there{};
+  struct stat locked = {};
+  struct stat there = {};
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &locked) == 0 &&
       ::stat(folder.c_str(), &there) == 0 && locked.st_ino == there.st_ino) {
     return fd;
@@ -54,8 +54,7 @@ int Lock(const std::string& folder) {
 }  // namespace
 
 OutFolder::OutFolder() {
-  static const bool once = (RemoveDead(), true);
-  static_cast<void>(once);
+  [[maybe_unused]] static const bool removed = (RemoveDead(), true);
   while (lock_ < 0) {  // who removes the dead may meet a folder before it is locked
     path_ = Parent() / (std::string(kPrefix) + "XXXXXX");
     if (::mkdtemp(path_.data()) == nullptr) {

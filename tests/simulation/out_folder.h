@@ -9,7 +9,7 @@
 
 namespace acan::simulation {
 
-// It is locked while its process lives. Removes those of processes that were killed.
+// Locked while its process lives. The first one of a process removes those of the dead.
 class OutFolder {
  public:
   OutFolder();  // a fresh one, in memory where there is such a file system
@@ -19,7 +19,7 @@ class OutFolder {
 
   std::string path() const { return path_ + "/out"; }
   bool HasReceipt() const;
-  static void RemoveDead();
+  static void RemoveDead();  // the folders of processes that were killed
   // Of the receipt and the metrics that are there.
   Outcome Read() const;
   // The newest snapshot is cut short, or a byte of it changes, or a torn one appears. False if

@@ -43,6 +43,7 @@ void Plant(const std::string& name) {
 
 struct Totals {
   std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0, quarantined = 0;
+  std::uint64_t unaudited = 0;  // seeds
   double virtual_s = 0;
   std::array<std::uint64_t, kFaults> faults{};
 
@@ -53,6 +54,7 @@ struct Totals {
     events += result.events;
     conflicts += result.conflicts_made;
     quarantined += result.quarantined;
+    unaudited += result.unaudited ? 1 : 0;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
   }
@@ -70,6 +72,7 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"events", totals.events},
           {"lies_told", totals.conflicts},
           {"quarantined", totals.quarantined},
+          {"unaudited", totals.unaudited},
           {"faults", faults},
           {"wall_s", wall_s}};
 }

@@ -55,8 +55,9 @@ class Manager {
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
-  // Trains, evaluates, writes the outputs. If the broker is lost and comes back without its tuples,
-  // goes on from the last snapshot. nullopt if stopped by Stop(). Throws Error.
+  // Trains, evaluates, writes the outputs. If the broker or the connection to it is lost, goes on
+  // from what is in the space, or from the last snapshot; if another manager leads by then, stands
+  // by until that one is done or gone. nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 

@@ -30,7 +30,7 @@ struct RunState {
   std::int64_t failures = 0;  // how often it had to be resumed
   // Handlers (client ids) of whose results something may be in it, if the run has audits; sorted.
   std::vector<std::string> contributors = {};
-  std::int64_t audits_passed = 0, audits_skipped = 0;
+  std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
 };
 
 // Touches only its own kind of files. One thread at a time may write or remove.
