@@ -3,6 +3,8 @@
 // is compiled against these unchanged.
 #include "sockets.h"
 
+#include "bell.h"
+
 #include <cassert>
 #include <cerrno>
 #include <map>
@@ -118,21 +120,28 @@ Monitor::Seen Monitor::Drain() {
   return seen;
 }
 
-WakeFd::WakeFd() : fd_(acan::simulation::kFirstDescriptor) {
-  while (acan::simulation::WakeUps().contains(fd_)) ++fd_;
-  acan::simulation::WakeUps()[fd_];
+Bell::Bell() : read_fd_(acan::simulation::kFirstDescriptor) {
+  while (acan::simulation::WakeUps().contains(read_fd_)) ++read_fd_;
+  acan::simulation::WakeUps()[read_fd_];
 }
 
-WakeFd::~WakeFd() {
-  acan::simulation::WakeUps().erase(fd_);
+Bell::~Bell() {
+  acan::simulation::WakeUps().erase(read_fd_);
 }
 
-void WakeFd::Notify() {
-  acan::simulation::WakeUps().at(fd_).Set();
+void Bell::Notify() {
+  acan::simulation::WakeUps().at(read_fd_).Set();
 }
 
-void WakeFd::Drain() {
-  acan::simulation::WakeUps().at(fd_).Drain();
+bool Bell::BeginSleep() {
+  return !acan::simulation::WakeUps().at(read_fd_).ready();
+}
+
+bool Bell::EndSleep(bool) {
+  acan::simulation::WakeUp& wake_up = acan::simulation::WakeUps().at(read_fd_);
+  const bool notified = wake_up.ready();
+  wake_up.Drain();
+  return notified;
 }
 
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {

@@ -2,21 +2,22 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 
 #include "access_list.h"
 #include "authenticator.h"
+#include "bell.h"
 #include "broker_core.h"
+#include "channel_table.h"
 #include "connections.h"
 #include "endpoint.h"
+#include "listeners.h"
 #include "log_pause.h"
+#include "outbox.h"
 #include "segment_table.h"
 #include "sockets.h"
 #include "wire.h"
@@ -29,17 +30,13 @@ constexpr int kTurnMessages = 256;      // received before answers are sent
 constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
-constexpr std::int64_t kBacklogRetryUs = 2'000;
+constexpr std::size_t kMostChannels = 64;  // then messages go through sockets
+constexpr std::int64_t kOutboxRetryUs = 1'000;
 constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
-constexpr std::int64_t kCloseWaitUs = 2'000'000;
 // After a connection was seen to end, ZeroMQ may need a moment until its routing id is gone.
 constexpr std::int64_t kProbeDelaysUs[] = {0, 1'000, 4'000, 16'000, 64'000, 256'000, 1'000'000};
 constexpr std::size_t kProbes = std::size(kProbeDelaysUs);
-
-struct Backlog {
-  std::deque<Multipart> messages;
-  std::uint64_t bytes = 0;
-};
+constexpr const char* kEnded = "its connection ended";
 
 BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   BrokerCoreOptions core;
@@ -77,12 +74,6 @@ std::optional<AccessList> ListOf(const std::optional<BrokerAccess>& access) {
   return AccessList(access->roles, access->peers);
 }
 
-struct IpcFile {
-  std::string path;
-  dev_t device;
-  ino_t inode;
-};
-
 }  // namespace
 
 struct Broker::Impl {
@@ -95,6 +86,8 @@ struct Broker::Impl {
         authenticator(access ? std::make_unique<Authenticator>(context) : nullptr),
         router(context, zmq::socket_type::router),
         segments(PossibleSegments(options.shared_segments)),
+        channels(options.shared_segments > 0 ? kMostChannels : 0, wake.fd()),
+        outbox(router, channels, options.client_queue_bytes),
         connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
                     options.client_silence_us),
         core(core_options) {
@@ -122,8 +115,9 @@ struct Broker::Impl {
                static_cast<std::int64_t>(
                    std::max(core_options.control_frame_bytes, core_options.limits.message_bytes)));
     monitor = std::make_unique<Monitor>(context, router);
+    listeners = std::make_unique<Listeners>(router, *monitor);
     try {
-      for (const std::string& address : addresses) Bind(address);
+      for (const std::string& address : addresses) listeners->Bind(address);
     } catch (...) {
       Close();
       throw;
@@ -139,45 +133,9 @@ struct Broker::Impl {
     }
   }
 
-  void Bind(const std::string& address) {
-    const std::string path = IpcPath(address);
-    if (!path.empty()) ClearIpcPath(path);
-    router.set(zmq::sockopt::ipv6, IsIpv6(address));
-    try {
-      router.bind(address);
-    } catch (const zmq::error_t& error) {
-      throw std::runtime_error(fmt::format("cannot listen at {}: {}", address, error.what()));
-    }
-    endpoints.push_back(router.get(zmq::sockopt::last_endpoint));
-    if (path.empty()) return;
-    // Whoever may write to the socket may do anything: it is for this user only.
-    chmod(path.c_str(), S_IRUSR | S_IWUSR);
-    struct stat info {};
-    if (stat(path.c_str(), &info) == 0) ipc_files.push_back({path, info.st_dev, info.st_ino});
-  }
-
-  // Does not return before the listeners are closed, which ZeroMQ does in a thread of its own: the
-  // next broker can have the addresses at once.
   void Close() {
-    monitor->Drain();
-    int closed = 0;
-    int expected = 0;
-    for (const std::string& endpoint : endpoints) {
-      if (zmq_unbind(router.handle(), endpoint.c_str()) != 0) continue;
-      if (!endpoint.starts_with("inproc://")) ++expected;
-    }
-    const std::int64_t deadline_us = MonotonicUs() + kCloseWaitUs;
-    while (closed < expected && MonotonicUs() < deadline_us) {
-      zmq_pollitem_t item{monitor->handle(), 0, ZMQ_POLLIN, 0};
-      PollUntil({&item, 1}, deadline_us);
-      closed += monitor->Drain().closed;
-    }
-    for (const IpcFile& file : ipc_files) {
-      // Unless another broker has taken the path since.
-      struct stat info {};
-      if (stat(file.path.c_str(), &info) != 0) continue;
-      if (info.st_dev == file.device && info.st_ino == file.inode) unlink(file.path.c_str());
-    }
+    listeners->Close();
+    listeners.reset();
     monitor.reset();
     router.set(zmq::sockopt::linger, kLingerMs);
     router.close();
@@ -193,20 +151,23 @@ struct Broker::Impl {
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
       core.Tick(MonotonicUs());
       Probe();
-      RetryBacklogs();
+      RetryOutbox();
       Flush();
       if (received == 0 && !connections.HasEndedClients()) Wait();
     }
     stop.store(false, std::memory_order_release);
-    wake.Drain();
   }
 
   int ReceiveTurn() {
     int received = 0;
     while (received < kTurnMessages && Receive(router, /*router=*/true, message)) {
       ++received;
+      // What the same client sent before it.
+      received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
       OnMessage();
     }
+    received += channels.ReadAll([this](auto& nearby) { OnNearby(nearby); });
+    for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
     return received;
   }
 
@@ -244,7 +205,7 @@ struct Broker::Impl {
 
   // Probing finds out, too, whose connection has ended, unless another has taken the id.
   void LoseEnded() {
-    for (const ClientId& client : connections.TakeEndedClients()) Lose(client);
+    for (const ClientId& client : connections.TakeEndedClients()) Lose(client, kEnded);
   }
 
   void SetPeers(std::vector<AllowedPeer> peers) {
@@ -268,11 +229,11 @@ struct Broker::Impl {
     core.SendAwayOthers(*access, MonotonicUs());
   }
 
-  // What the sender of `message` may do; null, with everything done about it, if it may not be
+  // What the sender may do; null, with everything done about it, if it may not be
   // here.
-  const AccessList::Entry* Authorized(std::int64_t now_us) {
-    const ClientId& client = message.routing_id;
-    const AccessList::Entry* who = access->Find(message.user);
+  const AccessList::Entry* Authorized(const ReceivedMultipart& from, std::int64_t now_us) {
+    const ClientId& client = from.routing_id;
+    const AccessList::Entry* who = access->Find(from.user);
     std::string why;
     if (who == nullptr) {
       why = "this key is not on the broker's list any more";
@@ -283,14 +244,15 @@ struct Broker::Impl {
       return who;
     }
     core.ReceiveBad(client, {ErrorCode::kForbidden, why}, now_us);
-    connections.DropSoon(message.connection, now_us);
+    connections.DropSoon(from.connection, now_us);
     return nullptr;
   }
 
+  // `message` has come through the socket.
   void OnMessage() {
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
-    const AccessList::Entry* who = access ? Authorized(now_us) : nullptr;
+    const AccessList::Entry* who = access ? Authorized(message, now_us) : nullptr;
     connections.Heard(message.connection, who != nullptr ? client : "");
     if (access && who == nullptr) return;
     if (client.size() > kMaxClientIdBytes) {
@@ -309,24 +271,39 @@ struct Broker::Impl {
           now_us);
       return;
     }
-    auto decoded = DecodeToBroker(
-        {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-        message.payloads, core_options.control_frame_bytes, segments.From(client),
-        options.check_payloads);
-    if (const auto* error = std::get_if<Error>(&decoded)) {
-      core.ReceiveBad(client, *error, now_us);
-    } else {
-      auto& envelope = std::get<ToBroker>(decoded);
-      NoteSegments(client, envelope);
-      core.Receive(client, std::move(envelope), now_us, who);
-    }
+    Understand(message, who, now_us);
   }
 
-  void NoteSegments(const ClientId& client, ToBroker& envelope) {
+  // Through the sender's channel.
+  void OnNearby(const ReceivedMultipart& nearby) {
+    const std::int64_t now_us = MonotonicUs();
+    const AccessList::Entry* who = access ? Authorized(nearby, now_us) : nullptr;
+    if (access && who == nullptr) return;
+    connections.HeardBeside(nearby.connection, who != nullptr ? nearby.routing_id : "");
+    Understand(nearby, who, now_us);
+  }
+
+  void Understand(const ReceivedMultipart& from, const AccessList::Entry* who,
+                  std::int64_t now_us) {
+    const ClientId& client = from.routing_id;
+    auto decoded = DecodeToBroker(
+        {static_cast<const std::byte*>(from.control.data()), from.control.size()}, from.payloads,
+        core_options.control_frame_bytes, segments.From(client), options.check_payloads);
+    if (const auto* error = std::get_if<Error>(&decoded)) return core.ReceiveBad(client, *error, now_us);
+    auto& envelope = std::get<ToBroker>(decoded);
+    if (&from == &message) channels.CountReceived(client, envelope.session);
+    NoteSharing(from, envelope);
+    core.Receive(client, std::move(envelope), now_us, who);
+  }
+
+  void NoteSharing(const ReceivedMultipart& from, ToBroker& envelope) {
+    const ClientId& client = from.routing_id;
     for (ClientMessage& one : envelope.messages) {
       if (auto* hello = std::get_if<Hello>(&one)) offers[client] = std::move(hello->sharing);
       const auto* used = std::get_if<ClientSegments>(&one);
-      if (used != nullptr) segments.Receive(client, envelope.session, *used);
+      if (used == nullptr) continue;
+      segments.Receive(client, envelope.session, *used);
+      if (segments.To(client) != nullptr) channels.Proven(client, from.user, from.connection);
     }
   }
 
@@ -337,16 +314,18 @@ struct Broker::Impl {
     if (now_us < disconnected_at_us + kProbeDelaysUs[next_probe]) return;
     ++next_probe;
     for (const ClientId& client : core.Clients()) {
-      if (backlogs.contains(client) || connections.IsEnded(client)) continue;
+      if (outbox.Waits(client) || connections.IsEnded(client)) continue;
       encoder.Begin(0);
       encoder.Add(Pong{});
-      if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) Lose(client);
+      if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) {
+        Lose(client, kEnded);
+      }
     }
   }
 
-  void Lose(const ClientId& client) {
-    backlogs.erase(client);
-    core.Lost(client, "its connection ended", MonotonicUs());
+  void Lose(const ClientId& client, const std::string& why) {
+    outbox.Forget(client);
+    core.Lost(client, why, MonotonicUs());
   }
 
   void Flush() {
@@ -368,14 +347,17 @@ struct Broker::Impl {
   }
 
   void EndSessions() {
-    for (const auto& [client, session] : core.TakeEnded()) segments.SessionEnded(client, session);
+    for (const auto& [client, session] : core.TakeEnded()) {
+      segments.SessionEnded(client, session);
+      channels.SessionEnded(client, session);
+    }
   }
 
   void SendSegments() {
     for (const SegmentTable::Delivery& delivery : segments.TakeOutput()) {
       encoder.Begin(delivery.session);
       encoder.Add(delivery.message);
-      SendEncoded(delivery.client);
+      SendEncoded(delivery.client, delivery.session);
     }
   }
 
@@ -387,60 +369,35 @@ struct Broker::Impl {
     for (BrokerMessage& one : delivery.envelope.messages) {
       if (auto* welcome = std::get_if<Welcome>(&one)) {
         const auto offer = offers.find(delivery.client);
-        if (offer != offers.end()) {
-          welcome->sharing = segments.Joined(delivery.client, welcome->session, offer->second);
-        }
+        if (offer != offers.end()) Share(delivery.client, offer->second, *welcome);
       }
       if (encoder.full()) {
-        SendEncoded(delivery.client);
+        SendEncoded(delivery.client, delivery.envelope.session);
         begin();
       }
       std::visit([&](const auto& body) { encoder.Add(body); }, one);
     }
-    if (!encoder.empty()) SendEncoded(delivery.client);
+    if (!encoder.empty()) SendEncoded(delivery.client, delivery.envelope.session);
   }
 
-  void SendEncoded(const ClientId& client) {
+  void Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome) {
+    welcome.sharing = segments.Joined(client, welcome.session, offer);
+    if (welcome.sharing && !welcome.sharing->seen.empty()) {
+      channels.Joined(client, welcome.session, *offer, *welcome.sharing);
+    }
+  }
+
+  void SendEncoded(const ClientId& client, std::uint64_t session) {
     if (connections.IsEnded(client)) return;  // somebody else may have its id by now
     const std::span<const std::byte> control = encoder.Finish();
-    std::vector<Payload> payloads = encoder.TakeFrames();
-    std::uint64_t bytes = control.size();
-    for (const Payload& payload : payloads) bytes += payload.size();
-    const auto it = backlogs.find(client);
-    SendResult result = SendResult::kFull;
-    if (it == backlogs.end()) result = Send(router, &client, control, payloads);
-    if (result == SendResult::kUnroutable) Lose(client);
-    // Who has not joined gets its answer at once or never.
-    if (result != SendResult::kFull || !core.Knows(client)) return;
-    Backlog& backlog = it == backlogs.end() ? backlogs[client] : it->second;
-    backlog.messages.push_back(
-        {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)});
-    backlog.bytes += bytes;
-    if (backlog.bytes <= options.client_queue_bytes) return;
-    const std::string why = fmt::format(
-        "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}",
-        backlog.bytes, options.client_queue_bytes);
-    backlogs.erase(client);
-    core.Lost(client, why, MonotonicUs());
+    const bool known = core.Knows(client);
+    const auto lost = outbox.Send(client, known ? session : 0, control, encoder.TakeFrames());
+    if (lost) Lose(client, *lost);
   }
 
-  void RetryBacklogs() {
-    std::vector<ClientId> gone;
-    for (auto it = backlogs.begin(); it != backlogs.end();) {
-      Backlog& backlog = it->second;
-      bool lost = !core.Knows(it->first);
-      while (!lost && !backlog.messages.empty()) {
-        const Multipart& front = backlog.messages.front();
-        const SendResult result = Send(router, &it->first, front.control, front.payloads);
-        if (result == SendResult::kFull) break;
-        lost = result == SendResult::kUnroutable;
-        backlog.bytes -= front.Bytes();
-        backlog.messages.pop_front();
-      }
-      if (lost) gone.push_back(it->first);
-      it = lost || backlog.messages.empty() ? backlogs.erase(it) : std::next(it);
-    }
-    for (const ClientId& client : gone) Lose(client);
+  void RetryOutbox() {
+    const auto knows = [this](const ClientId& client) { return core.Knows(client); };
+    for (const ClientId& client : outbox.Retry(knows)) Lose(client, kEnded);
   }
 
   void Wait() {
@@ -448,14 +405,18 @@ struct Broker::Impl {
     if (next_probe < kProbes) {
       deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
     }
-    if (!backlogs.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kBacklogRetryUs);
+    if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
     zmq_pollitem_t items[] = {
         {router.handle(), 0, ZMQ_POLLIN, 0},
         {monitor->handle(), 0, ZMQ_POLLIN, 0},
         {nullptr, wake.fd(), ZMQ_POLLIN, 0},
         {authenticator ? authenticator->handle() : nullptr, -1, ZMQ_POLLIN, 0}};
-    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1}, deadline_us);
-    if (items[2].revents != 0) wake.Drain();
+    channels.BeginSleep();
+    const bool sleeps = wake.BeginSleep() && !channels.HasInput();
+    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1},
+              sleeps ? deadline_us : 0);
+    channels.EndSleep();
+    wake.EndSleep(items[2].revents != 0);
   }
 
   BrokerOptions options;
@@ -466,21 +427,21 @@ struct Broker::Impl {
   std::unique_ptr<Authenticator> authenticator;  // before the sockets that ask it
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
-  std::vector<std::string> endpoints;
-  std::vector<IpcFile> ipc_files;
+  std::unique_ptr<Listeners> listeners;
+  Bell wake;
   SegmentTable segments;
+  ChannelTable channels;
+  Outbox outbox;
   std::unordered_map<ClientId, std::optional<Sharing>> offers;  // of Hellos not yet answered
   Connections connections;
   std::uint64_t known_failed = 0;  // connections
   LogPause pause;
   std::mutex mutex;  // guards what follows
   std::optional<AccessList> new_list;
-  WakeFd wake;
   std::atomic<bool> stop{false};
   BrokerCore core;
   Encoder encoder;
   ReceivedMultipart message;
-  std::unordered_map<ClientId, Backlog> backlogs;  // of clients whose queue in ZeroMQ is full
   std::size_t next_probe = kProbes;
   std::int64_t disconnected_at_us = 0;
 };
@@ -489,7 +450,7 @@ Broker::Broker(BrokerOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Broker::~Broker() = default;
 
 const std::vector<std::string>& Broker::endpoints() const {
-  return impl_->endpoints;
+  return impl_->listeners->endpoints();
 }
 
 void Broker::Run() {

@@ -17,6 +17,7 @@ namespace {
 constexpr int kMultipartsPerPoll = 256;
 constexpr int kQueuedMultiparts = 1000;
 constexpr int kLingerMs = 200;  // for the last requests and the Bye
+constexpr std::int64_t kFullChannelUs = 1'000;
 constexpr std::size_t kRandomIdBytes =
     15;  // 75 random bits, and short enough to need no allocation
 
@@ -86,7 +87,7 @@ Client::Impl::Impl(ClientOptions given)
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
       session(ForSession(options)),
-      shared(PoolOf(options)) {}
+      shared(PoolOf(options), wake.fd()) {}
 
 Client::Impl::~Impl() {
   try {
@@ -131,6 +132,7 @@ void Client::Impl::OpenLink() {
 void Client::Impl::CloseLink(int linger_ms) {
   monitor.reset();
   unsent.clear();
+  waiting.reset();
   if (socket) socket->set(zmq::sockopt::linger, linger_ms);
   socket.reset();
 }
@@ -165,23 +167,45 @@ int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
 
 int Client::Impl::ReceiveAll() {
   int handled = 0;
-  for (int i = 0; i < kMultipartsPerPoll && socket && Receive(*socket, false, message); ++i) {
-    auto decoded = DecodeToClient(
-        {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-        message.payloads, &shared);
-    if (shared.failed()) {
-      // The message is lost with its session; in the next one bytes travel.
-      shared.GiveUp();
-      session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
-    } else if (auto* error = std::get_if<Error>(&decoded)) {
-      error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
-      session.ReceiveBad(*error);
-    } else {
-      Accept(std::get<ToClient>(std::move(decoded)));
-    }
+  for (int i = 0; i < kMultipartsPerPoll && ReceiveNext(); ++i) {
+    Understand();
     handled += HandleEvents();
   }
+  if (shared.channel() != nullptr && shared.channel()->broken()) {
+    shared.GiveUp();
+    session.LinkDown("the broker's end of the channel is damaged", MonotonicUs());
+  }
   return handled;
+}
+
+// What comes from the socket was sent after what the channel held then.
+bool Client::Impl::ReceiveNext() {
+  if (!waiting && socket) {
+    waiting.emplace();
+    if (!Receive(*socket, false, *waiting)) waiting.reset();
+  }
+  from_socket = false;
+  if (shared.channel() != nullptr && shared.channel()->Receive(message)) return true;
+  if (!waiting) return false;
+  from_socket = true;
+  message = *std::exchange(waiting, std::nullopt);
+  return true;
+}
+
+void Client::Impl::Understand() {
+  auto decoded = DecodeToClient(
+      {static_cast<const std::byte*>(message.control.data()), message.control.size()},
+      message.payloads, &shared);
+  if (shared.failed()) {
+    // The message is lost with its session; in the next one bytes travel.
+    shared.GiveUp();
+    session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
+  } else if (auto* error = std::get_if<Error>(&decoded)) {
+    error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
+    session.ReceiveBad(*error);
+  } else {
+    Accept(std::get<ToClient>(std::move(decoded)));
+  }
 }
 
 void Client::Impl::Accept(ToClient&& envelope) {
@@ -191,9 +215,13 @@ void Client::Impl::Accept(ToClient&& envelope) {
     const auto* segments = std::get_if<BrokerSegments>(&one);
     if (segments != nullptr && envelope.session == shared.session()) shared.Receive(*segments);
   }
+  const std::uint64_t of = envelope.session;
   session.Receive(std::move(envelope), MonotonicUs());
   if (session.joined() && session.session() != shared.session()) {
     shared.Joined(session.session(), answer);
+  }
+  if (from_socket && of == shared.session() && shared.channel() != nullptr) {
+    shared.channel()->CountReceived();
   }
 }
 
@@ -288,12 +316,13 @@ void Client::Impl::Flush() {
     const Session::Output output = session.TakeOutput(MonotonicUs());
     const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
     begin();
+    const bool through_socket = !shared.introduced();
     if (output.session != 0 && output.session == shared.session()) {
       if (const auto segments = shared.TakeOutput()) encoder.Add(*segments);
     }
     for (const Session::OutgoingMessage& one : output.messages) {
       if (encoder.full()) {
-        SendEncoded();
+        SendEncoded(output.session, through_socket);
         begin();
       }
       if (const auto* request = std::get_if<const Request*>(&one)) {
@@ -308,24 +337,43 @@ void Client::Impl::Flush() {
         encoder.Add(Bye{});
       }
     }
-    if (!encoder.empty()) SendEncoded();
+    if (!encoder.empty()) SendEncoded(output.session, through_socket);
     if (!unsent.empty()) return;
   }
 }
 
-void Client::Impl::SendEncoded() {
+void Client::Impl::SendEncoded(std::uint64_t of, bool through_socket) {
   const std::span<const std::byte> control = encoder.Finish();
   std::vector<Payload> payloads = encoder.TakeFrames();
-  if (unsent.empty() && Send(*socket, nullptr, control, payloads) == SendResult::kSent) return;
-  unsent.push_back({std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)});
+  if (unsent.empty() && SendNow(of, through_socket, control, payloads)) return;
+  unsent.push_back(
+      {of,
+       through_socket,
+       {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)}});
 }
 
 bool Client::Impl::SendUnsent() {
   while (!unsent.empty()) {
-    const Multipart& front = unsent.front();
-    if (Send(*socket, nullptr, front.control, front.payloads) != SendResult::kSent) return false;
+    const Unsent& front = unsent.front();
+    if (!SendNow(front.session, front.through_socket, front.message.control,
+                 front.message.payloads)) {
+      return false;
+    }
     unsent.pop_front();
   }
+  return true;
+}
+
+// False: there is no room now.
+bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
+                           std::span<const std::byte> control,
+                           std::span<const Payload> payloads) {
+  Channel* const channel = of == shared.session() ? shared.channel() : nullptr;
+  if (channel != nullptr && !through_socket && Channel::Fits(control, payloads)) {
+    return channel->Send(control, payloads);
+  }
+  if (Send(*socket, nullptr, control, payloads) != SendResult::kSent) return false;
+  if (channel != nullptr) channel->CountSent();
   return true;
 }
 
@@ -334,15 +382,23 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   std::size_t count = 0;
   items[count++] = {nullptr, wake.fd(), ZMQ_POLLIN, 0};
   if (extra_fd >= 0) items[count++] = {nullptr, extra_fd, ZMQ_POLLIN, 0};
-  const std::size_t wakers = count;
   if (socket) {
     const short wanted = unsent.empty() ? ZMQ_POLLIN : ZMQ_POLLIN | ZMQ_POLLOUT;
     items[count++] = {socket->handle(), 0, wanted, 0};
   }
   if (monitor) items[count++] = {monitor->handle(), 0, ZMQ_POLLIN, 0};
-  PollUntil({items, count}, deadline_us);
-  if (items[0].revents != 0) wake.Drain();
-  return std::any_of(items, items + wakers, [](const auto& item) { return item.revents != 0; });
+  Channel* const channel = shared.channel();
+  bool sleeps = wake.BeginSleep() && !waiting;
+  if (channel != nullptr) {
+    channel->BeginSleep();
+    sleeps = sleeps && !channel->HasInput();
+    // Nobody rings when there is room in it again.
+    if (!unsent.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kFullChannelUs);
+  }
+  PollUntil({items, count}, sleeps ? deadline_us : 0);
+  if (channel != nullptr) channel->EndSleep();
+  const bool woken = wake.EndSleep(items[0].revents != 0);
+  return woken || (extra_fd >= 0 && items[1].revents != 0);
 }
 
 void Client::Impl::ThrowIfFailed() const {

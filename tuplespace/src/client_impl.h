@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "bell.h"
 #include "session.h"
 #include "shared_link.h"
 #include "sockets.h"
@@ -27,6 +28,8 @@ struct Client::Impl {
   void OpenLink();
   void CloseLink(int linger_ms);
   int ReceiveAll();
+  bool ReceiveNext();
+  void Understand();
   void Accept(ToClient&& envelope);
   void FollowSession();
   void Share(RequestBody& body);
@@ -35,9 +38,17 @@ struct Client::Impl {
   int HandleEvents();
   int HandleEvent(SessionEvent&& event);
   void Flush();
-  void SendEncoded();
+  void SendEncoded(std::uint64_t session, bool through_socket);
   bool SendUnsent();
   bool Wait(std::int64_t deadline_us, int extra_fd);  // true: woken by Wake or extra_fd
+  // An encoded message that could not be sent yet.
+  struct Unsent {
+    std::uint64_t session = 0;
+    bool through_socket = false;
+    Multipart message;
+  };
+  bool SendNow(std::uint64_t session, bool through_socket, std::span<const std::byte> control,
+               std::span<const Payload> payloads);
   void ThrowIfFailed() const;
 
   ClientOptions options;
@@ -45,13 +56,15 @@ struct Client::Impl {
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
   Session session;
+  Bell wake;
   SharedLink shared;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc
-  WakeFd wake;
   Encoder encoder;
   ReceivedMultipart message;
-  std::deque<Multipart> unsent;  // encoded, and ZeroMQ's queue is full
+  bool from_socket = false;                 // `message`; else from the channel
+  std::optional<ReceivedMultipart> waiting;  // from the socket: the channel comes first
+  std::deque<Unsent> unsent;                // ZeroMQ's queue, or the channel, is full
   std::deque<SessionEvent> events;
   std::unordered_map<RequestId, ReplyHandler> handlers;
   std::function<void(Notice&&)> on_notice;

@@ -154,6 +154,12 @@ void Connections::Heard(int descriptor, const std::string& client) {
   if (!ended_clients_.empty()) std::erase(ended_clients_, client);
 }
 
+void Connections::HeardBeside(int descriptor, const std::string& client) {
+  const auto it = connections_.find(descriptor);
+  if (it == connections_.end() || !it->second.spoke || it->second.client != client) return;
+  it->second.heard = true;
+}
+
 bool Connections::IsEnded(const std::string& client) const {
   return std::find(ended_clients_.begin(), ended_clients_.end(), client) != ended_clients_.end();
 }

@@ -33,6 +33,8 @@ class Connections {
   bool Ended(int descriptor);                          // false: no message ever came over it
   // A whole message has come over it; of `client`, if that is certain, else of "".
   void Heard(int descriptor, const std::string& client);
+  // One has come beside it, of the client that was heard over it.
+  void HeardBeside(int descriptor, const std::string& client);
   // It is to end, but what was sent to it shortly before should arrive.
   void DropSoon(int descriptor, std::int64_t now_us);
 

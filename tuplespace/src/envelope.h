@@ -14,12 +14,14 @@ namespace tuplespace {
 
 // A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
 // The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
-// An offer to share memory: where the sender's SharingProbe is, and the secret that it found in the
-// receiver's, if it could open that.
+// An offer to share memory: where the sender's SharingProbe is, the secret that it found in the
+// receiver's, if it could open that, and its end of a Channel, if it has one.
 struct Sharing {
   std::int32_t pid = 0;
   std::int32_t fd = -1;
   std::string seen;
+  std::int32_t ring_fd = -1;
+  std::int32_t bell_fd = -1;
 };
 
 struct Hello {

@@ -87,21 +87,33 @@ std::optional<PeerFiles> PeerFiles::Of(pid_t pid) {
   return PeerFiles(std::move(folder));
 }
 
-std::optional<UniqueFd> PeerFiles::Open(int fd) const {
+// Opening may do something where it is a device, so first what it is.
+std::optional<UniqueFd> PeerFiles::OpenNamed(int fd, std::string_view name, int flags) const {
   if (fd < 0) return std::nullopt;
-  const std::string name = std::to_string(fd);
-  // Opening may do something where it is a device or a pipe, so first what it is.
+  const std::string number = std::to_string(fd);
   std::array<char, 64> link{};
-  const ssize_t size = readlinkat(folder_.get(), name.c_str(), link.data(), link.size());
+  const ssize_t size = readlinkat(folder_.get(), number.c_str(), link.data(), link.size());
   if (size < 0 ||
-      !std::string_view(link.data(), static_cast<std::size_t>(size)).starts_with(kLink)) {
+      !std::string_view(link.data(), static_cast<std::size_t>(size)).starts_with(name)) {
     return std::nullopt;
   }
-  UniqueFd file(openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  UniqueFd file(openat(folder_.get(), number.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return std::nullopt;
-  const int seals = fcntl(file.get(), F_GET_SEALS);
+  return file;
+}
+
+std::optional<UniqueFd> PeerFiles::Open(int fd) const {
+  auto file = OpenNamed(fd, kLink, O_RDONLY);
+  const int seals = file ? fcntl(file->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
   return file;
+}
+
+std::optional<UniqueFd> PeerFiles::OpenPipe(int fd) const {
+  auto pipe = OpenNamed(fd, "pipe:[", O_RDWR);  // its own reader, so it always has one
+  struct stat info {};
+  if (!pipe || fstat(pipe->get(), &info) != 0 || !S_ISFIFO(info.st_mode)) return std::nullopt;
+  return pipe;
 }
 
 std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace tuplespace {
@@ -70,8 +71,12 @@ class PeerFiles {
 
   // Its descriptor `fd`, for reading; nullopt if it is not a file as MakeMemoryFile makes them.
   std::optional<UniqueFd> Open(int fd) const;
+  // Its descriptor `fd`, for writing; nullopt if it is no pipe. Writing to it never raises SIGPIPE
+  // and never waits.
+  std::optional<UniqueFd> OpenPipe(int fd) const;
 
  private:
+  std::optional<UniqueFd> OpenNamed(int fd, std::string_view name, int flags) const;
   explicit PeerFiles(UniqueFd folder) : folder_(std::move(folder)) {}
   UniqueFd folder_;
 };

@@ -24,8 +24,8 @@ struct SharedLink::Loan {
   std::shared_ptr<ReleasedQueue> queue;
 };
 
-SharedLink::SharedLink(std::shared_ptr<SharedPool> pool)
-    : pool_(std::move(pool)), released_(std::make_shared<ReleasedQueue>()) {
+SharedLink::SharedLink(std::shared_ptr<SharedPool> pool, int bell_fd)
+    : pool_(std::move(pool)), bell_fd_(bell_fd), released_(std::make_shared<ReleasedQueue>()) {
   if (pool_) probe_ = SharingProbe::Make();
 }
 
@@ -33,18 +33,28 @@ SharedLink::~SharedLink() {
   SessionEnded();
 }
 
-std::optional<Sharing> SharedLink::Offer() const {
+std::optional<Sharing> SharedLink::Offer() {
   if (!probe_) return std::nullopt;
-  return Sharing{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
+  Sharing offer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
+  // A joined one belongs to its session; this Hello begins another.
+  if (!channel_ || channel_->attached()) channel_ = Channel::Make();
+  if (channel_) {
+    offer.ring_fd = channel_->fd();
+    offer.bell_fd = bell_fd_;
+  }
+  return offer;
 }
 
 void SharedLink::Joined(std::uint64_t session, const std::optional<Sharing>& answer) {
+  std::unique_ptr<Channel> offered = std::move(channel_);
   SessionEnded();
   session_ = session;
   if (!probe_ || !answer) return;
   can_put_ = answer->seen == probe_->secret();
   files_ = PeerFiles::Of(answer->pid);
   if (files_) seen_ = SharingProbe::Read(*files_, answer->fd).value_or("");
+  if (!can_put_ || seen_.empty() || !offered || answer->ring_fd < 0) return;
+  if (offered->Attach(*files_, answer->ring_fd, answer->bell_fd)) channel_ = std::move(offered);
 }
 
 void SharedLink::SessionEnded() {
@@ -52,6 +62,7 @@ void SharedLink::SessionEnded() {
   session_ = 0;
   can_put_ = failed_ = false;
   files_.reset();
+  channel_.reset();
   seen_.clear();
   mapped_.clear();
   // Payloads of the old session have nobody to be returned to.

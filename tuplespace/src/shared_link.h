@@ -1,5 +1,6 @@
 // SharedLink: what a client knows of shared memory: whether it and its broker can open each
-// other's files, the broker's segments that it has mapped, and what is to be said about them.
+// other's files, the channel between them, the broker's segments that it has mapped, and what is to
+// be said about them.
 //
 // One thread owns it; payloads may be released on any.
 #pragma once
@@ -10,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "channel.h"
 #include "envelope.h"
 #include "memfd.h"
 #include "released_queue.h"
@@ -20,11 +22,11 @@ namespace tuplespace {
 
 class SharedLink : public SegmentNamer, public SegmentOpener {
  public:
-  // Shares nothing without a pool.
-  explicit SharedLink(std::shared_ptr<SharedPool> pool);
+  // Shares nothing without a pool. `bell_fd`: what the broker rings (bell.h).
+  SharedLink(std::shared_ptr<SharedPool> pool, int bell_fd);
   ~SharedLink() override;
 
-  std::optional<Sharing> Offer() const;
+  std::optional<Sharing> Offer();
   void Joined(std::uint64_t session, const std::optional<Sharing>& answer);
   // Does nothing if there is none.
   void SessionEnded();
@@ -35,6 +37,11 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   bool failed() const { return failed_; }
   // No more sharing, until this object's end.
   void GiveUp();
+
+  // Of this session; null: there is none. The broker reads it once it was told what this client has
+  // `seen` of it: before that, messages go through the socket.
+  Channel* channel() { return session_ == 0 ? nullptr : channel_.get(); }
+  bool introduced() const { return channel_ && seen_.empty(); }
 
   // A put can name blocks of the pool.
   bool can_put() const { return can_put_; }
@@ -56,7 +63,9 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   struct Loan;
 
   std::shared_ptr<SharedPool> pool_;
+  const int bell_fd_;
   std::optional<SharingProbe> probe_;
+  std::unique_ptr<Channel> channel_;  // before the session: what is offered
   std::uint64_t session_ = 0;
   bool can_put_ = false;
   bool failed_ = false;

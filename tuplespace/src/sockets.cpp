@@ -1,14 +1,10 @@
 #include "sockets.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "wire.h"
@@ -193,27 +189,6 @@ Monitor::Seen Monitor::Drain() {
     while (frame.more()) ReceiveFrame(pair_, frame, 0);
   }
   return seen;
-}
-
-WakeFd::WakeFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-}
-
-WakeFd::~WakeFd() {
-  close(fd_);
-}
-
-void WakeFd::Notify() {
-  const int saved = errno;
-  const std::uint64_t one = 1;
-  // Fails only when the counter is full, and then it is readable anyway.
-  [[maybe_unused]] const auto written = write(fd_, &one, sizeof(one));
-  errno = saved;
-}
-
-void WakeFd::Drain() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = read(fd_, &count, sizeof(count));
 }
 
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {

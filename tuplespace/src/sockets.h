@@ -1,5 +1,5 @@
 // What broker and client share of ZeroMQ and Linux: multipart messages whose payload frames are
-// shared and never copied, the connection monitor, and a wake-up descriptor.
+// shared and never copied, and the connection monitor.
 #pragma once
 
 #include <cstddef>
@@ -72,22 +72,6 @@ class Monitor {
  private:
   zmq::socket_t& watched_;
   zmq::socket_t pair_;
-};
-
-// A file descriptor that Notify makes readable.
-class WakeFd {
- public:
-  WakeFd();
-  ~WakeFd();
-  WakeFd(const WakeFd&) = delete;
-  WakeFd& operator=(const WakeFd&) = delete;
-
-  void Notify();  // thread safe, async-signal safe
-  void Drain();
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
 };
 
 // As zmq_poll; waits until `deadline_us` of MonotonicUs() at most (rounded up to a millisecond).

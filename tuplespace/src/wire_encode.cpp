@@ -63,7 +63,8 @@ struct Encoder::Impl {
 
   Offset<wire::Sharing> Offer(const std::optional<Sharing>& sharing) {
     if (!sharing) return 0;
-    return wire::CreateSharing(builder, sharing->pid, sharing->fd, Raw(sharing->seen));
+    return wire::CreateSharing(builder, sharing->pid, sharing->fd, Raw(sharing->seen),
+                               sharing->ring_fd, sharing->bell_fd);
   }
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {

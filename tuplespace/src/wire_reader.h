@@ -298,7 +298,7 @@ class FrameReader {
 
   std::optional<Sharing> Offer(const wire::Sharing* wire) {
     if (wire == nullptr) return std::nullopt;
-    return Sharing{wire->pid(), wire->fd(), Secret(wire->seen())};
+    return Sharing{wire->pid(), wire->fd(), Secret(wire->seen()), wire->ring(), wire->bell()};
   }
 
   std::string Secret(const WireBytes* bytes) {

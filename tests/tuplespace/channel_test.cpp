@@ -1,0 +1,318 @@
+// Messages through shared memory: their order beside the socket's, full and damaged rings, who
+// wakes whom, and what a killed process had sent.
+#include "channel.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "bell.h"
+#include "broker_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+std::span<const std::byte> AsBytes(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+std::string TextOf(const ReceivedMultipart& message) {
+  return std::string(static_cast<const char*>(message.control.data()), message.control.size());
+}
+
+// Both ends, in one process.
+struct Pair {
+  Pair() {
+    const auto self = PeerFiles::Of(getpid());
+    EXPECT_TRUE(near->Attach(*self, far->fd(), far_bell.fd()));
+    EXPECT_TRUE(far->Attach(*self, near->fd(), near_bell.fd()));
+  }
+  std::string Receive() {
+    ReceivedMultipart message;
+    return far->Receive(message) ? TextOf(message) : "(none)";
+  }
+  Bell near_bell, far_bell;
+  std::unique_ptr<Channel> near = Channel::Make(), far = Channel::Make();
+};
+
+TEST(Channel, CarriesControlFramesAndPayloads) {
+  Pair pair;
+  EXPECT_EQ(pair.Receive(), "(none)");
+  const std::vector<Payload> payloads{Payload::Copy("first"), Payload(),
+                                      Payload::Copy(std::string(5000, 'x'))};
+  for (int i = 0; i < 1000; ++i) {  // many times round the ring
+    const std::string text = "message " + std::to_string(i) + std::string(i % 40, '.');
+    ASSERT_TRUE(pair.near->Send(AsBytes(text), payloads));
+    ReceivedMultipart message;
+    ASSERT_TRUE(pair.far->HasInput());
+    ASSERT_TRUE(pair.far->Receive(message));
+    EXPECT_EQ(TextOf(message), text);
+    ASSERT_EQ(message.payloads.size(), 3u);
+    EXPECT_EQ(message.payloads[0].text(), "first");
+    EXPECT_EQ(message.payloads[1].size(), 0u);
+    EXPECT_EQ(message.payloads[2].text(), std::string(5000, 'x'));
+  }
+  EXPECT_EQ(pair.far->input_position(), pair.far->input_end());
+  EXPECT_FALSE(pair.far->broken());
+}
+
+TEST(Channel, IsFullUntilTheOtherEndHasRead) {
+  Pair pair;
+  const std::string text(Channel::kMostMessageBytes / 2, 'x');
+  int sent = 0;
+  while (pair.near->Send(AsBytes(text), {})) ++sent;
+  EXPECT_GE(sent, 2);
+  EXPECT_EQ(pair.Receive(), text);
+  EXPECT_TRUE(pair.near->Send(AsBytes(text), {}));
+  EXPECT_FALSE(pair.near->Send(AsBytes(text), {}));
+  for (int i = 0; i < sent; ++i) EXPECT_EQ(pair.Receive(), text);
+  EXPECT_EQ(pair.Receive(), "(none)");
+}
+
+TEST(Channel, LargeMessagesDoNotFit) {
+  EXPECT_TRUE(Channel::Fits(AsBytes(std::string(Channel::kMostMessageBytes - 64, 'x')), {}));
+  EXPECT_FALSE(Channel::Fits(AsBytes(std::string(Channel::kMostMessageBytes, 'x')), {}));
+  const std::vector<Payload> payloads{Payload::Copy(std::string(Channel::kMostMessageBytes, 'x'))};
+  EXPECT_FALSE(Channel::Fits({}, payloads));
+}
+
+TEST(Channel, WaitsForWhatWentThroughTheSocketBefore) {
+  Pair pair;
+  ASSERT_TRUE(pair.near->Send(AsBytes("one"), {}));
+  pair.near->CountSent();  // "two" is in the socket
+  ASSERT_TRUE(pair.near->Send(AsBytes("three"), {}));
+  EXPECT_EQ(pair.Receive(), "one");
+  EXPECT_FALSE(pair.far->HasInput());
+  EXPECT_EQ(pair.Receive(), "(none)");
+  pair.far->CountReceived();
+  EXPECT_TRUE(pair.far->HasInput());
+  EXPECT_EQ(pair.Receive(), "three");
+}
+
+bool Rings(const Bell& bell) {
+  pollfd item{bell.fd(), POLLIN, 0};
+  return poll(&item, 1, 0) == 1;
+}
+
+TEST(Channel, RingsOnlyWhoSleepsAndOnce) {
+  Pair pair;
+  pair.near->Send(AsBytes("awake"), {});
+  EXPECT_FALSE(Rings(pair.far_bell));
+  pair.far->BeginSleep();
+  EXPECT_TRUE(pair.far->HasInput());
+  EXPECT_EQ(pair.Receive(), "awake");
+  EXPECT_FALSE(pair.far->HasInput());
+  pair.near->Send(AsBytes("asleep"), {});
+  pair.near->Send(AsBytes("asleep still"), {});
+  char rings[8];
+  EXPECT_EQ(read(pair.far_bell.fd(), rings, sizeof(rings)), 1);
+  pair.far->EndSleep();
+  pair.near->Send(AsBytes("awake again"), {});
+  EXPECT_FALSE(Rings(pair.far_bell));
+}
+
+TEST(Bell, WhoWasNotifiedDoesNotSleep) {
+  Bell bell;
+  EXPECT_TRUE(bell.BeginSleep());
+  EXPECT_FALSE(Rings(bell));
+  bell.Notify();
+  EXPECT_TRUE(Rings(bell));
+  EXPECT_TRUE(bell.EndSleep(true));
+  EXPECT_FALSE(Rings(bell));
+  bell.Notify();  // awake: no system call
+  EXPECT_FALSE(Rings(bell));
+  EXPECT_FALSE(bell.BeginSleep());
+  EXPECT_TRUE(bell.EndSleep(false));
+  EXPECT_TRUE(bell.BeginSleep());
+  EXPECT_FALSE(bell.EndSleep(false));
+}
+
+// One thread sends as fast as it can, or after pauses; the other sleeps whenever there is nothing.
+// A message that rings nobody would leave it asleep.
+TEST(Channel, NoMessageIsSleptThrough) {
+  Pair pair;
+  constexpr int kMessages = 100'000;
+  std::atomic<int> received{0};
+  std::thread sender([&] {
+    std::mt19937 random(1);
+    for (int i = 0; i < kMessages; ++i) {
+      const std::string text = std::to_string(i) + std::string(random() % 300, ' ');
+      while (!pair.near->Send(AsBytes(text), {})) std::this_thread::yield();
+      if (random() % 4 == 0) {
+        while (received.load() <= i) std::this_thread::yield();
+      }
+    }
+  });
+  ReceivedMultipart message;
+  while (received < kMessages) {
+    if (pair.far->Receive(message)) {
+      ASSERT_EQ(std::stoi(TextOf(message)), received);
+      ++received;
+      continue;
+    }
+    const bool sleeps = pair.far_bell.BeginSleep();
+    pair.far->BeginSleep();
+    pollfd item{pair.far_bell.fd(), POLLIN, 0};
+    if (sleeps && !pair.far->HasInput()) {
+      ASSERT_EQ(poll(&item, 1, 60'000), 1) << "after " << received;
+    }
+    pair.far->EndSleep();
+    pair.far_bell.EndSleep(item.revents != 0);
+  }
+  sender.join();
+  EXPECT_FALSE(pair.far->broken());
+}
+
+TEST(Channel, IsNotAttachedToAnythingElse) {
+  const auto self = PeerFiles::Of(getpid());
+  const auto channel = Channel::Make();
+  const auto other = Channel::Make();
+  const auto file = MakeMemoryFile(RoundToPages(1));
+  Bell bell;
+  EXPECT_FALSE(channel->Attach(*self, file->fd.get(), bell.fd()));  // too small
+  EXPECT_FALSE(channel->Attach(*self, bell.fd(), bell.fd()));
+  EXPECT_FALSE(channel->Attach(*self, other->fd(), other->fd()));
+  EXPECT_FALSE(channel->Attach(*self, other->fd(), -1));
+  EXPECT_FALSE(channel->attached());
+  EXPECT_TRUE(channel->Attach(*self, other->fd(), bell.fd()));
+}
+
+// A ring of the right size whose maker writes what it wants.
+TEST(Channel, ADamagedRingIsNotRead) {
+  const auto self = PeerFiles::Of(getpid());
+  const std::uint64_t bytes = [] {
+    const auto channel = Channel::Make();
+    return static_cast<std::uint64_t>(lseek(channel->fd(), 0, SEEK_END));
+  }();
+  Bell bell;
+  // bytes, after, control_bytes, payloads; and what is said to be written
+  const std::uint64_t heads[][5] = {{0, 0, 0, 0, 1 << 30},
+                                    {0, 0, 0, 0, 8},
+                                    {0, 0, 0, 0, 64},
+                                    {64, 0, 64, 0, 64},
+                                    {64, 0, 0, 1 << 20, 64},
+                                    {64, 0, 0, ~0ull, 64},
+                                    {64, 0, ~0ull, 0, 64},
+                                    {1 << 20, 0, 0, 0, 64},
+                                    {4096, 0, 16, 4, 64},
+                                    {64, 0, 16, 1, 64}};
+  for (const auto& head : heads) {
+    const auto file = MakeMemoryFile(bytes);
+    ASSERT_TRUE(file.has_value());
+    std::memcpy(file->mapping.data() + 4096, head, 4 * sizeof(head[0]));
+    // The size of the payload, where there is one: more than there is.
+    const std::uint64_t size = 1 << 16;
+    std::memcpy(file->mapping.data() + 4096 + 32, &size, sizeof(size));
+    std::memcpy(file->mapping.data(), &head[4], sizeof(head[4]));
+    const auto channel = Channel::Make();
+    ASSERT_TRUE(channel->Attach(*self, file->fd.get(), bell.fd()));
+    ReceivedMultipart message;
+    EXPECT_FALSE(channel->Receive(message)) << head[0] << " " << head[2] << " " << head[3];
+    EXPECT_TRUE(channel->broken()) << head[0] << " " << head[2] << " " << head[3];
+    EXPECT_FALSE(channel->HasInput());
+  }
+}
+
+// ---- between a client and a broker
+// ---------------------------------------------------------------
+
+class ClientChannel : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+// Requests of all sizes at once: some go through the socket, as they are too large; the answers
+// come in the order of the requests.
+TEST_F(ClientChannel, LargeAndSmallMessagesKeepTheirOrder) {
+  BrokerThread broker(folder_.Ipc());
+  Client client(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(client.GetStatistics(kGenerous).has_value());
+  ASSERT_TRUE(client.shares_memory());
+  std::mt19937 random(3);
+  constexpr int kRequests = 600;
+  std::vector<int> answered;
+  std::vector<std::string> found(kRequests);
+  for (int i = 0; i < kRequests; ++i) {
+    std::vector<Tuple> tuples;
+    const int count = random() % 10 == 0 ? 4000 : 1 + static_cast<int>(random() % 20);
+    for (int k = 0; k < count; ++k) {
+      Tuple& tuple = tuples.emplace_back();
+      tuple.key = Key{"t", i, k};
+      tuple.payload = Payload::Copy(std::string(k == 0 ? random() % 15'000 : 100, 'p'));
+    }
+    client.Submit(Put{std::move(tuples)}, [&answered, i](ReplyBody&& body) {
+      EXPECT_TRUE(std::holds_alternative<PutReply>(body));
+      answered.push_back(i);
+    });
+    // Asked for while the put may still be on its way: it comes after it.
+    client.Submit(Count{Pattern::Of(Key{"t", i, count - 1})}, [&found, i](ReplyBody&& body) {
+      const auto* reply = std::get_if<CountReply>(&body);
+      found[i] = reply != nullptr && reply->count == 1 ? "there" : "missing";
+    });
+    if (random() % 3 == 0) client.Poll(std::chrono::microseconds(0));
+  }
+  ASSERT_TRUE(PollUntil(client, [&] { return client.unanswered() == 0; }));
+  ASSERT_EQ(answered.size(), static_cast<std::size_t>(kRequests));
+  for (int i = 0; i < kRequests; ++i) {
+    EXPECT_EQ(answered[i], i);
+    EXPECT_EQ(found[i], "there") << i;
+  }
+}
+
+TEST_F(ClientChannel, MoreClientsThanChannelsAllWork) {
+  BrokerThread broker(folder_.Ipc());
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 70; ++i) {
+    clients.push_back(std::make_unique<Client>(ClientAt(broker.endpoint())));
+    Tuple tuple;
+    tuple.key = Key{"c", i};
+    tuple.payload = Payload::Copy(std::string(700, 'c'));
+    std::vector<Tuple> tuples;
+    tuples.push_back(tuple);
+    ASSERT_TRUE(clients.back()->Put(std::move(tuples), kGenerous).has_value());
+  }
+  for (auto& client : clients) EXPECT_EQ(client->CountOf(AnyOf("c"), kGenerous), 70u);
+}
+
+// What a process had handed over when it was killed is there.
+TEST_F(ClientChannel, WhatAKilledClientHadSentArrives) {
+  const std::string endpoint = folder_.Ipc();
+  int go[2];
+  int done[2];
+  ASSERT_EQ(pipe(go), 0);
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();  // before there is a broker, whose threads it would not have
+  if (child == 0) {
+    char one = 0;
+    [[maybe_unused]] const auto got = read(go[0], &one, 1);
+    auto* client = new Client(ClientAt(endpoint));
+    client->GetStatistics();
+    for (int i = 0; i < 500; ++i) {
+      std::vector<Tuple> tuples(1);
+      tuples[0].key = Key{"k", i};
+      client->Submit(Put{std::move(tuples)}, [](ReplyBody&&) {});
+    }
+    client->Poll(std::chrono::microseconds(0));  // sends
+    [[maybe_unused]] const auto written = write(done[1], "x", 1);
+    for (;;) pause();
+  }
+  BrokerThread broker(endpoint);
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  char one = 0;
+  ASSERT_EQ(read(done[0], &one, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  Client reader(ClientAt(endpoint));
+  EXPECT_TRUE(PollUntil(reader, [&] { return reader.CountOf(AnyOf("k")) == 500u; }));
+  for (const int fd : {go[0], go[1], done[0], done[1]}) close(fd);
+}
+
+}  // namespace
+}  // namespace tuplespace

@@ -1,0 +1,35 @@
+// Bell: how a thread that waits for many things is woken: by other threads of its process, and by
+// other processes of its host, which open the bell through /proc. Ringing a thread that does not
+// sleep costs no system call.
+#pragma once
+
+#include <atomic>
+
+namespace tuplespace {
+
+class Bell {
+ public:
+  Bell();
+  ~Bell();
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+
+  void Notify();  // thread safe, async-signal safe
+
+  // The waiting thread's. False: it was notified since its last sleep, so there is none; EndSleep
+  // is called all the same.
+  bool BeginSleep();
+  // True: Notify was called. `readable`: what poll said about fd().
+  bool EndSleep(bool readable);
+
+  // A pipe; to be polled for reading while asleep.
+  int fd() const { return read_fd_; }
+
+ private:
+  std::atomic<bool> notified_{false};
+  std::atomic<bool> asleep_{false};
+  int read_fd_ = -1;
+  int write_fd_ = -1;
+};
+
+}  // namespace tuplespace

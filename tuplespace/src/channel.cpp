@@ -1,0 +1,219 @@
+#include "channel.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::uint64_t kHeaderBytes = 4096;
+constexpr std::uint64_t kRingBytes = 512 << 10;  // a power of two
+constexpr std::uint64_t kAlign = 16;
+constexpr std::uint64_t kLineBytes = 64;
+
+std::uint64_t Aligned(std::uint64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+}  // namespace
+
+// What stands at the beginning of a file. Counts of bytes since the beginning.
+struct Channel::Header {
+  alignas(kLineBytes) std::atomic<std::uint64_t> written;
+  alignas(kLineBytes) std::atomic<std::uint64_t> read;
+  alignas(kLineBytes) std::atomic<std::uint32_t> sleeps;  // odd: asleep
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// Behind it come the sizes of the payloads, the control frame and the payloads, each aligned.
+struct Channel::Record {
+  std::uint64_t bytes = 0;  // of all of it
+  std::uint64_t after = 0;  // so many messages of the session in the socket
+  std::uint64_t control_bytes = 0;
+  std::uint64_t payloads = 0;
+};
+
+std::uint64_t Channel::RecordBytes(std::uint64_t control_bytes, std::span<const Payload> payloads) {
+  std::uint64_t bytes = sizeof(Record) + Aligned(payloads.size() * sizeof(std::uint64_t));
+  bytes += Aligned(control_bytes);
+  for (const Payload& payload : payloads) bytes += Aligned(payload.size());
+  return bytes;
+}
+
+std::unique_ptr<Channel> Channel::Make() {
+  auto file = MakeMemoryFile(kHeaderBytes + kRingBytes);
+  if (!file) return nullptr;
+  auto channel = std::make_unique<Channel>();
+  channel->own_ = *std::move(file);
+  new (channel->own_.mapping.data()) Header{};
+  return channel;
+}
+
+bool Channel::Attach(const PeerFiles& peer, int ring_fd, int bell_fd) {
+  const auto file = peer.Open(ring_fd);
+  auto bell = peer.OpenPipe(bell_fd);
+  if (!file || !bell) return false;
+  auto mapping = MapForReading(*file, /*populate=*/true);
+  if (!mapping || mapping->size() != kHeaderBytes + kRingBytes) return false;
+  peer_ = *std::move(mapping);
+  bell_ = *std::move(bell);
+  return true;
+}
+
+Channel::Header& Channel::own() const {
+  return *std::launder(reinterpret_cast<Header*>(own_.mapping.data()));
+}
+
+const Channel::Header& Channel::peer() const {
+  return *std::launder(reinterpret_cast<const Header*>(peer_.data()));
+}
+
+// ---- sending
+// -------------------------------------------------------------------------------------
+
+bool Channel::Fits(std::span<const std::byte> control, std::span<const Payload> payloads) {
+  return RecordBytes(control.size(), payloads) <= kMostMessageBytes;
+}
+
+bool Channel::Send(std::span<const std::byte> control, std::span<const Payload> payloads) {
+  const Record record{RecordBytes(control.size(), payloads), sent_elsewhere_,
+                      control.size(), payloads.size()};
+  // What the other end says is believed as far as it costs this one nothing.
+  const std::uint64_t held = written_ - peer().read.load(std::memory_order_acquire);
+  if (held > kRingBytes || kRingBytes - held < record.bytes) return false;
+  std::uint64_t at = written_;
+  CopyIn(at, &record, sizeof(record));
+  at += sizeof(record);
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(payloads.size());
+  for (const Payload& payload : payloads) sizes.push_back(payload.size());
+  CopyIn(at, sizes.data(), sizes.size() * sizeof(std::uint64_t));
+  at += Aligned(sizes.size() * sizeof(std::uint64_t));
+  CopyIn(at, control.data(), control.size());
+  at += Aligned(control.size());
+  for (const Payload& payload : payloads) {
+    CopyIn(at, payload.data(), payload.size());
+    at += Aligned(payload.size());
+  }
+  assert(at == written_ + record.bytes);
+  written_ = at;
+  own().written.store(written_, std::memory_order_release);
+  Ring();
+  return true;
+}
+
+void Channel::CopyIn(std::uint64_t at, const void* data, std::size_t bytes) {
+  if (bytes == 0) return;
+  std::byte* const ring = own_.mapping.data() + kHeaderBytes;
+  const std::uint64_t begin = at % kRingBytes;
+  const std::size_t first = std::min<std::uint64_t>(bytes, kRingBytes - begin);
+  std::memcpy(ring + begin, data, first);
+  std::memcpy(ring, static_cast<const std::byte*>(data) + first, bytes - first);
+}
+
+void Channel::Ring() {
+  // Either this sees that the other one sleeps, or that one sees what was written before it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t sleeps = peer().sleeps.load(std::memory_order_relaxed);
+  if (sleeps % 2 == 0 || sleeps == rung_) return;
+  rung_ = sleeps;
+  // Fails only when the pipe is full, and then it is readable anyway.
+  [[maybe_unused]] const auto written = write(bell_.get(), "", 1);
+}
+
+// ---- receiving
+// -----------------------------------------------------------------------------------
+
+void Channel::CopyOut(std::uint64_t at, void* data, std::size_t bytes) const {
+  if (bytes == 0) return;
+  const std::byte* const ring = peer_.data() + kHeaderBytes;
+  const std::uint64_t begin = at % kRingBytes;
+  const std::size_t first = std::min<std::uint64_t>(bytes, kRingBytes - begin);
+  std::memcpy(data, ring + begin, first);
+  std::memcpy(static_cast<std::byte*>(data) + first, ring, bytes - first);
+}
+
+// The head of the next record, if it is there and may be read now.
+std::optional<Channel::Record> Channel::Next() const {
+  if (broken_ || !attached()) return std::nullopt;
+  const std::uint64_t there = peer().written.load(std::memory_order_acquire) - read_;
+  if (there == 0) return std::nullopt;
+  Record record;
+  broken_ = there > kRingBytes || there < sizeof(record);
+  if (broken_) return std::nullopt;
+  CopyOut(read_, &record, sizeof(record));
+  // Small numbers, so that their sum is one, too.
+  broken_ = record.bytes > std::min(there, kMostMessageBytes) ||
+            record.control_bytes > kMostMessageBytes ||
+            record.payloads > kMostMessageBytes / sizeof(std::uint64_t) ||
+            record.bytes < sizeof(record) + Aligned(record.control_bytes) +
+                               Aligned(record.payloads * sizeof(std::uint64_t));
+  if (broken_ || record.after > received_elsewhere_) return std::nullopt;
+  return record;
+}
+
+std::uint64_t Channel::input_end() const {
+  return peer().written.load(std::memory_order_acquire);
+}
+
+bool Channel::HasInput() const {
+  return Next().has_value();
+}
+
+// The other end could change its ring at any time: all is copied before it is looked at.
+bool Channel::Receive(ReceivedMultipart& message) {
+  const auto record = Next();
+  if (!record || !ReceivePayloads(*record, message)) return false;
+  read_ += record->bytes;
+  own().read.store(read_, std::memory_order_release);
+  return true;
+}
+
+bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) {
+  std::vector<std::uint64_t> sizes(record.payloads);
+  CopyOut(read_ + sizeof(record), sizes.data(), sizes.size() * sizeof(std::uint64_t));
+  const std::uint64_t head = sizeof(record) + Aligned(sizes.size() * sizeof(std::uint64_t));
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t size : sizes) {
+    broken_ = broken_ || size > kMostMessageBytes;
+    bytes += Aligned(size);
+    if (broken_) return false;
+  }
+  broken_ = head + Aligned(record.control_bytes) + bytes != record.bytes;
+  if (broken_) return false;
+  message.payloads.clear();
+  message.dropped_frames = 0;
+  message.control.rebuild(record.control_bytes);
+  CopyOut(read_ + head, message.control.data(), record.control_bytes);
+  if (sizes.empty()) return true;
+  const auto all = std::make_shared<std::vector<std::byte>>(bytes);
+  CopyOut(read_ + head + Aligned(record.control_bytes), all->data(), bytes);
+  const std::byte* at = all->data();
+  for (const std::uint64_t size : sizes) {
+    message.payloads.emplace_back(all, at, size);
+    at += Aligned(size);
+  }
+  return true;
+}
+
+// ---- sleeping
+// ------------------------------------------------------------------------------------
+
+void Channel::BeginSleep() {
+  own().sleeps.fetch_add(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void Channel::EndSleep() {
+  own().sleeps.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,57 @@
+#include "outbox.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tuplespace {
+
+SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
+                           std::span<const std::byte> control, std::span<const Payload> payloads) {
+  Channel* const channel = channels_.To(client, session);
+  if (channel != nullptr && Channel::Fits(control, payloads)) {
+    return channel->Send(control, payloads) ? SendResult::kSent : SendResult::kFull;
+  }
+  const SendResult result = tuplespace::Send(router_, &client, control, payloads);
+  if (result == SendResult::kSent) channels_.CountSent(client, session);
+  return result;
+}
+
+std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t session,
+                                        std::span<const std::byte> control,
+                                        std::vector<Payload> payloads) {
+  const auto it = waiting_.find(client);
+  SendResult result = SendResult::kFull;
+  if (it == waiting_.end()) result = SendNow(client, session, control, payloads);
+  if (result == SendResult::kUnroutable) return "its connection ended";
+  if (result == SendResult::kSent || session == 0) return std::nullopt;
+  Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
+  Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)};
+  queue.bytes += multipart.Bytes();
+  queue.messages.push_back({session, std::move(multipart)});
+  if (queue.bytes <= limit_bytes_) return std::nullopt;
+  return fmt::format("it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}",
+                     queue.bytes, limit_bytes_);
+}
+
+std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows) {
+  std::vector<ClientId> gone;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    Queue& queue = it->second;
+    bool lost = !knows(it->first);
+    while (!lost && !queue.messages.empty()) {
+      const Message& front = queue.messages.front();
+      const SendResult result =
+          SendNow(it->first, front.session, front.multipart.control, front.multipart.payloads);
+      if (result == SendResult::kFull) break;
+      lost = result == SendResult::kUnroutable;
+      queue.bytes -= front.multipart.Bytes();
+      queue.messages.pop_front();
+    }
+    if (lost) gone.push_back(it->first);
+    it = lost || queue.messages.empty() ? waiting_.erase(it) : std::next(it);
+  }
+  return gone;
+}
+
+}  // namespace tuplespace

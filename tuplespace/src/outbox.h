@@ -1,0 +1,58 @@
+// Outbox: what a broker sends to its clients: through a client's channel if it has one, else
+// through the socket; what finds no room waits, in order.
+//
+// One thread owns it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "channel_table.h"
+#include "sockets.h"
+
+namespace tuplespace {
+
+class Outbox {
+ public:
+  // `limit_bytes`: what may wait for one client.
+  Outbox(zmq::socket_t& router, ChannelTable& channels, std::uint64_t limit_bytes)
+      : router_(router), channels_(channels), limit_bytes_(limit_bytes) {}
+
+  // `session` 0: it has none yet; then it gets this at once or never. Returns why the client must
+  // be given up, if so.
+  std::optional<std::string> Send(const ClientId& client, std::uint64_t session,
+                                  std::span<const std::byte> control,
+                                  std::vector<Payload> payloads);
+  bool Waits(const ClientId& client) const { return waiting_.contains(client); }
+  bool empty() const { return waiting_.empty(); }
+  void Forget(const ClientId& client) { waiting_.erase(client); }
+  // Sends what waits. Those whose connection has ended are returned; `knows`: who has not.
+  std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows);
+
+ private:
+  struct Message {
+    std::uint64_t session = 0;
+    Multipart multipart;
+  };
+  struct Queue {
+    std::deque<Message> messages;
+    std::uint64_t bytes = 0;
+  };
+
+  SendResult SendNow(const ClientId& client, std::uint64_t session,
+                     std::span<const std::byte> control, std::span<const Payload> payloads);
+
+  zmq::socket_t& router_;
+  ChannelTable& channels_;
+  const std::uint64_t limit_bytes_;
+  std::unordered_map<ClientId, Queue> waiting_;
+};
+
+}  // namespace tuplespace
