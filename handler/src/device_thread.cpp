@@ -8,6 +8,9 @@
 namespace acan {
 namespace {
 
+// Telling costs as much as a short task.
+constexpr std::int64_t kTellWithinUs = 200;
+
 void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
   outcome.failed = true;
   outcome.lost = dynamic_cast<const DeviceLost*>(&error) != nullptr;
@@ -31,6 +34,7 @@ void DeviceThread::Add(DeviceJob job) {
 
 std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
   const std::lock_guard lock(mutex_);
+  untold_since_us_ = kNothingUntold;
   return std::exchange(outcomes_, {});
 }
 
@@ -49,7 +53,25 @@ std::uint64_t DeviceThread::peak_bytes() const {
   return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
 }
 
+// By what the last one took.
+bool DeviceThread::IsShort(const DeviceJob& job) const {
+  const double us_per_flop =
+      static_cast<double>(last_us_) / static_cast<double>(std::max<std::uint64_t>(1, last_flops_));
+  return static_cast<double>(Flops(*job.task)) * us_per_flop < kTellWithinUs;
+}
+
+// Outcomes that nobody was told of do not wait for a long task.
+void DeviceThread::TellBefore(const DeviceJob& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (untold_since_us_ == kNothingUntold || IsShort(job)) return;
+    untold_since_us_ = kNothingUntold;
+  }
+  wake_();
+}
+
 DeviceThread::Started DeviceThread::Start(DeviceJob job) {
+  TellBefore(job);
   Started started;
   started.outcome.flight = job.flight;
   started.begin_us = NowUs();
@@ -77,6 +99,7 @@ void DeviceThread::Finish(Started started) {
   }
   started.results.clear();
   if (throttle_ != nullptr && !outcome.failed) SleepUntilDue(started);
+  bool tell = true;
   {
     const std::lock_guard lock(mutex_);
     // Of the time in which two tasks ran each second counts once.
@@ -84,9 +107,14 @@ void DeviceThread::Finish(Started started) {
     const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
     outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
     last_end_us_ = end_us;
+    last_us_ = end_us - begin_us;
+    last_flops_ = started.flops;
     outcomes_.push_back(std::move(outcome));
+    if (untold_since_us_ == kNothingUntold) untold_since_us_ = begin_us;
+    tell = jobs_.empty() || end_us - untold_since_us_ >= kTellWithinUs;
+    if (tell) untold_since_us_ = kNothingUntold;
   }
-  wake_();
+  if (tell) wake_();
 }
 
 // As if the device were as slow as the throttle says. Ends early if the thread is to end.
@@ -99,7 +127,7 @@ void DeviceThread::SleepUntilDue(const Started& started) {
   const std::int64_t begin_us = std::max(started.added_us, due_us_);
   due_us_ = throttle_->EndUs(begin_us + ahead_us, started.flops) - ahead_us;
   const std::chrono::steady_clock::time_point due{std::chrono::microseconds(due_us_)};
-  changed_.wait_until(lock, due, [this] { return stop_; });
+  stopping_.wait_until(lock, due, [this] { return stop_; });
 }
 
 void DeviceThread::NotePeak() {

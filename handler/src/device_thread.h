@@ -46,7 +46,8 @@ struct DeviceOutcome {
   double seconds = 0;
 };
 
-// Public methods: any thread. `wake` is called on the device's thread after each outcome.
+// Public methods: any thread. `wake` is called on the device's thread when there are outcomes: at
+// once, or, while more short tasks wait to be run, a fraction of a millisecond later for several.
 class DeviceThread {
  public:
   // `throttle` (may be null) must outlive it.
@@ -71,7 +72,11 @@ class DeviceThread {
     std::int64_t added_us = 0;
     std::uint64_t flops = 0;
   };
+  static constexpr std::int64_t kNothingUntold = -1;
+
   void Enqueue(DeviceJob job);
+  bool IsShort(const DeviceJob& job) const;
+  void TellBefore(const DeviceJob& job);
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
@@ -83,12 +88,15 @@ class DeviceThread {
   std::function<void()> wake_;
   const Throttle* const throttle_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_, result_, stopping_;  // for the starter, the finisher, and sleepers
   std::deque<DeviceJob> jobs_;
   std::deque<Started>
       started_;  // whose results are to come; with `finishing_` at most kMostStarted
   bool finishing_ = false;
   std::deque<DeviceOutcome> outcomes_;
+  std::int64_t untold_since_us_ = kNothingUntold;  // the oldest outcome that nobody was told of
+  std::int64_t last_us_ = 0;                       // what the last task took
+  std::uint64_t last_flops_ = 0;
   std::int64_t last_end_us_ = 0;
   std::int64_t due_us_ = 0;  // when the task before was to end, by the throttle
   bool stop_ = false;

@@ -22,7 +22,9 @@ DeviceThread::~DeviceThread() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  work_.notify_all();
+  result_.notify_all();
+  stopping_.notify_all();
   starter_.join();
   finisher_.join();
 }
@@ -32,13 +34,13 @@ void DeviceThread::Enqueue(DeviceJob job) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
   }
-  changed_.notify_all();
+  work_.notify_one();
 }
 
 void DeviceThread::StartLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] {
+    work_.wait(lock, [this] {
       return stop_ || (!jobs_.empty() && started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
     });
     if (stop_) return;
@@ -55,14 +57,14 @@ void DeviceThread::StartLoop() {
     }
     lock.lock();
     started_.push_back(std::move(started));
-    changed_.notify_all();
+    result_.notify_one();
   }
 }
 
 void DeviceThread::FinishLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !started_.empty(); });
+    result_.wait(lock, [this] { return stop_ || !started_.empty(); });
     if (stop_) return;
     Started started = std::move(started_.front());
     started_.pop_front();
@@ -71,7 +73,7 @@ void DeviceThread::FinishLoop() {
     Finish(std::move(started));
     lock.lock();
     finishing_ = false;
-    changed_.notify_all();
+    work_.notify_one();
   }
 }
 

@@ -316,6 +316,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.pattern = RunnableTasks(capacity.exact, capacity.fast);
   get.offer_bytes = action.offer_bytes;
   get.max_count = action.count;
+  get.share = action.share;
   get.with_inputs = true;
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);

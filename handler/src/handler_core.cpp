@@ -14,6 +14,7 @@ namespace {
 // A tile that moved to another handler is never asked for again here: it goes when it was not used
 // for so long.
 constexpr std::int64_t kColdUs = 10'000'000;
+constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold so many
 }  // namespace
 
 std::vector<HandlerAction> HandlerCore::Start() {
@@ -40,10 +41,7 @@ std::int64_t HandlerCore::NextDeadlineUs() const {
       next = std::min(next, flight.extend_at_us);
     }
   }
-  for (const auto& [key, cached] : cache_) {
-    if (cached.pins == 0) next = std::min(next, cached.last_used_us + kColdUs);
-  }
-  return next;
+  return cache_.empty() ? next : std::min(next, cold_check_us_);
 }
 
 // What is left to compute of the tasks that are here; 0 while that is not known.
@@ -59,8 +57,10 @@ std::int64_t HandlerCore::QueuedUs(std::int64_t now_us) const {
   return queued_us;
 }
 
-// How many more tasks to take now. Sets ask_at_us_ if it is none, but will be some later.
-std::uint32_t HandlerCore::Wanted(std::int64_t now_us) {
+// What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
+HandlerCore::Want HandlerCore::Wanted(std::int64_t now_us) {
+  const std::uint64_t free_bytes = limit_bytes_ - reserved_bytes_;
+  if (draining_ || free_bytes == 0) return {};
   int working = 0;
   std::int64_t longest_us = 0;
   for (const auto& [id, flight] : flights_) {
@@ -69,34 +69,41 @@ std::uint32_t HandlerCore::Wanted(std::int64_t now_us) {
     longest_us = std::max(longest_us, pace_.RunUs(flight.flops));
   }
   if (chunk_left_ > 0) {
-    return static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce));
+    return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), free_bytes, false};
   }
   // The next chunk comes while the last task of this one runs.
-  if (working >= (chunked_ ? 2 : depth_)) return 0;
-  if (working == 0) return 1;
-  const std::int64_t early_us = QueuedUs(now_us) - pace_.LeadUs(longest_us);
-  if (early_us <= 0) return 1;
-  ask_at_us_ = now_us + early_us;
-  return 0;
+  if (chunked_ && working >= 2) return {};
+  const std::int64_t queued_us = QueuedUs(now_us);
+  const std::int64_t lead_us = pace_.LeadUs(longest_us);
+  // Of short tasks: as many as fill the time, once half of it is gone.
+  const std::uint64_t half_bytes = limit_bytes_ / 2 - std::min(limit_bytes_ / 2, reserved_bytes_);
+  if (!chunked_ && pace_.MeanUs() > 0 && 2 * queued_us < lead_us &&
+      half_bytes >= kShortTasksFit * largest_need_bytes_) {
+    const std::int64_t most = std::max(0, kMostAskedAtOnce - working);
+    const std::int64_t count = std::min((lead_us - queued_us) / pace_.MeanUs(), most);
+    if (count > 1) return {static_cast<std::uint32_t>(count), half_bytes, true};
+  }
+  if (working >= depth_) return {};
+  if (working == 0 || queued_us <= lead_us) return {1, free_bytes, false};
+  ask_at_us_ = now_us + queued_us - lead_us;
+  return {};
 }
 
-// Asks for the largest tasks that fit what is free.
 void HandlerCore::Ask(std::int64_t now_us, Actions& out) {
   ask_at_us_ = tuplespace::kForeverUs;
-  const std::uint64_t offer = limit_bytes_ - reserved_bytes_;
-  const std::uint32_t count = draining_ || offer == 0 ? 0 : Wanted(now_us);
-  if (count == 0) {
+  const Want want = Wanted(now_us);
+  if (want.count == 0) {
     if (asking_) out.push_back(StopAsking{});
     asking_ = false;
     return;
   }
   // A larger offer is worth a message only if the open one keeps a task of the usual size away.
   const bool too_small = asked_offer_bytes_ < largest_need_bytes_ || flights_.empty();
-  if (asking_ && (offer <= asked_offer_bytes_ || !too_small)) return;
+  if (asking_ && (want.offer_bytes <= asked_offer_bytes_ || !too_small)) return;
   asking_ = true;
-  asked_offer_bytes_ = offer;
+  asked_offer_bytes_ = want.offer_bytes;
   asked_us_ = now_us;
-  out.push_back(AskForTask{offer, count});
+  out.push_back(AskForTask{want.offer_bytes, want.count, want.share});
 }
 
 // A timed lease is the job's own limit.
@@ -256,6 +263,8 @@ void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
     flight.extend_at_us = now_us + flight.lease_us / 2;
     if (MayExtend(flight, now_us)) out.push_back(ExtendLease{flight.lease, flight.lease_us});
   }
+  if (now_us < cold_check_us_) return;
+  cold_check_us_ = now_us + kColdUs / 4;
   std::vector<Key> cold;
   for (const auto& [key, cached] : cache_) {
     if (cached.pins == 0 && now_us >= cached.last_used_us + kColdUs) cold.push_back(key);

@@ -17,7 +17,8 @@ constexpr std::int64_t kPartOfRun = 4;
 }  // namespace
 
 void Pace::NoteRun(std::uint64_t flops, std::int64_t took_us) {
-  const auto took = static_cast<double>(took_us);
+  const auto took = static_cast<double>(std::max<std::int64_t>(1, took_us));
+  mean_us_ += (mean_us_ == 0 ? 1 : kGain) * (took - mean_us_);
   if (flops == 0) return;
   const double us_per_flop = took / static_cast<double>(flops);
   us_per_flop_ += (us_per_flop_ == 0 ? 1 : kGain) * (us_per_flop - us_per_flop_);

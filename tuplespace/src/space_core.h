@@ -124,6 +124,7 @@ struct Space::Impl {
   void Match();
   Record* NextFor(const Taker& taker) const;
   void Take(Taker& taker, Record* record);
+  std::uint64_t PartOf(const Taker& taker) const;
   void Fill(Taker& taker);
   Grant MakeGrant(const Taker& taker, Record* record);
 

@@ -66,7 +66,14 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
   MakeUser(client, group);
   Match();  // a new group or a new user moves tuples that could be taken already
 
-  Taker taker{&client, group, get.offer_bytes, get.max_count, get.with_inputs, get.lease_us, {}};
+  Taker taker{.client = &client,
+              .group = group,
+              .offer_bytes = get.offer_bytes,
+              .max_count = get.max_count,
+              .with_inputs = get.with_inputs,
+              .lease_us = get.lease_us,
+              .share = get.share,
+              .got = {}};
   Fill(taker);
   if (!taker.got.grants.empty() || get.wait_us == 0) {
     return Answer(client, id, std::move(taker.got));

@@ -238,8 +238,16 @@ Space::Impl::Record* Space::Impl::NextFor(const Taker& taker) const {
   return best != nullptr ? best->record : nullptr;
 }
 
+// How many a Get may take now.
+std::uint64_t Space::Impl::PartOf(const Taker& taker) const {
+  if (!taker.share) return taker.max_count;
+  const std::uint64_t ready = gauges_.tasks_ready + taker.got.grants.size();
+  const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));
+  return std::clamp<std::uint64_t>(part, 1, taker.max_count);
+}
+
 void Space::Impl::Fill(Taker& taker) {
-  while (!taker.full()) {
+  for (const std::uint64_t most = PartOf(taker); taker.got.grants.size() < most;) {
     Record* record = NextFor(taker);
     if (record == nullptr) return;
     Take(taker, record);

@@ -170,6 +170,7 @@ struct Taker {
   std::uint32_t max_count = 1;
   bool with_inputs = false;
   std::int64_t lease_us = 0;
+  bool share = false;
   Grants got;
 
   bool full() const { return got.grants.size() >= max_count; }

@@ -55,7 +55,8 @@ Request DecodeRequest(FrameReader& in, const wire::Message& message) {
                        body.max_count(),
                        body.with_inputs(),
                        in.NotNegative(body.lease_us(), "lease_us"),
-                       in.NotNegative(body.wait_us(), "wait_us")};
+                       in.NotNegative(body.wait_us(), "wait_us"),
+                       body.share()};
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
     request.body = Complete{in.Lease(body.lease()), in.Tuples(body.results())};

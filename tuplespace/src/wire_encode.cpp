@@ -212,7 +212,7 @@ struct Encoder::Impl {
     const auto pattern = OnePattern(get.pattern);
     Message(id, wire::Body::Get,
             wire::CreateGet(builder, pattern, get.offer_bytes, get.max_count, get.with_inputs,
-                            get.lease_us, get.wait_us)
+                            get.lease_us, get.wait_us, get.share)
                 .Union());
   }
   void Body(RequestId id, const Complete& complete) {

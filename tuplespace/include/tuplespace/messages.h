@@ -113,6 +113,9 @@ struct Get {
   bool with_inputs = false;   // send the task's inputs along, less those that are held
   std::int64_t lease_us = 0;  // for plain tuples; 0: the space's default
   std::int64_t wait_us = kForeverUs;
+  // Of many tasks no more than a part of those that are ready (half of an equal share), so that
+  // whoever else asks for such tasks finds some; at least one.
+  bool share = false;
 };
 struct Grant {
   Key key;

@@ -24,7 +24,7 @@ struct HandlerOptions {
   std::string name;                                     // "cpu:1 on host7, pid 4711"
   std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
-  int depth = 3;  // most tasks taken at once: one runs, the others are prefetched
+  int depth = 3;  // most long tasks taken at once: one runs, the others are prefetched
   std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
   std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
   bool shared_memory = true;              // see tuplespace::ClientOptions

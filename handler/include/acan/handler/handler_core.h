@@ -6,8 +6,10 @@
 // needs the room. So the sum never passes the limit.
 //
 // How many tasks it takes: enough to be busy while the next one is on its way, and no more, because
-// what waits here cannot be computed by somebody faster (pace.h). A task may instead ask for a
-// whole chunk to be taken together.
+// what waits here cannot be computed by somebody faster (pace.h). That is one or two long tasks;
+// short ones are taken many at a time, as a message costs more than they do, in at most half of the
+// memory, so that what is kept there stays. A task may instead ask for a whole chunk to be taken
+// together.
 //
 // Leases are extended as long as the device makes progress: a task ended, or began, within the last
 // kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
@@ -83,6 +85,7 @@ using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp,
 struct AskForTask {
   std::uint64_t offer_bytes = 0;
   std::uint32_t count = 1;
+  bool share = false;  // leave some to others
 };  // open a get; an open one is cancelled
 struct StopAsking {};
 struct FetchInputs {
@@ -171,7 +174,12 @@ class HandlerCore {
   void On(const TimePassed&, std::int64_t now_us, Actions& out);
 
   void Ask(std::int64_t now_us, Actions& out);
-  std::uint32_t Wanted(std::int64_t now_us);
+  struct Want {
+    std::uint32_t count = 0;
+    std::uint64_t offer_bytes = 0;
+    bool share = false;
+  };
+  Want Wanted(std::int64_t now_us);
   std::int64_t QueuedUs(std::int64_t now_us) const;
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
   void NoteProgress(std::int64_t now_us);
@@ -191,6 +199,7 @@ class HandlerCore {
   bool chunked_ = false;          // the last task was one of a chunk
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last
   std::int64_t ask_at_us_ = tuplespace::kForeverUs;
+  std::int64_t cold_check_us_ = 0;  // when to look for what was not used for long
   bool asking_ = false;
   bool draining_ = false;
   std::uint64_t asked_offer_bytes_ = 0;

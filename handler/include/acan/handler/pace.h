@@ -6,6 +6,7 @@
 // Pure: no clock. For one thread.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 
@@ -21,12 +22,15 @@ class Pace {
 
   // 0: not known.
   std::int64_t RunUs(std::uint64_t flops) const;
+  // A task's time, on the mean of the last few, at least 1; 0: not known.
+  std::int64_t MeanUs() const { return static_cast<std::int64_t>(std::ceil(mean_us_)); }
   // Ask for the next task when no more work than this is left, `run_us` of it in the task that
   // runs.
   std::int64_t LeadUs(std::int64_t run_us) const;
 
  private:
   double us_per_flop_ = 0;
+  double mean_us_ = 0;
   std::deque<std::int64_t> fetches_us_;
 };
 
