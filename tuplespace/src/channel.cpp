@@ -15,7 +15,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::uint64_t kHeaderBytes = 4096;
-constexpr std::uint64_t kRingBytes = 512 << 10;  // a power of two
+constexpr std::uint64_t kRingBytes = 1 << 20;  // a power of two
 constexpr std::uint64_t kAlign = 16;
 constexpr std::uint64_t kLineBytes = 64;
 

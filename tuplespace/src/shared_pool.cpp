@@ -15,6 +15,10 @@ namespace {
 
 // A free block may be larger than what is asked for by this part of it.
 constexpr std::uint64_t kWasteParts = 4;
+// A new block below this pays only if it is used again, as it costs three processes some system
+// calls and page faults each: where there is room to keep it and as much beside it.
+constexpr std::uint64_t kLeastUsedOnceBytes = 256 << 10;
+constexpr std::uint64_t kLeastKept = 16;
 
 SharedPoolOptions Possible(SharedPoolOptions options) {
   rlimit files{};
@@ -50,7 +54,8 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (Owned* owned = Reuse(capacity_bytes)) return Hand(*owned);
-    if (blocks_.size() >= options_.segments) {
+    const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
+    if (blocks_.size() >= options_.segments || (!kept && capacity_bytes < kLeastUsedOnceBytes)) {
       ++counts_.refused;
       return nullptr;
     }
@@ -133,7 +138,11 @@ void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone)
   owned.free = true;
   free_.emplace(owned.region.capacity_bytes, &owned);
   counts_.free_bytes += owned.region.capacity_bytes;
-  Trim(free_limit_ ? free_limit_() : options_.free_bytes, gone);
+  Trim(FreeLimit(), gone);
+}
+
+std::uint64_t SharedPool::FreeLimit() const {
+  return free_limit_ ? free_limit_() : options_.free_bytes;
 }
 
 std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {

@@ -41,7 +41,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   SharedPool& operator=(const SharedPool&) = delete;
 
   // At least `bytes`, uninitialised, pages present. Null if there is no memory or no descriptor
-  // left, or it is too small for that: use other memory then.
+  // left, or it is too small for that, or small and could not be kept when it is free: use other
+  // memory then.
   Block Allocate(std::uint64_t bytes);
   // A block with a copy of these bytes, or `payload` itself where there is no block for it.
   Payload CopyOf(const Payload& payload);
@@ -76,6 +77,7 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
  private:
   struct Owned;
   explicit SharedPool(SharedPoolOptions options);
+  std::uint64_t FreeLimit() const;    // with mutex_
   Owned* Reuse(std::uint64_t bytes);  // with mutex_
   Block Hand(Owned& owned);           // with mutex_
   void Released(Owned& owned);        // the last local handle is gone
