@@ -19,7 +19,7 @@ say() { printf 'gpu-check: %s\n' "$*"; }
 packages="libzmq3-dev libzmq5 libsodium23 libpgm-5.3-0 libnorm1 libgssapi-krb5-2 libkrb5-3
   libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1 libbsd0 libmd0 cppzmq-dev libopenblas0-pthread
   libopenblas-pthread-dev libgfortran5 libquadmath0 libcli11-dev libtomlplusplus-dev libtomlplusplus3
-  nlohmann-json3-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libflatbuffers-dev libxxhash-dev flatbuffers-compiler
+  nlohmann-json3-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libflatbuffers-dev libxxhash-dev libxxhash0 flatbuffers-compiler
   libflatbuffers2 libssl-dev zlib1g-dev zlib1g libgtest-dev libgmock-dev ninja-build pkgconf
   pkgconf-bin libpkgconf3"
 

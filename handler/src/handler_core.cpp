@@ -35,56 +35,47 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  std::int64_t next = ask_at_us_;
-  for (const auto& [id, flight] : flights_) {
-    if (!flight.timed && flight.phase != Phase::kSending) {
-      next = std::min(next, flight.extend_at_us);
-    }
-  }
+  const std::int64_t next = std::min(ask_at_us_, extend_check_us_);
   return cache_.empty() ? next : std::min(next, cold_check_us_);
 }
 
-// What is left to compute of the tasks that are here; 0 while that is not known.
-std::int64_t HandlerCore::QueuedUs(std::int64_t now_us) const {
-  std::int64_t queued_us = 0;
+// What is left to compute of the tasks that are here, 0 while that is not known; and the longest of
+// them. Of many, which are short, the mean stands for each: this is asked after every event.
+HandlerCore::Queued HandlerCore::QueuedWork(std::int64_t now_us) const {
+  if (working_ > depth_) return {pace_.RunUs(working_flops_), pace_.MeanUs()};
+  Queued queued;
   bool runs = true;  // the first one; tasks run in the order in which they came
   for (const auto& [id, flight] : flights_) {
     if (flight.phase == Phase::kSending) continue;
     const std::int64_t run_us = pace_.RunUs(flight.flops);
-    queued_us += runs ? std::max<std::int64_t>(0, run_us - (now_us - progress_us_)) : run_us;
+    queued.all_us += runs ? std::max<std::int64_t>(0, run_us - (now_us - progress_us_)) : run_us;
+    queued.longest_us = std::max(queued.longest_us, run_us);
     runs = false;
   }
-  return queued_us;
+  return queued;
 }
 
 // What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
 HandlerCore::Want HandlerCore::Wanted(std::int64_t now_us) {
   const std::uint64_t free_bytes = limit_bytes_ - reserved_bytes_;
   if (draining_ || free_bytes == 0) return {};
-  int working = 0;
-  std::int64_t longest_us = 0;
-  for (const auto& [id, flight] : flights_) {
-    if (flight.phase == Phase::kSending) continue;
-    ++working;
-    longest_us = std::max(longest_us, pace_.RunUs(flight.flops));
-  }
   if (chunk_left_ > 0) {
     return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), free_bytes, false};
   }
   // The next chunk comes while the last task of this one runs.
-  if (chunked_ && working >= 2) return {};
-  const std::int64_t queued_us = QueuedUs(now_us);
+  if (chunked_ && working_ >= 2) return {};
+  const auto [queued_us, longest_us] = QueuedWork(now_us);
   const std::int64_t lead_us = pace_.LeadUs(longest_us);
   // Of short tasks: as many as fill the time, once half of it is gone.
   const std::uint64_t half_bytes = limit_bytes_ / 2 - std::min(limit_bytes_ / 2, reserved_bytes_);
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * queued_us < lead_us &&
       half_bytes >= kShortTasksFit * largest_need_bytes_) {
-    const std::int64_t most = std::max(0, kMostAskedAtOnce - working);
+    const std::int64_t most = std::max(0, kMostAskedAtOnce - working_);
     const std::int64_t count = std::min((lead_us - queued_us) / pace_.MeanUs(), most);
     if (count > 1) return {static_cast<std::uint32_t>(count), half_bytes, true};
   }
-  if (working >= depth_) return {};
-  if (working == 0 || queued_us <= lead_us) return {1, free_bytes, false};
+  if (working_ >= depth_) return {};
+  if (working_ == 0 || queued_us <= lead_us) return {1, free_bytes, false};
   ask_at_us_ = now_us + queued_us - lead_us;
   return {};
 }
@@ -106,9 +97,7 @@ void HandlerCore::Ask(std::int64_t now_us, Actions& out) {
   out.push_back(AskForTask{want.offer_bytes, want.count, want.share});
 }
 
-// A timed lease is the job's own limit.
 bool HandlerCore::MayExtend(const Flight& flight, std::int64_t now_us) const {
-  if (flight.timed || flight.phase == Phase::kSending) return false;
   return now_us - progress_us_ < kPatienceLeases * flight.lease_us;
 }
 
@@ -163,6 +152,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flights_.erase(id);
     return;
   }
+  ++working_;
+  working_flops_ += flight.flops;
+  if (!flight.timed) extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
   SetCharge(flight, event.need_bytes);
   MakeRoom(out);
   if (missing.empty()) {
@@ -187,6 +179,7 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
+  EndWork(it->second);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
   out.push_back(PutBack{event.flight, it->second.lease});
@@ -197,6 +190,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end() && it->second.phase == Phase::kQueued);
   Flight& flight = it->second;
+  EndWork(flight);
   pace_.NoteRun(flight.flops, event.took_us);
   NoteProgress(now_us);
   Unpin(flight, now_us, out);
@@ -220,6 +214,7 @@ void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out)
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end());
   NoteProgress(now_us);
+  EndWork(it->second);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
   out.push_back(ReportFailed{it->second.lease, event.cause});
@@ -247,6 +242,7 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
   for (auto it = flights_.begin(); it != flights_.end();) {
     Flight& flight = it->second;
     if (flight.phase == Phase::kFetching) {
+      EndWork(flight);
       Unpin(flight, now_us, out);
       SetCharge(flight, 0);
       out.push_back(PutBack{it->first, flight.lease});
@@ -258,11 +254,7 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 }
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
-  for (auto& [id, flight] : flights_) {
-    if (flight.phase == Phase::kSending || now_us < flight.extend_at_us) continue;
-    flight.extend_at_us = now_us + flight.lease_us / 2;
-    if (MayExtend(flight, now_us)) out.push_back(ExtendLease{flight.lease, flight.lease_us});
-  }
+  if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
   if (now_us < cold_check_us_) return;
   cold_check_us_ = now_us + kColdUs / 4;
   std::vector<Key> cold;
@@ -270,6 +262,26 @@ void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
     if (cached.pins == 0 && now_us >= cached.last_used_us + kColdUs) cold.push_back(key);
   }
   for (const Key& key : cold) RemoveCached(key, out);
+}
+
+void HandlerCore::ExtendLeases(std::int64_t now_us, Actions& out) {
+  extend_check_us_ = tuplespace::kForeverUs;
+  for (auto& [id, flight] : flights_) {
+    if (flight.timed || flight.phase == Phase::kSending) continue;
+    if (now_us >= flight.extend_at_us) {
+      flight.extend_at_us = now_us + flight.lease_us / 2;
+      if (MayExtend(flight, now_us)) out.push_back(ExtendLease{flight.lease, flight.lease_us});
+    }
+    extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
+  }
+}
+
+// It was computed, or will not be here.
+void HandlerCore::EndWork(const Flight& flight) {
+  assert(working_ > 0 && flight.phase != Phase::kSending);
+  --working_;
+  working_flops_ -= flight.flops;
+  if (working_ == 0) extend_check_us_ = tuplespace::kForeverUs;
 }
 
 void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {

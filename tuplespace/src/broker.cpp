@@ -160,7 +160,9 @@ struct Broker::Impl {
 
   int ReceiveTurn() {
     int received = 0;
-    while (received < kTurnMessages && Receive(router, /*router=*/true, message)) {
+    while (received < kTurnMessages && router_ready) {
+      router_ready = Receive(router, /*router=*/true, message);
+      if (!router_ready) break;
       ++received;
       // What the same client sent before it.
       received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
@@ -172,7 +174,8 @@ struct Broker::Impl {
   }
 
   void WatchConnections() {
-    const Monitor::Seen seen = monitor->Drain();
+    Monitor::Seen seen;
+    if (std::exchange(monitor_ready, false)) seen = monitor->Drain();
     const std::int64_t now_us = MonotonicUs();
     bool ended = false;
     // Who never said a word had no session to lose; but its words may still wait to be received.
@@ -313,6 +316,7 @@ struct Broker::Impl {
     const std::int64_t now_us = MonotonicUs();
     if (now_us < disconnected_at_us + kProbeDelaysUs[next_probe]) return;
     ++next_probe;
+    router_ready = true;
     for (const ClientId& client : core.Clients()) {
       if (outbox.Waits(client) || connections.IsEnded(client)) continue;
       encoder.Begin(0);
@@ -412,10 +416,14 @@ struct Broker::Impl {
         {nullptr, wake.fd(), ZMQ_POLLIN, 0},
         {authenticator ? authenticator->handle() : nullptr, -1, ZMQ_POLLIN, 0}};
     channels.BeginSleep();
-    const bool sleeps = wake.BeginSleep() && !channels.HasInput();
+    if (outbox.TakeUsedSocket()) router_ready = true;
+    const bool sleeps =
+        wake.BeginSleep() && !channels.HasInput() && !router_ready && !monitor_ready;
     PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1},
               sleeps ? deadline_us : 0);
     channels.EndSleep();
+    if (items[0].revents != 0) router_ready = true;
+    if (items[1].revents != 0) monitor_ready = true;
     wake.EndSleep(items[2].revents != 0);
   }
 
@@ -427,6 +435,8 @@ struct Broker::Impl {
   std::unique_ptr<Authenticator> authenticator;  // before the sockets that ask it
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
+  bool router_ready = true;  // there may be something to receive
+  bool monitor_ready = true;
   std::unique_ptr<Listeners> listeners;
   Bell wake;
   SegmentTable segments;

@@ -117,6 +117,7 @@ void Client::Impl::OpenLink() {
     socket->set(zmq::sockopt::routing_id, options.id);
     socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
     socket->set(zmq::sockopt::ipv6, IsIpv6(address));
+    socket_ready = monitor_ready = true;
     if (!address.starts_with("inproc://")) monitor = std::make_unique<Monitor>(context, *socket);
     socket->connect(address);
     session.LinkUp(MonotonicUs());
@@ -180,9 +181,10 @@ int Client::Impl::ReceiveAll() {
 
 // What comes from the socket was sent after what the channel held then.
 bool Client::Impl::ReceiveNext() {
-  if (!waiting && socket) {
+  if (!waiting && socket && socket_ready) {
     waiting.emplace();
-    if (!Receive(*socket, false, *waiting)) waiting.reset();
+    socket_ready = Receive(*socket, false, *waiting);
+    if (!socket_ready) waiting.reset();
   }
   from_socket = false;
   if (shared.channel() != nullptr && shared.channel()->Receive(message)) return true;
@@ -240,7 +242,7 @@ void Client::Impl::Share(RequestBody& body) {
 }
 
 void Client::Impl::CheckLink() {
-  if (!monitor) return;
+  if (!monitor || !std::exchange(monitor_ready, false)) return;
   const Monitor::Seen seen = monitor->Drain();
   if (seen.refused > 0 && options.access) {
     session.ReceiveBad(
@@ -372,6 +374,7 @@ bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
   if (channel != nullptr && !through_socket && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads);
   }
+  socket_ready = true;
   if (Send(*socket, nullptr, control, payloads) != SendResult::kSent) return false;
   if (channel != nullptr) channel->CountSent();
   return true;
@@ -382,13 +385,13 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   std::size_t count = 0;
   items[count++] = {nullptr, wake.fd(), ZMQ_POLLIN, 0};
   if (extra_fd >= 0) items[count++] = {nullptr, extra_fd, ZMQ_POLLIN, 0};
-  if (socket) {
-    const short wanted = unsent.empty() ? ZMQ_POLLIN : ZMQ_POLLIN | ZMQ_POLLOUT;
-    items[count++] = {socket->handle(), 0, wanted, 0};
-  }
+  const std::size_t socket_at = count;
+  if (socket) items[count++] = {socket->handle(), 0, ZMQ_POLLIN, 0};
+  const std::size_t monitor_at = count;
   if (monitor) items[count++] = {monitor->handle(), 0, ZMQ_POLLIN, 0};
   Channel* const channel = shared.channel();
   bool sleeps = wake.BeginSleep() && !waiting;
+  if ((socket && socket_ready) || (monitor && monitor_ready)) sleeps = false;
   if (channel != nullptr) {
     channel->BeginSleep();
     sleeps = sleeps && !channel->HasInput();
@@ -397,6 +400,8 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   }
   PollUntil({items, count}, sleeps ? deadline_us : 0);
   if (channel != nullptr) channel->EndSleep();
+  if (socket && items[socket_at].revents != 0) socket_ready = true;
+  if (monitor && items[monitor_at].revents != 0) monitor_ready = true;
   const bool woken = wake.EndSleep(items[0].revents != 0);
   return woken || (extra_fd >= 0 && items[1].revents != 0);
 }

@@ -60,6 +60,8 @@ struct Client::Impl {
   SharedLink shared;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc
+  bool socket_ready = true;          // there may be something to receive
+  bool monitor_ready = true;
   Encoder encoder;
   ReceivedMultipart message;
   bool from_socket = false;                 // `message`; else from the channel

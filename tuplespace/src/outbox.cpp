@@ -12,6 +12,7 @@ SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
   if (channel != nullptr && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads) ? SendResult::kSent : SendResult::kFull;
   }
+  used_socket_ = true;
   const SendResult result = tuplespace::Send(router_, &client, control, payloads);
   if (result == SendResult::kSent) channels_.CountSent(client, session);
   return result;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "channel_table.h"
@@ -33,6 +34,8 @@ class Outbox {
   bool Waits(const ClientId& client) const { return waiting_.contains(client); }
   bool empty() const { return waiting_.empty(); }
   void Forget(const ClientId& client) { waiting_.erase(client); }
+  // Something was given to the socket since the last call.
+  bool TakeUsedSocket() { return std::exchange(used_socket_, false); }
   // Sends what waits. Those whose connection has ended are returned; `knows`: who has not.
   std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows);
 
@@ -53,6 +56,7 @@ class Outbox {
   ChannelTable& channels_;
   const std::uint64_t limit_bytes_;
   std::unordered_map<ClientId, Queue> waiting_;
+  bool used_socket_ = false;
 };
 
 }  // namespace tuplespace

@@ -1,6 +1,9 @@
-#define XXH_INLINE_ALL
 #include <fmt/format.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same hash with the vectors that this processor has
+#else
 #include <xxhash.h>
+#endif
 
 #include "tuplespace/payload.h"
 

@@ -1,10 +1,16 @@
 #include "sockets.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "wire.h"
@@ -39,7 +45,8 @@ constexpr int kMonitoredEvents =
 // Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
-constexpr std::int64_t kMaxPollMs = 3'600'000;
+constexpr std::int64_t kMaxPollUs = 3'600'000'000;
+constexpr std::size_t kMostPolled = 4;
 
 bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
   for (;;) {
@@ -192,10 +199,25 @@ Monitor::Seen Monitor::Drain() {
 }
 
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
-  const std::int64_t left_us = std::max<std::int64_t>(0, deadline_us - MonotonicUs());
-  const std::int64_t left_ms = std::min(left_us / 1000 + (left_us % 1000 != 0), kMaxPollMs);
-  if (zmq_poll(items.data(), static_cast<int>(items.size()), left_ms) < 0 && errno != EINTR) {
-    throw zmq::error_t();
+  assert(items.size() <= kMostPolled);
+  std::array<pollfd, kMostPolled> polled{};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].revents = 0;
+    polled[i] = {items[i].fd, POLLIN, 0};
+    std::size_t size = sizeof(polled[i].fd);
+    if (items[i].socket != nullptr &&
+        zmq_getsockopt(items[i].socket, ZMQ_FD, &polled[i].fd, &size) != 0) {
+      throw zmq::error_t();
+    }
+  }
+  const std::int64_t left_us = std::clamp<std::int64_t>(deadline_us - MonotonicUs(), 0, kMaxPollUs);
+  const timespec left{left_us / 1'000'000, left_us % 1'000'000 * 1000};
+  if (ppoll(polled.data(), items.size(), &left, nullptr) < 0) {
+    if (errno == EINTR) return;
+    throw std::system_error(errno, std::generic_category(), "ppoll");
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (polled[i].revents != 0) items[i].revents = ZMQ_POLLIN;
   }
 }
 

@@ -148,7 +148,7 @@ class HandlerCore {
     tuplespace::LeaseRef lease;
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
-    bool timed = false;
+    bool timed = false;  // its lease is the job's own limit
     std::uint64_t flops = 0;
     std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
     std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
@@ -180,7 +180,13 @@ class HandlerCore {
     bool share = false;
   };
   Want Wanted(std::int64_t now_us);
-  std::int64_t QueuedUs(std::int64_t now_us) const;
+  struct Queued {
+    std::int64_t all_us = 0;
+    std::int64_t longest_us = 0;
+  };
+  Queued QueuedWork(std::int64_t now_us) const;
+  void ExtendLeases(std::int64_t now_us, Actions& out);
+  void EndWork(const Flight& flight);
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
   void NoteProgress(std::int64_t now_us);
   void SetCharge(Flight& flight, std::uint64_t bytes);
@@ -199,6 +205,9 @@ class HandlerCore {
   bool chunked_ = false;          // the last task was one of a chunk
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last
   std::int64_t ask_at_us_ = tuplespace::kForeverUs;
+  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
+  int working_ = 0;                                        // flights that are not computed yet
+  std::uint64_t working_flops_ = 0;
   std::int64_t cold_check_us_ = 0;  // when to look for what was not used for long
   bool asking_ = false;
   bool draining_ = false;
