@@ -107,11 +107,12 @@ void DeviceThread::Finish(Started started) {
     const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
     outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
     last_end_us_ = end_us;
-    last_us_ = end_us - begin_us;
+    last_us_ = std::max<std::int64_t>(1, end_us - begin_us);
     last_flops_ = started.flops;
     outcomes_.push_back(std::move(outcome));
     if (untold_since_us_ == kNothingUntold) untold_since_us_ = begin_us;
-    tell = jobs_.empty() || end_us - untold_since_us_ >= kTellWithinUs;
+    const bool more = !jobs_.empty() && started_.empty() && !finishing_;  // and it begins now
+    tell = !more || end_us - untold_since_us_ >= kTellWithinUs;
     if (tell) untold_since_us_ = kNothingUntold;
   }
   if (tell) wake_();

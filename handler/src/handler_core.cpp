@@ -66,11 +66,11 @@ HandlerCore::Want HandlerCore::Wanted(std::int64_t now_us) {
   if (chunked_ && working_ >= 2) return {};
   const auto [queued_us, longest_us] = QueuedWork(now_us);
   const std::int64_t lead_us = pace_.LeadUs(longest_us);
-  // Of short tasks: as many as fill the time, once half of it is gone.
+  // Of short tasks: as many as fill the time, once half of it, or of the most, is gone.
   const std::uint64_t half_bytes = limit_bytes_ / 2 - std::min(limit_bytes_ / 2, reserved_bytes_);
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * queued_us < lead_us &&
-      half_bytes >= kShortTasksFit * largest_need_bytes_) {
-    const std::int64_t most = std::max(0, kMostAskedAtOnce - working_);
+      2 * working_ <= kMostAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_) {
+    const std::int64_t most = kMostAskedAtOnce - working_;
     const std::int64_t count = std::min((lead_us - queued_us) / pace_.MeanUs(), most);
     if (count > 1) return {static_cast<std::uint32_t>(count), half_bytes, true};
   }

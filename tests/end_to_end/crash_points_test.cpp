@@ -36,13 +36,23 @@ every_steps = 2
 
 enum class Victim { kBroker, kManager, kHandler };
 
-class CrashPointsTest : public ::testing::TestWithParam<Victim> {
+// `shared`: messages go through shared memory, and the victim dies where it looks for some; else it
+// dies at each of its sends.
+struct CrashPoints {
+  Victim victim;
+  bool shared;
+};
+
+class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
  protected:
   using Process = std::unique_ptr<Program>;
 
   Environment DyingAt(Victim victim, int call) const {
-    if (GetParam() != victim || call == 0) return {};
-    return {{"LD_PRELOAD", ACAN_DIE_AT_CALL}, {"DIE_AT_CALL", std::to_string(call)}};
+    Environment environment = {{"ACAN_SHARED_MEMORY", GetParam().shared ? "on" : "off"}};
+    if (GetParam().victim != victim || call == 0) return environment;
+    environment["LD_PRELOAD"] = ACAN_DIE_AT_CALL;
+    environment["DIE_AT_CALL"] = std::to_string(call);
+    return environment;
   }
   Process Broker(int call) const {
     return std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_},
@@ -66,19 +76,20 @@ class CrashPointsTest : public ::testing::TestWithParam<Victim> {
     Process broker = Broker(call);
     Process handler = Handler(call);
     // Not beside a handler that is to die: it might do all the work.
-    const Process other = GetParam() == Victim::kHandler ? nullptr : Handler(0);
+    const Process other = GetParam().victim == Victim::kHandler ? nullptr : Handler(0);
     Process manager = Manager(call, false);
-    Process& victim = GetParam() == Victim::kBroker    ? broker
-                      : GetParam() == Victim::kManager ? manager
-                                                       : handler;
+    const Victim who = GetParam().victim;
+    Process& victim = who == Victim::kBroker    ? broker
+                      : who == Victim::kManager ? manager
+                                                : handler;
     siginfo_t ended{};
     ::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
     *died = ended.si_code == CLD_KILLED && ended.si_pid == victim->pid();
     if (*died) {
       victim->Wait();
-      if (GetParam() == Victim::kBroker) broker = Broker(0);
-      if (GetParam() == Victim::kHandler) handler = Handler(0);
-      if (GetParam() == Victim::kManager) manager = Manager(0, true);
+      if (who == Victim::kBroker) broker = Broker(0);
+      if (who == Victim::kHandler) handler = Handler(0);
+      if (who == Victim::kManager) manager = Manager(0, true);
     }
     EXPECT_EQ(manager->Wait(), 0) << manager->err();
     const auto receipt = nlohmann::json::parse(LastLine(manager->out()), nullptr, false);
@@ -110,13 +121,19 @@ TEST_P(CrashPointsTest, EachEndsWithTheSameWeights) {
   std::cout << points << " crash points\n";
 }
 
-std::string VictimName(const ::testing::TestParamInfo<Victim>& tested) {
-  const char* const names[] = {"Broker", "Manager", "Handler"};
-  return names[static_cast<int>(tested.param)];
+std::string VictimName(const ::testing::TestParamInfo<CrashPoints>& tested) {
+  const std::string names[] = {"Broker", "Manager", "Handler"};
+  return names[static_cast<int>(tested.param.victim)] +
+         (tested.param.shared ? "InSharedMemory" : "OverSockets");
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, CrashPointsTest,
-                         ::testing::Values(Victim::kBroker, Victim::kManager, Victim::kHandler),
+                         ::testing::Values(CrashPoints{Victim::kBroker, true},
+                                           CrashPoints{Victim::kManager, true},
+                                           CrashPoints{Victim::kHandler, true},
+                                           CrashPoints{Victim::kBroker, false},
+                                           CrashPoints{Victim::kManager, false},
+                                           CrashPoints{Victim::kHandler, false}),
                          VictimName);
 
 }  // namespace

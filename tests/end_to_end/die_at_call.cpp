@@ -1,8 +1,11 @@
 // Preloaded into a process: kills it just before the n-th time (DIE_AT_CALL) that it would hand
 // something to the world, be it bytes to a socket or a file that is made durable, renamed or
-// removed. So every state in which a process can leave the others is reached by counting.
+// removed; and before each time that it looks whether anything has come, with whatever it has
+// written into shared memory since. So the states in which a process can leave the others are
+// reached by counting.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -43,6 +46,12 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   Count();
   static auto* const next = Next<decltype(::sendmsg)>("sendmsg");
   return next(fd, message, flags);
+}
+
+int ppoll(pollfd* items, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  Count();
+  static auto* const next = Next<decltype(::ppoll)>("ppoll");
+  return next(items, count, timeout, mask);
 }
 
 int fsync(int fd) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 
 #include "acan/cpu/cpu_device.h"
 
@@ -68,9 +69,8 @@ class LateDownload final : public PendingDownload {
   tuplespace::Payload payload_;
 };
 
-class LateDevice final : public Device {
+class DecoratedCpu : public Device {
  public:
-  explicit LateDevice(Gate& gate) : gate_(gate) {}
   const DeviceInfo& info() const override { return cpu_->info(); }
   const MemoryBudget& budget() const override { return cpu_->budget(); }
   BufferPtr Allocate(std::uint64_t bytes) override { return cpu_->Allocate(bytes); }
@@ -81,10 +81,6 @@ class LateDevice final : public Device {
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
     return cpu_->Download(buffer, from);
   }
-  std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
-                                                 const Matrix& from) override {
-    return std::make_unique<LateDownload>(gate_, cpu_->Download(buffer, from));
-  }
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override {
     cpu_->Gemm(form, precision, block, a, b, c);
@@ -93,20 +89,31 @@ class LateDevice final : public Device {
   void Synchronize() override { cpu_->Synchronize(); }
 
  private:
-  Gate& gate_;
   std::unique_ptr<Device> cpu_ = MakeCpuDevice({1, 1 << 20, std::nullopt});
 };
 
-// Fills a matrix of 4 x 4 with `value`.
-DeviceJob JobOf(FlightId flight, float value) {
+class LateDevice final : public DecoratedCpu {
+ public:
+  explicit LateDevice(Gate& gate) : gate_(gate) {}
+  std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
+                                                 const Matrix& from) override {
+    return std::make_unique<LateDownload>(gate_, Download(buffer, from));
+  }
+
+ private:
+  Gate& gate_;
+};
+
+// Fills a matrix of `size` x `size` with `value`.
+DeviceJob JobOf(FlightId flight, float value, std::int32_t size = 4) {
   auto task = std::make_shared<Task>();
-  task->buffers = {{4, 4}};
+  task->buffers = {{size, size}};
   Call call;
   call.kernel = Kernel::kFill;
-  call.views = {{0, 0, 0, 4, 4}};
+  call.views = {{0, 0, 0, size, size}};
   call.scalars.f[0] = value;
   task->calls = {call};
-  task->outputs = {{tuplespace::Key(), {0, 0, 0, 4, 4}, false}};
+  task->outputs = {{tuplespace::Key(), {0, 0, 0, size, size}, false}};
   return {flight, task, {}, std::nullopt, 0};
 }
 
@@ -172,6 +179,31 @@ TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   EXPECT_TRUE(all[0].lost);
   EXPECT_EQ(all[0].cause, "the device went away");
   EXPECT_TRUE(all[0].results.empty());
+}
+
+// Computes nothing of 64 x 64 elements until it may.
+class StuckDevice final : public DecoratedCpu {
+ public:
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    if (args.m[0].rows == 64) may_.get_future().wait();
+    DecoratedCpu::Launch(kernel, args);
+  }
+  void LetGo() { may_.set_value(); }
+
+ private:
+  std::promise<void> may_;
+};
+
+TEST(DeviceThread, ResultsOfShortTasksDoNotWaitForALongOne) {
+  StuckDevice device;
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+  thread.Add(JobOf(6, 6.0f, 64));
+  thread.Add(JobOf(7, 7.0f));
+  EXPECT_EQ(outcomes.Await(thread, 5).size(), 5u);  // or for ever
+  device.LetGo();
+  EXPECT_EQ(outcomes.Await(thread, 2).size(), 2u);
 }
 
 TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {

@@ -93,6 +93,50 @@ TEST_F(LongTasks, OneThatIsLateDoesNotKeepItFromAsking) {
   EXPECT_TRUE(Of<StopAsking>(core_.Step(TimePassed{}, 500 * kMs)).empty());
 }
 
+// What a core asks for that has learned that a task takes 20 us, and has none.
+std::vector<AskForTask> AskedAfterAShortTask(HandlerCore& core) {
+  core.Start();
+  core.Step(Grant(1000, 1), 0);
+  core.Step(Finished(1, 20), 20);
+  core.Step(Released{1}, 20);
+  return Of<AskForTask>(core.Step(GetEnded{}, 20));
+}
+
+TEST(ShortTasks, AreAskedForManyAtATimeInHalfOfTheMemory) {
+  HandlerCore core(1000, 3);
+  const auto asked = AskedAfterAShortTask(core);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, static_cast<std::uint32_t>(kMostAskedAtOnce));
+  EXPECT_TRUE(asked[0].share);
+  EXPECT_EQ(asked[0].offer_bytes, 500u);
+}
+
+TEST(ShortTasks, MoreAreAskedForAsTheyEnd) {
+  HandlerCore core(1 << 20, 3);
+  AskedAfterAShortTask(core);
+  std::uint64_t fence = 2;
+  for (; fence < 2 + 63; ++fence) {
+    TaskGranted grant = Grant(1000, fence);
+    grant.current = false;
+    EXPECT_TRUE(Of<AskForTask>(core.Step(grant, 30)).empty()) << fence;
+  }
+  EXPECT_TRUE(Of<AskForTask>(core.Step(Grant(1000, fence), 30)).empty()) << "64 are enough";
+  for (FlightId flight = 2; flight < 2 + 31; ++flight) {
+    EXPECT_TRUE(Of<AskForTask>(core.Step(Finished(flight, 20), 50)).empty()) << flight;
+  }
+  const auto asked = Of<AskForTask>(core.Step(Finished(33, 20), 70));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, 32u);
+}
+
+TEST(ShortTasks, AreTakenOneByOneWhereMemoryIsScarce) {
+  HandlerCore core(35, 3);
+  const auto asked = AskedAfterAShortTask(core);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, 1u);
+  EXPECT_EQ(asked[0].offer_bytes, 35u);
+}
+
 TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {
   HandlerCore core(1000, 3);
   core.Start();

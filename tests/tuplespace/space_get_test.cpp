@@ -85,6 +85,32 @@ TEST_F(GetTest, SeveralGrantsShareTheOffer) {
   EXPECT_EQ(d->GetNow("a", Every("t"), UINT64_MAX, 5).size(), 3u);
 }
 
+TEST_F(GetTest, WhoSharesLeavesTasksToOthers) {
+  for (int i = 0; i < 40; ++i) d->PutOne("m", Task(Key{"t", i}));
+  Get get = GetOf(Every("t"), UINT64_MAX, 0);
+  get.max_count = 64;
+  get.share = true;
+  const auto taken = [&](const ClientId& client) {
+    return d->Ask<Grants>(client, Get(get)).grants.size();
+  };
+  EXPECT_EQ(taken("a"), 20u) << "half of all: nobody else has asked for these";
+  EXPECT_EQ(taken("b"), 5u) << "of 20 half of its half";
+  EXPECT_EQ(taken("c"), 2u) << "of 15 half of its third";
+  get.max_count = 1;
+  EXPECT_EQ(taken("a"), 1u);
+  get.max_count = 64;
+  std::size_t left = 40 - 20 - 5 - 2 - 1;
+  while (left > 0) {
+    const std::size_t some = taken("b");
+    ASSERT_GE(some, 1u) << "the last ones, too";
+    left -= some;
+  }
+  EXPECT_EQ(taken("b"), 0u);
+  get.share = false;
+  for (int i = 40; i < 50; ++i) d->PutOne("m", Task(Key{"t", i}));
+  EXPECT_EQ(taken("c"), 10u);
+}
+
 TEST_F(GetTest, TheSmallestSufficientOfferIsServed) {
   const RequestId large = Wait("a", 1000);
   const RequestId small = Wait("b", 10);
