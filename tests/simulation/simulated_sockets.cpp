@@ -4,6 +4,7 @@
 #include "sockets.h"
 
 #include "bell.h"
+#include "memfd.h"
 
 #include <cassert>
 #include <cerrno>
@@ -158,6 +159,41 @@ void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (what[i]->ready()) items[i].revents = ZMQ_POLLIN;
   }
+}
+
+}  // namespace tuplespace
+
+// ---- shared memory: simulated processes have none
+// -------------------------------------------------------------------------------------------------
+
+namespace tuplespace {
+
+UniqueFd::~UniqueFd() = default;
+Mapping::~Mapping() = default;
+
+std::uint64_t RoundToPages(std::uint64_t bytes) {
+  return bytes;
+}
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t) {
+  return std::nullopt;
+}
+std::optional<PeerFiles> PeerFiles::Of(pid_t) {
+  return std::nullopt;
+}
+std::optional<UniqueFd> PeerFiles::Open(int) const {
+  return std::nullopt;
+}
+std::optional<UniqueFd> PeerFiles::OpenPipe(int) const {
+  return std::nullopt;
+}
+std::optional<Mapping> MapForReading(const UniqueFd&, bool) {
+  return std::nullopt;
+}
+std::optional<SharingProbe> SharingProbe::Make() {
+  return std::nullopt;
+}
+std::optional<std::string> SharingProbe::Read(const PeerFiles&, int) {
+  return std::nullopt;
 }
 
 }  // namespace tuplespace
