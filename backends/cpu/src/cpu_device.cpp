@@ -87,13 +87,18 @@ void CheckWritable(std::string_view what, const Matrix& matrix) {
   }
 }
 
-std::string CpuModelName() {
+std::string ReadCpuModelName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const auto colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "CPU";
+}
+
+const std::string& CpuModelName() {
+  static const std::string name = ReadCpuModelName();
+  return name;
 }
 
 cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {
