@@ -139,13 +139,13 @@ def measure(arguments):
     for name in arguments.jobs or JOBS:
         rates = {}
         for _ in range(arguments.rounds):
-            for peer in PEERS:
+            for peer in arguments.peers:
                 rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads))
             for precision in ("exact", "fast"):
                 rates.setdefault(f"acan {precision}", []).append(
                     acan_rate(arguments.acan, JOBS[name], arguments.threads, precision))
         ratios = {f"{own} / {peer}": summary([a / b for a, b in zip(rates[own], rates[peer])])
-                  for own in ("acan exact", "acan fast") for peer in PEERS}
+                  for own in ("acan exact", "acan fast") for peer in arguments.peers}
         report["jobs"][name] = dict(JOBS[name], samples_per_s={who: summary(values) for who, values in rates.items()}, ratios=ratios)
         for which, ratio in ratios.items():
             print(f"{name:18} {which:36} {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})", file=sys.stderr)
@@ -158,6 +158,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", action="append", choices=list(JOBS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS,
+                        help="bf16 takes minutes a run on a CPU without units for it")
     parser.add_argument("--json", help="write the report here, in place of stdout")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
