@@ -79,9 +79,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
     const Process other = GetParam().victim == Victim::kHandler ? nullptr : Handler(0);
     Process manager = Manager(call, false);
     const Victim who = GetParam().victim;
-    Process& victim = who == Victim::kBroker    ? broker
-                      : who == Victim::kManager ? manager
-                                                : handler;
+    Process& victim = who == Victim::kBroker ? broker : who == Victim::kManager ? manager : handler;
     siginfo_t ended{};
     ::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT);
     *died = ended.si_code == CLD_KILLED && ended.si_pid == victim->pid();
@@ -127,14 +125,12 @@ std::string VictimName(const ::testing::TestParamInfo<CrashPoints>& tested) {
          (tested.param.shared ? "InSharedMemory" : "OverSockets");
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, CrashPointsTest,
-                         ::testing::Values(CrashPoints{Victim::kBroker, true},
-                                           CrashPoints{Victim::kManager, true},
-                                           CrashPoints{Victim::kHandler, true},
-                                           CrashPoints{Victim::kBroker, false},
-                                           CrashPoints{Victim::kManager, false},
-                                           CrashPoints{Victim::kHandler, false}),
-                         VictimName);
+INSTANTIATE_TEST_SUITE_P(
+    Of, CrashPointsTest,
+    ::testing::Values(CrashPoints{Victim::kBroker, true}, CrashPoints{Victim::kManager, true},
+                      CrashPoints{Victim::kHandler, true}, CrashPoints{Victim::kBroker, false},
+                      CrashPoints{Victim::kManager, false}, CrashPoints{Victim::kHandler, false}),
+    VictimName);
 
 }  // namespace
 }  // namespace acan::testing

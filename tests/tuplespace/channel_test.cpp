@@ -193,16 +193,10 @@ TEST(Channel, ADamagedRingIsNotRead) {
   }();
   Bell bell;
   // bytes, after, control_bytes, payloads; and what is said to be written
-  const std::uint64_t heads[][5] = {{0, 0, 0, 0, 1 << 30},
-                                    {0, 0, 0, 0, 8},
-                                    {0, 0, 0, 0, 64},
-                                    {64, 0, 64, 0, 64},
-                                    {64, 0, 0, 1 << 20, 64},
-                                    {64, 0, 0, ~0ull, 64},
-                                    {64, 0, ~0ull, 0, 64},
-                                    {1 << 20, 0, 0, 0, 64},
-                                    {4096, 0, 16, 4, 64},
-                                    {64, 0, 16, 1, 64}};
+  const std::uint64_t heads[][5] = {
+      {0, 0, 0, 0, 1 << 30},   {0, 0, 0, 0, 8},       {0, 0, 0, 0, 64},      {64, 0, 64, 0, 64},
+      {64, 0, 0, 1 << 20, 64}, {64, 0, 0, ~0ull, 64}, {64, 0, ~0ull, 0, 64}, {1 << 20, 0, 0, 0, 64},
+      {4096, 0, 16, 4, 64},    {64, 0, 16, 1, 64}};
   for (const auto& head : heads) {
     const auto file = MakeMemoryFile(bytes);
     ASSERT_TRUE(file.has_value());

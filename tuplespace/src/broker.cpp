@@ -292,7 +292,8 @@ struct Broker::Impl {
     auto decoded = DecodeToBroker(
         {static_cast<const std::byte*>(from.control.data()), from.control.size()}, from.payloads,
         core_options.control_frame_bytes, segments.From(client), options.check_payloads);
-    if (const auto* error = std::get_if<Error>(&decoded)) return core.ReceiveBad(client, *error, now_us);
+    if (const auto* error = std::get_if<Error>(&decoded))
+      return core.ReceiveBad(client, *error, now_us);
     auto& envelope = std::get<ToBroker>(decoded);
     if (&from == &message) channels.CountReceived(client, envelope.session);
     NoteSharing(from, envelope);

@@ -84,8 +84,8 @@ bool Channel::Fits(std::span<const std::byte> control, std::span<const Payload> 
 }
 
 bool Channel::Send(std::span<const std::byte> control, std::span<const Payload> payloads) {
-  const Record record{RecordBytes(control.size(), payloads), sent_elsewhere_,
-                      control.size(), payloads.size()};
+  const Record record{RecordBytes(control.size(), payloads), sent_elsewhere_, control.size(),
+                      payloads.size()};
   // What the other end says is believed as far as it costs this one nothing.
   const std::uint64_t held = written_ - peer().read.load(std::memory_order_acquire);
   if (held > kRingBytes || kRingBytes - held < record.bytes) return false;

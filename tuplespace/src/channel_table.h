@@ -22,8 +22,8 @@ class ChannelTable {
   // At most so many channels: each is looked at in every turn. `bell_fd`: what clients ring.
   ChannelTable(std::size_t limit, int bell_fd) : limit_(limit), bell_fd_(bell_fd) {}
 
-  // `client` has joined with this offer: adds what its Welcome says of a channel to `answer`. Calling
-  // it again for the same session only repeats that.
+  // `client` has joined with this offer: adds what its Welcome says of a channel to `answer`.
+  // Calling it again for the same session only repeats that.
   void Joined(const ClientId& client, std::uint64_t session, const Sharing& offer, Sharing& answer);
   // It is a process of this host; it was heard over `connection`, and the authenticator calls it
   // `user`.

@@ -348,10 +348,9 @@ void Client::Impl::SendEncoded(std::uint64_t of, bool through_socket) {
   const std::span<const std::byte> control = encoder.Finish();
   std::vector<Payload> payloads = encoder.TakeFrames();
   if (unsent.empty() && SendNow(of, through_socket, control, payloads)) return;
-  unsent.push_back(
-      {of,
-       through_socket,
-       {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)}});
+  unsent.push_back({of,
+                    through_socket,
+                    {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)}});
 }
 
 bool Client::Impl::SendUnsent() {
@@ -368,8 +367,7 @@ bool Client::Impl::SendUnsent() {
 
 // False: there is no room now.
 bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
-                           std::span<const std::byte> control,
-                           std::span<const Payload> payloads) {
+                           std::span<const std::byte> control, std::span<const Payload> payloads) {
   Channel* const channel = of == shared.session() ? shared.channel() : nullptr;
   if (channel != nullptr && !through_socket && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads);

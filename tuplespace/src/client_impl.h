@@ -64,9 +64,9 @@ struct Client::Impl {
   bool monitor_ready = true;
   Encoder encoder;
   ReceivedMultipart message;
-  bool from_socket = false;                 // `message`; else from the channel
+  bool from_socket = false;                  // `message`; else from the channel
   std::optional<ReceivedMultipart> waiting;  // from the socket: the channel comes first
-  std::deque<Unsent> unsent;                // ZeroMQ's queue, or the channel, is full
+  std::deque<Unsent> unsent;                 // ZeroMQ's queue, or the channel, is full
   std::deque<SessionEvent> events;
   std::unordered_map<RequestId, ReplyHandler> handlers;
   std::function<void(Notice&&)> on_notice;

@@ -31,8 +31,9 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
   queue.bytes += multipart.Bytes();
   queue.messages.push_back({session, std::move(multipart)});
   if (queue.bytes <= limit_bytes_) return std::nullopt;
-  return fmt::format("it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}",
-                     queue.bytes, limit_bytes_);
+  return fmt::format(
+      "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}", queue.bytes,
+      limit_bytes_);
 }
 
 std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows) {

@@ -74,10 +74,10 @@ class Monitor {
   zmq::socket_t pair_;
 };
 
-// Waits until one of `items` is readable, or until `deadline_us` of MonotonicUs(). A signal ends the
-// wait early. Unlike zmq_poll it asks no socket anything, which would be some system calls each: a
-// socket is said to be readable when ZeroMQ has news for it, once. REQUIRES: since it was said so
-// last, and since anything was sent, whatever it had was received.
+// Waits until one of `items` is readable, or until `deadline_us` of MonotonicUs(). A signal ends
+// the wait early. Unlike zmq_poll it asks no socket anything, which would be some system calls
+// each: a socket is said to be readable when ZeroMQ has news for it, once. REQUIRES: since it was
+// said so last, and since anything was sent, whatever it had was received.
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us);
 
 }  // namespace tuplespace

@@ -86,7 +86,7 @@ struct AskForTask {
   std::uint64_t offer_bytes = 0;
   std::uint32_t count = 1;
   bool share = false;  // leave some to others
-};  // open a get; an open one is cancelled
+};                     // open a get; an open one is cancelled
 struct StopAsking {};
 struct FetchInputs {
   FlightId flight = 0;
