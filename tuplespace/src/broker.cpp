@@ -328,7 +328,9 @@ struct Broker::Impl {
     }
   }
 
+  // What it had sent counts, as what ZeroMQ has received does.
   void Lose(const ClientId& client, const std::string& why) {
+    channels.Read(client, [this](auto& nearby) { OnNearby(nearby); });
     outbox.Forget(client);
     core.Lost(client, why, MonotonicUs());
   }

@@ -38,7 +38,7 @@ class ChannelTable {
   void CountSent(const ClientId& client, std::uint64_t session);
 
   // Calls handle(message) for what has come from `client`, or from all, until now; returns how many
-  // there were. `handle` may not change this table but by CountSent.
+  // there were. `handle` may neither add sessions nor end them.
   template <class Handle>
   int Read(const ClientId& client, Handle handle);
   template <class Handle>
