@@ -12,7 +12,7 @@ pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
 pkg_check_modules(OpenBLAS REQUIRED IMPORTED_TARGET openblas)
 find_path(CPPZMQ_INCLUDE_DIR zmq_addon.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-find_library(XXHASH_LIBRARY xxhash REQUIRED)
+find_library(XXHASH_LIBRARY xxhash REQUIRED)  # linked by name, so that no path is in the installed package
 # For programs: one that is quicker with small allocations, if it is there. Sanitizers have their own.
 find_library(JEMALLOC_LIBRARY jemalloc)
 set(ACAN_ALLOCATOR "")

@@ -100,7 +100,8 @@ std::string KillTest::undisturbed_;
 
 TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   {
-    Program train(TrainWords());
+    // Nobody lives to remove what it has there.
+    Program train(TrainWords(), {{"TMPDIR", folder_.path()}});
     ASSERT_TRUE(train.WaitForErr("epoch 3/"));
     const std::set<pid_t> children = train.Descendants();
     for (const pid_t pid : children) SignalProcess(pid, SIGKILL);

@@ -219,6 +219,10 @@ TEST(Channel, ADamagedRingIsNotRead) {
 
 class ClientChannel : public testing::Test {
  protected:
+  // The first answers come through the socket, as the two have to find each other first.
+  static bool AwaitNearby(Client& client) {
+    return PollUntil(client, [&] { return client.GetStatistics() && client.nearby(); });
+  }
   TemporaryFolder folder_;
 };
 
@@ -227,8 +231,7 @@ class ClientChannel : public testing::Test {
 TEST_F(ClientChannel, LargeAndSmallMessagesKeepTheirOrder) {
   BrokerThread broker(folder_.Ipc());
   Client client(ClientAt(broker.endpoint()));
-  ASSERT_TRUE(client.GetStatistics(kGenerous).has_value());
-  ASSERT_TRUE(client.shares_memory());
+  ASSERT_TRUE(AwaitNearby(client));
   std::mt19937 random(3);
   constexpr int kRequests = 600;
   std::vector<int> answered;
@@ -258,6 +261,25 @@ TEST_F(ClientChannel, LargeAndSmallMessagesKeepTheirOrder) {
     EXPECT_EQ(answered[i], i);
     EXPECT_EQ(found[i], "there") << i;
   }
+  EXPECT_TRUE(client.nearby());
+}
+
+TEST_F(ClientChannel, IsThereOverTcpAgainAfterTheBrokerAndNotWithoutSharing) {
+  auto broker = std::make_unique<BrokerThread>("tcp://127.0.0.1:*");
+  const std::string endpoint = broker->endpoint();
+  Client client(ClientAt(endpoint));
+  EXPECT_FALSE(client.nearby());
+  EXPECT_TRUE(AwaitNearby(client));
+  ClientOptions alone = ClientAt(endpoint);
+  alone.shared_memory = false;
+  Client far(alone);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(far.GetStatistics(kGenerous).has_value());
+  EXPECT_FALSE(far.nearby());
+  broker.reset();
+  EXPECT_TRUE(PollUntil(client, [&] { return !client.connected(); }));
+  EXPECT_FALSE(client.nearby());
+  broker = std::make_unique<BrokerThread>(endpoint);
+  EXPECT_TRUE(AwaitNearby(client));
 }
 
 TEST_F(ClientChannel, MoreClientsThanChannelsAllWork) {
@@ -272,7 +294,13 @@ TEST_F(ClientChannel, MoreClientsThanChannelsAllWork) {
     tuples.push_back(tuple);
     ASSERT_TRUE(clients.back()->Put(std::move(tuples), kGenerous).has_value());
   }
-  for (auto& client : clients) EXPECT_EQ(client->CountOf(AnyOf("c"), kGenerous), 70u);
+  int nearby = 0;
+  for (auto& client : clients) {
+    EXPECT_EQ(client->CountOf(AnyOf("c"), kGenerous), 70u);
+    EXPECT_EQ(client->CountOf(AnyOf("c"), kGenerous), 70u);
+    nearby += client->nearby() ? 1 : 0;
+  }
+  EXPECT_EQ(nearby, 64);
 }
 
 // What a process had handed over when it was killed is there.
@@ -287,7 +315,7 @@ TEST_F(ClientChannel, WhatAKilledClientHadSentArrives) {
     char one = 0;
     [[maybe_unused]] const auto got = read(go[0], &one, 1);
     auto* client = new Client(ClientAt(endpoint));
-    client->GetStatistics();
+    while (!client->nearby()) client->GetStatistics();
     for (int i = 0; i < 500; ++i) {
       std::vector<Tuple> tuples(1);
       tuples[0].key = Key{"k", i};

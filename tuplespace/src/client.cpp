@@ -450,6 +450,10 @@ void Client::Wake() {
 bool Client::shares_memory() const {
   return impl_->shared.can_put();
 }
+bool Client::nearby() const {
+  Channel* const channel = impl_->shared.channel();
+  return channel != nullptr && channel->input_position() > 0;
+}
 bool Client::connected() const {
   return impl_->session.joined();
 }

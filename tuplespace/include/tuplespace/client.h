@@ -32,8 +32,9 @@ struct ClientOptions {
   std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of what is kept to be sent again
-  // Payloads of SharedPool::kLeastBytes and more pass through shared memory, if this process and
-  // the broker's can open each other's memory; found out at every joining. Not for inproc://.
+  // Messages, and payloads of SharedPool::kLeastBytes and more, pass through shared memory, if this
+  // process and the broker's can open each other's memory; found out at every joining. Not for
+  // inproc://.
   bool shared_memory = true;
   // Where this client's larger payloads are copied to, if they do not lie there. Of no other
   // client. Null: one of its own.
@@ -92,6 +93,7 @@ class Client {
   void Wake();  // thread safe; async-signal safe
 
   bool shares_memory() const;        // what it puts can lie in shared memory
+  bool nearby() const;               // messages from the broker come through shared memory, too
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;
