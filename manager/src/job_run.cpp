@@ -69,7 +69,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                                                      .id = {},
                                                      .access = options_.access,
                                                      .context = options_.context},
-                           [this] { client_.Wake(); });
+                           [this] { return SnapshotMayCommit(); }, [this] { client_.Wake(); });
 }
 
 double JobRun::SecondsSoFar() const {
@@ -84,8 +84,8 @@ std::optional<Receipt> JobRun::Run() {
   OpenAuditLog();  // not before: an earlier life may still have had lines for it
   try {
     Connect();
-    // Not later: by then another manager may have taken over, and finished.
-    if (!options_.resume) RemoveReceipt();
+    // One that is written from here on is of a manager that finished meanwhile.
+    if (!options_.resume) earlier_receipt_ = ReceiptText();
     TakeLeadership();
     ExtendLeadership();
     FindEarlierRuns();
@@ -357,6 +357,13 @@ void JobRun::Do(TakeSnapshot& action) {
   std::tie(state.audits_passed, state.audits_skipped) = AuditsSoFar();
   snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
                           std::move(action.tiles));
+}
+
+// On the writer's thread. A snapshot without the metrics of all its steps must never be seen: not
+// after a power cut, and not if another manager has begun since, from an earlier version.
+bool JobRun::SnapshotMayCommit() const {
+  metrics_->Sync();
+  return !metrics_->Replaced();
 }
 
 void JobRun::Do(const DropSnapshot&) {

@@ -58,7 +58,7 @@ class JobRun {
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void ConfirmLead();
-  void RemoveReceipt() const;
+  std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   void BeginFiles();
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   static std::int64_t NowUs();
@@ -100,6 +100,7 @@ class JobRun {
   void Do(const MoveTiles& action);
   void Do(TakeSnapshot& action);
   void Do(const DropSnapshot&);
+  bool SnapshotMayCommit() const;
   void TakeSnapshotDone();
   void Do(const StepCommitted& action);
   void Do(const Evaluated& action);
@@ -128,10 +129,10 @@ class JobRun {
   tuplespace::Client client_;
   const std::string run_;  // names this life's tuples
   std::optional<SnapshotFolder> snapshots_;
+  std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread looks at it
   std::optional<SnapshotWriter> snapshot_writer_;
 
   std::unique_ptr<ManagerCore> core_;
-  std::unique_ptr<MetricsLog> metrics_;
   std::deque<ManagerEvent> events_;
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
@@ -140,6 +141,7 @@ class JobRun {
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
   RunState past_;  // of earlier lives
+  std::optional<std::string> earlier_receipt_;  // of a run that is to be done anew
 
   std::set<tuplespace::RequestId> open_reads_;
   std::optional<std::vector<TileCell>> final_tiles_;

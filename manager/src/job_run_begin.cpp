@@ -28,6 +28,7 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr int kRoundTrips = 16;
+constexpr std::chrono::seconds kEarlierTilePatience(3);
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -179,17 +180,19 @@ void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wai
 // ---- where to begin
 // -------------------------------------------------------------------------------
 
-// The receipt, if the job was finished by a manager that this one stood by for, or by an earlier
-// life that was killed between its last word and its end.
+// The receipt, if the job was finished by a manager that this one stood by for, by one that had the
+// lead meanwhile, or by an earlier life that was killed between its last word and its end.
 std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
-  for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
-    const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
-    done = ReceiptFromJson(json, found.key.ToString());
+  if (options_.resume) {
+    for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
+      const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
+      done = ReceiptFromJson(json, found.key.ToString());
+    }
   }
   // The file last, at the moment at which this manager begins to change files.
   const std::string path = OutPath("receipt.json");
-  if (!options_.out_dir.empty() && std::filesystem::exists(path)) {
+  if (const auto text = ReceiptText(); text && text != earlier_receipt_) {
     const Receipt receipt = ReadReceipt(path);
     const Job job = JobFromJson(receipt.job, path);
     if (TrainingId(job, receipt.train_sha256, receipt.test_sha256) == job_id_) done = receipt;
@@ -229,7 +232,7 @@ void JobRun::FindBeginning() {
     if (!whole || whole->version <= past_.version) continue;
     past_.version = whole->version;
     if (loss) past_.train_loss = loss;
-    beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles));
+    beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles), kEarlierTilePatience);
     Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
   }
   // Beginning anew removes what is in the folder: a wrong job must not cost another one's
@@ -266,20 +269,29 @@ void JobRun::ConfirmLead() {
   while (!leads_) client_.Poll(std::chrono::milliseconds(50)), ThrowIfStopped();
 }
 
-// It says that a run is done.
-void JobRun::RemoveReceipt() const {
-  if (!options_.out_dir.empty()) std::filesystem::remove(OutPath("receipt.json"));
+std::optional<std::string> JobRun::ReceiptText() const {
+  if (options_.out_dir.empty()) return std::nullopt;
+  std::ifstream file(OutPath("receipt.json"), std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // Without a pause since it was looked whether there is a receipt: a manager that has lost the lead,
 // and does not know it, either wrote its receipt before, or finds that its metrics were replaced.
 void JobRun::BeginFiles() {
   if (options_.out_dir.empty()) return;
-  if (!beginning_) snapshots_->RemoveAll();
+  // Snapshots newer than where this begins are damaged, or came late from a manager that lost the
+  // lead. Its thread may be writing one still, and looks at the metrics before it is done: so once
+  // more after those were replaced.
+  const auto remove_later_snapshots = [this] {
+    beginning_ ? snapshots_->RemoveNewerThan(past_.version) : snapshots_->RemoveAll();
+  };
+  std::filesystem::remove(OutPath("receipt.json"));  // of an earlier run, or another training
+  remove_later_snapshots();
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+  remove_later_snapshots();
   tuning_log_ =
       std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && lost_runs_.empty());
-  if (options_.resume) RemoveReceipt();  // of another training
   WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
 }
 
@@ -288,9 +300,7 @@ std::optional<Receipt> JobRun::Begin() {
   FindQuarantined();
   if (options_.resume) FindBeginning();
   ConfirmLead();
-  if (options_.resume) {
-    if (auto done = FinishedBefore()) return done;
-  }
+  if (auto done = FinishedBefore()) return done;
   BeginFiles();
   client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
   if (!beginning_) {

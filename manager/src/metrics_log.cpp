@@ -69,6 +69,11 @@ bool MetricsLog::Replaced() const {
          own.st_ino != there.st_ino || own.st_dev != there.st_dev;
 }
 
+void MetricsLog::Sync() const {
+  // A pipe or a device need not know how.
+  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) Fail("sync", errno);
+}
+
 void MetricsLog::Fail(const std::string& doing, int error) const {
   throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
 }

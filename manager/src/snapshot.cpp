@@ -153,6 +153,13 @@ void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
   }
 }
 
+void SnapshotFolder::RemoveNewerThan(std::int64_t version) const {
+  std::error_code ignored;
+  for (const std::string& path : Files(kSuffix)) {
+    if (path > PathOf(version)) fs::remove(path, ignored);
+  }
+}
+
 void SnapshotFolder::RemoveAll() const {
   KeepNewest(0);
   std::error_code ignored;

@@ -12,13 +12,16 @@ namespace {
 
 constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
 
-struct Dropped {};  // thrown through Write by Drop
+struct Dropped {};  // thrown through Write by Drop, and where may_commit says no
 
 }  // namespace
 
 SnapshotWriter::SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
-                               std::function<void()> on_done)
-    : folder_(folder), client_options_(std::move(client)), on_done_(std::move(on_done)) {}
+                               std::function<bool()> may_commit, std::function<void()> on_done)
+    : folder_(folder),
+      client_options_(std::move(client)),
+      may_commit_(std::move(may_commit)),
+      on_done_(std::move(on_done)) {}
 
 SnapshotWriter::~SnapshotWriter() {
   Drop();
@@ -54,6 +57,8 @@ void SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
   TileMover(client, [this] {
     if (dropped_) throw Dropped{};
   }).Write(*writer, tensors, tiles);
+  if (!may_commit_()) throw Dropped{};
+  writer->Finish();
   folder_.KeepNewest(kSnapshotsKept);
 }
 

@@ -24,9 +24,11 @@ class SnapshotWriter {
     std::string problem;  // empty: it is on disk
   };
 
-  // `on_done` is called on the thread when a Done can be taken. `folder` must outlive this.
+  // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
+  // it says no the snapshot is dropped; `on_done` is called when a Done can be taken. `folder` must
+  // outlive this.
   SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
-                 std::function<void()> on_done);
+                 std::function<bool()> may_commit, std::function<void()> on_done);
   ~SnapshotWriter();  // drops what is under way
 
   // REQUIRES: none is under way (Done was taken, or it was dropped).
@@ -41,6 +43,7 @@ class SnapshotWriter {
 
   const SnapshotFolder& folder_;
   const tuplespace::ClientOptions client_options_;
+  const std::function<bool()> may_commit_;
   const std::function<void()> on_done_;
   std::atomic<bool> dropped_{false};
   std::mutex mutex_;

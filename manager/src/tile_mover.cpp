@@ -113,7 +113,7 @@ std::vector<float> SpaceTiles::Read(const TileCell& tile) {
   for (const TileCell& old : tiles_) {
     if (old.tensor == tile.tensor && old.state == tile.state &&
         old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
-      const auto found = mover_.Fetch(old, std::chrono::seconds(3));
+      const auto found = mover_.Fetch(old, patience_);
       if (!found) throw TileGone{old.key};
       CopyOverlap(old, *found, tile, &values);
     }
@@ -166,7 +166,7 @@ void TileMover::Move(const std::string& run, std::int64_t version,
   std::set<Key> kept;
   std::set<Key> there;
   for (const TileCell& tile : from) there.insert(tile.key);
-  SpaceTiles source(*this, from);
+  SpaceTiles source(*this, from, std::nullopt);
   for (const TileCell& tile : to) {
     kept.insert(tile.key);
     if (there.count(tile.key) == 0) Put(tile, source.Read(tile));
@@ -200,11 +200,12 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
   for (const TileCell& tile : tiles) {
     if (tile.state < 0) parameters.push_back(tile);
   }
-  return Write(writer, ModelTensors(model), parameters);
+  Write(writer, ModelTensors(model), parameters);
+  return writer.Finish();
 }
 
-std::string TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
-                             const std::vector<TileCell>& tiles) {
+void TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+                      const std::vector<TileCell>& tiles) {
   const auto places = PlacesOf(tensors);
   for (const TileCell& tile : tiles) {
     const std::vector<float> values = *Fetch(tile);
@@ -212,7 +213,6 @@ std::string TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>&
                  IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
                  values);
   }
-  return writer.Finish();
 }
 
 }  // namespace acan

@@ -58,9 +58,9 @@ class TileMover {
   std::optional<Whole> FindWhole(const std::string& run, const Model& model, int states,
                                  std::int64_t newest);
 
-  // Streams `tiles` into a file; returns what ModelWriter::Finish does.
-  std::string Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
-                    const std::vector<TileCell>& tiles);
+  // Streams `tiles` into a file, which is left to be finished.
+  void Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+             const std::vector<TileCell>& tiles);
   // Streams the parameters among `tiles` into a safetensors file; returns weights_sha256. With an
   // empty path the file is only made for its hash.
   std::string WriteModel(const std::string& path, const Model& model,
@@ -77,17 +77,21 @@ class TileMover {
   std::function<void()> check_;
 };
 
-// Tiles that are in the space, in whatever cut, of a run that nobody keeps there any more.
+// Tiles that are in the space, in whatever cut.
 class SpaceTiles final : public TileSource {
  public:
-  SpaceTiles(TileMover mover, std::vector<TileCell> tiles)
-      : mover_(std::move(mover)), tiles_(std::move(tiles)) {}
-  // Throws TileGone.
+  // `patience` (TileMover::Fetch): for those of a run that nobody keeps there any more. A run's own
+  // are there, however long a slow broker takes.
+  SpaceTiles(TileMover mover, std::vector<TileCell> tiles,
+             std::optional<std::chrono::seconds> patience)
+      : mover_(std::move(mover)), tiles_(std::move(tiles)), patience_(patience) {}
+  // Throws TileGone if there is a patience.
   std::vector<float> Read(const TileCell& tile) override;
 
  private:
   TileMover mover_;
   const std::vector<TileCell> tiles_;
+  const std::optional<std::chrono::seconds> patience_;
 };
 struct TileGone {
   tuplespace::Key key;

@@ -1,6 +1,7 @@
 // Broker, handlers and managers as processes of their own.
 #include <signal.h>
 
+#include <filesystem>
 #include <sstream>
 
 #include "gmock/gmock.h"
@@ -166,9 +167,13 @@ TEST(Roles, TwoManagersOfOneJob) {
   Program handler(HandlerWords(endpoint));
   Program first(ManagerWords(endpoint, job, folder / "first"));
   ASSERT_TRUE(first.WaitForErr("epoch 1/"));
+  // The same folder might be meant: the first's receipt must not be lost to one that never led.
+  std::filesystem::create_directory(folder / "second");
+  folder.Write("second/receipt.json", "of a run that was done");
   const Result second = RunAcan(ManagerWords(endpoint, job, folder / "second"));
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, AllOf(HasSubstr("manager"), HasSubstr("job")));
+  EXPECT_EQ(ReadFile(folder / "second/receipt.json"), "of a run that was done");
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
 }

@@ -60,6 +60,12 @@ int fsync(int fd) {
   return next(fd);
 }
 
+int fdatasync(int fd) {
+  Count();
+  static auto* const next = Next<decltype(::fdatasync)>("fdatasync");
+  return next(fd);
+}
+
 int rename(const char* from, const char* to) noexcept {
   Count();
   static auto* const next = Next<decltype(::rename)>("rename");

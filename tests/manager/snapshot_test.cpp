@@ -130,6 +130,14 @@ TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("snapshots")));
 }
 
+TEST_F(SnapshotTest, NewerThanABeginningAreRemoved) {
+  for (const std::int64_t version : {9, 10, 11}) Write(version);
+  Folder().RemoveNewerThan(10);
+  EXPECT_EQ(folder_.Names("snapshots"),
+            (std::vector<std::string>{"step-000000000009.safetensors",
+                                      "step-000000000010.safetensors"}));
+}
+
 TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   Write(1);
   Write(2, "training", {"a"});

@@ -20,6 +20,8 @@ Task::Task(Process& process, std::function<void()> body)
         try {
           body();
         } catch (const ProcessKilled&) {
+        } catch (...) {  // in a real process, its end
+          World::current().Report("an exception that nobody caught");
         }
       }) {}
 

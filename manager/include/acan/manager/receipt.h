@@ -96,7 +96,9 @@ class MetricsLog {
 
   void Step(const StepMetrics& metrics);
   void Evaluation(const EvaluationMetrics& metrics);
-  // Whether another one was begun under the same name.
+  // Thread safe. What was written is on disk when it returns.
+  void Sync() const;
+  // Thread safe. Whether another one was begun under the same name.
   bool Replaced() const;
 
  private:

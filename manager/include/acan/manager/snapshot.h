@@ -46,6 +46,7 @@ class SnapshotFolder {
   // to when the handler turns out to be wrong. REQUIRES: none is at work.
   void KeepNewest(std::size_t count) const;
   void RemoveAll() const;
+  void RemoveNewerThan(std::int64_t version) const;
   // Removes those in which a handler of `wrong` had a part.
   void RemoveOf(const std::set<std::string>& wrong) const;
 
