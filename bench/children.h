@@ -23,7 +23,7 @@ class Children {
     for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
     for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
   }
-  void Start(const std::function<void()>& body, int exit_code = 1) {
+  pid_t Start(const std::function<void()>& body, int exit_code = 1) {
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) throw std::runtime_error("cannot fork");
@@ -39,6 +39,7 @@ class Children {
       ::_exit(1);
     }
     pids_.push_back(pid);
+    return pid;
   }
 
  private:

@@ -1,27 +1,18 @@
 #include "space_bench.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <zmq.hpp>
 
+#include "space_bulk.h"
+#include "space_place.h"
 #include "summary.h"
-#include "tuplespace/broker.h"
 #include "tuplespace/client.h"
 
 namespace acan::bench {
@@ -34,202 +25,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSmallBytes = 100;
 constexpr std::uint64_t kWindow = 512;  // requests in flight
 constexpr std::uint32_t kBatchTuples = 32;
-constexpr std::uint64_t kBulkWindow = 4;
 constexpr std::chrono::seconds kPollTime{10};
 
 double Seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
-
-// Something that serves at an endpoint until it is destroyed: in a thread, or in a forked process.
-class Server {
- public:
-  virtual ~Server() = default;
-  const std::string& endpoint() const { return endpoint_; }
-
- protected:
-  std::string endpoint_;
-};
-
-class BrokerThread : public Server {
- public:
-  BrokerThread(zmq::context_t& context, const std::string& endpoint)
-      : broker_(At(context, endpoint)) {
-    endpoint_ = endpoint;
-    thread_ = std::thread([this] { broker_.Run(); });
-  }
-  ~BrokerThread() override {
-    broker_.Stop();
-    thread_.join();
-  }
-
- private:
-  static ts::BrokerOptions At(zmq::context_t& context, const std::string& endpoint) {
-    ts::BrokerOptions options;
-    options.listen = {endpoint};
-    options.context = &context;
-    return options;
-  }
-  ts::Broker broker_;
-  std::thread thread_;
-};
-
-void Echo(zmq::socket_t& router) {
-  for (;;) {
-    zmq::message_t frame;
-    if (!router.recv(frame)) continue;
-    const bool more = frame.more();
-    if (!more && frame.size() == 1) return;
-    router.send(frame, more ? zmq::send_flags::sndmore : zmq::send_flags::none);
-  }
-}
-
-class EchoThread : public Server {
- public:
-  EchoThread(zmq::context_t& context, const std::string& endpoint)
-      : context_(context), router_(context, zmq::socket_type::router) {
-    router_.bind(endpoint);
-    endpoint_ = endpoint;
-    thread_ = std::thread([this] { Echo(router_); });
-  }
-  ~EchoThread() override {
-    zmq::socket_t dealer(context_, zmq::socket_type::dealer);
-    dealer.connect(endpoint_);
-    dealer.send(zmq::str_buffer("x"), zmq::send_flags::none);
-    thread_.join();
-  }
-
- private:
-  zmq::context_t& context_;
-  zmq::socket_t router_;
-  std::thread thread_;
-};
-
-class Forked : public Server {
- public:
-  // `serve` runs in the child: it binds, writes the endpoint to the descriptor, and serves.
-  explicit Forked(const std::function<void(int)>& serve) {
-    int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("the benchmark cannot make a pipe");
-    const pid_t parent = getpid();
-    pid_ = fork();
-    if (pid_ < 0) throw std::runtime_error("the benchmark cannot fork a broker process");
-    if (pid_ == 0) {
-      close(ends[0]);
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);
-      try {
-        serve(ends[1]);
-      } catch (const std::exception&) {
-        _exit(1);  // the parent sees the pipe end
-      }
-      _exit(0);
-    }
-    close(ends[1]);
-    std::array<char, 512> buffer;
-    for (ssize_t got; (got = read(ends[0], buffer.data(), buffer.size())) > 0;) {
-      endpoint_.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    close(ends[0]);
-    if (endpoint_.empty()) throw std::runtime_error("the benchmark's broker process did not start");
-  }
-  ~Forked() override {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  static void Announce(int fd, const std::string& endpoint) {
-    [[maybe_unused]] const auto written = write(fd, endpoint.data(), endpoint.size());
-    close(fd);
-  }
-
- private:
-  pid_t pid_ = -1;
-};
-
-// Keys for a broker and its clients.
-struct Keys {
-  ts::KeyPair broker = ts::MakeKeyPair();
-  ts::KeyPair client = ts::MakeKeyPair();
-
-  ts::BrokerAccess ForBroker() const {
-    const ts::Pattern everything{{ts::FieldPattern::Any()}, true};
-    return {
-        broker,
-        {{"all",
-          {{{ts::Operation::kRead, ts::Operation::kPut, ts::Operation::kRetire}, everything, {}}}}},
-        {{"bench", client.public_key, "all"}}};
-  }
-  ts::ClientAccess ForClient() const { return {"bench", client, broker.public_key}; }
-};
-
-// Where the servers of one transport live.
-class Place {
- public:
-  explicit Place(const std::string& transport, std::optional<Keys> keys = {})
-      : transport_(transport), keys_(std::move(keys)) {
-    if (transport != "inproc" && transport != "ipc" && transport != "tcp") {
-      throw std::invalid_argument("transport \"" + transport +
-                                  "\" is unknown; inproc, ipc and tcp are known");
-    }
-    std::string name = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make the folder " + name);
-    folder_ = name;
-  }
-  ~Place() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
-  std::unique_ptr<Server> StartBroker() {
-    const std::string endpoint = NextEndpoint();
-    if (transport_ == "inproc") return std::make_unique<BrokerThread>(context_, endpoint);
-    return std::make_unique<Forked>([&](int ready) {
-      ts::BrokerOptions options;
-      options.listen = {endpoint};
-      if (keys_) options.access = keys_->ForBroker();
-      ts::Broker broker(options);
-      Forked::Announce(ready, broker.endpoints().front());
-      broker.Run();
-    });
-  }
-  std::unique_ptr<Server> StartEcho() {
-    const std::string endpoint = NextEndpoint();
-    if (transport_ == "inproc") return std::make_unique<EchoThread>(context_, endpoint);
-    return std::make_unique<Forked>([&](int ready) {
-      zmq::context_t context;
-      zmq::socket_t router(context, zmq::socket_type::router);
-      router.bind(endpoint);
-      Forked::Announce(ready, router.get(zmq::sockopt::last_endpoint));
-      Echo(router);
-    });
-  }
-  std::unique_ptr<ts::Client> Connect(const Server& server) {
-    ts::ClientOptions options;
-    options.endpoint = server.endpoint();
-    options.name = "benchmark";
-    if (keys_) options.access = keys_->ForClient();
-    // Over ipc and tcp every client has a context of its own, as processes have.
-    if (transport_ == "inproc") options.context = &context_;
-    return std::make_unique<ts::Client>(options);
-  }
-  zmq::context_t& context() { return context_; }
-
- private:
-  std::string NextEndpoint() {
-    if (transport_ == "tcp") return "tcp://127.0.0.1:*";
-    const std::string name = "s" + std::to_string(++servers_);
-    return transport_ == "ipc" ? "ipc://" + (folder_ / name).string() : "inproc://" + name;
-  }
-
-  std::string transport_;
-  std::optional<Keys> keys_;
-  std::filesystem::path folder_;
-  zmq::context_t context_;
-  int servers_ = 0;
-};
 
 ts::Pattern AllOf(const std::string& first, std::int64_t round) {
   ts::Pattern pattern;
@@ -322,6 +122,53 @@ Percentiles RoundTrip(Place& place, const Server& broker, int count, int repeat)
   return Of(std::move(times_us));
 }
 
+// A value's way from one client to another and of its answer back, one at a time. Either way it is
+// a put and a get; a get's completion goes with the next put, as a task's does with its results.
+Percentiles ThereAndBack(Place& place, const Server& broker, int count, int repeat) {
+  const auto one = place.Connect(broker);
+  const auto other = place.Connect(broker);
+  one->GetStatistics();
+  other->GetStatistics();
+  const ts::Payload payload = ts::Payload::Copy(std::string(kSmallBytes, 'b'));
+  const auto tuple = [&](const char* name, int i) {
+    ts::Tuple made;
+    made.key = ts::Key{name, repeat, i};
+    made.payload = payload;
+    return made;
+  };
+  std::thread answering([&] {
+    int answered = 0;
+    ts::Get get;
+    get.pattern = AllOf("there", repeat);
+    std::function<void(ts::ReplyBody &&)> on_grant = [&](ts::ReplyBody&& reply) {
+      ts::Grant& grant = std::get<ts::Grants>(reply).grants.front();
+      ts::Complete complete{{std::move(grant.key), grant.fence}, {tuple("back", answered)}};
+      other->Submit(std::move(complete), nullptr);
+      if (++answered < count) other->Submit(get, on_grant);
+    };
+    other->Submit(get, on_grant);
+    while (answered < count || other->unanswered() > 0) other->Poll(kPollTime);
+  });
+  ts::Get get;
+  get.pattern = AllOf("back", repeat);
+  std::vector<double> times_us;
+  for (int i = 0; i < count; ++i) {
+    bool back = false;
+    const auto begin = Clock::now();
+    one->Submit(ts::Put{{tuple("there", i)}}, nullptr);
+    one->Submit(get, [&](ts::ReplyBody&& reply) {
+      back = true;
+      ts::Grant& grant = std::get<ts::Grants>(reply).grants.front();
+      one->Submit(ts::Complete{{std::move(grant.key), grant.fence}, {}}, nullptr);
+    });
+    while (!back) one->Poll(kPollTime);
+    times_us.push_back(1e6 * Seconds(Clock::now() - begin));
+  }
+  while (one->unanswered() > 0) one->Poll(kPollTime);
+  answering.join();
+  return Of(std::move(times_us));
+}
+
 Percentiles BareRoundTrip(Place& place, const Server& echo, int count) {
   zmq::socket_t dealer(place.context(), zmq::socket_type::dealer);
   dealer.set(zmq::sockopt::linger, 0);
@@ -337,63 +184,6 @@ Percentiles BareRoundTrip(Place& place, const Server& echo, int count) {
     if (i > 0) times_us.push_back(1e6 * Seconds(Clock::now() - begin));  // the first connects
   }
   return Of(std::move(times_us));
-}
-
-// One client puts `count` payloads of `bytes`, another reads each as soon as it is there and
-// retires it: the space holds no more at a time than in a training.
-double PutReadGigabytesPerSecond(Place& place, const Server& broker, std::size_t bytes, int count,
-                                 std::int64_t round) {
-  const auto reader = place.Connect(broker);
-  const auto putter = place.Connect(broker);
-  reader->GetStatistics();
-  putter->GetStatistics();
-  // Those in flight together differ, as one payload in one message is sent once.
-  std::vector<ts::Payload> payloads;
-  for (std::uint64_t i = 0; i < kBulkWindow; ++i) {
-    payloads.push_back(ts::Payload::Copy(std::string(bytes, static_cast<char>('A' + i))));
-  }
-  const auto begin = Clock::now();
-  std::thread reading([&] {
-    int asked = 0;
-    std::uint64_t open = 0;
-    while (asked < count || reader->unanswered() > 0) {
-      for (; asked < count && open < kBulkWindow; ++asked, ++open) {
-        ts::Read read;
-        const ts::Pattern pattern = ts::Pattern::Of(ts::Key{"bulk", round, asked});
-        read.patterns = {pattern};
-        read.wait_us = ts::kForeverUs;
-        reader->Submit(std::move(read), [&, pattern](ts::ReplyBody&&) {
-          --open;
-          reader->Submit(ts::Retire{pattern, /*watermark=*/false}, nullptr);
-        });
-      }
-      reader->Poll(kPollTime);
-    }
-  });
-  for (int put = 0; put < count || putter->unanswered() > 0;) {
-    for (; put < count && putter->unanswered() < kBulkWindow; ++put) {
-      ts::Put request;
-      request.tuples.resize(1);
-      request.tuples[0].key = ts::Key{"bulk", round, put};
-      request.tuples[0].payload = payloads[static_cast<std::size_t>(put) % kBulkWindow];
-      putter->Submit(std::move(request), nullptr);
-    }
-    putter->Poll(kPollTime);
-  }
-  reading.join();
-  const double seconds = Seconds(Clock::now() - begin);
-  return static_cast<double>(bytes) * count / seconds / 1e9;
-}
-
-// What a result costs that is copied once and read in place: the measure for put + read.
-double CopyGigabytesPerSecond(std::size_t bytes, int count) {
-  const std::string from(bytes, 'c');
-  std::vector<std::string> to(kBulkWindow, std::string(bytes, ' '));
-  const auto begin = Clock::now();
-  for (int i = 0; i < count; ++i) {
-    std::memcpy(to[static_cast<std::size_t>(i) % kBulkWindow].data(), from.data(), bytes);
-  }
-  return static_cast<double>(bytes) * count / Seconds(Clock::now() - begin) / 1e9;
 }
 
 nlohmann::json Repeat(int repeats, const std::function<double(int)>& measure) {
@@ -412,6 +202,33 @@ nlohmann::json RepeatPercentiles(int repeats, const std::function<Percentiles(in
   return {{"p50", Summary(std::move(p50))}, {"p99", Summary(std::move(p99))}};
 }
 
+// Each repeat measures a copy in memory, a bare ZeroMQ hop, and payloads that pass in every way.
+void MeasureBulk(Place& place, const Server& broker, std::size_t bytes,
+                 const SpaceBenchOptions& options, std::int64_t* round, nlohmann::json* result) {
+  const int count = std::max<int>(4, static_cast<int>(options.bulk_bytes / bytes));
+  const auto hop = place.StartForwarder();
+  std::map<std::string, std::vector<double>> values;
+  for (int i = 0; i < options.repeats; ++i) {
+    const auto pass = [&](Passing passing) {
+      return PutReadGigabytesPerSecond(place, broker, bytes, count, ++*round, passing);
+    };
+    const double memcpy = CopyGigabytesPerSecond(bytes, count);
+    const double in_place = pass(Passing::kInPlace);
+    const double copied = pass(Passing::kCopied);
+    const double frames = pass(Passing::kFrames);
+    const double bare = BareHopGigabytesPerSecond(place, *hop, bytes, count);
+    values["memcpy_gb_per_s"].push_back(memcpy);
+    values["in_place_gb_per_s"].push_back(in_place);
+    values["copied_gb_per_s"].push_back(copied);
+    values["frames_gb_per_s"].push_back(frames);
+    values["bare_zeromq_gb_per_s"].push_back(bare);
+    values["in_place_to_memcpy"].push_back(in_place / memcpy);
+    values["copied_to_memcpy"].push_back(copied / memcpy);
+    values["frames_to_bare_zeromq"].push_back(frames / bare);
+  }
+  for (auto& [name, all] : values) (*result)[name] = Summary(std::move(all));
+}
+
 nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOptions& options) {
   Place place(transport);
   const auto broker = place.StartBroker();
@@ -426,24 +243,17 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
   result["round_trip_us"]["put"] = RepeatPercentiles(options.repeats, [&](int repeat) {
     return RoundTrip(place, *broker, options.round_trips, repeat);
   });
+  result["round_trip_us"]["there_and_back"] = RepeatPercentiles(options.repeats, [&](int repeat) {
+    return ThereAndBack(place, *broker, options.round_trips, repeat);
+  });
   {
-    const auto echo = place.StartEcho();
+    const auto echo = place.StartForwarder();
     result["round_trip_us"]["bare_zeromq"] = RepeatPercentiles(
         options.repeats, [&](int) { return BareRoundTrip(place, *echo, options.round_trips); });
   }
   for (const std::size_t mib : {1, 16}) {
-    const std::size_t bytes = mib << 20;
-    const int count = std::max<int>(4, static_cast<int>(options.bulk_bytes / bytes));
-    const std::string name = std::to_string(mib) + "MiB";
-    std::vector<double> passed, copied, ratio;
-    for (int i = 0; i < options.repeats; ++i) {
-      copied.push_back(CopyGigabytesPerSecond(bytes, count));
-      passed.push_back(PutReadGigabytesPerSecond(place, *broker, bytes, count, ++round));
-      ratio.push_back(passed.back() / copied.back());
-    }
-    result["put_read_gb_per_s"][name] = Summary(std::move(passed));
-    result["memcpy_gb_per_s"][name] = Summary(std::move(copied));
-    result["put_read_to_memcpy"][name] = Summary(std::move(ratio));
+    MeasureBulk(place, *broker, mib << 20, options, &round,
+                &result["put_read"][std::to_string(mib) + "MiB"]);
   }
   return result;
 }
@@ -462,8 +272,10 @@ nlohmann::json MeasureCurve(const SpaceBenchOptions& options) {
     std::vector<double> clear, curve, ratio;
     for (int i = 0; i < options.repeats; ++i) {
       ++round;
-      clear.push_back(PutReadGigabytesPerSecond(clear_place, *clear_broker, bytes, count, round));
-      curve.push_back(PutReadGigabytesPerSecond(curve_place, *curve_broker, bytes, count, round));
+      clear.push_back(PutReadGigabytesPerSecond(clear_place, *clear_broker, bytes, count, round,
+                                                Passing::kFrames));
+      curve.push_back(PutReadGigabytesPerSecond(curve_place, *curve_broker, bytes, count, round,
+                                                Passing::kFrames));
       ratio.push_back(curve.back() / clear.back());
     }
     nlohmann::json& place = result["put_read_gb_per_s"][std::to_string(mib) + "MiB"];

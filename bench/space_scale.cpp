@@ -1,8 +1,8 @@
 // Does the cost of a task in the space grow with the number of handlers or of stored tuples?
 // Space alone, no sockets. Every task has two inputs: one that all share and the result of its
-// predecessor in one of 1,000 chains. Measured is processor time: the space is one thread that never
-// waits, and so others on the machine disturb less. The configurations of a comparison run in turn
-// within each repeat, so that what still disturbs meets all of them.
+// predecessor in one of 1,000 chains. Measured is processor time: the space is one thread that
+// never waits, and so others on the machine disturb less. The configurations of a comparison run in
+// turn within each repeat, so that what still disturbs meets all of them.
 //
 //   space_scale [--tasks N] [--repeats N]      prints one JSON object
 #include <algorithm>
@@ -175,8 +175,9 @@ void Main(int tasks, int repeats) {
     by_handlers.push_back(us_per_task[1][repeat] / us_per_task[0][repeat]);
     by_tuples.push_back(us_per_task[2][repeat] / us_per_task[1][repeat]);
   }
-  std::printf("{\"bench\": \"space_scale\", \"tasks\": %d, \"repeats\": %d,\n \"cpu_us_per_task\": {",
-              tasks, repeats);
+  std::printf(
+      "{\"bench\": \"space_scale\", \"tasks\": %d, \"repeats\": %d,\n \"cpu_us_per_task\": {",
+      tasks, repeats);
   for (std::size_t c = 0; c < configs.size(); ++c) {
     std::printf(c == 0 ? "\n  " : ",\n  ");
     Print(configs[c].name, us_per_task[c]);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Training with acan against what one would otherwise use on the same machine, side by side: one process of
-PyTorch (eager float32; bfloat16 by autocast), and PyTorch's DistributedDataParallel over gloo.
+PyTorch (eager float32; bfloat16 by autocast), PyTorch's DistributedDataParallel over gloo, and, with --onednn, a
+loop written by hand around oneDNN (onednn_loop.cpp, which says how it is built).
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy
     /tmp/venv/bin/python bench/compare/training.py --acan build/release/bin/acan [--rounds 5] [--json FILE]
@@ -30,7 +31,8 @@ JOBS = {
 }
 WARM_STEPS = 5
 RATE = 0.01
-PEERS = ["torch eager fp32", "torch bf16 autocast", "torch ddp gloo"]
+ONEDNN = "onednn loop"
+PEERS = ["torch eager fp32", "torch bf16 autocast", "torch ddp gloo", ONEDNN]
 
 
 # ---- the peers, each in a process of its own ----------------------------------------------------------------
@@ -124,23 +126,28 @@ every_steps = 0
 
 # ---- rounds ----------------------------------------------------------------------------------------------------
 
-def run_peer(name, job, threads):
+def run_peer(name, job, threads, onednn):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     environment["OMP_NUM_THREADS"] = str(threads if "ddp" not in name else 1)
     words = [sys.executable, __file__, "--peer", name, "--job", json.dumps(job), "--threads", str(threads)]
+    if name == ONEDNN:
+        words = [onednn, *map(str, [job["batch"], job["steps"], WARM_STEPS, RATE, *job["layers"]])]
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True, env=environment).stdout)["samples_per_s"]
 
 
 def measure(arguments):
-    import torch
+    versions = dict(python=platform.python_version(),
+                    acan=subprocess.check_output([arguments.acan, "--version"], text=True).strip())
+    if arguments.peers != [ONEDNN]:
+        import torch
+        versions["torch"] = torch.__version__
     report = dict(threads=arguments.threads, machine=platform.processor() or platform.machine(),
-                  versions=dict(python=platform.python_version(), torch=torch.__version__,
-                                acan=subprocess.check_output([arguments.acan, "--version"], text=True).strip()), jobs={})
+                  versions=versions, jobs={})
     for name in arguments.jobs or JOBS:
         rates = {}
         for _ in range(arguments.rounds):
             for peer in arguments.peers:
-                rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads))
+                rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads, arguments.onednn))
             for precision in ("exact", "fast"):
                 rates.setdefault(f"acan {precision}", []).append(
                     acan_rate(arguments.acan, JOBS[name], arguments.threads, precision))
@@ -158,8 +165,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", action="append", choices=list(JOBS))
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS,
+    parser.add_argument("--peers", nargs="+", choices=PEERS,
                         help="bf16 takes minutes a run on a CPU without units for it")
+    parser.add_argument("--onednn", metavar="PROGRAM", help="the built onednn_loop.cpp")
     parser.add_argument("--json", help="write the report here, in place of stdout")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
@@ -167,6 +175,10 @@ def main():
     if arguments.peer:
         peer_main(arguments.peer, arguments.job, arguments.threads)
         return
+    if arguments.peers is None:
+        arguments.peers = [peer for peer in PEERS if peer != ONEDNN or arguments.onednn]
+    if ONEDNN in arguments.peers and not arguments.onednn:
+        parser.error(f"--peers {ONEDNN!r} needs --onednn PROGRAM, the built onednn_loop.cpp")
     write_report(measure(arguments), arguments.json)
 
 

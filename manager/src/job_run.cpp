@@ -63,13 +63,14 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
   const ModelWriter probe(OutPath("model.safetensors"), job_.model);
   snapshots_.emplace(OutPath("snapshots"), job_id_, job_.model,
                      StateCount(job_.training.optimizer));
-  snapshot_writer_.emplace(*snapshots_,
-                           tuplespace::ClientOptions{.endpoint = options_.endpoint,
-                                                     .name = "snapshots of " + options_.source,
-                                                     .id = {},
-                                                     .access = options_.access,
-                                                     .context = options_.context},
-                           [this] { return SnapshotMayCommit(); }, [this] { client_.Wake(); });
+  snapshot_writer_.emplace(
+      *snapshots_,
+      tuplespace::ClientOptions{.endpoint = options_.endpoint,
+                                .name = "snapshots of " + options_.source,
+                                .id = {},
+                                .access = options_.access,
+                                .context = options_.context},
+      [this] { return SnapshotMayCommit(); }, [this] { client_.Wake(); });
 }
 
 double JobRun::SecondsSoFar() const {

@@ -140,7 +140,7 @@ class JobRun {
   std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
-  RunState past_;  // of earlier lives
+  RunState past_;                               // of earlier lives
   std::optional<std::string> earlier_receipt_;  // of a run that is to be done anew
 
   std::set<tuplespace::RequestId> open_reads_;

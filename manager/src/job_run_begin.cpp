@@ -232,7 +232,8 @@ void JobRun::FindBeginning() {
     if (!whole || whole->version <= past_.version) continue;
     past_.version = whole->version;
     if (loss) past_.train_loss = loss;
-    beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles), kEarlierTilePatience);
+    beginning_ =
+        std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles), kEarlierTilePatience);
     Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
   }
   // Beginning anew removes what is in the folder: a wrong job must not cost another one's

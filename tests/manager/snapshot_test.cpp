@@ -133,9 +133,9 @@ TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
 TEST_F(SnapshotTest, NewerThanABeginningAreRemoved) {
   for (const std::int64_t version : {9, 10, 11}) Write(version);
   Folder().RemoveNewerThan(10);
-  EXPECT_EQ(folder_.Names("snapshots"),
-            (std::vector<std::string>{"step-000000000009.safetensors",
-                                      "step-000000000010.safetensors"}));
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000009.safetensors", "step-000000000010.safetensors"}));
 }
 
 TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {

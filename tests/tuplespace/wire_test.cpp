@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "wire_messages.h"
 
@@ -200,6 +203,20 @@ TEST(Wire, WhoPutsHashesAndWithoutPayloadsTheHashComesAlong) {
   EXPECT_FALSE(tuples[1].payload.hash());
   // The published test vector of XXH3-128 for no bytes and seed 0.
   EXPECT_EQ(HashOf({}).ToString(), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(PayloadHash, PartsGiveTheHashOfTheWhole) {
+  std::vector<std::byte> bytes(200'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i >> 3);
+  const std::span<const std::byte> all(bytes);
+  for (const std::size_t part : {std::size_t{1000}, PayloadHasher::kPartBytes, bytes.size()}) {
+    PayloadHasher hasher;
+    for (std::size_t at = 0; at < all.size(); at += part) {
+      hasher.Add(all.subspan(at, std::min(part, all.size() - at)));
+    }
+    EXPECT_EQ(hasher.Hash(), HashOf(all)) << part;
+  }
+  EXPECT_EQ(PayloadHasher().Hash(), HashOf({}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "memfd.h"
@@ -98,8 +99,20 @@ Payload SharedPool::CopyOf(const Payload& payload) {
   Block block = Allocate(payload.size());
   if (!block) return payload;
   const SharedRegion* region = block.get();
-  std::memcpy(region->data, payload.data(), payload.size());
-  return Payload(std::move(block), region->data, payload.size(), region);
+  const std::size_t bytes = payload.size();
+  std::optional<PayloadHash> hash = payload.hash();
+  if (hash) {
+    std::memcpy(region->data, payload.data(), bytes);
+  } else {  // whoever puts it needs the hash, too
+    PayloadHasher hasher;
+    for (std::size_t at = 0; at < bytes; at += PayloadHasher::kPartBytes) {
+      const std::size_t part = std::min(PayloadHasher::kPartBytes, bytes - at);
+      std::memcpy(region->data + at, payload.data() + at, part);
+      hasher.Add({region->data + at, part});
+    }
+    hash = hasher.Hash();
+  }
+  return Payload(std::move(block), region->data, bytes, region).WithHash(hash);
 }
 
 void SharedPool::SetFreeLimit(std::function<std::uint64_t()> limit) {

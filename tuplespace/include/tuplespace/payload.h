@@ -22,6 +22,25 @@ struct PayloadHash {
   std::string ToString() const;  // 32 hexadecimal digits
 };
 PayloadHash HashOf(std::span<const std::byte> bytes);
+
+// The same, of bytes that come in parts: each is hashed while it is still in a cache.
+class PayloadHasher {
+ public:
+  PayloadHasher();
+  ~PayloadHasher();
+  PayloadHasher(const PayloadHasher&) = delete;
+  PayloadHasher& operator=(const PayloadHasher&) = delete;
+
+  void Add(std::span<const std::byte> bytes);
+  PayloadHash Hash() const;  // of all that was added so far
+  // A part that caches hold easily, beside what it is made of.
+  static constexpr std::size_t kPartBytes = 64 << 10;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // Memory that other processes of this host can map. Made by SharedPool, and by whoever receives a
 // payload that lies in one; `home` is that object's identity.
 struct SharedRegion {

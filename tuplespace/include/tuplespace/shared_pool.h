@@ -44,7 +44,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   // left, or it is too small for that, or small and could not be kept when it is free: use other
   // memory then.
   Block Allocate(std::uint64_t bytes);
-  // A block with a copy of these bytes, or `payload` itself where there is no block for it.
+  // A block with a copy of these bytes, hashed on the way, or `payload` itself where there is no
+  // block for it.
   Payload CopyOf(const Payload& payload);
 
   // How many free bytes may be kept, instead of the options' number; asked whenever a block becomes

@@ -1,0 +1,207 @@
+// What the broker and the manager cost for each task, and how that grows with the number of
+// handlers: a whole training in tiles of 64 x 64 with one sample a step, handlers that are threads
+// of some processes and talk through sockets, as those on other hosts do. Measured is the processor
+// time of the broker's process and of the manager's, from the end of the first step to that of the
+// last: what the handlers take of the machine costs these two nothing but cache misses.
+//
+//   control_scale [--handlers N N ...] [--steps N] [--repeats N]      prints one JSON object
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "acan/cpu/cpu_device.h"
+#include "acan/handler/handler.h"
+#include "acan/manager/manager.h"
+#include "children.h"
+#include "fmt/format.h"
+#include "summary.h"
+#include "tuplespace/broker.h"
+
+namespace acan::bench {
+namespace {
+
+constexpr std::int64_t kWidth = 4096;
+constexpr std::int64_t kTiles = (kWidth / 64) * (kWidth / 64);
+constexpr std::uint64_t kHandlerBytes = 1 << 20;
+constexpr int kHandlersOfAProcess = 50;
+
+struct Options {
+  std::vector<int> handlers = {10, 1000};
+  int steps = 8;
+  int repeats = 3;
+};
+
+double SelfSeconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  double seconds = 0;
+  for (const timeval& part : {usage.ru_utime, usage.ru_stime}) {
+    seconds += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) * 1e-6;
+  }
+  return seconds;
+}
+
+// Of another process, in ticks of the system (usually 10 ms).
+double SecondsOf(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  if (!(fields >> user >> system)) throw std::runtime_error("the broker has ended");
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void ServeHandlers(const std::string& endpoint, int count) {
+  RaiseDescriptorLimit();
+  zmq::context_t context;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      HandlerOptions options;
+      options.endpoint = endpoint;
+      options.name = "bench";
+      options.device =
+          MakeCpuDevice({.threads = 1, .memory_limit_bytes = kHandlerBytes, .isa = {}});
+      options.shared_memory = false;
+      options.context = &context;
+      Handler(std::move(options)).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Cost {
+  double broker_us = 0, manager_us = 0, tasks_per_s = 0;
+};
+
+Cost Train(const Options& options, int handlers, const Job& job, const Data& data) {
+  std::string folder = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
+  const std::string endpoint = "ipc://" + folder + "/space";
+  Cost cost;
+  {
+    Children children;
+    const pid_t broker_pid = children.Start([&] {
+      RaiseDescriptorLimit();
+      tuplespace::BrokerOptions broker;
+      broker.listen = {endpoint};
+      tuplespace::Broker(std::move(broker)).Run();
+    });
+    for (int left = handlers; left > 0; left -= kHandlersOfAProcess) {
+      children.Start([&] { ServeHandlers(endpoint, std::min(left, kHandlersOfAProcess)); });
+    }
+    using Clock = std::chrono::steady_clock;
+    struct Moment {
+      double broker_s, manager_s;
+      Clock::time_point at;
+    };
+    const auto now = [&] { return Moment{SecondsOf(broker_pid), SelfSeconds(), Clock::now()}; };
+    std::optional<Moment> first, last;
+    ManagerOptions manager;
+    manager.endpoint = endpoint;
+    manager.expected_handlers = handlers;
+    manager.source = "control_scale";
+    manager.progress = [&](const Progress& progress) {
+      if (progress.step >= 1 && !first) first = now();
+      if (progress.step == options.steps && !last) last = now();
+    };
+    const std::optional<Receipt> receipt = Manager(std::move(manager), job, data).Run();
+    if (!receipt || !first || !last) throw std::runtime_error("the training did not end");
+    const double tasks =
+        static_cast<double>(receipt->tasks_done - kTiles) * (options.steps - 1) / options.steps;
+    cost.broker_us = (last->broker_s - first->broker_s) / tasks * 1e6;
+    cost.manager_us = (last->manager_s - first->manager_s) / tasks * 1e6;
+    cost.tasks_per_s = tasks / std::chrono::duration<double>(last->at - first->at).count();
+  }
+  std::filesystem::remove_all(folder);
+  return cost;
+}
+
+nlohmann::json Measure(const Options& options) {
+  if (options.steps < 2 || options.repeats < 1) {
+    throw std::invalid_argument("needs two steps and a repeat at least");
+  }
+  const Job job = ParseJob(
+      fmt::format(
+          "[model]\nlayers = [{0}, {0}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
+          "samples = {1}\n[train]\nbatch = 1\nepochs = 1\nlearning_rate = 0.001\n"
+          "[tasks]\nsize_bytes = 16384\n",
+          kWidth, options.steps),
+      "control_scale", ".", {});
+  Data data = LoadData(job);
+  data.test = {};
+  std::map<int, std::vector<Cost>> costs;
+  for (int i = 0; i < options.repeats; ++i) {
+    for (const int handlers : options.handlers) {
+      costs[handlers].push_back(Train(options, handlers, job, data));
+    }
+  }
+  nlohmann::json result = {{"benchmark", "control_scale"}, {"runs", nlohmann::json::array()}};
+  const std::vector<Cost>& base = costs.at(options.handlers.front());
+  for (const int handlers : options.handlers) {
+    std::vector<double> broker, manager, both, growth, rate;
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      const Cost& cost = costs.at(handlers)[i];
+      broker.push_back(cost.broker_us);
+      manager.push_back(cost.manager_us);
+      both.push_back(cost.broker_us + cost.manager_us);
+      growth.push_back(both.back() / (base[i].broker_us + base[i].manager_us));
+      rate.push_back(cost.tasks_per_s);
+    }
+    result["runs"].push_back({{"handlers", handlers},
+                              {"broker_us_per_task", Summary(broker)},
+                              {"manager_us_per_task", Summary(manager)},
+                              {"both_us_per_task", Summary(both)},
+                              {"growth", Summary(growth)},
+                              {"tasks_per_s", Summary(rate)}});
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace acan::bench
+
+int main(int argc, char** argv) {
+  acan::bench::Options options;
+  CLI::App app("What broker and manager cost for each task, by the number of handlers");
+  app.add_option("--handlers", options.handlers, "numbers of handlers, the first to compare with")
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "steps of one run")->capture_default_str();
+  app.add_option("--repeats", options.repeats, "runs of each")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    std::cout << acan::bench::Measure(options).dump(2) << "\n";
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "control_scale: %s\n", error.what());
+    return 1;
+  }
+}
