@@ -39,6 +39,7 @@ namespace acan::bench {
 namespace {
 
 constexpr std::int64_t kWidth = 4096;
+// Tasks that draw the initial weights, one for each tile; the others are the steps'.
 constexpr std::int64_t kTiles = (kWidth / 64) * (kWidth / 64);
 constexpr std::uint64_t kHandlerBytes = 1 << 20;
 constexpr int kHandlersOfAProcess = 50;
@@ -135,6 +136,10 @@ Cost Train(const Options& options, int handlers, const Job& job, const Data& dat
     };
     const std::optional<Receipt> receipt = Manager(std::move(manager), job, data).Run();
     if (!receipt || !first || !last) throw std::runtime_error("the training did not end");
+    if ((receipt->tasks_done - kTiles) % options.steps != 0) {
+      throw std::runtime_error(fmt::format("{} tasks are not {} and as many for each of {} steps",
+                                           receipt->tasks_done, kTiles, options.steps));
+    }
     const double tasks =
         static_cast<double>(receipt->tasks_done - kTiles) * (options.steps - 1) / options.steps;
     cost.broker_us = (last->broker_s - first->broker_s) / tasks * 1e6;

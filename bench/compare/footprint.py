@@ -51,7 +51,7 @@ def proportional_bytes(pid):
         for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    except OSError:
+    except OSError:  # ended meanwhile
         pass
     return 0
 
@@ -67,12 +67,14 @@ def run(acan, handlers, watch, **job):
     with tempfile.TemporaryDirectory() as folder:
         path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "out"
         path.write_text(JOB.format(**job))
-        process = subprocess.Popen([acan, "train", path, "--out", out, "--handlers", handlers],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None:
-            watch(process, out / "metrics.jsonl")
+        log = pathlib.Path(folder) / "log"  # not a pipe, which could fill up
+        with log.open("w") as lines:
+            process = subprocess.Popen([acan, "train", path, "--out", out, "--handlers", handlers],
+                                       stdout=subprocess.DEVNULL, stderr=lines)
+            while process.poll() is None:
+                watch(process, out / "metrics.jsonl")
         if process.returncode != 0:
-            sys.exit(f"acan failed: {process.stderr.read()}")
+            sys.exit(f"acan failed: {log.read_text()}")
 
 
 def peak_bytes(acan, handlers, **job):
@@ -97,6 +99,8 @@ def start_s(acan, handlers):
         time.sleep(0.001)
 
     run(acan, handlers, watch, layers=[784, 512, 256, 10], batch=128, samples=1024, epochs=2, optimizer="momentum")
+    if not first:
+        sys.exit("the first step was not seen")
     return first - begin
 
 

@@ -1,11 +1,12 @@
 // A training written by hand around oneDNN: fully connected layers, relu, mean squared error, SGD.
-// One process, OpenMP threads, no graph, nothing allocated while it trains; bias and relu are
+// One process, OpenMP threads, no graph, no buffer made while it trains; bias and relu are
 // post-operations of the forward products, and a weight's update is one of its gradient product
 // (weights += -rate * delta^T * inputs), so that no gradient of a weight is ever written. A peer of
 // training.py; prints one JSON object.
 //
-//   g++ -O3 -march=native -fopenmp -std=c++20 bench/compare/onednn_loop.cpp -o /tmp/onednn_loop
-//   -ldnnl OMP_NUM_THREADS=2 /tmp/onednn_loop BATCH STEPS WARM_STEPS RATE LAYER LAYER...
+//   cd bench/compare
+//   g++ -O3 -march=native -fopenmp -std=c++20 onednn_loop.cpp -o /tmp/onednn_loop -ldnnl
+//   OMP_NUM_THREADS=2 /tmp/onednn_loop BATCH STEPS WARM_STEPS RATE LAYER LAYER...
 //
 // Needs Debian's libdnnl-dev (2.6).
 #include <algorithm>
@@ -13,10 +14,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
-#include <vector>
-
 #include <oneapi/dnnl/dnnl.hpp>
+#include <random>
+#include <utility>
+#include <vector>
 
 namespace {
 
