@@ -5,9 +5,11 @@
 // from L2 for each panel of Q, a panel of Q (16 to 32 KiB) from L1 for each tile of P.
 constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
 constexpr int64_t kMostGroupCols = 128;  // of a kept Q: the open sums of a group stay near
-constexpr int64_t kMostStripCols = 256;  // of a strip of Q: fewer pages are touched in turns
+constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are touched in turns
+constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
 constexpr int64_t kMostKeptParts =
-    8;  // more passes over the strips' operand cost more than repacking
+    8;  // more passes over the other operand cost more than spans save
+constexpr int64_t kLeastBandStrips = 2;  // fewer, and the kept rows are packed too often
 
 int64_t Min(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -31,19 +33,22 @@ struct Roles {
   bool p_is_a;
 };
 
-// One operand is kept: packed once for many strips of the other. Both are packed over all of k, so
-// that the tree's open sums are those of one group of the kept operand and one strip, near the
-// core; if the scratch is too small for that, chunk by chunk for each group and strip.
+// One operand is kept: packed once for many strips of the other, over a span of k. Within a span
+// the tree's open sums are those of one group of the kept operand and one strip, near the core;
+// from span to span those of the kept rows and a band of strips wait. If the scratch is too small
+// for that, a span is one chunk, and the kept rows and the band are one group and one strip.
 struct Plan {
   int64_t k;
   int64_t block;
   int64_t chunk;    // k of one pass
-  int64_t depth;    // chunks packed at once: all, or 1
+  int64_t span;     // chunks packed at once
   bool keep_p;      // else Q
   int64_t kept;     // rows of the kept operand packed at once
+  int64_t band;     // rows of the other, strip by strip
   int64_t p_group;  // rows of P and of Q multiplied at once; one of them is the strip
   int64_t q_group;
   int slots;  // outer levels and the open leaf, per tile
+  int near_slots;
 };
 
 Roles AssignRoles(const GemmProblem& g) {
@@ -69,18 +74,34 @@ int64_t PackedP(const Plan& plan) {
 int64_t PackedQ(const Plan& plan) {
   return plan.keep_p ? plan.q_group : plan.kept;
 }
-int64_t PFloats(const Plan& plan) {
-  return plan.depth * RoundUp(PackedP(plan), kTileRows) * kRowPitch;
+int64_t PChunkFloats(const Plan& plan) {
+  return RoundUp(PackedP(plan), kTileRows) * kRowPitch;
 }
-int64_t QFloats(const Plan& plan) {
-  return plan.depth * RoundUp(PackedQ(plan), kTileCols) / kTileCols * PanelPitch(plan.chunk);
+int64_t QChunkFloats(const Plan& plan) {
+  return RoundUp(PackedQ(plan), kTileCols) / kTileCols * PanelPitch(plan.chunk);
 }
-int64_t OuterFloats(const Plan& plan) {
+int64_t Group(const Plan& plan) {
+  return plan.keep_p ? plan.p_group : plan.q_group;
+}
+int64_t Strip(const Plan& plan) {
+  return plan.keep_p ? plan.q_group : plan.p_group;
+}
+int64_t PartTiles(const Plan& plan) {  // of a group and a strip
   return RoundUp(plan.p_group, kTileRows) / kTileRows * RoundUp(plan.q_group, kTileCols) /
-         kTileCols * plan.slots * kTileFloats;
+         kTileCols;
 }
-bool Fits(const Plan& plan, int64_t scratch_floats) {
-  return PFloats(plan) + QFloats(plan) + OuterFloats(plan) <= scratch_floats;
+int64_t NearFloats(const Plan& plan) {
+  return PartTiles(plan) * plan.near_slots * kTileFloats;
+}
+int64_t PartFarFloats(const Plan& plan) {
+  return PartTiles(plan) * (plan.slots - plan.near_slots) * kTileFloats;
+}
+int64_t Parts(int64_t total, int64_t size) {
+  return (total + size - 1) / size;
+}
+int64_t PlanFloats(const Plan& plan) {
+  return plan.span * (PChunkFloats(plan) + QChunkFloats(plan)) + NearFloats(plan) +
+         Parts(plan.kept, Group(plan)) * Parts(plan.band, Strip(plan)) * PartFarFloats(plan);
 }
 
 void SetChunk(Plan& plan, int64_t chunk) {
@@ -89,6 +110,39 @@ void SetChunk(Plan& plan, int64_t chunk) {
   const int levels = BitWidth((uint64_t)((plan.k + unit - 1) / unit - 1));
   plan.slots = levels + (plan.block > chunk && plan.k > chunk ? 1 : 0);
 }
+// REQUIRES: a span of all of k, or a power of two, which is 1 if a leaf is longer than a chunk.
+void SetSpan(Plan& plan, int64_t span) {
+  plan.span = span;
+  plan.near_slots = span * plan.chunk >= plan.k ? plan.slots : BitWidth((uint64_t)span) - 1;
+}
+
+// Widens the band to what the scratch holds; false if it holds less than a strip.
+bool FitBand(Plan& plan, int64_t rows, int64_t scratch_floats) {
+  plan.band = Strip(plan);
+  const int64_t left = scratch_floats - PlanFloats(plan);
+  if (left < 0) return false;
+  const int64_t strip_floats = Parts(plan.kept, Group(plan)) * PartFarFloats(plan);
+  const int64_t strips = Parts(rows, Strip(plan));
+  const int64_t more = strip_floats == 0 ? strips - 1 : Min(strips - 1, left / strip_floats);
+  plan.band += more * Strip(plan);
+  return true;
+}
+
+// Spans of several chunks; false if the scratch is too small for them.
+bool PlanSpans(const Roles& roles, Plan& plan, int64_t scratch_floats) {
+  const int64_t chunks = Parts(plan.k, plan.chunk);
+  SetSpan(plan, plan.block > plan.chunk ? chunks : Min(chunks, kMostSpan));
+  const int64_t kept_rows = plan.keep_p ? roles.p_rows : roles.q_rows;
+  const int64_t strip_rows = plan.keep_p ? roles.q_rows : roles.p_rows;
+  for (int64_t parts = 1; parts <= kMostKeptParts; ++parts) {
+    plan.kept = Even(kept_rows, Parts(kept_rows, parts), Group(plan));
+    if (FitBand(plan, strip_rows, scratch_floats) &&
+        plan.band >= Min(strip_rows, kLeastBandStrips * Strip(plan))) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // REQUIRES: scratch_floats >= kFixedScratchFloats.
 Plan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floats) {
@@ -96,24 +150,19 @@ Plan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floa
   plan.k = k;
   plan.block = block;
   SetChunk(plan, kChunk);
-  plan.depth = (k + kChunk - 1) / kChunk;
   plan.keep_p = roles.p_rows <= roles.q_rows;
   plan.p_group = Even(roles.p_rows, kMostGroupRows, kTileRows);
   plan.q_group = Even(roles.q_rows, plan.keep_p ? kMostStripCols : kMostGroupCols, kTileCols);
-  const int64_t kept_rows = plan.keep_p ? roles.p_rows : roles.q_rows;
-  const int64_t step = plan.keep_p ? plan.p_group : plan.q_group;
-  for (int64_t parts = 1; parts <= kMostKeptParts; ++parts) {
-    plan.kept = Even(kept_rows, (kept_rows + parts - 1) / parts, step);
-    if (Fits(plan, scratch_floats)) return plan;
-  }
+  if (PlanSpans(roles, plan, scratch_floats)) return plan;
   // Chunk by chunk; with little scratch shorter passes leave room for wider groups.
-  plan.depth = 1;
   if (scratch_floats < (1 << 18)) SetChunk(plan, 64);
+  SetSpan(plan, 1);
   for (;;) {
-    plan.kept = plan.keep_p ? plan.p_group : plan.q_group;
-    if (Fits(plan, scratch_floats)) return plan;
+    plan.kept = Group(plan);
+    plan.band = Strip(plan);
+    if (PlanFloats(plan) <= scratch_floats) return plan;
     if (plan.p_group > kTileRows &&
-        (plan.p_group >= plan.q_group || PFloats(plan) > scratch_floats / 4)) {
+        (plan.p_group >= plan.q_group || PChunkFloats(plan) > scratch_floats / 4)) {
       plan.p_group = RoundUp(plan.p_group / 2, kTileRows);
     } else if (plan.q_group > kTileCols) {
       plan.q_group = RoundUp(plan.q_group / 2, kTileCols);
@@ -131,6 +180,7 @@ Chunk ChunkAt(const Plan& plan, int64_t k0) {
   const int64_t unit = plan.block > plan.chunk ? plan.block : plan.chunk;
   const uint64_t index = (uint64_t)(k0 / unit);
   chunk.open_slot = plan.slots - 1;
+  chunk.near_slots = plan.near_slots;
   chunk.resume = k0 % unit != 0;
   chunk.suspend = end % unit != 0 && end != plan.k;
   if (end == plan.k) {
@@ -146,15 +196,19 @@ Chunk ChunkAt(const Plan& plan, int64_t k0) {
 struct Panels {
   float* p;
   float* q;
-  float* outer;
+  Slots slots;
+};
+
+// Rows of the kept operand, of a band or of a strip.
+struct Rows {
+  int64_t first;
+  int64_t count;
 };
 
 // A part of the product: rows of P and Q, all of which is packed.
 struct Part {
-  int64_t p0;
-  int64_t p_rows;
-  int64_t q0;
-  int64_t q_rows;
+  Rows p;
+  Rows q;
 };
 
 // All tiles of one part over one chunk.
@@ -164,90 +218,93 @@ void RunTiles(const Roles& roles, const Plan& plan, const Chunk& chunk, const Pa
   const auto& tiles = by_rows ? kTiles.by_rows : kTiles.interleaved;
   const int64_t pitch = PanelPitch(plan.chunk);
   const float* q = panels.q;
-  float* outer = panels.outer;
-  for (int64_t j = 0; j < part.q_rows; j += kTileCols, q += pitch) {
-    const int64_t cols = Min(kTileCols, part.q_rows - j);
-    const int vecs = (int)((cols + Vec::kWidth - 1) / Vec::kWidth);
+  Slots slots = panels.slots;
+  for (int64_t j = 0, cols = 0; j < part.q.count; j += cols, q += pitch) {
+    cols = PanelCols(part.q.count - j);
+    const auto vecs = (int)(PanelWidth(cols) / Vec::kWidth);
     const float* p = panels.p;
     int rows = 0;
-    for (int64_t i = 0; i < part.p_rows; i += rows) {
-      rows = TileRows(part.p_rows - i);
-      float* c = roles.c + (part.p0 + i) * roles.c_p_stride + (part.q0 + j) * roles.c_q_stride;
+    for (int64_t i = 0; i < part.p.count; i += rows) {
+      rows = TileRows(part.p.count - i);
+      float* c =
+          roles.c + (part.p.first + i) * roles.c_p_stride + (part.q.first + j) * roles.c_q_stride;
       const Result result{c, roles.c_p_stride, roles.c_q_stride, (int)cols};
-      tiles[rows - 1][vecs - 1](p, q, chunk, plan.block, outer, result);
-      outer += plan.slots * kTileFloats;
+      tiles[rows - 1][vecs - 1](p, q, chunk, plan.block, slots, result);
+      slots.near += plan.near_slots * kTileFloats;
+      slots.far += (plan.slots - plan.near_slots) * kTileFloats;
       p += (by_rows ? rows : kTileRows) * kRowPitch;
     }
   }
 }
 
-// Packs `count` chunks from k0 of rows [first, first + rows).
-void PackP(const Roles& roles, const Plan& plan, int64_t first, int64_t rows, int64_t k0,
-           int64_t count, float* to) {
-  for (; count > 0; --count, k0 += plan.chunk, to += PFloats(plan) / plan.depth) {
+// Packs `count` chunks from k0.
+void PackP(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, int64_t count,
+           float* to) {
+  for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += PChunkFloats(plan)) {
     const int64_t k = Min(plan.chunk, plan.k - k0);
     if (roles.p.k_stride == 1) {
-      PackRows(roles.p, first, rows, k0, k, to);
+      PackRows(roles.p, rows.first, rows.count, k0, k, to);
     } else {
-      PackInterleaved(roles.p, first, rows, k0, k, to);
+      PackInterleaved(roles.p, rows.first, rows.count, k0, k, to);
     }
   }
 }
-void PackQ(const Roles& roles, const Plan& plan, int64_t first, int64_t rows, int64_t k0,
-           int64_t count, float* to) {
-  for (; count > 0; --count, k0 += plan.chunk, to += QFloats(plan) / plan.depth) {
-    PackColumns(roles.q, first, rows, k0, Min(plan.chunk, plan.k - k0), PanelPitch(plan.chunk), to);
+void PackQ(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, int64_t count,
+           float* to) {
+  for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += QChunkFloats(plan)) {
+    const int64_t k = Min(plan.chunk, plan.k - k0);
+    PackColumns(roles.q, rows.first, rows.count, k0, k, PanelPitch(plan.chunk), to);
   }
 }
 
-// One group of the kept rows from `kept0` against one strip, over all of k. The strip is packed
-// chunk by chunk beside the first group, so that this one finds it near.
-void RunPart(const Roles& roles, const Plan& plan, int64_t kept0, const Part& part,
+// One group of the kept rows against one strip, over the span from `k0`. The strip is packed chunk
+// by chunk beside the first group, so that this one finds it near.
+void RunPart(const Roles& roles, const Plan& plan, const Rows& kept, const Part& part, int64_t k0,
              const Panels& panels) {
-  const bool deep = plan.depth * plan.chunk >= plan.k;
-  const bool first = (plan.keep_p ? part.p0 : part.q0) == kept0;
-  for (int64_t k0 = 0; k0 < plan.k; k0 += plan.chunk) {
-    const int64_t at = deep ? k0 / plan.chunk : 0;
-    Panels here = panels;
-    here.p += at * (PFloats(plan) / plan.depth);
-    here.q += at * (QFloats(plan) / plan.depth);
-    if (!deep || (first && !plan.keep_p)) PackP(roles, plan, part.p0, part.p_rows, k0, 1, here.p);
-    if (!deep || (first && plan.keep_p)) PackQ(roles, plan, part.q0, part.q_rows, k0, 1, here.q);
-    if (deep && plan.keep_p) here.p += (part.p0 - kept0) * kRowPitch;
-    if (deep && !plan.keep_p) here.q += (part.q0 - kept0) / kTileCols * PanelPitch(plan.chunk);
-    RunTiles(roles, plan, ChunkAt(plan, k0), part, here);
+  const int64_t group0 = (plan.keep_p ? part.p.first : part.q.first) - kept.first;
+  Panels here = panels;
+  if (plan.keep_p) {
+    here.p += group0 * kRowPitch;
+  } else {
+    here.q += group0 / kTileCols * PanelPitch(plan.chunk);
+  }
+  const int64_t end = Min(plan.k, k0 + plan.span * plan.chunk);
+  for (int64_t at = k0; at < end; at += plan.chunk) {
+    if (group0 == 0 && plan.keep_p) PackQ(roles, plan, part.q, at, 1, here.q);
+    if (group0 == 0 && !plan.keep_p) PackP(roles, plan, part.p, at, 1, here.p);
+    RunTiles(roles, plan, ChunkAt(plan, at), part, here);
+    here.p += PChunkFloats(plan);
+    here.q += QChunkFloats(plan);
   }
 }
 
 // The kernel behind the product, on a part that is whole.
 void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
-  const int64_t row = g.row + (roles.p_is_a ? part.p0 : part.q0);
-  const int64_t col = g.col + (roles.p_is_a ? part.q0 : part.p0);
-  const int64_t rows = roles.p_is_a ? part.p_rows : part.q_rows;
-  const int64_t cols = roles.p_is_a ? part.q_rows : part.p_rows;
-  Launch(g.then->kernel, g.then->args, {row, row + rows, col, col + cols});
+  const Rows& rows = roles.p_is_a ? part.p : part.q;
+  const Rows& cols = roles.p_is_a ? part.q : part.p;
+  const int64_t row = g.row + rows.first;
+  const int64_t col = g.col + cols.first;
+  Launch(g.then->kernel, g.then->args, {row, row + rows.count, col, col + cols.count});
 }
 
-// Rows [kept0, kept0 + kept) of the kept operand against all of the other.
-void RunKept(const GemmProblem& problem, const Roles& roles, const Plan& plan, int64_t kept0,
-             int64_t kept, const Panels& panels) {
-  const int64_t rows = plan.keep_p ? roles.q_rows : roles.p_rows;
-  const int64_t strip = plan.keep_p ? plan.q_group : plan.p_group;
-  const int64_t group = plan.keep_p ? plan.p_group : plan.q_group;
-  if (plan.depth * plan.chunk >= plan.k) {
-    if (plan.keep_p) {
-      PackP(roles, plan, kept0, kept, 0, plan.depth, panels.p);
-    } else {
-      PackQ(roles, plan, kept0, kept, 0, plan.depth, panels.q);
-    }
+// The kept rows against a band of the other operand, over the span from `k0`.
+void RunSpan(const GemmProblem& problem, const Roles& roles, const Plan& plan, const Rows& kept,
+             const Rows& band, int64_t k0, const Panels& panels) {
+  if (plan.keep_p) {
+    PackP(roles, plan, kept, k0, plan.span, panels.p);
+  } else {
+    PackQ(roles, plan, kept, k0, plan.span, panels.q);
   }
-  for (int64_t s = 0; s < rows; s += strip) {
-    const int64_t size = Min(strip, rows - s);
-    for (int64_t g = kept0; g < kept0 + kept; g += group) {
-      const int64_t count = Min(group, kept0 + kept - g);
-      const Part part = plan.keep_p ? Part{g, count, s, size} : Part{s, size, g, count};
-      RunPart(roles, plan, kept0, part, panels);
-      if (problem.then != nullptr) RunThen(problem, roles, part);
+  const bool whole = k0 + plan.span * plan.chunk >= plan.k;
+  Panels here = panels;
+  for (int64_t s = 0; s < band.count; s += Strip(plan)) {
+    const Rows strip{band.first + s, Min(Strip(plan), band.count - s)};
+    for (int64_t g = 0; g < kept.count; g += Group(plan)) {
+      const Rows group{kept.first + g, Min(Group(plan), kept.count - g)};
+      const Part part = plan.keep_p ? Part{group, strip} : Part{strip, group};
+      RunPart(roles, plan, kept, part, k0, here);
+      here.slots.far += PartFarFloats(plan);
+      if (whole && problem.then != nullptr) RunThen(problem, roles, part);
     }
   }
 }
@@ -257,11 +314,19 @@ void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
   const Plan plan = MakePlan(roles, g.k, g.block, scratch_floats);
   Panels panels;
   panels.p = scratch;
-  panels.q = panels.p + PFloats(plan);
-  panels.outer = panels.q + QFloats(plan);
-  const int64_t rows = plan.keep_p ? roles.p_rows : roles.q_rows;
-  for (int64_t kept0 = 0; kept0 < rows; kept0 += plan.kept) {
-    RunKept(g, roles, plan, kept0, Min(plan.kept, rows - kept0), panels);
+  panels.q = panels.p + plan.span * PChunkFloats(plan);
+  panels.slots.near = panels.q + plan.span * QChunkFloats(plan);
+  panels.slots.far = panels.slots.near + NearFloats(plan);
+  const int64_t kept_rows = plan.keep_p ? roles.p_rows : roles.q_rows;
+  const int64_t strip_rows = plan.keep_p ? roles.q_rows : roles.p_rows;
+  for (int64_t i = 0; i < kept_rows; i += plan.kept) {
+    const Rows kept{i, Min(plan.kept, kept_rows - i)};
+    for (int64_t j = 0; j < strip_rows; j += plan.band) {
+      const Rows band{j, Min(plan.band, strip_rows - j)};
+      for (int64_t k0 = 0; k0 < g.k; k0 += plan.span * plan.chunk) {
+        RunSpan(g, roles, plan, kept, band, k0, panels);
+      }
+    }
   }
 }
 

@@ -9,15 +9,17 @@
 #define ACAN_INLINE static inline __attribute__((always_inline))
 #define ACAN_METHOD static __attribute__((always_inline))
 #define ACAN_UNROLL _Pragma("GCC unroll 16")
-// Sanitizers multiply the code, and its compilation time, by ten: no more of it than needed there.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ACAN_UNROLL_K
-#else
-#define ACAN_UNROLL_K _Pragma("GCC unroll 4")
-#endif
-
 namespace acan::cpu {
 namespace {
+
+constexpr int kLine = 16;  // floats of a cache line
+// Steps of k at once. Sanitizers multiply the code, and its compilation time, by ten: no more of it
+// than needed there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kUnrollK = 1;
+#else
+constexpr int kUnrollK = 4;
+#endif
 
 #include "vec_inline.h"
 

@@ -92,14 +92,38 @@ int64_t PanelPitch(int64_t chunk) {
   return chunk * kTileCols + 16;
 }
 
-// Width of the panel that begins `left` columns before the end.
-int64_t PanelWidth(int64_t left) {
-  return left < kTileCols ? (left + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth : kTileCols;
+// Columns of the next panel, `left` before the end: a few too many for one panel become two of more
+// than one vector, as one vector has too few sums to keep the processor busy.
+int64_t PanelCols(int64_t left) {
+  constexpr int64_t kFewer = kTileCols - Vec::kWidth;
+  if (kTileVecs > 2 && left > kTileCols && left <= kTileCols + Vec::kWidth) return kFewer;
+  return left < kTileCols ? left : kTileCols;
+}
+int64_t PanelWidth(int64_t cols) {
+  return (cols + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
 }
 
-// Q: rows [first, first + rows) of the operand, k from k0, as panels of kTileCols columns (the last
-// of whole vectors): to[panel * pitch + i * width + j], padded with zeros, whose sums nobody
-// stores.
+// One row of Q's panels, across all of them: to[panel * pitch + i * width + j].
+ACAN_INLINE void PackRowOfPanels(const float* row, int64_t cols, int64_t i, int64_t pitch,
+                                 float* to) {
+  int64_t j = 0;
+  for (float* out = to + i * kTileCols; PanelCols(cols - j) == kTileCols; out += pitch) {
+    ACAN_UNROLL for (int v = 0; v < kTileCols; v += Vec::kWidth) {
+      Vec::Store(out + v, Vec::Load(row + j + v));
+    }
+    j += kTileCols;
+    to += pitch;
+  }
+  for (int64_t count = 0; j < cols; j += count, to += pitch) {
+    count = PanelCols(cols - j);
+    const int64_t width = PanelWidth(count);
+    Copy(to + i * width, row + j, count);
+    for (int64_t pad = count; pad < width; ++pad) to[i * width + pad] = 0.0f;
+  }
+}
+
+// Q: rows [first, first + rows) of the operand, k from k0, as panels of PanelCols columns:
+// to[panel * pitch + i * width + j], padded with zeros, whose sums nobody stores.
 void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
                  int64_t pitch, float* to) {
   const float* from = operand.data + first * operand.row_stride + k0 * operand.k_stride;
@@ -107,25 +131,14 @@ void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t k0
     // Along the operand's rows, across all panels: strips would touch a page for every few floats.
     for (int64_t i = 0; i < k; ++i) {
       const float* row = from + i * operand.k_stride;
-      float* out = to + i * kTileCols;
       if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
-      int64_t j = 0;
-      for (; j + kTileCols <= rows; j += kTileCols, out += pitch) {
-        ACAN_UNROLL for (int v = 0; v < kTileCols; v += Vec::kWidth) {
-          Vec::Store(out + v, Vec::Load(row + j + v));
-        }
-      }
-      if (j == rows) continue;
-      const int64_t width = PanelWidth(rows - j);
-      out += i * (width - kTileCols);
-      Copy(out, row + j, rows - j);
-      for (int64_t pad = rows - j; pad < width; ++pad) out[pad] = 0.0f;
+      PackRowOfPanels(row, rows, i, pitch, to);
     }
     return;
   }
-  for (int64_t j = 0; j < rows; j += kTileCols, to += pitch) {
-    const int64_t width = PanelWidth(rows - j);
-    const int64_t cols = rows - j < width ? rows - j : width;
+  for (int64_t j = 0, cols = 0; j < rows; j += cols, to += pitch) {
+    cols = PanelCols(rows - j);
+    const int64_t width = PanelWidth(cols);
     Transpose(from + j * operand.row_stride, operand.row_stride, to, width, cols, k);
     for (int64_t i = 0; cols < width && i < k; ++i) {
       for (int64_t pad = cols; pad < width; ++pad) to[i * width + pad] = 0.0f;

@@ -17,6 +17,19 @@ struct Chunk {
   uint64_t pending;  // bit h: outer level h is a left sibling to be added, lowest first
   int store_level;   // outer level that takes the sum; -1: it is the result
   int open_slot;     // slot of an unfinished leaf
+  int near_slots;    // the first slots are near ones
+};
+
+// A tile's outer levels and its open leaf: near ones are needed again within one span of k, the
+// others only in the next.
+struct Slots {
+  float* near;
+  float* far;
+
+  __attribute__((always_inline)) float* At(const Chunk& chunk, int slot) const {
+    return slot < chunk.near_slots ? near + slot * kTileFloats
+                                   : far + (slot - chunk.near_slots) * kTileFloats;
+  }
 };
 
 // Where a finished tile goes: element (i, j) of the tile is data[i * row_stride + j * col_stride],
@@ -60,26 +73,37 @@ struct Sums {
   }
 };
 
-// acc += p[., k] * q[k, .] for `count` values of k, ascending. `next` is where the next tile's part
-// of P begins, which is fetched meanwhile.
+// acc += p[., k] * q[k, .] for one k.
+template <int kMr, int kNv, bool kByRows>
+ACAN_INLINE void MultiplyOne(Sums<kMr, kNv>& acc, const float* p, const float* q) {
+  Vec right[kNv];
+  ACAN_UNROLL for (int j = 0; j < kNv; ++j) right[j] = Vec::Load(q + j * Vec::kWidth);
+  ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
+    const Vec left = Vec::Broadcast(p + i * (kByRows ? kRowPitch : 1));
+    ACAN_UNROLL for (int j = 0; j < kNv; ++j) Vec::Fma(acc.v[i][j], left, right[j]);
+  }
+}
+
+// The same for `count` values of k, ascending. `next` is where the next tile's part of P begins,
+// which is fetched meanwhile.
 template <int kMr, int kNv, bool kByRows>
 ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count,
                           const float* next) {
   constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
-  constexpr int64_t kStepRow = kByRows ? kRowPitch : 1;
-  ACAN_UNROLL_K for (int64_t k = 0; k < count; ++k) {
-    Vec right[kNv];
-    ACAN_UNROLL for (int j = 0; j < kNv; ++j) right[j] = Vec::Load(q + j * Vec::kWidth);
-    ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
-      const Vec left = Vec::Broadcast(p + i * kStepRow);
-      ACAN_UNROLL for (int j = 0; j < kNv; ++j) {
-        acc.v[i][j] = Vec::Fma(left, right[j], acc.v[i][j]);
-      }
+  constexpr int64_t kStepQ = kNv * Vec::kWidth;
+  constexpr int kFetched = kUnrollK * kTileRows;
+  int64_t k = 0;
+  for (; k + kUnrollK <= count; k += kUnrollK) {
+    ACAN_UNROLL for (int i = 0; i < kFetched; i += kLine) {
+      __builtin_prefetch(next + k * kTileRows + i);
     }
-    __builtin_prefetch(next + k * kTileRows);
-    p += kStepP;
-    q += kNv * Vec::kWidth;
+    ACAN_UNROLL for (int i = 0; i < kUnrollK; ++i) {
+      MultiplyOne<kMr, kNv, kByRows>(acc, p + i * kStepP, q + i * kStepQ);
+    }
+    p += kUnrollK * kStepP;
+    q += kUnrollK * kStepQ;
   }
+  for (; k < count; ++k, p += kStepP, q += kStepQ) MultiplyOne<kMr, kNv, kByRows>(acc, p, q);
 }
 
 // A finished tile of `rows` rows at `pitch` to a result that is ragged or transposed.
@@ -112,8 +136,7 @@ ACAN_INLINE void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
 
 // Asks for the lines that the tile will add or write at its end, which are seldom in a near cache.
 template <int kMr, int kNv>
-ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const float* outer, const Result& result) {
-  constexpr int kLine = 16;
+ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const Slots& slots, const Result& result) {
   if (chunk.store_level < 0 && result.col_stride == 1) {
     ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
       ACAN_UNROLL for (int j = 0; j < kNv * Vec::kWidth; j += kLine) {
@@ -124,28 +147,26 @@ ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const float* outer, const R
   int level = 0;
   for (uint64_t t = chunk.pending; t != 0; t >>= 1, ++level) {
     if ((t & 1) == 0) continue;
-    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) {
-      __builtin_prefetch(outer + level * kTileFloats + i);
-    }
+    const float* const left = slots.At(chunk, level);
+    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) __builtin_prefetch(left + i);
   }
   if (chunk.store_level >= 0) {
-    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) {
-      __builtin_prefetch(outer + chunk.store_level * kTileFloats + i, 1);
-    }
+    float* const to = slots.At(chunk, chunk.store_level);
+    for (int i = 0; i < kMr * kNv * Vec::kWidth; i += kLine) __builtin_prefetch(to + i, 1);
   }
 }
 
 template <int kMr, int kNv, bool kByRows>
-void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, float* outer,
+void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, const Slots& slots,
           const Result& result) {
   alignas(64) float levels[kInnerLevels][kTileFloats];
   Sums<kMr, kNv> acc;
-  PrefetchTargets<kMr, kNv>(chunk, outer, result);
+  PrefetchTargets<kMr, kNv>(chunk, slots, result);
   int64_t done = 0;
   for (uint64_t leaf = 0;; ++leaf) {
     const int64_t count = chunk.k - done < block ? chunk.k - done : block;
     if (chunk.resume) {
-      acc.Load(outer + chunk.open_slot * kTileFloats);
+      acc.Load(slots.At(chunk, chunk.open_slot));
     } else {
       acc.Clear();
     }
@@ -162,22 +183,22 @@ void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, flo
     acc.Store(levels[level]);
   }
   if (chunk.suspend) {
-    acc.Store(outer + chunk.open_slot * kTileFloats);
+    acc.Store(slots.At(chunk, chunk.open_slot));
     return;
   }
   int level = 0;
   for (uint64_t t = chunk.pending; t != 0; t >>= 1, ++level) {
-    if (t & 1) acc.AddLeft(outer + level * kTileFloats);
+    if (t & 1) acc.AddLeft(slots.At(chunk, level));
   }
   if (chunk.store_level >= 0) {
-    acc.Store(outer + chunk.store_level * kTileFloats);
+    acc.Store(slots.At(chunk, chunk.store_level));
   } else {
     StoreResult(acc, result);
   }
 }
 
 using TileFunction = void (*)(const float* p, const float* q, const Chunk& chunk, int64_t block,
-                              float* outer, const Result& result);
+                              const Slots& slots, const Result& result);
 
 // Fills table[rows - 1][vectors - 1].
 template <bool kByRows, int kMr, int kNv>
