@@ -105,6 +105,20 @@ std::string WithoutStep(const Key& key) {
   return Key(fields).bytes();
 }
 
+std::optional<Key> StepOf(const Key& key) {
+  std::vector<tuplespace::Field> fields = key.Fields();
+  if (fields.size() < 3 || !std::holds_alternative<std::string>(fields[0]) ||
+      !std::holds_alternative<std::int64_t>(fields[1])) {
+    return std::nullopt;
+  }
+  fields.resize(2);
+  return Key(fields);
+}
+
+Key RunOf(const Key& step) {
+  return Key(std::vector<tuplespace::Field>{step.Fields().front()});
+}
+
 const char* PrecisionName(Precision precision) {
   return precision == Precision::kExact ? "exact" : "fast";
 }

@@ -11,8 +11,7 @@ namespace acan {
 using tuplespace::Key;
 
 namespace {
-// A tile that moved to another handler is never asked for again here: it goes when it was not used
-// for so long.
+// What is not asked for again here goes when it was not used for so long.
 constexpr std::int64_t kColdUs = 10'000'000;
 constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold so many
 }  // namespace
@@ -128,6 +127,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   flight.extend_at_us = now_us + event.lease_us / 2;
   flight.timed = event.timed;
   flight.flops = event.flops;
+  if (!event.inputs.empty()) DropOlder(event.inputs.front(), out);
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     const auto cached = cache_.find(event.inputs[i]);
@@ -325,6 +325,21 @@ void HandlerCore::AddCached(const KeptResult& kept, int pins, std::int64_t now_u
 bool HandlerCore::IsNewest(const Key& key) const {
   const auto newest = newest_.find(WithoutStep(key));
   return newest == newest_.end() || newest->second < key;
+}
+
+// What earlier steps left will hardly be asked for again once a task of a later one is here. Its
+// memory is often another handler's, who waits for it.
+void HandlerCore::DropOlder(const Key& input, Actions& out) {
+  if (step_ && input.bytes().compare(0, step_->bytes().size(), step_->bytes()) == 0) return;
+  std::optional<Key> step = StepOf(input);
+  if (!step) return;
+  step_ = std::move(step);
+  std::vector<Key> older;
+  const auto end = cache_.lower_bound(*step_);
+  for (auto it = cache_.lower_bound(RunOf(*step_)); it != end; ++it) {
+    if (it->second.pins == 0) older.push_back(it->first);
+  }
+  for (const Key& key : older) RemoveCached(key, out);
 }
 
 void HandlerCore::RemoveCached(const Key& key, Actions& out) {

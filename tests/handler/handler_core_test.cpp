@@ -101,6 +101,23 @@ TEST(HandlerCoreTest, KeepsResultsAndUsesThemAgain) {
   EXPECT_EQ(core.cached_bytes(), 100u);
 }
 
+TEST(HandlerCoreTest, DropsWhatEarlierStepsLeft) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 300, {{Tile(1, 7), 100}, {Tile(1, 8), 100}, {Tile(2, 9), 100}}}, 0);
+  core.Step(Released{1}, 0);
+  TaskGranted earlier = Grant(200, {Tile(1, 7)}, 2);
+  earlier.sent = {false};
+  core.Step(earlier, 1);
+  const auto actions = core.Step(Grant(200, {Tile(2, 6)}, 3), 2);
+  EXPECT_TRUE(core.IsCached(Tile(1, 7))) << "in use";
+  EXPECT_FALSE(core.IsCached(Tile(1, 8)));
+  EXPECT_TRUE(core.IsCached(Tile(2, 9)));
+  ASSERT_EQ(Of<AnnounceHeld>(actions).size(), 1u);
+  EXPECT_EQ(Of<AnnounceHeld>(actions)[0].dropped, std::vector<Key>{Tile(1, 8)});
+}
+
 TEST(HandlerCoreTest, FetchesWhatItHasDropped) {
   HandlerCore core(1000, 2);
   core.Start();

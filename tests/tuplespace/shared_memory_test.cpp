@@ -85,6 +85,25 @@ TEST(SharedPool, KeepsNoMoreThanItMay) {
   EXPECT_EQ(pool->counts().free_bytes, 0u);
 }
 
+TEST(SharedPool, GivesBackWhatIsNotNeeded) {
+  const auto pool = SharedPool::Make();
+  const auto use = [&](std::size_t blocks) {
+    std::vector<SharedPool::Block> held;
+    for (std::size_t i = 0; i < blocks; ++i) held.push_back(pool->Allocate(kLarge));
+  };
+  use(6);
+  EXPECT_EQ(pool->counts().segments, 6u);
+  for (int i = 0; i < 100; ++i) use(2);
+  EXPECT_EQ(pool->counts().segments, 2u);
+  // What is needed now and then stays.
+  for (int i = 0; i < 100; ++i) {
+    use(2);
+    use(3);
+  }
+  EXPECT_EQ(pool->counts().segments, 3u);
+  EXPECT_EQ(pool->counts().created, 7u);
+}
+
 TEST(SharedPool, BlocksOutliveTheirPoolObject) {
   SharedPool::Block block = SharedPool::Make()->Allocate(kLarge);
   std::memset(block->data, 7, kLarge);

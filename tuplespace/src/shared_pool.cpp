@@ -20,6 +20,9 @@ constexpr std::uint64_t kWasteParts = 4;
 // calls and page faults each: where there is room to keep it and as much beside it.
 constexpr std::uint64_t kLeastUsedOnceBytes = 256 << 10;
 constexpr std::uint64_t kLeastKept = 16;
+// A free block is idle after so many times as many of its size were handed out as there are.
+// Counted, not timed: a slow training needs its blocks again as surely as a fast one.
+constexpr std::uint64_t kIdleRounds = 2;
 
 SharedPoolOptions Possible(SharedPoolOptions options) {
   rlimit files{};
@@ -40,6 +43,7 @@ struct SharedPool::Owned {
   bool spoilt = false;     // somebody may read it for ever
   bool refused = false;
   bool free = false;
+  std::uint64_t free_since = 0;  // what its size had handed out then
 };
 
 SharedPool::SharedPool(SharedPoolOptions options) : options_(Possible(options)) {}
@@ -52,9 +56,10 @@ std::shared_ptr<SharedPool> SharedPool::Make(SharedPoolOptions options) {
 SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   if (bytes < kLeastBytes) return nullptr;
   const std::uint64_t capacity_bytes = RoundToPages(bytes);
+  std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
   {
     const std::lock_guard lock(mutex_);
-    if (Owned* owned = Reuse(capacity_bytes)) return Hand(*owned);
+    if (Owned* owned = Reuse(capacity_bytes, gone)) return Hand(*owned);
     const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
     if (blocks_.size() >= options_.segments || (!kept && capacity_bytes < kLeastUsedOnceBytes)) {
       ++counts_.refused;
@@ -73,17 +78,28 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   owned->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
   owned->file = *std::move(file);
   ++counts_.created;
+  ++sizes_[capacity_bytes].blocks;
+  ++sizes_[capacity_bytes].handed;
   return Hand(*owned);
 }
 
-SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes) {
-  const auto it = free_.lower_bound(bytes);
-  if (it == free_.end() || it->first - bytes > it->first / kWasteParts) return nullptr;
-  Owned* owned = it->second;
-  free_.erase(it);
+SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
+                                     std::vector<std::unique_ptr<Owned>>& gone) {
+  const auto oldest = free_.lower_bound(bytes);
+  if (oldest == free_.end() || oldest->first - bytes > oldest->first / kWasteParts) return nullptr;
+  // The latest, so that those that are not needed grow old.
+  const auto latest = std::prev(free_.upper_bound(oldest->first));
+  Size& size = sizes_.at(oldest->first);
+  ++size.handed;
+  Owned* owned = latest->second;
+  Owned* idle = latest == oldest ? nullptr : oldest->second;
+  free_.erase(latest);
   owned->free = false;
   counts_.free_bytes -= owned->region.capacity_bytes;
   ++counts_.reused;
+  if (idle != nullptr && size.handed - idle->free_since > kIdleRounds * size.blocks) {
+    gone.push_back(Remove(*idle));
+  }
   return owned;
 }
 
@@ -149,6 +165,7 @@ void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone)
     return;
   }
   owned.free = true;
+  owned.free_since = sizes_.at(owned.region.capacity_bytes).handed;
   free_.emplace(owned.region.capacity_bytes, &owned);
   counts_.free_bytes += owned.region.capacity_bytes;
   Trim(FreeLimit(), gone);
@@ -166,6 +183,8 @@ std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {
     free_.erase(it);
     counts_.free_bytes -= owned.region.capacity_bytes;
   }
+  const auto size = sizes_.find(owned.region.capacity_bytes);
+  if (--size->second.blocks == 0) sizes_.erase(size);
   const auto it = blocks_.find(owned.region.id);
   assert(it != blocks_.end());
   std::unique_ptr<Owned> removed = std::move(it->second);

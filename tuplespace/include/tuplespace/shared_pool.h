@@ -5,8 +5,8 @@
 // A block is a memfd that nobody else can write, shrink or grow. Its life: allocated and written by
 // this process, put (from then on it must not be written), free again when this process has dropped
 // it and the space and its readers have, too. Free blocks are kept for later allocations, as the
-// pages of new ones cost more than copying does. All is gone with the last process that has it
-// open.
+// pages of new ones cost more than copying does, until it shows that they are not needed. All is
+// gone with the last process that has it open.
 //
 // Thread safe, but for what only Client calls.
 #pragma once
@@ -78,10 +78,14 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
  private:
   struct Owned;
   explicit SharedPool(SharedPoolOptions options);
-  std::uint64_t FreeLimit() const;    // with mutex_
-  Owned* Reuse(std::uint64_t bytes);  // with mutex_
-  Block Hand(Owned& owned);           // with mutex_
-  void Released(Owned& owned);        // the last local handle is gone
+  struct Size {  // of blocks
+    std::uint64_t blocks = 0;
+    std::uint64_t handed = 0;  // times that one was
+  };
+  std::uint64_t FreeLimit() const;                                               // with mutex_
+  Owned* Reuse(std::uint64_t bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
+  Block Hand(Owned& owned);                                                      // with mutex_
+  void Released(Owned& owned);  // the last local handle is gone
   void Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone);             // with mutex_
   std::unique_ptr<Owned> Remove(Owned& owned);                                      // with mutex_
   void Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
@@ -91,7 +95,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   mutable std::mutex mutex_;
   std::function<std::uint64_t()> free_limit_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Owned>> blocks_;
-  std::multimap<std::uint64_t, Owned*> free_;  // by capacity
+  std::multimap<std::uint64_t, Owned*> free_;      // by capacity, of each the longest free first
+  std::unordered_map<std::uint64_t, Size> sizes_;  // by capacity
   std::vector<std::uint64_t> dropped_;
   std::uint64_t next_id_ = 1;
   Counts counts_;

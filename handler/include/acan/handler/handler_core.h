@@ -193,6 +193,7 @@ class HandlerCore {
   void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
   void AddCached(const KeptResult& kept, int pins, std::int64_t now_us, Actions& out);
   bool IsNewest(const tuplespace::Key& key) const;
+  void DropOlder(const tuplespace::Key& input, Actions& out);
   void RemoveCached(const tuplespace::Key& key, Actions& out);
   void MakeRoom(Actions& out);
   void FlushHolds(Actions& out);
@@ -216,6 +217,7 @@ class HandlerCore {
   FlightId next_flight_ = 1;
   std::map<FlightId, Flight> flights_;
   std::uint64_t reserved_bytes_ = 0;
+  std::optional<tuplespace::Key> step_;  // of the latest task
   std::map<tuplespace::Key, Cached> cache_;
   std::unordered_map<std::string, tuplespace::Key> newest_;  // identity without step -> cached key
   std::uint64_t cached_bytes_ = 0;                           // of entries without pins
