@@ -21,7 +21,7 @@ import time
 from acan_run import summary, write_report
 
 TASKS = 10000
-STEPS = 60
+STEPS = 400
 JOB = f"""[model]
 layers = [1024, 1024]
 loss = "mse"

@@ -77,6 +77,7 @@ int RunHandler(const Flags& flags) {
                                  : FastMath::kFp32;
 
   Role role(flags.role, "handler " + spec.Name());
+  InterruptNobody();
   HandlerOptions options;
   options.endpoint = endpoint;
   options.throttle = ThrottleOf(flags.throttle);

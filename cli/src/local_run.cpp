@@ -8,6 +8,7 @@
 #include "acan/manager/manager.h"
 #include "fmt/format.h"
 #include "progress_display.h"
+#include "role.h"
 
 namespace acan::cli {
 
@@ -18,6 +19,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
       signals, [] {}, [] {});
   ProgressDisplay display(log);
   LocalCluster cluster(run.cluster, log);
+  InterruptNobody();
   ManagerOptions options;
   options.endpoint = cluster.endpoint();
   options.out_dir = run.out_dir;

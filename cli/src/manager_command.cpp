@@ -34,6 +34,7 @@ Examples:
 
 int RunManager(const Flags& flags) {
   Role role(flags.role, "manager");
+  InterruptNobody();
   ManagerOptions options;
   options.endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
   CheckEndpoint(options.endpoint, flags.connect.set() ? flags.connect.origin : "--connect");

@@ -24,6 +24,11 @@ struct RoleFlags {
 };
 void AddRoleFlags(CLI::App& app, RoleFlags& flags);
 
+// This thread and those that it will start take no processor from others when they are woken
+// (SCHED_BATCH): handlers and managers have many threads, short of processors they would interrupt
+// each other, and the broker, at each message.
+void InterruptNobody();
+
 // The process of a role. Make it first: it blocks signals before other threads exist.
 class Role {
  public:

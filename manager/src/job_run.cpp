@@ -27,6 +27,7 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::size_t kMostReportsOfOnePut = 256;
+constexpr std::size_t kTasksOfOnePut = 32;  // or a few more
 constexpr std::int64_t kPollUs = 50'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 
@@ -268,18 +269,23 @@ void JobRun::Do(const PutPassData& action) {
   Submit(std::move(put));
 }
 
+// In pieces, the first of which handlers compute while the others are made.
 void JobRun::Do(PutTasks& action) {
-  tuplespace::Put put;
-  for (std::size_t i = 0; i < action.tasks.size(); ++i) {
-    put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
-  }
   const std::size_t count = action.tasks.size();
   receipt_.tasks_done += static_cast<std::int64_t>(count);
-  Submit(std::move(put));
   // A read stays open for each report.
   const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
+  tuplespace::Put put;
   for (std::size_t begin = 0; begin < count; begin += every) {
-    ReadDone(action, begin, std::min(count, begin + every));
+    const std::size_t end = std::min(count, begin + every);
+    for (std::size_t i = begin; i < end; ++i) {
+      put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
+    }
+    if (put.tuples.size() >= kTasksOfOnePut || end == count) {
+      Submit(std::exchange(put, {}));
+      if (end < count) client_.Flush();
+    }
+    ReadDone(action, begin, end);
   }
 }
 

@@ -27,6 +27,7 @@ namespace tuplespace {
 namespace {
 
 constexpr int kTurnMessages = 256;      // received before answers are sent
+constexpr std::int64_t kTurnUs = 100;   // nor do answers wait longer than this and a message
 constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
@@ -157,8 +158,8 @@ struct Broker::Impl {
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
       // What those said last, whose connection is known to have ended, is received first.
-      const int received = ReceiveTurn();
-      if (received < kTurnMessages) LoseEnded();
+      const Turn turn = ReceiveTurn();
+      if (turn.all) LoseEnded();
       TakeNewPeers();
       WatchConnections();
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
@@ -166,24 +167,39 @@ struct Broker::Impl {
       Probe();
       RetryOutbox();
       Flush();
-      if (received == 0 && !connections.HasEndedClients()) Wait();
+      if (turn.all && turn.received == 0 && !connections.HasEndedClients()) Wait();
     }
     stop.store(false, std::memory_order_release);
   }
 
-  int ReceiveTurn() {
-    int received = 0;
-    while (received < kTurnMessages && router_ready) {
+  struct Turn {
+    int received = 0;  // messages
+    bool all = true;   // that were there
+  };
+
+  // Ends early when somebody has waited long enough for an answer.
+  Turn ReceiveTurn() {
+    Turn turn;
+    const std::int64_t end_us = MonotonicUs() + kTurnUs;
+    const auto is_over = [&] { return core.HasOutput() && MonotonicUs() >= end_us; };
+    while (router_ready) {
+      if (turn.received >= kTurnMessages || is_over()) {
+        turn.all = false;
+        return turn;
+      }
       router_ready = Receive(router, /*router=*/true, message);
       if (!router_ready) break;
-      ++received;
+      ++turn.received;
       // What the same client sent before it.
-      received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
+      turn.received +=
+          channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
       OnMessage();
     }
-    received += channels.ReadAll([this](auto& nearby) { OnNearby(nearby); });
+    const auto read = channels.ReadAll([this](auto& nearby) { OnNearby(nearby); }, is_over);
+    turn.received += read.count;
+    turn.all = read.all;
     for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
-    return received;
+    return turn;
   }
 
   void WatchConnections() {

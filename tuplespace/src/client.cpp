@@ -443,6 +443,10 @@ int Client::Poll(std::chrono::microseconds timeout, int extra_fd) {
   return impl_->Poll(DeadlineUs(timeout), extra_fd);
 }
 
+void Client::Flush() {
+  impl_->Flush();
+}
+
 void Client::Wake() {
   impl_->wake.Notify();
 }

@@ -90,6 +90,9 @@ class Client {
   // handlers. Throws SpaceError if the broker speaks another protocol version, refuses the session,
   // or does not know this client's key (kForbidden).
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
+  // Sends of what is queued what can be sent at once, before more is queued; Poll does the rest.
+  // Throws as Poll does if the context is gone.
+  void Flush();
   void Wake();  // thread safe; async-signal safe
 
   bool shares_memory() const;        // what it puts can lie in shared memory
