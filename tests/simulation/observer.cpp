@@ -50,7 +50,7 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
     late_.insert({client, request.id});
     return;
   }
-  late_.erase({client, request.id});  // sent again
+  current_[client].insert(request.id);
   Asked asked;
   if (const auto* put = std::get_if<Put>(&request.body)) {
     asked.what = Put{Outlines(put->tuples)};
@@ -77,6 +77,7 @@ void Observer::OnAnswers(const ClientId& active,
                          const std::vector<std::pair<ClientId, const ToClient*>>& answers,
                          std::int64_t now_us) {
   completed_now_.clear();
+  retired_now_.clear();
   for (const bool of_active : {true, false}) {
     for (const auto& [client, envelope] : answers) {
       if ((client == active) != of_active) continue;
@@ -85,6 +86,7 @@ void Observer::OnAnswers(const ClientId& active,
           // A new session: what the client held in the one before is given back.
           if (std::exchange(sessions_[client], welcome->session) != welcome->session) {
             OnLost(client);
+            current_.erase(client);
             if (const auto led = leads_.find(client); led != leads_.end()) led->second = false;
           }
         } else if (const auto* reply = std::get_if<Reply>(&message)) {
@@ -100,7 +102,8 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
     return OnGrants(client, *grants, now_us);
   const auto it = asked_.find({client, reply.id});
   if (it == asked_.end()) {
-    if (late_.contains({client, reply.id})) {
+    // What was sent again may have overtaken what was sent first.
+    if (late_.contains({client, reply.id}) && !current_[client].contains(reply.id)) {
       report_(fmt::format("{} was answered in a later session than it asked in", client));
     }
     return;
@@ -155,8 +158,9 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
 
 void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64_t now_us) {
   for (const Grant& grant : grants.grants) {
-    // Given out when its holder was lost, and completed by that one in the same turn.
-    if (completed_now_.contains(grant.key)) continue;
+    // Given out when its holder was lost, and completed by that one in the same turn; or put and
+    // retired in one.
+    if (completed_now_.contains(grant.key) || Match(retired_now_, grant.key)) continue;
     if (!fences_.insert(grant.fence).second) {
       report_(fmt::format("fence {} was given twice, the second time for {}", grant.fence,
                           grant.key.ToString()));
@@ -189,7 +193,7 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
       if (completed_.contains(tuple.key)) {
         report_(fmt::format("{} was stored after it was completed", tuple.key.ToString()));
       }
-      if (IsRetired(tuple.key)) {
+      if (Match(watermarks_, tuple.key)) {
         report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
       }
       if (tuple.task) tasks_.insert(tuple.key);
@@ -210,14 +214,15 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
   }
 }
 
-bool Observer::IsRetired(const Key& key) const {
-  return std::any_of(watermarks_.begin(), watermarks_.end(),
+bool Observer::Match(const std::vector<Pattern>& patterns, const Key& key) {
+  return std::any_of(patterns.begin(), patterns.end(),
                      [&](const Pattern& pattern) { return pattern.Matches(key); });
 }
 
 void Observer::OnRetired(const Retire& retire) {
   const Pattern& pattern = retire.pattern;
   if (retire.watermark) watermarks_.push_back(pattern);
+  retired_now_.push_back(pattern);
   std::erase_if(there_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(completed_, [&](const auto& key) { return pattern.Matches(key); });

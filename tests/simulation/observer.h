@@ -81,7 +81,7 @@ class Observer {
              std::int64_t now_us) const;
   void OnRetired(const tuplespace::Retire& retire);
   void TellLead(const tuplespace::ClientId& client, const tuplespace::Key& key, bool leads);
-  bool IsRetired(const tuplespace::Key& key) const;
+  static bool Match(const std::vector<tuplespace::Pattern>& patterns, const tuplespace::Key& key);
   // The lease ends without its holder's doing: it may still complete the task.
   void Lose(const tuplespace::Key& key, const Lease& lease);
   bool MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
@@ -91,6 +91,8 @@ class Observer {
   std::function<void(const std::string&)> report_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
+  std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>>
+      current_;  // asked in this session
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::map<tuplespace::ClientId, std::optional<bool>> leads_;  // of who ever led: not told yet
   std::map<tuplespace::Key, Lease> leases_;
@@ -101,6 +103,7 @@ class Observer {
   std::set<tuplespace::Key> completed_now_;         // in the present turn
   std::set<tuplespace::Key> tasks_;
   std::vector<tuplespace::Pattern> watermarks_;
+  std::vector<tuplespace::Pattern> retired_now_;  // in the present turn
 };
 
 }  // namespace acan::simulation
