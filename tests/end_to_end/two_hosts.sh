@@ -58,7 +58,7 @@ generated = "regression"
 samples = 4096
 [train]
 batch = 64
-epochs = 30
+epochs = 60
 JOB
 
 hash_of() { tail -n 1 "$1" | grep -o '"weights_sha256":"[0-9a-f]*"' || fail "no receipt in $1"; }

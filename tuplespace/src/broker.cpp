@@ -27,7 +27,6 @@ namespace tuplespace {
 namespace {
 
 constexpr int kTurnMessages = 256;      // received before answers are sent
-constexpr std::int64_t kTurnUs = 100;   // nor do answers wait longer than this and a message
 constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
@@ -158,8 +157,8 @@ struct Broker::Impl {
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
       // What those said last, whose connection is known to have ended, is received first.
-      const Turn turn = ReceiveTurn();
-      if (turn.all) LoseEnded();
+      const int received = ReceiveTurn();
+      if (received < kTurnMessages) LoseEnded();
       TakeNewPeers();
       WatchConnections();
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
@@ -167,39 +166,24 @@ struct Broker::Impl {
       Probe();
       RetryOutbox();
       Flush();
-      if (turn.all && turn.received == 0 && !connections.HasEndedClients()) Wait();
+      if (received == 0 && !connections.HasEndedClients()) Wait();
     }
     stop.store(false, std::memory_order_release);
   }
 
-  struct Turn {
-    int received = 0;  // messages
-    bool all = true;   // that were there
-  };
-
-  // Ends early when somebody has waited long enough for an answer.
-  Turn ReceiveTurn() {
-    Turn turn;
-    const std::int64_t end_us = MonotonicUs() + kTurnUs;
-    const auto is_over = [&] { return core.HasOutput() && MonotonicUs() >= end_us; };
-    while (router_ready) {
-      if (turn.received >= kTurnMessages || is_over()) {
-        turn.all = false;
-        return turn;
-      }
+  int ReceiveTurn() {
+    int received = 0;
+    while (received < kTurnMessages && router_ready) {
       router_ready = Receive(router, /*router=*/true, message);
       if (!router_ready) break;
-      ++turn.received;
+      ++received;
       // What the same client sent before it.
-      turn.received +=
-          channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
+      received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
       OnMessage();
     }
-    const auto read = channels.ReadAll([this](auto& nearby) { OnNearby(nearby); }, is_over);
-    turn.received += read.count;
-    turn.all = read.all;
+    received += channels.ReadAll([this](auto& nearby) { OnNearby(nearby); });
     for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
-    return turn;
+    return received;
   }
 
   void WatchConnections() {

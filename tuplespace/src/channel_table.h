@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "channel.h"
@@ -38,18 +37,12 @@ class ChannelTable {
   Channel* To(const ClientId& client, std::uint64_t session);
   void CountSent(const ClientId& client, std::uint64_t session);
 
-  // Calls handle(message) for what has come from `client` until now; returns how many there were.
-  // `handle` may neither add sessions nor end them.
+  // Calls handle(message) for what has come from `client`, or from all, until now; returns how many
+  // there were. `handle` may neither add sessions nor end them.
   template <class Handle>
   int Read(const ClientId& client, Handle handle);
-  struct Messages {
-    int count = 0;
-    bool all = true;  // that were there
-  };
-  // The same for all clients, but ends after a client's when is_over() says so, and goes on with
-  // the next one when it is called again.
-  template <class Handle, class IsOver>
-  Messages ReadAll(Handle handle, IsOver is_over);
+  template <class Handle>
+  int ReadAll(Handle handle);
 
   // Clients whose end wrote what it should not.
   std::vector<ClientId> Broken() const;
@@ -75,7 +68,6 @@ class ChannelTable {
   const std::size_t limit_;
   const int bell_fd_;
   std::unordered_map<ClientId, Entry> entries_;
-  ClientId read_next_;  // empty: any
   ReceivedMultipart message_;
 };
 
@@ -100,20 +92,11 @@ int ChannelTable::Read(const ClientId& client, Handle handle) {
   return it == entries_.end() ? 0 : ReadEntry(client, it->second, handle);
 }
 
-template <class Handle, class IsOver>
-ChannelTable::Messages ChannelTable::ReadAll(Handle handle, IsOver is_over) {
-  Messages messages;
-  auto it = entries_.find(std::exchange(read_next_, {}));
-  for (std::size_t i = 0; i < entries_.size(); ++i, ++it) {
-    if (it == entries_.end()) it = entries_.begin();
-    if (i > 0 && is_over()) {
-      read_next_ = it->first;
-      messages.all = false;
-      break;
-    }
-    messages.count += ReadEntry(it->first, it->second, handle);
-  }
-  return messages;
+template <class Handle>
+int ChannelTable::ReadAll(Handle handle) {
+  int count = 0;
+  for (auto& [client, entry] : entries_) count += ReadEntry(client, entry, handle);
+  return count;
 }
 
 }  // namespace tuplespace
