@@ -58,7 +58,7 @@ generated = "regression"
 samples = 4096
 [train]
 batch = 64
-epochs = 60
+epochs = 30
 JOB
 
 hash_of() { tail -n 1 "$1" | grep -o '"weights_sha256":"[0-9a-f]*"' || fail "no receipt in $1"; }
@@ -87,8 +87,11 @@ in_space "$near" broker broker --listen tcp://0.0.0.0:5555 --keys "$folder/keys/
 handler=(handler --connect "$endpoint" --device cpu:1 --memory 64MiB)
 in_space "$near" near "${handler[@]}" --keys "$folder/keys/handler.key"
 near_handler=${pids[-1]}
-in_space "$far" far1 "${handler[@]}" --keys "$folder/keys/far.key"
-in_space "$far" far2 "${handler[@]}" --keys "$folder/keys/far.key"
+declare -A far_handlers
+for name in far1 far2; do
+  in_space "$far" "$name" "${handler[@]}" --keys "$folder/keys/far.key"
+  far_handlers[$name]=${pids[-1]}
+done
 for name in near far1 far2; do wait_for "$folder/$name.log" "joined $endpoint"; done
 in_space "$near" manager manager --connect "$endpoint" "$folder/job.toml" --out "$folder/out" \
   --json --keys "$folder/keys/manager.key"
@@ -97,20 +100,25 @@ manager=${pids[-1]}
 wait_for "$folder/manager.log" "epoch 2/"
 ip -n "$near" link set "an$tag" down
 cut_at=$SECONDS
-# The near handler goes on alone for some epochs, then stands still: however fast the machine, the
-# training is not over before the others are back.
+# The near handler goes on alone for some epochs, then stands still, and so does each of the others
+# as soon as it is back: however fast the machine, the training is not over before all are there.
 wait_for "$folder/manager.log" "epoch 5/.* done"
 kill -STOP "$near_handler"
 sleep $((cut_at + cut_s > SECONDS ? cut_at + cut_s - SECONDS : 0))  # this is the cut
 ip -n "$near" link set "an$tag" up
-for name in far1 far2; do
-  for ((i = 0; i < 300; ++i)); do
-    [ "$(grep -c "joined $endpoint" "$folder/$name.log")" -ge 2 ] && break
-    kill -0 "$manager" 2>/dev/null || fail "the training was over before $name was back"
-    sleep 0.1
+back=()
+for ((i = 0; i < 3000 && ${#back[@]} < 2; ++i)); do
+  for name in "${!far_handlers[@]}"; do
+    [ "$(grep -c "joined $endpoint" "$folder/$name.log")" -ge 2 ] || continue
+    kill -STOP "${far_handlers[$name]}"
+    back+=("${far_handlers[$name]}")
+    unset "far_handlers[$name]"
   done
+  sleep 0.01
 done
-kill -CONT "$near_handler"
+[ ${#back[@]} -eq 2 ] || fail "${!far_handlers[*]} did not come back"
+kill -0 "$manager" 2>/dev/null || fail "the training was over before the far handlers were back"
+kill -CONT "$near_handler" "${back[@]}"
 grep -q "far/.* is lost" "$folder/broker.log" || fail "the broker did not notice the cut"
 # The manager is the only process with an end of its own.
 wait "$manager" || fail "the manager"
