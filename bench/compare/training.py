@@ -132,7 +132,8 @@ def run_peer(name, job, threads, onednn):
     words = [sys.executable, __file__, "--peer", name, "--job", json.dumps(job), "--threads", str(threads)]
     if name == ONEDNN:
         words = [onednn, *map(str, [job["batch"], job["steps"], WARM_STEPS, RATE, *job["layers"]])]
-    return json.loads(subprocess.run(words, check=True, capture_output=True, text=True, env=environment).stdout)["samples_per_s"]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return json.loads(done.stdout)["samples_per_s"]
 
 
 def measure(arguments):
@@ -143,20 +144,26 @@ def measure(arguments):
         versions["torch"] = torch.__version__
     report = dict(threads=arguments.threads, machine=platform.processor() or platform.machine(),
                   versions=versions, jobs={})
-    for name in arguments.jobs or JOBS:
-        rates = {}
-        for _ in range(arguments.rounds):
-            for peer in arguments.peers:
-                rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads, arguments.onednn))
-            for precision in ("exact", "fast"):
-                rates.setdefault(f"acan {precision}", []).append(
-                    acan_rate(arguments.acan, JOBS[name], arguments.threads, precision))
-        ratios = {f"{own} / {peer}": summary([a / b for a, b in zip(rates[own], rates[peer])])
-                  for own in ("acan exact", "acan fast") for peer in arguments.peers}
-        report["jobs"][name] = dict(JOBS[name], samples_per_s={who: summary(values) for who, values in rates.items()}, ratios=ratios)
-        for which, ratio in ratios.items():
-            print(f"{name:18} {which:36} {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})", file=sys.stderr)
-    return report
+    try:
+        for name in arguments.jobs or JOBS:
+            report["jobs"][name] = measure_job(name, arguments)
+    finally:  # a peer that fails does not take with it what was measured before
+        write_report(report, arguments.json)
+
+
+def measure_job(name, arguments):
+    rates = {}
+    for _ in range(arguments.rounds):
+        for peer in arguments.peers:
+            rates.setdefault(peer, []).append(run_peer(peer, JOBS[name], arguments.threads, arguments.onednn))
+        for precision in ("exact", "fast"):
+            rates.setdefault(f"acan {precision}", []).append(
+                acan_rate(arguments.acan, JOBS[name], arguments.threads, precision))
+    ratios = {f"{own} / {peer}": summary([a / b for a, b in zip(rates[own], rates[peer])])
+              for own in ("acan exact", "acan fast") for peer in arguments.peers}
+    for which, ratio in ratios.items():
+        print(f"{name:18} {which:36} {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})", file=sys.stderr)
+    return dict(JOBS[name], samples_per_s={who: summary(values) for who, values in rates.items()}, ratios=ratios)
 
 
 def main():
@@ -179,7 +186,7 @@ def main():
         arguments.peers = [peer for peer in PEERS if peer != ONEDNN or arguments.onednn]
     if ONEDNN in arguments.peers and not arguments.onednn:
         parser.error(f"--peers {ONEDNN!r} needs --onednn PROGRAM, the built onednn_loop.cpp")
-    write_report(measure(arguments), arguments.json)
+    measure(arguments)
 
 
 if __name__ == "__main__":

@@ -74,19 +74,6 @@ std::optional<AccessList> ListOf(const std::optional<BrokerAccess>& access) {
   return AccessList(access->roles, access->peers);
 }
 
-// It says more than that what the client asked for was done.
-bool HasNews(const BrokerCore::Delivery& delivery) {
-  const auto is_acknowledgement = [](const BrokerMessage& message) {
-    const auto* reply = std::get_if<Reply>(&message);
-    return reply != nullptr && (std::holds_alternative<PutReply>(reply->body) ||
-                                std::holds_alternative<CompleteReply>(reply->body) ||
-                                std::holds_alternative<LeaseReply>(reply->body) ||
-                                std::holds_alternative<RetireReply>(reply->body));
-  };
-  const std::vector<BrokerMessage>& messages = delivery.envelope.messages;
-  return !std::all_of(messages.begin(), messages.end(), is_acknowledgement);
-}
-
 }  // namespace
 
 struct Broker::Impl {
@@ -353,11 +340,7 @@ struct Broker::Impl {
     do {
       EndSessions();
       SendSegments();
-      // Those first whom something new wakes: of two processors, one is still this thread's, and an
-      // acknowledgement would keep the other from what somebody waits for.
-      std::vector<BrokerCore::Delivery> output = core.TakeOutput();
-      std::stable_partition(output.begin(), output.end(), HasNews);
-      for (BrokerCore::Delivery& delivery : output) Deliver(delivery);
+      for (BrokerCore::Delivery& delivery : core.TakeOutput()) Deliver(delivery);
     } while (core.HasOutput());
     offers.clear();
     for (const std::string& line : core.TakeLog()) Log(line);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tuplespace/planted.h"
@@ -24,6 +25,19 @@ std::string Printable(const std::string& bytes) {
     }
   }
   return text;
+}
+
+// It says more than that what the client asked for was done.
+bool HasNews(const BrokerCore::Delivery& delivery) {
+  const auto is_acknowledgement = [](const BrokerMessage& message) {
+    const auto* reply = std::get_if<Reply>(&message);
+    return reply != nullptr && (std::holds_alternative<PutReply>(reply->body) ||
+                                std::holds_alternative<CompleteReply>(reply->body) ||
+                                std::holds_alternative<LeaseReply>(reply->body) ||
+                                std::holds_alternative<RetireReply>(reply->body));
+  };
+  const std::vector<BrokerMessage>& messages = delivery.envelope.messages;
+  return !std::all_of(messages.begin(), messages.end(), is_acknowledgement);
 }
 
 }  // namespace
@@ -241,6 +255,7 @@ std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
     output.back().envelope.messages.swap(it->second.output);
   }
   dirty_.clear();
+  std::stable_partition(output.begin(), output.end(), HasNews);
   return output;
 }
 

@@ -54,7 +54,8 @@ class BrokerCore {
   };
   bool HasOutput() const { return !dirty_.empty() || !strays_.empty(); }
   // All that is to be sent, one envelope for each client (and one for each stray answer to somebody
-  // who has not joined).
+  // who has not joined). Those come first whom something new wakes: of two processors one is still
+  // the broker's, and mere acknowledgements would keep the other from them.
   std::vector<Delivery> TakeOutput();
   // Sessions that have ended, in order.
   struct EndedSession {

@@ -225,9 +225,8 @@ void Connections::Refuse(int descriptor, Connection& connection, const std::stri
   const Duplicate duplicate(descriptor);
   const auto peer = PeerOf(duplicate.get());
   if (!peer || !Same(*peer, *connection.peer)) return;
-  // Closed with a reset: a peer in the middle of a message hears of it at once, and the kernel keeps
-  // nothing of it (its window may be shut, and it would try that for minutes). Who was told why gets
-  // that first.
+  // Closed with a reset: a peer in the middle of a message hears of it at once, and the kernel
+  // keeps nothing (a shut window it would try for minutes). Who was told why gets that first.
   const linger reset{1, 0};
   if (now_us < connection.drop_at_us) {
     setsockopt(duplicate.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));

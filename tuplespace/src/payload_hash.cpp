@@ -17,27 +17,21 @@ PayloadHash HashOf(std::span<const std::byte> bytes) {
   return {hash.low64, hash.high64};
 }
 
-struct PayloadHasher::State {
-  State() {
-    if (xxh == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(xxh.get());
-  }
-  struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
-  std::unique_ptr<XXH3_state_t, Free> xxh{XXH3_createState()};
-};
+void PayloadHasher::Free::operator()(XXH3_state_s* state) const {
+  XXH3_freeState(state);
+}
 
-PayloadHasher::PayloadHasher() : state_(std::make_unique<State>()) {}
-
-PayloadHasher::~PayloadHasher() = default;
+PayloadHasher::PayloadHasher() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_128bits_reset(state_.get());
+}
 
 void PayloadHasher::Add(std::span<const std::byte> bytes) {
-  XXH3_128bits_update(state_->xxh.get(), bytes.data(), bytes.size());
+  XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
 }
 
 PayloadHash PayloadHasher::Hash() const {
-  const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh.get());
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
   return {hash.low64, hash.high64};
 }
 

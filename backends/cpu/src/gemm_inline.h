@@ -7,8 +7,7 @@ constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
 constexpr int64_t kMostGroupCols = 128;  // of a kept Q: the open sums of a group stay near
 constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are touched in turns
 constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
-constexpr int64_t kMostKeptParts =
-    8;  // more passes over the other operand cost more than spans save
+constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
 constexpr int64_t kLeastBandStrips = 2;  // fewer, and the kept rows are packed too often
 
 int64_t Min(int64_t a, int64_t b) {

@@ -77,7 +77,7 @@ void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_str
 // Packing walks rows that are far apart, where the hardware sees no stream: fetch some rows ahead.
 constexpr int64_t kRowsAhead = 6;
 ACAN_INLINE void PrefetchRow(const float* row, int64_t floats) {
-  for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(row + i);
+  for (int64_t i = 0; i < floats; i += kLine) __builtin_prefetch(row + i);
 }
 
 ACAN_INLINE void Copy(float* to, const float* from, int64_t count) {
@@ -89,7 +89,7 @@ ACAN_INLINE void Copy(float* to, const float* from, int64_t count) {
 // Floats from one panel of Q to the next: a line more than its size, so that the same k of many
 // panels is not in one set of the cache.
 int64_t PanelPitch(int64_t chunk) {
-  return chunk * kTileCols + 16;
+  return chunk * kTileCols + kLine;
 }
 
 // Columns of the next panel, `left` before the end: a few too many for one panel become two of more

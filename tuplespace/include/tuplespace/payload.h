@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+struct XXH3_state_s;
+
 namespace tuplespace {
 
 // XXH3-128 of a payload's bytes: finds what went wrong by accident, in memory or on the way. It is
@@ -27,9 +29,6 @@ PayloadHash HashOf(std::span<const std::byte> bytes);
 class PayloadHasher {
  public:
   PayloadHasher();
-  ~PayloadHasher();
-  PayloadHasher(const PayloadHasher&) = delete;
-  PayloadHasher& operator=(const PayloadHasher&) = delete;
 
   void Add(std::span<const std::byte> bytes);
   PayloadHash Hash() const;  // of all that was added so far
@@ -37,8 +36,10 @@ class PayloadHasher {
   static constexpr std::size_t kPartBytes = 64 << 10;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
 // Memory that other processes of this host can map. Made by SharedPool, and by whoever receives a
