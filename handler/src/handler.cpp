@@ -179,6 +179,7 @@ HandlerReport Handler::Impl::Run() {
   device_thread.reset();
   releases->Close();
   report.peak_bytes = std::max(report.peak_bytes, device->budget().peak_bytes());
+  if (pool) report.copied_results = pool->counts().copied;
   return report;
 }
 
@@ -407,8 +408,9 @@ void Handler::Impl::Do(const ReportDone& action) {
       continue;
     }
     auto owner = std::make_shared<TokenedBytes>(TokenedBytes{token, result.payload.owner()});
+    if (result.payload.region() != nullptr) ++report.shared_results;
+    tuple.payload = Payload(std::move(owner), data, size, result.payload.region());
     result.payload = {};
-    tuple.payload = Payload(std::move(owner), data, size);
     complete.results.push_back(std::move(tuple));
   }
   flight.outcome = {};

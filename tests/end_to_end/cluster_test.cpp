@@ -154,6 +154,16 @@ TEST_F(ClusterTest, JobsOneAfterTheOtherDoNotDisturbEachOther) {
   EXPECT_EQ(Run(first).weights_sha256, hash) << "the same job again, in the same space";
 }
 
+// Whole buffers and parts of them alike.
+TEST_F(ClusterTest, ResultsAreMadeWhereTheSpaceFindsThem) {
+  const Job job = SmallJob("[tasks]\nsize_bytes = 70000\n");
+  AddHandler(64 << 20);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  const HandlerReport report = handlers_.front().Stop();
+  EXPECT_GT(report.shared_results, 33u);  // one a step at least
+  EXPECT_EQ(report.copied_results, 0u);
+}
+
 TEST_F(ClusterTest, NoHandlerHoldsMoreThanItsLimit) {
   AddHandler(160 << 10);
   AddHandler(200 << 10);

@@ -128,6 +128,10 @@ Payload SharedPool::CopyOf(const Payload& payload) {
     }
     hash = hasher.Hash();
   }
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.copied;
+  }
   return Payload(std::move(block), region->data, bytes, region).WithHash(hash);
 }
 

@@ -230,11 +230,19 @@ class CpuDevice final : public Device {
       if (whole.region() != nullptr) whole.Publish();
       return {buffer, in, bytes, whole.region()};
     }
-    auto copy = std::make_shared<std::vector<float>>(bytes / 4);
-    for (std::int64_t r = 0; r < from.rows; ++r) {
-      std::memcpy(copy->data() + r * from.cols, in + r * from.stride, row_bytes);
+    const auto pack_to = [&](std::byte* to) {
+      for (std::int64_t r = 0; r < from.rows; ++r, to += row_bytes) {
+        std::memcpy(to, in + r * from.stride, row_bytes);
+      }
+    };
+    if (tuplespace::SharedPool::Block block = memory_->TakeResult(bytes)) {
+      pack_to(block->data);
+      const tuplespace::SharedRegion* region = block.get();
+      return {std::move(block), region->data, bytes, region};
     }
-    const float* data = copy->data();
+    auto copy = std::make_shared_for_overwrite<std::byte[]>(bytes);
+    pack_to(copy.get());
+    const std::byte* data = copy.get();
     return {std::move(copy), data, bytes};
   }
 

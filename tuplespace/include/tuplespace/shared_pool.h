@@ -56,6 +56,7 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
 
   struct Counts {
     std::uint64_t created = 0, reused = 0, refused = 0;  // allocations; `refused` got null
+    std::uint64_t copied = 0;                            // by CopyOf
     std::uint64_t segments = 0, lent = 0;                // now; in use by the space
     std::uint64_t free_bytes = 0;
   };
