@@ -22,7 +22,7 @@ constexpr std::uint64_t kLeastUsedOnceBytes = 256 << 10;
 constexpr std::uint64_t kLeastKept = 16;
 // A free block is idle after so many times as many of its size were handed out as there are.
 // Counted, not timed: a slow training needs its blocks again as surely as a fast one.
-constexpr std::uint64_t kIdleRounds = 2;
+constexpr std::uint64_t kIdleRounds = 8;
 
 SharedPoolOptions Possible(SharedPoolOptions options) {
   rlimit files{};
