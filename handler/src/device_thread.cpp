@@ -53,11 +53,17 @@ std::uint64_t DeviceThread::peak_bytes() const {
   return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
 }
 
-// By what the last one took.
+// By what the last one of its kind took.
 bool DeviceThread::IsShort(const DeviceJob& job) const {
-  const double us_per_flop =
-      static_cast<double>(last_us_) / static_cast<double>(std::max<std::uint64_t>(1, last_flops_));
+  const std::optional<Took>& took = took_.at(static_cast<std::size_t>(job.task->kind));
+  if (!took) return false;
+  const double us_per_flop = static_cast<double>(took->us) / static_cast<double>(took->flops);
   return static_cast<double>(Flops(*job.task)) * us_per_flop < kTellWithinUs;
+}
+
+bool DeviceThread::RunsHere(const DeviceJob& job) const {
+  return throttle_ == nullptr && started_.empty() && !finishing_ && IsShort(job) &&
+         took_.at(static_cast<std::size_t>(job.task->kind))->at_once;
 }
 
 // Outcomes that nobody was told of do not wait for a long task.
@@ -76,7 +82,8 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   started.outcome.flight = job.flight;
   started.begin_us = NowUs();
   started.added_us = job.added_us;
-  started.flops = Flops(*job.task);
+  started.kind = job.task->kind;
+  started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
   try {
     started.results = StartTaskOn(device_, *job.task, job.inputs);
     if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
@@ -85,10 +92,17 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
     SetFailed(started.outcome, error);
   }
   waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
+  started.at_once = std::all_of(started.results.begin(), started.results.end(),
+                                [](const StartedResult& each) { return each.payload->ready(); });
   return started;  // the inputs go here, before anybody hears of the outcome
 }
 
 void DeviceThread::Finish(Started started) {
+  if (Conclude(started)) wake_();
+}
+
+// Waits for its results and adds them to the outcomes. True if somebody is to be told.
+bool DeviceThread::Conclude(Started& started) {
   DeviceOutcome& outcome = started.outcome;
   if (!outcome.failed) {
     try {
@@ -99,23 +113,20 @@ void DeviceThread::Finish(Started started) {
   }
   started.results.clear();
   if (throttle_ != nullptr && !outcome.failed) SleepUntilDue(started);
-  bool tell = true;
-  {
-    const std::lock_guard lock(mutex_);
-    // Of the time in which two tasks ran each second counts once.
-    const std::int64_t end_us = NowUs();
-    const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
-    outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
-    last_end_us_ = end_us;
-    last_us_ = std::max<std::int64_t>(1, end_us - begin_us);
-    last_flops_ = started.flops;
-    outcomes_.push_back(std::move(outcome));
-    if (untold_since_us_ == kNothingUntold) untold_since_us_ = begin_us;
-    const bool more = !jobs_.empty() && started_.empty() && !finishing_;  // and it begins now
-    tell = !more || end_us - untold_since_us_ >= kTellWithinUs;
-    if (tell) untold_since_us_ = kNothingUntold;
-  }
-  if (tell) wake_();
+  const std::lock_guard lock(mutex_);
+  // Of the time in which two tasks ran each second counts once.
+  const std::int64_t end_us = NowUs();
+  const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
+  outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
+  last_end_us_ = end_us;
+  took_.at(static_cast<std::size_t>(started.kind)) = {std::max<std::int64_t>(1, end_us - begin_us),
+                                                      started.flops, started.at_once};
+  outcomes_.push_back(std::move(outcome));
+  if (untold_since_us_ == kNothingUntold) untold_since_us_ = begin_us;
+  const bool more = !jobs_.empty() && started_.empty() && !finishing_;  // and it begins now
+  const bool tell = !more || end_us - untold_since_us_ >= kTellWithinUs;
+  if (tell) untold_since_us_ = kNothingUntold;
+  return tell;
 }
 
 // As if the device were as slow as the throttle says. Ends early if the thread is to end.

@@ -1,8 +1,10 @@
 // DeviceThread: the thread of a handler's device. It runs tasks in order while the handler's own
 // thread talks to the space. A device that works asynchronously is given the next task while the
-// results of one are still to come; a second thread waits for those.
+// results of one are still to come; a second thread waits for those. Short tasks, which take less
+// than waking another thread and being woken by it, are run on the handler's own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -46,8 +48,9 @@ struct DeviceOutcome {
   double seconds = 0;
 };
 
-// Public methods: any thread. `wake` is called on the device's thread when there are outcomes: at
-// once, or, while more short tasks wait to be run, a fraction of a millisecond later for several.
+// Public methods: the handler's thread. `wake` is called on the device's thread when there are
+// outcomes: at once, or, while more short tasks wait to be run, a fraction of a millisecond later
+// for several.
 class DeviceThread {
  public:
   // `throttle` (may be null) must outlive it.
@@ -57,6 +60,9 @@ class DeviceThread {
   DeviceThread& operator=(const DeviceThread&) = delete;
 
   void Add(DeviceJob job);
+  // To be called after Add, and until it is false: leaves what was added to the device's thread, or
+  // runs it here for a fraction of a millisecond and says whether more of it is left.
+  bool Go();
   std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
@@ -70,17 +76,28 @@ class DeviceThread {
     std::vector<StartedResult> results;
     std::int64_t begin_us = 0;
     std::int64_t added_us = 0;
+    TaskKind kind = TaskKind::kForward;
     std::uint64_t flops = 0;
+    bool at_once = false;
   };
   static constexpr std::int64_t kNothingUntold = -1;
 
+  // Of the last task of a kind.
+  struct Took {
+    std::int64_t us = 0;
+    std::uint64_t flops = 1;
+    bool at_once = false;  // its results were there when its operations were called
+  };
+
   void Enqueue(DeviceJob job);
   bool IsShort(const DeviceJob& job) const;
+  bool RunsHere(const DeviceJob& job) const;
   void TellBefore(const DeviceJob& job);
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
   void Finish(Started started);
+  bool Conclude(Started& started);
   void SleepUntilDue(const Started& started);
   void NotePeak();
 
@@ -90,13 +107,13 @@ class DeviceThread {
   std::mutex mutex_;
   std::condition_variable work_, result_, stopping_;  // for the starter, the finisher, and sleepers
   std::deque<DeviceJob> jobs_;
+  bool starting_ = false;  // somebody runs a task
   std::deque<Started>
       started_;  // whose results are to come; with `finishing_` at most kMostStarted
   bool finishing_ = false;
   std::deque<DeviceOutcome> outcomes_;
   std::int64_t untold_since_us_ = kNothingUntold;  // the oldest outcome that nobody was told of
-  std::int64_t last_us_ = 0;                       // what the last task took
-  std::uint64_t last_flops_ = 0;
+  std::array<std::optional<Took>, kTaskKinds> took_;
   std::int64_t last_end_us_ = 0;
   std::int64_t due_us_ = 0;  // when the task before was to end, by the throttle
   bool stop_ = false;

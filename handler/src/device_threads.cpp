@@ -7,6 +7,7 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kMostStarted = 2;
+constexpr std::int64_t kGoUs = 200;
 
 }  // namespace
 
@@ -30,32 +31,57 @@ DeviceThread::~DeviceThread() {
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
-  {
-    const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
+  const std::lock_guard lock(mutex_);
+  jobs_.push_back(std::move(job));
+}
+
+bool DeviceThread::Go() {
+  const std::int64_t until_us = NowUs() + kGoUs;
+  std::unique_lock lock(mutex_);
+  while (!jobs_.empty() && !starting_) {
+    if (!RunsHere(jobs_.front())) {
+      work_.notify_one();
+      return false;
+    }
+    if (NowUs() >= until_us) return true;
+    DeviceJob job = std::move(jobs_.front());
+    jobs_.pop_front();
+    starting_ = true;
+    lock.unlock();
+    Started started = Start(std::move(job));
+    const bool ready = started.at_once;
+    if (ready) Conclude(started);
+    lock.lock();
+    starting_ = false;
+    if (!ready) {
+      started_.push_back(std::move(started));
+      result_.notify_one();
+    }
   }
-  work_.notify_one();
+  return false;
 }
 
 void DeviceThread::StartLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [this] {
-      return stop_ || (!jobs_.empty() && started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
+      return stop_ || (!jobs_.empty() && !starting_ &&
+                       started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
     });
     if (stop_) return;
     DeviceJob job = std::move(jobs_.front());
     jobs_.pop_front();
+    starting_ = true;
     lock.unlock();
     Started started = Start(std::move(job));
-    const bool ready = std::all_of(started.results.begin(), started.results.end(),
-                                   [](const StartedResult& each) { return each.payload->ready(); });
-    if (ready) {
+    if (started.at_once) {
       Finish(std::move(started));
       lock.lock();
+      starting_ = false;
       continue;
     }
     lock.lock();
+    starting_ = false;
     started_.push_back(std::move(started));
     result_.notify_one();
   }

@@ -156,11 +156,12 @@ HandlerReport Handler::Impl::Run() {
   client.OnDamage([this](const std::string& text) { Log(text); });
   Apply(core.Start());
   while (!core.drained()) {
+    const bool more = device_thread->Go();
+    for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
     const std::int64_t now_us = NowUs();
-    const std::int64_t due_us = std::min(core.NextDeadlineUs(), next_report_us);
+    const std::int64_t due_us = more ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
     const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, 1'000'000);
     client.Poll(std::chrono::microseconds(wait_us));
-    for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
     for (const FlightId flight : releases->Take()) {
       flights.erase(flight);
       Step(Released{flight});

@@ -208,7 +208,8 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   }
   std::vector<std::string> names = NamesIn(out_ + "/snapshots");
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
-  ASSERT_EQ(names.size(), 2u);
+  ASSERT_GE(names.size(), 2u);  // 3, if it was killed just before the oldest was to go
+  ASSERT_LE(names.size(), 3u);
   const Result other =
       RunAcan({"train", job_, "--set", "train.seed=2", "--resume", out_, "--handlers", "cpu:1"});
   EXPECT_EQ(other.code, 2);

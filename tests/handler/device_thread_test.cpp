@@ -153,6 +153,7 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+  thread.Go();
   gate.AwaitPending(2);  // neither has its results
   gate.Open(5);
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 5);
@@ -173,6 +174,7 @@ TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   thread.Add(JobOf(7, 1.0f));
+  thread.Go();
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 1);
   EXPECT_EQ(all[0].flight, 7u);
   EXPECT_TRUE(all[0].failed);
@@ -201,6 +203,7 @@ TEST(DeviceThread, ResultsOfShortTasksDoNotWaitForALongOne) {
   for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
   thread.Add(JobOf(6, 6.0f, 64));
   thread.Add(JobOf(7, 7.0f));
+  thread.Go();
   EXPECT_EQ(outcomes.Await(thread, 5).size(), 5u);  // or for ever
   device.LetGo();
   EXPECT_EQ(outcomes.Await(thread, 2).size(), 2u);
@@ -210,9 +213,53 @@ TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {
   const auto device = MakeCpuDevice({1, 1 << 20, std::nullopt});
   Outcomes outcomes;
   DeviceThread thread(*device, [&] { outcomes.Wake(); });
-  for (int i = 1; i <= 20; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+  for (int i = 1; i <= 20; ++i) {
+    thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+    while (thread.Go()) {
+    }
+  }
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 20);
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(FirstOf(all[i]), static_cast<float>(i + 1));
+}
+
+class ThreadNotingDevice final : public DecoratedCpu {
+ public:
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    last_thread_ = std::this_thread::get_id();
+    DecoratedCpu::Launch(kernel, args);
+  }
+  std::thread::id last_thread() const { return last_thread_; }
+
+ private:
+  std::atomic<std::thread::id> last_thread_;
+};
+
+TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
+  ThreadNotingDevice device;
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  bool here = false;
+  // A thread that was interrupted may take a task for a long one for once.
+  for (int i = 1; i <= 1000 && !here; ++i) {
+    thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
+    while (thread.Go()) {
+    }
+    std::deque<DeviceOutcome> now = thread.TakeOutcomes();
+    here = device.last_thread() == std::this_thread::get_id();
+    if (now.empty()) {
+      EXPECT_FALSE(here);
+      now.push_back(std::move(outcomes.Await(thread, 1).front()));
+    }
+    EXPECT_EQ(FirstOf(now.front()), static_cast<float>(i));
+    if (i == 1) {
+      EXPECT_FALSE(here);
+    }
+  }
+  EXPECT_TRUE(here);
+  thread.Add(JobOf(2000, 1.0f, 256));  // too long by far for what is known
+  EXPECT_FALSE(thread.Go());
+  outcomes.Await(thread, 1);
+  EXPECT_NE(device.last_thread(), std::this_thread::get_id());
 }
 
 }  // namespace

@@ -104,6 +104,10 @@ void DeviceThread::Enqueue(DeviceJob job) {
   DeviceTasks().at(this).changed.Set();
 }
 
+bool DeviceThread::Go() {
+  return false;
+}
+
 void DeviceThread::StartLoop() {
   World& world = World::current();
   simulation::Process& process = World::CurrentTask().process();

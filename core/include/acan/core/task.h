@@ -23,6 +23,7 @@ enum class TaskKind : std::uint8_t {
   kBackward,
   kUpdate
 };
+inline constexpr std::size_t kTaskKinds = 6;
 const char* TaskKindName(TaskKind kind);
 
 // A matrix of 32-bit words that the task works on.
