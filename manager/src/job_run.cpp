@@ -40,12 +40,13 @@ std::string RunName(const std::string& job_id, const std::string& client_id) {
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-               std::vector<std::string> lost_runs, std::map<std::string, std::string> quarantined)
+               EarlierLives earlier)
     : options_(options),
       job_(job),
       data_(data),
-      lost_runs_(std::move(lost_runs)),
-      quarantined_(std::move(quarantined)),
+      earlier_lives_(earlier.count),
+      earlier_runs_(std::move(earlier.runs)),
+      quarantined_(std::move(earlier.quarantined)),
       job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
       client_({.endpoint = options.endpoint,
                .name = "manager of " + options.source,

@@ -35,18 +35,24 @@ struct HandlersWrong {
 };
 struct Stopped {};  // thrown by what waits, because of Stop
 
+// Of this process.
+struct EarlierLives {
+  int count = 0;
+  std::vector<std::string> runs;                   // something of them may be left in the space
+  std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
+};
+
 class JobRun {
  public:
-  // The references must outlive it. `lost_runs`: earlier lives of this process; what is left of
-  // them is removed. `quarantined`: handlers that were wrong in one of them, and why.
-  JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-         std::vector<std::string> lost_runs, std::map<std::string, std::string> quarantined);
+  // The references must outlive it. What is left of earlier lives is removed.
+  JobRun(const ManagerOptions& options, const Job& job, const Data& data, EarlierLives earlier);
 
   // nullopt if stopped. Throws Error, RunLost, HandlersWrong.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 
-  const std::string& name() const { return run_; }
+  // The runs of which something may be left in the space, this one's among them.
+  std::vector<std::string> RunsLeft() const;
 
  private:
   void Connect();
@@ -120,7 +126,8 @@ class JobRun {
   const ManagerOptions& options_;
   const Job& job_;
   const Data& data_;
-  const std::vector<std::string> lost_runs_;
+  const int earlier_lives_;
+  std::vector<std::string> earlier_runs_;           // in the space, of managers that are gone
   std::map<std::string, std::string> quarantined_;  // client ids, and why
   std::set<std::string> contributors_;  // of whose results something may be in what is there now
   std::optional<AuditLog> audit_log_;
@@ -137,7 +144,6 @@ class JobRun {
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
-  std::vector<std::string> earlier_runs_;  // in the space, of managers that are gone
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
   RunState past_;                               // of earlier lives

@@ -132,9 +132,11 @@ Key JobRun::RunKey(const std::string& name) const {
 void JobRun::FindEarlierRuns() {
   const Pattern runs{
       {FieldPattern::Exact("run"), FieldPattern::Exact(job_id_), FieldPattern::Any()}, false};
-  earlier_runs_ = lost_runs_;
   for (const tuplespace::FoundTuple& found : client_.ListAll(runs)) {
-    earlier_runs_.emplace_back(found.payload.text());
+    const std::string_view name = found.payload.text();
+    if (std::find(earlier_runs_.begin(), earlier_runs_.end(), name) == earlier_runs_.end()) {
+      earlier_runs_.emplace_back(name);
+    }
   }
   Tuple mine;
   mine.key = RunKey(run_);
@@ -144,10 +146,17 @@ void JobRun::FindEarlierRuns() {
 
 void JobRun::RemoveEarlierRuns() {
   for (const std::string& name : earlier_runs_) {
+    KeepLead();
     RemoveRun(name, tuplespace::Client::kForever);
     client_.RetireAll(Pattern::Of(RunKey(name)), false);
   }
   earlier_runs_.clear();
+}
+
+std::vector<std::string> JobRun::RunsLeft() const {
+  std::vector<std::string> runs = earlier_runs_;
+  runs.push_back(run_);
+  return runs;
 }
 
 void JobRun::GiveUpLead() {
@@ -211,7 +220,11 @@ void JobRun::FindBeginning() {
   bool others = false;
   if (snapshots_) {
     const auto say = [this](const std::string& line) { Log(line); };
-    if (auto found = snapshots_->Newest(say, &others)) {
+    const auto go_on = [this] {
+      client_.Poll(std::chrono::milliseconds(0));
+      KeepLead();
+    };
+    if (auto found = snapshots_->Newest(say, &others, go_on)) {
       past_ = found->state;
       beginning_file_ = std::move(found->file);
       beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
@@ -225,6 +238,7 @@ void JobRun::FindBeginning() {
   for (const std::string& name : earlier_runs_) {
     // Of whose results those weights were made is not known.
     if (job_.tasks.audit > 0) break;
+    KeepLead();  // there may be hundreds, where the broker was lost again and again
     client_.RetireAll(
         {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
         false);
@@ -238,15 +252,14 @@ void JobRun::FindBeginning() {
   }
   // Beginning anew removes what is in the folder: a wrong job must not cost another one's
   // snapshots. Damaged ones are of no use to anybody.
-  if (!beginning_ && lost_runs_.empty() && others) {
+  if (!beginning_ && earlier_lives_ == 0 && others) {
     throw UsageError(fmt::format(
         "none of the snapshots in {} can be used (see above): name the job that they are of, or "
         "begin anew without --resume",
         OutPath("snapshots")));
   }
   if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
-  past_.failures =
-      std::max<std::int64_t>(past_.failures + 1, static_cast<std::int64_t>(lost_runs_.size()));
+  past_.failures = std::max<std::int64_t>(past_.failures + 1, earlier_lives_);
 }
 
 // What a task costs beside its computing is about what its messages cost; the least of some round
@@ -292,7 +305,7 @@ void JobRun::BeginFiles() {
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
   remove_later_snapshots();
   tuning_log_ =
-      std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && lost_runs_.empty());
+      std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && earlier_lives_ == 0);
   WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
 }
 

@@ -15,8 +15,7 @@ struct Manager::Impl {
   ManagerOptions options;
   Job job;
   Data data;
-  std::vector<std::string> lost_runs;
-  std::map<std::string, std::string> quarantined;
+  EarlierLives earlier;
   std::mutex mutex;  // of `life` and `stopped`, which Stop uses
   std::unique_ptr<JobRun> life;
   bool stopped = false;
@@ -29,7 +28,7 @@ std::optional<Receipt> Manager::Impl::Run() {
     } catch (const RunLost& lost) {
       BeginAgain(lost);
     } catch (const HandlersWrong& wrong) {
-      quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
+      earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
       BeginAgain({"the run goes back to before they had a part in it"});
     }
   }
@@ -37,10 +36,11 @@ std::optional<Receipt> Manager::Impl::Run() {
 
 void Manager::Impl::BeginAgain(const RunLost& lost) {
   if (options.log) options.log(fmt::format("{}: resuming", lost.why));
-  lost_runs.push_back(life->name());
+  ++earlier.count;
+  earlier.runs = life->RunsLeft();
   // Another manager may lead now: then this one stands by.
   options.resume = options.standby = true;
-  auto next = std::make_unique<JobRun>(options, job, data, lost_runs, quarantined);
+  auto next = std::make_unique<JobRun>(options, job, data, earlier);
   const std::lock_guard lock(mutex);
   life = std::move(next);
   if (stopped) life->Stop();
@@ -51,8 +51,7 @@ Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_u
   impl_->options.resume |= impl_->options.standby;
   impl_->job = std::move(job);
   impl_->data = std::move(data);
-  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->lost_runs,
-                                         impl_->quarantined);
+  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->earlier);
 }
 
 Manager::~Manager() = default;

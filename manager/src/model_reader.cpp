@@ -349,7 +349,7 @@ std::string ModelReader::WeightsSha256() const {
   return hash.Hex();
 }
 
-bool ModelReader::ChecksumIsRight() const {
+bool ModelReader::ChecksumIsRight(const std::function<void()>& go_on) const {
   const auto checksum = impl_->metadata.find(kChecksumName);
   if (checksum == impl_->metadata.end() || checksum->second.size() != kNoChecksum.size()) {
     return false;
@@ -365,8 +365,9 @@ bool ModelReader::ChecksumIsRight() const {
   hash.Add(header.data(), header.size());
   HashTensors(
       impl_->places,
-      [this](std::int64_t offset, void* data, std::size_t bytes) {
+      [&](std::int64_t offset, void* data, std::size_t bytes) {
         impl_->ReadAt(offset, data, bytes);
+        if (go_on) go_on();
       },
       &hash);
   return hash.Hex() == checksum->second;

@@ -166,13 +166,14 @@ void SnapshotFolder::RemoveAll() const {
   fs::remove(folder_, ignored);  // unless something else is in it
 }
 
-std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file, std::string* problem,
-                                                  bool* others) const {
+std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
+                                                  const std::function<void()>& go_on,
+                                                  std::string* problem, bool* others) const {
   const auto text = [&file](const char* name) {
     const auto found = file.Metadata().find(name);
     return found == file.Metadata().end() ? std::string() : found->second;
   };
-  if (!file.ChecksumIsRight() && !IsPlanted(tuplespace::Planted::kSnapshotIsNotChecked)) {
+  if (!file.ChecksumIsRight(go_on) && !IsPlanted(tuplespace::Planted::kSnapshotIsNotChecked)) {
     *problem = "is damaged: its checksum is wrong";
     return std::nullopt;
   }
@@ -195,13 +196,14 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file, std::
 }
 
 std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
-    const std::function<void(const std::string&)>& say, bool* others) const {
+    const std::function<void(const std::string&)>& say, bool* others,
+    const std::function<void()>& go_on) const {
   *others = false;
   for (const std::string& path : Files(kSuffix)) {
     std::string problem;
     try {
       auto file = std::make_shared<const ModelReader>(path);
-      if (const std::optional<RunState> state = ReadState(*file, &problem, others)) {
+      if (const std::optional<RunState> state = ReadState(*file, go_on, &problem, others)) {
         return Found{path, *state, std::move(file)};
       }
       say(fmt::format("snapshot {} {}; passing it over", path, problem));

@@ -53,6 +53,18 @@ class SnapshotTest : public testing::Test {
   bool others_ = false;
 };
 
+// A manager keeps its lead meanwhile.
+TEST_F(SnapshotTest, LookingThroughLargeFilesCanBeGoneOnWithOrEnded) {
+  model_.layers = {2000, 300, 3};
+  Write(3);
+  int calls = 0;
+  const auto say = [](const std::string&) {};
+  EXPECT_TRUE(Folder("training").Newest(say, &others_, [&] { ++calls; }));
+  EXPECT_GE(calls, 3);  // 2.4 MB of weights and as much of their state
+  struct Ended {};
+  EXPECT_THROW(Folder("training").Newest(say, &others_, [] { throw Ended{}; }), Ended);
+}
+
 TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
   EXPECT_FALSE(Newest());  // no folder yet
   Write(3);

@@ -29,6 +29,18 @@ TEST(BrokerCoreTest, OneHelloTwiceIsOneSession) {
   EXPECT_EQ(core.GetStatistics().clients, 1u);
 }
 
+TEST(BrokerCoreTest, AHelloThatWasOvertakenEndsNoSession) {
+  BrokerCore core{BrokerCoreOptions{}};
+  EXPECT_NE(JoinCore(core, "a", 0, /*nonce=*/UINT64_MAX), 0u);
+  const std::uint64_t session = JoinCore(core, "a", 1, /*nonce=*/3);
+  EXPECT_NE(session, 0u);  // counted over the end
+  EXPECT_EQ(JoinCore(core, "a", 2, /*nonce=*/2), 0u);
+  EXPECT_EQ(JoinCore(core, "a", 3, /*nonce=*/UINT64_MAX), 0u);
+  EXPECT_EQ(JoinCore(core, "a", 4, /*nonce=*/3), session);
+  // Another process, which began to count elsewhere.
+  EXPECT_NE(JoinCore(core, "a", 5, /*nonce=*/3 - (1ull << 40)), 0u);
+}
+
 TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   BrokerCore core{BrokerCoreOptions{}};
   ToBroker envelope;

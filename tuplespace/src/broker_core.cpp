@@ -27,6 +27,13 @@ std::string Printable(const std::string& bytes) {
   return text;
 }
 
+// A client counts its nonces from a random one. What it sent over a connection that ended may come
+// after the Hello that it sent over the next one.
+bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
+  constexpr std::uint64_t kMostJoins = 1ull << 32;
+  return nonce != than && than - nonce < kMostJoins;
+}
+
 // It says more than that what the client asked for was done.
 bool HasNews(const BrokerCore::Delivery& delivery) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
@@ -85,6 +92,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
                          std::int64_t now_us) {
   auto it = peers_.find(client);
   const bool joined = it != peers_.end();
+  if (joined && IsEarlier(hello.nonce, it->second.nonce)) return;
   if (joined && it->second.nonce != hello.nonce) {
     // It lost its connection before we noticed, or another process uses the same id.
     if (IsPlanted(Planted::kRejoiningKeepsLeases)) {

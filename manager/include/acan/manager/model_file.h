@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -67,8 +68,9 @@ class ModelReader {
   const std::vector<TensorInfo>& Tensors() const;
   // As given to the writer; empty for files without.
   const std::map<std::string, std::string>& Metadata() const;
-  // Whether the file is, bit for bit, the snapshot that was written. Reads all of it.
-  bool ChecksumIsRight() const;
+  // Whether the file is, bit for bit, the snapshot that was written. Reads all of it, and calls
+  // `go_on`, if there is one, after each MiB.
+  bool ChecksumIsRight(const std::function<void()>& go_on = {}) const;
   // The layer sizes that the tensors imply (inputs, hidden..., outputs).
   std::vector<std::int64_t> Layers() const;
   void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,

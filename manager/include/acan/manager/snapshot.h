@@ -57,15 +57,16 @@ class SnapshotFolder {
   };
   // The newest that is whole. What is torn, damaged or of another training is named through `say`
   // and passed over; `*others` becomes whether something whole was, which has an owner elsewhere.
-  std::optional<Found> Newest(const std::function<void(const std::string&)>& say,
-                              bool* others) const;
+  // Files may be large: `go_on` is called after each MiB, and may throw to end it.
+  std::optional<Found> Newest(const std::function<void(const std::string&)>& say, bool* others,
+                              const std::function<void()>& go_on = {}) const;
 
  private:
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;  // newest first
   std::vector<std::string> ContributorsOf(const std::string& path) const;
-  std::optional<RunState> ReadState(const ModelReader& file, std::string* problem,
-                                    bool* others) const;
+  std::optional<RunState> ReadState(const ModelReader& file, const std::function<void()>& go_on,
+                                    std::string* problem, bool* others) const;
 
   const std::string folder_;
   const std::string training_id_;
