@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "acan/manager/graph.h"
 #include "fmt/format.h"
@@ -27,6 +28,9 @@ constexpr double kMostShares = 1e6;
 // are still worth it: so many times what a task costs, which prefetching then hides whole.
 constexpr double kBoxesOfSlowest = 16;
 constexpr double kWorthwhileForBalance = 10;
+// A layer with so many times less work than its neighbour is not cut finer than that one where they
+// meet: the neighbour's tasks would have to put its pieces together.
+constexpr std::int64_t kLittleWork = 4;
 
 struct Levels {
   int outputs = 0;
@@ -55,8 +59,17 @@ class Planner {
     return Span(levels_[l].batch, request_.training.batch);
   }
   void Start();
+  std::int64_t Weights(std::size_t l) const {
+    const int layer = static_cast<int>(l);
+    return request_.model.outputs(layer) * request_.model.inputs(layer);
+  }
+  bool HalvesOutputs(std::size_t l) const {
+    return levels_[l].inputs == 0 || (levels_[l].outputs > 0 && OutputSpan(l) >= InputSpan(l));
+  }
   bool HalveWeights(std::size_t l);
   bool HalveForNeed(const PlannedTask& task);
+  bool MakesPieces(std::size_t l) const;
+  bool WantsMoreBoxes(std::size_t l) const;
   void AddParallelism();
   double FlopsOfTwo(double overheads) const;
   Plan FromLevels(std::uint64_t task_bytes) const;
@@ -87,8 +100,7 @@ void Planner::Start() {
 bool Planner::HalveWeights(std::size_t l) {
   Levels& level = levels_[l];
   if (level.outputs == 0 && level.inputs == 0) return false;
-  const bool outputs = level.inputs == 0 || (level.outputs > 0 && OutputSpan(l) >= InputSpan(l));
-  --(outputs ? level.outputs : level.inputs);
+  --(HalvesOutputs(l) ? level.outputs : level.inputs);
   return true;
 }
 
@@ -115,25 +127,39 @@ double Planner::FlopsOfTwo(double overheads) const {
   return 2 * gflops * 1e3 * overhead_us * overheads;
 }
 
-// Enough boxes to keep all workers busy, and more for unequal handlers, as long as they are worth a
-// task.
+// Whether the next halving of its weights would.
+bool Planner::MakesPieces(std::size_t l) const {
+  const bool outputs = HalvesOutputs(l);
+  const std::size_t other = outputs ? l + 1 : l - 1;
+  if (other >= levels_.size() || kLittleWork * Weights(l) > Weights(other)) return false;
+  return outputs ? OutputSpan(l) <= InputSpan(other) : InputSpan(l) <= OutputSpan(other);
+}
+
+// Boxes for all workers, two if that is no trouble to others; and more for unequal handlers.
+bool Planner::WantsMoreBoxes(std::size_t l) const {
+  const auto layer = static_cast<int>(l);
+  const auto parts = [](std::int64_t axis, std::int64_t span) { return (axis + span - 1) / span; };
+  const std::int64_t boxes = parts(request_.model.outputs(layer), OutputSpan(l)) *
+                             parts(request_.model.inputs(layer), InputSpan(l));
+  const double flops = 2.0 * static_cast<double>(OutputSpan(l) * InputSpan(l) * BatchSpan(l));
+  const double for_balance = kBoxesOfSlowest * request_.handlers.slowest_share;
+  if (static_cast<double>(boxes) < for_balance && flops >= FlopsOfTwo(kWorthwhileForBalance)) {
+    return true;
+  }
+  if (flops < FlopsOfTwo(kWorthwhileOverheads)) return false;
+  const int workers = request_.handlers.workers;
+  return boxes < workers || (boxes < 2 * workers && !MakesPieces(l));
+}
+
+// As long as boxes are worth a task. Layers with much work first, as others go by them.
 void Planner::AddParallelism() {
   if (request_.size_bytes) return;
-  for (std::size_t l = 0; l < levels_.size(); ++l) {
-    const auto tiles = [&] {
-      const std::int64_t o = request_.model.outputs(static_cast<int>(l));
-      const std::int64_t i = request_.model.inputs(static_cast<int>(l));
-      return ((o + OutputSpan(l) - 1) / OutputSpan(l)) * ((i + InputSpan(l) - 1) / InputSpan(l));
-    };
-    const auto flops = [&] {
-      return 2.0 * static_cast<double>(OutputSpan(l) * InputSpan(l) * BatchSpan(l));
-    };
-    const double for_balance = kBoxesOfSlowest * request_.handlers.slowest_share;
-    while (
-        (tiles() < 2 * request_.handlers.workers && flops() >= FlopsOfTwo(kWorthwhileOverheads)) ||
-        (static_cast<double>(tiles()) < for_balance &&
-         flops() >= FlopsOfTwo(kWorthwhileForBalance))) {
-      if (!HalveWeights(l)) break;
+  std::vector<std::size_t> order(levels_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return Weights(a) > Weights(b); });
+  for (const std::size_t l : order) {
+    while (WantsMoreBoxes(l) && HalveWeights(l)) {
     }
   }
 }

@@ -281,6 +281,23 @@ TEST(PlanTest, BoxesAreAsSmallAsOverheadAndSpeedAllow) {
   EXPECT_EQ(slow_tasks, TasksOf(WideLayer(slow, 1))) << "two boxes for each are enough";
 }
 
+TEST(PlanTest, LayersWithLittleWorkAreCutAsTheirNeighboursReadThem) {
+  PlanRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
+  request.model.layers = {784, 4096, 4096, 10};
+  request.training.batch = 512;
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->layers[1].rows.size(), 2u) << plan->Summary();
+  const int level = plan->layers[1].rows.front().input_level;
+  EXPECT_EQ(plan->FeatureCellLevel(request.model, 1), level);
+  EXPECT_EQ(plan->FeatureCellLevel(request.model, 2), level);
+  // Unless that leaves somebody without work.
+  request.handlers = SharesOf({60, 60, 60, 60}, 4);
+  const std::optional<Plan> of_four = MakePlan(request, nullptr);
+  ASSERT_TRUE(of_four);
+  EXPECT_EQ(of_four->layers[0].rows.size(), 4u) << of_four->Summary();
+}
+
 TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {
   const HandlerShares equal = SharesOf({0.1, 0.1, 0.1, 0.1}, 4);
   const HandlerShares unequal = SharesOf({0.02, 0.1, 0.1, 0.2}, 4);
