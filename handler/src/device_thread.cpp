@@ -119,8 +119,10 @@ bool DeviceThread::Conclude(Started& started) {
   const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
   outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
   last_end_us_ = end_us;
-  took_.at(static_cast<std::size_t>(started.kind)) = {std::max<std::int64_t>(1, end_us - begin_us),
-                                                      started.flops, started.at_once};
+  if (!outcome.failed) {
+    took_.at(static_cast<std::size_t>(started.kind)) = {
+        std::max<std::int64_t>(1, end_us - begin_us), started.flops, started.at_once};
+  }
   outcomes_.push_back(std::move(outcome));
   if (untold_since_us_ == kNothingUntold) untold_since_us_ = begin_us;
   const bool more = !jobs_.empty() && started_.empty() && !finishing_;  // and it begins now

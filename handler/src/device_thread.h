@@ -107,7 +107,7 @@ class DeviceThread {
   std::mutex mutex_;
   std::condition_variable work_, result_, stopping_;  // for the starter, the finisher, and sleepers
   std::deque<DeviceJob> jobs_;
-  bool starting_ = false;  // somebody runs a task
+  bool starting_ = false;  // a thread, or Go, runs a task
   std::deque<Started>
       started_;  // whose results are to come; with `finishing_` at most kMostStarted
   bool finishing_ = false;

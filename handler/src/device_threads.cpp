@@ -7,7 +7,7 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kMostStarted = 2;
-constexpr std::int64_t kGoUs = 200;
+constexpr std::int64_t kGoUs = 200;  // then messages are looked at
 
 }  // namespace
 

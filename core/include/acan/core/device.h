@@ -2,11 +2,11 @@
 // methods below; everything that is not a matrix product is one of the kernels of the table in
 // kernels.h, written once and compiled by every backend.
 //
-// A device belongs to one thread, except where a method says otherwise. Work may be asynchronous:
-// calls are executed in order; Download and Synchronize wait for what was called before. Errors of
-// the driver and memory limits are exceptions (std::runtime_error, OutOfMemory); the handler turns
-// them into a failed task with the device's words. DeviceLost says that the device will not compute
-// again in this process: the handler ends.
+// A device is called by one thread at a time, not always the same, except where a method says
+// otherwise. Work may be asynchronous: calls are executed in order; Download and Synchronize wait
+// for what was called before. Errors of the driver and memory limits are exceptions
+// (std::runtime_error, OutOfMemory); the handler turns them into a failed task with the device's
+// words. DeviceLost says that the device will not compute again in this process: the handler ends.
 #pragma once
 
 #include <array>
