@@ -127,7 +127,7 @@ double Planner::FlopsOfTwo(double overheads) const {
   return 2 * gflops * 1e3 * overhead_us * overheads;
 }
 
-// Whether the next halving of its weights would.
+// Whether halving its weights once more makes pieces that a neighbour with much work puts together.
 bool Planner::MakesPieces(std::size_t l) const {
   const bool outputs = HalvesOutputs(l);
   const std::size_t other = outputs ? l + 1 : l - 1;

@@ -91,8 +91,8 @@ class Observer {
   std::function<void(const std::string&)> report_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
-  std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>>
-      current_;  // asked in this session
+  // Asked in this session.
+  std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>> current_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::map<tuplespace::ClientId, std::optional<bool>> leads_;  // of who ever led: not told yet
   std::map<tuplespace::Key, Lease> leases_;

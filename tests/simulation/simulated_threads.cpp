@@ -104,6 +104,7 @@ void DeviceThread::Enqueue(DeviceJob job) {
   DeviceTasks().at(this).changed.Set();
 }
 
+// Every task takes virtual time here, beside the handler's own.
 bool DeviceThread::Go() {
   return false;
 }

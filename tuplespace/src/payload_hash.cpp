@@ -5,7 +5,6 @@
 #include <xxhash.h>
 #endif
 
-#include <memory>
 #include <new>
 
 #include "tuplespace/payload.h"
