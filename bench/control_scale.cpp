@@ -1,10 +1,12 @@
 // What the broker and the manager cost for each task, and how that grows with the number of
 // handlers: a whole training in tiles of 64 x 64 with one sample a step, handlers that are threads
-// of some processes and talk through sockets, as those on other hosts do. Measured is the processor
-// time of the broker's process and of the manager's, from the end of the first step to that of the
-// last: what the handlers take of the machine costs these two nothing but cache misses.
+// of some processes and talk through shared memory, or with --sockets as those on other hosts do.
+// Measured is the processor time of the broker's process and of the manager's, from the end of the
+// first step to that of the last: what the handlers take of the machine costs these two nothing but
+// cache misses.
 //
-//   control_scale [--handlers N N ...] [--steps N] [--repeats N]      prints one JSON object
+//   control_scale [--handlers N N ...] [--sockets] [--steps N] [--repeats N]   prints one JSON
+//   object
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,8 +15,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -33,6 +33,7 @@
 #include "children.h"
 #include "fmt/format.h"
 #include "summary.h"
+#include "temporary_folder.h"
 #include "tuplespace/broker.h"
 
 namespace acan::bench {
@@ -46,6 +47,7 @@ constexpr int kHandlersOfAProcess = 50;
 
 struct Options {
   std::vector<int> handlers = {10, 1000};
+  bool sockets = false;
   int steps = 8;
   int repeats = 3;
 };
@@ -80,7 +82,7 @@ void RaiseDescriptorLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void ServeHandlers(const std::string& endpoint, int count) {
+void ServeHandlers(const std::string& endpoint, int count, bool sockets) {
   RaiseDescriptorLimit();
   zmq::context_t context;
   std::vector<std::thread> threads;
@@ -91,7 +93,7 @@ void ServeHandlers(const std::string& endpoint, int count) {
       options.name = "bench";
       options.device =
           MakeCpuDevice({.threads = 1, .memory_limit_bytes = kHandlerBytes, .isa = {}});
-      options.shared_memory = false;
+      options.shared_memory = !sockets;
       options.context = &context;
       Handler(std::move(options)).Run();
     });
@@ -104,9 +106,8 @@ struct Cost {
 };
 
 Cost Train(const Options& options, int handlers, const Job& job, const Data& data) {
-  std::string folder = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const std::string endpoint = "ipc://" + folder + "/space";
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.Endpoint("space");
   Cost cost;
   {
     Children children;
@@ -117,7 +118,8 @@ Cost Train(const Options& options, int handlers, const Job& job, const Data& dat
       tuplespace::Broker(std::move(broker)).Run();
     });
     for (int left = handlers; left > 0; left -= kHandlersOfAProcess) {
-      children.Start([&] { ServeHandlers(endpoint, std::min(left, kHandlersOfAProcess)); });
+      children.Start(
+          [&] { ServeHandlers(endpoint, std::min(left, kHandlersOfAProcess), options.sockets); });
     }
     using Clock = std::chrono::steady_clock;
     struct Moment {
@@ -146,7 +148,6 @@ Cost Train(const Options& options, int handlers, const Job& job, const Data& dat
     cost.manager_us = (last->manager_s - first->manager_s) / tasks * 1e6;
     cost.tasks_per_s = tasks / std::chrono::duration<double>(last->at - first->at).count();
   }
-  std::filesystem::remove_all(folder);
   return cost;
 }
 
@@ -169,7 +170,9 @@ nlohmann::json Measure(const Options& options) {
       costs[handlers].push_back(Train(options, handlers, job, data));
     }
   }
-  nlohmann::json result = {{"benchmark", "control_scale"}, {"runs", nlohmann::json::array()}};
+  nlohmann::json result = {{"benchmark", "control_scale"},
+                           {"transport", options.sockets ? "sockets" : "shared memory"},
+                           {"runs", nlohmann::json::array()}};
   const std::vector<Cost>& base = costs.at(options.handlers.front());
   for (const int handlers : options.handlers) {
     std::vector<double> broker, manager, both, growth, rate;
@@ -199,6 +202,7 @@ int main(int argc, char** argv) {
   CLI::App app("What broker and manager cost for each task, by the number of handlers");
   app.add_option("--handlers", options.handlers, "numbers of handlers, the first to compare with")
       ->capture_default_str();
+  app.add_flag("--sockets", options.sockets, "handlers share no memory with the broker");
   app.add_option("--steps", options.steps, "steps of one run")->capture_default_str();
   app.add_option("--repeats", options.repeats, "runs of each")->capture_default_str();
   CLI11_PARSE(app, argc, argv);

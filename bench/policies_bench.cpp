@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "summary.h"
+#include "temporary_folder.h"
 #include "tuplespace/broker.h"
 
 namespace acan::bench {
@@ -75,9 +74,8 @@ std::map<std::string, double> Figures(double end_s, const std::vector<Moment>& m
 }
 
 Run RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& data) {
-  std::string folder = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const std::string endpoint = "ipc://" + folder + "/space";
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.Endpoint("space");
   double end_s = 0;
   std::vector<Moment> moments;
   std::optional<Receipt> receipt;
@@ -109,7 +107,6 @@ Run RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& d
     receipt = Manager(std::move(manager), job, data).Run();
   }
   const double cpu_cores = (CpuSeconds() - cpu_s) / (NowS() - begin_s);
-  std::filesystem::remove_all(folder);
   const double speed_gflops =
       options.unit_gflops * std::accumulate(options.speeds.begin(), options.speeds.end(), 0.0);
   Run run{Figures(end_s, moments, speed_gflops, options.speeds.size()), receipt->weights_sha256};

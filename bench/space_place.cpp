@@ -1,7 +1,6 @@
 #include "space_place.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,14 +142,6 @@ Place::Place(const std::string& transport, std::optional<Keys> keys)
     throw std::invalid_argument("transport \"" + transport +
                                 "\" is unknown; inproc, ipc and tcp are known");
   }
-  std::string name = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make the folder " + name);
-  folder_ = name;
-}
-
-Place::~Place() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::unique_ptr<Server> Place::StartBroker() {
@@ -195,7 +186,7 @@ std::unique_ptr<ts::Client> Place::Connect(const Server& server,
 std::string Place::NextEndpoint() {
   if (transport_ == "tcp") return "tcp://127.0.0.1:*";
   const std::string name = "s" + std::to_string(++servers_);
-  return transport_ == "ipc" ? "ipc://" + (folder_ / name).string() : "inproc://" + name;
+  return transport_ == "ipc" ? folder_.Endpoint(name) : "inproc://" + name;
 }
 
 }  // namespace acan::bench

@@ -2,12 +2,12 @@
 // thread) or over ipc and tcp (in a forked process).
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <zmq.hpp>
 
+#include "temporary_folder.h"
 #include "tuplespace/access.h"
 #include "tuplespace/client.h"
 
@@ -37,9 +37,6 @@ struct Keys {
 class Place {
  public:
   explicit Place(const std::string& transport, std::optional<Keys> keys = {});
-  ~Place();
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
 
   std::unique_ptr<Server> StartBroker();
   // A bare ROUTER: a message of one frame comes back to its sender, one of two goes to the client
@@ -56,7 +53,7 @@ class Place {
 
   std::string transport_;
   std::optional<Keys> keys_;
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   zmq::context_t context_;
   int servers_ = 0;
 };

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
@@ -17,6 +15,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "plain_loop.h"
+#include "temporary_folder.h"
 #include "tuplespace/broker.h"
 
 namespace acan::bench {
@@ -47,9 +46,8 @@ double Rate(const std::vector<double>& done_s, std::int64_t batch) {
 }
 
 Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data) {
-  std::string folder = (std::filesystem::temp_directory_path() / "acan-bench-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const std::string endpoint = "ipc://" + folder + "/space";
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.Endpoint("space");
   Run run;
   {
     Children children;
@@ -79,7 +77,6 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
     run.weights_sha256 = receipt->weights_sha256;
     run.samples_per_s = Rate(done_s, options.batch);
   }
-  std::filesystem::remove_all(folder);
   return run;
 }
 

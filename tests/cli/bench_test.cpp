@@ -1,4 +1,7 @@
-// acan bench backends, as users run it. How fast anything is, is not asserted.
+// acan bench, as users run it. How fast anything is, is not asserted.
+#include <poll.h>
+#include <signal.h>
+
 #include <set>
 
 #include "acan/kernels/launch_check.h"
@@ -111,6 +114,20 @@ TEST(BenchBackends, HelpTeachesByAnExample) {
   const Result help = RunAcan({"bench", "backends", "--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("Examples"), HasSubstr("  acan bench backends")));
+}
+
+// Its processes talk through sockets in a folder, which nobody is left to remove but a child that
+// waits for that.
+TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
+  const TestFolder temporary;
+  for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
+                  {{"TMPDIR", temporary.path()}});
+    while (temporary.Names().empty()) ::poll(nullptr, 0, 5);  // until the test's time limit
+    bench.Signal(signal);
+    EXPECT_EQ(bench.Wait(), -signal) << bench.err();  // and of all that hold its output
+    EXPECT_THAT(temporary.Names(), IsEmpty());
+  }
 }
 
 }  // namespace

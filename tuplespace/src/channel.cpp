@@ -194,9 +194,9 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   message.control.rebuild(record.control_bytes);
   CopyOut(read_ + head, message.control.data(), record.control_bytes);
   if (sizes.empty()) return true;
-  const auto all = std::make_shared<std::vector<std::byte>>(bytes);
-  CopyOut(read_ + head + Aligned(record.control_bytes), all->data(), bytes);
-  const std::byte* at = all->data();
+  const std::shared_ptr<std::byte[]> all(new std::byte[bytes]);  // not zeroed: copied over at once
+  CopyOut(read_ + head + Aligned(record.control_bytes), all.get(), bytes);
+  const std::byte* at = all.get();
   for (const std::uint64_t size : sizes) {
     message.payloads.emplace_back(all, at, size);
     at += Aligned(size);
