@@ -103,6 +103,7 @@ void ServeHandlers(const std::string& endpoint, int count, bool sockets) {
 
 struct Cost {
   double broker_us = 0, manager_us = 0, tasks_per_s = 0;
+  double tasks_per_step = 0;
 };
 
 Cost Train(const Options& options, int handlers, const Job& job, const Data& data) {
@@ -144,6 +145,7 @@ Cost Train(const Options& options, int handlers, const Job& job, const Data& dat
     }
     const double tasks =
         static_cast<double>(receipt->tasks_done - kTiles) * (options.steps - 1) / options.steps;
+    cost.tasks_per_step = tasks / (options.steps - 1);
     cost.broker_us = (last->broker_s - first->broker_s) / tasks * 1e6;
     cost.manager_us = (last->manager_s - first->manager_s) / tasks * 1e6;
     cost.tasks_per_s = tasks / std::chrono::duration<double>(last->at - first->at).count();
@@ -185,6 +187,7 @@ nlohmann::json Measure(const Options& options) {
       rate.push_back(cost.tasks_per_s);
     }
     result["runs"].push_back({{"handlers", handlers},
+                              {"tasks_per_step", costs.at(handlers).front().tasks_per_step},
                               {"broker_us_per_task", Summary(broker)},
                               {"manager_us_per_task", Summary(manager)},
                               {"both_us_per_task", Summary(both)},
