@@ -4,18 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <utility>
 
 #include "backends_probes.h"
+#include "clock.h"
 #include "summary.h"
 
 namespace acan::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kRunSeconds = 0.01;  // short probes are repeated up to this
 constexpr double kQuickRunSeconds = 0.001;
@@ -32,14 +30,10 @@ ProbeSizes Sizes(bool quick) {
           {64 << 10, 1 << 20, 16 << 20}};
 }
 
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 double Time(const Probe& probe, int runs) {
   const auto begin = Clock::now();
   probe.run(runs);
-  return std::max(SecondsSince(begin), 1e-9);
+  return std::max(Seconds(Clock::now() - begin), 1e-9);
 }
 
 // How many runs take about `target` seconds. The first run, which may compile or tune, is left out.
@@ -243,7 +237,7 @@ nlohmann::json RunBackendsBench(const std::vector<BenchDevice>& devices,
     result["devices"].push_back(device.Described());
     device.AddRows(result);
   }
-  result["seconds"] = SecondsSince(begin);
+  result["seconds"] = Seconds(Clock::now() - begin);
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
+#include "random_matrix.h"
 #include "reference_gemm.h"
 #include "summary.h"
 
@@ -39,23 +40,6 @@ std::int64_t ParseSize(std::string_view text) {
                                 ", layers like 4096 or 784x4096, not '" + std::string(text) + "'");
   }
   return size;
-}
-
-struct Operand {
-  BufferPtr buffer;
-  Matrix matrix;
-};
-
-Operand RandomMatrix(Device& device, std::int64_t rows, std::int64_t cols, std::int64_t tensor) {
-  Operand out;
-  out.buffer = device.Allocate(static_cast<std::uint64_t>(rows * cols) * 4);
-  out.matrix = {out.buffer.get(), 0, rows, cols, cols};
-  KernelArgs args;
-  args.m[0] = out.matrix;
-  args.scalars.f = {-1.0f, 1.0f};
-  args.scalars.i = {1, tensor, 0, 0, cols};
-  device.Launch(Kernel::kUniform, args);
-  return out;
 }
 
 struct Shape {

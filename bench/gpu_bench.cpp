@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -16,30 +15,23 @@
 
 #include "acan/cuda/cuda_devices.h"
 #include "check.h"
+#include "clock.h"
 #include "cublas.h"
 #include "gemm_choice.h"
 #include "handles.h"
+#include "random_matrix.h"
+#include "summary.h"
 
 namespace acan::cuda {
 namespace {
 
+using bench::NowS;
+using bench::RandomMatrix;
 using nlohmann::json;
 
 constexpr std::uint64_t kLimitBytes = std::uint64_t{6} << 30;
 constexpr int kRepeats = 7;
 constexpr double kLeastSeconds = 0.02;  // of one timing: clocks and launches matter less
-
-json Summary(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {{"median", values[values.size() / 2]},
-          {"min", values.front()},
-          {"max", values.back()},
-          {"repeats", values.size()}};
-}
-
-double NowS() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Seconds of one call, from as many as take long enough.
 double Seconds(const std::function<void()>& call, const std::function<void()>& wait, int inner) {
@@ -71,7 +63,7 @@ json Compare(const std::vector<Way>& ways, double work) {
     }
   }
   json out;
-  for (const auto& [name, values] : rates) out[name] = Summary(values);
+  for (const auto& [name, values] : rates) out[name] = bench::Summary(values);
   return out;
 }
 
@@ -81,23 +73,6 @@ std::unique_ptr<Device> Make(FastMath math, std::optional<GemmTile> tile) {
   options.fast_math = math;
   options.tile = tile;
   return MakeDevice(options);
-}
-
-struct Filled {
-  BufferPtr buffer;
-  Matrix matrix;
-};
-
-Filled RandomMatrix(Device& device, std::int64_t rows, std::int64_t cols, std::int64_t tensor) {
-  Filled out;
-  out.buffer = device.Allocate(static_cast<std::uint64_t>(rows * cols) * 4);
-  out.matrix = {out.buffer.get(), 0, rows, cols, cols};
-  KernelArgs args;
-  args.m[0] = out.matrix;
-  args.scalars.f = {-1.0f, 1.0f};
-  args.scalars.i = {1, tensor, 0, 0, cols};
-  device.Launch(Kernel::kUniform, args);
-  return out;
 }
 
 struct Shape {
@@ -126,7 +101,7 @@ class OnDevice {
  private:
   std::unique_ptr<Device> device_;
   GemmForm form_;
-  Filled a_, b_, c_;
+  bench::Operand a_, b_, c_;
 };
 
 // cuBLAS without acan's device around it.

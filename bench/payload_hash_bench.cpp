@@ -3,21 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "clock.h"
 #include "tuplespace/payload.h"
 
 namespace {
 
+using acan::bench::NowS;
+
 constexpr std::size_t kBytesPerRun = 256u << 20;
 constexpr int kRuns = 9;
-
-double NowS() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<double> Rates(std::size_t size, const std::function<void(std::size_t)>& work) {
   // More than any cache, so that every payload comes from memory, as one that just arrived does

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
 #include "children.h"
+#include "clock.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "summary.h"
@@ -25,10 +25,6 @@ namespace {
 constexpr std::uint64_t kMemoryBytes = 1ull << 30;
 const std::vector<const char*> kColumns = {"share",     "idle",       "reissued",
                                            "cpu_cores", "timeout_ms", "pouch"};
-
-double NowS() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double CpuSeconds() {
   double seconds = 0;

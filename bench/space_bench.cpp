@@ -1,7 +1,6 @@
 #include "space_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <zmq.hpp>
 
+#include "clock.h"
 #include "space_bulk.h"
 #include "space_place.h"
 #include "summary.h"
@@ -20,16 +20,10 @@ namespace acan::bench {
 namespace {
 
 namespace ts = tuplespace;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmallBytes = 100;
 constexpr std::uint64_t kWindow = 512;  // requests in flight
 constexpr std::uint32_t kBatchTuples = 32;
-constexpr std::chrono::seconds kPollTime{10};
-
-double Seconds(Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 ts::Pattern AllOf(const std::string& first, std::int64_t round) {
   ts::Pattern pattern;

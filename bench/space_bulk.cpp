@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -12,6 +11,8 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "clock.h"
+#include "space_place.h"
 #include "tuplespace/client.h"
 #include "tuplespace/shared_pool.h"
 
@@ -19,15 +20,9 @@ namespace acan::bench {
 namespace {
 
 namespace ts = tuplespace;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBulkWindow = 4;  // payloads in flight
 constexpr int kWarmUp = 32;             // the first ones make the memory that later ones use again
-constexpr std::chrono::seconds kPollTime{10};
-
-double Seconds(Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 // Those of the numbers [begin, end).
 void ReadAndRetire(ts::Client& reader, int begin, int end, std::int64_t round) {

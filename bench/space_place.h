@@ -2,6 +2,7 @@
 // thread) or over ipc and tcp (in a forked process).
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include "tuplespace/client.h"
 
 namespace acan::bench {
+
+// Clients of a benchmark wait so long at a time; they are woken by what comes.
+constexpr std::chrono::seconds kPollTime{10};
 
 // Something that serves at an endpoint until it is destroyed.
 class Server {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <sstream>
 #include <stdexcept>
 
@@ -12,6 +11,7 @@
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
 #include "children.h"
+#include "clock.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "plain_loop.h"
@@ -23,10 +23,6 @@ namespace {
 
 constexpr std::uint64_t kMemoryBytes = 3ull << 30;
 constexpr int kWarmUpSteps = 3;
-
-double NowS() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::unique_ptr<Device> MakeDevice(const TrainBenchOptions& options, int threads) {
   if (options.make_device) return options.make_device();

@@ -241,7 +241,7 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
       throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
                                      notice.key.ToString(), notice.by, notice.text));
     case tuplespace::Notice::Kind::kOrphaned:
-      throw FailureError(fmt::format("task {} can never run_, its inputs are gone: {}",
+      throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
       Log(

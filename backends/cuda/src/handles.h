@@ -4,31 +4,11 @@
 #include <cuda_runtime_api.h>
 
 #include <string_view>
-#include <utility>
 
+#include "acan/module/handle.h"
 #include "check.h"
 
 namespace acan::cuda {
-
-// Owns one object of CUDA's; nothing can be done about an error of its destruction.
-template <typename T, cudaError_t (*kDestroy)(T)>
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(T object) : object_(object) {}
-  ~Handle() {
-    if (object_ != nullptr) kDestroy(object_);
-  }
-  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  T get() const { return object_; }
-
- private:
-  T object_ = nullptr;
-};
 
 using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
 using Event = Handle<cudaEvent_t, cudaEventDestroy>;

@@ -7,7 +7,8 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "acan/module/handle.h"
 
 namespace acan::opencl {
 
@@ -16,26 +17,6 @@ std::string ErrorName(cl_int error);
 
 // Throws what `error` means (see opencl_devices.h), if it is one: "clFinish on DEVICE: CL_...".
 void Check(cl_int error, std::string_view call, std::string_view device);
-
-// Owns one reference to an object of OpenCL.
-template <typename T, cl_int (*kRelease)(T)>
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(T object) : object_(object) {}
-  ~Handle() {
-    if (object_ != nullptr) kRelease(object_);
-  }
-  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  T get() const { return object_; }
-
- private:
-  T object_ = nullptr;
-};
 
 using Context = Handle<cl_context, clReleaseContext>;
 using Queue = Handle<cl_command_queue, clReleaseCommandQueue>;

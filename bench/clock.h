@@ -1,0 +1,19 @@
+// Real time, as every benchmark takes it.
+#pragma once
+
+#include <chrono>
+
+namespace acan::bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline double Seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Since some moment in the past.
+inline double NowS() {
+  return Seconds(Clock::now().time_since_epoch());
+}
+
+}  // namespace acan::bench
