@@ -132,6 +132,21 @@ TEST(SharedPool, LimitsOfTheProcessMakeItGiveNothing) {
   EXPECT_EQ(payload.text(), Bytes('x'));
 }
 
+TEST(SharedPool, CopiesAreEqualWhateverTheirSizeAndWhereTheyComeFrom) {
+  const auto pool = SharedPool::Make();
+  std::string text(kLarge + 4096, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 2654435761u >> 13);
+  for (const std::size_t size :
+       {kLarge / 2 + 3, kLarge - 1, kLarge, kLarge + 1, kLarge + 63, kLarge + 64, kLarge + 4000}) {
+    for (const std::size_t offset : {0, 1, 16, 33}) {
+      const std::string_view part = std::string_view(text).substr(offset, size);
+      const Payload copy = pool->CopyOf(Payload(nullptr, part.data(), part.size()));
+      ASSERT_TRUE(copy.text() == part) << size << " bytes from " << offset;
+      EXPECT_EQ(copy.hash(), HashOf(copy.bytes()));
+    }
+  }
+}
+
 TEST(MemoryFile, NobodyElseCanChangeIt) {
   const auto file = MakeMemoryFile(kLarge);
   ASSERT_TRUE(file.has_value());

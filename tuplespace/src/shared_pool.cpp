@@ -1,6 +1,9 @@
 #include "tuplespace/shared_pool.h"
 
 #include <sys/resource.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include <algorithm>
 #include <cassert>
@@ -23,6 +26,25 @@ constexpr std::uint64_t kLeastKept = 16;
 // A free block is idle after so many times as many of its size were handed out as there are.
 // Counted, not timed: a slow training needs its blocks again as surely as a fast one.
 constexpr std::uint64_t kIdleRounds = 8;
+
+// Copies of payloads from this size on are written past the caches, which would read every line
+// from memory first, and then hold too little of it for a reader on another core to find.
+constexpr std::size_t kPastCachesBytes = 1 << 20;
+
+// REQUIRES: `to` begins a page.
+void CopyPastCaches(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::size_t at = 0;
+#if defined(__SSE2__)
+  for (; at + 64 <= bytes; at += 64) {
+    for (std::size_t i = at; i < at + 64; i += sizeof(__m128i)) {
+      const auto* source = reinterpret_cast<const __m128i*>(from + i);
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(source));
+    }
+  }
+  _mm_sfence();
+#endif
+  std::memcpy(to + at, from + at, bytes - at);
+}
 
 SharedPoolOptions Possible(SharedPoolOptions options) {
   rlimit files{};
@@ -123,8 +145,12 @@ Payload SharedPool::CopyOf(const Payload& payload) {
     PayloadHasher hasher;
     for (std::size_t at = 0; at < bytes; at += PayloadHasher::kPartBytes) {
       const std::size_t part = std::min(PayloadHasher::kPartBytes, bytes - at);
-      std::memcpy(region->data + at, payload.data() + at, part);
-      hasher.Add({region->data + at, part});
+      if (bytes >= kPastCachesBytes) {
+        CopyPastCaches(region->data + at, payload.data() + at, part);
+      } else {
+        std::memcpy(region->data + at, payload.data() + at, part);
+      }
+      hasher.Add({payload.data() + at, part});  // what was read is in a cache
     }
     hash = hasher.Hash();
   }
