@@ -329,7 +329,7 @@ void JobRun::Do(const ReadLosses& action) {
   for (const Key& key : action.keys) read.patterns.push_back(Pattern::Of(key));
   SubmitRead(std::move(read),
              [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
-               LossesRead losses{unit, generation, {}};
+               LossesRead losses{unit, generation, {}, {}};
                for (const tuplespace::FoundTuple& tuple : found.tuples) {
                  std::vector<float> sums(tuple.payload.size() / sizeof(float));
                  if (sums.empty() || sums.size() > 2) {
@@ -338,6 +338,7 @@ void JobRun::Do(const ReadLosses& action) {
                  }
                  std::memcpy(sums.data(), tuple.payload.data(), sums.size() * sizeof(float));
                  losses.sums.push_back(std::move(sums));
+                 losses.put_by.push_back(tuple.put_by);
                }
                Step(losses);
              });

@@ -109,10 +109,41 @@ bool ManagerCore::IsFinished(const Unit& unit) const {
   return unit.Done() && (!audits_ || audits_->OpenIn(unit.id) == 0);
 }
 
-void ManagerCore::On(const LossesRead& event, std::int64_t, Actions&) {
+void ManagerCore::On(const LossesRead& event, std::int64_t, Actions& out) {
   Unit* unit = Find(event.unit);
   if (event.generation != generation_ || unit == nullptr) return;
   unit->losses = event.sums;
+  CheckLosses(*unit, event.put_by, out);
+}
+
+// No inputs, however wrong, give a negative loss or a number of right answers that is none. Who
+// says so computes wrong, whether it was audited or not.
+void ManagerCore::CheckLosses(const Unit& unit, const std::vector<tuplespace::ClientId>& put_by,
+                              Actions& out) {
+  const Graph graph = MakeGraph();
+  std::size_t next = 0;
+  for (const Pass& pass : unit.passes) {
+    for (const auto& [key, rows] : graph.Losses(pass)) {
+      const std::vector<float>& sums = unit.losses->at(next);
+      const tuplespace::ClientId& by = put_by.at(next++);
+      const float right = sums.size() > 1 ? sums[1] : 0;
+      const bool counts =
+          right >= 0 && right <= static_cast<float>(rows.size()) && right == std::floor(right);
+      if (counts && !(sums[0] < 0)) continue;
+      const std::string text =
+          fmt::format("{} says that {} samples have a loss of {} and {} right answers",
+                      key.ToString(), rows.size(), sums[0], right);
+      finished_ = true;
+      if (audits_) {
+        out.push_back(Quarantine{{{by}, text}});
+      } else {
+        out.push_back(GiveUp{fmt::format(
+            "handler {} computes wrong: {}; run again without it, or with [tasks] audit", by,
+            text)});
+      }
+      return;
+    }
+  }
 }
 
 // Commits what is finished, in order, and keeps the pouch full.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <set>
 
 namespace acan {
@@ -76,6 +77,7 @@ class Shell {
   int dropped = 0;
   std::size_t votes = 0;
   std::vector<std::string> quarantined;
+  std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
   std::string liar;                      // all that it computes is wrong
   std::size_t handlers = 3;              // that compute
   std::set<std::string> ignores_not_by;  // takes what is kept from it
@@ -117,9 +119,10 @@ class Shell {
       } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
         quarantined = wrong->verdict.wrong;
       } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
-        answers.push_back(
-            LossesRead{read->unit, read->generation,
-                       std::vector<std::vector<float>>(read->keys.size(), {2.0f, 1.0f})});
+        const std::size_t count = read->keys.size();
+        answers.push_back(LossesRead{read->unit, read->generation,
+                                     std::vector<std::vector<float>>(count, losses),
+                                     std::vector<std::string>(count, "id1")});
       } else if (const auto* data = std::get_if<PutPassData>(&action)) {
         data_put.emplace_back(data->pass.step, data->test);
       } else if (const auto* load = std::get_if<LoadWeights>(&action)) {
@@ -177,6 +180,30 @@ TEST(ManagerCoreTest, NothingIsCommittedAfterAWrongResult) {
   EXPECT_FALSE(shell.done);
   EXPECT_TRUE(shell.committed.empty());
   EXPECT_TRUE(shell.snapshots.empty());
+}
+
+TEST(ManagerCoreTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::vector<float>& losses :
+       std::vector<std::vector<float>>{{2, -1}, {2, 0.5f}, {2, 1e6f}, {2, nan}, {-2, 1}}) {
+    for (const double share : {0.0, 1e-9}) {
+      Shell shell(AuditedJob(share));
+      shell.losses = losses;
+      shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+      shell.RunAll();
+      EXPECT_TRUE(shell.committed.empty());
+      if (share > 0) {
+        EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"}) << losses[1];
+      } else {
+        EXPECT_NE(shell.gave_up.find("handler id1 computes wrong"), std::string::npos) << losses[1];
+      }
+    }
+  }
+  Shell shell(SmallJob());
+  shell.losses = {nan, 0};  // a training may diverge
+  shell.Send(Handlers({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
 }
 
 TEST(ManagerCoreTest, WhoIsQuarantinedGetsNoTask) {

@@ -243,8 +243,8 @@ SeedResult Cluster::Run(const Outcome* expected) {
     world_.Run(end_us, done);
     if (!done()) throw Violation("the job is not done though nothing goes wrong any more");
     CheckEnd(expected, &result);
-  } catch (const Violation& violation) {
-    result.violation = violation.what();
+  } catch (const std::exception& error) {  // also of what reads the files that managers left
+    result.violation = error.what();
   }
   result.virtual_us = world_.now_us();
   result.events = world_.events();

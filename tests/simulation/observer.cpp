@@ -87,6 +87,11 @@ void Observer::OnAnswers(const ClientId& active,
           if (std::exchange(sessions_[client], welcome->session) != welcome->session) {
             OnLost(client);
             current_.erase(client);
+            // The Welcome to a Hello that came late, after the session of a later one was lost, is
+            // ignored by the client. That its session is over it hears when it speaks again.
+            const auto [last, is_first] = nonces_.try_emplace(client, welcome->nonce);
+            if (!is_first && welcome->nonce <= last->second) continue;
+            last->second = welcome->nonce;
             if (const auto led = leads_.find(client); led != leads_.end()) led->second = false;
           }
         } else if (const auto* reply = std::get_if<Reply>(&message)) {

@@ -94,6 +94,7 @@ class Observer {
   // Asked in this session.
   std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>> current_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
+  std::map<tuplespace::ClientId, std::uint64_t> nonces_;  // of the latest Hello that was welcomed
   std::map<tuplespace::ClientId, std::optional<bool>> leads_;  // of who ever led: not told yet
   std::map<tuplespace::Key, Lease> leases_;
   std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks

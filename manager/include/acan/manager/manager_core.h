@@ -79,7 +79,8 @@ struct VoteDone {
 struct LossesRead {
   UnitId unit = 0;
   std::uint64_t generation = 0;
-  std::vector<std::vector<float>> sums;  // each: loss and, for classes, right answers
+  std::vector<std::vector<float>> sums;      // each: loss and, for classes, right answers
+  std::vector<tuplespace::ClientId> put_by;  // of each
 };
 struct WeightsReady {
   std::uint64_t generation = 0;
@@ -242,6 +243,7 @@ class ManagerCore {
   void SnapshotIfDue(Actions& out);
   std::int64_t SnapshotIntervalUs() const;
   Unit* Find(UnitId id);
+  void CheckLosses(const Unit& unit, const std::vector<tuplespace::ClientId>& put_by, Actions& out);
   std::vector<float> SumLosses(const Unit& unit) const;
   Graph MakeGraph() const { return {config_.model, config_.training, *plan_}; }
 
