@@ -192,6 +192,8 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   broker->Signal(SIGKILL);
   first.Signal(SIGKILL);
+  // Until it is gone the next one would refuse to take its place.
+  EXPECT_EQ(broker->Wait(), -SIGKILL);
   broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_THAT(standby.err(), HasSubstr("going on from snapshot"));
