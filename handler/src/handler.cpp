@@ -25,6 +25,8 @@ using tuplespace::Payload;
 using tuplespace::Planted;
 using tuplespace::ReplyBody;
 
+// Reports come soon after the first tasks, so that short jobs are seen, and then ever less often.
+constexpr std::int64_t kFirstReportUs = 10'000;
 constexpr std::int64_t kReportEveryUs = 500'000;
 
 // A broker in this process has its results copied.
@@ -101,6 +103,7 @@ struct Handler::Impl {
   HandlerReport report;
   std::int64_t report_number = 0;
   std::int64_t next_report_us = 0;
+  std::int64_t report_every_us = kFirstReportUs;
   std::uint64_t reported_tasks = UINT64_MAX;
   std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
 };
@@ -197,9 +200,14 @@ void Handler::Impl::OnConnected() {
 }
 
 void Handler::Impl::PutReport(std::int64_t now_us) {
-  next_report_us = now_us + kReportEveryUs;
   report.peak_bytes = device_thread->peak_bytes();
-  if (report.tasks + report.failed == reported_tasks || !client.connected()) return;
+  if (report.tasks + report.failed == reported_tasks || !client.connected()) {
+    report_every_us = kFirstReportUs;
+    next_report_us = now_us + kReportEveryUs;
+    return;
+  }
+  next_report_us = now_us + report_every_us;
+  report_every_us = std::min(2 * report_every_us, kReportEveryUs);
   reported_tasks = report.tasks + report.failed;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
@@ -284,6 +292,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
 }
 
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
+  next_report_us = std::min(next_report_us, NowUs() + report_every_us);
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;
   // Its leases end with the connection, so others take the tasks at once.
