@@ -16,7 +16,7 @@ struct HandlerSeen {
   std::string name;
   std::string device;
   std::uint64_t capacity_bytes = 0;
-  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_bytes = 0;  // as it last reported; that can be half of a short run ago
   std::int64_t tasks = 0;
 };
 
