@@ -1,0 +1,159 @@
+// What tests of ManagerCore share: a small job, handlers, and a shell that answers for them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/manager_core.h"
+
+namespace acan {
+
+inline ManagerConfig SmallJob() {
+  ManagerConfig config;
+  config.model.layers = {97, 211, 53, 10};
+  config.training.batch = 37;
+  config.training.epochs = 2;
+  config.run = "run";
+  config.train_samples = 100;  // steps of 37, 37, 26
+  config.test_samples = 50;
+  return config;
+}
+
+inline HandlersSeen Handlers(std::initializer_list<std::uint64_t> memory_bytes) {
+  HandlersSeen seen;
+  int number = 0;
+  for (const std::uint64_t bytes : memory_bytes) {
+    Capacity capacity;
+    capacity.name = "handler " + std::to_string(number);
+    capacity.memory_bytes = capacity.limit_bytes = bytes;
+    capacity.gflops = 100;
+    capacity.exact = true;
+    seen.handlers.emplace("id" + std::to_string(number++), capacity);
+  }
+  return seen;
+}
+
+// Does what a shell does, and notes it. Answers are queued, so that a test decides when they come.
+class Shell {
+ public:
+  explicit Shell(ManagerConfig config) : core(std::move(config)) {}
+
+  void Send(const ManagerEvent& event, std::int64_t now_us = 0) { Take(core.Step(event, now_us)); }
+  // Answers everything until nothing is left to answer.
+  void RunAll() {
+    while (!answers.empty()) {
+      const ManagerEvent event = answers.front();
+      answers.pop_front();
+      if (const auto* chunk = std::get_if<ChunkDone>(&event)) in_flight -= chunk->tasks;
+      Send(event);
+    }
+  }
+  std::string Said() const {
+    std::string all;
+    for (const std::string& line : said) all += line + "\n";
+    return all;
+  }
+
+  ManagerCore core;
+  std::deque<ManagerEvent> answers;
+  std::size_t in_flight = 0, most_in_flight = 0, tasks = 0;
+  std::int64_t took_us = 1000;  // each task
+  std::vector<std::int64_t> leases_us;
+  std::vector<std::int64_t> retired, committed;
+  std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
+  std::vector<Evaluated> evaluated;
+  std::vector<MoveTiles> moved;
+  std::vector<std::string> said;
+  std::string gave_up;
+  bool loaded = false, done = false;
+  std::int64_t load_version = -1;
+  std::vector<std::int64_t> snapshots;  // asked for; the test answers
+  int dropped = 0;
+  std::size_t votes = 0;
+  std::vector<std::string> quarantined;
+  std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
+  std::string liar;                      // all that it computes is wrong
+  std::size_t handlers = 3;              // that compute
+  std::set<std::string> ignores_not_by;  // takes what is kept from it
+  std::size_t kept_from_somebody = 0;    // tasks
+
+ private:
+  // The handlers take turns, as far as they may.
+  void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
+    kept_from_somebody += task.not_by.empty() ? 0 : 1;
+    std::string by;
+    do {
+      by = "id" + std::to_string(turn_++ % handlers);
+    } while (std::count(task.not_by.begin(), task.not_by.end(), by) != 0 &&
+             ignores_not_by.count(by) == 0);
+    for (const Output& output : task.task.outputs) {
+      results->push_back({output.key, by, tuplespace::PayloadHash{by == liar ? 13u : 1u, 0}});
+    }
+  }
+  std::size_t turn_ = 0;
+
+  void Take(const std::vector<ManagerAction>& actions) {
+    for (const ManagerAction& action : actions) {
+      if (const auto* put = std::get_if<PutTasks>(&action)) {
+        ASSERT_EQ(put->tasks.size(), put->done_when.size());
+        ChunkDone answer{put->unit, put->generation, put->tasks.size(), {}, {}};
+        for (const Work& work : put->work) answer.done.push_back({work, took_us, 1});
+        ASSERT_EQ(answer.done.size(), answer.tasks);
+        for (const PlannedTask& task : put->tasks) Compute(task, &answer.results);
+        leases_us.insert(leases_us.end(), put->lease_us.begin(), put->lease_us.end());
+        answers.push_back(std::move(answer));
+        tasks += put->tasks.size();
+        in_flight += put->tasks.size();
+        most_in_flight = std::max(most_in_flight, in_flight);
+      } else if (const auto* vote = std::get_if<PutVote>(&action)) {
+        VoteDone answer{vote->vote.audit, vote->generation, {}};
+        Compute(vote->vote.task, &answer.results);
+        answers.push_back(std::move(answer));
+        ++votes;
+      } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
+        quarantined = wrong->verdict.wrong;
+      } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
+        const std::size_t count = read->keys.size();
+        answers.push_back(LossesRead{read->unit, read->generation,
+                                     std::vector<std::vector<float>>(count, losses),
+                                     std::vector<std::string>(count, "id1")});
+      } else if (const auto* data = std::get_if<PutPassData>(&action)) {
+        data_put.emplace_back(data->pass.step, data->test);
+      } else if (const auto* load = std::get_if<LoadWeights>(&action)) {
+        loaded = true;
+        load_version = load->version;
+        answers.push_back(WeightsReady{load->generation});
+      } else if (const auto* snapshot = std::get_if<TakeSnapshot>(&action)) {
+        snapshots.push_back(snapshot->version);
+      } else if (std::get_if<DropSnapshot>(&action) != nullptr) {
+        ++dropped;
+      } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
+        retired.push_back(retire->step);
+      } else if (const auto* move = std::get_if<MoveTiles>(&action)) {
+        moved.push_back(*move);
+        in_flight = 0;
+        answers.push_back(WeightsReady{move->generation});
+      } else if (const auto* step = std::get_if<StepCommitted>(&action)) {
+        committed.push_back(step->step);
+      } else if (const auto* evaluation = std::get_if<Evaluated>(&action)) {
+        evaluated.push_back(*evaluation);
+      } else if (const auto* say = std::get_if<Say>(&action)) {
+        said.push_back(say->text);
+      } else if (const auto* give_up = std::get_if<GiveUp>(&action)) {
+        gave_up = give_up->text;
+      } else if (std::get_if<AllDone>(&action) != nullptr) {
+        done = true;
+      }
+    }
+  }
+};
+
+}  // namespace acan
