@@ -1,11 +1,18 @@
 #include "space_bench.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <zmq.hpp>
 
@@ -180,6 +187,55 @@ Percentiles BareRoundTrip(Place& place, const Server& echo, int count) {
   return Of(std::move(times_us));
 }
 
+// A pipe, and a thread that sleeps until there is something in it, or in either of two others.
+class WakingPipe {
+ public:
+  WakingPipe() {
+    for (auto& ends : pipes_) {
+      if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        throw std::system_error(errno, std::generic_category(), "pipe2");
+      }
+    }
+  }
+  ~WakingPipe() {
+    for (const auto& ends : pipes_) close(ends[0]), close(ends[1]);
+  }
+  WakingPipe(const WakingPipe&) = delete;
+  WakingPipe& operator=(const WakingPipe&) = delete;
+
+  void Wake() { Check(write(pipes_[0][1], "", 1), "write"); }
+  void Sleep() {
+    std::array<pollfd, 3> polled{};
+    for (std::size_t i = 0; i < polled.size(); ++i) polled[i] = {pipes_[i][0], POLLIN, 0};
+    Check(ppoll(polled.data(), polled.size(), nullptr, nullptr), "ppoll");
+    char ring = 0;
+    Check(read(pipes_[0][0], &ring, 1), "read");
+  }
+
+ private:
+  static void Check(ssize_t result, const char* what) {
+    if (result != 1) throw std::system_error(errno, std::generic_category(), what);
+  }
+  std::array<std::array<int, 2>, 3> pipes_{};
+};
+
+// What waking alone costs: two threads, nothing handed over. Half of the hops of ThereAndBack.
+Percentiles PipeRoundTrip(int count) {
+  WakingPipe there, back;
+  std::thread answering([&] {
+    for (int i = 0; i < count; ++i) there.Sleep(), back.Wake();
+  });
+  std::vector<double> times_us;
+  for (int i = 0; i < count; ++i) {
+    const auto begin = Clock::now();
+    there.Wake();
+    back.Sleep();
+    times_us.push_back(1e6 * Seconds(Clock::now() - begin));
+  }
+  answering.join();
+  return Of(std::move(times_us));
+}
+
 nlohmann::json Repeat(int repeats, const std::function<double(int)>& measure) {
   std::vector<double> values;
   for (int i = 0; i < repeats; ++i) values.push_back(measure(i));
@@ -244,6 +300,8 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
     const auto echo = place.StartForwarder();
     result["round_trip_us"]["bare_zeromq"] = RepeatPercentiles(
         options.repeats, [&](int) { return BareRoundTrip(place, *echo, options.round_trips); });
+    result["round_trip_us"]["bare_pipes"] =
+        RepeatPercentiles(options.repeats, [&](int) { return PipeRoundTrip(options.round_trips); });
   }
   for (const std::size_t mib : {1, 16}) {
     MeasureBulk(place, *broker, mib << 20, options, &round,

@@ -22,12 +22,12 @@ struct SpaceBenchOptions {
 // Runs for some seconds. For each transport: `put_get_pairs_per_s` (a put, a get and its completion
 // of one tuple, one request each, two pipelined clients), `put_get_pairs_per_s_batched` (32 tuples
 // to a put and a get), `round_trip_us` (p50 and p99 of a put, of a value's way to another client
-// and of its answer back, and of a bare ZeroMQ ROUTER echo of as many bytes), `put_read` of
-// payloads of 1 MiB and 16 MiB (one client puts, another reads) against one copy and a bare ZeroMQ
-// hop. With `curve` instead, over tcp: `put_read_gb_per_s` in clear text and with keys, pair by
-// pair, and their ratio; and the put's `round_trip_us` of both. Every number is an object {median,
-// min, max, repeats}. Forks; throws std::invalid_argument for an unknown transport,
-// std::runtime_error if a broker cannot be started.
+// and of its answer back, of a bare ZeroMQ ROUTER echo of as many bytes, and of two threads that
+// wake each other through pipes), `put_read` of payloads of 1 MiB and 16 MiB (one client puts,
+// another reads) against one copy and a bare ZeroMQ hop. With `curve` instead, over tcp:
+// `put_read_gb_per_s` in clear text and with keys, pair by pair, and their ratio; and the put's
+// `round_trip_us` of both. Every number is an object {median, min, max, repeats}. Forks; throws
+// std::invalid_argument for an unknown transport, std::runtime_error if a broker cannot be started.
 nlohmann::json RunSpaceBench(const SpaceBenchOptions& options);
 
 }  // namespace acan::bench
