@@ -102,7 +102,7 @@ class Cluster {
     return tuple;
   }
 
-  std::vector<Outgoing> Ask(RequestBody body) {
+  std::span<Outgoing> Ask(RequestBody body) {
     return space_.Step(Incoming{"manager", {++next_id_, std::move(body)}}, ++now_us_);
   }
   void Fetch(int handler) {
@@ -125,7 +125,7 @@ class Cluster {
       Fetch(work.handler);
     }
   }
-  void Deliver(std::vector<Outgoing> actions) {
+  void Deliver(std::span<Outgoing> actions) {
     for (Outgoing& action : actions) {
       auto& reply = std::get<Reply>(action.message);
       if (const auto* error = std::get_if<Error>(&reply.body))

@@ -13,6 +13,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
+constexpr std::size_t kUsualMessages = 64;   // in a client's output, at most
 
 // For the log: ids are any bytes that a peer likes.
 std::string Printable(const std::string& bytes) {
@@ -55,12 +56,13 @@ BrokerCore::BrokerCore(BrokerCoreOptions options)
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {
   bool hello_asked = false;
+  auto it = peers_.find(client);
   for (ClientMessage& message : envelope.messages) {
     if (auto* hello = std::get_if<Hello>(&message)) {
       OnHello(client, std::move(*hello), who, now_us);
+      it = peers_.find(client);
       continue;
     }
-    const auto it = peers_.find(client);
     if (it == peers_.end() ||
         (it->second.session != envelope.session && !IsPlanted(Planted::kOldSessionIsServed))) {
       if (std::holds_alternative<Bye>(message)) continue;
@@ -75,12 +77,17 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
       if (who != nullptr && Refuses(client, it->second, *who, *request, now_us)) continue;
-      Step(Incoming{client, std::move(*request)}, now_us);
+      Event event;
+      auto& incoming = event.emplace<Incoming>();
+      incoming.client = client;
+      incoming.request = std::move(*request);
+      Step(std::move(event), now_us, it);
     } else if (std::holds_alternative<Ping>(message)) {
       Send(client, it->second, Pong{});
     } else if (std::holds_alternative<Bye>(message)) {
       ended_.push_back({client, it->second.session});
       peers_.erase(it);
+      it = peers_.end();
       Step(ClientLost{client}, now_us);
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
       OnMalformed(client, std::move(*bad), now_us);
@@ -223,11 +230,6 @@ void BrokerCore::SayGoodbye() {
   for (auto& [client, peer] : peers_) Send(client, peer, Goodbye{});
 }
 
-void BrokerCore::Send(const ClientId& client, Peer& peer, BrokerMessage&& message) {
-  if (peer.output.empty()) dirty_.push_back(client);
-  peer.output.push_back(std::move(message));
-}
-
 void BrokerCore::SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message) {
   Delivery& stray = strays_.emplace_back();
   stray.client = client;
@@ -235,9 +237,10 @@ void BrokerCore::SendStray(const ClientId& client, std::uint64_t session, Broker
   stray.envelope.messages.push_back(std::move(message));
 }
 
-void BrokerCore::Step(Event&& event, std::int64_t now_us) {
+void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender) {
   for (Outgoing& out : space_.Step(std::move(event), now_us)) {
-    const auto it = peers_.find(out.client);
+    const bool is_sender = sender != peers_.end() && sender->first == out.client;
+    const auto it = is_sender ? sender : peers_.find(out.client);
     if (it == peers_.end()) continue;  // lost in the same step
     if (auto* reply = std::get_if<Reply>(&out.message)) {
       if (auto* stats = std::get_if<Stats>(&reply->body)) AddCounts(stats->counters);
@@ -260,7 +263,9 @@ std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
     const auto it = peers_.find(client);
     if (it == peers_.end() || it->second.output.empty()) continue;
     output.push_back({std::move(client), {it->second.session, {}}});
-    output.back().envelope.messages.swap(it->second.output);
+    std::vector<BrokerMessage>& messages = output.back().envelope.messages;
+    messages.swap(it->second.output);
+    it->second.output.reserve(std::min(messages.size(), kUsualMessages));
   }
   dirty_.clear();
   std::stable_partition(output.begin(), output.end(), HasNews);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "access_list.h"
@@ -82,9 +83,16 @@ class BrokerCore {
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
-  void Send(const ClientId& client, Peer& peer, BrokerMessage&& message);
+  template <class Message>
+  void Send(const ClientId& client, Peer& peer, Message&& message) {
+    if (peer.output.empty()) dirty_.push_back(client);
+    peer.output.emplace_back(std::forward<Message>(message));
+  }
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
-  void Step(Event&& event, std::int64_t now_us);
+  using Peers = std::unordered_map<ClientId, Peer>;
+  // `sender`: whom most answers are for, if anybody; else the end of peers_.
+  void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
+  void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
   bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
                const Request& request, std::int64_t now_us);
   void AddCounts(Counters& counters) const;
@@ -93,7 +101,7 @@ class BrokerCore {
 
   BrokerCoreOptions options_;
   Space space_;
-  std::unordered_map<ClientId, Peer> peers_;
+  Peers peers_;
   std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
   std::vector<Delivery> strays_;
   std::vector<EndedSession> ended_;

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxClientIdBytes = 64;
 Space::Space(SpaceLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
 Space::~Space() = default;
 
-std::vector<Outgoing> Space::Step(Event event, std::int64_t now_us) {
+std::span<Outgoing> Space::Step(Event&& event, std::int64_t now_us) {
   return impl_->Step(std::move(event), now_us);
 }
 std::int64_t Space::NextDeadlineUs() const {
@@ -36,14 +36,15 @@ std::optional<std::string> Space::FindContradiction() const {
 
 Space::Impl::~Impl() = default;
 
-std::vector<Outgoing> Space::Impl::Step(Event event, std::int64_t now_us) {
+std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
   assert(now_us >= now_us_);
-  assert(fresh_.empty() && unplaced_.empty() && answering_.empty() && out_.empty());
+  assert(fresh_.empty() && unplaced_.empty() && answering_.empty());
+  out_.clear();
   now_us_ = now_us;
   ExpireDue();
   std::visit([this](auto&& what) { OnEvent(std::move(what)); }, std::move(event));
   Settle();
-  return std::exchange(out_, {});
+  return out_;
 }
 
 std::int64_t Space::Impl::NextDeadlineUs() const {
@@ -125,8 +126,9 @@ void Space::Impl::OnEvent(ClientLost&& event) {
 
   while (!client.leases.empty()) {
     ++counters_.leases_returned;
-    LoseLease(client.leases.begin()->second);
-    ReturnLease(client.leases.begin()->second);
+    Record* record = client.leases.first()->deadline.record;
+    LoseLease(record);
+    ReturnLease(record);
   }
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);
   assert(client.held.empty() && client.reads.empty() && client.gets.empty());
@@ -153,13 +155,9 @@ void Space::Impl::Handle(Client& client, RequestId id, Cancel&& cancel) {
   if (const auto read = client.reads.find(cancel.request); read != client.reads.end()) {
     EndRead(read->second.get(), true);
   } else if (const auto get = client.gets.find(cancel.request); get != client.gets.end()) {
-    EndGet(get->second.get());
+    EndGet(&get->second);
   }
   Answer(client, id, Ok{});  // one that was answered meanwhile needs no cancelling
-}
-
-void Space::Impl::Answer(const Client& client, RequestId id, ReplyBody body) {
-  out_.push_back({*client.id, Reply{id, std::move(body)}});
 }
 
 void Space::Impl::Refuse(const ClientId& client, RequestId id, Error error) {
@@ -183,8 +181,8 @@ void Space::Impl::ForgetOpenRequests(Client& client) {
     deadlines_.Clear(&waiter->deadline);
   }
   for (auto& [id, waiter] : client.gets) {
-    waiter->taker.group->waiters.erase(waiter.get());
-    deadlines_.Clear(&waiter->deadline);
+    waiter.taker.group->waiters.erase(&waiter);
+    deadlines_.Clear(&waiter.deadline);
   }
   gauges_.open_reads -= client.reads.size();
   gauges_.open_gets -= client.gets.size();

@@ -18,10 +18,9 @@ std::optional<std::string> Space::Impl::Contradiction(const Record& record) cons
     return "is leased without a lease, or the other way round";
   }
   if (record.lease) {
-    const auto lease = record.lease->client->leases.find(record.lease->fence);
-    if (lease == record.lease->client->leases.end() || lease->second != &record) {
-      return "has a lease that its client does not know";
-    }
+    const internal::Lease* lease = record.lease->client->leases.first();
+    while (lease != nullptr && lease != record.lease.get()) lease = lease->next;
+    if (lease == nullptr) return "has a lease that its client does not know";
     if (!record.lease->deadline.set()) return "has a lease that never ends";
   }
   if ((record.placement != internal::Placement::kNone) != (record.state == RecordState::kTakable)) {
@@ -89,8 +88,8 @@ std::optional<std::string> Space::Impl::FindContradiction() const {
     counted.open_gets += client->gets.size();
     counted.held_keys += client->held.size();
     for (const auto& [request, waiter] : client->gets) {
-      if (!waiter->taker.group->waiters.contains(waiter.get())) return "a Get waits nowhere";
-      if (NextFor(waiter->taker) != nullptr) return "a Get of " + id + " waits beside its tuple";
+      if (!waiter.taker.group->waiters.contains(&waiter)) return "a Get waits nowhere";
+      if (NextFor(waiter.taker) != nullptr) return "a Get of " + id + " waits beside its tuple";
     }
   }
   if (counted.payload_bytes != gauges_.payload_bytes ||

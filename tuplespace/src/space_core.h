@@ -7,12 +7,14 @@
 // leases end), space_retire.cpp, space_check.cpp (invariants).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "space_deadlines.h"
@@ -28,7 +30,7 @@ struct Space::Impl {
   explicit Impl(SpaceLimits space_limits) : limits_(space_limits) {}
   ~Impl();
 
-  std::vector<Outgoing> Step(Event event, std::int64_t now_us);
+  std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   Stats GetStatistics() const;
   const SpaceLimits& limits() const { return limits_; }
@@ -53,7 +55,14 @@ struct Space::Impl {
   void OnEvent(Tick&&) {}
   void ExpireDue();
   void Settle();
-  void Answer(const Client& client, RequestId id, ReplyBody body);
+  template <class Body>
+  void Answer(const Client& client, RequestId id, Body&& body) {
+    Outgoing& out = out_.emplace_back();
+    out.client = *client.id;
+    auto& reply = out.message.emplace<Reply>();
+    reply.id = id;
+    reply.body = std::forward<Body>(body);
+  }
   void Refuse(const ClientId& client, RequestId id, Error error);
   void Notify(const internal::OwnerId& owner, Notice notice);
   void ForgetOpenRequests(Client& client);
@@ -78,10 +87,16 @@ struct Space::Impl {
   void Handle(Client& client, RequestId id, GetStats&& stats);
 
   // ---- puts and holds (space_put.cpp) ----------------------------------------------------------
+  // Of a task's results: who put the task, how long it took and how often it was taken.
+  struct Origin {
+    internal::OwnerId task_owner = nullptr;
+    std::uint32_t took_us = 0;
+    std::uint32_t times_taken = 0;
+  };
   std::optional<Error> ProblemOf(std::span<const Tuple> tuples) const;
   std::optional<Error> ProblemOf(const Tuple& tuple) const;
   std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
-  PutStatus PutOne(Client& client, Tuple&& tuple, const internal::OwnerId& task_owner);
+  PutStatus PutOne(Client& client, Tuple&& tuple, const Origin& origin);
   PutStatus PutAgain(Client& client, Record* record, const Tuple& tuple,
                      const internal::OwnerId& task_owner);
   void AttachTask(Record* record, TaskSpec&& spec);
@@ -109,14 +124,21 @@ struct Space::Impl {
   void EndGet(GetWaiter* waiter);  // answers with what it has got, and destroys it
 
   // ---- matching (space_match.cpp) --------------------------------------------------------------
-  struct Candidates;
+  struct Candidates {
+    std::vector<GetGroup*> groups;  // whose pattern matches
+    std::vector<Client*> holders;   // of the affinity input, that use one of these groups
+
+    bool Contains(const GetGroup* group) const {
+      return std::find(groups.begin(), groups.end(), group) != groups.end();
+    }
+  };
   void MakeTakable(Record* record);
   void QueueForPlacing(Record* record);
   void Requeue(Record* record);  // something that decides its placement has changed
   void RequeueAffine(Record* input);
   void Place(Record* record);
   void Unplace(Record* record);
-  Candidates FindCandidates(Record* record) const;
+  void FindCandidates(Record* record, Candidates* found) const;
   GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;
   void Enter(Record* record, const Candidates& candidates);
   void AddEntry(Record* record, GetGroup* group, internal::NeedTree* tree);
@@ -169,7 +191,8 @@ struct Space::Impl {
   std::vector<Record*> fresh_;         // stored by this event; pinned
   std::vector<Record*> unplaced_;      // takable, not yet placed; pinned
   std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
-  std::vector<Outgoing> out_;
+  Candidates candidates_;              // of the record that is being placed
+  std::vector<Outgoing> out_;          // of the last event
 };
 
 }  // namespace tuplespace

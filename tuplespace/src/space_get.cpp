@@ -45,18 +45,22 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
     if (auto busy = CheckRoomForOpenRequest(client))
       return Refuse(*client.id, id, std::move(*busy));
   }
-  GetGroup* group = FindOrMakeGroup(get.pattern);
+  GetGroup* group = client.last_group;
+  if (group == nullptr || !internal::SamePattern(group->pattern, get.pattern)) {
+    group = FindOrMakeGroup(get.pattern);
+  }
   if (group == nullptr) {
     return Refuse(
         *client.id, id,
         {ErrorCode::kBusy, "limits.get_patterns: Gets of " + std::to_string(limits_.get_patterns) +
                                " different patterns are open, the most allowed"});
   }
+  client.last_group = group;
   ++counters_.gets;
   group->last_used = next_sequence_++;
   std::uint64_t sequence = group->last_used;
   if (open != client.gets.end()) {
-    GetWaiter* replaced = open->second.get();
+    GetWaiter* replaced = &open->second;
     sequence = replaced->sequence;  // a new offer does not lose the place in the queue
     replaced->taker.group->waiters.erase(replaced);
     deadlines_.Clear(&replaced->deadline);
@@ -84,15 +88,14 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
 void Space::Impl::StartWaiting(Client& client, RequestId id, const Get& get, Taker taker,
                                std::uint64_t sequence) {
   assert(taker.got.grants.empty());
-  auto waiter = std::make_unique<GetWaiter>();
-  waiter->id = id;
-  waiter->sequence = sequence;
-  waiter->taker = std::move(taker);
-  if (get.wait_us != kForeverUs) deadlines_.Set(&waiter->deadline, After(get.wait_us));
-  const bool is_new = waiter->taker.group->waiters.insert(waiter.get()).second;
+  GetWaiter& waiter = client.gets[id];
+  waiter.id = id;
+  waiter.sequence = sequence;
+  waiter.taker = std::move(taker);
+  if (get.wait_us != kForeverUs) deadlines_.Set(&waiter.deadline, After(get.wait_us));
+  const bool is_new = waiter.taker.group->waiters.insert(&waiter).second;
   assert(is_new);
   static_cast<void>(is_new);
-  client.gets.emplace(id, std::move(waiter));
   ++gauges_.open_gets;
 }
 
@@ -150,6 +153,9 @@ void Space::Impl::EraseGroup(GetGroup* group) {
   while (!group->preferred.empty()) DropEntry(group->preferred.begin()->second.root());
   for (auto* trees : {&group->free_but, &group->late_but}) {
     while (!trees->empty()) DropEntry(trees->begin()->second.root());
+  }
+  for (const auto& [id, client] : clients_) {
+    if (client->last_group == group) client->last_group = nullptr;
   }
   groups_by_age_.erase(group->sequence);
   get_groups_.Remove(group);

@@ -16,12 +16,6 @@ constexpr std::int64_t kBarredStealTimes = 50;
 constexpr std::size_t kMaxCauseBytes = 4096;
 constexpr std::size_t kMaxPastLeases = 8;  // of one task
 
-// Of a task that this Complete ends.
-struct Response {
-  std::uint32_t took_us = 0;
-  std::uint32_t times_taken = 0;
-};
-
 std::uint32_t Saturated(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
 }
@@ -50,8 +44,8 @@ void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
 
   CompleteReply reply;
   Record* known = store_.Find(complete.lease.key.bytes());
-  const internal::OwnerId owner = known != nullptr ? known->put_by : nullptr;
-  Response response;
+  Origin origin;
+  if (known != nullptr && !complete.results.empty()) origin.task_owner = known->put_by;
   std::optional<std::int64_t> granted_us;
   if (const Record* record = FindLeased(client, complete.lease)) {
     granted_us = record->lease->granted_us;
@@ -62,17 +56,15 @@ void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
   if (granted_us) {
     ++counters_.completed;
     const bool is_task = known->task != nullptr;
-    if (is_task) response = {Saturated(now_us_ - *granted_us), known->task->times_taken};
+    if (is_task) {
+      origin.took_us = Saturated(now_us_ - *granted_us);
+      origin.times_taken = known->task->times_taken;
+    }
     Remove(known, is_task);
   }
   reply.results.reserve(complete.results.size());
   for (Tuple& tuple : complete.results) {
-    const Key key = tuple.key;
-    reply.results.push_back(PutOne(client, std::move(tuple), owner));
-    if (reply.results.back() != PutStatus::kStored || response.times_taken == 0) continue;
-    Record* stored = store_.Find(key.bytes());
-    stored->took_us = response.took_us;
-    stored->times_taken = response.times_taken;
+    reply.results.push_back(PutOne(client, std::move(tuple), origin));
   }
   Answer(client, id, std::move(reply));
 }
@@ -167,7 +159,7 @@ bool Space::Impl::AnotherCouldTake(const Record& record) const {
 
 void Space::Impl::DropLease(Record* record) {
   assert(record->state == RecordState::kLeased && record->lease);
-  record->lease->client->leases.erase(record->lease->fence);
+  record->lease->client->leases.Remove(record->lease.get());
   deadlines_.Clear(&record->lease->deadline);
   record->lease.reset();
 }

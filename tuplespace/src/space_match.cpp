@@ -23,15 +23,6 @@ bool Contains(const std::vector<ClientId>& sorted, const ClientId& id) {
 
 }  // namespace
 
-struct Space::Impl::Candidates {
-  std::vector<GetGroup*> groups;  // whose pattern matches
-  std::vector<Client*> holders;   // of the affinity input, that use one of these groups
-
-  bool Contains(const GetGroup* group) const {
-    return std::find(groups.begin(), groups.end(), group) != groups.end();
-  }
-};
-
 void Space::Impl::MakeTakable(Record* record) {
   assert(!record->lease);
   if (record->task) {
@@ -70,23 +61,28 @@ void Space::Impl::Match() {
     return a->sequence < b->sequence;
   };
   std::sort(unplaced_.begin(), unplaced_.end(), goes_first);
-  for (Record* record : std::exchange(unplaced_, {})) {
+  const std::size_t count = unplaced_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Record* record = unplaced_[i];
     record->queued = false;
     --record->pins;
     if (record->state == RecordState::kTakable) Place(record);
     store_.EraseIfUnused(record);
   }
-  assert(unplaced_.empty());
+  assert(unplaced_.size() == count);
+  unplaced_.clear();
   // Every waiting Get had its first before any gets a second.
-  for (GetWaiter* waiter : std::exchange(answering_, {})) {
+  for (GetWaiter* waiter : answering_) {
     Fill(waiter->taker);
     EndGet(waiter);
   }
+  answering_.clear();
 }
 
 void Space::Impl::Place(Record* record) {
   assert(record->placement == Placement::kNone && record->entries.empty());
-  const Candidates candidates = FindCandidates(record);
+  FindCandidates(record, &candidates_);
+  const Candidates& candidates = candidates_;
   record->placement = Placement::kFree;
   if (record->task) {
     internal::TaskState& task = *record->task;
@@ -108,13 +104,15 @@ void Space::Impl::Place(Record* record) {
   answering_.push_back(waiter);
 }
 
-Space::Impl::Candidates Space::Impl::FindCandidates(Record* record) const {
-  Candidates candidates;
+void Space::Impl::FindCandidates(Record* record, Candidates* found) const {
+  Candidates& candidates = *found;
+  candidates.groups.clear();
+  candidates.holders.clear();
   get_groups_.ForEachMatch(record->key.bytes(), [&](GetGroup* group) {
     candidates.groups.push_back(group);
     return true;
   });
-  if (!record->task || record->task->spec.affinity < 0) return candidates;
+  if (!record->task || record->task->spec.affinity < 0) return;
   const Record* input = record->task->links[record->task->spec.affinity].input;
   std::size_t looked_at = 0;
   for (const internal::Holding* holding = input->holders.first();
@@ -127,7 +125,6 @@ Space::Impl::Candidates Space::Impl::FindCandidates(Record* record) const {
     if (uses && !Contains(record->task->spec.not_by, *holding->client->id))
       candidates.holders.push_back(holding->client);
   }
-  return candidates;
 }
 
 Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
@@ -140,12 +137,12 @@ Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
   const bool prefers =
       record.placement == Placement::kReserved || record.placement == Placement::kLate;
   if (prefers) {
-    for (const Client* holder : candidates.holders) {
-      for (const auto& [id, waiter] : holder->gets) {
-        const bool waits = waiter->taker.got.grants.empty();  // else it is being answered
-        if (waits && waiter->taker.offer_bytes >= need_bytes &&
-            candidates.Contains(waiter->taker.group)) {
-          consider(waiter.get());
+    for (Client* holder : candidates.holders) {
+      for (auto& [id, waiter] : holder->gets) {
+        const bool waits = waiter.taker.got.grants.empty();  // else it is being answered
+        if (waits && waiter.taker.offer_bytes >= need_bytes &&
+            candidates.Contains(waiter.taker.group)) {
+          consider(&waiter);
         }
       }
     }
@@ -282,7 +279,7 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   if (IsPlanted(Planted::kFenceIsGivenTwice) && next_fence_ % 16 == 0) --next_fence_;
   record->lease->granted_us = now_us_;
   deadlines_.Set(&record->lease->deadline, After(lease_us));
-  taker.client->leases.emplace(record->lease->fence, record);
+  taker.client->leases.PushBack(record->lease.get());
   SetState(record, RecordState::kLeased);
   ++counters_.grants;
   taker.offer_bytes -= record->need_bytes();

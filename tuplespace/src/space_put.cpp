@@ -127,19 +127,19 @@ void Space::Impl::Handle(Client& client, RequestId id, Put&& put) {
   PutReply reply;
   reply.status.reserve(put.tuples.size());
   for (Tuple& tuple : put.tuples) {
-    reply.status.push_back(PutOne(client, std::move(tuple), nullptr));
+    reply.status.push_back(PutOne(client, std::move(tuple), {}));
   }
   Answer(client, id, std::move(reply));
 }
 
-PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const OwnerId& task_owner) {
+PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origin) {
   ++counters_.puts;
   counters_.bytes_in += tuple.payload.size();
   if (IsPlanted(Planted::kAcknowledgedButNotStored) && counters_.puts % 64 == 0) {
     return PutStatus::kStored;
   }
   Record* record = store_.Find(tuple.key.bytes());
-  if (record != nullptr && record->stored()) return PutAgain(client, record, tuple, task_owner);
+  if (record != nullptr && record->stored()) return PutAgain(client, record, tuple, origin.task_owner);
   if (record != nullptr && record->state == RecordState::kCompleted &&
       !IsPlanted(Planted::kCompletedTaskIsStoredAgain)) {
     ++counters_.duplicates;
@@ -158,6 +158,8 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const OwnerId& task
   fresh_.push_back(record);
   record->payload = std::move(tuple.payload);
   record->put_by = client.id;
+  record->took_us = origin.took_us;
+  record->times_taken = origin.times_taken;
   record->sequence = next_sequence_++;
   gauges_.payload_bytes += record->payload.size();
   if (tuple.ephemeral) {

@@ -240,10 +240,11 @@ void Space::Impl::WakeReaders() {
       Watch(*waiter);
     }
   }
-  for (Record* record : std::exchange(fresh_, {})) {
+  for (Record* record : fresh_) {
     --record->pins;
     store_.EraseIfUnused(record);
   }
+  fresh_.clear();
 }
 
 void Space::Impl::EndRead(ReadWaiter* waiter, bool timed_out) {

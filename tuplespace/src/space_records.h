@@ -47,7 +47,7 @@ struct Holding : ListHook<Holding> {
   Record* record = nullptr;
 };
 
-struct Lease {
+struct Lease : ListHook<Lease> {
   explicit Lease(Record* record) : deadline(record, Deadline::Kind::kLease) {}
   Client* client = nullptr;
   std::uint64_t fence = 0;
@@ -218,8 +218,9 @@ struct Watermark {
 struct Client {
   OwnerId id;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
-  std::map<RequestId, std::unique_ptr<GetWaiter>> gets;
-  std::map<std::uint64_t, Record*> leases;      // by fence
+  std::unordered_map<RequestId, GetWaiter> gets;
+  GetGroup* last_group = nullptr;  // of its last Get, while the group is there
+  List<Lease> leases;                           // by fence, as it grows
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
 };

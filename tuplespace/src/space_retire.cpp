@@ -146,7 +146,6 @@ void Space::Impl::Remove(Record* record, bool remember) {
   gauges_.payload_bytes -= record->payload.size();
   record->payload = {};
   if (!remember) record->put_by.reset();
-  store_.Hide(record);
 
   std::vector<Record*> orphans;
   for (const auto* list : {&record->dependents, &record->affine}) {
@@ -159,7 +158,7 @@ void Space::Impl::Remove(Record* record, bool remember) {
     if (task->state != RecordState::kParked) Orphan(task, record->key);
   }
   --record->pins;
-  store_.EraseIfUnused(record);
+  store_.Hide(record);
 }
 
 }  // namespace tuplespace

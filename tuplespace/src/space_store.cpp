@@ -53,17 +53,29 @@ void Store::Show(Record* record) {
 
 void Store::Hide(Record* record) {
   stored_.Erase(record);
-  shadows_.Insert(record);
+  if (IsUsed(*record)) {
+    shadows_.Insert(record);
+  } else {
+    Destroy(record);
+  }
+}
+
+bool Store::IsUsed(const Record& record) {
+  return record.state != RecordState::kWanted || record.referenced();
 }
 
 void Store::EraseIfUnused(Record* record) {
-  if (record->state != RecordState::kWanted || record->referenced()) return;
+  if (IsUsed(*record)) return;
+  shadows_.Erase(record);
+  Destroy(record);
+}
+
+void Store::Destroy(Record* record) {
   assert(record->entries.empty() && record->holders.empty() && !record->lease);
   std::size_t at = Home(record->hash);
   while (slots_[at].record != record) at = Next(at);
   Free(at);
   --size_;
-  shadows_.Erase(record);
   delete record;
 }
 

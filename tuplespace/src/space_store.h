@@ -32,6 +32,7 @@ class Store {
   // REQUIRES: AddShown: as Add.
   Record* AddShown(Key key) { return Add(std::move(key), &stored_); }
   void Show(Record* record);
+  // Hide: destroys the record if it is not used, as EraseIfUnused.
   void Hide(Record* record);
 
   // Destroys the record if it is neither stored nor remembered nor referenced.
@@ -78,6 +79,8 @@ class Store {
   };
 
   Record* Add(Key key, KeyOrder* order);
+  static bool IsUsed(const Record& record);
+  void Destroy(Record* record);  // it is in neither order
   std::size_t Home(std::size_t hash) const { return hash & (slots_.size() - 1); }
   std::size_t Next(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
   void Place(const Slot& slot);

@@ -24,17 +24,17 @@ const Body& As(const wire::Message& message) {
   return *body;
 }
 
-Request DecodeRequest(FrameReader& in, const wire::Message& message) {
+void DecodeRequest(FrameReader& in, const wire::Message& message, Request& request) {
   using wire::Body;
-  Request request;
   request.id = message.id();
   const Body type = message.body_type();
   if (type == Body::Put) {
-    request.body = Put{in.Tuples(As<wire::Put>(message).tuples())};
+    request.body.emplace<Put>().tuples = in.Tuples(As<wire::Put>(message).tuples());
   } else if (type == Body::Read) {
     const auto& body = As<wire::Read>(message);
-    Read read;
+    auto& read = request.body.emplace<Read>();
     if (body.patterns() != nullptr) {
+      read.patterns.reserve(body.patterns()->size());
       for (const wire::Pattern* one : *body.patterns()) {
         read.patterns.push_back(in.OnePattern(one));
       }
@@ -42,7 +42,6 @@ Request DecodeRequest(FrameReader& in, const wire::Message& message) {
     read.all = body.all();
     read.metadata_only = body.metadata_only();
     read.wait_us = in.NotNegative(body.wait_us(), "wait_us");
-    request.body = std::move(read);
   } else if (type == Body::List) {
     const auto& body = As<wire::List>(message);
     request.body = List{in.OnePattern(body.pattern()), body.limit(), body.metadata_only()};
@@ -50,16 +49,19 @@ Request DecodeRequest(FrameReader& in, const wire::Message& message) {
     request.body = Count{in.OnePattern(As<wire::Count>(message).pattern())};
   } else if (type == Body::Get) {
     const auto& body = As<wire::Get>(message);
-    request.body = Get{in.OnePattern(body.pattern()),
-                       body.offer_bytes(),
-                       body.max_count(),
-                       body.with_inputs(),
-                       in.NotNegative(body.lease_us(), "lease_us"),
-                       in.NotNegative(body.wait_us(), "wait_us"),
-                       body.share()};
+    auto& get = request.body.emplace<Get>();
+    get.pattern = in.OnePattern(body.pattern());
+    get.offer_bytes = body.offer_bytes();
+    get.max_count = body.max_count();
+    get.with_inputs = body.with_inputs();
+    get.lease_us = in.NotNegative(body.lease_us(), "lease_us");
+    get.wait_us = in.NotNegative(body.wait_us(), "wait_us");
+    get.share = body.share();
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
-    request.body = Complete{in.Lease(body.lease()), in.Tuples(body.results())};
+    auto& complete = request.body.emplace<Complete>();
+    complete.lease = in.Lease(body.lease());
+    complete.results = in.Tuples(body.results());
   } else if (type == Body::Extend) {
     const auto& body = As<wire::Extend>(message);
     request.body = Extend{in.Lease(body.lease()), in.NotNegative(body.lease_us(), "lease_us")};
@@ -82,27 +84,27 @@ Request DecodeRequest(FrameReader& in, const wire::Message& message) {
     Refuse("message type {} is not one that a client sends", static_cast<int>(type));
   }
   if (request.id == 0) Refuse("a request has the id 0; ids begin with 1");
-  return request;
 }
 
-ClientMessage DecodeClientMessage(FrameReader& in, const wire::Message& message) {
+void DecodeClientMessage(FrameReader& in, const wire::Message& message, ClientMessage& out) {
   if (message.body_type() == wire::Body::Hello) {
     const auto& body = As<wire::Hello>(message);
-    return Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"),
-                 in.Offer(body.sharing())};
-  }
-  if (message.body_type() == wire::Body::Ping) return Ping{};
-  if (message.body_type() == wire::Body::Bye) return Bye{};
-  if (message.body_type() == wire::Body::ClientSegments) {
+    out = Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"),
+                in.Offer(body.sharing())};
+  } else if (message.body_type() == wire::Body::Ping) {
+    out = Ping{};
+  } else if (message.body_type() == wire::Body::Bye) {
+    out = Bye{};
+  } else if (message.body_type() == wire::Body::ClientSegments) {
     const auto& body = As<wire::ClientSegments>(message);
-    return ClientSegments{in.Secret(body.seen()), in.Numbers(body.returned()),
-                          in.Numbers(body.dropped())};
+    out = ClientSegments{in.Secret(body.seen()), in.Numbers(body.returned()),
+                         in.Numbers(body.dropped())};
+  } else {
+    DecodeRequest(in, message, out.emplace<Request>());
   }
-  return DecodeRequest(in, message);
 }
 
-Grant DecodeGrant(FrameReader& in, const wire::Grant& wire) {
-  Grant grant;
+void DecodeGrant(FrameReader& in, const wire::Grant& wire, Grant& grant) {
   grant.key = in.OneKey(wire.key(), "a granted key");
   grant.payload = in.CheckedContent(wire, &grant.damaged);
   grant.fence = wire.fence();
@@ -114,7 +116,6 @@ Grant DecodeGrant(FrameReader& in, const wire::Grant& wire) {
     Refuse("a grant has {} inputs, but input_sent for {}", grant.inputs.size(),
            grant.input_sent.size());
   }
-  return grant;
 }
 
 Stats DecodeStats(const wire::Stats& wire) {
@@ -132,37 +133,38 @@ Error DecodeError(FrameReader& in, const wire::Error& wire) {
   return {static_cast<ErrorCode>(wire.code()), in.Text(wire.text(), kMaxTextBytes, "text")};
 }
 
-ReplyBody DecodeReply(FrameReader& in, const wire::Message& message) {
+void DecodeReply(FrameReader& in, const wire::Message& message, ReplyBody& out) {
   using wire::Body;
   const Body type = message.body_type();
   if (type == Body::PutReply) {
-    return PutReply{in.Statuses(As<wire::PutReply>(message).status())};
-  }
-  if (type == Body::Found) {
+    out.emplace<PutReply>().status = in.Statuses(As<wire::PutReply>(message).status());
+  } else if (type == Body::Found) {
     const auto& body = As<wire::Found>(message);
-    return Found{in.FoundTuples(body.tuples()), body.timed_out(), body.truncated()};
-  }
-  if (type == Body::CountReply) return CountReply{As<wire::CountReply>(message).count()};
-  if (type == Body::Grants) {
-    Grants grants;
-    const auto* list = As<wire::Grants>(message).grants();
-    if (list != nullptr) {
-      for (const wire::Grant* one : *list) grants.grants.push_back(DecodeGrant(in, *one));
+    out = Found{in.FoundTuples(body.tuples()), body.timed_out(), body.truncated()};
+  } else if (type == Body::CountReply) {
+    out = CountReply{As<wire::CountReply>(message).count()};
+  } else if (type == Body::Grants) {
+    std::vector<Grant>& grants = out.emplace<Grants>().grants;
+    if (const auto* list = As<wire::Grants>(message).grants()) {
+      grants.reserve(list->size());
+      for (const wire::Grant* one : *list) DecodeGrant(in, *one, grants.emplace_back());
     }
-    return grants;
-  }
-  if (type == Body::CompleteReply) {
+  } else if (type == Body::CompleteReply) {
     const auto& body = As<wire::CompleteReply>(message);
-    return CompleteReply{in.OneLeaseStatus(body.lease()), in.Statuses(body.results())};
+    out = CompleteReply{in.OneLeaseStatus(body.lease()), in.Statuses(body.results())};
+  } else if (type == Body::LeaseReply) {
+    out = LeaseReply{in.OneLeaseStatus(As<wire::LeaseReply>(message).lease())};
+  } else if (type == Body::RetireReply) {
+    out = RetireReply{As<wire::RetireReply>(message).removed()};
+  } else if (type == Body::Ok) {
+    out = Ok{};
+  } else if (type == Body::Stats) {
+    out = DecodeStats(As<wire::Stats>(message));
+  } else if (type == Body::Error) {
+    out = DecodeError(in, As<wire::Error>(message));
+  } else {
+    Refuse("message type {} is not one that a broker sends", static_cast<int>(type));
   }
-  if (type == Body::LeaseReply) {
-    return LeaseReply{in.OneLeaseStatus(As<wire::LeaseReply>(message).lease())};
-  }
-  if (type == Body::RetireReply) return RetireReply{As<wire::RetireReply>(message).removed()};
-  if (type == Body::Ok) return Ok{};
-  if (type == Body::Stats) return DecodeStats(As<wire::Stats>(message));
-  if (type == Body::Error) return DecodeError(in, As<wire::Error>(message));
-  Refuse("message type {} is not one that a broker sends", static_cast<int>(type));
 }
 
 BrokerSegments DecodeSegments(FrameReader& in, const wire::BrokerSegments& wire) {
@@ -183,7 +185,7 @@ BrokerSegments DecodeSegments(FrameReader& in, const wire::BrokerSegments& wire)
   return segments;
 }
 
-BrokerMessage DecodeBrokerMessage(FrameReader& in, const wire::Message& message) {
+void DecodeBrokerMessage(FrameReader& in, const wire::Message& message, BrokerMessage& out) {
   using wire::Body;
   const Body type = message.body_type();
   if (type == Body::Notice) {
@@ -191,26 +193,31 @@ BrokerMessage DecodeBrokerMessage(FrameReader& in, const wire::Message& message)
     if (body.kind() > wire::NoticeKind::MAX) {
       Refuse("notice kind {}", static_cast<int>(body.kind()));
     }
-    return Notice{static_cast<Notice::Kind>(body.kind()), in.OneKey(body.key(), "a notice's key"),
-                  in.Text(body.by(), kMaxClientIdBytes, "by"),
-                  in.Text(body.text(), kMaxTextBytes, "text")};
-  }
-  if (type == Body::Welcome) {
+    out = Notice{static_cast<Notice::Kind>(body.kind()), in.OneKey(body.key(), "a notice's key"),
+                 in.Text(body.by(), kMaxClientIdBytes, "by"),
+                 in.Text(body.text(), kMaxTextBytes, "text")};
+  } else if (type == Body::Welcome) {
     const auto& body = As<wire::Welcome>(message);
-    return Welcome{body.nonce(),
-                   body.session(),
-                   in.NotNegative(body.silence_us(), "silence_us"),
-                   body.control_frame_bytes(),
-                   body.message_bytes(),
-                   in.Offer(body.sharing())};
+    out = Welcome{body.nonce(),
+                  body.session(),
+                  in.NotNegative(body.silence_us(), "silence_us"),
+                  body.control_frame_bytes(),
+                  body.message_bytes(),
+                  in.Offer(body.sharing())};
+  } else if (type == Body::Pong) {
+    out = Pong{};
+  } else if (type == Body::BrokerSegments) {
+    out = DecodeSegments(in, As<wire::BrokerSegments>(message));
+  } else if (type == Body::Goodbye) {
+    out = Goodbye{};
+  } else if (type == Body::Error && message.id() == 0) {
+    out = DecodeError(in, As<wire::Error>(message));
+  } else {
+    auto& reply = out.emplace<Reply>();
+    reply.id = message.id();
+    DecodeReply(in, message, reply.body);
+    if (reply.id == 0) Refuse("a reply has the id 0");
   }
-  if (type == Body::Pong) return Pong{};
-  if (type == Body::BrokerSegments) return DecodeSegments(in, As<wire::BrokerSegments>(message));
-  if (type == Body::Goodbye) return Goodbye{};
-  if (type == Body::Error && message.id() == 0) return DecodeError(in, As<wire::Error>(message));
-  Reply reply{message.id(), DecodeReply(in, message)};
-  if (reply.id == 0) Refuse("a reply has the id 0");
-  return reply;
 }
 
 // FlatBuffers reads scalars in place, so the frame has to be aligned; frames from a socket are not.
@@ -286,17 +293,16 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
   try {
     bool malformed = false;
     for (const wire::Message* message : *envelope.messages()) {
+      ClientMessage& one = decoded.messages.emplace_back();
       try {
-        ClientMessage one = DecodeClientMessage(in, *message);
+        DecodeClientMessage(in, *message, one);
         in.CheckOpened();
-        decoded.messages.push_back(std::move(one));
       } catch (BadField& bad) {
         malformed = true;
-        decoded.messages.push_back(Malformed{message->id(), std::move(bad.text), bad.code});
+        one = Malformed{message->id(), std::move(bad.text), bad.code};
       } catch (Unopened& unopened) {
         malformed = true;
-        decoded.messages.push_back(
-            Malformed{message->id(), std::move(unopened.text), ErrorCode::kBusy});
+        one = Malformed{message->id(), std::move(unopened.text), ErrorCode::kBusy};
       }
     }
     if (!malformed) CheckFrames(in);
@@ -320,7 +326,7 @@ std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
   decoded.messages.reserve(envelope.messages()->size());
   try {
     for (const wire::Message* message : *envelope.messages()) {
-      decoded.messages.push_back(DecodeBrokerMessage(in, *message));
+      DecodeBrokerMessage(in, *message, decoded.messages.emplace_back());
       in.CheckOpened();
     }
     CheckFrames(in);

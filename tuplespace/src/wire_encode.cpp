@@ -35,6 +35,7 @@ std::optional<wire::Hash> ToWire(const std::optional<PayloadHash>& hash) {
 struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
+  std::vector<Offset<wire::Grant>> granted;  // of the message at work
   std::vector<Payload> frames;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // one frame for a shared payload
   std::uint64_t session = 0;
@@ -261,10 +262,9 @@ struct Encoder::Impl {
     Message(id, wire::Body::CountReply, wire::CreateCountReply(builder, reply.count).Union());
   }
   void Body(RequestId id, const Grants& grants) {
-    std::vector<Offset<wire::Grant>> offsets;
-    offsets.reserve(grants.grants.size());
-    for (const Grant& grant : grants.grants) offsets.push_back(OneGrant(grant));
-    const auto list = builder.CreateVector(offsets);
+    granted.clear();
+    for (const Grant& grant : grants.grants) granted.push_back(OneGrant(grant));
+    const auto list = builder.CreateVector(granted);
     Message(id, wire::Body::Grants, wire::CreateGrants(builder, list).Union());
   }
   void Body(RequestId id, const CompleteReply& reply) {

@@ -127,11 +127,7 @@ class FrameReader {
       Refuse("an inline payload has {} bytes, at most {}; longer ones need a frame", bytes.size(),
              kInlinePayloadBytes);
     }
-    if (bytes.empty()) return {};
-    auto owner = std::make_shared_for_overwrite<std::byte[]>(bytes.size());
-    std::memcpy(owner.get(), bytes.data(), bytes.size());
-    const std::byte* data = owner.get();
-    return Payload(std::move(owner), data, bytes.size());
+    return bytes.empty() ? Payload() : Payload::Copy(bytes);
   }
 
   static std::optional<PayloadHash> Hash(const wire::Hash* wire) {
@@ -255,6 +251,7 @@ class FrameReader {
       if (wire->fields()->size() > kMaxKeyFields) {
         Refuse("a pattern has {} fields, at most {}", wire->fields()->size(), kMaxKeyFields);
       }
+      pattern.fields.reserve(wire->fields()->size());
       for (const wire::FieldPattern* field : *wire->fields()) {
         pattern.fields.push_back(OneField(*field));
       }
@@ -271,7 +268,9 @@ class FrameReader {
 
   std::vector<PutStatus> Statuses(const WireBytes* wire) {
     std::vector<PutStatus> statuses;
-    for (const char raw : View(wire)) {
+    const std::string_view bytes = View(wire);
+    statuses.reserve(bytes.size());
+    for (const char raw : bytes) {
       const auto value = static_cast<std::uint8_t>(raw);
       if (value > static_cast<std::uint8_t>(PutStatus::kRetired)) Refuse("put status {}", value);
       statuses.push_back(static_cast<PutStatus>(value));

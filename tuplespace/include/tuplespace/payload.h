@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 struct XXH3_state_s;
 
@@ -67,9 +66,9 @@ class Payload {
         region_(region) {}
 
   static Payload Copy(const void* data, std::size_t size) {
-    auto bytes = std::make_shared<std::vector<std::byte>>(size);
-    if (size != 0) std::memcpy(bytes->data(), data, size);
-    const std::byte* begin = bytes->data();
+    auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+    if (size != 0) std::memcpy(bytes.get(), data, size);
+    const std::byte* begin = bytes.get();
     return Payload(std::move(bytes), begin, size);
   }
   static Payload Copy(std::string_view text) { return Copy(text.data(), text.size()); }

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "tuplespace/messages.h"
 
@@ -59,8 +59,9 @@ class Space {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
+  // What is to be sent is the caller's to move from, until the next Step.
   // REQUIRES: `now_us` never goes back. Never throws on client input: bad requests are answered.
-  std::vector<Outgoing> Step(Event event, std::int64_t now_us);
+  std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
 
   // When the next Tick is due (lease ends, deadlines, steals); kForeverUs if nothing is pending.
   std::int64_t NextDeadlineUs() const;
