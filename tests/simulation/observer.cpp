@@ -96,10 +96,30 @@ void Observer::OnAnswers(const ClientId& active,
           }
         } else if (const auto* reply = std::get_if<Reply>(&message)) {
           OnReply(client, *reply, now_us);
+        } else if (const auto* done = std::get_if<Done>(&message)) {
+          for (const RequestId id : done->requests) OnDone(client, id, now_us);
         }
       }
     }
   }
+}
+
+void Observer::OnDone(const ClientId& client, RequestId id, std::int64_t now_us) {
+  ReplyBody reply = Ok{};
+  const auto it = asked_.find({client, id});
+  if (it != asked_.end()) {
+    const auto stored = [](const std::vector<Tuple>& tuples) {
+      return std::vector<PutStatus>(tuples.size(), PutStatus::kStored);
+    };
+    if (const auto* put = std::get_if<Put>(&it->second.what)) {
+      reply = PutReply{stored(put->tuples)};
+    } else if (const auto* complete = std::get_if<Complete>(&it->second.what)) {
+      reply = CompleteReply{LeaseStatus::kOk, stored(complete->results)};
+    } else if (std::holds_alternative<LeaseRef>(it->second.what)) {
+      reply = LeaseReply{};
+    }
+  }
+  OnReply(client, {id, std::move(reply)}, now_us);
 }
 
 void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t now_us) {

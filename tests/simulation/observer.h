@@ -68,6 +68,7 @@ class Observer {
     std::vector<std::uint64_t> hashes;
     std::int64_t extend_us = -1;
   };
+  void OnDone(const tuplespace::ClientId& client, tuplespace::RequestId id, std::int64_t now_us);
   void OnReply(const tuplespace::ClientId& client, const tuplespace::Reply& reply,
                std::int64_t now_us);
   void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,

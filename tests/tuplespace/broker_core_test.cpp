@@ -55,6 +55,30 @@ TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   EXPECT_EQ(core.GetStatistics().tuples, 0u);
 }
 
+// What says only that all was done shares a message with what was answered before it in that way.
+TEST(BrokerCoreTest, PlainAcknowledgementsTravelTogether) {
+  BrokerCore core{BrokerCoreOptions{}};
+  ToBroker envelope;
+  envelope.session = JoinCore(core, "a", 0);
+  for (RequestId id = 1; id < 4; ++id) {
+    envelope.messages.emplace_back(Request{id, OnePut(static_cast<int>(id))});
+  }
+  envelope.messages.emplace_back(Request{4, OnePut(1)});  // a duplicate
+  envelope.messages.emplace_back(Request{5, Hold{}});
+  envelope.messages.emplace_back(Request{6, Extend{{Key{"k"}, 1}, 1}});  // stale
+  core.Receive("a", std::move(envelope), 1);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  const auto& messages = output[0].envelope.messages;
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_THAT(std::get<Done>(messages[0]).requests, ElementsAre(1, 2, 3));
+  const auto& duplicate = std::get<Reply>(messages[1]);
+  EXPECT_EQ(duplicate.id, 4u);
+  EXPECT_THAT(std::get<PutReply>(duplicate.body).status, ElementsAre(PutStatus::kDuplicate));
+  EXPECT_THAT(std::get<Done>(messages[2]).requests, ElementsAre(5));
+  EXPECT_EQ(std::get<LeaseReply>(std::get<Reply>(messages[3]).body).lease, LeaseStatus::kStale);
+}
+
 TEST(BrokerCoreTest, SilentClientsAreLostAndTalkingOnesAreNot) {
   BrokerCore core{BrokerCoreOptions{}};
   JoinCore(core, "silent", 0);

@@ -23,10 +23,10 @@ endpoint, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 sys.path.insert(0, folder)
 
 from tuplespace.wire import (  # noqa: E402
-    Body, Bye, Complete, Envelope, FieldPattern, Get, Grants, Hello, Lease, LeaseStatus, CompleteReply,
-    Message, Op, Pattern, Tuple, Welcome)
+    Body, Bye, Complete, Done, Envelope, Get, Grants, Hello, Lease, Message, Op, Pattern, Tuple,
+    Welcome)
 
-VERSION = 1
+VERSION = 2
 INLINE_BYTES = 512
 
 
@@ -118,17 +118,8 @@ class Peer:
     def get(self):
         """Takes one tuple ("square", any): its key, payload and fence."""
         def build(builder):
-            text = builder.CreateByteVector(b"square")
-            FieldPattern.FieldPatternStart(builder)
-            FieldPattern.FieldPatternAddOp(builder, Op.Op.Exact)
-            FieldPattern.FieldPatternAddText(builder, text)
-            first = FieldPattern.FieldPatternEnd(builder)
-            FieldPattern.FieldPatternStart(builder)
-            second = FieldPattern.FieldPatternEnd(builder)  # Any
-            Pattern.PatternStartFieldsVector(builder, 2)
-            builder.PrependUOffsetTRelative(second)
-            builder.PrependUOffsetTRelative(first)
-            fields = builder.EndVector()
+            fields = builder.CreateByteVector(
+                bytes([Op.Op.Exact]) + encode_key("square") + bytes([Op.Op.Any]))
             Pattern.PatternStart(builder)
             Pattern.PatternAddFields(builder, fields)
             pattern = Pattern.PatternEnd(builder)
@@ -170,8 +161,8 @@ class Peer:
             return Complete.CompleteEnd(builder)
 
         self.request(Body.Body.Complete, build, [result] if len(result) > INLINE_BYTES else [])
-        reply, _ = self.receive(Body.Body.CompleteReply, CompleteReply.CompleteReply)
-        assert reply.Lease() == LeaseStatus.LeaseStatus.Ok
+        done, _ = self.receive(Body.Body.Done, Done.Done)
+        assert [done.Requests(i) for i in range(done.RequestsLength())] == [self.next_id - 1]
 
 
 peer = Peer()

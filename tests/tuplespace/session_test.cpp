@@ -110,6 +110,45 @@ TEST_F(SessionTest, RepliesOfAnEarlierSessionAreIgnored) {
   EXPECT_EQ(session_.unanswered_bytes(), 0u);
 }
 
+// `Done` is an answer of its own kind to each.
+TEST_F(SessionTest, WhatIsDoneIsAnsweredInFull) {
+  Join();
+  const LeaseRef lease{Key{"k"}, 1};
+  Put put = OnePut(1);
+  put.tuples.push_back(PlainTuple({"k", 2}, "x"));
+  const std::vector<RequestId> ids = {
+      session_.Submit(std::move(put), now_us_),
+      session_.Submit(Complete{lease, {PlainTuple({"r"}, "x")}}, now_us_),
+      session_.Submit(Extend{lease, 1}, now_us_), session_.Submit(Hold{{Key{"k"}}, {}}, now_us_)};
+  EXPECT_EQ(SentIds(), ids);
+  session_.Receive(From(99, Done{ids}), now_us_);  // of an earlier session
+  EXPECT_FALSE(session_.HasEvents());
+  session_.Receive(From(100, Done{{ids[0], ids[1], 12345, ids[2], ids[3], ids[0]}}), now_us_);
+  const std::vector<SessionEvent> events = session_.TakeEvents();
+  ASSERT_EQ(events.size(), ids.size());
+  const auto body = [&](std::size_t i) {
+    EXPECT_EQ(std::get<Reply>(events[i]).id, ids[i]);
+    return std::get<Reply>(events[i]).body;
+  };
+  EXPECT_THAT(std::get<PutReply>(body(0)).status,
+              ElementsAre(PutStatus::kStored, PutStatus::kStored));
+  const auto completed = std::get<CompleteReply>(body(1));
+  EXPECT_EQ(completed.lease, LeaseStatus::kOk);
+  EXPECT_THAT(completed.results, ElementsAre(PutStatus::kStored));
+  EXPECT_EQ(std::get<LeaseReply>(body(2)).lease, LeaseStatus::kOk);
+  EXPECT_TRUE(std::holds_alternative<Ok>(body(3)));
+  EXPECT_EQ(session_.unanswered(), 0u);
+}
+
+TEST_F(SessionTest, AGetCannotBeDone) {
+  Join();
+  const RequestId id = session_.Submit(Get{}, now_us_);
+  SentIds();
+  session_.Receive(From(100, Done{{id, id}}), now_us_);
+  ASSERT_TRUE(session_.failure());
+  EXPECT_THAT(session_.failure()->text, HasSubstr("request 1 is said to be done"));
+}
+
 TEST_F(SessionTest, UnansweredRequestsAreSentAgainInTheirOrder) {
   Join();
   std::vector<RequestId> ids;

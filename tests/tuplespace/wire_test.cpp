@@ -15,6 +15,7 @@
 namespace tuplespace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Wire, EveryRequestSurvivesTheTrip) {
@@ -85,6 +86,9 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   EXPECT_EQ(got_notice.key, (Key{"k", 1}));
   EXPECT_EQ(got_notice.by, "somebody");
   EXPECT_EQ(got_notice.text, "why");
+  const auto done = ToClientOf(Encode(Done{{1, 7, 1ull << 40}}));
+  EXPECT_THAT(std::get<Done>(std::get<ToClient>(done).messages.at(0)).requests,
+              ElementsAre(1, 7, 1ull << 40));
   EXPECT_TRUE(std::holds_alternative<Error>(
       std::get<ToClient>(ToClientOf(Encode(Error{ErrorCode::kHelloRequired, "x"})))
           .messages.at(0)));

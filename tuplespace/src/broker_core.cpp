@@ -13,7 +13,8 @@ namespace tuplespace {
 namespace {
 
 constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
-constexpr std::size_t kUsualMessages = 64;   // in a client's output, at most
+constexpr std::size_t kUsualMessages = 64;  // in a client's output, at most
+constexpr std::size_t kMostDone = 4096;     // requests that one message calls done
 
 // For the log: ids are any bytes that a peer likes.
 std::string Printable(const std::string& bytes) {
@@ -39,10 +40,11 @@ bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
 bool HasNews(const BrokerCore::Delivery& delivery) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
     const auto* reply = std::get_if<Reply>(&message);
-    return reply != nullptr && (std::holds_alternative<PutReply>(reply->body) ||
-                                std::holds_alternative<CompleteReply>(reply->body) ||
-                                std::holds_alternative<LeaseReply>(reply->body) ||
-                                std::holds_alternative<RetireReply>(reply->body));
+    return std::holds_alternative<Done>(message) ||
+           (reply != nullptr && (std::holds_alternative<PutReply>(reply->body) ||
+                                 std::holds_alternative<CompleteReply>(reply->body) ||
+                                 std::holds_alternative<LeaseReply>(reply->body) ||
+                                 std::holds_alternative<RetireReply>(reply->body)));
   };
   const std::vector<BrokerMessage>& messages = delivery.envelope.messages;
   return !std::all_of(messages.begin(), messages.end(), is_acknowledgement);
@@ -243,6 +245,10 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
     const auto it = is_sender ? sender : peers_.find(out.client);
     if (it == peers_.end()) continue;  // lost in the same step
     if (auto* reply = std::get_if<Reply>(&out.message)) {
+      if (IsDone(reply->body)) {
+        SendDone(out.client, it->second, reply->id);
+        continue;
+      }
       if (auto* stats = std::get_if<Stats>(&reply->body)) AddCounts(stats->counters);
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
         reply->body = Error{ErrorCode::kTooLarge,
@@ -255,6 +261,13 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
       Send(out.client, it->second, std::get<Notice>(std::move(out.message)));
     }
   }
+}
+
+// Behind what was answered before, with which it shares a message if that were such answers, too.
+void BrokerCore::SendDone(const ClientId& client, Peer& peer, RequestId id) {
+  const Done* last = peer.output.empty() ? nullptr : std::get_if<Done>(&peer.output.back());
+  if (last == nullptr || last->requests.size() >= kMostDone) Send(client, peer, Done{});
+  std::get<Done>(peer.output.back()).requests.push_back(id);
 }
 
 std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {

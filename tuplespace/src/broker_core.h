@@ -88,6 +88,7 @@ class BrokerCore {
     if (peer.output.empty()) dirty_.push_back(client);
     peer.output.emplace_back(std::forward<Message>(message));
   }
+  void SendDone(const ClientId& client, Peer& peer, RequestId id);
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
   using Peers = std::unordered_map<ClientId, Peer>;
   // `sender`: whom most answers are for, if anybody; else the end of peers_.

@@ -41,6 +41,13 @@ struct Welcome {
   std::optional<Sharing> sharing = {};
 };
 struct Pong {};
+// These requests did all that they asked for: in place of replies that would only say so.
+struct Done {
+  std::vector<RequestId> requests;
+};
+// The reply that it stands for; nullopt: there is none for such a request.
+std::optional<ReplyBody> DoneReply(const RequestBody& request);
+bool IsDone(const ReplyBody& reply);
 struct Goodbye {};  // the broker ends
 
 // What became of segments of shared memory. These are for the shells: the cores never see them.
@@ -78,7 +85,8 @@ struct ToBroker {
 };
 
 // An Error outside a Reply concerns the session, not one request.
-using BrokerMessage = std::variant<Reply, Notice, Welcome, Pong, Goodbye, Error, BrokerSegments>;
+using BrokerMessage =
+    std::variant<Reply, Notice, Welcome, Pong, Goodbye, Error, BrokerSegments, Done>;
 struct ToClient {
   std::uint64_t session = 0;
   std::vector<BrokerMessage> messages;

@@ -74,6 +74,13 @@ void AppendField(const Field& field, std::string* bytes) {
   bytes->append(encoded, kIntegerFieldBytes);
 }
 
+std::size_t FieldEnd(std::string_view bytes, std::size_t begin) {
+  if (begin >= bytes.size()) return std::string_view::npos;
+  if (bytes[begin] == kStringTag) return StringFieldEnd(bytes, begin);
+  const bool is_integer = bytes[begin] == kIntegerTag && bytes.size() - begin >= kIntegerFieldBytes;
+  return is_integer ? begin + kIntegerFieldBytes : std::string_view::npos;
+}
+
 bool SplitKey(std::string_view bytes, KeySplit* split) {
   static_assert(kMaxKeyFields * (kStringFrameBytes + 2 * kMaxStringFieldBytes) <= UINT16_MAX);
   split->count = 0;
@@ -81,15 +88,8 @@ bool SplitKey(std::string_view bytes, KeySplit* split) {
   while (at < bytes.size()) {
     if (split->count == kMaxKeyFields) return false;
     split->begin[split->count++] = static_cast<std::uint16_t>(at);
-    if (bytes[at] == kIntegerTag) {
-      if (bytes.size() - at < kIntegerFieldBytes) return false;
-      at += kIntegerFieldBytes;
-    } else if (bytes[at] == kStringTag) {
-      at = StringFieldEnd(bytes, at);
-      if (at == std::string_view::npos) return false;
-    } else {
-      return false;
-    }
+    at = FieldEnd(bytes, at);
+    if (at == std::string_view::npos) return false;
   }
   split->begin[split->count] = static_cast<std::uint16_t>(at);
   return split->count > 0;
@@ -99,6 +99,7 @@ Field DecodeField(std::string_view encoded) {
   assert(!encoded.empty());
   if (encoded[0] == kIntegerTag) return DecodeInteger(encoded);
   const std::string_view body = StringBody(encoded);
+  if (body.find('\0') == std::string_view::npos) return std::string(body);
   std::string text;
   for (std::size_t i = 0; i < body.size(); ++i) {
     text.push_back(body[i]);

@@ -33,6 +33,9 @@ struct KeySplit {
   }
 };
 
+// The end of the field that begins at `begin`; npos if there is no canonical one.
+std::size_t FieldEnd(std::string_view bytes, std::size_t begin);
+
 // False if `bytes` is not a canonical encoding of 1..16 fields; then `split` is unspecified.
 bool SplitKey(std::string_view bytes, KeySplit* split);
 

@@ -167,6 +167,8 @@ void Session::Receive(ToClient&& envelope, std::int64_t now_us) {
       continue;  // of an earlier session: answered again in this one
     } else if (auto* reply = std::get_if<Reply>(&message)) {
       OnReply(std::move(*reply), now_us);
+    } else if (const auto* done = std::get_if<Done>(&message)) {
+      for (const RequestId id : done->requests) OnDone(id, now_us);
     } else if (auto* notice = std::get_if<Notice>(&message)) {
       events_.push_back(std::move(*notice));
     } else if (std::holds_alternative<Goodbye>(message)) {
@@ -215,6 +217,19 @@ void Session::OnSessionError(Error&& error, std::uint64_t session, std::int64_t 
     hello_deadline_us_ = kForeverUs;
   } else {
     Fail(error);
+  }
+}
+
+void Session::OnDone(RequestId id, std::int64_t now_us) {
+  if (state_ != State::kJoined) return;
+  const auto it = pending_.find(id);
+  if (it == pending_.end()) return;
+  if (auto body = DoneReply(it->second.request.body)) {
+    OnReply({id, *std::move(body)}, now_us);
+  } else {
+    Fail({ErrorCode::kBadRequest, fmt::format("request {} is said to be done, which answers no "
+                                              "request of its kind",
+                                              id)});
   }
 }
 

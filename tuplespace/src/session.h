@@ -110,6 +110,7 @@ class Session {
   void BeginHello(std::int64_t now_us);
   void OnWelcome(const Welcome& welcome, std::int64_t now_us);
   void OnSessionError(Error&& error, std::uint64_t session, std::int64_t now_us);
+  void OnDone(RequestId id, std::int64_t now_us);
   void OnReply(Reply&& reply, std::int64_t now_us);
   void PutBack(const ReplyBody& body, std::int64_t now_us);
   void TryLater(Pending& pending, std::int64_t now_us);

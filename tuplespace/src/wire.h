@@ -64,6 +64,7 @@ class Encoder {
   void Add(const Ping& ping);
   void Add(const Bye& bye);
   void Add(const Reply& reply);
+  void Add(const Done& done);
   void Add(const Notice& notice);
   void Add(const Welcome& welcome);
   void Add(const Pong& pong);

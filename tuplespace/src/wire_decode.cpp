@@ -89,8 +89,8 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
 void DecodeClientMessage(FrameReader& in, const wire::Message& message, ClientMessage& out) {
   if (message.body_type() == wire::Body::Hello) {
     const auto& body = As<wire::Hello>(message);
-    out = Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"),
-                in.Offer(body.sharing())};
+    out =
+        Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"), in.Offer(body.sharing())};
   } else if (message.body_type() == wire::Body::Ping) {
     out = Ping{};
   } else if (message.body_type() == wire::Body::Bye) {
@@ -206,6 +206,8 @@ void DecodeBrokerMessage(FrameReader& in, const wire::Message& message, BrokerMe
                   in.Offer(body.sharing())};
   } else if (type == Body::Pong) {
     out = Pong{};
+  } else if (type == Body::Done) {
+    out = Done{in.Numbers(As<wire::Done>(message).requests())};
   } else if (type == Body::BrokerSegments) {
     out = DecodeSegments(in, As<wire::BrokerSegments>(message));
   } else if (type == Body::Goodbye) {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "key_encoding.h"
 #include "wire.h"
 #include "wire_generated.h"
 #include "wire_stats.h"
@@ -36,6 +38,7 @@ struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
   std::vector<Offset<wire::Grant>> granted;  // of the message at work
+  std::string scratch;
   std::vector<Payload> frames;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // one frame for a shared payload
   std::uint64_t session = 0;
@@ -151,24 +154,12 @@ struct Encoder::Impl {
   }
 
   Offset<wire::Pattern> OnePattern(const Pattern& pattern) {
-    std::vector<Offset<wire::FieldPattern>> fields;
-    fields.reserve(pattern.fields.size());
+    scratch.clear();
     for (const FieldPattern& field : pattern.fields) {
-      const auto op = static_cast<wire::Op>(field.op);
-      const auto* text = std::get_if<std::string>(&field.value);
-      if (field.op == FieldPattern::Op::kAny) {
-        fields.push_back(wire::CreateFieldPattern(builder));
-      } else if (text != nullptr) {
-        // Present even if empty: its presence says that the value is a string.
-        const Bytes bytes =
-            builder.CreateVector(reinterpret_cast<const std::uint8_t*>(text->data()), text->size());
-        fields.push_back(wire::CreateFieldPattern(builder, op, 0, bytes));
-      } else {
-        fields.push_back(
-            wire::CreateFieldPattern(builder, op, std::get<std::int64_t>(field.value)));
-      }
+      scratch.push_back(static_cast<char>(field.op));
+      if (field.op != FieldPattern::Op::kAny) internal::AppendField(field.value, &scratch);
     }
-    return wire::CreatePattern(builder, builder.CreateVector(fields), pattern.open);
+    return wire::CreatePattern(builder, Raw(scratch), pattern.open);
   }
 
   Offset<wire::Lease> Lease(const LeaseRef& lease) {
@@ -334,6 +325,11 @@ void Encoder::Add(const Bye&) {
 
 void Encoder::Add(const Reply& reply) {
   std::visit([&](const auto& body) { impl_->Body(reply.id, body); }, reply.body);
+}
+
+void Encoder::Add(const Done& done) {
+  const auto requests = impl_->Numbers(done.requests);
+  impl_->Message(0, wire::Body::Done, wire::CreateDone(impl_->builder, requests).Union());
 }
 
 void Encoder::Add(const Notice& notice) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "key_encoding.h"
 #include "wire.h"
 #include "wire_generated.h"
 
@@ -21,6 +22,7 @@ namespace tuplespace {
 
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 inline constexpr std::size_t kMaxSecretBytes = 64;
+inline constexpr std::size_t kUsualKeyFields = 6;
 
 // Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
 struct BadField {
@@ -225,36 +227,28 @@ class FrameReader {
     return tuples;
   }
 
-  FieldPattern OneField(const wire::FieldPattern& wire) {
-    FieldPattern field;
-    if (wire.op() > wire::Op::MAX) {
-      Refuse("a field pattern has op {}, at most {}", static_cast<int>(wire.op()),
-             static_cast<int>(wire::Op::MAX));
-    }
-    field.op = static_cast<FieldPattern::Op>(wire.op());
-    if (wire.text() != nullptr) {
-      if (wire.integer() != 0) Refuse("a field pattern has an integer and a string");
-      field.value = std::string(View(wire.text()));
-    } else {
-      field.value = wire.integer();
-    }
-    if (field.op == FieldPattern::Op::kAny && (wire.text() != nullptr || wire.integer() != 0)) {
-      Refuse("a field pattern for any value has a value");
-    }
-    return field;
-  }
-
   Pattern OnePattern(const wire::Pattern* wire) {
     if (wire == nullptr) Refuse("the pattern is missing");
     Pattern pattern;
-    if (wire->fields() != nullptr) {
-      if (wire->fields()->size() > kMaxKeyFields) {
-        Refuse("a pattern has {} fields, at most {}", wire->fields()->size(), kMaxKeyFields);
+    const std::string_view bytes = View(wire->fields());
+    pattern.fields.reserve(kUsualKeyFields);
+    for (std::size_t at = 0; at < bytes.size();) {
+      if (pattern.fields.size() == kMaxKeyFields) {
+        Refuse("a pattern has more than {} fields", kMaxKeyFields);
       }
-      pattern.fields.reserve(wire->fields()->size());
-      for (const wire::FieldPattern* field : *wire->fields()) {
-        pattern.fields.push_back(OneField(*field));
+      FieldPattern& field = pattern.fields.emplace_back();
+      const auto op = static_cast<std::uint8_t>(bytes[at++]);
+      if (op > static_cast<std::uint8_t>(wire::Op::MAX)) {
+        Refuse("a field pattern has op {}, at most {}", op, static_cast<int>(wire::Op::MAX));
       }
+      field.op = static_cast<FieldPattern::Op>(op);
+      if (field.op == FieldPattern::Op::kAny) continue;
+      const std::size_t end = internal::FieldEnd(bytes, at);
+      if (end == std::string_view::npos) {
+        Refuse("field {} of a pattern has no canonical value", pattern.fields.size() - 1);
+      }
+      field.value = internal::DecodeField(bytes.substr(at, end - at));
+      at = end;
     }
     pattern.open = wire->open();
     if (const auto problem = pattern.Problem()) Refuse("bad pattern: {}", *problem);
