@@ -1,5 +1,6 @@
 #include "tuplespace/key.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -189,12 +190,12 @@ bool Pattern::IsWithin(const Pattern& wider) const {
 
 std::optional<Key> Pattern::AsExactKey() const {
   if (open || fields.empty() || Problem()) return std::nullopt;
-  std::vector<Field> values;
-  for (const FieldPattern& field : fields) {
-    if (field.op != Op::kExact) return std::nullopt;
-    values.push_back(field.value);
-  }
-  return Key(values);
+  const bool exact = std::all_of(fields.begin(), fields.end(),
+                                 [](const FieldPattern& field) { return field.op == Op::kExact; });
+  if (!exact) return std::nullopt;
+  Key key;
+  for (const FieldPattern& field : fields) internal::AppendField(field.value, &key.bytes_);
+  return key;
 }
 
 std::string Pattern::ExactPrefixBytes() const {

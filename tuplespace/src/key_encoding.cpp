@@ -88,6 +88,10 @@ bool SplitKey(std::string_view bytes, KeySplit* split) {
   while (at < bytes.size()) {
     if (split->count == kMaxKeyFields) return false;
     split->begin[split->count++] = static_cast<std::uint16_t>(at);
+    if (bytes[at] == kIntegerTag && bytes.size() - at >= kIntegerFieldBytes) {
+      at += kIntegerFieldBytes;  // most fields: spares a call
+      continue;
+    }
     at = FieldEnd(bytes, at);
     if (at == std::string_view::npos) return false;
   }

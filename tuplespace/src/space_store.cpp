@@ -1,7 +1,8 @@
 #include "space_store.h"
 
+#include <xxhash.h>
+
 #include <cassert>
-#include <functional>
 #include <utility>
 
 namespace tuplespace::internal {
@@ -10,7 +11,7 @@ namespace {
 constexpr std::size_t kFirstSlots = 1024;
 
 std::size_t HashOf(std::string_view key_bytes) {
-  return std::hash<std::string_view>{}(key_bytes);
+  return XXH3_64bits(key_bytes.data(), key_bytes.size());
 }
 
 }  // namespace
@@ -22,7 +23,10 @@ Store::~Store() {
 }
 
 Record* Store::Find(std::string_view key_bytes) const {
-  const std::size_t hash = HashOf(key_bytes);
+  return Find(key_bytes, HashOf(key_bytes));
+}
+
+Record* Store::Find(std::string_view key_bytes, std::size_t hash) const {
   for (std::size_t at = Home(hash); slots_[at].record != nullptr; at = Next(at)) {
     const Slot& slot = slots_[at];
     if (slot.hash == hash && slot.record->key.bytes() == key_bytes) return slot.record;
@@ -30,11 +34,11 @@ Record* Store::Find(std::string_view key_bytes) const {
   return nullptr;
 }
 
-Record* Store::Add(Key key, KeyOrder* order) {
+Record* Store::Add(Key key, std::size_t hash, KeyOrder* order) {
   assert(!key.empty());
   if (4 * (size_ + 1) > 3 * slots_.size()) Grow();
   auto* record = new Record(std::move(key));
-  record->hash = HashOf(record->key.bytes());
+  record->hash = hash;
   Place({record->hash, record});
   ++size_;
   order->Insert(record);
@@ -42,8 +46,14 @@ Record* Store::Add(Key key, KeyOrder* order) {
 }
 
 Record* Store::FindOrAdd(const Key& key) {
-  Record* record = Find(key.bytes());
-  return record != nullptr ? record : Add(key);
+  const std::size_t hash = HashOf(key.bytes());
+  Record* record = Find(key.bytes(), hash);
+  return record != nullptr ? record : Add(key, hash, &shadows_);
+}
+
+Record* Store::AddShown(Key key) {
+  const std::size_t hash = HashOf(key.bytes());
+  return Add(std::move(key), hash, &stored_);
 }
 
 void Store::Show(Record* record) {

@@ -24,13 +24,12 @@ class Store {
   std::size_t stored() const { return stored_.size(); }
 
   Record* Find(std::string_view key_bytes) const;
-  // REQUIRES: the key has no record. The record is kWanted.
-  Record* Add(Key key) { return Add(std::move(key), &shadows_); }
+  // A record that is added is kWanted.
   Record* FindOrAdd(const Key& key);
 
   // The record counts as stored, or no longer. The caller sets the state.
-  // REQUIRES: AddShown: as Add.
-  Record* AddShown(Key key) { return Add(std::move(key), &stored_); }
+  // AddShown REQUIRES: the key has no record.
+  Record* AddShown(Key key);
   void Show(Record* record);
   // Hide: destroys the record if it is not used, as EraseIfUnused.
   void Hide(Record* record);
@@ -78,7 +77,8 @@ class Store {
     Record* record = nullptr;  // null: free
   };
 
-  Record* Add(Key key, KeyOrder* order);
+  Record* Find(std::string_view key_bytes, std::size_t hash) const;
+  Record* Add(Key key, std::size_t hash, KeyOrder* order);
   static bool IsUsed(const Record& record);
   void Destroy(Record* record);  // it is in neither order
   std::size_t Home(std::size_t hash) const { return hash & (slots_.size() - 1); }

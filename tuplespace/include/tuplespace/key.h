@@ -19,6 +19,8 @@
 
 namespace tuplespace {
 
+struct Pattern;
+
 inline constexpr std::size_t kMaxKeyFields = 16;
 inline constexpr std::size_t kMaxStringFieldBytes = 256;
 
@@ -45,6 +47,7 @@ class Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 
  private:
+  friend struct Pattern;  // makes the key that it matches alone
   std::string bytes_;
 };
 
