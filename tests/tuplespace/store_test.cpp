@@ -19,7 +19,7 @@ struct Shown {
 class StoreTest : public testing::Test {
  protected:
   void Add(const Key& key, bool stored) {
-    Record* record = stored ? store_.AddShown(key) : store_.Add(key);
+    Record* record = stored ? store_.AddShown(key) : store_.FindOrAdd(key);
     record->state = stored ? RecordState::kTakable : RecordState::kCompleted;
     expected_[record->key.bytes()] = {record, stored};
   }
