@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""How many tiny tasks two workers finish a second: acan, Ray and Dask, side by side. A task is one 64 x 64 tile of
-weights times one sample, so nothing is measured but what a task costs to hand out, feed and collect.
+"""How many tiny tasks two workers finish a second: acan, Ray, Dask and StarPU, side by side. A task is one 64 x 64
+tile of weights times one sample, so nothing is measured but what a task costs to hand out, feed and collect.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install ray "dask[distributed]" numpy
+    apt-get install libstarpu-dev
     /tmp/venv/bin/python bench/compare/tiny_tasks.py --acan build/release/bin/acan [--rounds 5] [--json FILE]
 
 acan trains layers 1024-1024 with batch 1, cut into tasks of one tile (all its kinds of task count: each also has its
 inputs delivered and its results stored). Ray and Dask get the tile and the sample by reference, as their
-documentation advises for data that many tasks share, return 256 bytes, and are asked for many tasks at once.
+documentation advises for data that many tasks share, return 256 bytes, and are asked for many tasks at once. So is
+StarPU (starpu_tiny.cpp, built here), whose workers are threads of one process: nothing leaves it, and none may die.
+Peers that are not installed are left out, and named on stderr.
 """
 import argparse
 import importlib.metadata
+import importlib.util
 import json
+import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,6 +27,7 @@ import time
 from acan_run import summary, write_report
 
 TASKS = 10000
+STARPU_TASKS = 100000  # 10,000 would be done in a twentieth of a second, too short to be timed
 STEPS = 400
 JOB = f"""[model]
 layers = [1024, 1024]
@@ -83,7 +90,57 @@ def dask_rate():
         return TASKS / (time.perf_counter() - begin)
 
 
-PEERS = {"ray": ray_rate, "dask": dask_rate}
+def package_config(*words):
+    """What pkg-config says of StarPU, or nothing."""
+    try:
+        return subprocess.run(["pkg-config", *words, "starpu-1.3"], capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:  # nor is pkg-config installed
+        return ""
+
+
+def build_starpu(folder):
+    source, program = pathlib.Path(__file__).with_name("starpu_tiny.cpp"), pathlib.Path(folder) / "starpu_tiny"
+    subprocess.run(["g++", "-O3", "-march=native", "-std=c++20", source, "-o", program,
+                    *shlex.split(package_config("--cflags", "--libs"))], check=True)
+    return program
+
+
+def starpu_rate(program):
+    # What it finds out about the machine stays in the program's folder, and does not go to anybody's home.
+    environment = dict(os.environ, STARPU_HOME=str(program.parent))
+    done = subprocess.run([program, str(STARPU_TASKS)], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return json.loads(done.stdout)["tasks_per_s"]
+
+
+# The Python package of each, and what measures it, in a process of its own.
+PEERS = {"ray": ("ray", ray_rate), "dask": ("distributed", dask_rate)}
+
+
+def peer_rate(peer):
+    words = [sys.executable, __file__, "--peer", peer]
+    return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def left_out(peer, what):
+    print(f"tiny_tasks: {peer} is left out: {what} is not installed", file=sys.stderr)
+
+
+def find_programs(acan, folder, versions):
+    """What measures each of those that are installed, by name."""
+    programs = {"acan": lambda: acan_rate(acan)}
+    for peer, (package, _) in PEERS.items():
+        if importlib.util.find_spec(package):
+            programs[peer] = lambda peer=peer: peer_rate(peer)
+            versions[package] = importlib.metadata.version(package)
+        else:
+            left_out(peer, f"the Python package {package}")
+    version = package_config("--modversion")
+    if version:
+        program = build_starpu(folder)
+        programs["starpu"], versions["starpu"] = lambda: starpu_rate(program), version
+    else:
+        left_out("starpu", "Debian's libstarpu-dev (starpu-1.3 for pkg-config)")
+    return programs
 
 
 def main():
@@ -94,17 +151,16 @@ def main():
     parser.add_argument("--peer", choices=list(PEERS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
-        print(json.dumps(PEERS[arguments.peer]()))
+        print(json.dumps(PEERS[arguments.peer][1]()))
         return
-    rates = {"acan": [], **{peer: [] for peer in PEERS}}
-    for _ in range(arguments.rounds):
-        rates["acan"].append(acan_rate(arguments.acan))
-        for peer in PEERS:
-            words = [sys.executable, __file__, "--peer", peer]
-            rates[peer].append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
-    report = dict(tasks_per_s={who: summary(values) for who, values in rates.items()},
-                  versions={name: importlib.metadata.version(name) for name in ("ray", "distributed")})
-    write_report(report, arguments.json)
+    versions = {}
+    with tempfile.TemporaryDirectory() as folder:
+        programs = find_programs(arguments.acan, folder, versions)
+        rates = {who: [] for who in programs}
+        for _ in range(arguments.rounds):
+            for who, measure in programs.items():
+                rates[who].append(measure())
+    write_report(dict(tasks_per_s={who: summary(values) for who, values in rates.items()}, versions=versions), arguments.json)
 
 
 if __name__ == "__main__":
