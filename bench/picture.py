@@ -57,7 +57,8 @@ GROUPS = {
              over=("redis", ["round_trip_us", "p50"])),
         Line("Redis: 100 bytes there and back, time, p99", "space", [*TRIP, "p99"], 1, smaller=True,
              over=("redis", ["round_trip_us", "p99"])),
-        Line("Redis: pairs of put and get", "space", ["transports", IPC, "put_get_pairs_per_s"], 3, over=("redis", ["pairs_per_s"])),
+        Line("Redis: pairs of put and get", "space", ["transports", IPC, "put_get_pairs_per_s"], 3,
+             over=("redis", ["pairs_per_s"])),
     ],
     BY_ITSELF: [
         Line("time to the end of the first step", "footprint", ["start_s"], 1, smaller=True, unit=" s"),

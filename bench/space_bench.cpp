@@ -21,6 +21,7 @@
 #include "space_place.h"
 #include "summary.h"
 #include "tuplespace/client.h"
+#include "tuplespace/space.h"
 
 namespace acan::bench {
 
@@ -96,6 +97,42 @@ double PairsPerSecond(Place& place, const Server& broker, std::int64_t round, in
   PutAll(*putter, round, count, per_request);
   taking.join();
   return count / Seconds(Clock::now() - begin);
+}
+
+// The same pairs by the space's own steps, in one thread without messages: the most that a broker
+// on one core could reach if all else cost nothing. kWindow tuples are put, then taken.
+double PairsPerSecondOfSpace(int count) {
+  ts::Space space;
+  std::int64_t now_us = 0;
+  ts::RequestId next_id = 0;
+  const auto step = [&](const char* client, ts::RequestBody body) {
+    return space.Step(ts::Incoming{client, {++next_id, std::move(body)}}, ++now_us);
+  };
+  for (const char* client : {"putter", "taker"}) space.Step(ts::ClientJoined{client}, ++now_us);
+  const ts::Payload payload = ts::Payload::Copy(std::string(kSmallBytes, 'p'));
+  ts::Get get;
+  get.pattern = AllOf("small", 0);
+  const auto begin = Clock::now();
+  for (int first = 0; first < count; first += static_cast<int>(kWindow)) {
+    const int end = std::min(count, first + static_cast<int>(kWindow));
+    for (int i = first; i < end; ++i) {
+      ts::Put put;
+      ts::Tuple& tuple = put.tuples.emplace_back();
+      tuple.key = ts::Key{"small", 0, i};
+      tuple.payload = payload;
+      step("putter", std::move(put));
+    }
+    for (int i = first; i < end; ++i) {
+      auto& reply = std::get<ts::Reply>(step("taker", get)[0].message);
+      ts::Grant& grant = std::get<ts::Grants>(reply.body).grants.at(0);
+      step("taker", ts::Complete{{std::move(grant.key), grant.fence}, {}});
+    }
+  }
+  const double seconds = Seconds(Clock::now() - begin);
+  if (space.GetStatistics().counters.completed != static_cast<std::uint64_t>(count)) {
+    throw std::runtime_error("the space did not complete all pairs");
+  }
+  return count / seconds;
 }
 
 struct Percentiles {
@@ -290,6 +327,8 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
   result["put_get_pairs_per_s_batched"] = Repeat(options.repeats, [&](int) {
     return PairsPerSecond(place, *broker, ++round, options.small_tuples, kBatchTuples);
   });
+  result["put_get_pairs_per_s_space_alone"] =
+      Repeat(options.repeats, [&](int) { return PairsPerSecondOfSpace(options.small_tuples); });
   result["round_trip_us"]["put"] = RepeatPercentiles(options.repeats, [&](int repeat) {
     return RoundTrip(place, *broker, options.round_trips, repeat);
   });
