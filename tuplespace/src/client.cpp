@@ -273,12 +273,12 @@ int Client::Impl::HandleEvents() {
   int handled = 0;
   // A handler may throw: what follows its event stays for the next Poll.
   for (;;) {
-    if (events.empty()) {
-      for (SessionEvent& event : session.TakeEvents()) events.push_back(std::move(event));
+    if (next_event == events.size()) {
+      events = session.TakeEvents();
+      next_event = 0;
     }
     if (events.empty()) return handled;
-    SessionEvent event = std::move(events.front());
-    events.pop_front();
+    SessionEvent event = std::move(events[next_event++]);
     handled += HandleEvent(std::move(event));
   }
 }

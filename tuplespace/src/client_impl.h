@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "bell.h"
 #include "session.h"
@@ -67,7 +68,8 @@ struct Client::Impl {
   bool from_socket = false;                  // `message`; else from the channel
   std::optional<ReceivedMultipart> waiting;  // from the socket: the channel comes first
   std::deque<Unsent> unsent;                 // ZeroMQ's queue, or the channel, is full
-  std::deque<SessionEvent> events;
+  std::vector<SessionEvent> events;
+  std::size_t next_event = 0;  // those before it were handled
   std::unordered_map<RequestId, ReplyHandler> handlers;
   std::function<void(Notice&&)> on_notice;
   std::function<void(bool, const std::string&)> on_connection;

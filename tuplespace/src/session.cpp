@@ -428,7 +428,7 @@ Session::Output Session::TakeOutput(std::int64_t now_us) {
     Pending& pending = it->second;
     pending.queued = false;
     if (auto error = TooLarge(pending)) {
-      events_.push_back(Reply{id, *std::move(error)});
+      events_.emplace_back(Reply{id, *std::move(error)});
       Erase(it);
       continue;
     }
