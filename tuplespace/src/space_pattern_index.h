@@ -79,7 +79,7 @@ class PatternIndex {
       const auto bucket = buckets.find(ExactBytes(shape, key_bytes, split, &joined));
       if (bucket == buckets.end()) continue;
       for (const auto& item : bucket->second) {
-        if (PatternMatches(item->pattern, key_bytes, split) && !f(item.get())) return;
+        if (OtherFieldsMatch(item->pattern, key_bytes, split) && !f(item.get())) return;
       }
     }
   }
@@ -99,6 +99,17 @@ class PatternIndex {
   };
   using Buckets =
       std::unordered_map<std::string, std::vector<std::unique_ptr<T>>, Hash, std::equal_to<>>;
+
+  // The exact fields are those of the bucket, and the number of fields is that of the shape.
+  static bool OtherFieldsMatch(const Pattern& pattern, std::string_view key_bytes,
+                               const KeySplit& split) {
+    for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
+      const FieldPattern& field = pattern.fields[i];
+      if (field.op == FieldPattern::Op::kExact || field.op == FieldPattern::Op::kAny) continue;
+      if (!FieldMatches(field, split.FieldOf(key_bytes, i))) return false;
+    }
+    return true;
+  }
 
   static Shape ShapeOf(const Pattern& pattern) {
     assert(pattern.fields.size() <= kMaxKeyFields);
