@@ -101,11 +101,12 @@ void Space::Impl::StartWaiting(Client& client, RequestId id, const Get& get, Tak
 
 void Space::Impl::EndGet(GetWaiter* waiter) {
   Client& client = *waiter->taker.client;
+  const RequestId id = waiter->id;
   waiter->taker.group->waiters.erase(waiter);
   deadlines_.Clear(&waiter->deadline);
-  Answer(client, waiter->id, std::move(waiter->taker.got));
+  Answer(client, id, std::move(waiter->taker.got));
   --gauges_.open_gets;
-  client.gets.erase(waiter->id);
+  client.gets.erase(id);
 }
 
 Space::Impl::GetGroup* Space::Impl::FindOrMakeGroup(const Pattern& pattern) {
