@@ -13,7 +13,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
-constexpr std::size_t kUsualMessages = 64;  // in a client's output, at most
+constexpr std::size_t kUsualMessages = 64;  // room kept for a client's next answers, at most
 constexpr std::size_t kMostDone = 4096;     // requests that one message calls done
 
 // For the log: ids are any bytes that a peer likes.

@@ -231,7 +231,8 @@ class FrameReader {
     if (wire == nullptr) Refuse("the pattern is missing");
     Pattern pattern;
     const std::string_view bytes = View(wire->fields());
-    pattern.fields.reserve(kUsualKeyFields);
+    // Not more than there can be: a small frame can name many patterns.
+    pattern.fields.reserve(std::min(bytes.size(), kUsualKeyFields));
     for (std::size_t at = 0; at < bytes.size();) {
       if (pattern.fields.size() == kMaxKeyFields) {
         Refuse("a pattern has more than {} fields", kMaxKeyFields);
