@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <zmq.hpp>
@@ -292,12 +293,21 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
   EXPECT_TRUE(good.Put({PlainTuple({"still"}, "fine")}));
 }
 
-TEST(Fairness, AFloodOfOneDoesNotStopAnother) {
+// Floods go through channels; the other one talks through a channel, too, or through a socket.
+class Fairness : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int kFlooders = 3;
+};
+
+TEST_P(Fairness, FloodsOfSomeDoNotStopAnother) {
   TemporaryFolder folder;
   BrokerThread broker(folder.Ipc());
   std::atomic<bool> stop{false};
-  std::thread flooder([&] {
+  std::latch flooding{kFlooders};
+  const auto flood = [&] {
     Client client(ClientAt(folder.Ipc()));
+    EXPECT_TRUE(PollUntil(client, [&] { return client.GetStatistics() && client.nearby(); }));
+    flooding.count_down();
     std::int64_t n = 0;
     while (!stop) {
       while (client.unanswered() < 5000) {
@@ -306,14 +316,22 @@ TEST(Fairness, AFloodOfOneDoesNotStopAnother) {
       }
       client.Poll(std::chrono::milliseconds(10));
     }
-  });
-  Client other(ClientAt(folder.Ipc()));
+  };
+  std::vector<std::thread> flooders;
+  for (int i = 0; i < kFlooders; ++i) flooders.emplace_back(flood);
+  flooding.wait();
+  ClientOptions options = ClientAt(folder.Ipc());
+  options.shared_memory = GetParam();
+  Client other(options);
   for (int i = 0; i < 200; ++i) {
     EXPECT_TRUE(other.Put({PlainTuple({"other", i}, "x")}, kGenerous));
   }
   stop = true;
-  flooder.join();
+  for (std::thread& flooder : flooders) flooder.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(Through, Fairness, testing::Bool(),
+                         [](const auto& each) { return each.param ? "AChannel" : "ASocket"; });
 
 }  // namespace
 }  // namespace tuplespace

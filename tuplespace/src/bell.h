@@ -16,6 +16,9 @@ class Bell {
 
   void Notify();  // thread safe, async-signal safe
 
+  // Since the last EndSleep.
+  bool notified() const { return notified_.load(std::memory_order_relaxed); }
+
   // The waiting thread's. False: it was notified since its last sleep, so there is none; EndSleep
   // is called all the same.
   bool BeginSleep();

@@ -18,6 +18,7 @@
 #include "listeners.h"
 #include "log_pause.h"
 #include "outbox.h"
+#include "patience.h"
 #include "segment_table.h"
 #include "sockets.h"
 #include "wire.h"
@@ -26,13 +27,15 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kTurnMessages = 256;      // received before answers are sent
+// Received from the socket, and from each channel, before answers are sent.
+constexpr int kTurnMessages = 256;
 constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
 constexpr std::size_t kMostChannels = 64;  // then messages go through sockets
 constexpr std::int64_t kOutboxRetryUs = 1'000;
-constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
+constexpr std::int64_t kUnpolledUs = 1'000;  // so often at least sockets have their turn
+constexpr int kLingerMs = 200;               // for the last answers and the Goodbye
 // After a connection was seen to end, ZeroMQ may need a moment until its routing id is gone.
 constexpr std::int64_t kProbeDelaysUs[] = {0, 1'000, 4'000, 16'000, 64'000, 256'000, 1'000'000};
 constexpr std::size_t kProbes = std::size(kProbeDelaysUs);
@@ -153,7 +156,12 @@ struct Broker::Impl {
       Probe();
       RetryOutbox();
       Flush();
-      if (received == 0 && !connections.HasEndedClients()) Wait();
+      if (outbox.TakeUsedSocket()) router_ready = true;
+      if (received == 0 && !connections.HasEndedClients()) {
+        Wait();
+      } else if (MonotonicUs() >= polled_at_us + kUnpolledUs) {
+        PollSockets(0);
+      }
     }
     stop.store(false, std::memory_order_release);
   }
@@ -168,7 +176,7 @@ struct Broker::Impl {
       received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
       OnMessage();
     }
-    received += channels.ReadAll([this](auto& nearby) { OnNearby(nearby); });
+    received += channels.ReadAll(kTurnMessages, [this](auto& nearby) { OnNearby(nearby); });
     for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
     return received;
   }
@@ -408,26 +416,41 @@ struct Broker::Impl {
   }
 
   void Wait() {
+    if (LookBeforeSleep()) return;
     std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
     if (next_probe < kProbes) {
       deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
     }
     if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
+    channels.BeginSleep();
+    const bool sleeps =
+        wake.BeginSleep() && !channels.HasInput() && !router_ready && !monitor_ready;
+    const std::int64_t begin_us = MonotonicUs();
+    const bool rung = PollSockets(sleeps ? deadline_us : 0);
+    channels.EndSleep();
+    if (sleeps) patience.Slept(polled_at_us - begin_us);
+    wake.EndSleep(rung);
+  }
+
+  // Whether a channel has something, found without going to sleep.
+  bool LookBeforeSleep() {
+    if (channels.empty() || router_ready || monitor_ready) return false;
+    patience.Look([this] { return channels.HasInput() || wake.notified(); });
+    return channels.HasInput();
+  }
+
+  // True: the bell has rung.
+  bool PollSockets(std::int64_t deadline_us) {
     zmq_pollitem_t items[] = {
         {router.handle(), 0, ZMQ_POLLIN, 0},
         {monitor->handle(), 0, ZMQ_POLLIN, 0},
         {nullptr, wake.fd(), ZMQ_POLLIN, 0},
         {authenticator ? authenticator->handle() : nullptr, -1, ZMQ_POLLIN, 0}};
-    channels.BeginSleep();
-    if (outbox.TakeUsedSocket()) router_ready = true;
-    const bool sleeps =
-        wake.BeginSleep() && !channels.HasInput() && !router_ready && !monitor_ready;
-    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1},
-              sleeps ? deadline_us : 0);
-    channels.EndSleep();
+    PollUntil({items, authenticator ? std::size(items) : std::size(items) - 1}, deadline_us);
+    polled_at_us = MonotonicUs();
     if (items[0].revents != 0) router_ready = true;
     if (items[1].revents != 0) monitor_ready = true;
-    wake.EndSleep(items[2].revents != 0);
+    return items[2].revents != 0;
   }
 
   BrokerOptions options;
@@ -442,6 +465,7 @@ struct Broker::Impl {
   bool monitor_ready = true;
   std::unique_ptr<Listeners> listeners;
   Bell wake;
+  Patience patience;
   SegmentTable segments;
   ChannelTable channels;
   Outbox outbox;
@@ -455,6 +479,7 @@ struct Broker::Impl {
   BrokerCore core;
   Encoder encoder;
   ReceivedMultipart message;
+  std::int64_t polled_at_us = 0;
   std::size_t next_probe = kProbes;
   std::int64_t disconnected_at_us = 0;
 };

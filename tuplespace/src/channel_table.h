@@ -5,6 +5,7 @@
 // One thread owns it.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,16 +38,17 @@ class ChannelTable {
   Channel* To(const ClientId& client, std::uint64_t session);
   void CountSent(const ClientId& client, std::uint64_t session);
 
-  // Calls handle(message) for what has come from `client`, or from all, until now; returns how many
-  // there were. `handle` may neither add sessions nor end them.
+  // Calls handle(message) for what has come from `client` until now, or for `most` from each of
+  // all; returns how many there were. `handle` may neither add sessions nor end them.
   template <class Handle>
   int Read(const ClientId& client, Handle handle);
   template <class Handle>
-  int ReadAll(Handle handle);
+  int ReadAll(int most, Handle handle);
 
   // Clients whose end wrote what it should not.
   std::vector<ClientId> Broken() const;
 
+  bool empty() const { return entries_.empty(); }
   void BeginSleep();
   bool HasInput() const;
   void EndSleep();
@@ -63,7 +65,7 @@ class ChannelTable {
 
   Entry* Find(const ClientId& client, std::uint64_t session);
   template <class Handle>
-  int ReadEntry(const ClientId& client, Entry& entry, Handle& handle);
+  int ReadEntry(const ClientId& client, Entry& entry, int most, Handle& handle);
 
   const std::size_t limit_;
   const int bell_fd_;
@@ -72,11 +74,12 @@ class ChannelTable {
 };
 
 template <class Handle>
-int ChannelTable::ReadEntry(const ClientId& client, Entry& entry, Handle& handle) {
+int ChannelTable::ReadEntry(const ClientId& client, Entry& entry, int most, Handle& handle) {
   if (!entry.proven) return 0;
   int count = 0;
   for (const std::uint64_t end = entry.channel->input_end();
-       entry.channel->input_position() < end && entry.channel->Receive(message_); ++count) {
+       count < most && entry.channel->input_position() < end && entry.channel->Receive(message_);
+       ++count) {
     entry.used = true;
     message_.routing_id = client;
     message_.user = entry.user;
@@ -89,13 +92,13 @@ int ChannelTable::ReadEntry(const ClientId& client, Entry& entry, Handle& handle
 template <class Handle>
 int ChannelTable::Read(const ClientId& client, Handle handle) {
   const auto it = entries_.find(client);
-  return it == entries_.end() ? 0 : ReadEntry(client, it->second, handle);
+  return it == entries_.end() ? 0 : ReadEntry(client, it->second, INT_MAX, handle);
 }
 
 template <class Handle>
-int ChannelTable::ReadAll(Handle handle) {
+int ChannelTable::ReadAll(int most, Handle handle) {
   int count = 0;
-  for (auto& [client, entry] : entries_) count += ReadEntry(client, entry, handle);
+  for (auto& [client, entry] : entries_) count += ReadEntry(client, entry, most, handle);
   return count;
 }
 

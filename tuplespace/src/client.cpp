@@ -378,7 +378,17 @@ bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
   return true;
 }
 
+// Whether the channel has something, found without going to sleep.
+bool Client::Impl::LookBeforeSleep() {
+  const Channel* const channel = shared.channel();
+  if (channel == nullptr || waiting || socket_ready || monitor_ready) return false;
+  patience.Look([&] { return channel->HasInput() || wake.notified(); });
+  return channel->HasInput();
+}
+
 bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
+  const std::int64_t begin_us = MonotonicUs();
+  if (extra_fd < 0 && deadline_us > begin_us && LookBeforeSleep()) return false;
   zmq_pollitem_t items[4];
   std::size_t count = 0;
   items[count++] = {nullptr, wake.fd(), ZMQ_POLLIN, 0};
@@ -398,6 +408,7 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   }
   PollUntil({items, count}, sleeps ? deadline_us : 0);
   if (channel != nullptr) channel->EndSleep();
+  if (sleeps) patience.Slept(MonotonicUs() - begin_us);
   if (socket && items[socket_at].revents != 0) socket_ready = true;
   if (monitor && items[monitor_at].revents != 0) monitor_ready = true;
   const bool woken = wake.EndSleep(items[0].revents != 0);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bell.h"
+#include "patience.h"
 #include "session.h"
 #include "shared_link.h"
 #include "sockets.h"
@@ -41,6 +42,7 @@ struct Client::Impl {
   void Flush();
   void SendEncoded(std::uint64_t session, bool through_socket);
   bool SendUnsent();
+  bool LookBeforeSleep();
   bool Wait(std::int64_t deadline_us, int extra_fd);  // true: woken by Wake or extra_fd
   // An encoded message that could not be sent yet.
   struct Unsent {
@@ -58,6 +60,7 @@ struct Client::Impl {
   zmq::context_t& context;
   Session session;
   Bell wake;
+  Patience patience;
   SharedLink shared;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc

@@ -139,7 +139,8 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
     return PutStatus::kStored;
   }
   Record* record = store_.Find(tuple.key.bytes());
-  if (record != nullptr && record->stored()) return PutAgain(client, record, tuple, origin.task_owner);
+  if (record != nullptr && record->stored())
+    return PutAgain(client, record, tuple, origin.task_owner);
   if (record != nullptr && record->state == RecordState::kCompleted &&
       !IsPlanted(Planted::kCompletedTaskIsStoredAgain)) {
     ++counters_.duplicates;
