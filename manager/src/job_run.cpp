@@ -308,20 +308,20 @@ void JobRun::ReadDone(const PutTasks& action, std::size_t begin, std::size_t end
       for (const Key& key : action.audited[i]) read.patterns.push_back(Pattern::Of(key));
     }
   }
-  SubmitRead(std::move(read),
-             [this, unit = action.unit, generation = action.generation, work = std::move(work),
-              first_of = std::move(first_of)](tuplespace::Found&& found) {
-               ChunkDone done{unit, generation, work.size(), {}, {}};
-               for (std::size_t i = 0; i < work.size(); ++i) {
-                 const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
-                 const auto it = handlers_.find(tuple.put_by);
-                 if (it != handlers_.end()) ++it->second.tasks;
-                 done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
-                 tuning_.tasks_done += 1;
-                 tuning_.gflop_done += static_cast<double>(work[i].flops) * 1e-9;
-               }
-               OnChunk(std::move(done), std::move(found));
-             });
+  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
+                               first = action.first + begin, work = std::move(work),
+                               first_of = std::move(first_of)](tuplespace::Found&& found) {
+    ChunkDone done{unit, generation, first, work.size(), {}, {}};
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
+      const auto it = handlers_.find(tuple.put_by);
+      if (it != handlers_.end()) ++it->second.tasks;
+      done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
+      tuning_.tasks_done += 1;
+      tuning_.gflop_done += static_cast<double>(work[i].flops) * 1e-9;
+    }
+    OnChunk(std::move(done), std::move(found));
+  });
 }
 
 void JobRun::Do(const ReadLosses& action) {
@@ -393,6 +393,10 @@ void JobRun::TakeSnapshotDone() {
 
 void JobRun::Do(const GiveUp& action) {
   throw FailureError(action.text);
+}
+
+void JobRun::Do(const RemoveResults& action) {
+  for (const Key& key : action.keys) Submit(tuplespace::Retire{Pattern::Of(key), false});
 }
 
 void JobRun::Do(const RetireThrough& action) {

@@ -339,6 +339,7 @@ std::optional<Receipt> JobRun::Begin() {
       std::max(0, options_.expected_handlers - static_cast<int>(quarantined_.size()));
   config.fixed_handlers = options_.fixed_handlers;
   config.overhead_us = overhead_us_;
+  config.least_removed_bytes = options_.least_removed_bytes;
   if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }

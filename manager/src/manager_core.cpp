@@ -68,6 +68,11 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, Actions& out) 
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
   policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);
+  if (unit->spent) {
+    RemoveResults remove;
+    for (std::size_t i = 0; i < event.tasks; ++i) unit->spent->Done(event.first + i, &remove.keys);
+    if (!remove.keys.empty()) out.push_back(std::move(remove));
+  }
   if (!audits_) return;
   for (const SeenResult& result : event.results) {
     if (config_.quarantined.count(result.put_by) == 0) continue;
@@ -189,6 +194,11 @@ bool ManagerCore::OpenNextUnit(Actions& out) {
     return false;
   }
   policy_->MarkChunks(unit.waiting);
+  // An audit needs the inputs of its task for as long as it can be asked for.
+  if (!audits_) {
+    unit.spent.emplace(unit.waiting, config_.least_removed_bytes);
+    if (unit.spent->empty()) unit.spent.reset();
+  }
   ++next_unit_;
   units_.push_back(std::move(unit));
   return true;
@@ -265,7 +275,9 @@ void ManagerCore::PutMore(Unit& unit, Actions& out) {
   PutTasks put;
   put.unit = unit.id;
   put.generation = generation_;
-  put.report_every = static_cast<std::size_t>(policy_->report_every());
+  put.first = unit.next;
+  // Such tasks are large ones, and few.
+  put.report_every = unit.spent ? 1 : static_cast<std::size_t>(policy_->report_every());
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.waiting[unit.next++];
     const std::vector<Output>& outputs = task.task.outputs;

@@ -87,12 +87,14 @@ class ClusterTest : public testing::Test {
     options.endpoint = endpoint_;
     options.source = "test";
     options.expected_handlers = static_cast<int>(handlers_.size());
+    options.least_removed_bytes = least_removed_bytes_;
     options.progress = std::move(at_step);
     options.log = [this](const std::string& line) { log_ += line + "\n"; };
     return *Manager(std::move(options), job, LoadData(job)).Run();
   }
 
   std::string folder_, endpoint_, log_;
+  std::uint64_t least_removed_bytes_ = ManagerOptions().least_removed_bytes;
   std::unique_ptr<tuplespace::Broker> broker_;
   std::thread broker_thread_;
   std::list<RunningHandler> handlers_;
@@ -106,6 +108,16 @@ TEST_F(ClusterTest, IsThePlainLoopToTheBit) {
   EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
   EXPECT_EQ(receipt.steps, 33);
   EXPECT_EQ(receipt.handlers.size(), 2u);
+}
+
+// Activations and partial sums go while their step goes on, with those of this small job, too.
+TEST_F(ClusterTest, IsThePlainLoopAlsoIfResultsGoWhenTheyAreSpent) {
+  least_removed_bytes_ = 1;
+  const Job job = SmallJob("[tasks]\nsize_bytes = 20000\n");
+  AddHandler(1 << 20);
+  AddHandler(300 << 10);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  EXPECT_EQ(log_.find("corruption"), std::string::npos) << log_;
 }
 
 TEST_F(ClusterTest, AdamwAndGeluAreThePlainLoopToTheBit) {

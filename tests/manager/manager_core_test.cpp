@@ -45,6 +45,56 @@ TEST(ManagerCoreTest, StepsAreCommittedInOrderWhateverOrderTheyEndIn) {
   EXPECT_TRUE(shell.done);
 }
 
+// Whatever a task of a step makes for others of that step goes when those are done; the tiles of
+// the next version and the losses stay.
+TEST(ManagerCoreTest, WhatNoTaskOfTheStepNeedsAnyMoreIsRemoved) {
+  for (const std::int64_t pouch : {1, 7, 1000}) {
+    ManagerConfig config = SmallJob();
+    config.limits.pouch = pouch;
+    config.limits.size_bytes = 16 << 10;
+    config.least_removed_bytes = 1;
+    Shell shell(std::move(config));
+    shell.Send(Handlers({1 << 30, 1 << 30}));
+    // The answers of a few tasks at a time, the last ones first.
+    while (!shell.answers.empty()) {
+      const std::size_t of = shell.answers.size() < 3 ? shell.answers.size() : 3;
+      const ManagerEvent event = shell.answers[of - 1];
+      shell.answers.erase(shell.answers.begin() + static_cast<std::ptrdiff_t>(of) - 1);
+      shell.Send(event);
+    }
+    EXPECT_TRUE(shell.done);
+    EXPECT_EQ(shell.missed, std::vector<std::string>()) << pouch;
+    const Model model = SmallJob().model;
+    const Training training = SmallJob().training;
+    const Graph graph(model, training, *shell.core.plan());
+    std::set<tuplespace::Key> tiles;
+    for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
+      for (const TileCell& tile : graph.Tiles("run", version)) tiles.insert(tile.key);
+    }
+    std::size_t for_others = 0;
+    for (const tuplespace::Key& key : shell.made) {
+      const bool expected = shell.used.count(key) != 0 && tiles.count(key) == 0;
+      EXPECT_EQ(shell.removed.count(key) != 0, expected) << key.ToString();
+      for_others += expected ? 1 : 0;
+    }
+    EXPECT_EQ(shell.removed.size(), for_others);
+    EXPECT_GT(for_others, 0u);
+  }
+}
+
+TEST(ManagerCoreTest, SmallResultsAndThoseThatAnAuditMayNeedStay) {
+  for (const double audit : {0.0, 0.5}) {
+    ManagerConfig config = SmallJob();
+    config.limits.audit = audit;
+    config.least_removed_bytes = audit > 0 ? 1 : 1 << 20;
+    Shell shell(std::move(config));
+    shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    EXPECT_EQ(shell.removed.size(), 0u);
+  }
+}
+
 TEST(ManagerCoreTest, ThePouchBoundsTheTasksInFlight) {
   for (const std::int64_t pouch : {1, 2, 7}) {
     ManagerConfig config = SmallJob();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,7 +47,10 @@ class Shell {
  public:
   explicit Shell(ManagerConfig config) : core(std::move(config)) {}
 
-  void Send(const ManagerEvent& event, std::int64_t now_us = 0) { Take(core.Step(event, now_us)); }
+  void Send(const ManagerEvent& event, std::int64_t now_us = 0) {
+    if (const auto* chunk = std::get_if<ChunkDone>(&event)) NoteDone(*chunk);
+    Take(core.Step(event, now_us));
+  }
   // Answers everything until nothing is left to answer.
   void RunAll() {
     while (!answers.empty()) {
@@ -78,6 +82,9 @@ class Shell {
   std::vector<std::int64_t> snapshots;  // asked for; the test answers
   int dropped = 0;
   std::size_t votes = 0;
+  std::set<tuplespace::Key> removed;     // before their step was retired
+  std::set<tuplespace::Key> made, used;  // by tasks that are known to be done
+  std::vector<std::string> missed;       // what was removed and is needed all the same
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
   std::string liar;                      // all that it computes is wrong
@@ -99,12 +106,41 @@ class Shell {
     }
   }
   std::size_t turn_ = 0;
+  std::map<std::pair<UnitId, std::size_t>, PlannedTask> open_;  // put, and not known to be done
+
+  void NotePut(const PutTasks& put) {
+    for (std::size_t i = 0; i < put.tasks.size(); ++i) {
+      for (const tuplespace::Key& key : put.tasks[i].inputs) {
+        if (removed.count(key) != 0) missed.push_back(key.ToString() + ", by a task");
+      }
+      open_[{put.unit, put.first + i}] = put.tasks[i];
+    }
+  }
+  void NoteDone(const ChunkDone& chunk) {
+    for (std::size_t i = 0; i < chunk.tasks; ++i) {
+      const auto task = open_.extract({chunk.unit, chunk.first + i});
+      if (task.empty()) continue;  // of an earlier plan
+      for (const Output& output : task.mapped().task.outputs) made.insert(output.key);
+      used.insert(task.mapped().inputs.begin(), task.mapped().inputs.end());
+    }
+  }
+  void NoteRemoved(const tuplespace::Key& key) {
+    removed.insert(key);
+    if (made.count(key) == 0)
+      missed.push_back(key.ToString() + ", by who asks whether it is there");
+    for (const auto& [place, task] : open_) {
+      if (std::count(task.inputs.begin(), task.inputs.end(), key) != 0) {
+        missed.push_back(key.ToString() + ", by a task that was put");
+      }
+    }
+  }
 
   void Take(const std::vector<ManagerAction>& actions) {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
         ASSERT_EQ(put->tasks.size(), put->done_when.size());
-        ChunkDone answer{put->unit, put->generation, put->tasks.size(), {}, {}};
+        NotePut(*put);
+        ChunkDone answer{put->unit, put->generation, put->first, put->tasks.size(), {}, {}};
         for (const Work& work : put->work) answer.done.push_back({work, took_us, 1});
         ASSERT_EQ(answer.done.size(), answer.tasks);
         for (const PlannedTask& task : put->tasks) Compute(task, &answer.results);
@@ -135,10 +171,13 @@ class Shell {
         snapshots.push_back(snapshot->version);
       } else if (std::get_if<DropSnapshot>(&action) != nullptr) {
         ++dropped;
+      } else if (const auto* remove = std::get_if<RemoveResults>(&action)) {
+        for (const tuplespace::Key& key : remove->keys) NoteRemoved(key);
       } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
         retired.push_back(retire->step);
       } else if (const auto* move = std::get_if<MoveTiles>(&action)) {
         moved.push_back(*move);
+        open_.clear();
         in_flight = 0;
         answers.push_back(WeightsReady{move->generation});
       } else if (const auto* step = std::get_if<StepCommitted>(&action)) {

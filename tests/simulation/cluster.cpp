@@ -152,6 +152,8 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     ManagerOptions options;
     options.endpoint = kEndpoint;
     options.out_dir = folder_.path();
+    // Some jobs keep all that a step makes until it is done, others what is still needed.
+    options.least_removed_bytes = random().OneIn(2) ? 1 : UINT64_MAX;
     options.expected_handlers = static_cast<int>(random().Below(handlers_.size() + 1));
     options.resume = managers_[slot].resume;
     options.standby = standby;

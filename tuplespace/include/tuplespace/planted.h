@@ -28,6 +28,7 @@ enum class Planted : std::uint8_t {
   kResultsWakeLostClient,
   // Manager
   kRetiresTooEarly,
+  kRemovesResultsStillNeeded,
   kReplanSkipsAStep,
   kCommitsUnfinishedStep,
   kSnapshotNamesEarlierVersion,

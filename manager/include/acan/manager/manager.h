@@ -40,6 +40,9 @@ struct ManagerOptions {
   bool standby = false;   // wait until no other manager has the job, then go on from what it left
   std::string source;     // where the job came from, for messages
   std::string audit_log;  // the file of an AuditLog of all results; empty: none
+  // Results that no task of their step needs any more go when they have so many bytes; a request
+  // for each smaller one would cost more than its memory is worth. With audits all stay for a step.
+  std::uint64_t least_removed_bytes = 256 << 10;
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null

@@ -25,6 +25,7 @@
 #include "acan/manager/graph.h"
 #include "acan/manager/job.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/spent_results.h"
 #include "acan/manager/task_policy.h"
 
 namespace acan {
@@ -53,7 +54,8 @@ struct ManagerConfig {
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
   double overhead_us = 0;                   // of a task beside its computing; 0: not measured
   std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
-  std::set<tuplespace::ClientId> quarantined;  // handlers that were wrong: no task goes to them
+  std::uint64_t least_removed_bytes = UINT64_MAX;  // of results that go when spent
+  std::set<tuplespace::ClientId> quarantined;      // handlers that were wrong: no task goes to them
 };
 
 using UnitId = std::int64_t;
@@ -66,6 +68,7 @@ struct HandlersSeen {
 struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;
+  std::size_t first = 0;  // its first task's place in the unit
   std::size_t tasks = 0;
   std::vector<TaskDone> done = {};       // what is known of them
   std::vector<SeenResult> results = {};  // of those of done_when and audited
@@ -105,6 +108,7 @@ struct PutPassData {
 struct PutTasks {
   UnitId unit = 0;
   std::uint64_t generation = 0;
+  std::size_t first = 0;  // place in the unit of the first task; the others follow it
   std::vector<PlannedTask> tasks;
   std::vector<tuplespace::Key> done_when;  // one result of each task: those that are there are done
   std::vector<std::vector<tuplespace::Key>>
@@ -138,6 +142,10 @@ struct LoadWeights {
   std::uint64_t generation = 0;
   std::int64_t version = 0;
   std::vector<TileCell> tiles;
+};
+// Of a unit that goes on.
+struct RemoveResults {
+  std::vector<tuplespace::Key> keys;
 };
 struct RetireThrough {
   std::int64_t step = 0;
@@ -176,9 +184,10 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
-                                   LoadWeights, RetireThrough, MoveTiles, TakeSnapshot,
-                                   DropSnapshot, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+using ManagerAction =
+    std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses, LoadWeights,
+                 RemoveResults, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot, StepCommitted,
+                 Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -201,8 +210,9 @@ class ManagerCore {
     UnitKind kind = UnitKind::kTrain;
     std::int64_t step = 0;  // training: the step; evaluation: the version
     std::vector<Pass> passes;
-    std::vector<PlannedTask> waiting;  // not put yet, in an order in which they can run
-    std::size_t next = 0;              // into `waiting`
+    std::vector<PlannedTask> waiting;   // not put yet, in an order in which they can run
+    std::size_t next = 0;               // into `waiting`
+    std::optional<SpentResults> spent;  // unset: all stay until the unit is committed
     std::size_t in_flight = 0;
     bool weights_pending = false;  // LoadWeights is under way
     bool losses_wanted = false;

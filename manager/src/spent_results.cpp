@@ -1,0 +1,58 @@
+#include "acan/manager/spent_results.h"
+
+#include <cassert>
+#include <unordered_map>
+
+#include "tuplespace/planted.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::IsPlanted;
+using tuplespace::Planted;
+
+std::uint64_t Bytes(const View& view) {
+  return sizeof(float) * static_cast<std::uint64_t>(view.rows) *
+         static_cast<std::uint64_t>(view.cols);
+}
+
+}  // namespace
+
+SpentResults::SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t least_bytes) {
+  struct Made {
+    std::size_t by = 0;
+    std::vector<std::size_t> read_by;
+  };
+  std::unordered_map<tuplespace::Key, Made> made;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const Output& output : tasks[i].task.outputs) {
+      if (Bytes(output.view) >= least_bytes) made[output.key].by = i;
+    }
+  }
+  if (made.empty()) return;
+  of_task_.resize(tasks.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (const tuplespace::Key& input : tasks[i].inputs) {
+      const auto it = made.find(input);
+      if (it != made.end()) it->second.read_by.push_back(i);
+    }
+  }
+  for (auto& [key, result] : made) {
+    if (result.read_by.empty()) continue;  // for later units
+    of_task_[result.by].push_back(results_.size());
+    for (const std::size_t reader : result.read_by) of_task_[reader].push_back(results_.size());
+    results_.push_back({key, 1 + result.read_by.size()});
+  }
+}
+
+void SpentResults::Done(std::size_t task, std::vector<tuplespace::Key>* spent) {
+  if (results_.empty()) return;
+  for (const std::size_t of : of_task_.at(task)) {
+    Result& result = results_[of];
+    assert(result.waits_for > 0);
+    if (--result.waits_for == (IsPlanted(Planted::kRemovesResultsStillNeeded) ? 1 : 0))
+      spent->push_back(std::move(result.key));
+  }
+}
+
+}  // namespace acan
