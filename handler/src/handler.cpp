@@ -28,6 +28,9 @@ using tuplespace::ReplyBody;
 // Reports come soon after the first tasks, so that short jobs are seen, and then ever less often.
 constexpr std::int64_t kFirstReportUs = 10'000;
 constexpr std::int64_t kReportEveryUs = 500'000;
+// Of so few tasks only after this time: many handlers share a broker, and each has few then.
+constexpr std::uint64_t kFewTasks = 16;
+constexpr std::int64_t kReportOfFewUs = 4'000'000;
 
 // A broker in this process has its results copied.
 std::shared_ptr<tuplespace::SharedPool> PoolOf(const HandlerOptions& options) {
@@ -105,6 +108,7 @@ struct Handler::Impl {
   std::int64_t next_report_us = 0;
   std::int64_t report_every_us = kFirstReportUs;
   std::uint64_t reported_tasks = UINT64_MAX;
+  std::int64_t reported_at_us = 0;
   std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
 };
 
@@ -201,14 +205,18 @@ void Handler::Impl::OnConnected() {
 
 void Handler::Impl::PutReport(std::int64_t now_us) {
   report.peak_bytes = device_thread->peak_bytes();
-  if (report.tasks + report.failed == reported_tasks || !client.connected()) {
-    report_every_us = kFirstReportUs;
+  const std::uint64_t tasks = report.tasks + report.failed;
+  const bool soon = now_us < reported_at_us + kReportOfFewUs;
+  const bool few = report_every_us == kReportEveryUs && tasks - reported_tasks < kFewTasks;
+  if (tasks == reported_tasks || (few && soon) || !client.connected()) {
+    if (!soon) report_every_us = kFirstReportUs;
     next_report_us = now_us + kReportEveryUs;
     return;
   }
   next_report_us = now_us + report_every_us;
   report_every_us = std::min(2 * report_every_us, kReportEveryUs);
-  reported_tasks = report.tasks + report.failed;
+  reported_tasks = tasks;
+  reported_at_us = now_us;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
   tuple.payload = Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits,

@@ -25,6 +25,8 @@ using tuplespace::ReplyBody;
 using tuplespace::Tuple;
 
 constexpr std::int64_t kLookEveryUs = 250'000;
+// Thousands of handlers are listed less often: what that costs does not grow with their number.
+constexpr std::int64_t kListEveryUs = 1'000;  // for each of them
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::size_t kMostReportsOfOnePut = 256;
 constexpr std::size_t kTasksOfOnePut = 32;  // or a few more
@@ -119,7 +121,8 @@ void JobRun::Turn() {
     return;
   }
   const std::int64_t now_us = NowUs();
-  if (now_us >= next_look_us_ && !looking_) Look();
+  if (now_us >= next_list_us_ && !listing_) LookAtHandlers();
+  if (now_us >= next_look_us_ && !looking_) LookAtSpace();
   if (now_us >= core_->NextDeadlineUs()) Step(ClockTick{});
   TakeSnapshotDone();
   StepAll();
@@ -158,12 +161,12 @@ void JobRun::StepAll() {
   }
 }
 
-// Who is there, what they did, and what the space counted.
-void JobRun::Look() {
-  next_look_us_ = NowUs() + kLookEveryUs;
-  looking_ = true;
+// Who is there, and what they did.
+void JobRun::LookAtHandlers() {
+  next_list_us_ = NowUs() + std::max(kLookEveryUs, kListEveryUs * progress_.handlers);
+  listing_ = true;
   client_.Submit(tuplespace::List{AllHandlers(), 4096, false}, [this](ReplyBody&& reply) {
-    looking_ = false;
+    listing_ = false;
     const auto* found = std::get_if<tuplespace::Found>(&reply);
     if (found == nullptr) return;
     HandlersSeen seen;
@@ -191,7 +194,14 @@ void JobRun::Look() {
       speeds_.Note(tuple.put_by, *report);
     }
   });
+}
+
+// What it has for the handlers, and what it counted.
+void JobRun::LookAtSpace() {
+  next_look_us_ = NowUs() + kLookEveryUs;
+  looking_ = true;
   client_.Submit(tuplespace::GetStats{}, [this](ReplyBody&& reply) {
+    looking_ = false;
     const auto* stats = std::get_if<tuplespace::Stats>(&reply);
     if (stats == nullptr) return;
     Step(SpaceSeen{stats->tasks_ready, stats->open_gets});
@@ -454,8 +464,9 @@ Receipt JobRun::Finish() {
   const std::string& folder = options_.out_dir;
   receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
                                                job_.model, *final_tiles_);
-  Look();
-  while (looking_) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+  LookAtHandlers();
+  LookAtSpace();
+  while (listing_) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
   while (client_.unanswered() > 0) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
   receipt_.job = JobToJson(job_);
   receipt_.train_sha256 = data_.train.sha256;

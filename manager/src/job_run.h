@@ -71,7 +71,8 @@ class JobRun {
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
   void GiveUpLead();
-  void Look();
+  void LookAtHandlers();
+  void LookAtSpace();
   void Turn();
   // Events wait until no handler of the client runs: what they ask for may wait for the client.
   void Step(ManagerEvent event) { events_.push_back(std::move(event)); }
@@ -153,8 +154,8 @@ class JobRun {
   std::set<tuplespace::RequestId> open_reads_;
   std::optional<std::vector<TileCell>> final_tiles_;
   std::pair<std::int64_t, std::vector<std::int64_t>> order_{-1, {}};  // an epoch and its order
-  std::int64_t next_look_us_ = 0, next_extend_us_ = 0, begin_us_ = 0;
-  bool looking_ = false;
+  std::int64_t next_look_us_ = 0, next_list_us_ = 0, next_extend_us_ = 0, begin_us_ = 0;
+  bool listing_ = false, looking_ = false;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
   Progress progress_;
   Tuning tuning_;
