@@ -5,14 +5,18 @@
 // first step to that of the last: what the handlers take of the machine costs these two nothing but
 // cache misses.
 //
-//   control_scale [--handlers N N ...] [--sockets] [--steps N] [--repeats N]   prints one JSON
-//   object
+// One layer of 4096 x 4096, or with --share 41 tiles for each handler: then no handler gets fewer
+// tasks with a message because others are there.
+//
+//   control_scale [--handlers N N ...] [--share] [--sockets] [--steps N] [--repeats N]   prints
+//   one JSON object
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -39,14 +43,15 @@
 namespace acan::bench {
 namespace {
 
-constexpr std::int64_t kWidth = 4096;
-// Tasks that draw the initial weights, one for each tile; the others are the steps'.
-constexpr std::int64_t kTiles = (kWidth / 64) * (kWidth / 64);
+constexpr std::int64_t kTileWidth = 64;
+constexpr std::int64_t kSide = 64;   // of the layer, in tiles
+constexpr double kSharedTiles = 41;  // of a handler; with 100 of them the side is the same
 constexpr std::uint64_t kHandlerBytes = 1 << 20;
 constexpr int kHandlersOfAProcess = 50;
 
 struct Options {
   std::vector<int> handlers = {10, 1000};
+  bool share = false;
   bool sockets = false;
   int steps = 8;
   int repeats = 3;
@@ -106,7 +111,25 @@ struct Cost {
   double tasks_per_step = 0;
 };
 
-Cost Train(const Options& options, int handlers, const Job& job, const Data& data) {
+std::int64_t SideFor(const Options& options, int handlers) {
+  return options.share ? std::llround(std::sqrt(kSharedTiles * handlers)) : kSide;
+}
+
+Cost Train(const Options& options, int handlers) {
+  const std::int64_t side = SideFor(options, handlers);
+  // About as many tasks in all.
+  const std::int64_t steps = std::max<std::int64_t>(3, options.steps * kSide * kSide / side / side);
+  const Job job = ParseJob(
+      fmt::format(
+          "[model]\nlayers = [{0}, {0}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
+          "samples = {1}\n[train]\nbatch = 1\nepochs = 1\nlearning_rate = 0.001\n"
+          "[tasks]\nsize_bytes = 16384\n",
+          side * kTileWidth, steps),
+      "control_scale", ".", {});
+  Data data = LoadData(job);
+  data.test = {};
+  // Tasks that draw the initial weights, one for each tile; the others are the steps'.
+  const std::int64_t tiles = side * side;
   const TemporaryFolder folder;
   const std::string endpoint = folder.Endpoint("space");
   Cost cost;
@@ -135,17 +158,17 @@ Cost Train(const Options& options, int handlers, const Job& job, const Data& dat
     manager.source = "control_scale";
     manager.progress = [&](const Progress& progress) {
       if (progress.step >= 1 && !first) first = now();
-      if (progress.step == options.steps && !last) last = now();
+      if (progress.step == steps && !last) last = now();
     };
     const std::optional<Receipt> receipt = Manager(std::move(manager), job, data).Run();
     if (!receipt || !first || !last) throw std::runtime_error("the training did not end");
-    if ((receipt->tasks_done - kTiles) % options.steps != 0) {
+    if ((receipt->tasks_done - tiles) % steps != 0) {
       throw std::runtime_error(fmt::format("{} tasks are not {} and as many for each of {} steps",
-                                           receipt->tasks_done, kTiles, options.steps));
+                                           receipt->tasks_done, tiles, steps));
     }
-    const double tasks =
-        static_cast<double>(receipt->tasks_done - kTiles) * (options.steps - 1) / options.steps;
-    cost.tasks_per_step = tasks / (options.steps - 1);
+    const double tasks = static_cast<double>(receipt->tasks_done - tiles) *
+                         static_cast<double>(steps - 1) / static_cast<double>(steps);
+    cost.tasks_per_step = tasks / static_cast<double>(steps - 1);
     cost.broker_us = (last->broker_s - first->broker_s) / tasks * 1e6;
     cost.manager_us = (last->manager_s - first->manager_s) / tasks * 1e6;
     cost.tasks_per_s = tasks / std::chrono::duration<double>(last->at - first->at).count();
@@ -157,19 +180,10 @@ nlohmann::json Measure(const Options& options) {
   if (options.steps < 2 || options.repeats < 1) {
     throw std::invalid_argument("needs two steps and a repeat at least");
   }
-  const Job job = ParseJob(
-      fmt::format(
-          "[model]\nlayers = [{0}, {0}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
-          "samples = {1}\n[train]\nbatch = 1\nepochs = 1\nlearning_rate = 0.001\n"
-          "[tasks]\nsize_bytes = 16384\n",
-          kWidth, options.steps),
-      "control_scale", ".", {});
-  Data data = LoadData(job);
-  data.test = {};
   std::map<int, std::vector<Cost>> costs;
   for (int i = 0; i < options.repeats; ++i) {
     for (const int handlers : options.handlers) {
-      costs[handlers].push_back(Train(options, handlers, job, data));
+      costs[handlers].push_back(Train(options, handlers));
     }
   }
   nlohmann::json result = {{"benchmark", "control_scale"},
@@ -187,6 +201,7 @@ nlohmann::json Measure(const Options& options) {
       rate.push_back(cost.tasks_per_s);
     }
     result["runs"].push_back({{"handlers", handlers},
+                              {"width", SideFor(options, handlers) * kTileWidth},
                               {"tasks_per_step", costs.at(handlers).front().tasks_per_step},
                               {"broker_us_per_task", Summary(broker)},
                               {"manager_us_per_task", Summary(manager)},
@@ -205,6 +220,7 @@ int main(int argc, char** argv) {
   CLI::App app("What broker and manager cost for each task, by the number of handlers");
   app.add_option("--handlers", options.handlers, "numbers of handlers, the first to compare with")
       ->capture_default_str();
+  app.add_flag("--share", options.share, "as many tasks for each handler, whatever their number");
   app.add_flag("--sockets", options.sockets, "handlers share no memory with the broker");
   app.add_option("--steps", options.steps, "steps of one run")->capture_default_str();
   app.add_option("--repeats", options.repeats, "runs of each")->capture_default_str();

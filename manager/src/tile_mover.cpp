@@ -125,27 +125,40 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
   for (const TileCell& tile : tiles) Put(tile, source.Read(tile));
 }
 
-std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
-                                                     int states, std::int64_t newest) {
-  std::map<std::int64_t, std::vector<TileCell>> versions;
-  const Pattern tiles{{FieldPattern::Exact(run), FieldPattern::AtMost(newest), FieldPattern::Any()},
-                      true};
-  for (const char* what : {"tile", "state"}) {
-    Pattern pattern = tiles;
-    pattern.fields.back() = FieldPattern::Prefix(what);
-    for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
-      if (const auto tile = TileOfKey(found.key)) versions[tile->first].push_back(tile->second);
+// One tensor of one version at a time, as the broker sends so many tuples at once and no more.
+std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t version, int tensors,
+                                         int states) {
+  std::vector<TileCell> tiles;
+  for (int state = -1; state < states; ++state) {
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      const Pattern pattern = TilesOfTensor(run, FieldPattern::Exact(version), tensor, state);
+      for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
+        if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
+      }
     }
   }
+  return tiles;
+}
+
+std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
+                                                     int states, std::int64_t newest) {
+  // The first bias, in a few tiles, says which versions there are.
+  const Pattern first_bias = TilesOfTensor(run, FieldPattern::AtMost(newest), 1, -1);
+  std::set<std::int64_t> versions;
+  for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
+    if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
+  }
+  const auto tensors = static_cast<int>(ModelTensors(model).size());
   std::int64_t values = 0;
   for (const TensorInfo& tensor : ModelTensors(model, states)) values += tensor.rows * tensor.cols;
   // Tiles of one version never overlap: they are whole if they have as many values.
-  for (auto at = versions.rbegin(); at != versions.rend(); ++at) {
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    std::vector<TileCell> tiles = TilesOf(run, *version, tensors, states);
     std::int64_t there = 0;
-    for (const TileCell& tile : at->second) there += static_cast<std::int64_t>(Values(tile));
+    for (const TileCell& tile : tiles) there += static_cast<std::int64_t>(Values(tile));
     const bool whole =
         there == values || (IsPlanted(Planted::kResumesFromPartialVersion) && there > 0);
-    if (whole) return Whole{at->first, std::move(at->second)};
+    if (whole) return Whole{*version, std::move(tiles)};
   }
   return std::nullopt;
 }

@@ -71,6 +71,8 @@ class TileMover {
                                           std::optional<std::chrono::seconds> patience = {});
 
  private:
+  std::vector<TileCell> TilesOf(const std::string& run, std::int64_t version, int tensors,
+                                int states);
   void Put(const TileCell& tile, std::vector<float> values);
 
   tuplespace::Client& client_;

@@ -1,5 +1,6 @@
 #include "tuple_names.h"
 
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 namespace acan {
 
+using tuplespace::FieldPattern;
 using tuplespace::Key;
 
 namespace {
@@ -30,6 +32,13 @@ Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
             const Range& outputs, const Range& inputs) {
   return Key{job,           version,     TileWhat(state), std::int64_t{tensor},
              outputs.begin, outputs.end, inputs.begin,    inputs.end};
+}
+
+tuplespace::Pattern TilesOfTensor(const std::string& job, FieldPattern version, int tensor,
+                                  int state) {
+  return {{FieldPattern::Exact(job), std::move(version), FieldPattern::Exact(TileWhat(state)),
+           FieldPattern::Exact(std::int64_t{tensor})},
+          true};
 }
 
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {

@@ -13,6 +13,9 @@ namespace acan {
 
 tuplespace::Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
                         const Range& outputs, const Range& inputs);
+// All tiles of a tensor.
+tuplespace::Pattern TilesOfTensor(const std::string& job, tuplespace::FieldPattern version,
+                                  int tensor, int state);
 // The inverse: the version and the tile of a key, if it is one of a tile.
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
 
