@@ -201,6 +201,7 @@ void Handler::Impl::OnConnected() {
   Submit(tuplespace::Put{std::move(tuples)});
   Step(ConnectionLost{});
   reported_tasks = UINT64_MAX;
+  reported_at_us = 0;
 }
 
 void Handler::Impl::PutReport(std::int64_t now_us) {
