@@ -104,6 +104,38 @@ TEST(SharedPool, GivesBackWhatIsNotNeeded) {
   EXPECT_EQ(pool->counts().created, 7u);
 }
 
+// Each refused put is answered with an error and sent again.
+TEST(SharedPool, TriesNewBlocksEverMoreRarelyWhereTheBrokerRefusesThem) {
+  const auto pool = SharedPool::Make();
+  int without = 0;
+  const auto next = [&] {
+    SharedPool::Block block = pool->Allocate(SharedPool::kLeastBytes);
+    for (without = 0; !block; ++without) block = pool->Allocate(SharedPool::kLeastBytes);
+    pool->Lend(*block);
+    return block;
+  };
+  std::vector<SharedPool::Block> known = {next(), next()};
+  pool->Refused(next()->id);
+  const SharedPool::Block late = next();
+  EXPECT_EQ(without, 64);
+  pool->Refused(late->id);
+  for (const SharedPool::Block& block : known) pool->Refused(block->id);  // sent before
+  known = {next()};
+  EXPECT_EQ(without, 128);
+  // What the broker has is used again meanwhile.
+  const std::uint64_t id = known.front()->id;
+  pool->Refused(next()->id);
+  known.clear();
+  pool->Freed(id, 1);
+  known = {next()};
+  EXPECT_EQ(known.front()->id, id);
+  // It takes them again.
+  for (int i = 0; i < 257; ++i) known.push_back(next());
+  pool->Refused(next()->id);
+  next();
+  EXPECT_EQ(without, 64);
+}
+
 TEST(SharedPool, BlocksOutliveTheirPoolObject) {
   SharedPool::Block block = SharedPool::Make()->Allocate(kLarge);
   std::memset(block->data, 7, kLarge);
@@ -327,6 +359,7 @@ TEST_F(SharedMemory, WhatTheBrokerCannotOpenIsSentAsBytes) {
     EXPECT_EQ(put->front(), PutStatus::kStored);
   }
   EXPECT_EQ(pool->counts().lent, 2u);
+  EXPECT_EQ(pool->counts().created, 3u) << "the third was refused, and no other tried";
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(reader->ReadOne(Pattern::Of(Key{"a", i}), kGenerous)->payload.text(),
               Bytes(static_cast<char>('a' + i)));

@@ -27,6 +27,10 @@ constexpr std::uint64_t kLeastKept = 16;
 // Counted, not timed: a slow training needs its blocks again as surely as a fast one.
 constexpr std::uint64_t kIdleRounds = 8;
 
+// A block that the broker refuses costs more than its copy. It does so where it has as many as it
+// can keep open, which passes; so new ones are tried again, ever more rarely.
+constexpr std::uint64_t kLeastPause = 64, kMostPause = 4096;
+
 // Copies of payloads from this size on are written past the caches, which would read every line
 // from memory first, and then hold too little of it for a reader on another core to find.
 constexpr std::size_t kPastCachesBytes = 1 << 20;
@@ -83,7 +87,10 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     if (Owned* owned = Reuse(capacity_bytes, gone)) return Hand(*owned);
     const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
-    if (blocks_.size() >= options_.segments || (!kept && capacity_bytes < kLeastUsedOnceBytes)) {
+    const bool paused = pause_.left > 0;
+    if (paused) --pause_.left;
+    if (paused || blocks_.size() >= options_.segments ||
+        (!kept && capacity_bytes < kLeastUsedOnceBytes)) {
       ++counts_.refused;
       return nullptr;
     }
@@ -100,6 +107,7 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   owned->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
   owned->file = *std::move(file);
   ++counts_.created;
+  if (pause_.length > 0 && ++pause_.made > pause_.length) pause_ = {};
   ++sizes_[capacity_bytes].blocks;
   ++sizes_[capacity_bytes].handed;
   return Hand(*owned);
@@ -275,6 +283,11 @@ void SharedPool::Refused(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto it = blocks_.find(id);
   if (it == blocks_.end() || it->second->lent == 0) return;
+  if (pause_.length == 0 || pause_.made > 0) {
+    pause_.length = std::clamp(2 * pause_.length, kLeastPause, kMostPause);
+    pause_.made = 0;
+  }
+  pause_.left = pause_.length;
   Owned& owned = *it->second;
   --owned.lent;
   owned.refused = true;
@@ -295,6 +308,7 @@ void SharedPool::SessionEnded() {
     Settle(*owned, gone);
   }
   dropped_.clear();
+  pause_ = {};
 }
 
 std::vector<std::uint64_t> SharedPool::TakeDropped() {

@@ -41,8 +41,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   SharedPool& operator=(const SharedPool&) = delete;
 
   // At least `bytes`, uninitialised, pages present. Null if there is no memory or no descriptor
-  // left, or it is too small for that, or small and could not be kept when it is free: use other
-  // memory then.
+  // left, or the broker has lately refused to open more, or it is too small for that, or small and
+  // could not be kept when it is free: use other memory then.
   Block Allocate(std::uint64_t bytes);
   // A block with a copy of these bytes, hashed on the way, or `payload` itself where there is no
   // block for it.
@@ -92,6 +92,11 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   void Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
   void Unlend(std::uint64_t id, std::uint64_t count, bool spoilt);
 
+  // Since the broker refused a block: how many allocations do without a new one, how many are left
+  // of them, and how many blocks were made after them.
+  struct Pause {
+    std::uint64_t length = 0, left = 0, made = 0;
+  };
   const SharedPoolOptions options_;
   mutable std::mutex mutex_;
   std::function<std::uint64_t()> free_limit_;
@@ -100,6 +105,7 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   std::unordered_map<std::uint64_t, Size> sizes_;  // by capacity
   std::vector<std::uint64_t> dropped_;
   std::uint64_t next_id_ = 1;
+  Pause pause_;
   Counts counts_;
 };
 
