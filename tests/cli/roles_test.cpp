@@ -1,5 +1,6 @@
 // Broker, handlers and managers as processes of their own.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <sstream>
@@ -55,6 +56,24 @@ TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {
   broker.Signal(SIGINT);
   EXPECT_EQ(broker.Wait(), 128 + SIGINT);
   EXPECT_THAT(folder.Names(), Not(::testing::Contains("space")));
+}
+
+// Shells give 1024 of perhaps a million: too few for a thousand handlers.
+TEST(Roles, OpenAsManyFilesAsTheSystemLetsThem) {
+  const TestFolder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Program broker({"broker", "--listen", "ipc://" + (folder / "space")});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EndpointOf(broker);
+  rlimit found{};
+  ASSERT_EQ(prlimit(broker.pid(), RLIMIT_NOFILE, nullptr, &found), 0);
+  EXPECT_EQ(found.rlim_cur, before.rlim_max);
+  broker.Signal(SIGTERM);
+  EXPECT_EQ(broker.Wait(), 128 + SIGTERM);
 }
 
 TEST(Roles, AThrottleThatIsNoSpeedIsRefused) {
