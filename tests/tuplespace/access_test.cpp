@@ -252,6 +252,8 @@ TEST_P(Guarded, AWorkerCannotActAsAMaster) {
   const auto stats = worker.GetStatistics();
   EXPECT_EQ(stats->tuples, 1u);
   EXPECT_EQ(stats->counters.refused_requests, 3u);
+  EXPECT_EQ(stats->counters.requests, 5u) << "these, the put, and the one for this number";
+  EXPECT_GE(stats->counters.messages, 5u);
   EXPECT_THAT(broker_->Log(), HasSubstr("may not put the task"));
 }
 

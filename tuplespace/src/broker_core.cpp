@@ -59,6 +59,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
                          const AccessList::Entry* who) {
   bool hello_asked = false;
   auto it = peers_.find(client);
+  if (it != peers_.end()) ++messages_;
   for (ClientMessage& message : envelope.messages) {
     if (auto* hello = std::get_if<Hello>(&message)) {
       OnHello(client, std::move(*hello), who, now_us);
@@ -78,6 +79,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     }
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
+      ++requests_;
       if (who != nullptr && Refuses(client, it->second, *who, *request, now_us)) continue;
       Event event;
       auto& incoming = event.emplace<Incoming>();
@@ -198,6 +200,8 @@ void BrokerCore::AddCounts(Counters& counters) const {
   counters.refused_requests = refused_requests_;
   counters.refused_connections = refused_connections_;
   counters.failed_connections = failed_connections_;
+  counters.messages = messages_;
+  counters.requests = requests_;
 }
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {

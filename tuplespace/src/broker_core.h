@@ -110,6 +110,8 @@ class BrokerCore {
   std::int64_t next_silence_check_us_ = 0;
   std::uint64_t bad_messages_ = 0;
   std::uint64_t refused_requests_ = 0;
+  std::uint64_t messages_ = 0;
+  std::uint64_t requests_ = 0;
   std::uint64_t refused_connections_ = 0;
   std::uint64_t failed_connections_ = 0;
   LogPause bad_pause_;

@@ -13,4 +13,5 @@
                   GAUGE(tuples) GAUGE(payload_bytes) GAUGE(tasks_waiting) GAUGE(tasks_ready)     \
                       GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) \
                           GAUGE(clients) GAUGE(held_keys) COUNTER(refused_connections)           \
-                              COUNTER(failed_connections) COUNTER(refused_requests)
+                              COUNTER(failed_connections) COUNTER(refused_requests)          \
+                                  COUNTER(messages) COUNTER(requests)

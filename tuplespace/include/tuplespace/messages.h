@@ -213,6 +213,9 @@ struct Counters {  // since the space was made
   // Of the broker: tcp connections that it ended, and such that ended before a message came (wrong
   // keys, none, no ZeroMQ at all); requests that a role may not make.
   std::uint64_t refused_connections = 0, failed_connections = 0, refused_requests = 0;
+  // Of the broker, too: what came from clients that have joined; a message has any number of
+  // requests.
+  std::uint64_t messages = 0, requests = 0;
 };
 struct Stats {
   Counters counters;
