@@ -1,15 +1,17 @@
 // What the broker and the manager cost for each task, and how that grows with the number of
-// handlers: a whole training in tiles of 64 x 64 with one sample a step, handlers that are threads
-// of some processes and talk through shared memory, or with --sockets as those on other hosts do.
-// Measured is the processor time of the broker's process and of the manager's, from the end of the
-// first step to that of the last: what the handlers take of the machine costs these two nothing but
-// cache misses.
+// handlers: a whole training in tiles of 64 x 64 with one sample a step, handlers that one thread
+// serves in turn, as a thousand threads on a few cores measure the scheduler, and that talk through
+// shared memory, or with --sockets as those on other hosts do. Measured is the processor time of
+// the broker's process and of the manager's, from the end of the first step to that of the last:
+// what the handlers take of the machine costs these two nothing but cache misses.
 //
 // One layer of 4096 x 4096, or with --share 41 tiles for each handler: then no handler gets fewer
 // tasks with a message because others are there.
 //
-//   control_scale [--handlers N N ...] [--share] [--sockets] [--steps N] [--repeats N]   prints
-//   one JSON object
+// Beside it, what a process pays that does nothing but receive and answer as many messages through
+// ZeroMQ, of as many peers: no broker that talks through sockets can cost less for each message.
+//
+//   control_scale --help   tells the options; prints one JSON object
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,6 +41,8 @@
 #include "summary.h"
 #include "temporary_folder.h"
 #include "tuplespace/broker.h"
+#include "tuplespace/client.h"
+#include "tuplespace/descriptors.h"
 
 namespace acan::bench {
 namespace {
@@ -46,13 +50,18 @@ namespace {
 constexpr std::int64_t kTileWidth = 64;
 constexpr std::int64_t kSide = 64;   // of the layer, in tiles
 constexpr double kSharedTiles = 41;  // of a handler; with 100 of them the side is the same
-constexpr std::uint64_t kHandlerBytes = 1 << 20;
+constexpr std::uint64_t kMiB = 1 << 20;
 constexpr int kHandlersOfAProcess = 50;
+constexpr int kSocketsOfAHandler = 4;
+constexpr std::size_t kBareBytes = 300;  // a grant without its inputs, about
+constexpr std::chrono::seconds kBareWarmUp{1}, kBareTime{2};
 
 struct Options {
   std::vector<int> handlers = {10, 1000};
   bool share = false;
   bool sockets = false;
+  bool threads = false;
+  std::uint64_t memory_mib = 1;
   int steps = 8;
   int repeats = 3;
 };
@@ -80,35 +89,44 @@ double SecondsOf(pid_t pid) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+HandlerOptions OneHandler(const std::string& endpoint, const Options& given,
+                          zmq::context_t& context) {
+  HandlerOptions options;
+  options.endpoint = endpoint;
+  options.name = "bench";
+  options.device =
+      MakeCpuDevice({.threads = 1, .memory_limit_bytes = given.memory_mib * kMiB, .isa = {}});
+  options.shared_memory = !given.sockets;
+  options.context = &context;
+  return options;
 }
 
-void ServeHandlers(const std::string& endpoint, int count, bool sockets) {
-  RaiseDescriptorLimit();
+void ServeByThreads(const std::string& endpoint, int count, const Options& options) {
   zmq::context_t context;
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&] {
-      HandlerOptions options;
-      options.endpoint = endpoint;
-      options.name = "bench";
-      options.device =
-          MakeCpuDevice({.threads = 1, .memory_limit_bytes = kHandlerBytes, .isa = {}});
-      options.shared_memory = !sockets;
-      options.context = &context;
-      Handler(std::move(options)).Run();
-    });
+    threads.emplace_back([&] { Handler(OneHandler(endpoint, options, context)).Run(); });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+void ServeInTurn(const std::string& endpoint, int count, const Options& options) {
+  zmq::context_t context;
+  context.set(zmq::ctxopt::max_sockets, kSocketsOfAHandler * count + 1);
+  std::vector<std::unique_ptr<Handler>> handlers;
+  for (int i = 0; i < count; ++i) {
+    handlers.push_back(std::make_unique<Handler>(OneHandler(endpoint, options, context)));
+  }
+  for (;;) {
+    for (const auto& handler : handlers) handler->Turn(std::chrono::microseconds(0));
+  }
 }
 
 struct Cost {
   double broker_us = 0, manager_us = 0, tasks_per_s = 0;
   double tasks_per_step = 0;
+  double messages = 0, requests = 0;  // that the broker received for each task
+  double bare_us = 0;                 // of a ROUTER, for each message
 };
 
 std::int64_t SideFor(const Options& options, int handlers) {
@@ -136,21 +154,27 @@ Cost Train(const Options& options, int handlers) {
   {
     Children children;
     const pid_t broker_pid = children.Start([&] {
-      RaiseDescriptorLimit();
       tuplespace::BrokerOptions broker;
       broker.listen = {endpoint};
       tuplespace::Broker(std::move(broker)).Run();
     });
-    for (int left = handlers; left > 0; left -= kHandlersOfAProcess) {
-      children.Start(
-          [&] { ServeHandlers(endpoint, std::min(left, kHandlersOfAProcess), options.sockets); });
+    if (!options.threads) {
+      children.Start([&] { ServeInTurn(endpoint, handlers, options); });
+    }
+    for (int left = options.threads ? handlers : 0; left > 0; left -= kHandlersOfAProcess) {
+      const int count = std::min(left, kHandlersOfAProcess);
+      children.Start([&] { ServeByThreads(endpoint, count, options); });
     }
     using Clock = std::chrono::steady_clock;
     struct Moment {
       double broker_s, manager_s;
       Clock::time_point at;
+      std::optional<tuplespace::Stats> stats;
     };
-    const auto now = [&] { return Moment{SecondsOf(broker_pid), SelfSeconds(), Clock::now()}; };
+    tuplespace::Client observer({.endpoint = endpoint, .name = "control_scale", .id = {}});
+    const auto now = [&] {
+      return Moment{SecondsOf(broker_pid), SelfSeconds(), Clock::now(), observer.GetStatistics()};
+    };
     std::optional<Moment> first, last;
     ManagerOptions manager;
     manager.endpoint = endpoint;
@@ -171,9 +195,70 @@ Cost Train(const Options& options, int handlers) {
     cost.tasks_per_step = tasks / static_cast<double>(steps - 1);
     cost.broker_us = (last->broker_s - first->broker_s) / tasks * 1e6;
     cost.manager_us = (last->manager_s - first->manager_s) / tasks * 1e6;
+    const tuplespace::Counters &before = first->stats->counters, &after = last->stats->counters;
+    cost.messages = static_cast<double>(after.messages - before.messages) / tasks;
+    cost.requests = static_cast<double>(after.requests - before.requests) / tasks;
     cost.tasks_per_s = tasks / std::chrono::duration<double>(last->at - first->at).count();
   }
   return cost;
+}
+
+void Echo(const std::string& endpoint) {
+  zmq::context_t context;
+  zmq::socket_t router(context, zmq::socket_type::router);
+  router.bind(endpoint);
+  for (;;) {
+    zmq::message_t from, message;
+    if (!router.recv(from) || !router.recv(message)) continue;
+    router.send(from, zmq::send_flags::sndmore);
+    router.send(message, zmq::send_flags::none);
+  }
+}
+
+// Each has one message under way. Counts those that came back.
+void Ask(const std::string& endpoint, int peers, const std::function<bool(std::uint64_t)>& go_on) {
+  zmq::context_t context;
+  context.set(zmq::ctxopt::max_sockets, peers + 1);
+  std::vector<zmq::socket_t> sockets;
+  const std::string text(kBareBytes, 'x');
+  for (int i = 0; i < peers; ++i) {
+    sockets.emplace_back(context, zmq::socket_type::dealer);
+    sockets.back().set(zmq::sockopt::linger, 0);
+    sockets.back().connect(endpoint);
+    sockets.back().send(zmq::buffer(text), zmq::send_flags::none);
+  }
+  for (std::uint64_t answers = 0; go_on(answers);) {
+    for (zmq::socket_t& socket : sockets) {
+      zmq::message_t message;
+      if (!socket.recv(message, zmq::recv_flags::dontwait)) continue;
+      ++answers;
+      socket.send(zmq::buffer(text), zmq::send_flags::none);
+    }
+  }
+}
+
+// Processor time of a ROUTER for a message and its answer.
+double BareUs(int peers) {
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.Endpoint("bare");
+  Children children;
+  const pid_t router_pid = children.Start([&] { Echo(endpoint); });
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin_at = Clock::now() + kBareWarmUp, end_at = begin_at + kBareTime;
+  double begin_s = 0, end_s = 0;
+  std::uint64_t begin_answers = 0, end_answers = 0;
+  Ask(endpoint, peers, [&](std::uint64_t answers) {
+    const Clock::time_point now = Clock::now();
+    if (begin_s == 0 && now >= begin_at) {
+      begin_s = SecondsOf(router_pid);
+      begin_answers = answers;
+    }
+    if (now < end_at) return true;
+    end_s = SecondsOf(router_pid);
+    end_answers = answers;
+    return false;
+  });
+  return (end_s - begin_s) / static_cast<double>(end_answers - begin_answers) * 1e6;
 }
 
 nlohmann::json Measure(const Options& options) {
@@ -184,6 +269,7 @@ nlohmann::json Measure(const Options& options) {
   for (int i = 0; i < options.repeats; ++i) {
     for (const int handlers : options.handlers) {
       costs[handlers].push_back(Train(options, handlers));
+      costs[handlers].back().bare_us = BareUs(handlers);
     }
   }
   nlohmann::json result = {{"benchmark", "control_scale"},
@@ -191,7 +277,7 @@ nlohmann::json Measure(const Options& options) {
                            {"runs", nlohmann::json::array()}};
   const std::vector<Cost>& base = costs.at(options.handlers.front());
   for (const int handlers : options.handlers) {
-    std::vector<double> broker, manager, both, growth, rate;
+    std::vector<double> broker, manager, both, growth, rate, messages, requests, bare;
     for (std::size_t i = 0; i < base.size(); ++i) {
       const Cost& cost = costs.at(handlers)[i];
       broker.push_back(cost.broker_us);
@@ -199,6 +285,9 @@ nlohmann::json Measure(const Options& options) {
       both.push_back(cost.broker_us + cost.manager_us);
       growth.push_back(both.back() / (base[i].broker_us + base[i].manager_us));
       rate.push_back(cost.tasks_per_s);
+      messages.push_back(cost.messages);
+      requests.push_back(cost.requests);
+      bare.push_back(cost.bare_us);
     }
     result["runs"].push_back({{"handlers", handlers},
                               {"width", SideFor(options, handlers) * kTileWidth},
@@ -207,7 +296,10 @@ nlohmann::json Measure(const Options& options) {
                               {"manager_us_per_task", Summary(manager)},
                               {"both_us_per_task", Summary(both)},
                               {"growth", Summary(growth)},
-                              {"tasks_per_s", Summary(rate)}});
+                              {"tasks_per_s", Summary(rate)},
+                              {"messages_per_task", Summary(messages)},
+                              {"requests_per_task", Summary(requests)},
+                              {"bare_router_us_per_message", Summary(bare)}});
   }
   return result;
 }
@@ -222,9 +314,13 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--share", options.share, "as many tasks for each handler, whatever their number");
   app.add_flag("--sockets", options.sockets, "handlers share no memory with the broker");
+  app.add_option("--memory", options.memory_mib, "limit of each handler, in MiB")
+      ->capture_default_str();
+  app.add_flag("--threads", options.threads, "a thread for each handler");
   app.add_option("--steps", options.steps, "steps of one run")->capture_default_str();
   app.add_option("--repeats", options.repeats, "runs of each")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  tuplespace::RaiseDescriptorLimit();
   try {
     std::cout << acan::bench::Measure(options).dump(2) << "\n";
     return 0;

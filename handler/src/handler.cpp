@@ -56,6 +56,8 @@ struct Handler::Impl {
     if (!IsPlanted(Planted::kResultsWakeLostClient)) releases->Close();
   }
 
+  void Begin();
+  bool Turn(std::int64_t most_wait_us);
   HandlerReport Run();
   void Apply(std::vector<HandlerAction> actions);
   void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
@@ -152,7 +154,7 @@ Handler::Impl::Impl(HandlerOptions given)
   }
 }
 
-HandlerReport Handler::Impl::Run() {
+void Handler::Impl::Begin() {
   device_thread = std::make_unique<DeviceThread>(
       *device, [this] { client.Wake(); }, options.throttle ? &*options.throttle : nullptr);
   client.OnConnection([this](bool connected, const std::string& why) {
@@ -162,27 +164,34 @@ HandlerReport Handler::Impl::Run() {
   });
   client.OnDamage([this](const std::string& text) { Log(text); });
   Apply(core.Start());
-  while (!core.drained()) {
-    const bool more = device_thread->Go();
-    for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
-    const std::int64_t now_us = NowUs();
-    const std::int64_t due_us = more ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
-    const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, 1'000'000);
-    client.Poll(std::chrono::microseconds(wait_us));
-    for (const FlightId flight : releases->Take()) {
-      flights.erase(flight);
-      Step(Released{flight});
-    }
-    if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
-    if (NowUs() >= next_report_us) PutReport(NowUs());
-    if (stop && !draining) {
-      draining = true;
-      for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
-      Step(Drain{});
-      // Results can only leave if somebody takes them: without a broker there is nothing to wait
-      // for.
-    }
-    if (draining && !client.connected()) break;
+}
+
+bool Handler::Impl::Turn(std::int64_t most_wait_us) {
+  if (!device_thread) Begin();
+  const bool more = device_thread->Go();
+  for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
+  const std::int64_t now_us = NowUs();
+  const std::int64_t due_us = more ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
+  const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
+  client.Poll(std::chrono::microseconds(wait_us));
+  for (const FlightId flight : releases->Take()) {
+    flights.erase(flight);
+    Step(Released{flight});
+  }
+  if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
+  if (NowUs() >= next_report_us) PutReport(NowUs());
+  if (stop && !draining) {
+    draining = true;
+    for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
+    Step(Drain{});
+    // Results can only leave if somebody takes them: without a broker there is nothing to wait
+    // for.
+  }
+  return !core.drained() && !(draining && !client.connected());
+}
+
+HandlerReport Handler::Impl::Run() {
+  while (Turn(1'000'000)) {
   }
   device_thread.reset();
   releases->Close();
@@ -481,6 +490,9 @@ Handler::Handler(HandlerOptions options) : impl_(std::make_unique<Impl>(std::mov
 Handler::~Handler() = default;
 HandlerReport Handler::Run() {
   return impl_->Run();
+}
+bool Handler::Turn(std::chrono::microseconds most_wait) {
+  return impl_->Turn(std::max<std::int64_t>(0, most_wait.count()));
 }
 void Handler::Stop() {
   impl_->stop = true;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <list>
 #include <mutex>
@@ -31,7 +32,6 @@ class RunningHandler {
     return report_;
   }
 
- private:
   static HandlerOptions Options(const std::string& endpoint, std::uint64_t memory_bytes) {
     HandlerOptions options;
     options.endpoint = endpoint;
@@ -39,6 +39,8 @@ class RunningHandler {
     options.device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}});
     return options;
   }
+
+ private:
   HandlerReport report_;
   Handler handler_;
   std::thread thread_;
@@ -107,6 +109,26 @@ TEST_F(ClusterTest, IsThePlainLoopToTheBit) {
   const Receipt receipt = Run(job);
   EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
   EXPECT_EQ(receipt.steps, 33);
+  EXPECT_EQ(receipt.handlers.size(), 2u);
+}
+
+TEST_F(ClusterTest, OneThreadServesSeveralHandlersInTurn) {
+  const Job job = SmallJob();
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    Handler first(RunningHandler::Options(endpoint_, 1 << 20));
+    Handler second(RunningHandler::Options(endpoint_, 300 << 10));
+    bool more = true;
+    while (more) {
+      if (stop) first.Stop(), second.Stop();
+      const bool first_goes_on = first.Turn(std::chrono::microseconds(100));
+      more = second.Turn(std::chrono::microseconds(100)) || first_goes_on;
+    }
+  });
+  const Receipt receipt = Run(job);
+  stop = true;
+  thread.join();
+  EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
   EXPECT_EQ(receipt.handlers.size(), 2u);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,6 +56,9 @@ class Handler {
   // Throws tuplespace::SpaceError if the broker refuses it for good, DeviceLost if the device will
   // not compute again.
   HandlerReport Run();
+  // In place of Run(), for a thread that serves several handlers: one round, which waits at most so
+  // long for something to do. False: there will be nothing more to do.
+  bool Turn(std::chrono::microseconds most_wait);
   void Stop();  // thread safe, async-signal safe
 
  private:
