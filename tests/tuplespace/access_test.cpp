@@ -404,7 +404,7 @@ TEST_P(Guarded, OtherVersionsAreToldBothNumbers) {
   Send(dealer, Hello{1, "future"}, 7);
   const auto error = std::get<Error>(Answer(dealer));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
-  EXPECT_THAT(error.text, AllOf(HasSubstr("version 7"), HasSubstr("version 2")));
+  EXPECT_THAT(error.text, AllOf(HasSubstr("version 7"), HasSubstr("version 3")));
 }
 
 TEST_P(Guarded, AClientKeepsItsIdentityOverABrokersRestart) {

@@ -107,6 +107,57 @@ TEST_P(EveryTransport, AReadWaitsUntilThereIsAMatch) {
   EXPECT_EQ(*got, "now");
 }
 
+TEST_P(EveryTransport, APayloadThatStaysIsSuppliedWhenSomebodyReadsIt) {
+  BrokerThread broker(Options());
+  Client owner(Joining(broker));
+  Client reader(Joining(broker));
+  std::vector<Notice> notices;
+  owner.OnNotice([&](Notice&& notice) { notices.push_back(std::move(notice)); });
+  const Key tile{"tile", 1}, other{"tile", 2};
+  const std::string bytes = Repeated(300'000, 's');
+  {
+    Client maker(Joining(broker, "maker"));
+    maker.OnNotice([&](Notice&& notice) {
+      if (notice.kind != Notice::Kind::kWanted) return;
+      maker.Submit(Supply{{PlainTuple(notice.key, bytes)}}, [](ReplyBody&& reply) {
+        EXPECT_THAT(std::get<PutReply>(reply).status, ElementsAre(PutStatus::kStored));
+      });
+    });
+    ASSERT_TRUE(owner.Put({TaskTuple({"task", 1}, "work")}));
+    Get get;
+    get.pattern = AnyOf("task");
+    const std::vector<Grant> grants = maker.GetSome(get);
+    ASSERT_EQ(grants.size(), 1u);
+    Tuple first = PlainTuple(tile, ""), second = PlainTuple(other, "");
+    first.stays_bytes = second.stays_bytes = bytes.size();
+    const auto done = maker.CompleteTask({grants[0].key, grants[0].fence}, {first, second});
+    ASSERT_TRUE(done);
+    EXPECT_THAT(done->results, ElementsAre(PutStatus::kStored, PutStatus::kStored));
+
+    std::optional<FoundTuple> found;
+    Read read{{Pattern::Of(tile)}};
+    read.wait_us = kForeverUs;
+    reader.Submit(read, [&](ReplyBody&& reply) { found = std::get<Found>(reply).tuples.at(0); });
+    ASSERT_TRUE(reader.CountOf(AnyOf("tile")));  // the read is open at the broker by now
+    EXPECT_FALSE(found);
+    ASSERT_TRUE(PollUntil(maker, [&] {
+      reader.Poll(milliseconds(0));
+      return found.has_value();
+    }));
+    EXPECT_EQ(found->payload.text(), bytes);
+    EXPECT_EQ(found->put_by, "maker");
+    for (const FoundTuple& metadata : reader.ListAll(AnyOf("tile"), /*metadata_only=*/true)) {
+      EXPECT_EQ(metadata.payload_bytes, bytes.size());
+      EXPECT_EQ(metadata.stays, metadata.key == other);
+    }
+  }
+  ASSERT_TRUE(PollUntil(owner, [&] { return !notices.empty(); }));
+  EXPECT_EQ(notices[0].kind, Notice::Kind::kLost);
+  EXPECT_EQ(notices[0].key, other);
+  EXPECT_EQ(notices[0].by, "maker");
+  EXPECT_EQ(reader.CountOf(AnyOf("tile")), 1u);
+}
+
 TEST_P(EveryTransport, ATaskGoesAllTheWay) {
   BrokerThread broker(Options());
   Client manager(Joining(broker, "manager"));

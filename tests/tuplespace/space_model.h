@@ -21,7 +21,8 @@ struct ModelTuple {
   bool parked = false;
   int failures = 0;
   std::set<ClientId> failed_by;
-  ClientId leased_by;  // empty: not leased
+  ClientId stays_with;  // that has its bytes; empty: they are here
+  ClientId leased_by;   // empty: not leased
   std::uint64_t fence = 0;
   std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
   std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
@@ -45,12 +46,20 @@ class Model {
                              tuple.task->not_by.end();
   }
   bool IsTakable(const ModelTuple& tuple) const {
-    return !tuple.parked && tuple.leased_by.empty() && !Waits(tuple);
+    return !tuple.parked && tuple.leased_by.empty() && tuple.stays_with.empty() && !Waits(tuple);
+  }
+  static bool IsReadable(const ModelTuple& tuple, const ClientId& client) {
+    return tuple.stays_with.empty() || tuple.stays_with == client;
   }
 
   PutStatus PutOne(const ClientId& client, const Tuple& tuple) {
     const std::string bytes(tuple.payload.text());
-    if (const auto at = tuples.find(tuple.key); at != tuples.end()) {
+    const auto at = tuples.find(tuple.key);
+    if (at != tuples.end() && (tuple.stays_bytes > 0 || !at->second.stays_with.empty())) {
+      const bool again = tuple.stays_bytes > 0 && at->second.stays_with == client;
+      return again ? PutStatus::kStored : PutStatus::kDuplicate;
+    }
+    if (at != tuples.end()) {
       return at->second.bytes == bytes ? PutStatus::kDuplicate : PutStatus::kConflict;
     }
     if (completed.contains(tuple.key)) return PutStatus::kDuplicate;
@@ -60,11 +69,20 @@ class Model {
     stored.task = tuple.task;
     stored.put_by = client;
     stored.ephemeral = tuple.ephemeral;
+    if (tuple.stays_bytes > 0) stored.stays_with = client;
     if (tuple.task) {
       for (const Key& input : tuple.task->inputs) {
         if (!Has(input) && (completed.contains(input) || IsRetired(input))) stored.parked = true;
       }
     }
+    return PutStatus::kStored;
+  }
+  PutStatus SupplyOne(const ClientId& client, const Tuple& tuple) {
+    const auto at = tuples.find(tuple.key);
+    if (at == tuples.end()) return PutStatus::kRetired;
+    if (at->second.stays_with != client) return PutStatus::kDuplicate;
+    at->second.stays_with.clear();
+    at->second.bytes = std::string(tuple.payload.text());
     return PutStatus::kStored;
   }
   // Several at once: those that are removed together do not orphan each other.
@@ -125,6 +143,11 @@ class Model {
     return &at->second;
   }
   void Lose(const ClientId& client) {
+    std::vector<Key> lost;
+    for (const auto& [key, tuple] : tuples) {
+      if (tuple.stays_with == client) lost.push_back(key);
+    }
+    Remove(lost);
     for (auto& [key, tuple] : tuples) {
       if (tuple.leased_by == client) LoseLease(tuple);
     }

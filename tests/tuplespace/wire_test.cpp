@@ -79,13 +79,15 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   EXPECT_EQ(got.silence_us, 3);
   EXPECT_EQ(got.control_frame_bytes, 4u);
   EXPECT_EQ(got.message_bytes, 5u);
-  const auto notice =
-      ToClientOf(Encode(Notice{Notice::Kind::kOrphaned, Key{"k", 1}, "somebody", "why"}));
-  const auto& got_notice = std::get<Notice>(std::get<ToClient>(notice).messages.at(0));
-  EXPECT_EQ(got_notice.kind, Notice::Kind::kOrphaned);
-  EXPECT_EQ(got_notice.key, (Key{"k", 1}));
-  EXPECT_EQ(got_notice.by, "somebody");
-  EXPECT_EQ(got_notice.text, "why");
+  for (const auto kind : {Notice::Kind::kParked, Notice::Kind::kOrphaned, Notice::Kind::kConflict,
+                          Notice::Kind::kLost, Notice::Kind::kWanted, Notice::Kind::kReleased}) {
+    const auto notice = ToClientOf(Encode(Notice{kind, Key{"k", 1}, "somebody", "why"}));
+    const auto& got_notice = std::get<Notice>(std::get<ToClient>(notice).messages.at(0));
+    EXPECT_EQ(got_notice.kind, kind);
+    EXPECT_EQ(got_notice.key, (Key{"k", 1}));
+    EXPECT_EQ(got_notice.by, "somebody");
+    EXPECT_EQ(got_notice.text, "why");
+  }
   const auto done = ToClientOf(Encode(Done{{1, 7, 1ull << 40}}));
   EXPECT_THAT(std::get<Done>(std::get<ToClient>(done).messages.at(0)).requests,
               ElementsAre(1, 7, 1ull << 40));

@@ -142,7 +142,7 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client,
     return RefusalOf(role, client, retire->watermark ? Operation::kWatermark : Operation::kRetire,
                      retire->pattern);
   }
-  return std::nullopt;
+  return std::nullopt;  // a Supply, for one, is of tuples that this client was allowed to put
 }
 
 }  // namespace tuplespace

@@ -237,6 +237,7 @@ void Client::Impl::Share(RequestBody& body) {
   std::vector<Tuple>* tuples = nullptr;
   if (auto* put = std::get_if<tuplespace::Put>(&body)) tuples = &put->tuples;
   if (auto* complete = std::get_if<Complete>(&body)) tuples = &complete->results;
+  if (auto* supply = std::get_if<Supply>(&body)) tuples = &supply->tuples;
   if (tuples == nullptr) return;
   for (Tuple& tuple : *tuples) tuple.payload = shared.Shared(std::move(tuple.payload));
 }

@@ -28,6 +28,7 @@ bool IsDone(const ReplyBody& reply) {
 
 std::optional<ReplyBody> DoneReply(const RequestBody& request) {
   if (const auto* put = std::get_if<Put>(&request)) return PutReply{Stored(put->tuples)};
+  if (const auto* supply = std::get_if<Supply>(&request)) return PutReply{Stored(supply->tuples)};
   if (const auto* complete = std::get_if<Complete>(&request)) {
     return CompleteReply{LeaseStatus::kOk, Stored(complete->results)};
   }

@@ -28,6 +28,7 @@ std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
 const std::vector<Tuple>* TuplesOf(const RequestBody& body) {
   if (const auto* put = std::get_if<Put>(&body)) return &put->tuples;
   if (const auto* complete = std::get_if<Complete>(&body)) return &complete->results;
+  if (const auto* supply = std::get_if<Supply>(&body)) return &supply->tuples;
   return nullptr;
 }
 

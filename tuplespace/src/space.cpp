@@ -74,6 +74,9 @@ void Space::Impl::ExpireDue() {
       case Deadline::Kind::kReady:
         Requeue(due->record);
         break;
+      case Deadline::Kind::kSupply:
+        SupplyIsDue(due->record);
+        break;
       case Deadline::Kind::kRead:
         EndRead(due->read, true);
         break;
@@ -118,6 +121,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   ForgetOpenRequests(client);
   for (const auto& [sequence, group] : groups_by_age_) group->users.erase(&client);
 
+  LoseStaysOf(client);
   std::vector<Record*> held;
   for (const auto& [record, holding] : client.held) held.push_back(holding.record);
   std::sort(held.begin(), held.end(),

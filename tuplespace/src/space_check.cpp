@@ -39,6 +39,16 @@ std::optional<std::string> Space::Impl::Contradiction(const Record& record) cons
     if (!record.stored()) return "is held but not stored";
     if (!holding->client->held.contains(&record)) return "is held by one who does not know it";
   }
+  if (record.stay) {
+    if (!record.stored() || record.task || !record.payload.empty()) {
+      return "has a payload that stays with a client, but is no plain tuple without one";
+    }
+    if (!record.stay->with->held.contains(&record)) return "stays with one who does not hold it";
+    if (record.stay->wanted != record.stay->deadline.set()) {
+      return "is wanted without a deadline, or the other way round";
+    }
+    if (!record.entries.empty()) return "can be taken without its payload";
+  }
   if (!record.task) return std::nullopt;
   if (!record.stored()) return "has a task but is not stored";
   std::size_t missing = 0;

@@ -4,7 +4,8 @@
 //
 // The definitions lie by concept: space.cpp (events, clients), space_put.cpp, space_read.cpp,
 // space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
-// leases end), space_retire.cpp, space_check.cpp (invariants).
+// leases end), space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp
+// (invariants).
 #pragma once
 
 #include <algorithm>
@@ -85,6 +86,7 @@ struct Space::Impl {
   void Handle(Client& client, RequestId id, Hold&& hold);
   void Handle(Client& client, RequestId id, Cancel&& cancel);
   void Handle(Client& client, RequestId id, GetStats&& stats);
+  void Handle(Client& client, RequestId id, Supply&& supply);
 
   // ---- puts and holds (space_put.cpp) ----------------------------------------------------------
   // Of a task's results: who put the task, how long it took and how often it was taken.
@@ -100,14 +102,27 @@ struct Space::Impl {
   PutStatus PutAgain(Client& client, Record* record, const Tuple& tuple,
                      const internal::OwnerId& task_owner);
   void AttachTask(Record* record, TaskSpec&& spec);
-  void AddHolder(Client& client, Record* record);
+  void AddHolder(Client& client, Record* record, bool always = false);
   void RemoveHolder(Client& client, Record* record);
 
+  // ---- payloads that stay with a client (space_stay.cpp)
+  // -----------------------------------------
+  void BeginStay(Client& client, Record* record, std::uint64_t bytes, const Origin& origin);
+  PutStatus PutBesideStay(const Client& client, const Record& record, const Tuple& tuple);
+  std::optional<Error> ProblemOf(const Client& client, const Supply& supply) const;
+  PutStatus SupplyOne(Client& client, Tuple&& tuple);
+  void Want(Record* record);
+  void EndStay(Record* record);
+  void DropStay(Record* record);
+  void LoseStaysOf(const Client& client);
+  void SupplyIsDue(Record* record);
+
   // ---- reads (space_read.cpp) ------------------------------------------------------------------
-  Record* FindFirst(const internal::WantedPattern& wanted) const;
+  Record* FindFirst(const internal::WantedPattern& wanted, const ReadWaiter& waiter);
   FoundTuple Copy(const Record& record, bool metadata_only);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);
+  bool Readable(Record* record, const ReadWaiter& waiter);
   void Watch(ReadWaiter& waiter);
   void Unwatch(ReadWaiter& waiter);
   void WakeReaders();

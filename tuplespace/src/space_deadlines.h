@@ -13,7 +13,7 @@ struct GetWaiter;
 
 // Lives in what it ends. Clear it before that goes.
 struct Deadline {
-  enum class Kind : std::uint8_t { kLease, kReady, kRead, kGet };
+  enum class Kind : std::uint8_t { kLease, kReady, kRead, kGet, kSupply };
   static constexpr std::size_t kUnset = SIZE_MAX;
 
   explicit Deadline(Record* owner, Kind what) : kind(what), record(owner) {}
@@ -26,7 +26,7 @@ struct Deadline {
 
   Kind kind;
   union {
-    Record* record;    // kLease, kReady
+    Record* record;    // kLease, kReady, kSupply
     ReadWaiter* read;  // kRead
     GetWaiter* get;    // kGet
   };

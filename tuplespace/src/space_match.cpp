@@ -81,6 +81,10 @@ void Space::Impl::Match() {
 
 void Space::Impl::Place(Record* record) {
   assert(record->placement == Placement::kNone && record->entries.empty());
+  if (record->stay) {  // nobody can take it before its payload is here
+    record->placement = Placement::kFree;
+    return;
+  }
   FindCandidates(record, &candidates_);
   const Candidates& candidates = candidates_;
   record->placement = Placement::kFree;
@@ -299,8 +303,10 @@ Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
   if (!taker.with_inputs) return grant;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
-    grant.inputs.push_back(Copy(*link.input, held));
-    grant.input_sent.push_back(!held);
+    const bool sent = !held && !link.input->stay;
+    if (!held && !sent) Want(link.input);
+    grant.inputs.push_back(Copy(*link.input, !sent));
+    grant.input_sent.push_back(sent);
   }
   return grant;
 }

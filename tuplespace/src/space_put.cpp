@@ -41,8 +41,14 @@ Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::
 
 std::optional<Error> Space::Impl::ProblemOf(const Tuple& tuple) const {
   if (tuple.key.empty()) return Bad("the key is empty, must have 1 to 16 fields");
-  if (tuple.payload.size() > limits_.message_bytes) {
-    return TooLarge("payload bytes", tuple.payload.size(), "message_bytes", limits_.message_bytes);
+  const std::uint64_t bytes = std::max<std::uint64_t>(tuple.payload.size(), tuple.stays_bytes);
+  if (bytes > limits_.message_bytes) {
+    return TooLarge("payload bytes", bytes, "message_bytes", limits_.message_bytes);
+  }
+  if (tuple.stays_bytes > 0 && (!tuple.payload.empty() || tuple.task || tuple.ephemeral)) {
+    return Bad(
+        "its payload stays with the client: it must have none here, and be no task and not "
+        "ephemeral");
   }
   if (!tuple.task) return std::nullopt;
   const TaskSpec& task = *tuple.task;
@@ -172,7 +178,11 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
   } else {
     MakeTakable(record);
   }
-  if (tuple.held) AddHolder(client, record);
+  if (tuple.stays_bytes > 0) {
+    BeginStay(client, record, tuple.stays_bytes, origin);
+  } else if (tuple.held) {
+    AddHolder(client, record);
+  }
   for (internal::List<InputLink>* list : {&record->dependents, &record->affine}) {
     for (InputLink* link = list->first(); link != nullptr; link = link->next) {
       assert(link->task->task->missing > 0);
@@ -186,6 +196,7 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
 PutStatus Space::Impl::PutAgain(Client& client, Record* record, const Tuple& tuple,
                                 const OwnerId& task_owner) {
   assert(record->stored() && record->put_by != nullptr);
+  if (record->stay || tuple.stays_bytes > 0) return PutBesideStay(client, *record, tuple);
   if (SameBytes(record->payload, tuple.payload)) {
     ++counters_.duplicates;
     if (tuple.held) AddHolder(client, record);
@@ -244,7 +255,9 @@ void Space::Impl::Handle(Client& client, RequestId id, Hold&& hold) {
   }
   for (const Key& key : hold.dropped) {
     Record* record = store_.Find(key.bytes());
-    if (record != nullptr && client.held.contains(record)) RemoveHolder(client, record);
+    if (record != nullptr && client.held.contains(record) && !record->stay) {
+      RemoveHolder(client, record);
+    }
   }
   // A key that is not stored (any more) has no use for holders.
   for (const Key& key : hold.held) {
@@ -254,10 +267,11 @@ void Space::Impl::Handle(Client& client, RequestId id, Hold&& hold) {
   Answer(client, id, Ok{});
 }
 
-// Holding is advice: what would pass limits.held_keys_per_client is not remembered.
-void Space::Impl::AddHolder(Client& client, Record* record) {
+// Holding is advice, but where the payload stays with the client: what would pass
+// limits.held_keys_per_client is not remembered.
+void Space::Impl::AddHolder(Client& client, Record* record, bool always) {
   assert(record->stored());
-  if (client.held.size() >= limits_.held_keys_per_client) return;
+  if (!always && client.held.size() >= limits_.held_keys_per_client) return;
   const auto [at, is_new] = client.held.try_emplace(record);
   if (!is_new) return;
   internal::Holding& holding = at->second;

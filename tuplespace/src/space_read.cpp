@@ -117,24 +117,33 @@ void Space::Impl::Handle(Client& client, RequestId id, Count&& count) {
   Answer(client, id, reply);
 }
 
-Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted) const {
+Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter) {
   if (wanted.exact) {
     Record* record = store_.Find(wanted.exact->bytes());
-    return record != nullptr && record->stored() ? record : nullptr;
+    return record != nullptr && record->stored() && Readable(record, waiter) ? record : nullptr;
   }
   Record* first = nullptr;
   store_.ScanStored(wanted.pattern, [&](Record* record) {
+    if (!Readable(record, waiter)) return true;
     first = record;
     return false;
   });
   return first;
 }
 
+// A payload that stays with another client is asked for, and is not there yet.
+bool Space::Impl::Readable(Record* record, const ReadWaiter& waiter) {
+  if (!record->stay || waiter.metadata_only || record->stay->with == waiter.client) return true;
+  Want(record);
+  return false;
+}
+
 FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
   assert(record.stored());
   FoundTuple found;
   found.key = record.key;
-  found.payload_bytes = record.payload.size();
+  found.stays = record.stay != nullptr;
+  found.payload_bytes = found.stays ? record.stay->bytes : record.payload.size();
   found.put_by = *record.put_by;
   found.took_us = record.took_us;
   found.times_taken = record.times_taken;
@@ -149,17 +158,18 @@ FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
 bool Space::Impl::IsSatisfied(ReadWaiter& waiter) {
   const std::size_t count = waiter.wanted.size();
   if (!waiter.all) {
-    return std::any_of(waiter.wanted.begin(), waiter.wanted.end(),
-                       [&](const WantedPattern& wanted) { return FindFirst(wanted) != nullptr; });
+    return std::any_of(
+        waiter.wanted.begin(), waiter.wanted.end(),
+        [&](const WantedPattern& wanted) { return FindFirst(wanted, waiter) != nullptr; });
   }
   // From the cursor on first: what was found before is usually still there.
   const std::size_t begin = waiter.cursor;
-  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor]) != nullptr) {
+  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor], waiter) != nullptr) {
     ++waiter.cursor;
   }
   if (waiter.cursor < count || begin == 0) return waiter.cursor == count;
   waiter.cursor = 0;
-  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor]) != nullptr) {
+  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor], waiter) != nullptr) {
     ++waiter.cursor;
   }
   return waiter.cursor == count;
@@ -168,7 +178,7 @@ bool Space::Impl::IsSatisfied(ReadWaiter& waiter) {
 Found Space::Impl::Collect(const ReadWaiter& waiter) {
   Found found;
   for (const WantedPattern& wanted : waiter.wanted) {
-    if (const Record* record = FindFirst(wanted)) {
+    if (const Record* record = FindFirst(wanted, waiter)) {
       found.tuples.push_back(Copy(*record, waiter.metadata_only));
     }
   }

@@ -78,6 +78,17 @@ struct TaskState {
   Deadline ready_timer;              // when `placement` changes by time
 };
 
+// Of a tuple whose payload stays with a client, which holds the tuple until it is supplied or gone.
+struct Stay {
+  explicit Stay(Record* record) : deadline(record, Deadline::Kind::kSupply) {}
+  Client* with = nullptr;
+  OwnerId made_for;  // who put the task that made it; null: no task did
+  std::uint64_t bytes = 0;
+  bool wanted = false;
+  std::int64_t wanted_us = 0;
+  Deadline deadline;
+};
+
 enum class RecordState : std::uint8_t {
   kWanted,     // not stored; a task or a Read wants it
   kCompleted,  // a task that is done: only its key is remembered
@@ -131,6 +142,7 @@ struct Record {
   std::uint64_t sequence = 0;     // order of storing
   std::unique_ptr<TaskState> task;
   std::unique_ptr<Lease> lease;
+  std::unique_ptr<Stay> stay;  // then `payload` is empty
 
   List<InputLink> dependents;  // inputs of tasks, the affine ones apart
   List<InputLink> affine;
@@ -219,10 +231,11 @@ struct Client {
   OwnerId id;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
-  GetGroup* last_group = nullptr;  // of its last Get, while the group is there
+  GetGroup* last_group = nullptr;               // of its last Get, while the group is there
   List<Lease> leases;                           // by fence, as it grows
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
+  std::int64_t supplied_us = INT64_MIN;  // when it last did
 };
 
 }  // namespace tuplespace::internal

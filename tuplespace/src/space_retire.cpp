@@ -132,6 +132,7 @@ void Space::Impl::Remove(Record* record, bool remember) {
   if (record->lease) DropLease(record);
   Unplace(record);
   if (record->task) UnlinkInputs(record);
+  if (record->stay) EndStay(record);
   SetState(record, remember ? RecordState::kCompleted : RecordState::kWanted);
   record->task.reset();
   while (const internal::Holding* holding = record->holders.first()) {

@@ -94,6 +94,9 @@ std::size_t BodyBound(const Retire& retire) {
 std::size_t BodyBound(const Hold& hold) {
   return Bound(hold.held) + Bound(hold.dropped);
 }
+std::size_t BodyBound(const Supply& supply) {
+  return Bound(supply.tuples);
+}
 std::size_t BodyBound(const PutReply& reply) {
   return reply.status.size();
 }
@@ -141,6 +144,7 @@ std::size_t ControlBytesBound(const ReplyBody& body) {
 std::size_t PayloadFramesBound(const RequestBody& body) {
   if (const auto* put = std::get_if<Put>(&body)) return Frames(put->tuples);
   if (const auto* complete = std::get_if<Complete>(&body)) return Frames(complete->results);
+  if (const auto* supply = std::get_if<Supply>(&body)) return Frames(supply->tuples);
   return 0;
 }
 

@@ -80,6 +80,8 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     request.body = Cancel{As<wire::Cancel>(message).request()};
   } else if (type == Body::GetStats) {
     request.body = GetStats{};
+  } else if (type == Body::Supply) {
+    request.body.emplace<Supply>().tuples = in.Tuples(As<wire::Supply>(message).tuples());
   } else {
     Refuse("message type {} is not one that a client sends", static_cast<int>(type));
   }

@@ -131,7 +131,7 @@ struct Encoder::Impl {
       const Offset<wire::TaskSpec> task = Task(tuple.task);
       offsets.push_back(wire::CreateTuple(builder, key, payload.inlined, payload.frame, task,
                                           tuple.ephemeral, tuple.held, payload.hash_or_null(),
-                                          payload.shared()));
+                                          payload.shared(), tuple.stays_bytes));
     }
     return builder.CreateVector(offsets);
   }
@@ -148,7 +148,7 @@ struct Encoder::Impl {
       const std::optional<wire::Hash> hash = ToWire(tuple.hash);
       offsets.push_back(wire::CreateFoundTuple(
           builder, key, payload.inlined, payload.frame, tuple.payload_bytes, put_by, tuple.took_us,
-          tuple.times_taken, hash ? &*hash : nullptr, payload.shared()));
+          tuple.times_taken, hash ? &*hash : nullptr, payload.shared(), tuple.stays));
     }
     return builder.CreateVector(offsets);
   }
@@ -238,6 +238,10 @@ struct Encoder::Impl {
   }
   void Body(RequestId id, const GetStats&) {
     Message(id, wire::Body::GetStats, wire::CreateGetStats(builder).Union());
+  }
+
+  void Body(RequestId id, const Supply& supply) {
+    Message(id, wire::Body::Supply, wire::CreateSupply(builder, Tuples(supply.tuples)).Union());
   }
 
   void Body(RequestId id, const PutReply& reply) {

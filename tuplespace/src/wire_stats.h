@@ -14,4 +14,5 @@
                       GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) \
                           GAUGE(clients) GAUGE(held_keys) COUNTER(refused_connections)           \
                               COUNTER(failed_connections) COUNTER(refused_requests)          \
-                                  COUNTER(messages) COUNTER(requests)
+                                  COUNTER(messages) COUNTER(requests)                    \
+                                      COUNTER(stayed) COUNTER(wanted) COUNTER(lost)

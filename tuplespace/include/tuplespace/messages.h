@@ -15,7 +15,7 @@
 
 namespace tuplespace {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
 
 using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
@@ -41,6 +41,11 @@ struct Tuple {
   std::optional<TaskSpec> task;  // absent: a plain tuple
   bool ephemeral = false;        // removed when the client that put it is lost
   bool held = false;             // the putting client keeps a copy (affinity, see Hold)
+  // Not 0: the payload has so many bytes and stays with the putting client, which holds it until it
+  // has supplied it (see Supply) or was told that it is released (see Notice). Until then the tuple
+  // is there for tasks and for who asks for metadata; who reads the bytes waits for them, and the
+  // client is asked. If it is lost, so is the tuple. REQUIRES: no payload, no task, not ephemeral.
+  std::uint64_t stays_bytes = 0;
 };
 
 enum class PutStatus : std::uint8_t {
@@ -55,6 +60,11 @@ struct Put {
 };
 struct PutReply {
   std::vector<PutStatus> status;  // one for each tuple, in order
+};
+// The payloads of tuples that stayed with this client. Each is kStored, or kDuplicate if it is there
+// already or stays with another, or kRetired if the tuple is gone.
+struct Supply {
+  std::vector<Tuple> tuples;  // keys and payloads
 };
 
 // ---- read --------------------------------------------------------------------------------------
@@ -89,6 +99,9 @@ struct FoundTuple {
   // The payload that came does not have this hash and is left out. A Client asks again by itself;
   // its handlers never see one.
   bool damaged = false;
+  // The payload stays with the client that put it (Tuple::stays_bytes) and is left out. Only in
+  // answers of metadata, of List, to that client itself, and of an input that was not sent.
+  bool stays = false;
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
@@ -216,6 +229,8 @@ struct Counters {  // since the space was made
   // Of the broker, too: what came from clients that have joined; a message has any number of
   // requests.
   std::uint64_t messages = 0, requests = 0;
+  // Tuples whose payloads stayed with a client; of these: asked for by others, lost with it.
+  std::uint64_t stayed = 0, wanted = 0, lost = 0;
 };
 struct Stats {
   Counters counters;
@@ -223,12 +238,16 @@ struct Stats {
                 tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
 };
 
-// Sent unasked to the client that put a task.
+// Sent unasked to the client that put a task; the last two to the one that a payload stays with.
 struct Notice {
   enum class Kind : std::uint8_t {
     kParked,    // failed too often; `text` has the last cause, `by` who reported it
     kOrphaned,  // an input was retired or removed, so it can never run
     kConflict,  // two puts of one key with different bytes; `by` names the second
+    kLost,      // a result of its task, this one and perhaps others, was lost with `by`, with whom
+                // its payload stayed. Comes before notices of tasks that it orphaned
+    kWanted,    // somebody asks for the payload: supply it
+    kReleased,  // the tuple is gone
   };
   Kind kind = Kind::kParked;
   Key key;
@@ -237,7 +256,7 @@ struct Notice {
 };
 
 using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Store, Fail, Retire,
-                                 Hold, Cancel, GetStats>;
+                                 Hold, Cancel, GetStats, Supply>;
 using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
                                RetireReply, Ok, Stats, Error>;
 

@@ -31,6 +31,8 @@ struct SpaceLimits {
   std::int64_t default_lease_us = 10'000'000;
   std::int64_t max_lease_us = 3'600'000'000;
   std::int64_t steal_after_us = 2'000;  // a ready task waits this long for its holder
+  // Who was asked for payloads that stay with it and has supplied none for so long has lost them.
+  std::int64_t supply_us = 60'000'000;
 };
 
 struct ClientJoined {
