@@ -19,6 +19,7 @@ std::string CapacityToJson(const Capacity& c) {
               {"gflops", c.gflops},
               {"exact", c.exact},
               {"fast", c.fast},
+              {"own_memory", c.own_memory},
               {"conformance_hash", c.conformance_hash}}
       .dump();
 }
@@ -36,6 +37,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("gflops").get_to(c.gflops);
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
+    c.own_memory = j.value("own_memory", false);
     j.at("conformance_hash").get_to(c.conformance_hash);
     return c;
   } catch (const json::exception&) {

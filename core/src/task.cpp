@@ -325,7 +325,7 @@ tuplespace::Payload EncodeTask(const Task& task) {
     const auto key_at =
         builder->CreateVector(reinterpret_cast<const std::uint8_t*>(key.data()), key.size());
     const wire::View view = ToWire(output.view);
-    outputs.push_back(wire::CreateOutput(*builder, key_at, &view, output.keep));
+    outputs.push_back(wire::CreateOutput(*builder, key_at, &view, output.keep, output.may_stay));
   }
   const auto buffers_at = builder->CreateVectorOfStructs(buffers);
   const auto pieces_at = builder->CreateVectorOfStructs(pieces);
@@ -379,7 +379,8 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
       auto key = tuplespace::Key::FromBytes(
           {reinterpret_cast<const char*>(output->key()->data()), output->key()->size()});
       if (!key) Bad("result with a malformed key");
-      task.outputs.push_back({std::move(*key), FromWire(*output->view()), output->keep()});
+      task.outputs.push_back(
+          {std::move(*key), FromWire(*output->view()), output->keep(), output->may_stay()});
     }
   }
   Check(task, input_count);

@@ -27,19 +27,27 @@ namespace acan {
 // Microseconds of the monotonic clock.
 std::int64_t NowUs();
 
-// A task on its way to the device.
+struct KeptBuffer {
+  tuplespace::Key key;
+  BufferPtr buffer;
+};
+
+// A task on its way to the device, or a result that stayed there and is asked for.
 struct DeviceJob {
   FlightId flight = 0;
   std::shared_ptr<const Task> task;
   std::vector<TaskInput> inputs;
   std::optional<std::size_t> keep_input;
-  std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
-  std::int64_t added_us = 0;        // set by Add
+  std::uint64_t waiting_bytes = 0;        // payloads that are not in the device's budget
+  std::int64_t added_us = 0;              // set by Add
+  bool stay = false;                      // results that may stay on the device do
+  std::optional<KeptBuffer> supply = {};  // then this is no task
 };
 
 // What came of it.
 struct DeviceOutcome {
   FlightId flight = 0;
+  std::optional<tuplespace::Key> supplies;  // not a task's, but of what was asked for
   bool failed = false;
   bool lost = false;  // failed, and so will everything on this device
   std::string cause;
@@ -64,7 +72,7 @@ class DeviceThread {
   // runs it here for a fraction of a millisecond and says whether more of it is left.
   bool Go();
   std::deque<DeviceOutcome> TakeOutcomes();
-  // Jobs that have not begun; they will not run.
+  // Tasks that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
   // Most bytes held at once: the device's, and inputs that wait to be copied to it.
   std::uint64_t peak_bytes() const;
@@ -76,7 +84,7 @@ class DeviceThread {
     std::vector<StartedResult> results;
     std::int64_t begin_us = 0;
     std::int64_t added_us = 0;
-    TaskKind kind = TaskKind::kForward;
+    std::optional<TaskKind> kind;  // of a task
     std::uint64_t flops = 0;
     bool at_once = false;
   };
@@ -96,6 +104,7 @@ class DeviceThread {
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
+  void StartTask(const DeviceJob& job, Started& started);
   void Finish(Started started);
   bool Conclude(Started& started);
   void SleepUntilDue(const Started& started);

@@ -32,7 +32,12 @@ DeviceThread::~DeviceThread() {
 
 void DeviceThread::Enqueue(DeviceJob job) {
   const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(job));
+  // Others wait for what is asked for.
+  if (job.supply) {
+    jobs_.push_front(std::move(job));
+  } else {
+    jobs_.push_back(std::move(job));
+  }
 }
 
 bool DeviceThread::Go() {

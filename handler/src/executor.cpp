@@ -35,10 +35,11 @@ bool IsWhole(const View& view, const BufferSpec& spec) {
   return view.rows == spec.rows && view.cols == spec.cols;
 }
 
-// The buffers that are a result from end to end.
-std::vector<bool> WholeResults(const Task& task) {
+// The buffers that are a result from end to end and leave the device.
+std::vector<bool> LeavingWhole(const Task& task, bool stay) {
   std::vector<bool> whole(task.buffers.size(), false);
   for (const Output& output : task.outputs) {
+    if (stay && output.may_stay) continue;
     const auto index = static_cast<std::size_t>(output.view.buffer);
     if (IsWhole(output.view, task.buffers[index])) whole[index] = true;
   }
@@ -46,7 +47,7 @@ std::vector<bool> WholeResults(const Task& task) {
 }
 
 std::vector<BufferPtr> Assemble(Device& device, const Task& task,
-                                const std::vector<TaskInput>& inputs) {
+                                const std::vector<TaskInput>& inputs, bool stay) {
   std::vector<BufferPtr> buffers(task.buffers.size());
   for (const Piece& piece : task.pieces) {
     if (!CoversBuffer(piece, task)) continue;
@@ -54,7 +55,7 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
     buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
     CheckSize(buffers[piece.buffer]->size_bytes(), piece);
   }
-  const std::vector<bool> leaves = WholeResults(task);
+  const std::vector<bool> leaves = LeavingWhole(task, stay);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i]) continue;
     const std::uint64_t bytes = task.buffers[i].bytes();
@@ -68,7 +69,7 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
     if (input.buffer) {
       CheckSize(input.buffer->size_bytes(), piece);
       const Matrix all{input.buffer.get(), 0, piece.rows, piece.cols, piece.cols};
-      device.CopyIn(device.Download(input.buffer, all), ToMatrix(task, buffers, place));
+      device.Copy(input.buffer, all, ToMatrix(task, buffers, place));
     } else {
       CheckSize(input.payload.size(), piece);
       device.CopyIn(input.payload, ToMatrix(task, buffers, place));
@@ -77,11 +78,24 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
   return buffers;
 }
 
+// The device's buffer of a result that stays there.
+StartedResult StartStaying(Device& device, const Output& output, const BufferPtr& buffer,
+                           const Matrix& from, bool whole) {
+  StartedResult result{output.key, nullptr, buffer,
+                       output.view.bytes()};
+  if (!whole) {
+    result.kept = device.Allocate(result.stays_bytes);
+    device.Copy(buffer, from, {result.kept.get(), 0, from.rows, from.cols, from.cols});
+  }
+  result.payload = device.StartMark();
+  return result;
+}
+
 }  // namespace
 
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs) {
-  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs);
+                                       const std::vector<TaskInput>& inputs, bool stay) {
+  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs, stay);
   for (std::size_t i = 0; i < task.calls.size(); ++i) {
     const Call& call = task.calls[i];
     if (!call.gemm) {
@@ -104,9 +118,13 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
   for (const Output& output : task.outputs) {
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const bool whole = IsWhole(output.view, task.buffers[index]);
-    results.push_back({output.key,
-                       device.StartDownload(buffers[index], ToMatrix(task, buffers, output.view)),
-                       output.keep && whole ? buffers[index] : nullptr});
+    const Matrix from = ToMatrix(task, buffers, output.view);
+    if (stay && output.may_stay) {
+      results.push_back(StartStaying(device, output, buffers[index], from, whole));
+      continue;
+    }
+    results.push_back({output.key, device.StartDownload(buffers[index], from),
+                       output.keep && whole ? buffers[index] : nullptr, 0});
   }
   return results;
 }
@@ -114,7 +132,8 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
 std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
   std::vector<TaskResult> results;
   for (StartedResult& each : started) {
-    results.push_back({std::move(each.key), each.payload->Wait(), std::move(each.kept)});
+    results.push_back(
+        {std::move(each.key), each.payload->Wait(), std::move(each.kept), each.stays_bytes});
   }
   return results;
 }

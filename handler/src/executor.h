@@ -20,7 +20,8 @@ struct TaskInput {
 struct TaskResult {
   tuplespace::Key key;
   tuplespace::Payload payload;
-  BufferPtr kept;  // set if the result stays on the device
+  BufferPtr kept;                 // set if the device keeps the result
+  std::uint64_t stays_bytes = 0;  // not 0: it does, and `payload` is empty
 };
 
 // A result whose bytes may still be on their way.
@@ -28,14 +29,15 @@ struct StartedResult {
   tuplespace::Key key;
   std::unique_ptr<PendingDownload> payload;
   BufferPtr kept;
+  std::uint64_t stays_bytes = 0;  // not 0: `payload` only waits for the device
 };
 
 // Starts the operations of `task` in order and the downloads of its results behind them; the inputs
-// may go when it returns. Throws OutOfMemory, std::runtime_error (the driver's words)
-// and std::invalid_argument (an input of the wrong size). Nothing is allocated any more afterwards
-// but the results.
+// may go when it returns. With `stay` the results that may stay on the device do. Throws
+// OutOfMemory, std::runtime_error (the driver's words) and std::invalid_argument (an input of the
+// wrong size). Nothing is allocated any more afterwards but the results.
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs);
+                                       const std::vector<TaskInput>& inputs, bool stay = false);
 // Waits for them; any thread. Throws what the device says.
 std::vector<TaskResult> FinishResults(std::vector<StartedResult> started);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "acan/core/names.h"
 #include "tuplespace/planted.h"
@@ -28,13 +29,14 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   MakeRoom(out);
   FlushHolds(out);
   Ask(now_us, out);
-  assert(reserved_bytes_ <= limit_bytes_);
+  NoteIdle(now_us);
+  assert(reserved_bytes_ + owed_bytes_ <= limit_bytes_);
   assert(reserved_bytes_ + cached_bytes_ <= limit_bytes_);
   return out;
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  const std::int64_t next = std::min(ask_at_us_, extend_check_us_);
+  const std::int64_t next = std::min({ask_at_us_, extend_check_us_, idle_until_us_});
   return cache_.empty() ? next : std::min(next, cold_check_us_);
 }
 
@@ -56,7 +58,7 @@ HandlerCore::Queued HandlerCore::QueuedWork(std::int64_t now_us) const {
 
 // What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
 HandlerCore::Want HandlerCore::Wanted(std::int64_t now_us) {
-  const std::uint64_t free_bytes = limit_bytes_ - reserved_bytes_;
+  const std::uint64_t free_bytes = FreeBytes();
   if (draining_ || free_bytes == 0) return {};
   if (chunk_left_ > 0) {
     return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), free_bytes, false};
@@ -66,7 +68,8 @@ HandlerCore::Want HandlerCore::Wanted(std::int64_t now_us) {
   const auto [queued_us, longest_us] = QueuedWork(now_us);
   const std::int64_t lead_us = pace_.LeadUs(longest_us);
   // Of short tasks: as many as fill the time, once half of it, or of the most, is gone.
-  const std::uint64_t half_bytes = limit_bytes_ / 2 - std::min(limit_bytes_ / 2, reserved_bytes_);
+  const std::uint64_t half_bytes =
+      std::min(free_bytes, limit_bytes_ / 2 - std::min(limit_bytes_ / 2, reserved_bytes_));
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * queued_us < lead_us &&
       2 * working_ <= kMostAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_) {
     const std::int64_t most = kMostAskedAtOnce - working_;
@@ -134,7 +137,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     if (!event.sent[i] && cached == cache_.end()) missing.push_back(i);
     if (event.sent[i] || cached == cache_.end()) continue;
     // What a task uses from the cache is part of its need, so it no longer counts as cached.
-    if (cached->second.pins++ == 0) cached_bytes_ -= cached->second.bytes;
+    Pin(cached->second);
     cached->second.last_used_us = now_us;
     flight.pinned.push_back(event.inputs[i]);
   }
@@ -143,8 +146,8 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flight.input_to_keep =
         KeptResult{event.inputs[*event.keep_input], event.input_bytes[*event.keep_input]};
   }
-  const bool fits = reserved_bytes_ + event.need_bytes <= limit_bytes_ ||
-                    IsPlanted(tuplespace::Planted::kBudgetIsIgnored);
+  const bool fits =
+      event.need_bytes <= FreeBytes() || IsPlanted(tuplespace::Planted::kBudgetIsIgnored);
   if (!fits || draining_) {
     // Granted against an older, larger offer, or while stopping: it goes back untouched.
     Unpin(flight, now_us, out);
@@ -156,9 +159,10 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   working_flops_ += flight.flops;
   if (!flight.timed) extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
   SetCharge(flight, event.need_bytes);
+  if (MayStay(event.stay_bytes)) staying_bytes_ += flight.stay_bytes = event.stay_bytes;
   MakeRoom(out);
   if (missing.empty()) {
-    out.push_back(RunTask{id});
+    out.push_back(RunTask{id, flight.stay_bytes > 0});
   } else {
     flight.phase = Phase::kFetching;
     out.push_back(FetchInputs{id, std::move(missing)});
@@ -173,7 +177,7 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   it->second.phase = Phase::kQueued;
-  out.push_back(RunTask{event.flight});
+  out.push_back(RunTask{event.flight, it->second.stay_bytes > 0});
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
@@ -200,6 +204,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   for (const KeptResult& kept : event.kept) {
     AddCached(kept, 1, now_us, out);  // its bytes are in the charge until they are released
     flight.pinned.push_back(kept.key);
+    if (kept.stays) AddOwed(kept.key);
   }
   if (input && reserved_bytes_ + cached_bytes_ + input->bytes <= limit_bytes_ &&
       IsNewest(input->key)) {
@@ -208,6 +213,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
     newly_held_.push_back(input->key);
   }
   out.push_back(ReportDone{event.flight, flight.lease});
+  if (draining_) SupplyAll(out);
 }
 
 void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out) {
@@ -229,16 +235,19 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   flights_.erase(it);
 }
 
-void HandlerCore::On(const ConnectionLost&, std::int64_t, Actions&) {
+void HandlerCore::On(const ConnectionLost&, std::int64_t, Actions& out) {
   // A space that was started anew does not know what we hold: say it again. Tasks in flight run on;
   // their results count if they are the first, whatever became of the leases.
   for (const auto& [key, cached] : cache_) {
     if (!cached.doomed) newly_held_.push_back(key);
   }
+  // It has forgotten what we owe it, but for what it hears of only now.
+  SupplyAll(out);
 }
 
 void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
   draining_ = true;
+  SupplyAll(out);
   for (auto it = flights_.begin(); it != flights_.end();) {
     Flight& flight = it->second;
     if (flight.phase == Phase::kFetching) {
@@ -255,11 +264,14 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
   if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
+  if (now_us >= idle_until_us_) SupplyAll(out);
   if (now_us < cold_check_us_) return;
   cold_check_us_ = now_us + kColdUs / 4;
   std::vector<Key> cold;
   for (const auto& [key, cached] : cache_) {
-    if (cached.pins == 0 && now_us >= cached.last_used_us + kColdUs) cold.push_back(key);
+    if (cached.pins == 0 && !cached.owed && now_us >= cached.last_used_us + kColdUs) {
+      cold.push_back(key);
+    }
   }
   for (const Key& key : cold) RemoveCached(key, out);
 }
@@ -277,11 +289,18 @@ void HandlerCore::ExtendLeases(std::int64_t now_us, Actions& out) {
 }
 
 // It was computed, or will not be here.
-void HandlerCore::EndWork(const Flight& flight) {
+void HandlerCore::EndWork(Flight& flight) {
   assert(working_ > 0 && flight.phase != Phase::kSending);
   --working_;
   working_flops_ -= flight.flops;
+  staying_bytes_ -= std::exchange(flight.stay_bytes, 0);
   if (working_ == 0) extend_check_us_ = tuplespace::kForeverUs;
+}
+
+void HandlerCore::Pin(Cached& cached) {
+  if (cached.pins++ > 0) return;
+  cached_bytes_ -= cached.bytes;
+  if (cached.owed) owed_bytes_ -= cached.bytes;
 }
 
 void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
@@ -291,6 +310,7 @@ void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
     it->second.last_used_us = now_us;
     if (--it->second.pins > 0) continue;
     cached_bytes_ += it->second.bytes;
+    if (it->second.owed) owed_bytes_ += it->second.bytes;
     if (it->second.doomed) RemoveCached(key, out);
   }
   flight.pinned.clear();
@@ -303,7 +323,9 @@ void HandlerCore::AddCached(const KeptResult& kept, int pins, std::int64_t now_u
   if (older != newest_.end() && older->second != kept.key) {
     const auto it = cache_.find(older->second);
     assert(it != cache_.end());
-    if (it->second.pins > 0) {
+    if (it->second.owed) {
+      // The space says when nobody needs it.
+    } else if (it->second.pins > 0) {
       it->second.doomed = true;
       newly_dropped_.push_back(older->second);
     } else {
@@ -314,11 +336,10 @@ void HandlerCore::AddCached(const KeptResult& kept, int pins, std::int64_t now_u
   newest_[identity] = kept.key;
   const auto [it, is_new] = cache_.try_emplace(kept.key);
   Cached& cached = it->second;
-  if (is_new && pins == 0) cached_bytes_ += kept.bytes;
-  if (!is_new && cached.pins == 0 && pins > 0) cached_bytes_ -= cached.bytes;
   assert(is_new || cached.bytes == kept.bytes);
   cached.bytes = kept.bytes;
-  cached.pins += pins;
+  if (is_new) cached_bytes_ += kept.bytes;
+  for (int i = 0; i < pins; ++i) Pin(cached);
   cached.last_used_us = now_us;
 }
 
@@ -337,14 +358,14 @@ void HandlerCore::DropOlder(const Key& input, Actions& out) {
   std::vector<Key> older;
   const auto end = cache_.lower_bound(*step_);
   for (auto it = cache_.lower_bound(RunOf(*step_)); it != end; ++it) {
-    if (it->second.pins == 0) older.push_back(it->first);
+    if (it->second.pins == 0 && !it->second.owed) older.push_back(it->first);
   }
   for (const Key& key : older) RemoveCached(key, out);
 }
 
 void HandlerCore::RemoveCached(const Key& key, Actions& out) {
   const auto it = cache_.find(key);
-  assert(it != cache_.end() && it->second.pins == 0);
+  assert(it != cache_.end() && it->second.pins == 0 && !it->second.owed);
   cached_bytes_ -= it->second.bytes;
   if (!it->second.doomed) newly_dropped_.push_back(key);
   const auto newest = newest_.find(WithoutStep(key));
@@ -357,7 +378,7 @@ void HandlerCore::MakeRoom(Actions& out) {
   while (reserved_bytes_ + cached_bytes_ > limit_bytes_) {
     auto coldest = cache_.end();
     for (auto it = cache_.begin(); it != cache_.end(); ++it) {
-      if (it->second.pins > 0) continue;
+      if (it->second.pins > 0 || it->second.owed) continue;
       if (coldest == cache_.end() || it->second.last_used_us < coldest->second.last_used_us) {
         coldest = it;
       }

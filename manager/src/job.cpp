@@ -20,6 +20,7 @@ constexpr double kMaxRate = 1e6;
 constexpr double kMinEpsilon = 1e-37;  // smaller would be 0 or denormal as a float
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 constexpr std::int64_t kMaxPouch = 1'000'000;
+constexpr std::int64_t kMaxResidentSteps = 1'000;
 constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
 constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
 constexpr double kAdamWWeightDecay = 0.01;  // PyTorch's default for AdamW
@@ -34,7 +35,8 @@ const std::vector<SectionKeys>& KnownKeys() {
        {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
         "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
         "step_factor", "final_fraction"}},
-      {"tasks", {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit"}},
+      {"tasks",
+       {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
       {"snapshots", {"every_steps"}}};
   return keys;
 }
@@ -255,6 +257,7 @@ void JobParser::ReadTasksAndSnapshots() {
                   "compares results bit by bit, and those of precision \"fast\" may differ by "
                   "rounding: set train.precision = \"exact\", or remove it");
   }
+  tasks_.Integer("resident_steps", 1, kMaxResidentSteps, &tasks.resident_steps);
   tasks_.Word("policy", PolicyWords(), &tasks.policy);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }

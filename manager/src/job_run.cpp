@@ -1,5 +1,6 @@
 #include "job_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -250,7 +251,12 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
     case tuplespace::Notice::Kind::kParked:
       throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
                                      notice.key.ToString(), notice.by, notice.text));
+    case tuplespace::Notice::Kind::kLost:
+      results_lost_ = true;
+      Step(ResultsLost{notice.text});
+      return;
     case tuplespace::Notice::Kind::kOrphaned:
+      if (results_lost_) return;  // the run goes back, and removes the task
       throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
@@ -259,6 +265,9 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
                       "the first counts. {}",
                       notice.key.ToString(), notice.by, notice.text));
       return;
+    case tuplespace::Notice::Kind::kWanted:
+    case tuplespace::Notice::Kind::kReleased:
+      return;  // nothing stays here
   }
 }
 
@@ -294,6 +303,7 @@ void JobRun::Do(PutTasks& action) {
     }
     if (put.tuples.size() >= kTasksOfOnePut || end == count) {
       Submit(std::exchange(put, {}));
+      KeepLead();
       if (end < count) client_.Flush();
     }
     ReadDone(action, begin, end);
@@ -417,6 +427,10 @@ void JobRun::Do(const RetireThrough& action) {
 void JobRun::Do(const MoveTiles& action) {
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
   Mover().Move(run_, action.version, action.from, action.to);
+  // More may have been lost meanwhile.
+  results_lost_ = std::any_of(events_.begin(), events_.end(), [](const ManagerEvent& event) {
+    return std::holds_alternative<ResultsLost>(event);
+  });
   Step(WeightsReady{action.generation});
 }
 

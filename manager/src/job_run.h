@@ -145,6 +145,7 @@ class JobRun {
   std::deque<ManagerEvent> events_;
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
+  bool results_lost_ = false;  // until the run has gone back
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

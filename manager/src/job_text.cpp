@@ -87,7 +87,8 @@ json JobToJson(const Job& job) {
             {"pouch", OrAuto(job.tasks.pouch)},
             {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
             {"policy", WordOf(PolicyWords(), job.tasks.policy)},
-            {"audit", job.tasks.audit}}},
+            {"audit", job.tasks.audit},
+            {"resident_steps", job.tasks.resident_steps}}},
           {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
 }
 

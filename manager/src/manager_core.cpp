@@ -37,7 +37,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
   steps_per_epoch_ = StepsPerEpoch(config_.train_samples, config_.training.batch);
   total_steps_ = steps_per_epoch_ * config_.training.epochs;
   assert(config_.first_version <= total_steps_);
-  next_step_ = committed_steps_ = config_.first_version;
+  next_step_ = committed_steps_ = reported_steps_ = safe_version_ = config_.first_version;
   if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
@@ -195,7 +195,7 @@ bool ManagerCore::OpenNextUnit(Actions& out) {
   }
   policy_->MarkChunks(unit.waiting);
   // An audit needs the inputs of its task for as long as it can be asked for.
-  if (!audits_) {
+  if (!audits_ && unit.step >= spent_from_step_) {
     unit.spent.emplace(unit.waiting, config_.least_removed_bytes);
     if (unit.spent->empty()) unit.spent.reset();
   }
@@ -229,11 +229,30 @@ void ManagerCore::OpenTrain(Unit& unit, Actions& out) {
   out.push_back(PutPassData{pass, first, false, epoch});
   const Graph graph = MakeGraph();
   unit.waiting = graph.Tasks(pass);
+  LetStay(unit);
   ReadLosses read{unit.id, generation_, {}};
   for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
   unit.losses_wanted = true;
   unit.passes.push_back(std::move(pass));
   out.push_back(std::move(read));
+}
+
+// Large results may stay on devices with memory of their own: tiles, save those of each so many
+// steps, and what only the tasks of the unit read if there is but one handler to read it.
+void ManagerCore::LetStay(Unit& unit) {
+  const auto has_own = [](const auto& handler) { return handler.second.own_memory; };
+  const bool any = std::any_of(handlers_.begin(), handlers_.end(), has_own);
+  // An audit compares bytes.
+  if (!any || audits_ || config_.limits.resident_steps <= 1) return;
+  const std::int64_t version = unit.step + 1;
+  unit.tiles_stay = version % config_.limits.resident_steps != 0 && version != total_steps_;
+  const bool others_stay = handlers_.size() == 1;
+  for (PlannedTask& task : unit.waiting) {
+    for (Output& output : task.task.outputs) {
+      const bool large = output.view.bytes() >= config_.least_removed_bytes;
+      output.may_stay = large && (output.keep ? unit.tiles_stay : others_stay);
+    }
+  }
 }
 
 void ManagerCore::OpenEvaluate(Unit& unit, Actions& out) {
@@ -319,46 +338,74 @@ std::vector<float> ManagerCore::SumLosses(const Unit& unit) const {
 }
 
 void ManagerCore::Commit(const Unit& unit, Actions& out) {
-  const bool classes = config_.model.loss == Loss::kCrossEntropy;
-  const double per_sample = classes ? 1.0 : static_cast<double>(config_.model.layers.back());
   switch (unit.kind) {
     case UnitKind::kInitialize:
       initialized_ = true;
       return;
-    case UnitKind::kTrain: {
-      const std::int64_t rows = unit.passes.front().rows;
-      const std::vector<float> sums = SumLosses(unit);
-      committed_steps_ = unit.step + 1;
-      out.push_back(
-          StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
-                        static_cast<double>(sums[0]) / (static_cast<double>(rows) * per_sample),
-                        LearningRateAt(config_.training, unit.step, total_steps_)});
-      SnapshotIfDue(out);
-      RetireDone(out);
-      return;
-    }
+    case UnitKind::kTrain:
+      return CommitTrain(unit, out);
     case UnitKind::kEvaluate: {
       const std::vector<float> sums = SumLosses(unit);
       evaluation_loss_ += static_cast<double>(sums[0]);
       evaluation_right_ += static_cast<double>(sums[1]);
       if (!unit.last_of_evaluation) return;
       const auto samples = static_cast<double>(config_.test_samples);
-      Evaluated evaluated{
-          unit.step, unit.step / steps_per_epoch_, evaluation_loss_ / (samples * per_sample), {}};
-      if (classes) evaluated.accuracy = evaluation_right_ / samples;
+      Evaluated evaluated{unit.step,
+                          unit.step / steps_per_epoch_,
+                          evaluation_loss_ / (samples * LossesPerSample()),
+                          {}};
+      if (config_.model.loss == Loss::kCrossEntropy)
+        evaluated.accuracy = evaluation_right_ / samples;
       evaluation_loss_ = evaluation_right_ = 0;
-      evaluated_version_ = unit.step;
-      out.push_back(evaluated);
+      // One that was evaluated before the run went back is not told again.
+      if (unit.step > evaluated_version_) out.push_back(evaluated);
+      evaluated_version_ = std::max(evaluated_version_, unit.step);
       return;
     }
   }
+}
+
+double ManagerCore::LossesPerSample() const {
+  return config_.model.loss == Loss::kCrossEntropy
+             ? 1.0
+             : static_cast<double>(config_.model.layers.back());
+}
+
+void ManagerCore::CommitTrain(const Unit& unit, Actions& out) {
+  committed_steps_ = unit.step + 1;
+  if (!unit.tiles_stay) safe_version_ = committed_steps_;
+  if (committed_steps_ > reported_steps_) {
+    reported_steps_ = committed_steps_;
+    const std::int64_t rows = unit.passes.front().rows;
+    const double values = static_cast<double>(rows) * LossesPerSample();
+    out.push_back(StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,
+                                static_cast<double>(SumLosses(unit)[0]) / values,
+                                LearningRateAt(config_.training, unit.step, total_steps_)});
+  }
+  SnapshotIfDue(out);
+  RetireDone(out);
+  const bool between =
+      unit.tiles_stay && unit.step != safe_version_ && unit.step >= spent_from_step_;
+  if (between && snapshot_version_ != unit.step) RemoveTiles(unit.step, out);
+}
+
+// The large ones: nobody reads them any more. The others wait for a version that is safe.
+void ManagerCore::RemoveTiles(std::int64_t version, Actions& out) const {
+  RemoveResults remove;
+  for (TileCell& tile : MakeGraph().Tiles(config_.run, version)) {
+    const auto values = static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
+    if (values * sizeof(float) >= config_.least_removed_bytes) {
+      remove.keys.push_back(std::move(tile.key));
+    }
+  }
+  if (!remove.keys.empty()) out.push_back(std::move(remove));
 }
 
 // ---- snapshots
 // -----------------------------------------------------------------------------------
 
 void ManagerCore::RetireDone(Actions& out) const {
-  const std::int64_t keep = snapshot_version_.value_or(committed_steps_);
+  const std::int64_t keep = std::min(safe_version_, snapshot_version_.value_or(INT64_MAX));
   if (keep > config_.first_version)
     out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});
 }

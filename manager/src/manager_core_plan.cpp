@@ -145,7 +145,17 @@ void ManagerCore::NameTooSmall(std::uint64_t need_bytes, Actions& out) {
   }
 }
 
-// Starts under a first plan, or goes back to the last whole version and starts from there.
+// Whoever lost them has them no more, and what was made of them cannot be made again: the tasks and
+// inputs of earlier steps are gone. So the run goes back to where nothing was on a device only.
+void ManagerCore::On(const ResultsLost& event, std::int64_t, Actions& out) {
+  if (!plan_ || finished_) return;
+  out.push_back(Say{fmt::format("{}: going back from step {} to step {}", event.why,
+                                committed_steps_, safe_version_)});
+  ++generation_;
+  GoBack(*plan_, out);
+}
+
+// Starts under a first plan, or goes back to the last safe version and starts from there.
 void ManagerCore::Replan(Plan plan, Actions& out) {
   ++generation_;
   unfit_since_us_ = -1;
@@ -156,12 +166,22 @@ void ManagerCore::Replan(Plan plan, Actions& out) {
     plan_ = std::move(plan);
     return;
   }
+  GoBack(std::move(plan), out);
+}
+
+void ManagerCore::GoBack(Plan plan, Actions& out) {
   if (snapshot_version_) {  // its tiles may be cut anew
     snapshot_version_.reset();
     out.push_back(DropSnapshot{});
   }
   MoveTiles move;
   move.generation = generation_;
+  // A handler may still finish a task that it took before, and what a task of the same name makes
+  // now is there before that is taken: until then it needs its inputs.
+  if (!IsPlanted(Planted::kRemovesSpentAfterGoingBack)) {
+    spent_from_step_ = std::max(spent_from_step_, next_step_);
+  }
+  if (!IsPlanted(Planted::kGoesBackToUnsafeVersion)) committed_steps_ = safe_version_;
   move.version = committed_steps_;
   if (initialized_) move.from = MakeGraph().Tiles(config_.run, move.version);
   plan_ = std::move(plan);

@@ -11,11 +11,6 @@ namespace {
 using tuplespace::IsPlanted;
 using tuplespace::Planted;
 
-std::uint64_t Bytes(const View& view) {
-  return sizeof(float) * static_cast<std::uint64_t>(view.rows) *
-         static_cast<std::uint64_t>(view.cols);
-}
-
 }  // namespace
 
 SpentResults::SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t least_bytes) {
@@ -26,7 +21,7 @@ SpentResults::SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t 
   std::unordered_map<tuplespace::Key, Made> made;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const Output& output : tasks[i].task.outputs) {
-      if (Bytes(output.view) >= least_bytes) made[output.key].by = i;
+      if (output.view.bytes() >= least_bytes) made[output.key].by = i;
     }
   }
   if (made.empty()) return;

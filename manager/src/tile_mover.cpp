@@ -133,6 +133,7 @@ std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t ve
     for (int tensor = 0; tensor < tensors; ++tensor) {
       const Pattern pattern = TilesOfTensor(run, FieldPattern::Exact(version), tensor, state);
       for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
+        if (found.stays) continue;  // with a handler, which may be lost before it is read
         if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
       }
     }

@@ -377,6 +377,22 @@ TEST_P(KernelTest, AdamWInPlace) {
   });
 }
 
+// Not a kernel, but what a device does with kept results that are parts of an operand.
+TEST_P(KernelTest, CopiesPartsToParts) {
+  ForAll([](Device& device, const Case& at) {
+    const Host host = Values(at.rows, at.cols, 21);
+    const OnDevice from = Put(device, host, at.pad);
+    const OnDevice to = Space(device, at.rows, at.cols, at.pad + 3);
+    device.Copy(from.buffer, from.matrix, to.matrix);
+    EXPECT_EQ(Difference(Fetch(device, to), host), "");
+    const std::unique_ptr<PendingDownload> mark = device.StartMark();
+    EXPECT_TRUE(mark->Wait().empty());
+    const OnDevice other = Space(device, at.rows + 1, at.cols);
+    EXPECT_THROW(device.Copy(from.buffer, from.matrix, other.matrix), std::invalid_argument);
+    EXPECT_THROW(device.Copy(other.buffer, from.matrix, to.matrix), std::invalid_argument);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, KernelTest, ::testing::ValuesIn(AllTestDevices()),
                          [](const auto& test) { return test.param.name; });
 

@@ -1,106 +1,11 @@
 // Broker, manager and handlers as threads of this process: what happens when handlers come and go
 // while a job runs. The oracle is a plain loop over the same kernels.
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
 #include <atomic>
-#include <filesystem>
-#include <list>
-#include <mutex>
-#include <thread>
 
-#include "acan/cpu/cpu_device.h"
-#include "acan/handler/handler.h"
-#include "acan/manager/manager.h"
-#include "plain_loop.h"
-#include "tuplespace/broker.h"
+#include "cluster_fixture.h"
 
 namespace acan {
 namespace {
-
-// A handler on a thread.
-class RunningHandler {
- public:
-  RunningHandler(const std::string& endpoint, std::uint64_t memory_bytes)
-      : handler_(Options(endpoint, memory_bytes)), thread_([this] { report_ = handler_.Run(); }) {}
-  ~RunningHandler() { Stop(); }
-  HandlerReport Stop() {
-    if (thread_.joinable()) {
-      handler_.Stop();
-      thread_.join();
-    }
-    return report_;
-  }
-
-  static HandlerOptions Options(const std::string& endpoint, std::uint64_t memory_bytes) {
-    HandlerOptions options;
-    options.endpoint = endpoint;
-    options.name = "test handler of " + std::to_string(memory_bytes) + " bytes";
-    options.device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}});
-    return options;
-  }
-
- private:
-  HandlerReport report_;
-  Handler handler_;
-  std::thread thread_;
-};
-
-class ClusterTest : public testing::Test {
- protected:
-  ClusterTest() {
-    std::string folder = (std::filesystem::temp_directory_path() / "acan-test-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    tuplespace::BrokerOptions options;
-    options.listen = {"ipc://" + folder_ + "/space"};
-    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
-    endpoint_ = broker_->endpoints().front();
-    broker_thread_ = std::thread([this] { broker_->Run(); });
-  }
-  ~ClusterTest() override {
-    handlers_.clear();
-    broker_->Stop();
-    broker_thread_.join();
-    broker_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-
-  static Job SmallJob(const std::string& more = "") {
-    return ParseJob(
-        "[model]\nlayers = [97, 211, 53, 10]\nactivation = \"tanh\"\nloss = \"mse\"\n"
-        "[data]\ngenerated = \"regression\"\nsamples = 400\n"
-        "[train]\nbatch = 37\nepochs = 3\nlearning_rate = 0.05\noptimizer = \"momentum\"\n" +
-            more,
-        "test", ".", {});
-  }
-  static std::string PlainHash(const Job& job) {
-    const Data data = LoadData(job);
-    const auto device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}});
-    bench::PlainLoop loop(*device, job, data.train);
-    for (std::int64_t step = 0; step < loop.total_steps(); ++step) loop.Step(step);
-    return loop.WeightsSha256();
-  }
-  void AddHandler(std::uint64_t memory_bytes) { handlers_.emplace_back(endpoint_, memory_bytes); }
-
-  // Runs the job; `at_step` is called on this thread after each step.
-  Receipt Run(const Job& job, std::function<void(const Progress&)> at_step = nullptr) {
-    ManagerOptions options;
-    options.endpoint = endpoint_;
-    options.source = "test";
-    options.expected_handlers = static_cast<int>(handlers_.size());
-    options.least_removed_bytes = least_removed_bytes_;
-    options.progress = std::move(at_step);
-    options.log = [this](const std::string& line) { log_ += line + "\n"; };
-    return *Manager(std::move(options), job, LoadData(job)).Run();
-  }
-
-  std::string folder_, endpoint_, log_;
-  std::uint64_t least_removed_bytes_ = ManagerOptions().least_removed_bytes;
-  std::unique_ptr<tuplespace::Broker> broker_;
-  std::thread broker_thread_;
-  std::list<RunningHandler> handlers_;
-};
 
 TEST_F(ClusterTest, IsThePlainLoopToTheBit) {
   const Job job = SmallJob();

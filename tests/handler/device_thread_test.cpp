@@ -222,6 +222,61 @@ TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(FirstOf(all[i]), static_cast<float>(i + 1));
 }
 
+// Whole buffers and parts of them alike.
+TEST(DeviceThread, WhatStaysOnTheDeviceIsSuppliedWhenItIsAskedFor) {
+  const auto device = MakeCpuDevice({1, 1 << 20, std::nullopt});
+  Outcomes outcomes;
+  DeviceThread thread(*device, [&] { outcomes.Wake(); });
+  DeviceJob job = JobOf(1, 3.0f);
+  Task task = *job.task;
+  task.outputs = {{tuplespace::Key{"whole"}, {0, 0, 0, 4, 4}, false, true},
+                  {tuplespace::Key{"part"}, {0, 1, 1, 2, 3}, false, true},
+                  {tuplespace::Key{"leaves"}, {0, 0, 0, 1, 4}, false, false}};
+  job.task = std::make_shared<Task>(task);
+  job.stay = true;
+  thread.Add(std::move(job));
+  thread.Go();
+  const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
+  ASSERT_EQ(outcome.results.size(), 3u);
+  EXPECT_EQ(outcome.results[2].payload.size(), 16u);
+  EXPECT_EQ(outcome.results[2].stays_bytes, 0u);
+  for (const std::size_t i : {0u, 1u}) {
+    const TaskResult& result = outcome.results[i];
+    EXPECT_TRUE(result.payload.empty());
+    EXPECT_EQ(result.stays_bytes, i == 0 ? 64u : 24u);
+    ASSERT_NE(result.kept, nullptr);
+    ASSERT_EQ(result.kept->size_bytes(), result.stays_bytes);
+    DeviceJob supply;
+    supply.supply = KeptBuffer{result.key, result.kept};
+    thread.Add(std::move(supply));
+    thread.Go();
+    const DeviceOutcome supplied = outcomes.Await(thread, 1).front();
+    EXPECT_EQ(supplied.supplies, result.key);
+    EXPECT_EQ(supplied.results.at(0).payload.size(), result.stays_bytes);
+    EXPECT_EQ(FirstOf(supplied), 3.0f);
+  }
+}
+
+// Tasks that have not begun are given back; what others wait for is not.
+TEST(DeviceThread, WhatIsAskedForGoesFirstAndIsNotGivenBack) {
+  Gate gate;
+  LateDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  const BufferPtr kept = device.Allocate(64);
+  for (int i = 1; i <= 4; ++i) thread.Add(JobOf(static_cast<FlightId>(i), 1.0f));
+  thread.Go();
+  gate.AwaitPending(2);
+  DeviceJob supply;
+  supply.supply = KeptBuffer{tuplespace::Key{"kept"}, kept};
+  thread.Add(std::move(supply));
+  EXPECT_EQ(thread.TakeBack(), (std::vector<FlightId>{3, 4}));
+  thread.Go();
+  gate.Open(3);
+  const std::vector<DeviceOutcome> all = outcomes.Await(thread, 3);
+  EXPECT_EQ(all[2].supplies, tuplespace::Key{"kept"});
+}
+
 class ThreadNotingDevice final : public DecoratedCpu {
  public:
   void Launch(Kernel kernel, const KernelArgs& args) override {

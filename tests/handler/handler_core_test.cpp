@@ -1,40 +1,16 @@
 // HandlerCore alone: what it asks for, runs, keeps and drops, and that it never holds too much.
-#include "acan/handler/handler_core.h"
-
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <random>
 #include <set>
 
+#include "handler_core_fixture.h"
+
 namespace acan {
 namespace {
 
 using tuplespace::Key;
-
-Key Tile(std::int64_t version, std::int64_t number) {
-  return Key{"job", version, "tile", number};
-}
-
-template <class T>
-std::vector<T> Of(const std::vector<HandlerAction>& actions) {
-  std::vector<T> found;
-  for (const HandlerAction& action : actions) {
-    if (const T* a = std::get_if<T>(&action)) found.push_back(*a);
-  }
-  return found;
-}
-
-TaskGranted Grant(std::uint64_t need, std::vector<Key> inputs = {}, std::uint64_t fence = 1) {
-  TaskGranted grant;
-  grant.lease = {Key{"job", std::int64_t{0}, "task", static_cast<std::int64_t>(fence)}, fence};
-  grant.lease_us = 1000;
-  grant.need_bytes = need;
-  grant.inputs = std::move(inputs);
-  grant.sent.assign(grant.inputs.size(), true);
-  grant.input_bytes.assign(grant.inputs.size(), 100);
-  return grant;
-}
 
 TEST(HandlerCoreTest, OffersWhatIsFreeAndAsksAgainWhenATaskHasLeft) {
   HandlerCore core(1000, 2);
@@ -201,12 +177,17 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
     std::optional<std::uint64_t> offer;
     std::deque<std::pair<FlightId, TaskGranted>> running;
     std::deque<FlightId> sending, fetching;
+    std::set<FlightId> staying;
+    std::deque<Key> supplies, owed;
     std::map<FlightId, TaskGranted> grants;
     const auto take = [&](const std::vector<HandlerAction>& actions) {
       for (const HandlerAction& action : actions) {
         if (const auto* ask = std::get_if<AskForTask>(&action)) offer = ask->offer_bytes;
         if (const auto* run = std::get_if<RunTask>(&action))
           running.emplace_back(run->flight, grants[run->flight]);
+        if (const auto* run = std::get_if<RunTask>(&action); run != nullptr && run->stay)
+          staying.insert(run->flight);
+        if (const auto* supply = std::get_if<SupplyKept>(&action)) supplies.push_back(supply->key);
         if (const auto* fetch = std::get_if<FetchInputs>(&action))
           fetching.push_back(fetch->flight);
         if (std::get_if<PutBack>(&action) != nullptr ||
@@ -217,7 +198,7 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
     take(core.Start());
     for (int i = 0; i < 400; ++i) {
       now += static_cast<std::int64_t>(random() % 100);
-      const unsigned what = random() % 5;
+      const unsigned what = random() % 7;
       if (what == 0 && offer) {
         const std::uint64_t need = 1 + random() % *offer;
         TaskGranted grant = Grant(need,
@@ -227,6 +208,7 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         grant.input_bytes = {std::max<std::uint64_t>(1, need / 4)};
         grant.sent = {!core.IsCached(grant.inputs[0]) && random() % 4 != 0};
         if (grant.sent[0]) grant.keep_input = 0;
+        if (random() % 2 == 0) grant.stay_bytes = need / 4;
         offer.reset();
         ++granted;
         // The flight's number is known before its actions are looked at.
@@ -242,8 +224,11 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         TaskFinished finished{flight, grant.need_bytes / 2, {}};
         const Key result = Tile(static_cast<std::int64_t>(random() % 3) + 3,
                                 static_cast<std::int64_t>(random() % 5));
-        if (grant.need_bytes >= 4 && !core.IsCached(result))
-          finished.kept = {{result, grant.need_bytes / 4}};
+        if (grant.need_bytes >= 4 && !core.IsCached(result)) {
+          const bool stays = staying.count(flight) != 0;
+          finished.kept = {{result, grant.need_bytes / 4, stays}};
+          if (stays) owed.push_back(result);
+        }
         take(core.Step(finished, now));
         sending.push_back(flight);
       } else if (what == 2 && !sending.empty()) {
@@ -258,6 +243,22 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         } else {
           take(core.Step(InputsArrived{flight}, now));
         }
+      } else if (what == 4 && !owed.empty()) {
+        const Key key = owed.front();
+        owed.pop_front();
+        if (random() % 2 == 0) {
+          take(core.Step(KeptReleased{key}, now));
+        } else {
+          take(core.Step(KeptWanted{key}, now));
+        }
+      } else if (what == 5 && !supplies.empty()) {
+        const Key key = supplies.front();
+        supplies.pop_front();
+        if (random() % 4 == 0) {
+          take(core.Step(SupplyFailed{key}, now));
+        } else {
+          take(core.Step(KeptSupplied{key}, now));
+        }
       } else {
         take(core.Step(TimePassed{}, now));
       }
@@ -268,6 +269,13 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
       take(core.Step(TaskFailed{running.front().first, "end"}, now)), running.pop_front();
     while (!sending.empty())
       take(core.Step(Released{sending.front()}, now)), sending.pop_front(), ++ended;
+    take(core.Step(Drain{}, now));
+    while (!supplies.empty()) {
+      const Key key = supplies.front();
+      supplies.pop_front();
+      take(core.Step(KeptSupplied{key}, now));
+    }
+    EXPECT_TRUE(core.drained()) << "seed " << seed;
     EXPECT_EQ(core.reserved_bytes(), 0u) << "seed " << seed;
     EXPECT_EQ(granted, ended) << "seed " << seed;
   }

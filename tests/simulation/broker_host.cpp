@@ -251,7 +251,7 @@ void BrokerHost::Probe() {
   const ReplyBody reply = Ask(std::move(read));
   const auto* found = std::get_if<Found>(&reply);
   const bool there = found != nullptr && !found->tuples.empty();
-  observer_->CheckTuple(*key, there ? &found->tuples.front().payload : nullptr);
+  observer_->CheckTuple(*key, there ? &found->tuples.front() : nullptr);
   const tuplespace::Stats stats = core_->GetStatistics();
   totals_.most_payload_bytes = std::max(totals_.most_payload_bytes, stats.payload_bytes);
   if (stats.payload_bytes > kMostPayloadBytes) {
@@ -268,8 +268,8 @@ void BrokerHost::CheckAll() {
   const ReplyBody reply = Ask(std::move(list));
   const auto* found = std::get_if<Found>(&reply);
   if (found == nullptr || found->truncated) return;
-  std::map<Key, const Payload*> there;
-  for (const auto& tuple : found->tuples) there[tuple.key] = &tuple.payload;
+  std::map<Key, const tuplespace::FoundTuple*> there;
+  for (const auto& tuple : found->tuples) there[tuple.key] = &tuple;
   for (const Key& key : observer_->Tuples()) {
     const auto it = there.find(key);
     observer_->CheckTuple(key, it == there.end() ? nullptr : it->second);

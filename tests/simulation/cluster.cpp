@@ -10,6 +10,7 @@
 #include "acan/manager/manager.h"
 #include "cluster_network.h"
 #include "fmt/format.h"
+#include "own_memory_device.h"
 #include "tuplespace/client.h"
 
 namespace acan::simulation {
@@ -73,6 +74,7 @@ Cluster::HandlerSlot Cluster::DrawHandler(bool large) {
   slot.gflops = static_cast<double>(random().Magnitude(1, 64));
   slot.task_us = random().Magnitude(200, 20'000);
   if (random().OneIn(4)) slot.task_us *= 20;
+  slot.own_memory = random().OneIn(2);
   return slot;
 }
 
@@ -104,6 +106,9 @@ void Cluster::HandlerBody(std::size_t slot) {
     options.name = process.name();
     options.device = MakeCpuDevice(
         {.threads = 1, .memory_limit_bytes = handlers_[slot].memory_bytes, .isa = {}});
+    if (handlers_[slot].own_memory) {
+      options.device = std::make_unique<test::OwnMemoryDevice>(std::move(options.device));
+    }
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };

@@ -35,6 +35,7 @@ class Cluster {
     double gflops = 1;
     std::int64_t task_us = 1000;
     double wrong_results = 0;  // share
+    bool own_memory = false;   // of its device
     Process* process = nullptr;
     Handler* running = nullptr;
   };

@@ -31,6 +31,7 @@ DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256)
 
 SimulatedJob Make(Job job, std::int64_t train_samples, std::int64_t test_samples) {
   job.training.block = 16;
+  job.tasks.resident_steps = 3;
   // For the receipt; there are no such files.
   job.data.train_inputs = "/simulated/train-inputs";
   job.data.train_targets = "/simulated/train-targets";

@@ -30,6 +30,7 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     Tuple outline;
     outline.key = tuple.key;
     outline.ephemeral = tuple.ephemeral;
+    outline.stays_bytes = tuple.stays_bytes;
     if (tuple.task) outline.task.emplace();
     outlines.push_back(std::move(outline));
   }
@@ -58,6 +59,9 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
   } else if (const auto* complete = std::get_if<Complete>(&request.body)) {
     asked.what = Complete{complete->lease, Outlines(complete->results)};
     asked.hashes = Hashes(complete->results);
+  } else if (const auto* supply = std::get_if<Supply>(&request.body)) {
+    asked.what = Supply{Outlines(supply->tuples)};
+    asked.hashes = Hashes(supply->tuples);
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
     asked.what = extend->lease;
     asked.extend_us = extend->lease_us;
@@ -98,6 +102,8 @@ void Observer::OnAnswers(const ClientId& active,
           OnReply(client, *reply, now_us);
         } else if (const auto* done = std::get_if<Done>(&message)) {
           for (const RequestId id : done->requests) OnDone(client, id, now_us);
+        } else if (const auto* notice = std::get_if<Notice>(&message)) {
+          OnNotice(client, *notice);
         }
       }
     }
@@ -113,6 +119,8 @@ void Observer::OnDone(const ClientId& client, RequestId id, std::int64_t now_us)
     };
     if (const auto* put = std::get_if<Put>(&it->second.what)) {
       reply = PutReply{stored(put->tuples)};
+    } else if (const auto* supply = std::get_if<Supply>(&it->second.what)) {
+      reply = PutReply{stored(supply->tuples)};
     } else if (const auto* complete = std::get_if<Complete>(&it->second.what)) {
       reply = CompleteReply{LeaseStatus::kOk, stored(complete->results)};
     } else if (std::holds_alternative<LeaseRef>(it->second.what)) {
@@ -136,7 +144,11 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   const Asked asked = std::move(it->second);
   asked_.erase(it);
   if (const auto* answer = std::get_if<PutReply>(&reply.body)) {
-    OnPut(std::get<Put>(asked.what).tuples, asked.hashes, answer->status, false);
+    if (const auto* supply = std::get_if<Supply>(&asked.what)) {
+      OnSupply(client, supply->tuples, asked.hashes, answer->status);
+    } else {
+      OnPut(client, std::get<Put>(asked.what).tuples, asked.hashes, answer->status, false);
+    }
   } else if (const auto* done = std::get_if<CompleteReply>(&reply.body)) {
     const Complete& complete = std::get<Complete>(asked.what);
     OnLeaseAnswer(client, asked, complete.lease, done->lease, now_us);
@@ -146,7 +158,7 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
       leases_.erase(complete.lease.key);  // whoever has it now is too late
       Gone(complete.lease.key);
     }
-    OnPut(complete.results, asked.hashes, done->results, true);
+    OnPut(client, complete.results, asked.hashes, done->results, true);
   } else if (const auto* lease = std::get_if<LeaseReply>(&reply.body)) {
     OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
   } else if (std::holds_alternative<RetireReply>(reply.body)) {
@@ -206,12 +218,49 @@ void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64
   }
 }
 
-void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::uint64_t>& hashes,
-                     const std::vector<PutStatus>& status, bool results) {
+void Observer::CheckResult(const Key& key, std::uint64_t hash) {
+  if (results_.may_differ) return;
+  const auto [first, is_new] = results_.hashes.emplace(key, hash);
+  if (!is_new && first->second != hash) {
+    report_(fmt::format("{} has other bytes than the first time", key.ToString()));
+  }
+}
+
+void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples,
+                        const std::vector<std::uint64_t>& hashes,
+                        const std::vector<PutStatus>& status) {
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    const Key& key = tuples[i].key;
+    const auto known = there_.find(key);
+    const bool owed = known != there_.end() && known->second.stays_with == client;
+    if (owed != (status[i] == PutStatus::kStored)) {
+      // Supplied and retired in one turn.
+      if (!owed && Match(retired_now_, key)) continue;
+      report_(fmt::format("{} {} {}", client, owed ? "owes, but may not supply" : "may supply",
+                          key.ToString()));
+    }
+    if (!owed) continue;
+    known->second = {hashes[i], {}};
+    CheckResult(key, hashes[i]);
+  }
+}
+
+// Who was told that he need not keep it has lost it, or it is retired.
+void Observer::OnNotice(const ClientId& client, const Notice& notice) {
+  const auto known = there_.find(notice.key);
+  const bool owed = known != there_.end() && known->second.stays_with == client;
+  if (owed && notice.kind == Notice::Kind::kReleased) there_.erase(known);
+}
+
+void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
+                     const std::vector<std::uint64_t>& hashes, const std::vector<PutStatus>& status,
+                     bool results) {
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     const Tuple& tuple = tuples[i];
     const auto known = there_.find(tuple.key);
+    const bool stays = tuple.stays_bytes > 0;
     if (status[i] == PutStatus::kStored) {
+      if (stays && known != there_.end() && known->second.stays_with == client) continue;
       if (known != there_.end()) {
         report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
       }
@@ -222,16 +271,13 @@ void Observer::OnPut(const std::vector<Tuple>& tuples, const std::vector<std::ui
         report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
       }
       if (tuple.task) tasks_.insert(tuple.key);
-      if (!tuple.ephemeral) there_[tuple.key] = hashes[i];
-      if (!results || results_.may_differ) continue;
-      const auto [first, is_new] = results_.hashes.emplace(tuple.key, hashes[i]);
-      if (!is_new && first->second != hashes[i]) {
-        report_(fmt::format("{} has other bytes than the first time", tuple.key.ToString()));
-      }
+      if (!tuple.ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId()};
+      if (results && !stays) CheckResult(tuple.key, hashes[i]);
     } else if (status[i] == PutStatus::kDuplicate && !tuple.ephemeral) {
       if (known == there_.end() && !completed_.contains(tuple.key)) {
         report_(fmt::format("{} was called a duplicate, but is not there", tuple.key.ToString()));
-      } else if (known != there_.end() && known->second != hashes[i]) {
+      } else if (known != there_.end() && !stays && known->second.stays_with.empty() &&
+                 known->second.hash != hashes[i]) {
         report_(
             fmt::format("{} was put with other bytes, and nobody was told", tuple.key.ToString()));
       }
@@ -255,6 +301,7 @@ void Observer::OnRetired(const Retire& retire) {
 }
 
 void Observer::OnLost(const ClientId& client) {
+  std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
   for (const auto& [key, lease] : leases_) {
     if (lease.client == client) Lose(key, lease);
   }
@@ -292,14 +339,17 @@ std::optional<bool> Observer::TakeLead(const ClientId& client) {
 
 const Key* Observer::AnyTuple(Random& random) const {
   if (there_.empty()) return nullptr;
-  return &std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())))
-              ->first;
+  const auto any =
+      std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())));
+  return any->second.stays_with.empty() ? &any->first : nullptr;
 }
 
-void Observer::CheckTuple(const Key& key, const Payload* found) const {
+void Observer::CheckTuple(const Key& key, const FoundTuple* found) const {
   if (found == nullptr) {
     report_(fmt::format("{} was acknowledged and is not there", key.ToString()));
-  } else if (HashOf(*found) != there_.at(key)) {
+  } else if (found->stays != !there_.at(key).stays_with.empty()) {
+    report_(fmt::format("{} {} with a client", key.ToString(), found->stays ? "stays" : "is not"));
+  } else if (!found->stays && HashOf(found->payload) != there_.at(key).hash) {
     report_(fmt::format("{} is there with other bytes than were acknowledged", key.ToString()));
   }
 }

@@ -47,9 +47,9 @@ class Observer {
   // they say nothing about that, nullopt.
   std::optional<bool> TakeLead(const tuplespace::ClientId& client);
 
-  // A tuple that must be there; nullptr if there is none.
+  // A tuple that must be there, with its bytes; nullptr: none was found.
   const tuplespace::Key* AnyTuple(Random& random) const;
-  void CheckTuple(const tuplespace::Key& key, const tuplespace::Payload* found) const;
+  void CheckTuple(const tuplespace::Key& key, const tuplespace::FoundTuple* found) const;
   std::size_t tuples() const { return there_.size(); }
   std::vector<tuplespace::Key> Tuples() const;
   // Who has this key under a lease.
@@ -62,8 +62,8 @@ class Observer {
     std::int64_t end_us = 0;
   };
   struct Asked {
-    std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::LeaseRef,
-                 tuplespace::Retire>
+    std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::Supply,
+                 tuplespace::LeaseRef, tuplespace::Retire>
         what;  // payloads are dropped, see `hashes`
     std::vector<std::uint64_t> hashes;
     std::int64_t extend_us = -1;
@@ -73,8 +73,14 @@ class Observer {
                std::int64_t now_us);
   void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
                 std::int64_t now_us);
-  void OnPut(const std::vector<tuplespace::Tuple>& tuples, const std::vector<std::uint64_t>& hashes,
+  void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice);
+  void OnPut(const tuplespace::ClientId& client, const std::vector<tuplespace::Tuple>& tuples,
+             const std::vector<std::uint64_t>& hashes,
              const std::vector<tuplespace::PutStatus>& status, bool results);
+  void OnSupply(const tuplespace::ClientId& client, const std::vector<tuplespace::Tuple>& tuples,
+                const std::vector<std::uint64_t>& hashes,
+                const std::vector<tuplespace::PutStatus>& status);
+  void CheckResult(const tuplespace::Key& key, std::uint64_t hash);
   void OnLeaseAnswer(const tuplespace::ClientId& client, const Asked& asked,
                      const tuplespace::LeaseRef& ref, tuplespace::LeaseStatus status,
                      std::int64_t now_us);
@@ -100,9 +106,13 @@ class Observer {
   std::map<tuplespace::Key, Lease> leases_;
   std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks
   std::set<std::uint64_t> fences_;
-  std::map<tuplespace::Key, std::uint64_t> there_;  // acknowledged, and not taken away since
-  std::set<tuplespace::Key> completed_;             // tasks
-  std::set<tuplespace::Key> completed_now_;         // in the present turn
+  struct There {
+    std::uint64_t hash = 0;
+    tuplespace::ClientId stays_with;  // empty: the space has its bytes
+  };
+  std::map<tuplespace::Key, There> there_;   // acknowledged, and not taken away since
+  std::set<tuplespace::Key> completed_;      // tasks
+  std::set<tuplespace::Key> completed_now_;  // in the present turn
   std::set<tuplespace::Key> tasks_;
   std::vector<tuplespace::Pattern> watermarks_;
   std::vector<tuplespace::Pattern> retired_now_;  // in the present turn

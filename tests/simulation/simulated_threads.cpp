@@ -100,7 +100,11 @@ DeviceThread::~DeviceThread() {
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
-  jobs_.push_back(std::move(job));
+  if (job.supply) {
+    jobs_.push_front(std::move(job));
+  } else {
+    jobs_.push_back(std::move(job));
+  }
   DeviceTasks().at(this).changed.Set();
 }
 

@@ -146,6 +146,30 @@ class CudaDownload final : public PendingDownload {
   bool copying_ = false;
 };
 
+// The end of what was called before.
+class CudaMark final : public PendingDownload {
+ public:
+  explicit CudaMark(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
+    cudaEvent_t event = nullptr;
+    Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+          "cudaEventCreate", gpu_->name());
+    event_ = Event(event);
+    Check(cudaEventRecord(event, gpu_->compute()), "cudaEventRecord", gpu_->name());
+  }
+
+  bool ready() const override { return cudaEventQuery(event_.get()) != cudaErrorNotReady; }
+
+  tuplespace::Payload Wait() override {
+    gpu_->Enter();
+    Check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize", gpu_->name());
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  Event event_;
+};
+
 // How a kernel of the table is spread over the device.
 struct Grid {
   dim3 blocks, threads;
@@ -225,6 +249,22 @@ class CudaDevice final : public Device {
     gpu_->Enter();
     copy_staging_.Copy(payload.data(), reinterpret_cast<std::byte*>(DataOf(to)), RowBytes(to), rows,
                        PitchOf(to), gpu_->compute());
+  }
+
+  void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) override {
+    CheckCopy(*buffer, from, to);
+    CheckWritable("destination of a copy", to);
+    gpu_->Enter();
+    AwaitUpload(from);
+    Check(cudaMemcpy2DAsync(DataOf(to), PitchOf(to), DataOf(from), PitchOf(from), RowBytes(from),
+                            static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToDevice,
+                            gpu_->compute()),
+          "cudaMemcpy2DAsync on the device", info_.name);
+  }
+
+  std::unique_ptr<PendingDownload> StartMark() override {
+    gpu_->Enter();
+    return std::make_unique<CudaMark>(gpu_);
   }
 
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {

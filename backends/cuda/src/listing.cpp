@@ -43,6 +43,7 @@ DeviceListing Describe(int device, const std::string& driver) {
   DeviceInfo& info = listing.info;
   info.name = fmt::format("cuda:{}", device);
   info.backend = "cuda";
+  info.own_memory = true;
   cudaDeviceProp properties{};
   Check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties", info.name);
   info.threads = properties.multiProcessorCount;

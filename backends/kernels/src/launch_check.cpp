@@ -121,6 +121,17 @@ void CheckView(std::string_view what, const Matrix& matrix) {
   }
 }
 
+void CheckCopy(const Buffer& buffer, const Matrix& from, const Matrix& to) {
+  if (from.buffer != &buffer) throw std::invalid_argument("copy: the view is of another buffer");
+  CheckView("source of a copy", from);
+  CheckView("destination of a copy", to);
+  if (from.rows != to.rows || from.cols != to.cols) {
+    throw std::invalid_argument(fmt::format("copy of [{}, {}] to [{}, {}], must be the same shape",
+                                            from.rows, from.cols, to.rows, to.cols));
+  }
+  if (from.buffer == to.buffer) throw std::invalid_argument("copy within one buffer");
+}
+
 KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args) {
   const Row& row = RowOf(kernel);
   CheckScalars(row, args);

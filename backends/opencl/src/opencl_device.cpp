@@ -100,6 +100,7 @@ class OpenClDevice final : public Device {
     info_ = device.listing.info;
     info_.name = session_.name();
     info_.threads = session_.compute_units();
+    info_.own_memory = true;
     program_ = session_.Build(
         std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
@@ -163,6 +164,17 @@ class OpenClDevice final : public Device {
           "clEnqueueReadBufferRect", session_.name());
     }
     return {copy, copy.get(), bytes};
+  }
+
+  void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) override {
+    CheckCopy(*buffer, from, to);
+    CheckWritable("destination of a copy", to);
+    const Rectangle source(from), target(to);
+    Check(clEnqueueCopyBufferRect(session_.queue(), MemoryOf(from), MemoryOf(to),
+                                  source.device_origin.data(), target.device_origin.data(),
+                                  source.size.data(), source.device_pitch, 0, target.device_pitch,
+                                  0, 0, nullptr, nullptr),
+          "clEnqueueCopyBufferRect", session_.name());
   }
 
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,

@@ -26,10 +26,13 @@ enum class Planted : std::uint8_t {
   kBudgetIsIgnored,
   kFailedTaskIsCompleted,
   kResultsWakeLostClient,
+  kKeptIsNotSupplied,
   // Manager
   kRetiresTooEarly,
   kRemovesResultsStillNeeded,
   kReplanSkipsAStep,
+  kGoesBackToUnsafeVersion,
+  kRemovesSpentAfterGoingBack,
   kCommitsUnfinishedStep,
   kSnapshotNamesEarlierVersion,
   kSnapshotIsNotChecked,

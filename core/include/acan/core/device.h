@@ -49,6 +49,7 @@ struct DeviceInfo {
   int threads = 1;                 // CPU threads or compute units
   bool exact = true;  // claims what exact precision needs; the conformance run proves it
   bool fast = true;
+  bool own_memory = false;  // its buffers are not the host's memory: bytes travel to and fro
 };
 
 // Device memory. Released (and given back to the budget) with the last reference, on any thread.
@@ -131,11 +132,21 @@ class Device {
   // The bytes of `from`, rows packed. If it covers its buffer and the device's memory is the
   // host's, the payload shares the buffer, which must not be written any more.
   virtual tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) = 0;
+  // Copies `from`, a view of `buffer`, to a matrix of the same shape in another buffer.
+  virtual void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) {
+    CopyIn(Download(buffer, from), to);
+  }
   // A download behind what was called before, beside what is called next. A device that computes on
   // the calling thread has nothing to wait for: its bytes are ready.
   virtual std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
                                                          const Matrix& from) {
     return std::make_unique<ReadyDownload>(Download(buffer, from));
+  }
+
+  // No bytes, ready when what was called before is done: for results that stay on the device.
+  virtual std::unique_ptr<PendingDownload> StartMark() {
+    Synchronize();
+    return std::make_unique<ReadyDownload>(tuplespace::Payload());
   }
 
   // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with

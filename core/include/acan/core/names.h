@@ -32,6 +32,7 @@ struct Capacity {
   double gflops = 0;   // measured, exact GEMM
   bool exact = false;  // the conformance run passed
   bool fast = false;
+  bool own_memory = false;  // of the device: results may stay there
   std::string conformance_hash;
 };
 std::string CapacityToJson(const Capacity& capacity);

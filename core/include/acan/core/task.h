@@ -47,6 +47,7 @@ struct Piece {
 struct View {
   std::int32_t buffer = -1;
   std::int32_t row = 0, col = 0, rows = 0, cols = 0;
+  std::uint64_t bytes() const { return BufferSpec{rows, cols}.bytes(); }
 };
 
 // One operation: a matrix product c = views[2] of a = views[0] and b = views[1], or a kernel with
@@ -60,11 +61,13 @@ struct Call {
 };
 
 // A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and
-// says so.
+// says so. may_stay: its bytes need not go into the space before somebody asks for them
+// (tuplespace::Tuple::stays_bytes).
 struct Output {
   tuplespace::Key key;
   View view;
   bool keep = false;
+  bool may_stay = false;
 };
 
 struct Task {

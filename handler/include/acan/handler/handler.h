@@ -36,12 +36,14 @@ struct HandlerOptions {
 struct HandlerReport {
   std::uint64_t tasks = 0;  // completed
   std::uint64_t failed = 0;
-  std::uint64_t tile_hits = 0;       // inputs that were already on the device
-  std::uint64_t peak_bytes = 0;      // most bytes held at once: device memory and waiting inputs
-  std::uint64_t shared_results = 0;  // made where the space can share them
-  std::uint64_t copied_results = 0;  // that were copied there afterwards
-  double busy_s = 0;                 // time spent computing
-  double gflop = 0;                  // 10^9 operations of completed tasks (core/task.h, Flops)
+  std::uint64_t tile_hits = 0;         // inputs that were already on the device
+  std::uint64_t peak_bytes = 0;        // most bytes held at once: device memory and waiting inputs
+  std::uint64_t shared_results = 0;    // made where the space can share them
+  std::uint64_t copied_results = 0;    // that were copied there afterwards
+  std::uint64_t stayed_results = 0;    // whose bytes stayed on the device
+  std::uint64_t supplied_results = 0;  // of these, whose bytes were asked for
+  double busy_s = 0;                   // time spent computing
+  double gflop = 0;                    // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 
 class Handler {

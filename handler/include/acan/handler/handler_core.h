@@ -11,6 +11,11 @@
 // memory, so that what is kept there stays. A task may instead ask for a whole chunk to be taken
 // together.
 //
+// Results may stay on a device with memory of its own: the space knows them, and their bytes are
+// supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
+// largest tasks leave, and are supplied unasked when the handler has nothing else to do, as what it
+// waits for may be a larger task.
+//
 // Leases are extended as long as the device makes progress: a task ended, or began, within the last
 // kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
 // hangs loses it, though its thread that talks to the space is well.
@@ -48,6 +53,7 @@ struct TaskGranted {
   std::vector<bool> sent;                  // which inputs came along
   std::vector<std::uint64_t> input_bytes;  // of those that came along
   std::optional<std::size_t> keep_input;   // worth keeping on the device (the tile)
+  std::uint64_t stay_bytes = 0;            // of results that may stay on the device
 };
 struct GetEnded {};  // the latest get came back without a task
 struct InputsArrived {
@@ -59,6 +65,7 @@ struct GivenUp {
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
+  bool stays = false;  // nobody else has its bytes
 };
 struct TaskFinished {
   FlightId flight = 0;
@@ -74,11 +81,26 @@ struct Released {
   FlightId flight = 0;
 };                         // the results' bytes have left this process
 struct ConnectionLost {};  // the space may have given our leases back
-struct Drain {};           // take nothing more, put back what has not begun
+// Of results that stay on the device: somebody asks for this one; its bytes have left; they could
+// not leave; or nobody is owed them: it is gone, or another has put it.
+struct KeptWanted {
+  tuplespace::Key key;
+};
+struct KeptSupplied {
+  tuplespace::Key key;
+};
+struct SupplyFailed {
+  tuplespace::Key key;
+};
+struct KeptReleased {
+  tuplespace::Key key;
+};
+struct Drain {};  // take nothing more, put back what has not begun
 struct TimePassed {};
 
 using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp, TaskFinished,
-                                  TaskFailed, Released, ConnectionLost, Drain, TimePassed>;
+                                  TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied,
+                                  SupplyFailed, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -94,7 +116,8 @@ struct FetchInputs {
 };
 struct RunTask {
   FlightId flight = 0;
-};  // in this order, on the device
+  bool stay = false;  // results that may stay on the device do
+};                    // in this order, on the device
 struct ReportDone {
   FlightId flight = 0;
   tuplespace::LeaseRef lease;
@@ -121,10 +144,13 @@ struct DropCached {
 struct AnnounceHeld {
   std::vector<tuplespace::Key> held, dropped;
 };
+struct SupplyKept {
+  tuplespace::Key key;
+};  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone, ReportFailed, PutBack,
-                 ExtendLease, KeepInput, DropCached, AnnounceHeld>;
+                 ExtendLease, KeepInput, DropCached, AnnounceHeld, SupplyKept>;
 
 class HandlerCore {
  public:
@@ -135,7 +161,7 @@ class HandlerCore {
   std::vector<HandlerAction> Step(const HandlerEvent& event, std::int64_t now_us);
 
   std::int64_t NextDeadlineUs() const;
-  bool drained() const { return draining_ && flights_.empty(); }
+  bool drained() const { return draining_ && flights_.empty() && owed_.empty(); }
   FlightId last_flight() const { return next_flight_ - 1; }
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
   std::uint64_t cached_bytes() const { return cached_bytes_; }
@@ -151,6 +177,7 @@ class HandlerCore {
     bool timed = false;  // its lease is the job's own limit
     std::uint64_t flops = 0;
     std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
+    std::uint64_t stay_bytes = 0;         // its part of staying_bytes_
     std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
     std::optional<KeptResult> input_to_keep;
   };
@@ -158,6 +185,7 @@ class HandlerCore {
     std::uint64_t bytes = 0;
     int pins = 0;
     bool doomed = false;  // superseded while pinned: goes with its last pin
+    bool owed = false;    // nobody else has its bytes: it cannot go
     std::int64_t last_used_us = 0;
   };
   using Actions = std::vector<HandlerAction>;
@@ -170,6 +198,10 @@ class HandlerCore {
   void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
   void On(const Released& event, std::int64_t now_us, Actions& out);
   void On(const ConnectionLost&, std::int64_t now_us, Actions& out);
+  void On(const KeptWanted& event, std::int64_t now_us, Actions& out);
+  void On(const KeptSupplied& event, std::int64_t now_us, Actions& out);
+  void On(const SupplyFailed& event, std::int64_t now_us, Actions& out);
+  void On(const KeptReleased& event, std::int64_t now_us, Actions& out);
   void On(const Drain&, std::int64_t now_us, Actions& out);
   void On(const TimePassed&, std::int64_t now_us, Actions& out);
 
@@ -186,10 +218,11 @@ class HandlerCore {
   };
   Queued QueuedWork(std::int64_t now_us) const;
   void ExtendLeases(std::int64_t now_us, Actions& out);
-  void EndWork(const Flight& flight);
+  void EndWork(Flight& flight);
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
   void NoteProgress(std::int64_t now_us);
   void SetCharge(Flight& flight, std::uint64_t bytes);
+  void Pin(Cached& cached);
   void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
   void AddCached(const KeptResult& kept, int pins, std::int64_t now_us, Actions& out);
   bool IsNewest(const tuplespace::Key& key) const;
@@ -197,6 +230,13 @@ class HandlerCore {
   void RemoveCached(const tuplespace::Key& key, Actions& out);
   void MakeRoom(Actions& out);
   void FlushHolds(Actions& out);
+  // ---- results that stay here (handler_core_stay.cpp)
+  std::uint64_t FreeBytes() const { return limit_bytes_ - reserved_bytes_ - owed_bytes_; }
+  bool MayStay(std::uint64_t bytes) const;
+  void AddOwed(const tuplespace::Key& key);
+  Cached* EndOwed(const tuplespace::Key& key);  // null: it was not owed
+  void SupplyAll(Actions& out);
+  void NoteIdle(std::int64_t now_us);
 
   const std::uint64_t limit_bytes_;
   const int depth_;
@@ -222,6 +262,10 @@ class HandlerCore {
   std::unordered_map<std::string, tuplespace::Key> newest_;  // identity without step -> cached key
   std::uint64_t cached_bytes_ = 0;                           // of entries without pins
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;
+  std::map<tuplespace::Key, bool> owed_;  // entries of cache_; whether they are being supplied
+  std::uint64_t owed_bytes_ = 0;          // of those without pins
+  std::uint64_t staying_bytes_ = 0;       // of all, and of those to come of tasks that run
+  std::int64_t idle_until_us_ = tuplespace::kForeverUs;  // then all is supplied
 };
 
 }  // namespace acan

@@ -50,6 +50,9 @@ struct TaskLimits {
   std::optional<std::int64_t>
       timeout_ms;    // a task not finished by then is issued again; unset: auto
   double audit = 0;  // share of the tasks that a second handler computes, too; exact jobs only
+  // Every so many steps the weights go into the space whole; between, large results may stay on
+  // devices with memory of their own. Losing one costs at most so many steps. 1: none stays.
+  std::int64_t resident_steps = 16;
 };
 
 struct SnapshotSchedule {

@@ -93,9 +93,13 @@ struct SnapshotDone {
   std::int64_t version = 0;
   std::int64_t took_us = 0;
 };
+// Results that stayed on a device are gone.
+struct ResultsLost {
+  std::string why;
+};
 struct ClockTick {};
 using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead,
-                                  WeightsReady, SnapshotDone, ClockTick>;
+                                  WeightsReady, SnapshotDone, ResultsLost, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -212,7 +216,8 @@ class ManagerCore {
     std::vector<Pass> passes;
     std::vector<PlannedTask> waiting;   // not put yet, in an order in which they can run
     std::size_t next = 0;               // into `waiting`
-    std::optional<SpentResults> spent;  // unset: all stay until the unit is committed
+    bool tiles_stay = false;            // those that it makes may stay on a device
+    std::optional<SpentResults> spent;  // unset: all are kept until the unit is committed
     std::size_t in_flight = 0;
     bool weights_pending = false;  // LoadWeights is under way
     bool losses_wanted = false;
@@ -232,6 +237,7 @@ class ManagerCore {
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
   void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
+  void On(const ResultsLost& event, std::int64_t now_us, Actions& out);
   void On(const ClockTick&, std::int64_t now_us, Actions& out);
 
   void CheckHandlers(std::int64_t now_us, Actions& out);
@@ -239,6 +245,7 @@ class ManagerCore {
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes, std::uint64_t* smallest) const;
   void TryToPlan(std::int64_t now_us, Actions& out);
   void Replan(Plan plan, Actions& out);
+  void GoBack(Plan plan, Actions& out);
   void NameTooSmall(std::uint64_t smallest, Actions& out);
   void Advance(Actions& out);
   bool OpenNextUnit(Actions& out);
@@ -249,12 +256,16 @@ class ManagerCore {
   void FollowAudits(Actions& out);
   bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, Actions& out);
+  void CommitTrain(const Unit& unit, Actions& out);
   void RetireDone(Actions& out) const;
+  void LetStay(Unit& unit);
+  void RemoveTiles(std::int64_t version, Actions& out) const;
   void SnapshotIfDue(Actions& out);
   std::int64_t SnapshotIntervalUs() const;
   Unit* Find(UnitId id);
   void CheckLosses(const Unit& unit, const std::vector<tuplespace::ClientId>& put_by, Actions& out);
   std::vector<float> SumLosses(const Unit& unit) const;
+  double LossesPerSample() const;
   Graph MakeGraph() const { return {config_.model, config_.training, *plan_}; }
 
   const ManagerConfig config_;
@@ -287,6 +298,9 @@ class ManagerCore {
   bool evaluated_next_ = false;          // the evaluation of version next_step_ is opened whole
   std::int64_t evaluated_version_ = -1;  // the last one that was committed
   std::int64_t committed_steps_ = 0;
+  std::int64_t reported_steps_ = 0;   // more than committed ones after going back
+  std::int64_t spent_from_step_ = 0;  // of earlier steps nothing is removed before it is retired
+  std::int64_t safe_version_ = 0;  // the newest that is in the space whole: no device has to live
   std::optional<std::int64_t> snapshot_version_;  // under way
   std::int64_t snapshot_begun_us_ = 0;            // the last one; at first the start
   std::int64_t snapshot_took_us_;

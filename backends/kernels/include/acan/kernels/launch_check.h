@@ -51,4 +51,7 @@ GemmShape CheckGemm(GemmForm form, std::int64_t block, const Matrix& a, const Ma
 // Checks that a view lies inside its buffer; `what` names it in the error.
 void CheckView(std::string_view what, const Matrix& matrix);
 
+// Checks a Device::Copy: both views, that `from` is one of `buffer`, equal shapes, two buffers.
+void CheckCopy(const Buffer& buffer, const Matrix& from, const Matrix& to);
+
 }  // namespace acan

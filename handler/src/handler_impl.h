@@ -1,0 +1,113 @@
+// What a Handler consists of. handler.cpp: how it begins, its loop, what it says of itself;
+// handler_tasks.cpp: tasks, from grant to result; handler_stay.cpp: results that stay on the
+// device.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "acan/core/names.h"
+#include "acan/core/task.h"
+#include "acan/handler/handler.h"
+#include "acan/handler/handler_core.h"
+#include "device_thread.h"
+#include "fmt/format.h"
+#include "release_queue.h"
+#include "tuplespace/client.h"
+#include "tuplespace/planted.h"
+
+namespace acan {
+
+struct Handler::Impl {
+  // Reports come soon after the first tasks, so that short jobs are seen, and then ever less often.
+  static constexpr std::int64_t kFirstReportUs = 10'000;
+  using Key = tuplespace::Key;
+  using ReplyBody = tuplespace::ReplyBody;
+
+  // A flight as the I/O thread knows it.
+  struct Flight {
+    std::shared_ptr<const Task> task;
+    std::vector<Key> input_keys;
+    std::vector<TaskInput> inputs;
+    std::optional<std::size_t> keep_input;
+    bool input_stays = false;  // with another handler, which is asked for it
+    DeviceOutcome outcome;
+  };
+
+  explicit Impl(HandlerOptions given);
+  // Requests that nobody answered keep results, whose release would wake a client that is gone.
+  ~Impl() {
+    if (!tuplespace::IsPlanted(tuplespace::Planted::kResultsWakeLostClient)) releases->Close();
+  }
+
+  void Begin();
+  bool Turn(std::int64_t most_wait_us);
+  HandlerReport Run();
+  void Apply(std::vector<HandlerAction> actions);
+  void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
+  void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
+  void OnGrant(tuplespace::Grant&& grant, bool current);
+  void OnOutcome(DeviceOutcome&& outcome);
+  void OnTaskFailed(FlightId id, const std::string& cause);
+  // ---- results that stay on the device (handler_stay.cpp)
+  std::uint64_t StayBytes(const Task& task) const;
+  void OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
+                ReplyBody&& reply);
+  void OnNotice(const tuplespace::Notice& notice);
+  void OnSupply(DeviceOutcome&& outcome);
+  void Do(const SupplyKept& action);
+  void OnConnected();
+  void PutReport(std::int64_t now_us);
+  void Submit(tuplespace::RequestBody body) {
+    client.Submit(std::move(body), [this](ReplyBody&& reply) {
+      if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+        Log(fmt::format("the broker refused a request: {}", error->text));
+      }
+    });
+  }
+  void Log(const std::string& line) {
+    if (options.log) options.log(line);
+  }
+
+  void Do(const AskForTask& action);
+  void Do(const StopAsking& action);
+  void Do(const FetchInputs& action);
+  void Do(const RunTask& action);
+  void Do(const ReportDone& action);
+  void Do(const ReportFailed& action);
+  void Do(const PutBack& action);
+  void Do(const ExtendLease& action);
+  void Do(const KeepInput& action);
+  void Do(const DropCached& action);
+  void Do(const AnnounceHeld& action);
+  void Spoil(TaskResult& result);
+
+  HandlerOptions options;
+  std::unique_ptr<Device> device;
+  std::shared_ptr<tuplespace::SharedPool> pool;  // of the device's results
+  Capacity capacity;
+  tuplespace::Client client;
+  HandlerCore core;
+  std::shared_ptr<ReleaseQueue> releases;
+  std::unordered_map<FlightId, Flight> flights;
+  std::unordered_map<Key, BufferPtr> cached;
+  std::optional<Flight> arriving;  // granted; its number comes with the core's first action
+  std::optional<tuplespace::RequestId> open_get;
+  std::atomic<bool> stop{false};
+  bool draining = false;
+  std::optional<FaultInjector> injector;
+  HandlerReport report;
+  std::int64_t report_number = 0;
+  std::int64_t next_report_us = 0;
+  std::int64_t report_every_us = kFirstReportUs;
+  std::uint64_t reported_tasks = UINT64_MAX;
+  std::int64_t reported_at_us = 0;
+  std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
+};
+
+}  // namespace acan

@@ -1,0 +1,71 @@
+// Handler: results that stay on the device until somebody asks for their bytes.
+#include "handler_impl.h"
+
+namespace acan {
+
+using tuplespace::Key;
+using tuplespace::Notice;
+using tuplespace::PutStatus;
+using tuplespace::ReplyBody;
+
+// Who computes wrong on purpose shows all its results.
+std::uint64_t Handler::Impl::StayBytes(const Task& task) const {
+  std::uint64_t bytes = 0;
+  if (!capacity.own_memory || injector) return 0;
+  for (const Output& output : task.outputs) {
+    if (output.may_stay) bytes += output.view.bytes();
+  }
+  return bytes;
+}
+
+// Another was first, or nobody needs it any more: what is here is not what others will read.
+void Handler::Impl::OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
+                             ReplyBody&& reply) {
+  const auto* done = std::get_if<tuplespace::CompleteReply>(&reply);
+  if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+    Log(fmt::format("the broker refused a request: {}", error->text));
+  }
+  for (std::size_t i = 0; i < stay.size(); ++i) {
+    const bool stored = done != nullptr && done->results.at(stay[i]) == PutStatus::kStored;
+    if (!stored) Step(KeptReleased{keys[i]});
+  }
+}
+
+void Handler::Impl::OnNotice(const Notice& notice) {
+  if (notice.kind == Notice::Kind::kWanted) Step(KeptWanted{notice.key});
+  if (notice.kind == Notice::Kind::kReleased) Step(KeptReleased{notice.key});
+}
+
+void Handler::Impl::Do(const SupplyKept& action) {
+  DeviceJob job;
+  job.supply = KeptBuffer{action.key, cached.at(action.key)};
+  device_thread->Add(std::move(job));
+}
+
+void Handler::Impl::OnSupply(DeviceOutcome&& outcome) {
+  if (outcome.lost) throw DeviceLost(outcome.cause);
+  const Key key = *outcome.supplies;
+  if (outcome.failed) {
+    Log(fmt::format("cannot supply {}: {}", key.ToString(), outcome.cause));
+    return Step(SupplyFailed{key});
+  }
+  tuplespace::Tuple tuple;
+  tuple.key = key;
+  tuple.payload = std::move(outcome.results.front().payload);
+  tuplespace::Supply supply;
+  supply.tuples.push_back(std::move(tuple));
+  client.Submit(std::move(supply), [this, key](ReplyBody&& reply) {
+    const auto* done = std::get_if<tuplespace::PutReply>(&reply);
+    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+      Log(fmt::format("the broker refused a request: {}", error->text));
+      return Step(SupplyFailed{key});
+    }
+    if (done != nullptr && done->status.front() == PutStatus::kRetired) {
+      return Step(KeptReleased{key});
+    }
+    ++report.supplied_results;
+    Step(KeptSupplied{key});
+  });
+}
+
+}  // namespace acan

@@ -1,0 +1,280 @@
+// Handler: tasks, from grant to result.
+#include <stdexcept>
+
+#include "handler_impl.h"
+
+namespace acan {
+
+using tuplespace::IsPlanted;
+using tuplespace::Key;
+using tuplespace::Payload;
+using tuplespace::Planted;
+using tuplespace::ReplyBody;
+
+namespace {
+// Then the task goes back: its input may be gone.
+constexpr std::int64_t kSupplyWaitUs = 2'000'000;
+}  // namespace
+
+void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
+  const bool current = open_get == get;
+  if (current) open_get.reset();
+  if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+    throw tuplespace::SpaceError(error->code, error->text);
+  }
+  auto& grants = std::get<tuplespace::Grants>(reply);
+  if (grants.grants.empty()) {
+    if (current) Step(GetEnded{});
+    return;
+  }
+  for (tuplespace::Grant& grant : grants.grants) {
+    // The core asks again when it has seen the last.
+    OnGrant(std::move(grant), current && &grant == &grants.grants.back());
+  }
+}
+
+void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
+  Flight flight;
+  TaskGranted event;
+  event.lease = {grant.key, grant.fence};
+  event.lease_us = grant.lease_us;
+  event.current = current;
+  try {
+    if (!grant.task) throw std::invalid_argument("the tuple is not a task");
+    flight.task = std::make_shared<Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
+    if (NeedBytes(*flight.task) > grant.task->need_bytes) {
+      throw std::invalid_argument(fmt::format("task: says it needs {} bytes, but takes {}",
+                                              grant.task->need_bytes, NeedBytes(*flight.task)));
+    }
+  } catch (const std::exception& error) {
+    ++report.failed;
+    Log(fmt::format("cannot run {}: {}", grant.key.ToString(), error.what()));
+    Submit(tuplespace::Fail{event.lease, error.what()});
+    if (current) Step(GetEnded{});
+    return;
+  }
+  event.timed = flight.task->timed;
+  event.need_bytes = grant.task->need_bytes;
+  event.flops = Flops(*flight.task);
+  event.chunk = flight.task->chunk;
+  event.stay_bytes = StayBytes(*flight.task);
+  event.inputs = grant.task->inputs;
+  event.sent.assign(event.inputs.size(), false);
+  event.input_bytes.assign(event.inputs.size(), 0);
+  flight.inputs.resize(event.inputs.size());
+  for (std::size_t i = 0; i < grant.inputs.size() && i < event.inputs.size(); ++i) {
+    flight.input_stays = flight.input_stays || (!grant.input_sent[i] && grant.inputs[i].stays);
+    if (!grant.input_sent[i]) continue;
+    event.sent[i] = true;
+    event.input_bytes[i] = grant.inputs[i].payload.size();
+    flight.inputs[i].payload = std::move(grant.inputs[i].payload);
+  }
+  for (const Piece& piece : flight.task->pieces) {
+    if (static_cast<std::int32_t>(piece.input) == grant.task->affinity &&
+        CoversBuffer(piece, *flight.task) && event.sent[piece.input]) {
+      event.keep_input = flight.keep_input = piece.input;
+    }
+  }
+  flight.input_keys = event.inputs;
+  arriving = std::move(flight);
+  std::vector<HandlerAction> actions = core.Step(event, NowUs());
+  flights[core.last_flight()] = std::move(*arriving);
+  arriving.reset();
+  Apply(std::move(actions));
+}
+
+void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
+  if (outcome.supplies) return OnSupply(std::move(outcome));
+  next_report_us = std::min(next_report_us, NowUs() + report_every_us);
+  report.busy_s += outcome.seconds;
+  const FlightId id = outcome.flight;
+  // Its leases end with the connection, so others take the tasks at once.
+  if (outcome.lost) throw DeviceLost(outcome.cause);
+  if (outcome.failed) {
+    OnTaskFailed(id, outcome.cause);
+    return;
+  }
+  ++report.tasks;
+  TaskFinished event;
+  event.flight = id;
+  event.took_us = static_cast<std::int64_t>(outcome.seconds * 1e6);
+  report.gflop += static_cast<double>(Flops(*flights.at(id).task)) * 1e-9;
+  for (const TaskResult& result : outcome.results) {
+    const bool stays = result.stays_bytes > 0;
+    const std::uint64_t bytes = stays ? result.stays_bytes : result.payload.size();
+    event.result_bytes += bytes;
+    if (result.kept) event.kept.push_back({result.key, bytes, stays});
+  }
+  flights[id].outcome = std::move(outcome);
+  Step(event);
+}
+
+void Handler::Impl::OnTaskFailed(FlightId id, const std::string& cause) {
+  ++report.failed;
+  Log(fmt::format("a {} task failed: {}", TaskKindName(flights.at(id).task->kind), cause));
+  flights.erase(id);
+  Step(TaskFailed{id, cause});
+}
+
+void Handler::Impl::Do(const AskForTask& action) {
+  if (open_get) Submit(tuplespace::Cancel{*open_get});
+  tuplespace::Get get;
+  get.pattern = RunnableTasks(capacity.exact, capacity.fast);
+  get.offer_bytes = action.offer_bytes;
+  get.max_count = action.count;
+  get.share = action.share;
+  get.with_inputs = true;
+  // The reply comes from Poll, so the id is known by then.
+  auto id = std::make_shared<tuplespace::RequestId>(0);
+  *id = client.Submit(std::move(get),
+                      [this, id](ReplyBody&& reply) { OnGrants(*id, std::move(reply)); });
+  open_get = *id;
+}
+
+void Handler::Impl::Do(const StopAsking&) {
+  if (open_get) Submit(tuplespace::Cancel{*open_get});
+}
+
+void Handler::Impl::Do(const FetchInputs& action) {
+  tuplespace::Read read;
+  const Flight& flight = flights.at(action.flight);
+  if (flight.input_stays) read.wait_us = kSupplyWaitUs;
+  for (const std::size_t i : action.inputs) {
+    read.patterns.push_back(tuplespace::Pattern::Of(flight.input_keys[i]));
+  }
+  client.Submit(std::move(read), [this, action](ReplyBody&& reply) {
+    const auto it = flights.find(action.flight);
+    auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (it == flights.end()) return;
+    const auto* error = std::get_if<tuplespace::Error>(&reply);
+    if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
+      // Given back it would come again; failed everywhere it is parked, and the manager told why.
+      OnTaskFailed(action.flight, error->text);
+      return;
+    }
+    if (found == nullptr || found->tuples.size() != action.inputs.size()) {
+      Step(GivenUp{action.flight});
+      return;
+    }
+    for (std::size_t i = 0; i < action.inputs.size(); ++i) {
+      it->second.inputs[action.inputs[i]].payload = std::move(found->tuples[i].payload);
+    }
+    Step(InputsArrived{action.flight});
+  });
+}
+
+void Handler::Impl::Do(const RunTask& action) {
+  Flight& flight = flights.at(action.flight);
+  DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
+  job.stay = action.stay;
+  std::vector<bool> whole(job.inputs.size(), false);
+  for (const Piece& piece : job.task->pieces) whole[piece.input] = CoversBuffer(piece, *job.task);
+  for (std::size_t i = 0; i < job.inputs.size(); ++i) {
+    TaskInput& input = job.inputs[i];
+    if (input.payload.empty()) {
+      const auto it = cached.find(flight.input_keys[i]);
+      if (it != cached.end()) {
+        input.buffer = it->second;
+        ++report.tile_hits;
+      }
+    } else if (whole[i]) {
+      try {
+        input.buffer = device->Upload(input.payload);
+      } catch (const DeviceLost&) {
+        throw;
+      } catch (const std::exception& error) {
+        OnTaskFailed(action.flight, error.what());
+        return;
+      }
+      input.payload = {};
+    } else {
+      job.waiting_bytes += input.payload.size();
+    }
+  }
+  device_thread->Add(std::move(job));
+}
+
+void Handler::Impl::Do(const ReportDone& action) {
+  Flight& flight = flights.at(action.flight);
+  auto token = std::make_shared<ReleaseToken>(releases, action.flight);
+  const bool in_process = options.endpoint.starts_with("inproc://");
+  tuplespace::Complete complete;
+  complete.lease = action.lease;
+  std::vector<std::size_t> stay;  // of the results
+  for (TaskResult& result : flight.outcome.results) {
+    if (injector) Spoil(result);
+    tuplespace::Tuple tuple;
+    tuple.key = result.key;
+    tuple.held = result.kept != nullptr;
+    tuple.stays_bytes = result.stays_bytes;
+    if (result.kept) cached[result.key] = std::move(result.kept);
+    if (result.stays_bytes > 0) {
+      ++report.stayed_results;
+      stay.push_back(complete.results.size());
+      complete.results.push_back(std::move(tuple));
+      continue;
+    }
+    const std::byte* data = result.payload.data();
+    const std::size_t size = result.payload.size();
+    if (in_process) {
+      // The broker would hold this very memory, and with it this handler's budget.
+      tuple.payload = Payload::Copy(data, size);
+      complete.results.push_back(std::move(tuple));
+      continue;
+    }
+    auto owner = std::make_shared<TokenedBytes>(TokenedBytes{token, result.payload.owner()});
+    if (result.payload.region() != nullptr) ++report.shared_results;
+    tuple.payload = Payload(std::move(owner), data, size, result.payload.region());
+    result.payload = {};
+    complete.results.push_back(std::move(tuple));
+  }
+  flight.outcome = {};
+  token.reset();
+  if (stay.empty()) return Submit(std::move(complete));
+  std::vector<Key> keys;
+  for (const std::size_t i : stay) keys.push_back(complete.results[i].key);
+  client.Submit(std::move(complete),
+                [this, stay, keys](ReplyBody&& reply) { OnStayed(stay, keys, std::move(reply)); });
+}
+
+// Takes memory beyond the limit: an experiment's price.
+void Handler::Impl::Spoil(TaskResult& result) {
+  const auto spoiled = injector->OfResult(result.payload);
+  const auto kept = injector->OfWeights(result.payload);
+  try {
+    if (result.kept && (kept || spoiled)) result.kept = device->Upload(kept ? *kept : *spoiled);
+  } catch (const OutOfMemory&) {
+    // Then what is kept stays right.
+  }
+  if (spoiled) result.payload = *spoiled;
+}
+
+void Handler::Impl::Do(const ReportFailed& action) {
+  if (IsPlanted(Planted::kFailedTaskIsCompleted)) {
+    return Submit(tuplespace::Complete{action.lease, {}});
+  }
+  Submit(tuplespace::Fail{action.lease, action.cause});
+}
+
+void Handler::Impl::Do(const PutBack& action) {
+  flights.erase(action.flight);
+  Submit(tuplespace::Store{action.lease});
+}
+
+void Handler::Impl::Do(const ExtendLease& action) {
+  Submit(tuplespace::Extend{action.lease, action.lease_us});
+}
+
+void Handler::Impl::Do(const KeepInput& action) {
+  cached[action.key] = flights.at(action.flight).outcome.kept_input;
+}
+
+void Handler::Impl::Do(const DropCached& action) {
+  cached.erase(action.key);
+}
+
+void Handler::Impl::Do(const AnnounceHeld& action) {
+  Submit(tuplespace::Hold{action.held, action.dropped});
+}
+
+}  // namespace acan

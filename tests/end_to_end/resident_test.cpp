@@ -1,0 +1,94 @@
+// Results that stay on devices with memory of their own: the same bits, whoever is lost with them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "cluster_fixture.h"
+#include "own_memory_device.h"
+
+namespace acan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ResidentTest : public ClusterTest {
+ protected:
+  ResidentTest() { least_removed_bytes_ = 1; }
+  static Job ResidentJob(const std::string& more = "") {
+    return SmallJob("[tasks]\nresident_steps = 7\n" + more);
+  }
+  void AddOwnMemory(std::uint64_t memory_bytes, const std::atomic<bool>* lost = nullptr) {
+    AddHandler(test::MakeOwnMemoryDevice(
+        {.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}}, lost));
+  }
+};
+
+TEST_F(ResidentTest, OneHandlerKeepsNearlyEverything) {
+  const Job job = ResidentJob();
+  AddOwnMemory(64 << 20);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  const HandlerReport report = handlers_.front().Stop();
+  EXPECT_GT(report.stayed_results, 10 * report.supplied_results);
+  EXPECT_GT(report.stayed_results, 500u);
+}
+
+TEST_F(ResidentTest, HandlersAskEachOtherForWhatTheyKeep) {
+  const Job job = ResidentJob("size_bytes = 20000\n");
+  AddOwnMemory(1 << 20);
+  AddOwnMemory(1 << 20);
+  AddHandler(1 << 20);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  EXPECT_THAT(log_, Not(HasSubstr("going back")));
+  std::uint64_t stayed = 0;
+  for (RunningHandler& handler : handlers_) stayed += handler.Stop().stayed_results;
+  EXPECT_GT(stayed, 0u);
+}
+
+TEST_F(ResidentTest, WithLittleMemoryToo) {
+  const Job job = ResidentJob("size_bytes = 20000\n");
+  AddOwnMemory(200 << 10);
+  AddOwnMemory(160 << 10);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  for (RunningHandler& handler : handlers_) EXPECT_LE(handler.Stop().peak_bytes, 200u << 10);
+}
+
+TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
+  for (const std::int64_t at : {2, 12, 20, 31}) {
+    log_.clear();
+    const Job job = ResidentJob();
+    std::atomic<bool> lost{false};
+    handlers_.clear();
+    AddOwnMemory(64 << 20, &lost);
+    std::vector<std::int64_t> steps;
+    const Receipt receipt = Run(job, [&](const Progress& progress) {
+      steps.push_back(progress.step);
+      if (progress.step != at || lost.exchange(true)) return;
+      AddOwnMemory(64 << 20);
+    });
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(receipt.weights_sha256, PlainHash(job)) << at;
+    EXPECT_THAT(log_, HasSubstr("going back")) << at;
+    // An evaluation is told of with the step before it.
+    EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end())) << "no step is told of again";
+  }
+}
+
+TEST_F(ResidentTest, WhoLeavesTakesNothingAlong) {
+  const Job job = ResidentJob();
+  AddOwnMemory(64 << 20);
+  bool left = false;
+  const Receipt receipt = Run(job, [&](const Progress& progress) {
+    if (progress.step != 12 || left) return;
+    left = true;
+    AddHandler(64 << 20);
+    handlers_.front().Stop();
+  });
+  ASSERT_TRUE(left);
+  EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
+  EXPECT_THAT(log_, Not(HasSubstr("going back")));
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,155 @@
+// ManagerCore alone: which results may stay on devices with memory of their own, and what is done
+// when they are lost.
+#include <gmock/gmock.h>
+
+#include "manager_shell.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kResidentSteps = 4;  // of 6
+
+ManagerConfig ResidentJob() {
+  ManagerConfig config = SmallJob();
+  config.limits.resident_steps = kResidentSteps;
+  config.least_removed_bytes = 1;
+  return config;
+}
+
+HandlersSeen Gpus(std::initializer_list<std::uint64_t> memory_bytes) {
+  HandlersSeen seen = Handlers(memory_bytes);
+  for (auto& [id, capacity] : seen.handlers) capacity.own_memory = true;
+  return seen;
+}
+
+// The steps whose new tiles may stay.
+std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
+  std::set<std::int64_t> stay;
+  const ManagerConfig config = SmallJob();
+  const Graph graph(config.model, config.training, *shell.core.plan());
+  for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
+    std::size_t may = 0;
+    const std::vector<TileCell> tiles = graph.Tiles("run", version);
+    for (const TileCell& tile : tiles) may += shell.may_stay.at(tile.key) ? 1 : 0;
+    EXPECT_TRUE(may == 0 || may == tiles.size()) << version;
+    if (may > 0) stay.insert(version);
+  }
+  return stay;
+}
+
+std::size_t OthersThatStay(const Shell& shell) {
+  return static_cast<std::size_t>(
+      std::count_if(shell.may_stay.begin(), shell.may_stay.end(), [](const auto& entry) {
+        return entry.second && entry.first.ToString().find("\"tile\"") == std::string::npos;
+      }));
+}
+
+TEST(ManagerCoreResidentTest, TilesStayButForThoseOfEachSoManySteps) {
+  Shell shell(ResidentJob());
+  shell.Send(Gpus({1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 5}));
+  EXPECT_EQ(OthersThatStay(shell), 0u) << "another handler may need them";
+}
+
+TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
+  Shell shell(ResidentJob());
+  shell.Send(Gpus({1 << 30}));
+  shell.RunAll();
+  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 5}));
+  EXPECT_GT(OthersThatStay(shell), 0u);
+}
+
+TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {
+  const auto stay = [](ManagerConfig config, HandlersSeen handlers) {
+    Shell shell(std::move(config));
+    shell.Send(handlers);
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    return VersionsThatStay(shell).size() + OthersThatStay(shell);
+  };
+  EXPECT_GT(stay(ResidentJob(), Gpus({1 << 30})), 0u);
+  EXPECT_EQ(stay(ResidentJob(), Handlers({1 << 30})), 0u) << "no memory of its own";
+  ManagerConfig each_step = ResidentJob();
+  each_step.limits.resident_steps = 1;
+  EXPECT_EQ(stay(each_step, Gpus({1 << 30})), 0u);
+  ManagerConfig audited = ResidentJob();
+  audited.limits.audit = 0.5;
+  EXPECT_EQ(stay(audited, Gpus({1 << 30, 1 << 30, 1 << 30})), 0u);
+  ManagerConfig small = ResidentJob();
+  small.least_removed_bytes = 1 << 20;
+  EXPECT_EQ(stay(small, Gpus({1 << 30})), 0u);
+}
+
+// Nothing is retired that a run may go back to; tiles in between go when their step is done, or
+// with all that is older than the next version that does not stay.
+TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
+  Shell shell(ResidentJob());
+  shell.Send(Gpus({1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{3, 3, 5}));
+  const ManagerConfig config = SmallJob();
+  const Graph graph(config.model, config.training, *shell.core.plan());
+  for (std::int64_t version = 0; version <= 6; ++version) {
+    const bool between = version == 1 || version == 2;
+    for (const TileCell& tile : graph.Tiles("run", version)) {
+      EXPECT_EQ(shell.removed.count(tile.key) != 0, between) << tile.key.ToString();
+    }
+  }
+  EXPECT_EQ(shell.missed, std::vector<std::string>());
+}
+
+TEST(ManagerCoreResidentTest, WhatIsLostIsMadeAgainFromTheLastSafeVersion) {
+  for (const std::int64_t lost_at : {0, 2, 3, 4, 5}) {
+    Shell shell(ResidentJob());
+    shell.Send(Gpus({1 << 30, 1 << 30}));
+    bool lost = false;
+    while (!shell.answers.empty()) {
+      if (!lost && shell.core.committed_steps() == lost_at) {
+        lost = true;
+        shell.Send(ResultsLost{"handler 1 is gone"});
+        ASSERT_EQ(shell.moved.size(), 1u);
+        EXPECT_EQ(shell.moved[0].version, lost_at >= kResidentSteps ? kResidentSteps : 0);
+        EXPECT_NE(shell.Said().find("handler 1 is gone: going back"), std::string::npos);
+      }
+      const ManagerEvent event = shell.answers.front();
+      shell.answers.pop_front();
+      if (const auto* chunk = std::get_if<ChunkDone>(&event)) shell.in_flight -= chunk->tasks;
+      shell.Send(event);
+    }
+    ASSERT_TRUE(lost) << lost_at;
+    EXPECT_TRUE(shell.done) << lost_at;
+    EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
+    ASSERT_EQ(shell.evaluated.size(), 2u) << "each told once";
+    EXPECT_EQ(shell.evaluated[0].step, 3);
+    EXPECT_EQ(shell.evaluated[1].step, 6);
+  }
+}
+
+TEST(ManagerCoreResidentTest, WhatIsLostWhenAllIsDoneMattersToNobody) {
+  Shell shell(ResidentJob());
+  shell.Send(Gpus({1 << 30}));
+  shell.RunAll();
+  ASSERT_TRUE(shell.done);
+  shell.Send(ResultsLost{"handler 0 is gone"});
+  EXPECT_TRUE(shell.moved.empty());
+}
+
+// Its tiles stay in the space until it is on disk, though the run goes on.
+TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
+  ManagerConfig config = ResidentJob();
+  config.snapshots = SnapshotPolicy{3, 0, 0};
+  Shell shell(std::move(config));
+  shell.Send(Gpus({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  ASSERT_EQ(shell.snapshots, (std::vector<std::int64_t>{3}));
+  const ManagerConfig job = SmallJob();
+  const Graph graph(job.model, job.training, *shell.core.plan());
+  for (const TileCell& tile : graph.Tiles("run", 3)) EXPECT_EQ(shell.removed.count(tile.key), 0u);
+  EXPECT_THAT(shell.retired, ::testing::Each(::testing::Le(2)));
+}
+
+}  // namespace
+}  // namespace acan
