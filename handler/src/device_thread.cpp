@@ -41,16 +41,11 @@ std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
 std::vector<FlightId> DeviceThread::TakeBack() {
   const std::lock_guard lock(mutex_);
   std::vector<FlightId> flights;
-  std::deque<DeviceJob> supplies;
-  for (DeviceJob& job : jobs_) {
-    if (job.supply) {
-      supplies.push_back(std::move(job));
-      continue;
-    }
+  for (const DeviceJob& job : jobs_) {
     flights.push_back(job.flight);
     waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
   }
-  jobs_ = std::move(supplies);
+  jobs_.clear();
   return flights;
 }
 
@@ -60,7 +55,6 @@ std::uint64_t DeviceThread::peak_bytes() const {
 
 // By what the last one of its kind took.
 bool DeviceThread::IsShort(const DeviceJob& job) const {
-  if (job.supply) return false;
   const std::optional<Took>& took = took_.at(static_cast<std::size_t>(job.task->kind));
   if (!took) return false;
   const double us_per_flop = static_cast<double>(took->us) / static_cast<double>(took->flops);
@@ -88,17 +82,12 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   started.outcome.flight = job.flight;
   started.begin_us = NowUs();
   started.added_us = job.added_us;
+  started.kind = job.task->kind;
+  started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
   try {
-    if (job.supply) {
-      started.outcome.supplies = job.supply->key;
-      const BufferPtr& buffer = job.supply->buffer;
-      const auto words = static_cast<std::int64_t>(buffer->size_bytes() / 4);
-      started.results.push_back({job.supply->key,
-                                 device_.StartDownload(buffer, {buffer.get(), 0, 1, words, words}),
-                                 nullptr, 0});
-    } else {
-      StartTask(job, started);
-    }
+    started.results = StartTaskOn(device_, *job.task, job.inputs, job.stay);
+    if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
+    NotePeak();
   } catch (const std::exception& error) {
     SetFailed(started.outcome, error);
   }
@@ -106,14 +95,6 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   started.at_once = std::all_of(started.results.begin(), started.results.end(),
                                 [](const StartedResult& each) { return each.payload->ready(); });
   return started;  // the inputs go here, before anybody hears of the outcome
-}
-
-void DeviceThread::StartTask(const DeviceJob& job, Started& started) {
-  started.kind = job.task->kind;
-  started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
-  started.results = StartTaskOn(device_, *job.task, job.inputs, job.stay);
-  if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
-  NotePeak();
 }
 
 void DeviceThread::Finish(Started started) {
@@ -131,15 +112,15 @@ bool DeviceThread::Conclude(Started& started) {
     }
   }
   started.results.clear();
-  if (throttle_ != nullptr && !outcome.failed && started.kind) SleepUntilDue(started);
+  if (throttle_ != nullptr && !outcome.failed) SleepUntilDue(started);
   const std::lock_guard lock(mutex_);
   // Of the time in which two tasks ran each second counts once.
   const std::int64_t end_us = NowUs();
   const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
   outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
   last_end_us_ = end_us;
-  if (!outcome.failed && started.kind) {
-    took_.at(static_cast<std::size_t>(*started.kind)) = {
+  if (!outcome.failed) {
+    took_.at(static_cast<std::size_t>(started.kind)) = {
         std::max<std::int64_t>(1, end_us - begin_us), started.flops, started.at_once};
   }
   outcomes_.push_back(std::move(outcome));

@@ -27,27 +27,20 @@ namespace acan {
 // Microseconds of the monotonic clock.
 std::int64_t NowUs();
 
-struct KeptBuffer {
-  tuplespace::Key key;
-  BufferPtr buffer;
-};
-
-// A task on its way to the device, or a result that stayed there and is asked for.
+// A task on its way to the device.
 struct DeviceJob {
   FlightId flight = 0;
   std::shared_ptr<const Task> task;
   std::vector<TaskInput> inputs;
   std::optional<std::size_t> keep_input;
-  std::uint64_t waiting_bytes = 0;        // payloads that are not in the device's budget
-  std::int64_t added_us = 0;              // set by Add
-  bool stay = false;                      // results that may stay on the device do
-  std::optional<KeptBuffer> supply = {};  // then this is no task
+  std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
+  std::int64_t added_us = 0;        // set by Add
+  bool stay = false;                // results that may stay on the device do
 };
 
 // What came of it.
 struct DeviceOutcome {
   FlightId flight = 0;
-  std::optional<tuplespace::Key> supplies;  // not a task's, but of what was asked for
   bool failed = false;
   bool lost = false;  // failed, and so will everything on this device
   std::string cause;
@@ -72,7 +65,7 @@ class DeviceThread {
   // runs it here for a fraction of a millisecond and says whether more of it is left.
   bool Go();
   std::deque<DeviceOutcome> TakeOutcomes();
-  // Tasks that have not begun; they will not run.
+  // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
   // Most bytes held at once: the device's, and inputs that wait to be copied to it.
   std::uint64_t peak_bytes() const;
@@ -84,7 +77,7 @@ class DeviceThread {
     std::vector<StartedResult> results;
     std::int64_t begin_us = 0;
     std::int64_t added_us = 0;
-    std::optional<TaskKind> kind;  // of a task
+    TaskKind kind = TaskKind::kForward;
     std::uint64_t flops = 0;
     bool at_once = false;
   };
@@ -104,7 +97,6 @@ class DeviceThread {
   void StartLoop();
   void FinishLoop();
   Started Start(DeviceJob job);
-  void StartTask(const DeviceJob& job, Started& started);
   void Finish(Started started);
   bool Conclude(Started& started);
   void SleepUntilDue(const Started& started);

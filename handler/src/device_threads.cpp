@@ -32,12 +32,7 @@ DeviceThread::~DeviceThread() {
 
 void DeviceThread::Enqueue(DeviceJob job) {
   const std::lock_guard lock(mutex_);
-  // Others wait for what is asked for.
-  if (job.supply) {
-    jobs_.push_front(std::move(job));
-  } else {
-    jobs_.push_back(std::move(job));
-  }
+  jobs_.push_back(std::move(job));
 }
 
 bool DeviceThread::Go() {

@@ -81,8 +81,7 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
 // The device's buffer of a result that stays there.
 StartedResult StartStaying(Device& device, const Output& output, const BufferPtr& buffer,
                            const Matrix& from, bool whole) {
-  StartedResult result{output.key, nullptr, buffer,
-                       output.view.bytes()};
+  StartedResult result{output.key, nullptr, buffer, output.view.bytes()};
   if (!whole) {
     result.kept = device.Allocate(result.stays_bytes);
     device.Copy(buffer, from, {result.kept.get(), 0, from.rows, from.cols, from.cols});

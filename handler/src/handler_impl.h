@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,8 +60,8 @@ struct Handler::Impl {
   void OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
                 ReplyBody&& reply);
   void OnNotice(const tuplespace::Notice& notice);
-  void OnSupply(DeviceOutcome&& outcome);
-  void Do(const SupplyKept& action);
+  void Do(const SupplyKept& action) { supplies.push_back(action.key); }
+  void SupplyNext();
   void OnConnected();
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
@@ -96,6 +97,7 @@ struct Handler::Impl {
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
+  std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};

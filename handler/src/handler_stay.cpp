@@ -36,22 +36,25 @@ void Handler::Impl::OnNotice(const Notice& notice) {
   if (notice.kind == Notice::Kind::kReleased) Step(KeptReleased{notice.key});
 }
 
-void Handler::Impl::Do(const SupplyKept& action) {
-  DeviceJob job;
-  job.supply = KeptBuffer{action.key, cached.at(action.key)};
-  device_thread->Add(std::move(job));
-}
-
-void Handler::Impl::OnSupply(DeviceOutcome&& outcome) {
-  if (outcome.lost) throw DeviceLost(outcome.cause);
-  const Key key = *outcome.supplies;
-  if (outcome.failed) {
-    Log(fmt::format("cannot supply {}: {}", key.ToString(), outcome.cause));
+// One in each turn: their bytes may take a while to come.
+void Handler::Impl::SupplyNext() {
+  if (supplies.empty()) return;
+  const Key key = std::move(supplies.front());
+  supplies.pop_front();
+  const auto kept = cached.find(key);
+  if (kept == cached.end()) return;
+  tuplespace::Payload payload;
+  try {
+    payload = device->Fetch(kept->second);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    Log(fmt::format("cannot supply {}: {}", key.ToString(), error.what()));
     return Step(SupplyFailed{key});
   }
   tuplespace::Tuple tuple;
   tuple.key = key;
-  tuple.payload = std::move(outcome.results.front().payload);
+  tuple.payload = std::move(payload);
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
   client.Submit(std::move(supply), [this, key](ReplyBody&& reply) {

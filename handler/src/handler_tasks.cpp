@@ -84,7 +84,6 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
 }
 
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
-  if (outcome.supplies) return OnSupply(std::move(outcome));
   next_report_us = std::min(next_report_us, NowUs() + report_every_us);
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;

@@ -104,6 +104,7 @@ class JobRun {
   void Do(const ReadLosses& action);
   void Do(const LoadWeights& action);
   void Do(const RemoveResults& action);
+  void Do(const RemoveStep& action);
   void Do(const RetireThrough& action);
   void Do(const MoveTiles& action);
   void Do(TakeSnapshot& action);

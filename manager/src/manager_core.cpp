@@ -245,12 +245,13 @@ void ManagerCore::LetStay(Unit& unit) {
   // An audit compares bytes.
   if (!any || audits_ || config_.limits.resident_steps <= 1) return;
   const std::int64_t version = unit.step + 1;
-  unit.tiles_stay = version % config_.limits.resident_steps != 0 && version != total_steps_;
+  const bool tiles_stay = version % config_.limits.resident_steps != 0 && version != total_steps_;
   const bool others_stay = handlers_.size() == 1;
   for (PlannedTask& task : unit.waiting) {
     for (Output& output : task.task.outputs) {
       const bool large = output.view.bytes() >= config_.least_removed_bytes;
-      output.may_stay = large && (output.keep ? unit.tiles_stay : others_stay);
+      output.may_stay = large && (output.keep ? tiles_stay : others_stay);
+      unit.tiles_stay = unit.tiles_stay || (output.keep && output.may_stay);
     }
   }
 }
@@ -386,6 +387,7 @@ void ManagerCore::CommitTrain(const Unit& unit, Actions& out) {
   RetireDone(out);
   const bool between =
       unit.tiles_stay && unit.step != safe_version_ && unit.step >= spent_from_step_;
+  if (unit.tiles_stay && unit.step >= spent_from_step_) out.push_back(RemoveStep{unit.step});
   if (between && snapshot_version_ != unit.step) RemoveTiles(unit.step, out);
 }
 

@@ -174,9 +174,7 @@ void TileMover::Move(const std::string& run, std::int64_t version,
   // Tasks first: none may find its inputs gone.
   remove(FieldPattern::AtLeast(version), FieldPattern::Exact("task"));
   remove(FieldPattern::AtLeast(version + 1), std::nullopt);
-  for (const char* what : {"act", "pre", "delta", "part.", "loss", "target"}) {
-    remove(FieldPattern::Exact(version), FieldPattern::Prefix(what));
-  }
+  for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);
   std::set<Key> kept;
   std::set<Key> there;
   for (const TileCell& tile : from) there.insert(tile.key);

@@ -41,6 +41,15 @@ tuplespace::Pattern TilesOfTensor(const std::string& job, FieldPattern version, 
           true};
 }
 
+std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step) {
+  std::vector<tuplespace::Pattern> patterns;
+  for (const char* what : {"act", "pre", "delta", "part.", "loss", "target"}) {
+    patterns.push_back(
+        {{FieldPattern::Exact(job), FieldPattern::Exact(step), FieldPattern::Prefix(what)}, true});
+  }
+  return patterns;
+}
+
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
   const std::vector<tuplespace::Field> fields = key.Fields();
   if (fields.size() != 8) return std::nullopt;

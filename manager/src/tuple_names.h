@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "acan/core/range.h"
 #include "acan/manager/graph.h"
@@ -18,6 +19,8 @@ tuplespace::Pattern TilesOfTensor(const std::string& job, tuplespace::FieldPatte
                                   int tensor, int state);
 // The inverse: the version and the tile of a key, if it is one of a tile.
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
+// What the tasks of a step were given and made, but for tiles.
+std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step);
 
 // Names of the tuples of one pass.
 class Names {

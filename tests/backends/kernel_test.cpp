@@ -387,6 +387,11 @@ TEST_P(KernelTest, CopiesPartsToParts) {
     EXPECT_EQ(Difference(Fetch(device, to), host), "");
     const std::unique_ptr<PendingDownload> mark = device.StartMark();
     EXPECT_TRUE(mark->Wait().empty());
+    const tuplespace::Payload whole = device.Fetch(to.buffer);
+    ASSERT_EQ(whole.size(), to.buffer->size_bytes());
+    const auto* words = reinterpret_cast<const float*>(whole.data());
+    const float* first = words + to.matrix.offset;
+    EXPECT_EQ(std::memcmp(first, host.v.data(), sizeof(float)), 0);
     const OnDevice other = Space(device, at.rows + 1, at.cols);
     EXPECT_THROW(device.Copy(from.buffer, from.matrix, other.matrix), std::invalid_argument);
     EXPECT_THROW(device.Copy(other.buffer, from.matrix, to.matrix), std::invalid_argument);

@@ -82,6 +82,17 @@ TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {
   EXPECT_EQ(stay(small, Gpus({1 << 30})), 0u);
 }
 
+// A run may go back to any step whose tiles did not stay.
+TEST(ManagerCoreResidentTest, WhereNoTileIsLargeEachVersionIsSafe) {
+  ManagerConfig config = ResidentJob();
+  config.least_removed_bytes = 1 << 20;
+  Shell shell(std::move(config));
+  shell.Send(Gpus({1 << 30}));
+  shell.RunAll();
+  EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(shell.removed_steps.empty());
+}
+
 // Nothing is retired that a run may go back to; tiles in between go when their step is done, or
 // with all that is older than the next version that does not stay.
 TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
@@ -89,6 +100,7 @@ TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
   shell.Send(Gpus({1 << 30, 1 << 30}));
   shell.RunAll();
   EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{3, 3, 5}));
+  EXPECT_EQ(shell.removed_steps, (std::vector<std::int64_t>{0, 1, 2, 4})) << "all but their tiles";
   const ManagerConfig config = SmallJob();
   const Graph graph(config.model, config.training, *shell.core.plan());
   for (std::int64_t version = 0; version <= 6; ++version) {

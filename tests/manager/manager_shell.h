@@ -71,7 +71,7 @@ class Shell {
   std::size_t in_flight = 0, most_in_flight = 0, tasks = 0;
   std::int64_t took_us = 1000;  // each task
   std::vector<std::int64_t> leases_us;
-  std::vector<std::int64_t> retired, committed;
+  std::vector<std::int64_t> retired, committed, removed_steps;
   std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
   std::vector<Evaluated> evaluated;
   std::vector<MoveTiles> moved;
@@ -177,6 +177,8 @@ class Shell {
         ++dropped;
       } else if (const auto* remove = std::get_if<RemoveResults>(&action)) {
         for (const tuplespace::Key& key : remove->keys) NoteRemoved(key);
+      } else if (const auto* between = std::get_if<RemoveStep>(&action)) {
+        removed_steps.push_back(between->step);
       } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
         retired.push_back(retire->step);
       } else if (const auto* move = std::get_if<MoveTiles>(&action)) {

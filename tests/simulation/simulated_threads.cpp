@@ -100,11 +100,7 @@ DeviceThread::~DeviceThread() {
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
-  if (job.supply) {
-    jobs_.push_front(std::move(job));
-  } else {
-    jobs_.push_back(std::move(job));
-  }
+  jobs_.push_back(std::move(job));
   DeviceTasks().at(this).changed.Set();
 }
 

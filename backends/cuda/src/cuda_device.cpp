@@ -262,6 +262,18 @@ class CudaDevice final : public Device {
           "cudaMemcpy2DAsync on the device", info_.name);
   }
 
+  tuplespace::Payload Fetch(const BufferPtr& buffer) override {
+    gpu_->Enter();
+    const std::uint64_t bytes = buffer->size_bytes();
+    std::shared_ptr<void> memory = gpu_->pinned().Take(bytes);
+    Check(cudaMemcpyAsync(memory.get(), static_cast<CudaBuffer&>(*buffer).data(), bytes,
+                          cudaMemcpyDeviceToHost, gpu_->fetches()),
+          "cudaMemcpyAsync from the device", info_.name);
+    Check(cudaStreamSynchronize(gpu_->fetches()), "cudaStreamSynchronize", info_.name);
+    const void* const data = memory.get();
+    return {std::move(memory), data, bytes};
+  }
+
   std::unique_ptr<PendingDownload> StartMark() override {
     gpu_->Enter();
     return std::make_unique<CudaMark>(gpu_);

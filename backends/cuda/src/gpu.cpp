@@ -17,6 +17,7 @@ Gpu::Gpu(int ordinal, std::string name, std::uint64_t limit_bytes)
   compute_ = NewStream(name_);
   uploads_ = NewStream(name_);
   downloads_ = NewStream(name_);
+  fetches_ = NewStream(name_);
 }
 
 Block Gpu::Take(std::uint64_t bytes, Lane lane) {

@@ -41,6 +41,7 @@ class Gpu {
   cudaStream_t compute() const { return compute_.get(); }
   cudaStream_t uploads() const { return uploads_.get(); }
   cudaStream_t downloads() const { return downloads_.get(); }
+  cudaStream_t fetches() const { return fetches_.get(); }  // of what is complete
 
   // A block of at least `bytes`, charged to the budget, that work on `lane` may use at once. Throws
   // OutOfMemory. Bytes in use and bytes in the cache together never exceed the limit.
@@ -60,7 +61,7 @@ class Gpu {
   const int ordinal_;
   const std::string name_;
   MemoryBudget budget_;
-  Stream compute_, uploads_, downloads_;
+  Stream compute_, uploads_, downloads_, fetches_;
   PinnedPool pinned_;
   mutable std::mutex mutex_;
   std::list<Block> cache_;  // the coldest first

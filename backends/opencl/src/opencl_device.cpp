@@ -177,6 +177,15 @@ class OpenClDevice final : public Device {
           "clEnqueueCopyBufferRect", session_.name());
   }
 
+  tuplespace::Payload Fetch(const BufferPtr& buffer) override {
+    const std::uint64_t bytes = buffer->size_bytes();
+    const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
+    Check(clEnqueueReadBuffer(session_.uploads(), static_cast<ClBuffer&>(*buffer).memory(), CL_TRUE,
+                              0, bytes, copy.get(), 0, nullptr, nullptr),
+          "clEnqueueReadBuffer", session_.name());
+    return {copy, copy.get(), bytes};
+  }
+
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override {
     const GemmShape shape = CheckGemm(form, block, a, b, c);

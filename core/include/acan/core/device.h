@@ -149,6 +149,13 @@ class Device {
     return std::make_unique<ReadyDownload>(tuplespace::Payload());
   }
 
+  // The bytes of a whole buffer behind whose last change a mark was waited for. Any thread may call
+  // it, also while another one runs tasks, which it does not wait for where the device can do both.
+  virtual tuplespace::Payload Fetch(const BufferPtr& buffer) {
+    const auto words = static_cast<std::int64_t>(buffer->size_bytes() / 4);
+    return Download(buffer, {buffer.get(), 0, 1, words, words});
+  }
+
   // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with
   // leaves of `block` (k is a node of the model's tree, so this is the model's own sum).
   // REQUIRES: shapes agree; block a power of two >= 16; c overlaps neither a nor b.

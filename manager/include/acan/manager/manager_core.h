@@ -151,6 +151,10 @@ struct LoadWeights {
 struct RemoveResults {
   std::vector<tuplespace::Key> keys;
 };
+// All that the tasks of a step made for each other, and what they were given; not tiles.
+struct RemoveStep {
+  std::int64_t step = 0;
+};
 struct RetireThrough {
   std::int64_t step = 0;
 };
@@ -190,8 +194,8 @@ struct AllDone {
 
 using ManagerAction =
     std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses, LoadWeights,
-                 RemoveResults, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot, StepCommitted,
-                 Evaluated, Say, GiveUp, AllDone>;
+                 RemoveResults, RemoveStep, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot,
+                 StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
