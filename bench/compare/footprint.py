@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How much memory `acan train` and all its processes hold, and how soon they are at work.
 
-    bench/compare/footprint.py --acan build/release/bin/acan [--handlers 2xcpu:1] [--rounds 5] [--json FILE]
+    bench/compare/footprint.py --acan build/release/bin/acan [--layers 784 4096 4096 10] [--rounds 5] [--json FILE]
 
 Memory: the proportional set size (what two processes share counts once) of `acan train`, its broker and its handlers
-together, looked at ten times a second while the job of `acan bench train` runs, over the bytes that a training has to
+together, looked at ten times a second while a job (by itself that of `acan bench train`) runs, over the bytes that a training has to
 have: parameters, optimizer state, and the activations and their gradients of one batch. Start: from the command to the
 end of the first step of a small job, for which all of its tasks had to be done.
 """
@@ -109,11 +109,13 @@ def main():
     parser.add_argument("--acan", default="build/release/bin/acan")
     parser.add_argument("--handlers", default="2xcpu:1", help="of the job whose memory is looked at")
     parser.add_argument("--start-handlers", default="4xcpu:1")
+    parser.add_argument("--layers", type=int, nargs="+", default=[784, 4096, 4096, 10])
+    parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--optimizer", choices=list(STATES), default="sgd")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", help="write the report here, in place of stdout")
     arguments = parser.parse_args()
-    layers, batch = [784, 4096, 4096, 10], 512
+    layers, batch = arguments.layers, arguments.batch
     needed = needed_bytes(layers, batch, arguments.optimizer)
     peaks, starts = [], []
     for _ in range(arguments.rounds):
