@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
@@ -39,7 +40,7 @@ std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo
 }
 
 // Copies the values that two tiles of one matrix have in common. Values are row-major.
-void CopyOverlap(const TileCell& from, const std::vector<float>& values, const TileCell& to,
+void CopyOverlap(const TileCell& from, std::span<const float> values, const TileCell& to,
                  std::vector<float>* out) {
   const Range rows{std::max(from.outputs.begin, to.outputs.begin),
                    std::min(from.outputs.end, to.outputs.end)};
@@ -54,10 +55,14 @@ void CopyOverlap(const TileCell& from, const std::vector<float>& values, const T
   }
 }
 
+std::span<const float> Floats(const tuplespace::Payload& payload) {
+  return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
+}
+
 }  // namespace
 
-std::optional<std::vector<float>> TileMover::Fetch(const TileCell& tile,
-                                                   std::optional<std::chrono::seconds> patience) {
+std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
+                                                    std::optional<std::chrono::seconds> patience) {
   constexpr auto kTurn = std::chrono::seconds(1);
   std::chrono::seconds missed{0};
   for (;;) {
@@ -68,13 +73,15 @@ std::optional<std::vector<float>> TileMover::Fetch(const TileCell& tile,
       if (patience && missed >= *patience) return std::nullopt;
       continue;
     }
-    std::vector<float> values(Values(tile));
-    if (found->payload.size() != values.size() * sizeof(float)) {
-      throw FailureError(fmt::format("{} has {} bytes, must have {}", tile.key.ToString(),
-                                     found->payload.size(), values.size() * sizeof(float)));
+    const tuplespace::Payload& payload = found->payload;
+    const std::size_t bytes = Values(tile) * sizeof(float);
+    if (payload.size() != bytes) {
+      throw FailureError(
+          fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
     }
-    std::memcpy(values.data(), found->payload.data(), found->payload.size());
-    return values;
+    // One that came inside a control frame lies anywhere.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
+    return aligned ? payload : tuplespace::Payload::Copy(payload.data(), bytes);
   }
 }
 
@@ -115,7 +122,7 @@ std::vector<float> SpaceTiles::Read(const TileCell& tile) {
         old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
       const auto found = mover_.Fetch(old, patience_);
       if (!found) throw TileGone{old.key};
-      CopyOverlap(old, *found, tile, &values);
+      CopyOverlap(old, Floats(*found), tile, &values);
     }
   }
   return values;
@@ -220,10 +227,10 @@ void TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensor
                       const std::vector<TileCell>& tiles) {
   const auto places = PlacesOf(tensors);
   for (const TileCell& tile : tiles) {
-    const std::vector<float> values = *Fetch(tile);
+    const tuplespace::Payload payload = *Fetch(tile);
     writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
                  IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
-                 values);
+                 Floats(payload));
   }
 }
 

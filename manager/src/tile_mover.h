@@ -66,9 +66,10 @@ class TileMover {
   std::string WriteModel(const std::string& path, const Model& model,
                          const std::vector<TileCell>& tiles);
 
-  // Waits for the tile. With a `patience`, nullopt if the broker did not have it for that long.
-  std::optional<std::vector<float>> Fetch(const TileCell& tile,
-                                          std::optional<std::chrono::seconds> patience = {});
+  // Waits for the tile's floats, where they came if those can lie there: they may be many. With a
+  // `patience`, nullopt if the broker did not have it for that long.
+  std::optional<tuplespace::Payload> Fetch(const TileCell& tile,
+                                           std::optional<std::chrono::seconds> patience = {});
 
  private:
   std::vector<TileCell> TilesOf(const std::string& run, std::int64_t version, int tensors,
