@@ -248,13 +248,15 @@ class Trial {
     const ModelTuple* tuple = model_.Leased(client, lease);
     CompleteReply expected;
     expected.lease = tuple != nullptr ? LeaseStatus::kOk : LeaseStatus::kStale;
-    if (tuple != nullptr || model_.MayCompleteLate(client, lease)) {
+    const bool completes = tuple != nullptr || model_.MayCompleteLate(client, lease);
+    if (completes) {
       late_ += tuple == nullptr ? 1 : 0;
       if (model_.tuples.at(lease.key).task) model_.completed.insert(lease.key);
       model_.Remove({lease.key});
     }
     for (const Tuple& result : complete.results) {
-      expected.results.push_back(model_.PutOne(client, result));
+      const bool counts = completes || result.stays_bytes == 0 || model_.Has(result.key);
+      expected.results.push_back(counts ? model_.PutOne(client, result) : PutStatus::kRetired);
     }
     const auto reply = Ask<CompleteReply>(client, complete);
     EXPECT_EQ(reply.lease, expected.lease);

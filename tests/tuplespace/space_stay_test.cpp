@@ -255,6 +255,22 @@ TEST_F(StayTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
   EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
 }
 
+// The owner would not hear that it is lost.
+TEST_F(StayTest, StaysOnlyIfItsTaskIsCompleted) {
+  d->PutOne("owner", Task(Key{"task", 1}));
+  const LeaseRef lease = d->TakeNow("gpu", Every("task"));
+  d->Ask<RetireReply>("owner", Retire{Every("task"), false});
+  const CompleteReply reply = d->Done("gpu", lease, {Staying(kTile), Plain(Key{"sum", 1}, "3")});
+  EXPECT_EQ(reply.lease, LeaseStatus::kStale);
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRetired, PutStatus::kStored));
+  EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
+  // One that is there already is not taken from whom it stays with.
+  Make(kTile, 2);
+  EXPECT_THAT(d->Done("gpu", lease, {Staying(kTile)}).results, ElementsAre(PutStatus::kStored));
+  EXPECT_THAT(d->Done("other", lease, {Staying(kTile)}).results,
+              ElementsAre(PutStatus::kDuplicate));
+}
+
 TEST_F(StayTest, WhoPutItWithoutATaskIsNotTold) {
   d->PutOne("gpu", Staying(kTile));
   d->Lose("gpu");

@@ -64,7 +64,12 @@ void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
   }
   reply.results.reserve(complete.results.size());
   for (Tuple& tuple : complete.results) {
-    reply.results.push_back(PutOne(client, std::move(tuple), origin));
+    // Of a task that is gone nobody would hear that it is lost.
+    const Record* there = tuple.stays_bytes > 0 ? store_.Find(tuple.key.bytes()) : nullptr;
+    const bool counts =
+        granted_us || tuple.stays_bytes == 0 || (there != nullptr && there->stored());
+    reply.results.push_back(counts ? PutOne(client, std::move(tuple), origin)
+                                   : PutStatus::kRetired);
   }
   Answer(client, id, std::move(reply));
 }
