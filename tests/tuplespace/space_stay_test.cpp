@@ -196,6 +196,13 @@ TEST_F(StayTest, WhoSaysThatItDroppedItHoldsItStill) {
   EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
 }
 
+TEST_F(StayTest, WhoHadACopyMayDropIt) {
+  Make(kTile);
+  d->Ask<Ok>("other", Hold{{kTile}, {}});
+  d->Ask<Ok>("other", Hold{{}, {kTile}});
+  EXPECT_EQ(d->space.GetStatistics().held_keys, 1u);
+}
+
 TEST_F(StayTest, IsHeldWhateverTheLimitOfHolds) {
   SpaceLimits limits;
   limits.held_keys_per_client = 0;

@@ -255,9 +255,8 @@ void Space::Impl::Handle(Client& client, RequestId id, Hold&& hold) {
   }
   for (const Key& key : hold.dropped) {
     Record* record = store_.Find(key.bytes());
-    if (record != nullptr && client.held.contains(record) && !record->stay) {
-      RemoveHolder(client, record);
-    }
+    const bool stays = record != nullptr && record->stay && record->stay->with == &client;
+    if (record != nullptr && client.held.contains(record) && !stays) RemoveHolder(client, record);
   }
   // A key that is not stored (any more) has no use for holders.
   for (const Key& key : hold.held) {
