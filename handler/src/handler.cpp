@@ -82,8 +82,8 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   if (!device_thread) Begin();
   const bool more = device_thread->Go();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
-  const std::int64_t now_us = NowUs();
   SupplyNext();
+  const std::int64_t now_us = NowUs();
   const bool at_once = more || !supplies.empty();
   const std::int64_t due_us = at_once ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);

@@ -37,7 +37,8 @@ ManagerCore::ManagerCore(ManagerConfig config)
   steps_per_epoch_ = StepsPerEpoch(config_.train_samples, config_.training.batch);
   total_steps_ = steps_per_epoch_ * config_.training.epochs;
   assert(config_.first_version <= total_steps_);
-  next_step_ = committed_steps_ = reported_steps_ = safe_version_ = config_.first_version;
+  next_step_ = committed_steps_ = reported_steps_ = config_.first_version;
+  safe_version_ = retired_below_ = config_.first_version;
   if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
@@ -406,10 +407,11 @@ void ManagerCore::RemoveTiles(std::int64_t version, Actions& out) const {
 // ---- snapshots
 // -----------------------------------------------------------------------------------
 
-void ManagerCore::RetireDone(Actions& out) const {
+void ManagerCore::RetireDone(Actions& out) {
   const std::int64_t keep = std::min(safe_version_, snapshot_version_.value_or(INT64_MAX));
-  if (keep > config_.first_version)
-    out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});
+  if (keep <= retired_below_) return;
+  retired_below_ = keep;
+  out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});
 }
 
 std::int64_t ManagerCore::SnapshotIntervalUs() const {

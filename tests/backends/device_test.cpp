@@ -8,6 +8,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/conformance.h"
 #include "acan/kernels/launch_check.h"
+#include "forwarding_device.h"
 #include "reference.h"
 
 namespace acan::test {
@@ -183,23 +184,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(AllTestDe
                          [](const auto& test) { return test.param.name; });
 
 // A device that is wrong by one bit in one operation.
-class WrongDevice final : public Device {
+class WrongDevice final : public ForwardingDevice {
  public:
-  explicit WrongDevice(Kernel wrong) : inner_(Make(64 << 10)), wrong_(wrong) {}
-  const DeviceInfo& info() const override { return inner_->info(); }
-  const MemoryBudget& budget() const override { return inner_->budget(); }
-  BufferPtr Allocate(std::uint64_t bytes) override { return inner_->Allocate(bytes); }
-  BufferPtr Upload(const tuplespace::Payload& payload) override { return inner_->Upload(payload); }
-  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    inner_->CopyIn(payload, to);
-  }
-  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
-    return inner_->Download(buffer, from);
-  }
-  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
-            const Matrix& b, const Matrix& c) override {
-    inner_->Gemm(form, precision, block, a, b, c);
-  }
+  explicit WrongDevice(Kernel wrong) : ForwardingDevice(Make(64 << 10)), wrong_(wrong) {}
   void Launch(Kernel kernel, const KernelArgs& args) override {
     inner_->Launch(kernel, args);
     if (kernel != wrong_) return;
@@ -210,10 +197,8 @@ class WrongDevice final : public Device {
     add.m = {last, last, last};
     inner_->Launch(Kernel::kAdd, add);
   }
-  void Synchronize() override {}
 
  private:
-  std::unique_ptr<Device> inner_;
   Kernel wrong_;
 };
 

@@ -7,6 +7,7 @@
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/module/module.h"
+#include "forwarding_device.h"
 
 namespace acan {
 namespace {
@@ -24,24 +25,12 @@ Fault FaultOfEnvironment() {
   return {text.substr(0, colon) == "lost", std::stoll(text.substr(colon + 1))};
 }
 
-class FaultyDevice final : public Device {
+class FaultyDevice final : public test::ForwardingDevice {
  public:
   FaultyDevice(std::uint64_t limit_bytes, Fault fault)
-      : inner_(MakeCpuDevice({1, limit_bytes, std::nullopt})),
-        info_(inner_->info()),
-        fault_(fault) {
+      : ForwardingDevice(MakeCpuDevice({1, limit_bytes, std::nullopt})), fault_(fault) {
     info_.name = "opencl:0";
     info_.backend = "opencl";
-  }
-  const DeviceInfo& info() const override { return info_; }
-  const MemoryBudget& budget() const override { return inner_->budget(); }
-  BufferPtr Allocate(std::uint64_t bytes) override { return inner_->Allocate(bytes); }
-  BufferPtr Upload(const tuplespace::Payload& payload) override { return inner_->Upload(payload); }
-  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    inner_->CopyIn(payload, to);
-  }
-  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
-    return inner_->Download(buffer, from);
   }
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override {
@@ -53,12 +42,8 @@ class FaultyDevice final : public Device {
     }
     inner_->Gemm(form, precision, block, a, b, c);
   }
-  void Launch(Kernel kernel, const KernelArgs& args) override { inner_->Launch(kernel, args); }
-  void Synchronize() override { inner_->Synchronize(); }
 
  private:
-  std::unique_ptr<Device> inner_;
-  DeviceInfo info_;
   Fault fault_;
 };
 

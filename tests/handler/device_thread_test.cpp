@@ -8,6 +8,7 @@
 #include <future>
 
 #include "acan/cpu/cpu_device.h"
+#include "forwarding_device.h"
 
 namespace acan {
 namespace {
@@ -69,27 +70,9 @@ class LateDownload final : public PendingDownload {
   tuplespace::Payload payload_;
 };
 
-class DecoratedCpu : public Device {
+class DecoratedCpu : public test::ForwardingDevice {
  public:
-  const DeviceInfo& info() const override { return cpu_->info(); }
-  const MemoryBudget& budget() const override { return cpu_->budget(); }
-  BufferPtr Allocate(std::uint64_t bytes) override { return cpu_->Allocate(bytes); }
-  BufferPtr Upload(const tuplespace::Payload& payload) override { return cpu_->Upload(payload); }
-  void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    cpu_->CopyIn(payload, to);
-  }
-  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
-    return cpu_->Download(buffer, from);
-  }
-  void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
-            const Matrix& b, const Matrix& c) override {
-    cpu_->Gemm(form, precision, block, a, b, c);
-  }
-  void Launch(Kernel kernel, const KernelArgs& args) override { cpu_->Launch(kernel, args); }
-  void Synchronize() override { cpu_->Synchronize(); }
-
- private:
-  std::unique_ptr<Device> cpu_ = MakeCpuDevice({1, 1 << 20, std::nullopt});
+  DecoratedCpu() : ForwardingDevice(MakeCpuDevice({1, 1 << 20, std::nullopt})) {}
 };
 
 class LateDevice final : public DecoratedCpu {

@@ -2,31 +2,18 @@
 // the throttle that makes handlers slow for experiments.
 #include <gtest/gtest.h>
 
-#include "acan/handler/handler_core.h"
 #include "acan/handler/pace.h"
 #include "acan/handler/throttle.h"
+#include "handler_core_fixture.h"
 
 namespace acan {
 namespace {
 
-using tuplespace::Key;
-
 constexpr std::int64_t kMs = 1000;
 
-template <class T>
-std::vector<T> Of(const std::vector<HandlerAction>& actions) {
-  std::vector<T> found;
-  for (const HandlerAction& action : actions) {
-    if (const T* a = std::get_if<T>(&action)) found.push_back(*a);
-  }
-  return found;
-}
-
-TaskGranted Grant(std::uint64_t flops, std::uint64_t fence) {
-  TaskGranted grant;
-  grant.lease = {Key{"job", std::int64_t{0}, "task", static_cast<std::int64_t>(fence)}, fence};
+TaskGranted GrantOf(std::uint64_t flops, std::uint64_t fence) {
+  TaskGranted grant = Grant(10, {}, fence);
   grant.lease_us = 100 * kMs;
-  grant.need_bytes = 10;
   grant.flops = flops;
   return grant;
 }
@@ -62,10 +49,10 @@ class LongTasks : public ::testing::Test {
  protected:
   LongTasks() : core_(1000, 3) {
     core_.Start();
-    core_.Step(Grant(1000, 1), 0);
+    core_.Step(GrantOf(1000, 1), 0);
     core_.Step(Finished(1, 100 * kMs), 100 * kMs);
     core_.Step(Released{1}, 100 * kMs);
-    begun_ = core_.Step(Grant(1000, 2), 100 * kMs);
+    begun_ = core_.Step(GrantOf(1000, 2), 100 * kMs);
   }
   HandlerCore core_;
   std::vector<HandlerAction> begun_;
@@ -78,12 +65,12 @@ TEST_F(LongTasks, TheNextOneIsAskedForWhenThisOneIsNearItsEnd) {
   // Extending the lease may come first.
   EXPECT_TRUE(Of<AskForTask>(core_.Step(TimePassed{}, 160 * kMs)).empty());
   EXPECT_EQ(Of<AskForTask>(core_.Step(TimePassed{}, 176 * kMs)).size(), 1u) << "a quarter is left";
-  EXPECT_TRUE(Of<AskForTask>(core_.Step(Grant(1000, 3), 177 * kMs)).empty()) << "one waits";
+  EXPECT_TRUE(Of<AskForTask>(core_.Step(GrantOf(1000, 3), 177 * kMs)).empty()) << "one waits";
 }
 
 TEST_F(LongTasks, ASmallOneIsNoReasonToWait) {
   core_.Step(TimePassed{}, 190 * kMs);
-  EXPECT_EQ(Of<AskForTask>(core_.Step(Grant(10, 3), 190 * kMs)).size(), 1u)
+  EXPECT_EQ(Of<AskForTask>(core_.Step(GrantOf(10, 3), 190 * kMs)).size(), 1u)
       << "11 ms of work are left, less than a quarter of a long task";
 }
 
@@ -96,7 +83,7 @@ TEST_F(LongTasks, OneThatIsLateDoesNotKeepItFromAsking) {
 // What a core asks for that has learned that a task takes 20 us, and has none.
 std::vector<AskForTask> AskedAfterAShortTask(HandlerCore& core) {
   core.Start();
-  core.Step(Grant(1000, 1), 0);
+  core.Step(GrantOf(1000, 1), 0);
   core.Step(Finished(1, 20), 20);
   core.Step(Released{1}, 20);
   return Of<AskForTask>(core.Step(GetEnded{}, 20));
@@ -116,11 +103,11 @@ TEST(ShortTasks, MoreAreAskedForAsTheyEnd) {
   AskedAfterAShortTask(core);
   std::uint64_t fence = 2;
   for (; fence < 2 + 63; ++fence) {
-    TaskGranted grant = Grant(1000, fence);
+    TaskGranted grant = GrantOf(1000, fence);
     grant.current = false;
     EXPECT_TRUE(Of<AskForTask>(core.Step(grant, 30)).empty()) << fence;
   }
-  EXPECT_TRUE(Of<AskForTask>(core.Step(Grant(1000, fence), 30)).empty()) << "64 are enough";
+  EXPECT_TRUE(Of<AskForTask>(core.Step(GrantOf(1000, fence), 30)).empty()) << "64 are enough";
   for (FlightId flight = 2; flight < 2 + 31; ++flight) {
     EXPECT_TRUE(Of<AskForTask>(core.Step(Finished(flight, 20), 50)).empty()) << flight;
   }
@@ -140,13 +127,13 @@ TEST(ShortTasks, AreTakenOneByOneWhereMemoryIsScarce) {
 TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {
   HandlerCore core(1000, 3);
   core.Start();
-  TaskGranted grant = Grant(0, 1);
+  TaskGranted grant = GrantOf(0, 1);
   grant.chunk = 5;
   auto asked = Of<AskForTask>(core.Step(grant, 0));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].count, 4u);
   for (std::uint64_t fence = 2; fence <= 5; ++fence) {
-    grant = Grant(0, fence);
+    grant = GrantOf(0, fence);
     grant.chunk = 5;
     grant.current = fence == 5;  // all came in one answer
     EXPECT_TRUE(Of<AskForTask>(core.Step(grant, 1)).empty()) << fence;
@@ -163,7 +150,7 @@ TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {
 TEST(HandlerChunkTest, MemoryBoundsAChunk) {
   HandlerCore core(35, 3);
   core.Start();
-  TaskGranted grant = Grant(0, 1);
+  TaskGranted grant = GrantOf(0, 1);
   grant.chunk = 100;
   for (std::uint64_t fence = 1; fence <= 4; ++fence) {
     grant.lease.fence = fence;
@@ -176,8 +163,8 @@ TEST(HandlerChunkTest, MemoryBoundsAChunk) {
 TEST(HandlerLeaseTest, IsExtendedWhileTheDeviceMakesProgress) {
   HandlerCore core(1000, 3);
   core.Start();
-  core.Step(Grant(0, 1), 0);
-  core.Step(Grant(0, 2), 0);
+  core.Step(GrantOf(0, 1), 0);
+  core.Step(GrantOf(0, 2), 0);
   int extended = 0;
   std::int64_t now_us = 0;
   for (; now_us < 3000 * kMs; now_us += 50 * kMs) {
@@ -198,7 +185,7 @@ TEST(HandlerLeaseTest, IsExtendedWhileTheDeviceMakesProgress) {
 TEST(HandlerLeaseTest, ATimedOneIsNeverExtended) {
   HandlerCore core(1000, 3);
   core.Start();
-  TaskGranted grant = Grant(0, 1);
+  TaskGranted grant = GrantOf(0, 1);
   grant.timed = true;
   core.Step(grant, 0);
   for (std::int64_t now_us = 0; now_us < 500 * kMs; now_us += 10 * kMs) {

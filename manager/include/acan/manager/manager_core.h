@@ -261,7 +261,7 @@ class ManagerCore {
   bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, Actions& out);
   void CommitTrain(const Unit& unit, Actions& out);
-  void RetireDone(Actions& out) const;
+  void RetireDone(Actions& out);
   void LetStay(Unit& unit);
   void RemoveTiles(std::int64_t version, Actions& out) const;
   void SnapshotIfDue(Actions& out);
@@ -304,6 +304,7 @@ class ManagerCore {
   std::int64_t committed_steps_ = 0;
   std::int64_t reported_steps_ = 0;   // more than committed ones after going back
   std::int64_t spent_from_step_ = 0;  // of earlier steps nothing is removed before it is retired
+  std::int64_t retired_below_ = 0;    // this step
   std::int64_t safe_version_ = 0;  // the newest that is in the space whole: no device has to live
   std::optional<std::int64_t> snapshot_version_;  // under way
   std::int64_t snapshot_begun_us_ = 0;            // the last one; at first the start
