@@ -369,6 +369,15 @@ bool JobRun::SnapshotMayCommit() const {
   return !metrics_->Replaced();
 }
 
+void JobRun::CheckMetrics() const {
+  if (!metrics_ || !metrics_->Replaced()) return;
+  if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
+  throw FailureError(
+      fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
+                  "must be left alone until the job is done",
+                  OutPath("metrics.jsonl")));
+}
+
 void JobRun::Do(const DropSnapshot&) {
   snapshot_writer_->Drop();
 }
@@ -377,6 +386,7 @@ void JobRun::TakeSnapshotDone() {
   if (!snapshot_writer_) return;
   const std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
   if (!done) return;
+  CheckMetrics();
   if (!done->problem.empty()) {
     Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
                     done->problem));
@@ -449,7 +459,7 @@ Receipt JobRun::Finish() {
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
   AddAudits();
   ConfirmLead();
-  if (metrics_ && metrics_->Replaced()) throw RunLost{"another manager has taken over"};
+  CheckMetrics();
   // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
   Tuple done;

@@ -111,6 +111,7 @@ class JobRun {
   void Do(const DropSnapshot&);
   bool SnapshotMayCommit() const;
   void TakeSnapshotDone();
+  void CheckMetrics() const;
   void Do(const StepCommitted& action);
   void Do(const Evaluated& action);
   void Do(const Say& action) { Log(action.text); }

@@ -69,6 +69,11 @@ bool MetricsLog::Replaced() const {
          own.st_ino != there.st_ino || own.st_dev != there.st_dev;
 }
 
+bool MetricsLog::Removed() const {
+  struct stat there = {};
+  return ::stat(path_.c_str(), &there) != 0;
+}
+
 void MetricsLog::Sync() const {
   // A pipe or a device need not know how.
   if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) Fail("sync", errno);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
 
-struct Dropped {};  // thrown through Write by Drop, and where may_commit says no
+struct Dropped {};  // thrown through Write by Drop
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
   TileMover(client, [this] {
     if (dropped_) throw Dropped{};
   }).Write(*writer, tensors, tiles);
-  if (!may_commit_()) throw Dropped{};
+  if (!may_commit_()) throw FailureError("the run's other outputs are gone");
   writer->Finish();
   folder_.KeepNewest(kSnapshotsKept);
 }

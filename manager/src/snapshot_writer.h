@@ -25,7 +25,7 @@ class SnapshotWriter {
   };
 
   // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
-  // it says no the snapshot is dropped; `on_done` is called when a Done can be taken. `folder` must
+  // it says no the snapshot fails; `on_done` is called when a Done can be taken. `folder` must
   // outlive this.
   SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
                  std::function<bool()> may_commit, std::function<void()> on_done);

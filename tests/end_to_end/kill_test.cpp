@@ -170,6 +170,14 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   ExpectWholeMetrics();
 }
 
+TEST_F(KillTest, ARunWhoseOutputsAreRemovedEndsAndSaysWhy) {
+  Program train(TrainWords());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::remove(out_ + "/metrics.jsonl");
+  EXPECT_EQ(train.Wait(), 1);
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was removed"));
+}
+
 TEST_F(KillTest, AStandbyEndsWithTheJob) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());

@@ -163,6 +163,10 @@ TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
   const MetricsLog successor(path);
   EXPECT_TRUE(log.Replaced());
   EXPECT_FALSE(successor.Replaced());
+  EXPECT_FALSE(log.Removed()) << "there is another one";
+  std::filesystem::remove(path);
+  EXPECT_TRUE(successor.Replaced());
+  EXPECT_TRUE(successor.Removed());
 }
 
 TEST(MetricsLogTest, FullDisksAreNamed) {

@@ -98,8 +98,9 @@ class MetricsLog {
   void Evaluation(const EvaluationMetrics& metrics);
   // Thread safe. What was written is on disk when it returns.
   void Sync() const;
-  // Thread safe. Whether another one was begun under the same name.
+  // Thread safe. Whether the file of this name is not this one any more, but another or none.
   bool Replaced() const;
+  bool Removed() const;  // none
 
  private:
   void Write(const nlohmann::json& line);
