@@ -221,7 +221,10 @@ TEST_P(Flood, RandomBytes) {
     }
   }
   for (const Raw& raw : raws) EXPECT_TRUE(raw.IsHungUp());
-  EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().failed_connections >= 100; }));
+  EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().failed_connections >= 100; }))
+      << Counted().failed_connections << " failed, " << Counted().refused_connections
+      << " refused\n"
+      << broker_->Log();
   EXPECT_LE(LogLines("came to nothing"), 2);
   // Without keys some of it is messages, of clients with random names.
   EXPECT_LE(LogLines("a bad message"), 2);

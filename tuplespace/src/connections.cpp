@@ -36,13 +36,18 @@ class Duplicate {
   int descriptor_;
 };
 
-// The other end of a tcp connection; nullopt if it is none (any more).
-std::optional<sockaddr_in6> PeerOf(int descriptor) {
+// The other end; nullopt if there is none (any more).
+std::optional<sockaddr_storage> OtherEndOf(int descriptor) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
   if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0) {
     return std::nullopt;
   }
+  return storage;
+}
+
+// nullopt if it is none of a tcp connection.
+std::optional<sockaddr_in6> TcpAddress(const sockaddr_storage& storage) {
   sockaddr_in6 peer{};
   if (storage.ss_family == AF_INET6) {
     std::memcpy(&peer, &storage, sizeof(peer));
@@ -58,11 +63,9 @@ std::optional<sockaddr_in6> PeerOf(int descriptor) {
   return peer;
 }
 
-// It had ended before it could be looked at.
-bool IsGone(int descriptor) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  return getpeername(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0;
+std::optional<sockaddr_in6> PeerOf(int descriptor) {
+  const auto other_end = OtherEndOf(descriptor);
+  return other_end ? TcpAddress(*other_end) : std::nullopt;
 }
 
 bool Same(const sockaddr_in6& one, const sockaddr_in6& other) {
@@ -98,11 +101,13 @@ Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
 
 void Connections::Accepted(int descriptor, std::int64_t now_us) {
   Ended(descriptor);  // if its number was in use, that connection is gone
-  const auto peer = PeerOf(descriptor);
-  if (!peer && IsGone(descriptor)) {
+  // Asked once: its number may be another's a moment later.
+  const auto other_end = OtherEndOf(descriptor);
+  if (!other_end) {  // it had ended before it could be looked at
     gone_.insert(descriptor);
     return;
   }
+  const auto peer = TcpAddress(*other_end);
   Connection& connection = connections_[descriptor];
   connection.peer = peer;
   connection.heard_at_us = now_us;
