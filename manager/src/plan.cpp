@@ -1,12 +1,12 @@
 #include "acan/manager/plan.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <functional>
 #include <numeric>
 
 #include "acan/manager/graph.h"
+#include "cuts.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -17,30 +17,23 @@ namespace {
 // travel while one is computed; below that, the broker and the manager are what everybody waits
 // for.
 constexpr double kWorthwhileOverheads = 0.5;
-// Until they are known: a CPU core, and a broker on the same machine.
-constexpr double kAssumedGflops = 100;
-constexpr double kAssumedOverheadUs = 80;
 constexpr double kSpeedThatMatters = 0.9;  // share of all speed that the plan is made for
 constexpr double kUnequal = 2;             // fastest over slowest; below, it may be noise
 constexpr double kMostShares = 1e6;
-// Where a layer ends, all wait for whoever took the last boxes. With unequal handlers the slowest
-// one should therefore need no more than this part of a layer's time for a box, if boxes that small
-// are still worth it: so many times what a task costs, which prefetching then hides whole.
+// Where a layer ends, all wait for whoever took the last boxes. So there should be two for each
+// worker, and with unequal handlers the slowest one should need no more than a sixteenth of a
+// layer's time for a box; if boxes that small are still worth it: so many times what a task costs,
+// which prefetching then hides whole.
+constexpr double kBoxesOfEqual = 2;
 constexpr double kBoxesOfSlowest = 16;
 constexpr double kWorthwhileForBalance = 10;
-// A layer with so many times less work than its neighbour is not cut finer than that one where they
-// meet: the neighbour's tasks would have to put its pieces together.
+// A layer with so many times less work than its neighbour gets no boxes for balance unless handlers
+// are unequal: little waits for it, and the neighbour's tasks may have to put its pieces together.
 constexpr std::int64_t kLittleWork = 4;
-
-struct Levels {
-  int outputs = 0;
-  int inputs = 0;
-  int batch = 0;
-};
 
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request) : request_(request) {}
+  explicit Planner(const PlanRequest& request) : request_(request), cuts_(request) {}
 
   // Cuts until every task needs at most `task_bytes`. False if it cannot be; largest_need_bytes of
   // the plan is then that of the smallest boxes.
@@ -48,113 +41,140 @@ class Planner {
 
  private:
   std::int64_t block() const { return request_.training.block; }
-  std::int64_t Span(int level, std::int64_t axis) const { return std::min(block() << level, axis); }
+  std::size_t layer_count() const { return limits_.size(); }
   std::int64_t OutputSpan(std::size_t l) const {
-    return Span(levels_[l].outputs, request_.model.outputs(static_cast<int>(l)));
+    return cuts_.OutputSpan(static_cast<int>(l), levels_[l]);
   }
   std::int64_t InputSpan(std::size_t l) const {
-    return Span(levels_[l].inputs, request_.model.inputs(static_cast<int>(l)));
+    return cuts_.InputSpan(static_cast<int>(l), levels_[l]);
   }
   std::int64_t BatchSpan(std::size_t l) const {
-    return Span(levels_[l].batch, request_.training.batch);
+    return std::min(block() << levels_[l].batch, request_.training.batch);
   }
-  void Start();
   std::int64_t Weights(std::size_t l) const {
     const int layer = static_cast<int>(l);
     return request_.model.outputs(layer) * request_.model.inputs(layer);
   }
-  bool HalvesOutputs(std::size_t l) const {
-    return levels_[l].inputs == 0 || (levels_[l].outputs > 0 && OutputSpan(l) >= InputSpan(l));
-  }
+  void Start();
+  void CutToSize();
+  bool Cut(std::size_t l, CutLimits limits);
   bool HalveWeights(std::size_t l);
+  bool NarrowWeights(std::size_t l);
+  void HalveBatch(std::size_t l);
   bool HalveForNeed(const PlannedTask& task);
-  bool MakesPieces(std::size_t l) const;
+  bool IsLittle(std::size_t l) const;
   bool WantsMoreBoxes(std::size_t l) const;
   void AddParallelism();
   double FlopsOfTwo(double overheads) const;
   Plan FromLevels(std::uint64_t task_bytes) const;
 
   const PlanRequest& request_;
-  std::vector<Levels> levels_;
+  const Cuts cuts_;
+  std::vector<CutLimits> limits_;
+  std::vector<Levels> levels_;  // always cuts_.Choose(limits_)
 };
 
 void Planner::Start() {
-  const Model& model = request_.model;
-  levels_.clear();
-  for (int layer = 0; layer < model.layer_count(); ++layer) {
-    levels_.push_back({RootLevel(model.outputs(layer), block()),
-                       RootLevel(model.inputs(layer), block()),
-                       RootLevel(request_.training.batch, block())});
-    const std::size_t l = levels_.size() - 1;
-    if (request_.size_bytes) {
-      while (4 * static_cast<std::uint64_t>(OutputSpan(l) * InputSpan(l)) > *request_.size_bytes) {
-        if (!HalveWeights(l)) break;
-      }
+  limits_.assign(static_cast<std::size_t>(request_.model.layer_count()), CutLimits());
+  for (CutLimits& limits : limits_) {
+    limits.batch_level = RootLevel(request_.training.batch, block());
+    while (request_.batch_rows && limits.batch_level > 0 &&
+           block() << limits.batch_level > *request_.batch_rows) {
+      --limits.batch_level;
     }
-    if (request_.batch_rows) {
-      while (levels_[l].batch > 0 && BatchSpan(l) > *request_.batch_rows) --levels_[l].batch;
+  }
+  levels_ = cuts_.Choose(limits_);
+  if (request_.size_bytes) CutToSize();
+}
+
+// Until no tile is larger than the job says. To halve one layer may turn another's tiles, and at
+// the end of an axis a turned one may be larger.
+void Planner::CutToSize() {
+  for (bool halved = true; halved;) {
+    halved = false;
+    for (std::size_t l = 0; l < layer_count(); ++l) {
+      while (4 * static_cast<std::uint64_t>(OutputSpan(l) * InputSpan(l)) > *request_.size_bytes &&
+             HalveWeights(l)) {
+        halved = true;
+      }
     }
   }
 }
 
-bool Planner::HalveWeights(std::size_t l) {
-  Levels& level = levels_[l];
-  if (level.outputs == 0 && level.inputs == 0) return false;
-  --(HalvesOutputs(l) ? level.outputs : level.inputs);
+bool Planner::Cut(std::size_t l, CutLimits limits) {
+  if (!cuts_.Possible(static_cast<int>(l), limits)) return false;
+  limits_[l] = limits;
+  levels_ = cuts_.Choose(limits_);
   return true;
+}
+
+bool Planner::HalveWeights(std::size_t l) {
+  CutLimits limits = limits_[l];
+  ++limits.halvings;
+  return Cut(l, limits);
+}
+
+// What a task needs besides its tile are the tile's edges along the batch: of tiles of one size the
+// square ones need least.
+bool Planner::NarrowWeights(std::size_t l) {
+  CutLimits limits = limits_[l];
+  limits.most_span = OutputSpan(l) + InputSpan(l) - 1;
+  if (Cut(l, limits)) return true;
+  ++limits.halvings;
+  return Cut(l, limits);
+}
+
+void Planner::HalveBatch(std::size_t l) {
+  CutLimits limits = limits_[l];
+  --limits.batch_level;
+  Cut(l, limits);
 }
 
 // Halves what makes `task` large: its weights, or the samples that it covers.
 bool Planner::HalveForNeed(const PlannedTask& task) {
   const auto l = static_cast<std::size_t>(task.layer);
-  Levels& level = levels_[l];
   const std::int64_t widest = std::max(OutputSpan(l), InputSpan(l));
   // Cutting the batch costs more than cutting the weights: every gradient then comes in parts.
   const bool by_weights = BatchSpan(l) <= 2 * widest && task.task.kind != TaskKind::kLoss;
-  if (by_weights && HalveWeights(l)) return true;
-  if (level.batch > 0) {
-    --level.batch;
+  if (by_weights && NarrowWeights(l)) return true;
+  if (limits_[l].batch_level > 0) {
+    HalveBatch(l);
     return true;
   }
-  return HalveWeights(l);
+  return NarrowWeights(l);
 }
 
 // The operations of two boxes that each take `overheads` times as long as a task costs.
 double Planner::FlopsOfTwo(double overheads) const {
-  const HandlerShares& handlers = request_.handlers;
-  const double gflops = handlers.gflops > 0 ? handlers.gflops : kAssumedGflops;
-  const double overhead_us = request_.overhead_us > 0 ? request_.overhead_us : kAssumedOverheadUs;
-  return 2 * gflops * 1e3 * overhead_us * overheads;
+  return 2 * GflopsOf(request_) * 1e3 * OverheadUsOf(request_) * overheads;
 }
 
-// Whether halving its weights once more makes pieces that a neighbour with much work puts together.
-bool Planner::MakesPieces(std::size_t l) const {
-  const bool outputs = HalvesOutputs(l);
-  const std::size_t other = outputs ? l + 1 : l - 1;
-  if (other >= levels_.size() || kLittleWork * Weights(l) > Weights(other)) return false;
-  return outputs ? OutputSpan(l) <= InputSpan(other) : InputSpan(l) <= OutputSpan(other);
+// Whether a neighbour has so much more work that what this layer's boxes leave idle is not missed.
+bool Planner::IsLittle(std::size_t l) const {
+  const auto much_work = [&](std::size_t other) {
+    return kLittleWork * Weights(l) <= Weights(other);
+  };
+  return (l > 0 && much_work(l - 1)) || (l + 1 < layer_count() && much_work(l + 1));
 }
 
-// Boxes for all workers, two if that is no trouble to others; and more for unequal handlers.
+// Boxes for all workers; and more, if they take so long that who has none would wait for long: two
+// for each, many for unequal ones.
 bool Planner::WantsMoreBoxes(std::size_t l) const {
   const auto layer = static_cast<int>(l);
-  const auto parts = [](std::int64_t axis, std::int64_t span) { return (axis + span - 1) / span; };
-  const std::int64_t boxes = parts(request_.model.outputs(layer), OutputSpan(l)) *
-                             parts(request_.model.inputs(layer), InputSpan(l));
+  const auto boxes = static_cast<double>(cuts_.OutputParts(layer, levels_[l]) *
+                                         cuts_.InputParts(layer, levels_[l]));
   const double flops = 2.0 * static_cast<double>(OutputSpan(l) * InputSpan(l) * BatchSpan(l));
-  const double for_balance = kBoxesOfSlowest * request_.handlers.slowest_share;
-  if (static_cast<double>(boxes) < for_balance && flops >= FlopsOfTwo(kWorthwhileForBalance)) {
-    return true;
-  }
-  if (flops < FlopsOfTwo(kWorthwhileOverheads)) return false;
-  const int workers = request_.handlers.workers;
-  return boxes < workers || (boxes < 2 * workers && !MakesPieces(l));
+  const double workers = request_.handlers.workers;
+  const double for_balance = std::max(kBoxesOfSlowest * request_.handlers.slowest_share,
+                                      IsLittle(l) ? 0 : kBoxesOfEqual * workers);
+  if (boxes < for_balance && flops >= FlopsOfTwo(kWorthwhileForBalance)) return true;
+  return boxes < workers && flops >= FlopsOfTwo(kWorthwhileOverheads);
 }
 
 // As long as boxes are worth a task. Layers with much work first, as others go by them.
 void Planner::AddParallelism() {
   if (request_.size_bytes) return;
-  std::vector<std::size_t> order(levels_.size());
+  std::vector<std::size_t> order(layer_count());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return Weights(a) > Weights(b); });
