@@ -1,8 +1,8 @@
 // Cuts: along which axis each layer's weights are halved. Tiles of so many outputs or of so many
 // inputs are as large, but move different bytes: a layer that is cut by inputs has partial sums to
 // add in its forward pass, one that is cut by outputs in its backward pass, and two layers that
-// meet in different pieces copy them together. So by outputs and by inputs alternate where a
-// layer's pieces of outputs can be the next one's inputs as they are.
+// meet in different pieces copy them together. So one layer is cut by outputs and the next one by
+// inputs where the pieces that the first makes can be what the second reads, as they are.
 #pragma once
 
 #include <cstdint>
