@@ -166,6 +166,8 @@ std::vector<std::string> JobRun::RunsLeft() const {
 
 void JobRun::GiveUpLead() {
   client_.RetireAll(Pattern::Of(RunKey(run_)), false);
+  // A broker that was started anew may have got results of runs of which it never heard.
+  client_.RetireAll({{FieldPattern::Prefix(job_id_ + "-")}, true}, false);
   client_.CompleteTask(*leadership_);
 }
 

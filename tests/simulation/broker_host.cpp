@@ -31,6 +31,7 @@ namespace {
 constexpr const char* kObserver = "observer";
 constexpr const char* kLiar = "liar";
 constexpr std::uint64_t kProbeOneIn = 16;  // messages
+constexpr std::uint64_t kWalkOneIn = 16;   // probes
 constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
 
 }  // namespace
@@ -252,6 +253,7 @@ void BrokerHost::Probe() {
   const auto* found = std::get_if<Found>(&reply);
   const bool there = found != nullptr && !found->tuples.empty();
   observer_->CheckTuple(*key, there ? &found->tuples.front() : nullptr);
+  if (world_.random().OneIn(kWalkOneIn)) CheckSpace();
   const tuplespace::Stats stats = core_->GetStatistics();
   totals_.most_payload_bytes = std::max(totals_.most_payload_bytes, stats.payload_bytes);
   if (stats.payload_bytes > kMostPayloadBytes) {
@@ -259,9 +261,16 @@ void BrokerHost::Probe() {
   }
 }
 
+void BrokerHost::CheckSpace() {
+  if (const auto what = core_->FindContradiction()) {
+    world_.Report("the space contradicts itself: " + *what);
+  }
+}
+
 void BrokerHost::CheckAll() {
   if (!running() || stopped_) return;
   Tick();
+  CheckSpace();
   tuplespace::List list;
   list.pattern = Pattern{{FieldPattern::Any()}, true};
   list.limit = UINT64_MAX;
@@ -276,7 +285,7 @@ void BrokerHost::CheckAll() {
   }
 }
 
-std::vector<Key> BrokerHost::Left() {
+std::vector<Key> BrokerHost::Keys() {
   tuplespace::List list;
   list.pattern = Pattern{{FieldPattern::Any()}, true};
   list.limit = UINT64_MAX;

@@ -38,8 +38,8 @@ class BrokerHost final : public Listener {
   void SetLiesOneIn(std::uint64_t results) { lies_one_in_ = results; }
   // All that must be there.
   void CheckAll();
-  // Of this kind of first field and prefix; for the end, when nothing may be left.
-  std::vector<tuplespace::Key> Left();
+  // Every key that is there.
+  std::vector<tuplespace::Key> Keys();
   const BrokerTotals& totals() const { return totals_; }
   const Observer* observer() const { return observer_.get(); }
 
@@ -58,6 +58,7 @@ class BrokerHost final : public Listener {
   void SetTimer();
   void Lie();
   void Probe();
+  void CheckSpace();
   tuplespace::ReplyBody Ask(tuplespace::RequestBody body);
   void Join(const tuplespace::ClientId& client);
   std::vector<tuplespace::BrokerCore::Delivery> TakeWatched(const tuplespace::ClientId& active);

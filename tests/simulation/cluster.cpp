@@ -262,11 +262,24 @@ SeedResult Cluster::Run(const Outcome* expected) {
   return result;
 }
 
+// What handlers say of themselves, and that the job is done. A broker that was started anew may get
+// results of a run of which nobody knows any more.
+void Cluster::CheckNothingIsLeft() {
+  if (broker_.life() > 1) return;
+  for (const tuplespace::Key& key : broker_.Keys()) {
+    const tuplespace::Field first = key.Fields().front();
+    const auto* kind = std::get_if<std::string>(&first);
+    if (kind != nullptr && (*kind == "handler" || *kind == "report" || *kind == "done")) continue;
+    world_.Report(fmt::format("{} is left in the space", key.ToString()));
+  }
+}
+
 void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
   faulty_ = false;
   // What is under way arrives, so that nothing is left to say.
   world_.Run(world_.now_us() + kSecondUs, [] { return false; });
   broker_.CheckAll();
+  CheckNothingIsLeft();
   world_.Check();
   if (expected == nullptr) return;
   if (!folder_.HasReceipt()) throw Violation("a manager was done, but its receipt is gone");

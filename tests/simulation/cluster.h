@@ -78,6 +78,7 @@ class Cluster {
   HandlerSlot* AnyHandler();
   std::int64_t RestartDelayUs() { return random().Magnitude(1'000, 20 * kSecondUs); }
   void Heal();
+  void CheckNothingIsLeft();
   void CheckEnd(const Outcome* expected, SeedResult* result);
 
   World world_;

@@ -24,7 +24,8 @@ struct BrokerCoreOptions {
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;
   std::uint64_t control_frame_bytes = 64ull << 20;
-  // Different for every broker that a client may meet: sessions of another one are not known here.
+  // Different for every broker that a client may meet: sessions and leases of another one are not
+  // known here.
   std::uint64_t first_session = 1;
 };
 
@@ -69,6 +70,8 @@ class BrokerCore {
   bool Knows(const ClientId& client) const { return peers_.contains(client); }
   std::vector<ClientId> Clients() const;
   Stats GetStatistics() const;
+  // As Space's; for tests.
+  std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
 
  private:
   struct Peer {
