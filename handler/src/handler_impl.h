@@ -55,10 +55,11 @@ struct Handler::Impl {
   void OnGrant(tuplespace::Grant&& grant, bool current);
   void OnOutcome(DeviceOutcome&& outcome);
   void OnTaskFailed(FlightId id, const std::string& cause);
+  void OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply);
   // ---- results that stay on the device (handler_stay.cpp)
   std::uint64_t StayBytes(const Task& task) const;
   void OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
-                ReplyBody&& reply);
+                const ReplyBody& reply);
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   void SupplyNext();
@@ -97,6 +98,7 @@ struct Handler::Impl {
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
+  std::unordered_map<Key, int> staying_puts;  // that are not answered yet
   std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;

@@ -18,14 +18,15 @@ std::uint64_t Handler::Impl::StayBytes(const Task& task) const {
   return bytes;
 }
 
-// Another was first, or nobody needs it any more: what is here is not what others will read.
+// Another was first, or nobody needs it any more: what is here is not what others will read. Unless
+// the task came again meanwhile, and its result is what a later answer is about.
 void Handler::Impl::OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
-                             ReplyBody&& reply) {
+                             const ReplyBody& reply) {
   const auto* done = std::get_if<tuplespace::CompleteReply>(&reply);
-  if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
-    Log(fmt::format("the broker refused a request: {}", error->text));
-  }
   for (std::size_t i = 0; i < stay.size(); ++i) {
+    const auto puts = staying_puts.find(keys[i]);
+    if (--puts->second > 0) continue;
+    staying_puts.erase(puts);
     const bool stored = done != nullptr && done->results.at(stay[i]) == PutStatus::kStored;
     if (!stored) Step(KeptReleased{keys[i]});
   }

@@ -229,11 +229,23 @@ void Handler::Impl::Do(const ReportDone& action) {
   }
   flight.outcome = {};
   token.reset();
-  if (stay.empty()) return Submit(std::move(complete));
   std::vector<Key> keys;
-  for (const std::size_t i : stay) keys.push_back(complete.results[i].key);
-  client.Submit(std::move(complete),
-                [this, stay, keys](ReplyBody&& reply) { OnStayed(stay, keys, std::move(reply)); });
+  for (const std::size_t i : stay) ++staying_puts[keys.emplace_back(complete.results[i].key)];
+  client.Submit(std::move(complete), [this, lease = action.lease, stay, keys](ReplyBody&& reply) {
+    OnCompleted(lease, reply);
+    OnStayed(stay, keys, reply);
+  });
+}
+
+// Results that the broker never takes are a failure of the task, which its owner should hear of: it
+// would be computed again for ever.
+void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply) {
+  const auto* error = std::get_if<tuplespace::Error>(&reply);
+  if (error == nullptr) return;
+  ++report.failed;
+  const std::string cause = fmt::format("the broker refused its results: {}", error->text);
+  Log(fmt::format("{}: {}", lease.key.ToString(), cause));
+  Submit(tuplespace::Fail{lease, cause});
 }
 
 // Takes memory beyond the limit: an experiment's price.
