@@ -166,6 +166,17 @@ TEST_F(GetTest, ANewOfferReplacesTheOldOneAndKeepsItsPlace) {
   EXPECT_EQ(d->space.GetStatistics().open_gets, 0u);
 }
 
+TEST_F(GetTest, AnOfferThatIsRefusedEndsTheOneThatItReplaces) {
+  const RequestId id = Wait("a", 10);
+  Get bad = GetOf(Every("t"), 100);
+  bad.max_count = 0;
+  d->Step(Incoming{"a", {id, bad}});
+  EXPECT_EQ(d->Expect<Error>("a", id).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->space.GetStatistics().open_gets, 0u);
+  d->PutOne("m", Task(Key{"t", 1}));
+  EXPECT_EQ(NextKey("b"), (Key{"t", 1}));
+}
+
 TEST_F(GetTest, AGetTimesOutEmptyAndCanBeCancelled) {
   const RequestId timed = d->Send("a", GetOf(Every("t"), 1, 70));
   const RequestId cancelled = d->Send("b", GetOf(Every("t"), 1, 700));
@@ -212,7 +223,11 @@ TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
   EXPECT_EQ(error.code, ErrorCode::kBusy);
   EXPECT_NE(error.text.find("limits.get_patterns"), std::string::npos);
   d->Ask<Ok>("a", Cancel{first});
-  EXPECT_FALSE(d->ReplyTo("a", d->Send("a", GetOf(Every("z")))));
+  const RequestId third = d->Send("a", GetOf(Every("z")));
+  EXPECT_FALSE(d->ReplyTo("a", third));
+  // The group of what is replaced is free for what replaces it.
+  d->Step(Incoming{"a", {third, GetOf(Every("w"))}});
+  EXPECT_FALSE(d->ReplyTo("a", third));
 }
 
 // ---- tasks and their inputs --------------------------------------------------------------------

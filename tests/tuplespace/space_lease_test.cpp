@@ -248,11 +248,24 @@ TEST_F(LeaseTest, AFailedTaskComesBackToItsClientInTheEnd) {
   d->PutOne("m", Task(Key{"t", 1}));
   FailIt("a", Take("a"));
   const RequestId waiting = d->Send("a", GetOf(Every("t")));
-  EXPECT_EQ(d->space.NextDeadlineUs(), 50 * SpaceLimits{}.steal_after_us);
-  d->Advance(50 * SpaceLimits{}.steal_after_us - 1);
+  EXPECT_EQ(d->space.NextDeadlineUs(), SpaceLimits{}.default_lease_us);
+  d->Advance(SpaceLimits{}.default_lease_us - 1);
   EXPECT_FALSE(d->ReplyTo("a", waiting));
   d->Advance(1);
   EXPECT_EQ(d->Granted("a", waiting).key, (Key{"t", 1}));
+}
+
+TEST_F(LeaseTest, ABadDeviceLeavesAFailedTaskToOneThatIsBusy) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500'000;
+  d->PutOne("m", Task(Key{"t", 0}));
+  const LeaseRef long_one = Take("b");
+  d->PutOne("m", task);
+  FailIt("a", Take("a"));
+  d->Send("a", GetOf(Every("t")));
+  d->Advance(400'000);
+  d->Done("b", long_one);
+  EXPECT_EQ(Take("b").key, (Key{"t", 1}));
 }
 
 TEST_F(LeaseTest, AFailedTaskComesBackAtOnceIfThereIsNobodyElse) {

@@ -317,13 +317,27 @@ TEST_F(PutReadTest, WatermarksOfManyShapesAreKeptApart) {
   EXPECT_EQ(d->PutOne("a", Plain(Key{"prefix", "7"})), PutStatus::kStored);
 }
 
-TEST_F(PutReadTest, WatermarksAreLimited) {
+TEST_F(PutReadTest, OfTooManyWatermarksTheOneGoesThatWasRaisedLongestAgo) {
   SpaceLimits limits;
-  limits.watermarks = 1;
+  limits.watermarks = 2;
   Begin(limits);
   d->Ask<RetireReply>("a", Retire{UpTo("k", 1)});
+  d->Ask<RetireReply>("a", Retire{UpTo("old", 1)});
   d->Ask<RetireReply>("a", Retire{UpTo("k", 2)});
-  EXPECT_EQ(d->Ask<Error>("a", Retire{UpTo("other", 1)}).code, ErrorCode::kBusy);
+  d->Ask<RetireReply>("a", Retire{UpTo("new", 1)});
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"k", 2})), PutStatus::kRetired);
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"new", 1})), PutStatus::kRetired);
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"old", 1})), PutStatus::kStored);
+}
+
+TEST_F(PutReadTest, AnInputThatManyTasksLackTakesOneRecord) {
+  SpaceLimits limits;
+  limits.tuples = 4;
+  Begin(limits);
+  Put put;
+  for (int i = 0; i < 3; ++i) put.tuples.push_back(Task(Key{"t", i}, {Key{"x", 1}}));
+  const auto reply = d->Ask<PutReply>("a", put);
+  EXPECT_EQ(reply.status, std::vector(3, PutStatus::kStored));
 }
 
 TEST_F(PutReadTest, EphemeralTuplesGoWithTheirClient) {

@@ -74,6 +74,27 @@ TEST_F(StayTest, MetadataShowsItAtOnce) {
   EXPECT_EQ(d->counters().stayed, 1u);
 }
 
+TEST_F(StayTest, OfManyThatMatchAPatternOneIsAskedFor) {
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  const RequestId id = d->Send("other", Read{{Every("tile")}, true, false, kForeverUs});
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+  EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).key, kTile);
+  // What is here is found without asking for the other one.
+  EXPECT_EQ(d->Ask<Found>("other", Read{{Every("tile")}, true, false, 0}).tuples.size(), 1u);
+  EXPECT_THAT(d->notices["gpu"], SizeIs(1));
+}
+
+TEST_F(StayTest, AllKeysOfARequestAreAskedForTogether) {
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  Read read{{Pattern::Of(kTile), Pattern::Of(Key{"tile", 2})}};
+  read.wait_us = kForeverUs;
+  d->Send("other", read);
+  EXPECT_THAT(d->notices["gpu"], SizeIs(2));
+}
+
 TEST_F(StayTest, WhoReadsItWaitsAndItIsAskedForOnce) {
   Make(kTile);
   const RequestId first = d->Send("other", ReadOf(kTile));

@@ -53,7 +53,9 @@ bool HasNews(const BrokerCore::Delivery& delivery) {
 }  // namespace
 
 BrokerCore::BrokerCore(BrokerCoreOptions options)
-    : options_(options), space_(options.limits), next_session_(options.first_session) {}
+    : options_(options),
+      space_(options.limits, options.first_session / 2 + 1),  // far from the last number
+      next_session_(options.first_session) {}
 
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {

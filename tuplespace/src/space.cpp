@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMaxClientIdBytes = 64;
 }
 
-Space::Space(SpaceLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
+Space::Space(SpaceLimits limits, std::uint64_t first_fence)
+    : impl_(std::make_unique<Impl>(limits, first_fence)) {}
 Space::~Space() = default;
 
 std::span<Outgoing> Space::Step(Event&& event, std::int64_t now_us) {

@@ -28,7 +28,8 @@ namespace tuplespace {
 
 struct Space::Impl {
  public:
-  explicit Impl(SpaceLimits space_limits) : limits_(space_limits) {}
+  Impl(SpaceLimits space_limits, std::uint64_t first_fence)
+      : limits_(space_limits), next_fence_(first_fence) {}
   ~Impl();
 
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
@@ -118,11 +119,12 @@ struct Space::Impl {
   void SupplyIsDue(Record* record);
 
   // ---- reads (space_read.cpp) ------------------------------------------------------------------
+  // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
   Record* FindFirst(const internal::WantedPattern& wanted, const ReadWaiter& waiter);
   FoundTuple Copy(const Record& record, bool metadata_only);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);
-  bool Readable(Record* record, const ReadWaiter& waiter);
+  static bool Readable(const Record& record, const ReadWaiter& waiter);
   void Watch(ReadWaiter& waiter);
   void Unwatch(ReadWaiter& waiter);
   void WakeReaders();
@@ -130,6 +132,7 @@ struct Space::Impl {
 
   // ---- gets (space_get.cpp) --------------------------------------------------------------------
   std::optional<Error> ProblemOf(const Get& get) const;
+  std::optional<std::uint64_t> EndReplaced(Client& client, RequestId id);
   GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const Client& client, GetGroup* group);
   bool EvictIdleGroup();
@@ -166,6 +169,8 @@ struct Space::Impl {
   Grant MakeGrant(const Taker& taker, Record* record);
 
   // ---- leases (space_lease.cpp) ----------------------------------------------------------------
+  std::int64_t OrDefaultLease(std::int64_t lease_us) const;
+  std::int64_t LeaseUs(const internal::TaskState& task) const;
   Record* FindLeased(const Client& client, const LeaseRef& lease);  // null: stale, counted
   void DropLease(Record* record);
   std::optional<std::int64_t> LateLease(const Client& client, const Record* record,
@@ -191,7 +196,7 @@ struct Space::Impl {
   SpaceLimits limits_;
   std::int64_t now_us_ = INT64_MIN;
   std::uint64_t next_sequence_ = 1;
-  std::uint64_t next_fence_ = 1;
+  std::uint64_t next_fence_;
   Counters counters_;
   Stats gauges_;  // the gauges that are counted along; its counters are not used
 
@@ -199,6 +204,7 @@ struct Space::Impl {
   internal::DeadlineHeap deadlines_;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
   internal::PatternIndex<internal::Watermark> watermarks_;
+  std::map<std::uint64_t, internal::Watermark*> watermarks_by_age_;  // by raised_at
   internal::PatternIndex<internal::ReadGroup> read_groups_;
   internal::PatternIndex<GetGroup> get_groups_;
   std::map<std::uint64_t, GetGroup*> groups_by_age_;

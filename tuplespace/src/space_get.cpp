@@ -33,15 +33,29 @@ std::optional<Error> Space::Impl::ProblemOf(const Get& get) const {
   return std::nullopt;
 }
 
+// A new offer ends the one before it, also when it is refused itself: its client is told of one
+// end. Its place in the queue, if there was one.
+std::optional<std::uint64_t> Space::Impl::EndReplaced(Client& client, RequestId id) {
+  const auto open = client.gets.find(id);
+  if (open == client.gets.end()) return std::nullopt;
+  GetWaiter* replaced = &open->second;
+  const std::uint64_t sequence = replaced->sequence;
+  replaced->taker.group->waiters.erase(replaced);
+  deadlines_.Clear(&replaced->deadline);
+  client.gets.erase(open);
+  --gauges_.open_gets;
+  return sequence;
+}
+
 void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
+  const std::optional<std::uint64_t> place = EndReplaced(client, id);
   if (auto problem = ProblemOf(get)) return Refuse(*client.id, id, std::move(*problem));
   if (client.reads.contains(id)) {
     return Refuse(*client.id, id,
                   Bad("request id " + std::to_string(id) +
                       " is that of an open Read, must be a new one or that of a Get"));
   }
-  const auto open = client.gets.find(id);
-  if (open == client.gets.end() && get.wait_us > 0) {
+  if (get.wait_us > 0) {
     if (auto busy = CheckRoomForOpenRequest(client))
       return Refuse(*client.id, id, std::move(*busy));
   }
@@ -58,15 +72,6 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
   client.last_group = group;
   ++counters_.gets;
   group->last_used = next_sequence_++;
-  std::uint64_t sequence = group->last_used;
-  if (open != client.gets.end()) {
-    GetWaiter* replaced = &open->second;
-    sequence = replaced->sequence;  // a new offer does not lose the place in the queue
-    replaced->taker.group->waiters.erase(replaced);
-    deadlines_.Clear(&replaced->deadline);
-    client.gets.erase(open);
-    --gauges_.open_gets;
-  }
   MakeUser(client, group);
   Match();  // a new group or a new user moves tuples that could be taken already
 
@@ -82,7 +87,7 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
   if (!taker.got.grants.empty() || get.wait_us == 0) {
     return Answer(client, id, std::move(taker.got));
   }
-  StartWaiting(client, id, get, std::move(taker), sequence);
+  StartWaiting(client, id, get, std::move(taker), place.value_or(group->last_used));
 }
 
 void Space::Impl::StartWaiting(Client& client, RequestId id, const Get& get, Taker taker,

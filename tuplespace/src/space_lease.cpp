@@ -10,17 +10,27 @@ namespace tuplespace {
 
 namespace {
 
-// A task that failed on a client is for others alone during so many steal times, if there are
-// others that ever asked for such tasks; then anybody may try again.
-constexpr std::int64_t kBarredStealTimes = 50;
 constexpr std::size_t kMaxCauseBytes = 4096;
-constexpr std::size_t kMaxPastLeases = 8;  // of one task
+constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
+constexpr std::size_t kMaxPastLeases = 8;     // of one task
 
 std::uint32_t Saturated(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
 }
 
 }  // namespace
+
+std::int64_t Space::Impl::OrDefaultLease(std::int64_t lease_us) const {
+  return lease_us != 0 ? lease_us : std::min(limits_.default_lease_us, limits_.max_lease_us);
+}
+
+// Of the next lease of the task. Whoever is slower than thought must be able to finish some day.
+std::int64_t Space::Impl::LeaseUs(const internal::TaskState& task) const {
+  const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
+  const std::uint32_t doublings = std::min(task.times_expired, kMostDoublings);
+  const bool most = lease_us > limits_.max_lease_us >> doublings;
+  return most ? limits_.max_lease_us : lease_us << doublings;
+}
 
 Space::Impl::Record* Space::Impl::FindLeased(const Client& client, const LeaseRef& lease) {
   Record* record = store_.Find(lease.key.bytes());
@@ -105,11 +115,8 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
   }
   Record* record = FindLeased(client, extend.lease);
   if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
-  const std::int64_t lease_us = extend.lease_us != 0
-                                    ? extend.lease_us
-                                    : std::min(limits_.default_lease_us, limits_.max_lease_us);
   if (!IsPlanted(Planted::kExtensionIsForgotten)) {
-    deadlines_.Set(&record->lease->deadline, After(lease_us));
+    deadlines_.Set(&record->lease->deadline, After(OrDefaultLease(extend.lease_us)));
   }
   Answer(client, id, LeaseReply{});
 }
@@ -139,12 +146,14 @@ void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
   Answer(client, id, LeaseReply{});
 }
 
+// A task that failed on a client is for others alone as long as a lease of it lasts, if there are
+// others that ever asked for such tasks: each of them will have ended one by then, however busy it
+// is, and one bad device alone does not make the task fail for good. Then anybody may try again.
 void Space::Impl::Bar(Record* record, const ClientId& client) {
   internal::TaskState& task = *record->task;
   const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), client);
   if (at == task.barred.end() || *at != client) task.barred.insert(at, client);
-  task.barred_until_us =
-      AnotherCouldTake(*record) ? After(kBarredStealTimes * limits_.steal_after_us) : now_us_;
+  task.barred_until_us = AnotherCouldTake(*record) ? After(LeaseUs(task)) : now_us_;
 }
 
 bool Space::Impl::AnotherCouldTake(const Record& record) const {

@@ -15,7 +15,6 @@ namespace {
 // would make its placing cost as much as there are clients.
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
-constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 
 bool Contains(const std::vector<ClientId>& sorted, const ClientId& id) {
   return std::binary_search(sorted.begin(), sorted.end(), id);
@@ -258,10 +257,10 @@ void Space::Impl::Fill(Taker& taker) {
 void Space::Impl::Take(Taker& taker, Record* record) {
   assert(record->state == RecordState::kTakable && !record->lease);
   assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
-  std::int64_t lease_us = taker.lease_us;
+  const std::int64_t lease_us =
+      record->task ? LeaseUs(*record->task) : OrDefaultLease(taker.lease_us);
   if (record->task) {
     const TaskSpec& spec = record->task->spec;
-    lease_us = spec.lease_us;
     ++record->task->times_taken;
     if (spec.affinity >= 0 &&
         taker.client->held.contains(record->task->links[spec.affinity].input)) {
@@ -270,12 +269,6 @@ void Space::Impl::Take(Taker& taker, Record* record) {
       ++counters_.steals;
     }
   }
-  if (lease_us == 0) lease_us = std::min(limits_.default_lease_us, limits_.max_lease_us);
-  // Whoever is slower than thought must be able to finish some day.
-  const std::uint32_t doublings =
-      record->task ? std::min(record->task->times_expired, kMostDoublings) : 0;
-  const bool most = lease_us > limits_.max_lease_us >> doublings;
-  lease_us = most ? limits_.max_lease_us : lease_us << doublings;
   Unplace(record);
   record->lease = std::make_unique<internal::Lease>(record);
   record->lease->client = taker.client;

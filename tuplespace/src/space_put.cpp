@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "space_core.h"
@@ -106,18 +108,19 @@ std::optional<Error> Space::Impl::CheckRoom(std::span<const Tuple> tuples,
   }
   // It gets tight: count exactly, so that a repeated put is acknowledged even by a full space.
   bytes = 0;
-  records = 0;
+  std::set<std::string_view> absent;
   for (const Tuple& tuple : tuples) {
     const Record* record = store_.Find(tuple.key.bytes());
     if (record != nullptr && record->state != RecordState::kWanted) continue;
     if (IsRetired(tuple.key)) continue;
     bytes += tuple.payload.size();
-    if (record == nullptr) ++records;
+    if (record == nullptr) absent.insert(tuple.key.bytes());
     if (!tuple.task) continue;
     for (const Key& input : tuple.task->inputs) {
-      if (store_.Find(input.bytes()) == nullptr) ++records;
+      if (store_.Find(input.bytes()) == nullptr) absent.insert(input.bytes());
     }
   }
+  records = absent.size();
   if (bytes > 0 && bytes_there + bytes > limits_.payload_bytes) {
     return NoRoom("payload_bytes", bytes_there, bytes, limits_.payload_bytes);
   }

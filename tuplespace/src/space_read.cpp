@@ -77,6 +77,11 @@ void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
     return Answer(client, id, std::move(found));
   }
   waiter->sequence = next_sequence_++;
+  if (waiter->all) {  // what stays elsewhere comes together, not one after the other
+    for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
+      FindFirst(waiter->wanted[i], *waiter);
+    }
+  }
   Watch(*waiter);
   if (read.wait_us != kForeverUs) deadlines_.Set(&waiter->deadline, After(read.wait_us));
   client.reads.emplace(id, std::move(waiter));
@@ -120,22 +125,29 @@ void Space::Impl::Handle(Client& client, RequestId id, Count&& count) {
 Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter) {
   if (wanted.exact) {
     Record* record = store_.Find(wanted.exact->bytes());
-    return record != nullptr && record->stored() && Readable(record, waiter) ? record : nullptr;
+    if (record == nullptr || !record->stored()) return nullptr;
+    if (Readable(*record, waiter)) return record;
+    Want(record);
+    return nullptr;
   }
   Record* first = nullptr;
+  Record* elsewhere = nullptr;
   store_.ScanStored(wanted.pattern, [&](Record* record) {
-    if (!Readable(record, waiter)) return true;
-    first = record;
-    return false;
+    if (Readable(*record, waiter)) {
+      first = record;
+    } else if (elsewhere == nullptr) {
+      elsewhere = record;
+    }
+    return first == nullptr;
   });
+  // One will do.
+  if (first == nullptr && elsewhere != nullptr) Want(elsewhere);
   return first;
 }
 
-// A payload that stays with another client is asked for, and is not there yet.
-bool Space::Impl::Readable(Record* record, const ReadWaiter& waiter) {
-  if (!record->stay || waiter.metadata_only || record->stay->with == waiter.client) return true;
-  Want(record);
-  return false;
+// A payload that stays with another client is not there yet.
+bool Space::Impl::Readable(const Record& record, const ReadWaiter& waiter) {
+  return !record.stay || waiter.metadata_only || record.stay->with == waiter.client;
 }
 
 FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {

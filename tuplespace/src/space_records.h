@@ -224,7 +224,8 @@ struct GetGroup {
 };
 
 struct Watermark {
-  Pattern pattern;  // its kAtMost value is the mark
+  Pattern pattern;              // its kAtMost value is the mark
+  std::uint64_t raised_at = 0;  // order of the last raising
 };
 
 struct Client {

@@ -58,11 +58,6 @@ std::optional<Error> Space::Impl::ProblemOf(const Retire& retire) const {
                                              std::to_string(bounds) +
                                              " fields with <=, must have exactly 1"};
   }
-  if (watermarks_.size() >= limits_.watermarks &&
-      watermarks_.Find(retire.pattern, SameButMark) == nullptr) {
-    return Error{ErrorCode::kBusy, "limits.watermarks: " + std::to_string(limits_.watermarks) +
-                                       " are there, the most allowed"};
-  }
   return std::nullopt;
 }
 
@@ -75,12 +70,21 @@ void Space::Impl::Handle(Client& client, RequestId id, Retire&& retire) {
 }
 
 void Space::Impl::RaiseWatermark(const Pattern& pattern) {
-  Watermark* known = watermarks_.Find(pattern, SameButMark);
-  if (known == nullptr) {
-    watermarks_.Add(std::make_unique<Watermark>(Watermark{pattern}));
-    return;
+  Watermark* mark = watermarks_.Find(pattern, SameButMark);
+  if (mark != nullptr) {
+    SetMark(&mark->pattern, std::max(MarkOf(mark->pattern), MarkOf(pattern)));
+    watermarks_by_age_.erase(mark->raised_at);
+  } else {
+    // Each run leaves one behind: the oldest must go some day.
+    while (!watermarks_by_age_.empty() && watermarks_.size() >= limits_.watermarks) {
+      const auto oldest = watermarks_by_age_.begin();
+      watermarks_.Remove(oldest->second);
+      watermarks_by_age_.erase(oldest);
+    }
+    mark = watermarks_.Add(std::make_unique<Watermark>(Watermark{pattern, 0}));
   }
-  SetMark(&known->pattern, std::max(MarkOf(known->pattern), MarkOf(pattern)));
+  mark->raised_at = next_sequence_++;
+  watermarks_by_age_.emplace(mark->raised_at, mark);
 }
 
 std::uint64_t Space::Impl::RemoveMatching(const Retire& retire) {

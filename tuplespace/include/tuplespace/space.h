@@ -25,9 +25,9 @@ struct SpaceLimits {
   std::uint64_t task_inputs = 4096;
   std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
   std::uint64_t held_keys_per_client = 65'536;
-  std::uint64_t get_patterns = 256;  // different patterns with an open Get
-  std::uint64_t watermarks = 65'536;
-  std::uint32_t task_failures = 3;  // on the third the task is parked
+  std::uint64_t get_patterns = 256;   // different patterns with an open Get
+  std::uint64_t watermarks = 65'536;  // of more the one goes that was raised longest ago
+  std::uint32_t task_failures = 3;    // on the third the task is parked
   std::int64_t default_lease_us = 10'000'000;
   std::int64_t max_lease_us = 3'600'000'000;
   std::int64_t steal_after_us = 2'000;  // a ready task waits this long for its holder
@@ -56,7 +56,9 @@ struct Outgoing {
 
 class Space {
  public:
-  explicit Space(SpaceLimits limits = {});
+  // Leases are numbered from `first_fence`. Who may meet leases of another space, before or after
+  // this one, gives each numbers of its own.
+  explicit Space(SpaceLimits limits = {}, std::uint64_t first_fence = 1);
   ~Space();
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
