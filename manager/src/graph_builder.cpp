@@ -109,7 +109,9 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Gather(std::vector<Partial> par
   // Besides the partials: sums on the way up the tree, and what the task makes of the whole.
   constexpr std::uint64_t kOthers = 5;
   const std::uint64_t room = plan_.task_bytes / bytes;
-  const std::size_t most = room > kOthers + 2 ? static_cast<std::size_t>(room - kOthers) : 2;
+  // And of the inputs that the space lets a task have, for two sums in one task.
+  constexpr std::uint64_t kMostPartials = tuplespace::SpaceLimits{}.task_inputs / 4;
+  const std::uint64_t most = room > kOthers + 2 ? std::min(room - kOthers, kMostPartials) : 2;
   if (parts.size() <= most) return parts;
   const Range both{parts.front().range.begin, parts.back().range.end};
   const std::int64_t middle = Halve(both, block()).first.end;

@@ -42,9 +42,7 @@ void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, Actions&) {
 void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
   if (finished_ || moving_) return;
-  std::uint64_t largest = 0;
-  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
-  const bool fits = plan_ && plan_->largest_need_bytes <= largest;
+  const bool fits = plan_ && plan_->largest_need_bytes <= LargestMemory();
   if (fits) {
     if (said_waiting_) out.push_back(Say{"a handler is there: going on"});
     said_waiting_ = false;
@@ -66,6 +64,12 @@ void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {
   // A handler that was lost may come back at once: give it a moment before cutting anew.
   if (plan_ && patient) return;
   TryToPlan(now_us, out);
+}
+
+std::uint64_t ManagerCore::LargestMemory() const {
+  std::uint64_t largest = 0;
+  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
+  return largest;
 }
 
 // The smallest memory that a handler must have to take part in the large tasks: the smallest of the
@@ -110,17 +114,16 @@ std::optional<Plan> ManagerCore::PlanFor(std::uint64_t capacity_bytes,
 void ManagerCore::TryToPlan(std::int64_t now_us, Actions& out) {
   const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
   if (!plan_ && more_expected && now_us - started_us_ < kWaitForExpectedUs) return;
-  std::uint64_t smallest = 0;
-  std::optional<Plan> plan = PlanFor(PlanningCapacity(), &smallest);
-  if (!plan) {
-    std::uint64_t largest = 0;
-    for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
-    plan = PlanFor(largest, &smallest);
-  }
-  if (plan) {
-    NameTooSmall(plan->largest_need_bytes, out);
-    Replan(std::move(*plan), out);
-    return;
+  // What was too little is so whoever else has come.
+  if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
+    std::optional<Plan> plan = PlanFor(PlanningCapacity(), &smallest_need_bytes_);
+    if (!plan) plan = PlanFor(largest, &smallest_need_bytes_);
+    if (plan) {
+      NameTooSmall(plan->largest_need_bytes, out);
+      Replan(std::move(*plan), out);
+      return;
+    }
+    hopeless_bytes_ = largest;
   }
   if (config_.fixed_handlers) {
     const Capacity& first = handlers_.begin()->second;
@@ -128,10 +131,10 @@ void ManagerCore::TryToPlan(std::int64_t now_us, Actions& out) {
     out.push_back(GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
         "more: give the handlers more memory, or use a smaller batch or train.block",
-        SizeText(smallest), first.name, SizeText(first.memory_bytes))});
+        SizeText(smallest_need_bytes_), first.name, SizeText(first.memory_bytes))});
     return;
   }
-  NameTooSmall(smallest, out);
+  NameTooSmall(smallest_need_bytes_, out);
 }
 
 void ManagerCore::NameTooSmall(std::uint64_t need_bytes, Actions& out) {

@@ -35,8 +35,8 @@ class Planner {
  public:
   explicit Planner(const PlanRequest& request) : request_(request), cuts_(request) {}
 
-  // Cuts until every task needs at most `task_bytes`. False if it cannot be; largest_need_bytes of
-  // the plan is then that of the smallest boxes.
+  // Cuts until every task needs at most `task_bytes`, and the space takes all its tuples. False if
+  // it cannot be; largest_need_bytes of the plan is then that of boxes that cannot be smaller.
   bool Fit(std::uint64_t task_bytes, Plan* plan);
 
  private:
@@ -61,7 +61,10 @@ class Planner {
   bool HalveWeights(std::size_t l);
   bool NarrowWeights(std::size_t l);
   void HalveBatch(std::size_t l);
-  bool HalveForNeed(const PlannedTask& task);
+  bool HalveForNeed(std::size_t l, TaskKind kind);
+  std::uint64_t LeastNeed(std::size_t l) const;
+  void CutToLeastNeed(std::uint64_t task_bytes);
+  bool IsTooLarge(const PlannedTask& task, std::uint64_t task_bytes) const;
   bool IsLittle(std::size_t l) const;
   bool WantsMoreBoxes(std::size_t l) const;
   void AddParallelism();
@@ -130,18 +133,50 @@ void Planner::HalveBatch(std::size_t l) {
   Cut(l, limits);
 }
 
-// Halves what makes `task` large: its weights, or the samples that it covers.
-bool Planner::HalveForNeed(const PlannedTask& task) {
-  const auto l = static_cast<std::size_t>(task.layer);
+// Halves what makes a task large: its weights, or the samples that it covers.
+bool Planner::HalveForNeed(std::size_t l, TaskKind kind) {
   const std::int64_t widest = std::max(OutputSpan(l), InputSpan(l));
   // Cutting the batch costs more than cutting the weights: every gradient then comes in parts.
-  const bool by_weights = BatchSpan(l) <= 2 * widest && task.task.kind != TaskKind::kLoss;
+  const bool by_weights = BatchSpan(l) <= 2 * widest && kind != TaskKind::kLoss;
   if (by_weights && NarrowWeights(l)) return true;
   if (limits_[l].batch_level > 0) {
     HalveBatch(l);
     return true;
   }
   return NarrowWeights(l);
+}
+
+// No task that updates a tile needs less: a box of activations, one of deltas, the gradient and the
+// weights; or, where gradients come in parts, two parts and the weights.
+std::uint64_t Planner::LeastNeed(std::size_t l) const {
+  const std::int64_t outputs = OutputSpan(l), inputs = InputSpan(l), rows = BatchSpan(l);
+  const std::int64_t tile = outputs * inputs;
+  const std::int64_t edges = rows * (outputs + inputs);
+  const bool in_parts = rows < request_.training.batch;
+  return 4 *
+         static_cast<std::uint64_t>(in_parts ? std::max(edges + tile, 3 * tile) : edges + 2 * tile);
+}
+
+// Most of the cutting for handlers with little memory, without all the tasks of each attempt.
+void Planner::CutToLeastNeed(std::uint64_t task_bytes) {
+  for (std::size_t l = 0; l < layer_count(); ++l) {
+    while (LeastNeed(l) > task_bytes && HalveForNeed(l, TaskKind::kUpdate)) {
+    }
+  }
+}
+
+// Of the tuples that it reads and makes, too.
+bool Planner::IsTooLarge(const PlannedTask& task, std::uint64_t task_bytes) const {
+  const auto too_large = [&](std::int64_t rows, std::int64_t cols) {
+    return 4 * static_cast<std::uint64_t>(rows * cols) > request_.tuple_bytes;
+  };
+  const Task& t = task.task;
+  return NeedBytes(t) > task_bytes || task.inputs.size() > request_.task_inputs ||
+         std::any_of(t.pieces.begin(), t.pieces.end(),
+                     [&](const Piece& piece) { return too_large(piece.rows, piece.cols); }) ||
+         std::any_of(t.outputs.begin(), t.outputs.end(), [&](const Output& output) {
+           return too_large(output.view.rows, output.view.cols);
+         });
 }
 
 // The operations of two boxes that each take `overheads` times as long as a task costs.
@@ -203,6 +238,7 @@ Plan Planner::FromLevels(std::uint64_t task_bytes) const {
 bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
   Start();
   AddParallelism();
+  CutToLeastNeed(task_bytes);
   Pass pass;
   pass.job = "plan";
   pass.rows = request_.training.batch;
@@ -212,13 +248,25 @@ bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
     std::vector<PlannedTask> tasks = graph.Tasks(pass);
     plan->tasks_per_step = static_cast<std::int64_t>(tasks.size());
     for (PlannedTask& task : graph.Initialize(pass.job)) tasks.push_back(std::move(task));
-    const PlannedTask& largest = *std::max_element(tasks.begin(), tasks.end(),
-                                                   [](const PlannedTask& a, const PlannedTask& b) {
-                                                     return NeedBytes(a.task) < NeedBytes(b.task);
-                                                   });
-    plan->largest_need_bytes = NeedBytes(largest.task);
-    if (plan->largest_need_bytes <= task_bytes) return true;
-    if (!HalveForNeed(largest)) return false;
+    // All layers at once: each attempt makes all tasks again.
+    std::vector<const PlannedTask*> too_large(layer_count(), nullptr);  // the largest of each layer
+    plan->largest_need_bytes = 0;
+    for (const PlannedTask& task : tasks) {
+      plan->largest_need_bytes = std::max(plan->largest_need_bytes, NeedBytes(task.task));
+      const PlannedTask*& largest = too_large[static_cast<std::size_t>(task.layer)];
+      if (IsTooLarge(task, task_bytes) &&
+          (largest == nullptr || NeedBytes(largest->task) < NeedBytes(task.task))) {
+        largest = &task;
+      }
+    }
+    bool fits = true;
+    for (std::size_t l = 0; l < layer_count(); ++l) {
+      if (too_large[l] == nullptr) continue;
+      fits = false;
+      plan->largest_need_bytes = NeedBytes(too_large[l]->task);
+      if (!HalveForNeed(l, too_large[l]->task.kind)) return false;
+    }
+    if (fits) return true;
   }
 }
 

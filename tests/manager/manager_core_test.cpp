@@ -206,6 +206,13 @@ TEST(ManagerCoreTest, NamesAHandlerThatIsTooSmall) {
   EXPECT_TRUE(shell.core.plan()) << "a larger one came";
 }
 
+TEST(ManagerCoreTest, NamesEachHandlerThatIsTooSmallWhenItComes) {
+  Shell shell(SmallJob());
+  shell.Send(Handlers({2000}), 0);
+  shell.Send(Handlers({2000, 1000}), kSecondUs);
+  EXPECT_NE(shell.Said().find("this handler offers 1000B"), std::string::npos) << shell.Said();
+}
+
 TEST(ManagerCoreTest, GivesUpWhenNoLargerHandlerCanCome) {
   ManagerConfig config = SmallJob();
   config.fixed_handlers = true;

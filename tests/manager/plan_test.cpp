@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "acan/manager/graph.h"
 #include "graph_runner.h"
 
 namespace acan {
@@ -125,6 +126,43 @@ TEST(PlanTest, SaysWhatTheSmallestBoxesNeed) {
   EXPECT_GT(smallest, 6u * 64 * 64 * 4);
   request.capacity_bytes = smallest;
   EXPECT_TRUE(MakePlan(request, nullptr)) << "what it says is enough must be enough";
+}
+
+// A handler may hold more than a tuple may be large.
+TEST(PlanTest, NoTupleIsLargerThanTheSpaceTakes) {
+  PlanRequest request = RaggedRequest(Optimizer::kAdamW);
+  const std::string expected = TrainTwoSteps(request);
+  request.tuple_bytes = 20 << 10;  // a tile of 64 x 64 is 16 KiB
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  Pass pass;
+  pass.job = "job";
+  pass.rows = request.training.batch;
+  const Graph graph(request.model, request.training, *plan);
+  for (const PlannedTask& task : graph.Tasks(pass)) {
+    for (const Output& output : task.task.outputs) {
+      EXPECT_LE(output.view.bytes(), request.tuple_bytes) << task.key.ToString();
+    }
+  }
+  EXPECT_EQ(TrainTwoSteps(request), expected);
+}
+
+TEST(PlanTest, NoTaskHasMoreInputsThanTheSpaceTakes) {
+  PlanRequest request;
+  request.model.layers = {64, 1};
+  request.model.loss = Loss::kMeanSquaredError;
+  request.training.batch = 64 * 6000;
+  request.batch_rows = 64;  // 6,000 gradients of one tile
+  request.capacity_bytes = 1ull << 40;
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  Pass pass;
+  pass.job = "job";
+  pass.rows = request.training.batch;
+  const Graph graph(request.model, request.training, *plan);
+  for (const PlannedTask& task : graph.Tasks(pass)) {
+    EXPECT_LE(task.inputs.size(), request.task_inputs) << task.key.ToString();
+  }
 }
 
 // ---- right, not only consistent

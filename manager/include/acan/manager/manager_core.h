@@ -245,6 +245,7 @@ class ManagerCore {
   void On(const ClockTick&, std::int64_t now_us, Actions& out);
 
   void CheckHandlers(std::int64_t now_us, Actions& out);
+  std::uint64_t LargestMemory() const;  // of a handler
   std::uint64_t PlanningCapacity() const;
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes, std::uint64_t* smallest) const;
   void TryToPlan(std::int64_t now_us, Actions& out);
@@ -281,6 +282,8 @@ class ManagerCore {
   std::map<std::string, Capacity> handlers_;
   std::map<std::string, bool> named_too_small_;
   std::int64_t started_us_ = -1;
+  std::uint64_t hopeless_bytes_ = 0;       // for a largest handler of so much there is no plan
+  std::uint64_t smallest_need_bytes_ = 0;  // of the largest task, when that was tried
   std::int64_t unfit_since_us_ = -1;  // nobody present can hold the largest task
   std::int64_t said_us_ = -1;
   bool said_waiting_ = false;

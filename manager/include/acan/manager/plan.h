@@ -9,6 +9,7 @@
 
 #include "acan/core/model.h"
 #include "acan/core/range.h"
+#include "tuplespace/space.h"
 
 namespace acan {
 
@@ -60,6 +61,9 @@ struct PlanRequest {
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
   HandlerShares handlers;
   double overhead_us = 0;  // of a task beside its computing; 0: not known
+  // What the space takes: the most bytes of a tuple, and inputs of a task.
+  std::uint64_t tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;
+  std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;
 };
 
 // The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little
