@@ -1,6 +1,8 @@
 // acan broker: serves a tuple space until it is stopped.
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "acan/core/access_roles.h"
 #include "access_file.h"
 #include "command.h"
+#include "device_list.h"
 #include "file_watch.h"
 #include "fmt/format.h"
 #include "role.h"
@@ -23,6 +26,7 @@ struct Flags {
   Setting keys;
   bool check_payloads = false;
   Setting shared_memory;
+  Setting payloads;
   RoleFlags role;
 };
 
@@ -35,6 +39,13 @@ Example, three terminals:
   acan broker  --listen tcp://127.0.0.1:5555
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:1
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression)";
+
+// What is put is the machine's memory, whoever made it.
+std::uint64_t DefaultPayloadBytes() {
+  const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  const auto page_bytes = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
+  return std::max(tuplespace::SpaceLimits{}.payload_bytes, pages / 4 * 3 * page_bytes);
+}
 
 // A connection is a descriptor; the usual soft limit of 1024 would be reached first.
 void AllowManyConnections() {
@@ -90,6 +101,9 @@ int RunBroker(const Flags& flags) {
   }
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
   options.check_payloads = flags.check_payloads;
+  options.limits.payload_bytes = flags.payloads.set()
+                                     ? ParseMemory(flags.payloads.value, flags.payloads.origin)
+                                     : DefaultPayloadBytes();
   AllowManyConnections();
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
@@ -129,6 +143,11 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
       *command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
       "off: payloads travel over the sockets even between processes of this host (default: on)")
       ->type_name("on|off");
+  AddSetting(
+      *command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
+      "the most bytes of payloads that it holds, like 64GiB (default: three quarters of this "
+      "machine's memory, at least 16GiB)")
+      ->type_name("SIZE");
   AddRoleFlags(*command, flags->role);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });

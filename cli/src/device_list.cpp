@@ -94,7 +94,7 @@ std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
   }
   if (*bytes == 0) {
     throw UsageError(
-        fmt::format("{}: \"{}\" leaves a handler no memory; write at least 1", origin, text));
+        fmt::format("{}: \"{}\" leaves no memory; write at least 1", origin, text));
   }
   return *bytes;
 }

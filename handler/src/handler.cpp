@@ -74,6 +74,7 @@ void Handler::Impl::Begin() {
     if (connected) OnConnected();
   });
   client.OnDamage([this](const std::string& text) { Log(text); });
+  client.OnDelay([this](const std::string& text) { Log(text); });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(notice); });
   Apply(core.Start());
 }

@@ -76,6 +76,7 @@ void JobRun::Connect() {
     if (connected && leadership_) ExtendLeadership();
   });
   client_.OnDamage([this](const std::string& text) { Log(text); });
+  client_.OnDelay([this](const std::string& text) { Log(text); });
   client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
   const std::int64_t patience_us = NowUs() + 2'000'000;
   bool said = false;

@@ -23,6 +23,15 @@ std::string CommandLine(pid_t pid) {
   return words;
 }
 
+TEST(FullSpace, IsNamedWithItsLimit) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({"train", job, "--handlers", "cpu:1@16MiB"}, {{"ACAN_PAYLOADS", "4KiB"}});
+  EXPECT_TRUE(train.WaitForErr("limits.payload_bytes")) << train.err();
+  train.Signal(SIGINT);
+  EXPECT_EQ(train.Wait(), 130) << train.err();
+}
+
 // `acan train` on a job that does not end, with two handlers, its temporary files in a folder that
 // the test can look into.
 class Training : public ::testing::Test {

@@ -224,6 +224,29 @@ TEST_F(SessionTest, BusyIsRetriedLaterAndLater) {
   EXPECT_EQ(CountEvents<Reply>(), 1);
 }
 
+TEST_F(SessionTest, ABrokerThatIsBusyForLongIsNamedOnce) {
+  Join();
+  const RequestId id = session_.Submit(OnePut(1), now_us_);
+  SentIds();
+  int said = 0;
+  for (int i = 0; i < 14; ++i) {
+    session_.Receive(From(100, Reply{id, Busy()}), now_us_);
+    for (const SessionEvent& event : session_.TakeEvents()) {
+      const auto* delayed = std::get_if<RequestDelayed>(&event);
+      if (delayed == nullptr) continue;
+      EXPECT_GT(i, 10) << "not before it was asked for a second";
+      EXPECT_EQ(delayed->text, Busy().text);
+      ++said;
+    }
+    while (SentIds().empty()) {
+      now_us_ = session_.NextDeadlineUs();
+      session_.Tick(now_us_);
+      session_.Receive(From(100, Pong{}), now_us_);
+    }
+  }
+  EXPECT_EQ(said, 1);
+}
+
 TEST_F(SessionTest, ABusyBrokerIsAskedAgainToJoin) {
   session_.LinkUp(now_us_);
   const std::uint64_t first = TakeHello();

@@ -301,6 +301,13 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
     if (on_damage) on_damage(fmt::format("broker at {}: {}", options.endpoint, damage->text));
     return 0;
   }
+  if (const auto* delay = std::get_if<RequestDelayed>(&event)) {
+    if (on_delay) {
+      on_delay(fmt::format("broker at {} has had no room for a request for seconds: {}",
+                           options.endpoint, delay->text));
+    }
+    return 0;
+  }
   if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
     if (change->connected) handshake_failed = false;
     if (on_connection) on_connection(change->connected, change->why);
@@ -441,6 +448,10 @@ void Client::Abandon(RequestId id) {
 
 void Client::OnNotice(std::function<void(Notice&&)> handler) {
   impl_->on_notice = std::move(handler);
+}
+
+void Client::OnDelay(std::function<void(const std::string&)> handler) {
+  impl_->on_delay = std::move(handler);
 }
 
 void Client::OnDamage(std::function<void(const std::string&)> handler) {

@@ -19,6 +19,7 @@ constexpr std::int64_t kStableUs = 1'000'000;
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
 // What is damaged so often in a row is so at its source: asking again will not mend it.
+constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
 constexpr int kMostDamaged = 3;
 
 std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
@@ -242,7 +243,10 @@ void Session::OnReply(Reply&& reply, std::int64_t now_us) {
   }
   Pending& pending = it->second;
   const auto* error = std::get_if<Error>(&reply.body);
-  if (error != nullptr && error->code == ErrorCode::kBusy) return TryLater(pending, now_us);
+  if (error != nullptr && error->code == ErrorCode::kBusy) {
+    NoteBusy(pending, *error, now_us);
+    return TryLater(pending, now_us);
+  }
   if (error != nullptr && error->code == ErrorCode::kDamaged) {
     events_.push_back(PayloadDamaged{error->text});
     if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
@@ -254,6 +258,12 @@ void Session::OnReply(Reply&& reply, std::int64_t now_us) {
   Erase(pending_.find(reply.id));  // what was inserted meanwhile may have moved the iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
   if (!internal) events_.push_back(std::move(reply));
+}
+
+void Session::NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us) {
+  if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < say_busy_at_us_) return;
+  say_busy_at_us_ = After(now_us, kSayBusyEveryUs);
+  events_.push_back(RequestDelayed{error.text});
 }
 
 void Session::TryLater(Pending& pending, std::int64_t now_us) {

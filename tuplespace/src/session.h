@@ -43,7 +43,12 @@ struct ConnectionChanged {
 struct PayloadDamaged {
   std::string text;  // names the key and who put it
 };
-using SessionEvent = std::variant<Reply, Notice, ConnectionChanged, RelinkWanted, PayloadDamaged>;
+// The broker has had no room for a request for seconds. It is asked on and on.
+struct RequestDelayed {
+  std::string text;  // the broker's
+};
+using SessionEvent =
+    std::variant<Reply, Notice, ConnectionChanged, RelinkWanted, PayloadDamaged, RequestDelayed>;
 
 class Session {
  public:
@@ -114,6 +119,7 @@ class Session {
   void OnReply(Reply&& reply, std::int64_t now_us);
   void PutBack(const ReplyBody& body, std::int64_t now_us);
   void TryLater(Pending& pending, std::int64_t now_us);
+  void NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us);
   bool AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us);
   bool DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us);
   std::optional<Error> TooLarge(const Pending& pending) const;
@@ -146,6 +152,7 @@ class Session {
   std::uint64_t kept_bytes_ = 0;
   std::deque<RequestId> to_send_;
   std::multimap<std::int64_t, RequestId> retries_;
+  std::int64_t say_busy_at_us_ = INT64_MIN;  // not before
   std::vector<SessionEvent> events_;
 };
 

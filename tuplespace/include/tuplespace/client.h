@@ -78,6 +78,9 @@ class Client {
   // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
   // row is so at its source and answered with Error{kDamaged}.
   void OnDamage(std::function<void(const std::string& text)> handler);
+  // A request was answered kBusy for seconds, and is sent on and on; `text` says which limit it
+  // meets. At most twice a minute.
+  void OnDelay(std::function<void(const std::string& text)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
   // succeeds. After a lost connection (or broker) the space has forgotten this client's leases,
   // ephemeral tuples and holds; unanswered requests are sent again by the client itself.
