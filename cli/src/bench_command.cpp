@@ -21,7 +21,7 @@ Every number is a median with the least and the most of its repeats.
 Examples:
   acan bench space                  tuples per second and latency over inproc, ipc and tcp
   acan bench gemm --threads 2       exact matrix products against OpenBLAS and oneDNN
-  acan bench backends               every device beside its own limits, as tables and as a picture
+  acan bench backends               every device beside its own limits, with --svg also as a picture
   acan bench train                  training through the space against one plain loop
   acan bench policies               unequal handlers under each scheduling policy
   acan bench space --json | jq .)";

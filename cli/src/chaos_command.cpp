@@ -267,7 +267,9 @@ void AddChaos(CLI::App& app, Chosen& chosen) {
   AddJobFlags(*command, flags->job);
   AddClusterFlags(*command, flags->cluster);
   command
-      ->add_option("--kill", flags->kill, "SIGKILL for these (default, if nothing is named: all)")
+      ->add_option("--kill", flags->kill,
+                   "SIGKILL for these (default, if none of --kill, --stop, --throttle and --cut is "
+                   "given: handlers,manager,broker)")
       ->type_name("LIST");
   command->add_option("--stop", flags->stop, "SIGSTOP for these, SIGCONT after --pause")
       ->type_name("LIST");
@@ -290,7 +292,8 @@ void AddChaos(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "of the faults")->capture_default_str();
   AddSetting(*command, flags->out, "--out", "ACAN_OUT",
-             "the folder for the disturbed run's outputs (default: out/NAME of the job-chaos)")
+             "the folder for the disturbed run's outputs (default: out/NAME-chaos, NAME that of "
+             "the job file)")
       ->type_name("DIR");
   command->add_flag("--json", flags->json, "the last line on stdout is the report as JSON");
   AddLogFormat(*command, flags->log_format);

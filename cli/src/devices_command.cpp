@@ -18,9 +18,9 @@ constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // what the 
 constexpr const char* kExample = R"(
 For each device: the conformance battery (does it compute exact precision's bits?), the speed of
 exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
-that are not there, are listed with the reason. ACAN_CPU_ISA=avx2 or portable chooses other vector
-instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit code is 1 if a
-device that can be used is not exact.
+that are not there, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses
+other vector instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit
+code is 1 if a device that can be used is not exact.
 
 Examples:
   acan devices

@@ -112,11 +112,12 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
              std::string("the broker (default: ") + kDefaultEndpoint + ")")
       ->type_name("ENDPOINT");
   AddSetting(*command, flags->device, "--device", "ACAN_DEVICE",
-             "cpu, cpu:THREADS, opencl:N, cuda:N or auto (default: auto, the first GPU, else all "
-             "cores)")
+             "cpu, cpu:THREADS, opencl:N, opencl:N/PART, cuda:N or auto (default: auto, the first "
+             "GPU, else all cores)")
       ->type_name("DEVICE");
   AddSetting(*command, flags->memory, "--memory", "ACAN_MEMORY",
-             "the most bytes it may hold, like 64MiB (default: half of what is free)")
+             "the most bytes it may hold, like 64MiB (default: half of what is free; of a GPU nine "
+             "tenths)")
       ->type_name("SIZE");
   AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddSetting(*command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",

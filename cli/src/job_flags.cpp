@@ -70,16 +70,15 @@ Job ReadJob(const JobFlags& flags) {
   return LoadJob(flags.path, overrides);
 }
 
-void AddClusterFlags(CLI::App& app, ClusterFlags& flags) {
+void AddClusterFlags(CLI::App& app, ClusterFlags& flags, const std::string& handlers_by_default) {
   AddSetting(
       app, flags.handlers, "--handlers", "ACAN_HANDLERS",
-      "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: auto, every GPU and a cpu:1 "
-      "for each core)")
+      "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: " + handlers_by_default + ")")
       ->type_name("LIST");
   AddSetting(
       app, flags.memory, "--memory", "ACAN_MEMORY",
       "the most bytes that each handler may hold, like 64MiB (default: a share of half of what "
-      "is free)")
+      "is free; of a GPU, of nine tenths)")
       ->type_name("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
              "ipc or tcp (on loopback), between the processes (default: ipc)")

@@ -34,9 +34,12 @@ struct ClusterFlags {
   Setting memory;
   Setting transport;
 };
-// --handlers, --memory, --transport.
-void AddClusterFlags(CLI::App& app, ClusterFlags& flags);
-// With defaults filled in: one cpu:1 for each core, half of the free memory shared out.
+// --handlers (its help says `handlers_by_default`), --memory, --transport.
+void AddClusterFlags(
+    CLI::App& app, ClusterFlags& flags,
+    const std::string& handlers_by_default = "auto, every GPU and a cpu:1 for each core");
+// With defaults filled in: every GPU and a cpu:1 for each core, half of the free memory shared out,
+// nine tenths of each GPU's.
 LocalClusterOptions ParseCluster(const ClusterFlags& flags);
 
 // A folder for the outputs of a job at `path` when nobody named one: "out/mnist" for

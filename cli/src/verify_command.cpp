@@ -127,7 +127,7 @@ void AddVerify(CLI::App& app, Chosen& chosen) {
       ->add_option("--audit-log", flags->audit_log,
                    "the run's audit log: is its chain unbroken, and its end the receipt's?")
       ->type_name("FILE");
-  AddClusterFlags(*command, flags->cluster);
+  AddClusterFlags(*command, flags->cluster, "cpu:1; for --rerun only");
   AddLogFormat(*command, flags->log_format);
   command->footer(kExample);
   command->callback([flags, &chosen] { chosen.run = [flags] { return RunVerify(*flags); }; });
