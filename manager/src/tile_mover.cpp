@@ -29,12 +29,16 @@ std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
 }
 
+int TensorOf(const TensorInfo& tensor) {
+  return 2 * tensor.layer + (tensor.is_bias ? 1 : 0);
+}
+
 // (tensor, state) to the place in the order of names.
 std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
   std::map<std::pair<int, int>, std::size_t> places;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo& tensor = tensors[i];
-    places[{2 * tensor.layer + (tensor.is_bias ? 1 : 0), tensor.state}] = i;
+    places[{TensorOf(tensor), tensor.state}] = i;
   }
   return places;
 }
@@ -59,7 +63,42 @@ std::span<const float> Floats(const tuplespace::Payload& payload) {
   return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
 }
 
+// The parts into which the ends of `ranges` cut an axis of `size`, by where they begin, and its
+// end.
+std::vector<std::int64_t> Ends(std::vector<std::int64_t> ends, std::int64_t size) {
+  ends.push_back(0);
+  ends.push_back(size);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
 }  // namespace
+
+bool AreWhole(const std::vector<TileCell>& tiles, std::int64_t rows, std::int64_t cols) {
+  std::vector<std::int64_t> of_rows, of_cols;
+  for (const TileCell& tile : tiles) {
+    if (tile.outputs.end > rows || tile.inputs.end > cols) return false;
+    of_rows.insert(of_rows.end(), {tile.outputs.begin, tile.outputs.end});
+    of_cols.insert(of_cols.end(), {tile.inputs.begin, tile.inputs.end});
+  }
+  of_rows = Ends(std::move(of_rows), rows);
+  of_cols = Ends(std::move(of_cols), cols);
+  const auto part = [](const std::vector<std::int64_t>& ends, std::int64_t end) {
+    return static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), end) - ends.begin());
+  };
+  const std::size_t width = of_cols.size() - 1;
+  std::vector<bool> there((of_rows.size() - 1) * width, false);
+  for (const TileCell& tile : tiles) {
+    const std::size_t end = part(of_rows, tile.outputs.end);
+    for (std::size_t row = part(of_rows, tile.outputs.begin); row < end; ++row) {
+      const auto line = there.begin() + static_cast<std::ptrdiff_t>(row * width);
+      std::fill(line + static_cast<std::ptrdiff_t>(part(of_cols, tile.inputs.begin)),
+                line + static_cast<std::ptrdiff_t>(part(of_cols, tile.inputs.end)), true);
+    }
+  }
+  return std::find(there.begin(), there.end(), false) == there.end();
+}
 
 std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
                                                     std::optional<std::chrono::seconds> patience) {
@@ -156,17 +195,18 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, con
   for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
     if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
   }
-  const auto tensors = static_cast<int>(ModelTensors(model).size());
-  std::int64_t values = 0;
-  for (const TensorInfo& tensor : ModelTensors(model, states)) values += tensor.rows * tensor.cols;
-  // Tiles of one version never overlap: they are whole if they have as many values.
+  const std::vector<TensorInfo> tensors = ModelTensors(model, states);
+  const auto parameters = static_cast<int>(ModelTensors(model).size());
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
-    std::vector<TileCell> tiles = TilesOf(run, *version, tensors, states);
-    std::int64_t there = 0;
-    for (const TileCell& tile : tiles) there += static_cast<std::int64_t>(Values(tile));
-    const bool whole =
-        there == values || (IsPlanted(Planted::kResumesFromPartialVersion) && there > 0);
-    if (whole) return Whole{*version, std::move(tiles)};
+    std::vector<TileCell> tiles = TilesOf(run, *version, parameters, states);
+    std::map<std::pair<int, int>, std::vector<TileCell>> of_tensor;
+    for (const TileCell& tile : tiles) of_tensor[{tile.tensor, tile.state}].push_back(tile);
+    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+      return AreWhole(of_tensor[{TensorOf(t), t.state}], t.rows, t.cols);
+    });
+    if (whole || (IsPlanted(Planted::kResumesFromPartialVersion) && !tiles.empty())) {
+      return Whole{*version, std::move(tiles)};
+    }
   }
   return std::nullopt;
 }

@@ -17,6 +17,10 @@
 
 namespace acan {
 
+// Whether `tiles` have every value of a matrix of `rows` x `cols`. They may overlap, as a handler may
+// finish what it took before boxes were cut anew: what they have in common is the same.
+bool AreWhole(const std::vector<TileCell>& tiles, std::int64_t rows, std::int64_t cols);
+
 // Where values of weights and optimizer state are read from.
 class TileSource {
  public:

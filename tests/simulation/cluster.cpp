@@ -57,6 +57,7 @@ Process& Cluster::NewProcess(const std::string& name) {
 void Cluster::KillProcess(Process*& process) {
   if (process == nullptr) return;
   world_.Note("killed: " + process->name());
+  tidied_up_ = false;
   std::exchange(process, nullptr)->Kill();
 }
 
@@ -190,6 +191,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     if (receipt) {
       world_.Note(fmt::format("manager {} is done: {}", slot, receipt->weights_sha256));
       finished_ = true;
+      tidied_up_ = true;
     }
   } catch (const std::exception& error) {
     failure = error.what();
@@ -262,14 +264,18 @@ SeedResult Cluster::Run(const Outcome* expected) {
   return result;
 }
 
-// What handlers say of themselves, and that the job is done. A broker that was started anew may get
-// results of a run of which nobody knows any more.
+// What handlers say of themselves, that the job is done, and that somebody wanted to lead it: he
+// may have been killed. A broker that was started anew may get results of a run of which nobody
+// knows.
 void Cluster::CheckNothingIsLeft() {
-  if (broker_.life() > 1) return;
+  if (broker_.life() > 1 || !tidied_up_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
     const tuplespace::Field first = key.Fields().front();
     const auto* kind = std::get_if<std::string>(&first);
-    if (kind != nullptr && (*kind == "handler" || *kind == "report" || *kind == "done")) continue;
+    if (kind != nullptr &&
+        (*kind == "handler" || *kind == "report" || *kind == "done" || *kind == "leader")) {
+      continue;
+    }
     world_.Report(fmt::format("{} is left in the space", key.ToString()));
   }
 }
