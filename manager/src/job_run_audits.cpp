@@ -2,6 +2,7 @@
 #include <chrono>
 #include <tuple>
 
+#include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "fmt/format.h"
 #include "job_run.h"
@@ -13,6 +14,10 @@ namespace {
 using tuplespace::FieldPattern;
 using tuplespace::Pattern;
 using tuplespace::Tuple;
+
+// With those that an audit leaves out besides they are what a task may leave out
+// (SpaceLimits::task_exclusions).
+constexpr std::size_t kMostQuarantined = 16;
 
 std::int64_t UnixUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -45,6 +50,12 @@ void JobRun::FindQuarantined() {
     quarantined_.emplace(id, std::string(found.payload.text()));
   }
   for (const auto& [id, why] : quarantined_) Log(fmt::format("quarantined: {}: {}", id, why));
+  if (quarantined_.size() > kMostQuarantined) {
+    throw FailureError(fmt::format(
+        "{} handlers gave wrong results (see above), and at most {} can be kept out of a job: find "
+        "out what is wrong with them, and resume at a new broker with handlers that are right",
+        quarantined_.size(), kMostQuarantined));
+  }
   if (snapshots_ && !quarantined_.empty()) {
     std::set<std::string> wrong;
     for (const auto& [id, why] : quarantined_) wrong.insert(id);
