@@ -1,5 +1,6 @@
 // How a JobRun joins, takes the lead, and finds out where to begin.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,8 @@ constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go
 constexpr double kTaskWorkUs = 80;
 constexpr double kRoundTripsOfTask = 3;
 constexpr std::chrono::seconds kEarlierTilePatience(3);
+// That appear whole or not at all, so that a killed manager may leave unfinished ones.
+constexpr std::array kOutputs = {"model.safetensors", "metrics.jsonl", "job.json", "receipt.json"};
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -314,6 +317,7 @@ void JobRun::BeginFiles() {
   };
   std::filesystem::remove(OutPath("receipt.json"));  // of an earlier run, or another training
   remove_later_snapshots();
+  for (const char* name : kOutputs) RemoveUnfinished(OutPath(name));
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
   remove_later_snapshots();
   tuning_log_ =
