@@ -99,17 +99,12 @@ std::optional<Receipt> JobRun::Run() {
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
-    if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
+    SayGoodbye();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    try {
-      // Another manager may be reading what this one made.
-      if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
-    } catch (const tuplespace::SpaceError&) {
-      // What went wrong first is what the user should read.
-    }
+    SayGoodbye();
     throw;
   }
 }
@@ -462,6 +457,10 @@ Receipt JobRun::Finish() {
   CheckMetrics();
   // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
+  // It is: to stop now would save nothing, unless there is no broker to tell it to.
+  client_.SetInterrupt([this] {
+    if (!client_.connected()) ThrowIfStopped();
+  });
   Tuple done;
   done.key = DoneKey(job_id_);
   done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());

@@ -71,6 +71,7 @@ class JobRun {
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
   void GiveUpLead();
+  void SayGoodbye();
   void LookAtHandlers();
   void LookAtSpace();
   void Turn();

@@ -28,6 +28,7 @@ using tuplespace::Tuple;
 
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
+constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 constexpr int kRoundTrips = 16;
 constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
 // See MeasureOverhead. What all do for a task that is not waiting: messages, matching, mapping and
@@ -68,6 +69,7 @@ void JobRun::ThrowIfStopped() const {
 }
 
 void JobRun::Connect() {
+  client_.SetInterrupt([this] { ThrowIfStopped(); });
   client_.OnConnection([this](bool connected, const std::string& why) {
     if (!connected) {
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
@@ -172,6 +174,18 @@ void JobRun::GiveUpLead() {
   // A broker that was started anew may have got results of runs of which it never heard.
   client_.RetireAll({{FieldPattern::Prefix(job_id_ + "-")}, true}, false);
   client_.CompleteTask(*leadership_);
+}
+
+// Whatever comes of it, handlers of late replies included: why this run ends is known already, and
+// is what must leave.
+void JobRun::SayGoodbye() {
+  client_.SetInterrupt(nullptr);
+  try {
+    // Without the lead another manager may be reading what this one made.
+    if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
+  } catch (const std::exception&) {
+  } catch (const RunLost&) {
+  }
 }
 
 void JobRun::ExtendLeadership() {
