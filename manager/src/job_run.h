@@ -55,6 +55,8 @@ class JobRun {
   std::vector<std::string> RunsLeft() const;
 
  private:
+  static constexpr std::int64_t kPollUs = 50'000;
+
   void Connect();
   void TakeLeadership();
   void ExtendLeadership();
@@ -90,12 +92,14 @@ class JobRun {
     if (options_.log) options_.log(line);
   }
   void ThrowIfStopped() const;
+  void PollOnce();  // for a little while at most, and keeps the lead
   TileMover Mover() {
     return {client_, [this] { KeepLead(); }};
   }
   std::string OutPath(const char* name) const { return options_.out_dir + "/" + name; }
   double SecondsSoFar() const;
 
+  void OrderEpoch(std::int64_t epoch);
   void Do(const PutPassData& action);
   void Do(PutTasks& action);
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);

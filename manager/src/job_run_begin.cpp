@@ -68,6 +68,11 @@ void JobRun::ThrowIfStopped() const {
   if (stop_) throw Stopped{};
 }
 
+void JobRun::PollOnce() {
+  client_.Poll(std::chrono::microseconds(kPollUs));
+  KeepLead();
+}
+
 void JobRun::Connect() {
   client_.SetInterrupt([this] { ThrowIfStopped(); });
   client_.OnConnection([this](bool connected, const std::string& why) {
@@ -297,7 +302,7 @@ void JobRun::MeasureOverhead() {
     const auto answered = std::make_shared<bool>(false);  // the answer may come after a throw
     const std::int64_t begin_us = NowUs();
     client_.Submit(tuplespace::GetStats{}, [answered](ReplyBody&&) { *answered = true; });
-    while (!*answered) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+    while (!*answered) PollOnce();
     const auto took_us = static_cast<double>(NowUs() - begin_us);
     least_us = i == 0 ? took_us : std::min(least_us, took_us);
   }
