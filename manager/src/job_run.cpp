@@ -86,13 +86,15 @@ double JobRun::SecondsSoFar() const {
 
 std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
-  OpenAuditLog();  // not before: an earlier life may still have had lines for it
+  // What is wrong with the files should be said before anybody is waited for.
+  CheckAuditLog();
   try {
     Connect();
     // One that is written from here on is of a manager that finished meanwhile.
     if (!options_.resume) earlier_receipt_ = ReceiptText();
     TakeLeadership();
     ExtendLeadership();
+    OpenAuditLog();
     FindEarlierRuns();
     if (auto done = Begin()) return done;
     while (!final_tiles_) Turn();

@@ -126,6 +126,7 @@ class JobRun {
 
   // ---- wrong results (job_run_audits.cpp)
   bool WatchesResults() const { return job_.tasks.audit > 0 || audit_log_; }
+  void CheckAuditLog() const;
   void OpenAuditLog();
   void FindQuarantined();
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
