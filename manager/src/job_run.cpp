@@ -88,6 +88,7 @@ std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
   // What is wrong with the files should be said before anybody is waited for.
   CheckAuditLog();
+  if (!options_.resume) OpenInitialWeights();
   try {
     Connect();
     // One that is written from here on is of a manager that finished meanwhile.

@@ -67,6 +67,7 @@ class JobRun {
   void FindBeginning();
   void ConfirmLead();
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
+  void OpenInitialWeights();
   void BeginFiles();
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   static std::int64_t NowUs();
@@ -157,6 +158,7 @@ class JobRun {
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
+  std::unique_ptr<TileSource> initial_;         // the job's initial weights, if it has some
   RunState past_;                               // of earlier lives
   std::optional<std::string> earlier_receipt_;  // of a run that is to be done anew
 

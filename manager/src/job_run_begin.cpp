@@ -288,6 +288,7 @@ void JobRun::FindBeginning() {
         OutPath("snapshots")));
   }
   if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
+  if (!beginning_) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, earlier_lives_);
 }
 
@@ -324,6 +325,13 @@ std::optional<std::string> JobRun::ReceiptText() const {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// Before any file is touched: those of an earlier run must not go for one that cannot begin.
+void JobRun::OpenInitialWeights() {
+  if (job_.initial_weights.empty()) return;
+  beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
+  initial_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
+}
+
 // Without a pause since it was looked whether there is a receipt: a manager that has lost the lead,
 // and does not know it, either wrote its receipt before, or finds that its metrics were replaced.
 void JobRun::BeginFiles() {
@@ -353,10 +361,7 @@ std::optional<Receipt> JobRun::Begin() {
   BeginFiles();
   client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
   if (!beginning_) {
-    if (!job_.initial_weights.empty()) {
-      beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
-      beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
-    }
+    beginning_ = std::move(initial_);
     RemoveEarlierRuns();
   }
   receipt_.tasks_done = past_.tasks_done;
