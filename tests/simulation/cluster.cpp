@@ -136,7 +136,7 @@ void Cluster::StartManager(std::size_t slot, bool standby) {
   if (manager.process != nullptr || finished_) return;
   if (folder_.HasReceipt()) {
     // As `acan train --resume` says. Another manager may still be busy with what it left.
-    finished_ = !AnyManager();
+    finished_ = ended_by_kill_ = !AnyManager();
     return;
   }
   manager.process = &NewProcess(fmt::format("manager {}", slot));
@@ -263,9 +263,10 @@ SeedResult Cluster::Run(const Outcome* expected) {
 }
 
 // What handlers say of themselves, and that the job is done. A broker that was started anew may get
-// results of a run of which nobody knows any more.
+// results of a run of which nobody knows any more; and a manager that was killed right after it
+// wrote its receipt removes nothing.
 void Cluster::CheckNothingIsLeft() {
-  if (broker_.life() > 1) return;
+  if (broker_.life() > 1 || ended_by_kill_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
     const tuplespace::Field first = key.Fields().front();
     const auto* kind = std::get_if<std::string>(&first);

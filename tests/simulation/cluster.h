@@ -96,7 +96,8 @@ class Cluster {
   std::int64_t mean_gap_us_ = kSecondUs;
   bool faulty_ = false;
   int failures_left_ = 0;
-  bool finished_ = false;  // a manager has ended with a receipt
+  bool finished_ = false;       // a manager has ended with a receipt
+  bool ended_by_kill_ = false;  // and none has lived long enough to say so in the space
   std::array<std::uint64_t, kFaults> counts_{};
 };
 
