@@ -29,6 +29,14 @@ The job says the layers, the activation, the loss and the test data; nothing is 
 Example:
   acan eval examples/fashion-mnist.toml --model out/fashion-mnist/model.safetensors --json)";
 
+std::string WholePath(const char* flag, const std::string& given) {
+  std::string path = std::filesystem::absolute(given).string();
+  if (const auto problem = PathProblem(path)) {
+    throw UsageError(fmt::format("{} {}: {}", flag, given, *problem));
+  }
+  return path;
+}
+
 Job EvaluationJob(const Flags& flags) {
   Job job = ReadJob(flags.job);
   const ModelReader reader(flags.model);
@@ -46,8 +54,8 @@ Job EvaluationJob(const Flags& flags) {
       throw UsageError(fmt::format(
           "--inputs: {} trains on generated data; use a job that names files", flags.job.path));
     }
-    job.data.test_inputs = std::filesystem::absolute(flags.inputs).string();
-    job.data.test_targets = std::filesystem::absolute(flags.targets).string();
+    job.data.test_inputs = WholePath("--inputs", flags.inputs);
+    job.data.test_targets = WholePath("--targets", flags.targets);
   }
   if (job.data.generated.empty() && job.data.test_inputs.empty()) {
     throw UsageError(
@@ -55,7 +63,7 @@ Job EvaluationJob(const Flags& flags) {
                     "--targets",
                     flags.job.path));
   }
-  job.initial_weights = std::filesystem::absolute(flags.model).string();
+  job.initial_weights = WholePath("--model", flags.model);
   job.training.epochs = 0;
   return job;
 }

@@ -2,23 +2,64 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 
 namespace acan {
 namespace {
 
-// Unique among the processes and threads of this host; O_EXCL settles the rest.
+constexpr std::string_view kSuffix = ".tmp";
+
+// Unique among the living processes and threads of this host; O_EXCL settles the rest.
 std::string TemporaryName(const std::string& path) {
   static std::atomic<unsigned> number{0};
-  return fmt::format("{}.{}.{}.tmp", path, ::getpid(), number++);
+  return fmt::format("{}.{}.{}{}", path, ::getpid(), number++, kSuffix);
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Whether a file of this name is one that TemporaryName made for `final_name`.
+bool IsTemporaryName(std::string_view name, std::string_view final_name) {
+  if (!name.starts_with(final_name) || !name.ends_with(kSuffix)) return false;
+  name.remove_prefix(final_name.size());
+  if (!name.starts_with('.') || name.size() <= kSuffix.size()) return false;
+  name.remove_prefix(1);
+  if (name.size() <= kSuffix.size()) return false;
+  name.remove_suffix(kSuffix.size());
+  const std::size_t dot = name.find('.');
+  return dot != std::string_view::npos && IsNumber(name.substr(0, dot)) &&
+         IsNumber(name.substr(dot + 1));
+}
+
+// While it is written it is locked, so that RemoveUnfinished knows. False if that has got hold of
+// it before. Where there are no locks nothing is removed.
+bool LockOwn(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  struct stat own = {};
+  return ::fstat(descriptor, &own) != 0 || own.st_nlink > 0;
+}
+
+// Unless somebody writes it.
+void RemoveIfDead(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  ::close(descriptor);
 }
 
 // A rename is on disk only when its directory is. Some file systems cannot sync directories: theirs
@@ -33,12 +74,18 @@ void SyncDirectoryOf(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(TemporaryName(path)) {
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   // Renaming onto a directory would fail only at the end.
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) Fail("write", EISDIR);
-  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) Fail("create", errno);
+  while (descriptor_ < 0) {
+    temporary_ = TemporaryName(path);
+    descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    // Of a process that had the same number and was killed: containers count from 1 each time.
+    if (descriptor_ < 0 && errno == EEXIST) continue;
+    if (descriptor_ < 0) Fail("create", errno);
+    if (!LockOwn(descriptor_)) ::close(std::exchange(descriptor_, -1));
+  }
 }
 
 AtomicFile::~AtomicFile() {
@@ -98,6 +145,21 @@ void AtomicFile::Commit() {
   descriptor_ = -1;
   if (::close(descriptor) != 0 && errno != EINTR) Fail("close", errno);
   SyncDirectoryOf(path_);
+}
+
+void RemoveUnfinished(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path whole = fs::absolute(path);
+  const std::string final_name = whole.filename().string();
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator at(whole.parent_path(), error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (!IsTemporaryName(at->path().filename().string(), final_name)) continue;
+    if (at->is_regular_file(ignored)) found.push_back(at->path().string());
+  }
+  std::for_each(found.begin(), found.end(), RemoveIfDead);
 }
 
 void WriteFileAtomically(const std::string& path, const std::string& text) {

@@ -32,6 +32,10 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+// Removes what writers of `path` that were killed have left beside it. What is being written,
+// by whichever process, stays, and so does what cannot be removed.
+void RemoveUnfinished(const std::string& path);
+
 // Writes all of `text` to `path` in this way.
 void WriteFileAtomically(const std::string& path, const std::string& text);
 

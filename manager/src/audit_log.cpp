@@ -21,12 +21,23 @@ constexpr std::string_view kChain = R"({"chain":")";
 constexpr std::string_view kRecord = R"(","record":)";
 constexpr std::size_t kMostUnwrittenBytes = 64 << 10;
 constexpr std::size_t kMostLineBytes = 1 << 20;
+constexpr std::int64_t kBytesBetween = 1 << 20;  // two calls of go_on
 
 std::string ChainOf(const std::string& before, std::string_view record) {
   Sha256 hash;
   hash.Add(before.data(), before.size());
   hash.Add(record.data(), record.size());
   return hash.Hex();
+}
+
+[[noreturn]] void FailAt(const std::string& path, const std::string& doing, int error) {
+  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error)));
+}
+
+int OpenToAppend(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) FailAt(path, "open", errno);
+  return descriptor;
 }
 
 // What is wrong with a line, and its chain.
@@ -48,11 +59,12 @@ std::optional<std::string> ProblemOf(const std::string& line, const std::string&
 
 }  // namespace
 
-AuditLogCheck CheckAuditLog(const std::string& path) {
+AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   AuditLogCheck check;
   check.head = std::string(kDigits, '0');
+  std::int64_t went_on = 0;  // at so many bytes
   for (std::string line; std::getline(file, line);) {
     if (file.eof()) {
       check.torn = true;
@@ -66,16 +78,18 @@ AuditLogCheck CheckAuditLog(const std::string& path) {
     check.head = chain;
     check.bytes += static_cast<std::int64_t>(line.size()) + 1;
     ++check.records;
+    if (!go_on || check.bytes - went_on < kBytesBetween) continue;
+    went_on = check.bytes;
+    go_on();
   }
   if (file.bad()) throw UsageError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
   return check;
 }
 
-AuditLog::AuditLog(const std::string& path, std::string* said) : path_(path), head_(kDigits, '0') {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) Fail("open", errno);
+AuditLog::AuditLog(const std::string& path, std::string* said, const std::function<void()>& go_on)
+    : path_(path), descriptor_(OpenToAppend(path)), head_(kDigits, '0') {
   try {
-    const AuditLogCheck check = CheckAuditLog(path);
+    const AuditLogCheck check = CheckAuditLog(path, go_on);
     if (check.problem) {
       throw UsageError(fmt::format(
           "{}: {}; an audit log that was changed is not gone on with: name another file", path,
@@ -107,8 +121,12 @@ AuditLog::~AuditLog() {
   ::close(descriptor_);
 }
 
+void AuditLog::CheckWritable(const std::string& path) {
+  ::close(OpenToAppend(path));
+}
+
 void AuditLog::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
+  FailAt(path_, doing, error);
 }
 
 void AuditLog::Add(nlohmann::json record) {

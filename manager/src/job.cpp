@@ -12,6 +12,7 @@
 #include "acan/core/error.h"
 #include "job_reader.h"
 #include "job_words.h"
+#include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
@@ -96,7 +97,9 @@ std::string JobParser::Path(const std::string& section, const std::string& key) 
   if (value.empty()) values.Refuse(key, "must be the path of a file");
   const std::filesystem::path base =
       text_.IsOverride(section, key) ? std::filesystem::current_path().string() : directory_;
-  return (base / value).lexically_normal().string();
+  std::string path = (base / value).lexically_normal().string();
+  if (const auto problem = PathProblem(path)) values.Refuse(key, *problem);
+  return path;
 }
 
 void JobParser::ReadModel() {
@@ -285,6 +288,18 @@ std::string ReadJobFile(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<std::string> PathProblem(const std::string& path) {
+  try {
+    static_cast<void>(nlohmann::json(path).dump());
+    return std::nullopt;
+  } catch (const nlohmann::json::exception&) {
+    return fmt::format(
+        "the whole path, {}, is not UTF-8, and receipts, which are JSON, hold nothing else: rename "
+        "the file or folder that is not",
+        path);
+  }
+}
 
 Job ParseJob(const std::string& toml, const std::string& name, const std::string& directory,
              const std::vector<std::string>& overrides) {

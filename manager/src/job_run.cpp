@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "pass_data.h"
 #include "tuplespace/planted.h"
+#include "work_beside.h"
 
 namespace acan {
 namespace {
@@ -29,9 +30,8 @@ constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kListEveryUs = 1'000;  // for each of them
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::size_t kMostReportsOfOnePut = 256;
-constexpr std::size_t kTasksOfOnePut = 32;  // or a few more
-constexpr std::int64_t kPollUs = 50'000;
-constexpr auto kGoodbyeWait = std::chrono::seconds(2);
+constexpr std::size_t kTasksOfOnePut = 32;               // or a few more
+constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 
 // The end of a client's id is random; with keys it begins with a name.
 std::string RunName(const std::string& job_id, const std::string& client_id) {
@@ -86,30 +86,28 @@ double JobRun::SecondsSoFar() const {
 
 std::optional<Receipt> JobRun::Run() {
   begin_us_ = NowUs();
-  OpenAuditLog();  // not before: an earlier life may still have had lines for it
+  // What is wrong with the files should be said before anybody is waited for.
+  CheckAuditLog();
+  if (!options_.resume) OpenInitialWeights();
   try {
     Connect();
     // One that is written from here on is of a manager that finished meanwhile.
     if (!options_.resume) earlier_receipt_ = ReceiptText();
     TakeLeadership();
     ExtendLeadership();
+    OpenAuditLog();
     FindEarlierRuns();
     if (auto done = Begin()) return done;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
-    if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
+    SayGoodbye();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    try {
-      // Another manager may be reading what this one made.
-      if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
-    } catch (const tuplespace::SpaceError&) {
-      // What went wrong first is what the user should read.
-    }
+    SayGoodbye();
     throw;
   }
 }
@@ -248,13 +246,26 @@ tuplespace::RequestId JobRun::SubmitRead(tuplespace::Read read,
 // ---- actions
 // -------------------------------------------------------------------------------------
 
+// Hundreds of millions of samples take longer than the lead's lease.
+void JobRun::OrderEpoch(std::int64_t epoch) {
+  const std::int64_t samples = data_.train.samples;
+  const auto draw = [&](const auto&) {
+    order_.second = EpochOrder(samples, job_.training.seed, epoch, job_.training.shuffle);
+  };
+  order_.first = -1;
+  if (samples <= kSamplesOrderedAtOnce) {
+    draw(nullptr);
+  } else {
+    WorkBeside(
+        client_, [this] { KeepLead(); }, draw);
+  }
+  order_.first = epoch;
+}
+
 void JobRun::Do(const PutPassData& action) {
   const Graph graph(job_.model, job_.training, *core_->plan());
   const DataSet& set = action.test ? data_.test : data_.train;
-  if (!action.test && order_.first != action.epoch) {
-    order_ = {action.epoch,
-              EpochOrder(set.samples, job_.training.seed, action.epoch, job_.training.shuffle)};
-  }
+  if (!action.test && order_.first != action.epoch) OrderEpoch(action.epoch);
   const auto sample_at = [&](std::int64_t row) {
     const std::int64_t place = action.first_sample + row;
     return action.test ? place : order_.second[static_cast<std::size_t>(place)];
@@ -379,7 +390,7 @@ void JobRun::CheckMetrics() const {
 }
 
 void JobRun::Do(const DropSnapshot&) {
-  snapshot_writer_->Drop();
+  snapshot_writer_->Drop([this] { PollOnce(); });
 }
 
 void JobRun::TakeSnapshotDone() {
@@ -439,14 +450,13 @@ void JobRun::SendProgress() {
 }
 
 Receipt JobRun::Finish() {
-  if (snapshot_writer_) snapshot_writer_->Drop();
+  if (snapshot_writer_) snapshot_writer_->Drop([this] { PollOnce(); });
   const std::string& folder = options_.out_dir;
   receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
                                                job_.model, *final_tiles_);
   LookAtHandlers();
   LookAtSpace();
-  while (listing_) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
-  while (client_.unanswered() > 0) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+  while (listing_ || client_.unanswered() > 0) PollOnce();
   receipt_.job = JobToJson(job_);
   receipt_.train_sha256 = data_.train.sha256;
   receipt_.test_sha256 = data_.test.sha256;
@@ -462,6 +472,10 @@ Receipt JobRun::Finish() {
   CheckMetrics();
   // From here on whoever takes over finds that the job is done.
   if (!folder.empty()) WriteReceipt(folder + "/receipt.json", receipt_);
+  // It is: to stop now would save nothing, unless there is no broker to tell it to.
+  client_.SetInterrupt([this] {
+    if (!client_.connected()) ThrowIfStopped();
+  });
   Tuple done;
   done.key = DoneKey(job_id_);
   done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());

@@ -55,6 +55,8 @@ class JobRun {
   std::vector<std::string> RunsLeft() const;
 
  private:
+  static constexpr std::int64_t kPollUs = 50'000;
+
   void Connect();
   void TakeLeadership();
   void ExtendLeadership();
@@ -65,12 +67,14 @@ class JobRun {
   void FindBeginning();
   void ConfirmLead();
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
+  void OpenInitialWeights();
   void BeginFiles();
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
   void RemoveEarlierRuns();
   void GiveUpLead();
+  void SayGoodbye();
   void LookAtHandlers();
   void LookAtSpace();
   void Turn();
@@ -89,12 +93,14 @@ class JobRun {
     if (options_.log) options_.log(line);
   }
   void ThrowIfStopped() const;
+  void PollOnce();  // for a little while at most, and keeps the lead
   TileMover Mover() {
     return {client_, [this] { KeepLead(); }};
   }
   std::string OutPath(const char* name) const { return options_.out_dir + "/" + name; }
   double SecondsSoFar() const;
 
+  void OrderEpoch(std::int64_t epoch);
   void Do(const PutPassData& action);
   void Do(PutTasks& action);
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
@@ -121,6 +127,7 @@ class JobRun {
 
   // ---- wrong results (job_run_audits.cpp)
   bool WatchesResults() const { return job_.tasks.audit > 0 || audit_log_; }
+  void CheckAuditLog() const;
   void OpenAuditLog();
   void FindQuarantined();
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
@@ -151,6 +158,7 @@ class JobRun {
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
+  std::unique_ptr<TileSource> initial_;         // the job's initial weights, if it has some
   RunState past_;                               // of earlier lives
   std::optional<std::string> earlier_receipt_;  // of a run that is to be done anew
 

@@ -35,10 +35,19 @@ std::vector<SeenResult> Seen(tuplespace::Found&& found) {
 
 }  // namespace
 
+void JobRun::CheckAuditLog() const {
+  if (!options_.audit_log.empty()) AuditLog::CheckWritable(options_.audit_log);
+}
+
+// When this manager leads, and so is the only one that adds to it: until then another one, or an
+// earlier life, may have lines for it. It may be long.
 void JobRun::OpenAuditLog() {
   if (options_.audit_log.empty()) return;
   std::string said;
-  audit_log_.emplace(options_.audit_log, &said);
+  audit_log_.emplace(options_.audit_log, &said, [this] {
+    client_.Poll(std::chrono::microseconds(0));
+    KeepLead();
+  });
   if (!said.empty()) Log(said);
 }
 

@@ -1,5 +1,6 @@
 // How a JobRun joins, takes the lead, and finds out where to begin.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +28,7 @@ using tuplespace::Tuple;
 
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
+constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 constexpr int kRoundTrips = 16;
 constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
 // See MeasureOverhead. What all do for a task that is not waiting: messages, matching, mapping and
@@ -34,6 +36,8 @@ constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go
 constexpr double kTaskWorkUs = 80;
 constexpr double kRoundTripsOfTask = 3;
 constexpr std::chrono::seconds kEarlierTilePatience(3);
+// That appear whole or not at all, so that a killed manager may leave unfinished ones.
+constexpr std::array kOutputs = {"model.safetensors", "metrics.jsonl", "job.json", "receipt.json"};
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -64,7 +68,13 @@ void JobRun::ThrowIfStopped() const {
   if (stop_) throw Stopped{};
 }
 
+void JobRun::PollOnce() {
+  client_.Poll(std::chrono::microseconds(kPollUs));
+  KeepLead();
+}
+
 void JobRun::Connect() {
+  client_.SetInterrupt([this] { ThrowIfStopped(); });
   client_.OnConnection([this](bool connected, const std::string& why) {
     if (!connected) {
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
@@ -172,6 +182,18 @@ void JobRun::GiveUpLead() {
   client_.CompleteTask(*leadership_);
 }
 
+// Whatever comes of it, handlers of late replies included: why this run ends is known already, and
+// is what must leave.
+void JobRun::SayGoodbye() {
+  client_.SetInterrupt(nullptr);
+  try {
+    // Without the lead another manager may be reading what this one made.
+    if (client_.connected() && leads_) RemoveRun(run_, kGoodbyeWait);
+  } catch (const std::exception&) {
+  } catch (const RunLost&) {
+  }
+}
+
 void JobRun::ExtendLeadership() {
   next_extend_us_ = NowUs() + kExtendEveryUs;
   client_.Submit(tuplespace::Extend{*leadership_, kLeaderLeaseUs}, [this](ReplyBody&& reply) {
@@ -267,6 +289,7 @@ void JobRun::FindBeginning() {
         OutPath("snapshots")));
   }
   if (!beginning_) Log("nothing is left of an earlier run: beginning anew");
+  if (!beginning_) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, earlier_lives_);
 }
 
@@ -281,7 +304,7 @@ void JobRun::MeasureOverhead() {
     const auto answered = std::make_shared<bool>(false);  // the answer may come after a throw
     const std::int64_t begin_us = NowUs();
     client_.Submit(tuplespace::GetStats{}, [answered](ReplyBody&&) { *answered = true; });
-    while (!*answered) client_.Poll(std::chrono::milliseconds(50)), KeepLead();
+    while (!*answered) PollOnce();
     const auto took_us = static_cast<double>(NowUs() - begin_us);
     least_us = i == 0 ? took_us : std::min(least_us, took_us);
   }
@@ -303,6 +326,13 @@ std::optional<std::string> JobRun::ReceiptText() const {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// Before any file is touched: those of an earlier run must not go for one that cannot begin.
+void JobRun::OpenInitialWeights() {
+  if (job_.initial_weights.empty()) return;
+  beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
+  initial_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
+}
+
 // Without a pause since it was looked whether there is a receipt: a manager that has lost the lead,
 // and does not know it, either wrote its receipt before, or finds that its metrics were replaced.
 void JobRun::BeginFiles() {
@@ -315,6 +345,7 @@ void JobRun::BeginFiles() {
   };
   std::filesystem::remove(OutPath("receipt.json"));  // of an earlier run, or another training
   remove_later_snapshots();
+  for (const char* name : kOutputs) RemoveUnfinished(OutPath(name));
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
   remove_later_snapshots();
   tuning_log_ =
@@ -331,10 +362,7 @@ std::optional<Receipt> JobRun::Begin() {
   BeginFiles();
   client_.RetireAll(Pattern::Of(DoneKey(job_id_)), false);
   if (!beginning_) {
-    if (!job_.initial_weights.empty()) {
-      beginning_file_ = std::make_shared<const ModelReader>(job_.initial_weights);
-      beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
-    }
+    beginning_ = std::move(initial_);
     RemoveEarlierRuns();
   }
   receipt_.tasks_done = past_.tasks_done;

@@ -87,7 +87,9 @@ struct ModelWriter::Impl {
   explicit Impl(const std::string& path) : file(path) {}
 
   void Begin(const Model& model, const SnapshotExtras& extras);
-  void WriteChecksum();
+  // Reads all tensors back into `hash`, and calls `go_on`, if there is one, after each MiB.
+  void HashValues(const std::function<void()>& go_on, Sha256* hash) const;
+  void WriteChecksum(const std::function<void()>& go_on);
 
   AtomicFile file;
   std::string header;
@@ -110,15 +112,20 @@ void ModelWriter::Impl::Begin(const Model& model, const SnapshotExtras& extras) 
   file.WriteAt(0, header.data(), header.size());
 }
 
-void ModelWriter::Impl::WriteChecksum() {
-  Sha256 hash;
-  hash.Add(header.data(), header.size());
+void ModelWriter::Impl::HashValues(const std::function<void()>& go_on, Sha256* hash) const {
   HashTensors(
       places,
-      [this](std::int64_t offset, void* data, std::size_t bytes) {
+      [&](std::int64_t offset, void* data, std::size_t bytes) {
         file.ReadAt(offset, data, bytes);
+        if (go_on) go_on();
       },
-      &hash);
+      hash);
+}
+
+void ModelWriter::Impl::WriteChecksum(const std::function<void()>& go_on) {
+  Sha256 hash;
+  hash.Add(header.data(), header.size());
+  HashValues(go_on, &hash);
   const std::string digits = hash.Hex();
   file.WriteAt(static_cast<std::int64_t>(ChecksumPlace(header)), digits.data(), digits.size());
 }
@@ -149,19 +156,14 @@ void ModelWriter::Write(std::size_t index, std::int64_t row, std::int64_t col, s
   impl_->values_left -= rows * cols;
 }
 
-std::string ModelWriter::Finish() {
+std::string ModelWriter::Finish(const std::function<void()>& go_on) {
   if (impl_->values_left != 0) {
     throw std::logic_error(
         fmt::format("model file: {} values were not written exactly once", impl_->values_left));
   }
   Sha256 hash;
-  HashTensors(
-      impl_->places,
-      [this](std::int64_t offset, void* data, std::size_t bytes) {
-        impl_->file.ReadAt(offset, data, bytes);
-      },
-      &hash);
-  if (impl_->checksum) impl_->WriteChecksum();
+  impl_->HashValues(go_on, &hash);
+  if (impl_->checksum) impl_->WriteChecksum(go_on);
   impl_->file.Commit();
   return hash.Hex();
 }

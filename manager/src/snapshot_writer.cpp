@@ -31,39 +31,51 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
                            std::vector<TileCell> tiles) {
   thread_.Join();
   dropped_ = false;
+  running_ = true;
   thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles)] {
-    const std::int64_t begin_us = tuplespace::MonotonicUs();
-    Done done{state.version, 0, ""};
-    try {
-      Write(state, tensors, tiles);
-    } catch (const Dropped&) {
-      return;
-    } catch (const std::exception& error) {
-      done.problem = error.what();
-    }
-    done.took_us = tuplespace::MonotonicUs() - begin_us;
+    std::optional<Done> done = WriteOrDrop(state, tensors, tiles);
     {
       const std::lock_guard lock(mutex_);
       done_ = std::move(done);
     }
+    running_ = false;
     on_done_();
   });
+}
+
+// nullopt: it was dropped.
+std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
+    const RunState& state, const std::vector<TensorInfo>& tensors,
+    const std::vector<TileCell>& tiles) {
+  const std::int64_t begin_us = tuplespace::MonotonicUs();
+  Done done{state.version, 0, ""};
+  try {
+    Write(state, tensors, tiles);
+  } catch (const Dropped&) {
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    done.problem = error.what();
+  }
+  done.took_us = tuplespace::MonotonicUs() - begin_us;
+  return done;
 }
 
 void SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
                            const std::vector<TileCell>& tiles) {
   tuplespace::Client client(client_options_);
   const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
-  TileMover(client, [this] {
+  const auto go_on = [this] {
     if (dropped_) throw Dropped{};
-  }).Write(*writer, tensors, tiles);
+  };
+  TileMover(client, go_on).Write(*writer, tensors, tiles);
   if (!may_commit_()) throw FailureError("the run's other outputs are gone");
-  writer->Finish();
+  writer->Finish(go_on);
   folder_.KeepNewest(kSnapshotsKept);
 }
 
-void SnapshotWriter::Drop() {
+void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {
   dropped_ = true;
+  while (meanwhile && running_) meanwhile();
   thread_.Join();
   const std::lock_guard lock(mutex_);
   done_.reset();

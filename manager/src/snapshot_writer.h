@@ -25,19 +25,23 @@ class SnapshotWriter {
   };
 
   // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
-  // it says no the snapshot fails; `on_done` is called when a Done can be taken. `folder` must
-  // outlive this.
+  // it says no the snapshot fails; `on_done` is called when a Done can be taken, or it was dropped.
+  // `folder` must outlive this.
   SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
                  std::function<bool()> may_commit, std::function<void()> on_done);
   ~SnapshotWriter();  // drops what is under way
 
   // REQUIRES: none is under way (Done was taken, or it was dropped).
   void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles);
-  // Waits for the thread to end; what it wrote so far is removed.
-  void Drop();
+  // Waits for the thread to end; what it wrote so far is removed. A large file may be on its way to
+  // the disk: `meanwhile`, if there is one, is called again and again until `on_done` was called.
+  // It waits a little each time, and may throw; then Drop must be called once more.
+  void Drop(const std::function<void()>& meanwhile = {});
   std::optional<Done> TakeDone();
 
  private:
+  std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
+                                  const std::vector<TileCell>& tiles);
   void Write(const RunState& state, const std::vector<TensorInfo>& tensors,
              const std::vector<TileCell>& tiles);
 
@@ -46,6 +50,7 @@ class SnapshotWriter {
   const std::function<bool()> may_commit_;
   const std::function<void()> on_done_;
   std::atomic<bool> dropped_{false};
+  std::atomic<bool> running_{false};
   std::mutex mutex_;
   std::optional<Done> done_;
   WorkerThread thread_;

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "tuple_names.h"
 #include "tuplespace/planted.h"
+#include "work_beside.h"
 
 namespace acan {
 
@@ -260,7 +261,10 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
     if (tile.state < 0) parameters.push_back(tile);
   }
   Write(writer, ModelTensors(model), parameters);
-  return writer.Finish();
+  std::string hash;
+  WorkBeside(client_, check_,
+             [&](const std::function<void()>& go_on) { hash = writer.Finish(go_on); });
+  return hash;
 }
 
 void TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,

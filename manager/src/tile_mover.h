@@ -43,7 +43,7 @@ class FileTiles final : public TileSource {
 
 class TileMover {
  public:
-  // `check` is called between tiles; it throws to stop.
+  // `check` is called between tiles, and while a file is finished; it throws to stop.
   TileMover(tuplespace::Client& client, std::function<void()> check)
       : client_(client), check_(std::move(check)) {}
 

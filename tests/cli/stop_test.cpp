@@ -132,6 +132,29 @@ TEST_F(Training, StartsABrokerThatDiedAgain) {
   ExpectNothingLeft();
 }
 
+// Whoever leads waits for handlers, of which there are none; the other one for the lead.
+TEST(AManagerWithoutABroker, StopsCleanlyBySigterm) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  const std::string endpoint = "ipc://" + (folder / "space");
+  const auto words = [&](const char* flag) {
+    return std::vector<std::string>{"manager", "--connect",    endpoint, job,
+                                    "--out",   folder / "out", flag};
+  };
+  Program broker({"broker", "--listen", endpoint});
+  Program leader(words("--resume"));
+  ASSERT_TRUE(leader.WaitForErr("beginning anew"));
+  Program standby(words("--standby"));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  broker.Signal(SIGKILL);
+  EXPECT_EQ(broker.Wait(), -SIGKILL);
+  for (Program* manager : {&leader, &standby}) {
+    ASSERT_TRUE(manager->WaitForErr("lost the broker"));
+    manager->Signal(SIGTERM);
+    EXPECT_EQ(manager->Wait(), 128 + SIGTERM) << manager->err();
+  }
+}
+
 TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
   const TestFolder folder;
   const TestFolder temporary;

@@ -113,6 +113,27 @@ TEST_F(AuditTest, HonestHandlersPassAndChangeNothing) {
   EXPECT_THAT(verified.out, HasSubstr("does not follow from the lines before it"));
 }
 
+// The one that stands by goes on with the log as it is then, not as it was when it began to wait.
+TEST_F(AuditTest, AStandbyGoesOnWithTheLog) {
+  const std::string job = WriteJob("");
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  std::vector<std::string> words = ManagerWords(job);
+  words.insert(words.end(), {"--set", "train.epochs=50"});
+  Program first(words);
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  words.emplace_back("--standby");
+  Program standby(words);
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  EXPECT_EQ(first.Wait(), -SIGKILL);
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
+}
+
 TEST_F(AuditTest, FastPrecisionIsRefused) {
   const Result run = RunAcan({"train", WriteJob("audit = 0.1\n"), "--set", "train.precision=fast"});
   EXPECT_EQ(run.code, 2);

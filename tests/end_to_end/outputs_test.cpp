@@ -1,4 +1,5 @@
 // What a run leaves: model, metrics and receipt agree with each other and with later evaluations.
+#include <filesystem>
 #include <numeric>
 
 #include "gmock/gmock.h"
@@ -66,6 +67,51 @@ TEST_F(Outputs, EvalTakesOtherData) {
       {"eval", job_, "--model", out_ + "/model.safetensors", "--set", "model.layers=[97, 64, 10]"});
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, AllOf(HasSubstr("97, 211, 53, 10"), HasSubstr("97, 64, 10")));
+}
+
+TEST_F(Outputs, EvalNamesAPathThatItsReceiptCannotHave) {
+  std::filesystem::create_directory(folder_ / "caf\xe9");
+  const std::string model =
+      folder_.Write("caf\xe9/m.safetensors", ReadFile(out_ + "/model.safetensors"));
+  const Result eval = RunAcan({"eval", job_, "--model", model, "--json"});
+  EXPECT_EQ(eval.code, 2);
+  EXPECT_THAT(eval.err, AllOf(HasSubstr("--model " + model), HasSubstr("is not UTF-8")));
+}
+
+// They are looked at before anything of the run before goes.
+TEST_F(Outputs, AJobWhoseInitialWeightsAreWrongLeavesThemAlone) {
+  std::filesystem::create_directory(out_ + "/snapshots");
+  const std::string snapshot =
+      folder_.Write("out/snapshots/step-000000000009.safetensors", "of a run before");
+  const std::string receipt = ReadFile(out_ + "/receipt.json");
+  const std::string metrics = ReadFile(out_ + "/metrics.jsonl");
+  const auto refused = [&](const std::string& weights, const std::string& layers) {
+    const Result result =
+        RunAcan({"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB", "--set",
+                 "model.initial_weights=" + weights, "--set", "model.layers=" + layers});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+    EXPECT_EQ(ReadFile(out_ + "/metrics.jsonl"), metrics);
+    EXPECT_EQ(ReadFile(snapshot), "of a run before");
+    return result.err;
+  };
+  EXPECT_THAT(refused(folder_ / "nowhere", "[97, 211, 53, 10]"), HasSubstr(folder_ / "nowhere"));
+  EXPECT_THAT(refused(out_ + "/model.safetensors", "[97, 64, 10]"),
+              AllOf(HasSubstr("model.initial_weights"), HasSubstr("97-211-53-10")));
+  EXPECT_THAT(refused(job_, "[97, 211, 53, 10]"), HasSubstr(job_));
+}
+
+TEST_F(Outputs, WhatKilledManagersLeftUnfinishedGoes) {
+  for (const char* name : {"model.safetensors", "metrics.jsonl", "job.json", "receipt.json"}) {
+    folder_.Write("out/" + std::string(name) + ".1.0.tmp", "unfinished");
+  }
+  ASSERT_TRUE(Train(job_, out_, {"--handlers", "cpu:1@64MiB"}).is_object());
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(out_)) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("model.safetensors", "metrics.jsonl",
+                                                     "job.json", "receipt.json", "tuning.jsonl"));
 }
 
 TEST_F(Outputs, Verify) {

@@ -46,6 +46,34 @@ TEST_F(AuditLogTest, IsAChainAndGoesOn) {
   EXPECT_THAT(Text(), HasSubstr("\"n\":3"));
 }
 
+// Another manager may be writing it: only whether it could be written is of interest yet.
+TEST_F(AuditLogTest, AskingWhetherItCanBeWrittenChangesNothing) {
+  AuditLog::CheckWritable(path_);
+  EXPECT_EQ(Text(), "");
+  WriteThree();
+  const std::string torn = Text() + "{\"chain\":";
+  Write(torn);
+  AuditLog::CheckWritable(path_);
+  EXPECT_EQ(Text(), torn);
+  const std::string nowhere = folder_.Path("none/audit.jsonl");
+  ExpectError([&] { AuditLog::CheckWritable(nowhere); }, {nowhere, "cannot open"},
+              Error::Kind::kFailure);
+}
+
+// A manager keeps its lead meanwhile.
+TEST_F(AuditLogTest, OpeningALongOneCanBeGoneOnWithOrEnded) {
+  {
+    AuditLog log(path_);
+    const std::string value(10'000, 'x');
+    for (int i = 0; i < 300; ++i) log.Add({{"value", value}});
+  }
+  int calls = 0;
+  const AuditLog again(path_, nullptr, [&] { ++calls; });
+  EXPECT_EQ(calls, 2);  // 3 MB
+  struct Ended {};
+  EXPECT_THROW(AuditLog(path_, nullptr, [] { throw Ended{}; }), Ended);
+}
+
 TEST_F(AuditLogTest, EveryFlippedBitIsFound) {
   WriteThree();
   const std::string whole = Text();

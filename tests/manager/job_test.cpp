@@ -33,6 +33,15 @@ void ExpectWholeRefused(const std::string& toml, const std::vector<std::string>&
   ExpectError([&] { ParseJob(toml, "job.toml", "/jobs", {}); }, parts);
 }
 
+// Receipts are JSON, which could not name them.
+TEST(JobTest, PathsThatAreNotUtf8AreRefused) {
+  ExpectError(
+      [] { ParseJob(kSmall, "job.toml", "/jobs/caf\xe9", {}); },
+      {"data.train_inputs", "x.npy", "line 4 of job.toml", "/jobs/caf\xe9/x.npy", "is not UTF-8"});
+  EXPECT_EQ(ParseJob(kSmall, "job.toml", "/jobs/caf\xc3\xa9", {}).data.train_inputs,
+            "/jobs/caf\xc3\xa9/x.npy");
+}
+
 TEST(JobTest, SmallestJobHasTheDefaults) {
   const Job job = Parse("");
   EXPECT_EQ(job.model.layers, (std::vector<std::int64_t>{4, 3}));

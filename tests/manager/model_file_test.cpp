@@ -141,6 +141,28 @@ TEST(ModelFileTest, UnfinishedFilesDisappear) {
   EXPECT_EQ(ReadWhole(path), "old");
 }
 
+// A manager keeps its lead meanwhile.
+TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.safetensors");
+  const Model model = Perceptron({2000, 300});  // 2.4 MB
+  const std::vector<float> weights(2000 * 300, 0.5f);
+  const std::vector<float> biases(300, 0.5f);
+  const auto written = [&](const SnapshotExtras& extras) {
+    auto writer = std::make_unique<ModelWriter>(path, model, extras);
+    writer->Write(0, 0, 0, 300, 1, biases);
+    writer->Write(1, 0, 0, 300, 2000, weights);
+    return writer;
+  };
+  struct Ended {};
+  EXPECT_THROW(written({})->Finish([] { throw Ended{}; }), Ended);
+  EXPECT_EQ(folder.FileCount(), 0u);
+  int calls = 0;
+  written({})->Finish([&] { ++calls; });
+  EXPECT_GE(calls, 4);  // for the hash, and for the checksum
+  EXPECT_EQ(folder.FileCount(), 1u);
+}
+
 TEST(ModelFileTest, PlacesThatCannotBeWrittenAreNamed) {
   const TestFolder folder;
   const auto refused = [](const std::string& path, const std::string& words) {

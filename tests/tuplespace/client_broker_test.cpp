@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <zmq.hpp>
 
 #include "broker_fixture.h"
@@ -324,6 +326,29 @@ TEST(ClientBroker, WithoutABrokerABlockingCallGivesUp) {
   EXPECT_FALSE(client.GetStatistics(milliseconds(5)));
   EXPECT_EQ(client.unanswered(), 0u);
   EXPECT_FALSE(client.connected());
+}
+
+TEST(ClientBroker, AnInterruptEndsABlockingCallThatWaitsForABroker) {
+  const TemporaryFolder folder;
+  Client client(ClientAt(folder.Ipc()));
+  struct Stopped {};
+  std::atomic<bool> stop{false};
+  std::thread stopper;
+  client.SetInterrupt([&] {
+    if (stop) throw Stopped{};
+    // It waits, or is about to.
+    if (stopper.joinable()) return;
+    stopper = std::thread([&] {
+      stop = true;
+      client.Wake();
+    });
+  });
+  EXPECT_THROW(client.ReadOne(AnyOf("nothing")), Stopped);
+  stopper.join();
+  EXPECT_EQ(client.unanswered(), 0u);
+  EXPECT_THROW(client.CountOf(AnyOf("nothing"), milliseconds(1)), Stopped);
+  client.SetInterrupt(nullptr);
+  EXPECT_FALSE(client.CountOf(AnyOf("nothing"), milliseconds(1)));
 }
 
 TEST(ClientBroker, WhatAnAbandonedGetIsGrantedGoesBack) {

@@ -48,6 +48,7 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   } forget{*this, id};
   handlers.emplace(id, [&answer](ReplyBody&& reply) { answer = std::move(reply); });
   for (;;) {
+    if (interrupt) interrupt();
     const std::int64_t until_us = session.joined() ? late_us : deadline_us;
     const std::int64_t now_us = MonotonicUs();
     // At least once, so that a wait of nothing still sends and looks.
@@ -57,6 +58,10 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   }
   if (const auto* error = std::get_if<Error>(&*answer)) throw SpaceError(error->code, error->text);
   return answer;
+}
+
+void Client::SetInterrupt(std::function<void()> check) {
+  impl_->interrupt = std::move(check);
 }
 
 std::optional<std::vector<PutStatus>> Client::Put(std::vector<Tuple> tuples, Duration wait) {

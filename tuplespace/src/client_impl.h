@@ -78,6 +78,7 @@ struct Client::Impl {
   std::function<void(bool, const std::string&)> on_connection;
   std::function<void(const std::string&)> on_damage;
   std::function<void(const std::string&)> on_delay;
+  std::function<void()> interrupt;  // of Call; may be null
   bool polling = false;
   bool handshake_failed = false;  // and on_connection was told; until one succeeds
 };

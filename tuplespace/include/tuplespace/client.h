@@ -104,13 +104,18 @@ class Client {
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;
 
-  // ---- blocking: for programs and tests
-  // ---------------------------------------------------------- Each waits until its answer is there
-  // or `wait` is over (then nullopt / empty). Throws SpaceError. Handlers of asynchronous requests
-  // run meanwhile.
+  // ---- blocking: for programs and tests --------------------------------------------------------
+
+  // Each waits until its answer is there or `wait` is over (then nullopt / empty). Throws
+  // SpaceError. Handlers of asynchronous requests run meanwhile.
 
   using Duration = std::chrono::microseconds;
   static constexpr Duration kForever = Duration::max();
+
+  // Wake() does not end these calls, and without a broker they wait for one. `check` does, by
+  // throwing: each of them asks it before it waits, and again whenever something came or Wake() was
+  // called. What it throws leaves the call, whose request is abandoned. Null: none.
+  void SetInterrupt(std::function<void()> check);
 
   std::optional<std::vector<PutStatus>> Put(std::vector<Tuple> tuples, Duration wait = kForever);
   std::optional<FoundTuple> ReadOne(const Pattern& pattern, Duration wait = kForever);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -23,18 +24,25 @@ struct AuditLogCheck {
   bool torn = false;         // there is a last line without an end: what wrote it was killed
   std::optional<std::string> problem;  // of the first line that is broken; names its number
 };
-// Throws Error (usage) if the file cannot be read.
-AuditLogCheck CheckAuditLog(const std::string& path);
+// Throws Error (usage) if the file cannot be read. It may be long: `go_on`, if there is one, is
+// called after each MiB or so, and may throw to end it.
+AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on = {});
 
 class AuditLog {
  public:
   // Makes the file, or goes on with one that is there: it is only ever appended to. A torn last
   // line is cut off, and said. Throws Error (usage) for a file that is no unbroken log, Error
-  // (failure) naming the path and the system's words.
-  explicit AuditLog(const std::string& path, std::string* said = nullptr);
+  // (failure) naming the path and the system's words. `go_on`: as for CheckAuditLog.
+  // REQUIRES: nobody else adds to it from here on.
+  explicit AuditLog(const std::string& path, std::string* said = nullptr,
+                    const std::function<void()>& go_on = {});
   ~AuditLog();  // writes what is left
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
+
+  // Makes the file if it is not there, and changes nothing. Throws Error (failure) if it cannot be
+  // written.
+  static void CheckWritable(const std::string& path);
 
   // "n", the record's number, is added. Kept in memory until Flush, or until it is some KiB.
   void Add(nlohmann::json record);

@@ -69,6 +69,9 @@ struct Job {
   SnapshotSchedule snapshots;
 };
 
+// Why no job can have `path` as one of its files' paths, after "<where it comes from>: ".
+std::optional<std::string> PathProblem(const std::string& path);
+
 // Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a
 // string), checks everything and makes file paths absolute. Throws Error (usage) that names the
 // file, the line, the key, the value, what would be right, and for unknown keys or words the

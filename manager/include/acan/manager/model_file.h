@@ -51,7 +51,9 @@ class ModelWriter {
              std::int64_t cols, std::span<const float> values);
   // REQUIRES: everything was written. Returns the SHA-256 over the raw little-endian bytes of all
   // tensors in name order, read back from the file: without optimizer state, weights_sha256.
-  std::string Finish();
+  // `go_on`, if there is one, is called after each MiB that was read, and may throw to end it; then
+  // comes the wait for the disk, which for a large file is long.
+  std::string Finish(const std::function<void()>& go_on = {});
 
  private:
   struct Impl;
