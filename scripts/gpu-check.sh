@@ -177,7 +177,8 @@ for test in cuda op_matrix kernel gemm device; do
 done
 
 hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
-job="examples/regression.toml --set train.epochs=1 --json"
+# Wide enough that results stay on the GPU until somebody asks for them.
+job="examples/regression.toml --set train.epochs=1 --set model.layers=[32,1024,1024,4] --json"
 # shellcheck disable=SC2086  # words
 step train-cpu 60 $bin/acan train $job --handlers cpu:1 --out "$build/train-cpu" || true
 # shellcheck disable=SC2086
@@ -199,6 +200,11 @@ if step bench-gpu 90 $bin/gpu_bench; then cp $logs/bench-gpu.log "$out/gpu_bench
 if step bench-train 100 $bin/acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 \
   --batch 4096 --steps 6 --repeats 1 --json; then
   tail -n 1 $logs/bench-train.log >"$out/train_bench.json"
+  # The only step in which large results stay on the GPU.
+  grep -q '"same_weights": *true' "$out/train_bench.json" || {
+    say "bench-train: the weights are not those of the plain loop"
+    failed="$failed bench-train-same-weights"
+  }
 fi
 
 if command -v compute-sanitizer >/dev/null 2>&1; then

@@ -44,6 +44,10 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
     options.device = MakeDevice(spec, memory_bytes, fast_math);
     return std::make_unique<Handler>(std::move(options));
   } catch (const OutOfMemory& error) {
+    // Others may have filled the device; then its driver's words are what helps.
+    if (memory_bytes >= kEnoughToProve) {
+      throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
+    }
     throw UsageError(
         fmt::format("{} with {} is too small to prove that it computes rightly ({}); it needs {} "
                     "for that, and its tasks may need more",

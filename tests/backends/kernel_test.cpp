@@ -390,8 +390,13 @@ TEST_P(KernelTest, CopiesPartsToParts) {
     const tuplespace::Payload whole = device.Fetch(to.buffer);
     ASSERT_EQ(whole.size(), to.buffer->size_bytes());
     const auto* words = reinterpret_cast<const float*>(whole.data());
-    const float* first = words + to.matrix.offset;
-    EXPECT_EQ(std::memcmp(first, host.v.data(), sizeof(float)), 0);
+    for (std::int64_t row = 0; row < at.rows; ++row) {
+      EXPECT_EQ(std::memcmp(words + to.matrix.offset + row * to.matrix.stride,
+                            host.v.data() + row * at.cols,
+                            static_cast<std::size_t>(at.cols) * sizeof(float)),
+                0)
+          << "row " << row;
+    }
     const OnDevice other = Space(device, at.rows + 1, at.cols);
     EXPECT_THROW(device.Copy(from.buffer, from.matrix, other.matrix), std::invalid_argument);
     EXPECT_THROW(device.Copy(other.buffer, from.matrix, to.matrix), std::invalid_argument);

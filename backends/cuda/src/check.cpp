@@ -37,8 +37,10 @@ Fault FaultOf(cudaError_t error) {
     case cudaErrorMpsServerNotReady:
     case cudaErrorMpsClientTerminated:
     case cudaErrorExternalDevice:
+#if CUDART_VERSION >= 12080
     case cudaErrorContained:
     case cudaErrorTensorMemoryLeak:
+#endif
     case cudaErrorCudartUnloading:
     case cudaErrorUnknown:
       return Fault::kLost;

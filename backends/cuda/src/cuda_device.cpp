@@ -47,10 +47,12 @@ class CudaBuffer final : public Buffer {
   }
   // What is computed from now on waits for the upload, if there was one.
   void AwaitUpload() {
-    if (!uploading_) return;
-    Check(cudaStreamWaitEvent(gpu_->compute(), block_.event.get(), 0), "cudaStreamWaitEvent",
-          gpu_->name());
+    AwaitUploadOn(gpu_->compute());
     uploading_ = false;
+  }
+  void AwaitUploadOn(cudaStream_t stream) const {
+    if (!uploading_) return;
+    Check(cudaStreamWaitEvent(stream, block_.event.get(), 0), "cudaStreamWaitEvent", gpu_->name());
   }
 
  private:
@@ -256,18 +258,26 @@ class CudaDevice final : public Device {
     CheckWritable("destination of a copy", to);
     gpu_->Enter();
     AwaitUpload(from);
+    const auto rows = static_cast<std::size_t>(from.rows);
+    if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // of any length
+      Check(cudaMemcpyAsync(DataOf(to), DataOf(from), RowBytes(from) * rows,
+                            cudaMemcpyDeviceToDevice, gpu_->compute()),
+            "cudaMemcpyAsync on the device", info_.name);
+      return;
+    }
     Check(cudaMemcpy2DAsync(DataOf(to), PitchOf(to), DataOf(from), PitchOf(from), RowBytes(from),
-                            static_cast<std::size_t>(from.rows), cudaMemcpyDeviceToDevice,
-                            gpu_->compute()),
+                            rows, cudaMemcpyDeviceToDevice, gpu_->compute()),
           "cudaMemcpy2DAsync on the device", info_.name);
   }
 
   tuplespace::Payload Fetch(const BufferPtr& buffer) override {
     gpu_->Enter();
+    const auto& source = static_cast<CudaBuffer&>(*buffer);
     const std::uint64_t bytes = buffer->size_bytes();
     std::shared_ptr<void> memory = gpu_->pinned().Take(bytes);
-    Check(cudaMemcpyAsync(memory.get(), static_cast<CudaBuffer&>(*buffer).data(), bytes,
-                          cudaMemcpyDeviceToHost, gpu_->fetches()),
+    source.AwaitUploadOn(gpu_->fetches());
+    Check(cudaMemcpyAsync(memory.get(), source.data(), bytes, cudaMemcpyDeviceToHost,
+                          gpu_->fetches()),
           "cudaMemcpyAsync from the device", info_.name);
     Check(cudaStreamSynchronize(gpu_->fetches()), "cudaStreamSynchronize", info_.name);
     const void* const data = memory.get();

@@ -27,12 +27,10 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   if (bytes == 0) return block;
   try {
     const std::uint64_t rounded = (bytes + kGrain - 1) / kGrain * kGrain;
-    // The warmest of its size: what was released last is most likely still in the device's cache.
-    const auto found = std::find_if(cache_.rbegin(), cache_.rend(),
-                                    [&](const Block& each) { return each.bytes == rounded; });
-    if (found == cache_.rend()) return NewBlock(rounded);
+    const auto found = FindCached(rounded, lane);
+    if (found == cache_.end()) return NewBlock(rounded);
     block = std::move(*found);
-    cache_.erase(std::next(found).base());
+    cache_.erase(found);
     cached_bytes_ -= rounded;
     if (block.busy_on && *block.busy_on != lane) {
       Check(cudaStreamWaitEvent(StreamOf(lane), block.event.get(), 0), "cudaStreamWaitEvent",
@@ -44,6 +42,31 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
     budget_.Release(bytes);
     throw;
   }
+}
+
+// A cached block of this size that `lane` should use, or the end if a new one is better.
+// REQUIRES: the mutex is held, the bytes are charged.
+std::list<Block>::iterator Gpu::FindCached(std::uint64_t bytes, Lane lane) {
+  if (lane == Lane::kUpload) {
+    // An upload that waits for a block is one that does not run beside the computing: those that
+    // are busy are the last choice, and the coldest is the first to be free.
+    const auto free = std::find_if(cache_.begin(), cache_.end(), [&](const Block& each) {
+      return each.bytes == bytes && !IsBusy(each, lane);
+    });
+    const bool room = budget_.used_bytes() + cached_bytes_ <= budget_.limit_bytes();
+    if (free != cache_.end() || room) return free;
+  }
+  // The warmest: what was released last is most likely still in the device's cache.
+  const auto found = std::find_if(cache_.rbegin(), cache_.rend(),
+                                  [&](const Block& each) { return each.bytes == bytes; });
+  return found == cache_.rend() ? cache_.end() : std::next(found).base();
+}
+
+bool Gpu::IsBusy(const Block& block, Lane lane) {
+  if (!block.busy_on || *block.busy_on == lane) return false;
+  const bool busy = cudaEventQuery(block.event.get()) != cudaSuccess;
+  if (busy) cudaGetLastError();  // that it is not ready is no error of the next call
+  return busy;
 }
 
 // REQUIRES: the mutex is held, the bytes are charged.

@@ -55,6 +55,8 @@ class Gpu {
   cudaStream_t StreamOf(Lane lane) const {
     return lane == Lane::kCompute ? compute_.get() : uploads_.get();
   }
+  std::list<Block>::iterator FindCached(std::uint64_t bytes, Lane lane);
+  static bool IsBusy(const Block& block, Lane lane);  // work on another lane is under way
   Block NewBlock(std::uint64_t bytes);
   void ShrinkCache(std::uint64_t most_bytes);
 
