@@ -60,6 +60,7 @@ struct Handler::Impl {
   std::uint64_t StayBytes(const Task& task) const;
   void OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
                 const ReplyBody& reply);
+  void Release(const Key& key);
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   void SupplyNext();

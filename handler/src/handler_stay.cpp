@@ -3,8 +3,10 @@
 
 namespace acan {
 
+using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Notice;
+using tuplespace::Planted;
 using tuplespace::PutStatus;
 using tuplespace::ReplyBody;
 
@@ -32,9 +34,18 @@ void Handler::Impl::OnStayed(const std::vector<std::size_t>& stay, const std::ve
   }
 }
 
+// The space knows nothing (any more) of what is here under this key. Requests are handled in their
+// order, so it was said before a put of it that is not answered yet: what comes of that decides.
+void Handler::Impl::Release(const Key& key) {
+  if (staying_puts.contains(key) && !IsPlanted(Planted::kEarlierReleaseCounts)) {
+    return Step(SupplyFailed{key});
+  }
+  Step(KeptReleased{key});
+}
+
 void Handler::Impl::OnNotice(const Notice& notice) {
   if (notice.kind == Notice::Kind::kWanted) Step(KeptWanted{notice.key});
-  if (notice.kind == Notice::Kind::kReleased) Step(KeptReleased{notice.key});
+  if (notice.kind == Notice::Kind::kReleased) Release(notice.key);
 }
 
 // One in each turn: their bytes may take a while to come.
@@ -65,7 +76,7 @@ void Handler::Impl::SupplyNext() {
       return Step(SupplyFailed{key});
     }
     if (done != nullptr && done->status.front() == PutStatus::kRetired) {
-      return Step(KeptReleased{key});
+      return Release(key);
     }
     ++report.supplied_results;
     Step(KeptSupplied{key});

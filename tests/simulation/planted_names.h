@@ -32,6 +32,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 55},
     PlantedName{tuplespace::Planted::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
     PlantedName{tuplespace::Planted::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
+    PlantedName{tuplespace::Planted::kEarlierReleaseCounts, "EarlierReleaseCounts", 5007583},
     PlantedName{tuplespace::Planted::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{tuplespace::Planted::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
     PlantedName{tuplespace::Planted::kReplanSkipsAStep, "ReplanSkipsAStep", 95},

@@ -27,6 +27,7 @@ enum class Planted : std::uint8_t {
   kFailedTaskIsCompleted,
   kResultsWakeLostClient,
   kKeptIsNotSupplied,
+  kEarlierReleaseCounts,
   // Manager
   kRetiresTooEarly,
   kRemovesResultsStillNeeded,
