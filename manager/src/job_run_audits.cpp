@@ -15,9 +15,8 @@ using tuplespace::FieldPattern;
 using tuplespace::Pattern;
 using tuplespace::Tuple;
 
-// With those that an audit leaves out besides they are what a task may leave out
-// (SpaceLimits::task_exclusions).
-constexpr std::size_t kMostQuarantined = 16;
+// A task can leave out no more.
+constexpr std::size_t kMostQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
 
 std::int64_t UnixUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
