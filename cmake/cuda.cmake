@@ -47,7 +47,9 @@ if(CMAKE_CUDA_ARCHITECTURES AND NOT ACAN_NVCC_TRIED STREQUAL CMAKE_CUDA_COMPILER
     endif()
   endif()
   set(ACAN_NVCC_SAYS "${says}" CACHE INTERNAL "why nvcc cannot be used")
-  set(ACAN_NVCC_TRIED "${CMAKE_CUDA_COMPILER}" CACHE INTERNAL "of which nvcc")
+  if(says STREQUAL "")  # what failed is tried again: another host compiler may be named by then
+    set(ACAN_NVCC_TRIED "${CMAKE_CUDA_COMPILER}" CACHE INTERNAL "the nvcc that can be used")
+  endif()
 endif()
 if(CMAKE_CUDA_ARCHITECTURES AND NOT ACAN_NVCC_SAYS STREQUAL "")
   string(CONCAT acan_nvcc_problem "${CMAKE_CUDA_COMPILER} does not compile C++20 here "

@@ -177,8 +177,9 @@ for test in cuda op_matrix kernel gemm device; do
 done
 
 hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
-# Wide enough that results stay on the GPU until somebody asks for them.
-job="examples/regression.toml --set train.epochs=1 --set model.layers=[32,1024,1024,4] --json"
+# Tiles so large that results stay on the GPU until somebody asks for them.
+job="examples/regression.toml --set train.epochs=1 --set model.layers=[32,1024,1024,4]
+  --set tasks.size_bytes=1MiB --json"
 # shellcheck disable=SC2086  # words
 step train-cpu 60 $bin/acan train $job --handlers cpu:1 --out "$build/train-cpu" || true
 # shellcheck disable=SC2086
@@ -192,6 +193,12 @@ if [ -n "$(hash_of train-cpu)" ] && [ "$(hash_of train-cpu)" = "$(hash_of train-
 else
   failed="$failed same-weights"
 fi
+for run in train-cuda train-mixed; do
+  grep -q '"device":"cuda:0"[^}]*"tasks":[1-9]' "$logs/$run.log" || {
+    say "$run: cuda:0 did no task"
+    failed="$failed $run-without-cuda"
+  }
+done
 say "weights of cpu, cuda and both together: the same bits: $same"
 printf '{"cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s}\n' "$(hash_of train-cpu)" \
   "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same >"$out/weights.json"
@@ -200,7 +207,6 @@ if step bench-gpu 90 $bin/gpu_bench; then cp $logs/bench-gpu.log "$out/gpu_bench
 if step bench-train 100 $bin/acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 \
   --batch 4096 --steps 6 --repeats 1 --json; then
   tail -n 1 $logs/bench-train.log >"$out/train_bench.json"
-  # The only step in which large results stay on the GPU.
   grep -q '"same_weights": *true' "$out/train_bench.json" || {
     say "bench-train: the weights are not those of the plain loop"
     failed="$failed bench-train-same-weights"

@@ -47,11 +47,13 @@ class CudaBuffer final : public Buffer {
   }
   // What is computed from now on waits for the upload, if there was one.
   void AwaitUpload() {
+    if (!uploading_) return;
     AwaitUploadOn(gpu_->compute());
     uploading_ = false;
   }
+  // Whatever other streams wait for. Of what was not uploaded there is nothing to wait for.
   void AwaitUploadOn(cudaStream_t stream) const {
-    if (!uploading_) return;
+    if (writable_ || size_bytes() == 0) return;
     Check(cudaStreamWaitEvent(stream, block_.event.get(), 0), "cudaStreamWaitEvent", gpu_->name());
   }
 
