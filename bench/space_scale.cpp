@@ -98,6 +98,7 @@ class Cluster {
     Tuple tuple = Plain(Key{"t", index});
     tuple.task = TaskSpec{};
     tuple.task->inputs = {Key{"s", 0}, Key{"r", index - kChains}};
+    tuple.task->results = {Key{"r", index}};
     tuple.task->need_bytes = static_cast<std::uint64_t>(1 + index % 7) << 10;
     return tuple;
   }

@@ -28,7 +28,9 @@ tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
   tuple.key = planned.key;
   tuple.payload = EncodeTask(planned.task);
   tuple.task = tuplespace::TaskSpec{planned.inputs, NeedBytes(planned.task), planned.priority,
-                                    lease_us,       planned.affinity,        planned.not_by};
+                                    lease_us,       planned.affinity,        planned.not_by,
+                                    {}};
+  for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
   return tuple;
 }
 

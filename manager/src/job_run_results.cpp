@@ -31,6 +31,9 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
                       "the first counts. {}",
                       notice.key.ToString(), notice.by, notice.text));
       return;
+    case tuplespace::Notice::Kind::kMistrusted:
+      Log(notice.text);
+      return;
     case tuplespace::Notice::Kind::kWanted:
     case tuplespace::Notice::Kind::kReleased:
       return;  // nothing stays here

@@ -125,7 +125,9 @@ TEST_P(EveryTransport, APayloadThatStaysIsSuppliedWhenSomebodyReadsIt) {
         EXPECT_THAT(std::get<PutReply>(reply).status, ElementsAre(PutStatus::kStored));
       });
     });
-    ASSERT_TRUE(owner.Put({TaskTuple({"task", 1}, "work")}));
+    Tuple task = TaskTuple({"task", 1}, "work");
+    task.task->results = {tile, other};
+    ASSERT_TRUE(owner.Put({task}));
     Get get;
     get.pattern = AnyOf("task");
     const std::vector<Grant> grants = maker.GetSome(get);
@@ -169,6 +171,7 @@ TEST_P(EveryTransport, ATaskGoesAllTheWay) {
   task.task->priority = -5;
   task.task->lease_us = 30'000'000;
   task.task->affinity = 1;
+  task.task->results = {Key{"out", 1}};
   ASSERT_TRUE(manager.Put({task}));
 
   Get get;

@@ -26,7 +26,7 @@ from tuplespace.wire import (  # noqa: E402
     Body, Bye, Complete, Done, Envelope, Get, Grants, Hello, Lease, Message, Op, Pattern, Tuple,
     Welcome)
 
-VERSION = 3
+VERSION = 4
 INLINE_BYTES = 512
 
 

@@ -18,6 +18,7 @@ TEST(PythonPeer, TakesAndCompletesTasks) {
   std::vector<Pattern> results;
   for (const std::int64_t n : numbers) {
     tasks.push_back(TaskTuple({"square", n}, std::to_string(n)));
+    tasks.back().task->results = {Key{"squared", n}};
     results.push_back(Pattern::Of(Key{"squared", n}));
   }
   ASSERT_TRUE(client.Put(tasks));

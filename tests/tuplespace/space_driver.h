@@ -32,6 +32,12 @@ inline Tuple Task(Key key, std::vector<Key> inputs = {}, std::uint64_t need_byte
   return tuple;
 }
 
+// `task` with the results that it declares.
+inline Tuple Making(Tuple task, std::vector<Key> results) {
+  task.task->results = std::move(results);
+  return task;
+}
+
 // Keys that begin with `kind` and have one field more.
 inline Pattern Every(const std::string& kind) {
   return {{FieldPattern::Exact(kind), FieldPattern::Any()}, false};

@@ -12,6 +12,7 @@ namespace {
 
 using testing::Every;
 using testing::GetOf;
+using testing::Making;
 using testing::Plain;
 using testing::SpaceDriver;
 using testing::Task;
@@ -33,7 +34,7 @@ class LeaseTest : public ::testing::Test {
 };
 
 TEST_F(LeaseTest, CompletingPutsTheResultsAndRemembersTheTask) {
-  d->PutOne("m", Task(Key{"t", 1}));
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
   const LeaseRef lease = Take("a");
   const auto reply = d->Done("a", lease, {Plain(Key{"r", 1}, "x"), Plain(Key{"r", 2}, "y")});
   EXPECT_EQ(reply.lease, LeaseStatus::kOk);
@@ -68,7 +69,7 @@ TEST_F(LeaseTest, CompletingIsAllOrNothing) {
   SpaceLimits limits;
   limits.payload_bytes = 10;
   Begin(limits);
-  d->PutOne("m", Task(Key{"t", 1}));
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
   const LeaseRef lease = Take("a");
   const Error busy =
       d->Ask<Error>("a", Complete{lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "34567")}});
@@ -76,11 +77,12 @@ TEST_F(LeaseTest, CompletingIsAllOrNothing) {
   EXPECT_EQ(d->CountOf("m", Every("r")), 0u);
   EXPECT_EQ(d->space.GetStatistics().tasks_leased, 1u);
   EXPECT_EQ(d->Ask<Error>("a", Complete{lease, {Plain(Key())}}).code, ErrorCode::kBadRequest);
-  EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "12")}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "3")}).lease,
+            LeaseStatus::kOk);
 }
 
 TEST_F(LeaseTest, ResultsMakeTheNextTasksTakable) {
-  d->PutOne("m", Task(Key{"t", 1}));
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
   d->PutOne("m", Task(Key{"t", 2}, {Key{"r", 1}}));
   const LeaseRef first = Take("a");
   const RequestId waiting = d->Send("b", GetOf(Every("t")));
@@ -89,7 +91,7 @@ TEST_F(LeaseTest, ResultsMakeTheNextTasksTakable) {
 }
 
 TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {
-  Tuple task = Task(Key{"t", 1});
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
   task.task->lease_us = 500;
   d->PutOne("m", task);
   const LeaseRef lease = Take("a");
@@ -112,7 +114,7 @@ TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {
 }
 
 TEST_F(LeaseTest, ALateCompletionEndsATaskThatNobodyHasTakenAgain) {
-  Tuple task = Task(Key{"t", 1});
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
   task.task->lease_us = 500;
   d->PutOne("m", task);
   const LeaseRef lease = Take("a");
@@ -153,7 +155,7 @@ TEST_F(LeaseTest, ALeaseThatRanOutIsTwiceAsLongTheNextTime) {
 }
 
 TEST_F(LeaseTest, ResultsSayHowLongTheTaskTook) {
-  Tuple task = Task(Key{"t", 1});
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
   task.task->lease_us = 500;
   d->PutOne("m", task);
   const LeaseRef late = Take("a");
@@ -331,7 +333,7 @@ TEST_F(LeaseTest, TasksRetiredWithTheirInputsAreNotReported) {
 
 TEST_F(LeaseTest, RetiringInputsDoesNotHarmALease) {
   d->PutOne("m", Plain(Key{"x", 1}));
-  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
+  d->PutOne("m", Making(Task(Key{"t", 1}, {Key{"x", 1}}), {Key{"r", 1}}));
   d->PutOne("m", Plain(Key{"x", 2}));
   d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 2}}));
   const LeaseRef first = Take("a");
@@ -347,12 +349,12 @@ TEST_F(LeaseTest, RetiringInputsDoesNotHarmALease) {
 }
 
 TEST_F(LeaseTest, ALeasedTaskCanBeRetired) {
-  d->PutOne("m", Task(Key{"t", 1}));
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
   const LeaseRef lease = Take("a");
   EXPECT_EQ(d->Ask<RetireReply>("m", Retire{UpTo("t", 1)}).removed, 1u);
   const auto reply = d->Done("a", lease, {Plain(Key{"r", 1})});
   EXPECT_EQ(reply.lease, LeaseStatus::kStale);
-  EXPECT_EQ(reply.results, std::vector{PutStatus::kStored});
+  EXPECT_EQ(reply.results, std::vector{PutStatus::kRefused}) << "nobody wants them any more";
   EXPECT_EQ(d->space.NextDeadlineUs(), kForeverUs);
 }
 

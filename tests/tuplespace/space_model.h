@@ -28,6 +28,12 @@ struct ModelTuple {
   std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
 };
 
+// A task that is done: who else held it, and what it made.
+struct ModelDone {
+  std::vector<std::pair<ClientId, std::uint64_t>> past;
+  std::vector<Key> results;
+};
+
 class Model {
  public:
   bool Has(const Key& key) const { return tuples.contains(key); }
@@ -102,7 +108,7 @@ class Model {
       if (retire.pattern.Matches(key)) removed.push_back(key);
     }
     Remove(removed);
-    std::erase_if(completed, [&](const Key& key) { return retire.pattern.Matches(key); });
+    std::erase_if(completed, [&](const auto& done) { return retire.pattern.Matches(done.first); });
     for (auto& [key, tuple] : tuples) {
       if (!Waits(tuple) || !retire.watermark) continue;
       for (const Key& input : tuple.task->inputs) {
@@ -160,8 +166,44 @@ class Model {
     }
   }
 
+  // By a client that does not hold the task (any more) under this fence and may not end it.
+  PutStatus CompareLate(const ClientId& client, const LeaseRef& lease, const Tuple& result) {
+    const auto there = tuples.find(result.key);
+    if (there == tuples.end()) return PutStatus::kRefused;
+    const auto done = completed.find(lease.key);
+    const bool held = done != completed.end() &&
+                      std::find(done->second.past.begin(), done->second.past.end(),
+                                std::pair(client, lease.fence)) != done->second.past.end();
+    if (held && std::find(done->second.results.begin(), done->second.results.end(), result.key) !=
+                    done->second.results.end()) {
+      return PutOne(client, result);
+    }
+    const bool stays = result.stays_bytes > 0 || !there->second.stays_with.empty();
+    const bool same = stays ? !there->second.stays_with.empty()
+                            : there->second.bytes == std::string(result.payload.text());
+    return same ? PutOne(client, result) : PutStatus::kRefused;
+  }
+  // nullopt: a plain tuple, of which anything may be made.
+  static std::optional<bool> IsWhatWasDeclared(const ModelTuple& tuple,
+                                               const std::vector<Tuple>& results) {
+    if (!tuple.task) return std::nullopt;
+    std::multiset<Key> declared(tuple.task->results.begin(), tuple.task->results.end());
+    std::multiset<Key> brought;
+    for (const Tuple& result : results) brought.insert(result.key);
+    return declared == brought;
+  }
+  void CompleteTask(const ClientId& client, const LeaseRef& lease) {
+    ModelTuple& tuple = tuples.at(lease.key);
+    if (tuple.task) {
+      if (!tuple.leased_by.empty() && tuple.fence != lease.fence) LoseLease(tuple);
+      std::erase(tuple.past, std::pair(client, lease.fence));
+      completed[lease.key] = {tuple.past, tuple.task->results};
+    }
+    Remove({lease.key});
+  }
+
   std::map<Key, ModelTuple> tuples;
-  std::set<Key> completed;
+  std::map<Key, ModelDone> completed;
   std::vector<Pattern> watermarks;
 };
 

@@ -37,6 +37,9 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["busy"] += counters.busy;
     reached["affinity_hits"] += counters.affinity_hits;
     reached["steals"] += counters.steals;
+    reached["refused_results"] += counters.refused_results;
+    reached["false_completions"] += trial.false_completions();
+    reached["benched"] += counters.benched;
     reached["kept_from_some"] += trial.grants_kept_from_some();
     reached["stayed"] += counters.stayed;
     reached["wanted"] += counters.wanted;

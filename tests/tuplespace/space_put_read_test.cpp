@@ -53,7 +53,7 @@ TEST_F(PutReadTest, FirstPutWins) {
 
 TEST_F(PutReadTest, ConflictOfATaskResultIsToldToTheTasksOwnerToo) {
   d->Join("owner");
-  d->PutOne("owner", Task(Key{"task", 1}));
+  d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {Key{"result", 1}}));
   const LeaseRef lease = d->TakeNow("b", Every("task"));
   d->PutOne("a", Plain(Key{"result", 1}, "x"));
   const auto reply = d->Done("b", lease, {Plain(Key{"result", 1}, "y")});

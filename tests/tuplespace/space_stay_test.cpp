@@ -44,7 +44,8 @@ class StayTest : public ::testing::Test {
   }
   // `gpu` computes the task `number` of `owner`, whose result stays with it.
   void Make(const Key& result, std::int64_t number = 1) {
-    ASSERT_EQ(d->PutOne("owner", Task(Key{"task", number})), PutStatus::kStored);
+    ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", number}), {result})),
+              PutStatus::kStored);
     const CompleteReply reply = d->Done("gpu", d->TakeNow("gpu", Every("task")), {Staying(result)});
     ASSERT_THAT(reply.results, ElementsAre(PutStatus::kStored));
   }
@@ -285,12 +286,12 @@ TEST_F(StayTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
 
 // The owner would not hear that it is lost.
 TEST_F(StayTest, StaysOnlyIfItsTaskIsCompleted) {
-  d->PutOne("owner", Task(Key{"task", 1}));
+  d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kTile, Key{"sum", 1}}));
   const LeaseRef lease = d->TakeNow("gpu", Every("task"));
   d->Ask<RetireReply>("owner", Retire{Every("task"), false});
   const CompleteReply reply = d->Done("gpu", lease, {Staying(kTile), Plain(Key{"sum", 1}, "3")});
   EXPECT_EQ(reply.lease, LeaseStatus::kStale);
-  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRetired, PutStatus::kStored));
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
   EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
   // One that is there already is not taken from whom it stays with.
   Make(kTile, 2);

@@ -119,6 +119,7 @@ class Trial {
 
   Counters counters() const { return d_.counters(); }
   std::uint64_t late() const { return late_; }  // tasks done under a lease that was lost
+  std::uint64_t false_completions() const { return false_completions_; }
   std::uint64_t grants_kept_from_some() const { return grants_kept_from_some_; }
   std::uint64_t supplied() const { return supplied_; }
   std::uint64_t released() const { return released_; }
@@ -131,6 +132,9 @@ class Trial {
     limits.default_lease_us = 5000;
     limits.steal_after_us = 200;
     limits.supply_us = 1'000'000'000'000;  // nobody is given up
+    limits.lease_extensions = 1'000'000;   // nor is a lease: space_trust_test.cpp has that
+    limits.first_bench_us = 20;
+    limits.most_bench_us = 100;
     return limits;
   }
 
@@ -163,6 +167,9 @@ class Trial {
       Key input = AnyKey();
       if (input != key) tuple.task->inputs.push_back(std::move(input));
     }
+    std::set<Key> results;
+    for (std::uint64_t i = Below(3); i > 0; --i) results.insert(AnyKey());
+    tuple.task->results.assign(results.begin(), results.end());
     tuple.task->need_bytes = Below(5) * 10;
     tuple.task->priority = static_cast<std::int64_t>(Below(3));
     tuple.task->lease_us = static_cast<std::int64_t>(Below(3) * 1000);
@@ -201,7 +208,14 @@ class Trial {
   }
   template <typename T>
   T Ask(const ClientId& client, RequestBody body) {
+    return AskThen<T>(client, std::move(body), [] {});
+  }
+  // The model follows after the space has taken the request.
+  template <typename T, typename Follow>
+  T AskThen(const ClientId& client, RequestBody body, Follow follow) {
+    parked_ = d_.counters().parked;
     const RequestId id = Send(client, std::move(body));
+    follow();
     T reply = d_.Expect<T>(client, id);
     Absorb();
     return reply;
@@ -233,28 +247,67 @@ class Trial {
     const auto& [owner, lease] =
         leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))];
     if (owner != client && Below(4) != 0) return;
-    Complete complete{lease, {}};
-    for (std::uint64_t i = Below(3); i > 0; --i) {
-      Tuple result = Plain(AnyKey(), Below(12) == 0 ? "other" : "same");
-      complete.results.push_back(Below(3) == 0 ? Staying(std::move(result.key))
-                                               : std::move(result));
-    }
-    const ModelTuple* tuple = model_.Leased(client, lease);
+    const Complete complete{lease, ResultsFor(lease)};
+    ModelTuple* tuple = model_.Leased(client, lease);
     CompleteReply expected;
     expected.lease = tuple != nullptr ? LeaseStatus::kOk : LeaseStatus::kStale;
     const bool completes = tuple != nullptr || model_.MayCompleteLate(client, lease);
+    const auto declared = completes ? Model::IsWhatWasDeclared(model_.tuples.at(lease.key),
+                                                               complete.results)
+                                    : std::nullopt;
+    if (declared == false) {
+      ++false_completions_;
+      const auto follow = [&] {
+        if (tuple != nullptr) FailInModel(client, *tuple);
+      };
+      EXPECT_EQ(AskThen<Error>(client, complete, follow).code, ErrorCode::kBadRequest);
+      return;
+    }
     if (completes) {
       late_ += tuple == nullptr ? 1 : 0;
-      if (model_.tuples.at(lease.key).task) model_.completed.insert(lease.key);
-      model_.Remove({lease.key});
+      model_.CompleteTask(client, lease);
     }
     for (const Tuple& result : complete.results) {
-      const bool counts = completes || result.stays_bytes == 0 || model_.Has(result.key);
-      expected.results.push_back(counts ? model_.PutOne(client, result) : PutStatus::kRetired);
+      if (!completes) {
+        expected.results.push_back(model_.CompareLate(client, lease, result));
+      } else if (!declared && result.stays_bytes > 0) {
+        expected.results.push_back(PutStatus::kRefused);
+      } else {
+        expected.results.push_back(model_.PutOne(client, result));
+      }
     }
     const auto reply = Ask<CompleteReply>(client, complete);
     EXPECT_EQ(reply.lease, expected.lease);
     EXPECT_EQ(reply.results, expected.results);
+  }
+  // Mostly what was declared.
+  std::vector<Tuple> ResultsFor(const LeaseRef& lease) {
+    const auto task = model_.tuples.find(lease.key);
+    const auto done = model_.completed.find(lease.key);
+    std::vector<Key> keys;
+    if (task != model_.tuples.end() && task->second.task) keys = task->second.task->results;
+    if (done != model_.completed.end()) keys = done->second.results;
+    if (keys.empty() || Below(6) == 0) keys = {AnyKey()};
+    if (Below(6) == 0) keys.pop_back();
+    std::vector<Tuple> results;
+    for (const Key& key : keys) {
+      results.push_back(Below(3) == 0 ? Staying(key)
+                                      : Plain(key, Below(12) == 0 ? "other" : "same"));
+    }
+    return results;
+  }
+  // After the space has heard of it: whether others are there that could take the task, only the
+  // space knows.
+  void FailInModel(const ClientId& client, ModelTuple& tuple) {
+    model_.EndLease(tuple);
+    if (!tuple.task) return;
+    tuple.failed_by.insert(client);
+    ++tuple.failures;
+    const bool parked = std::exchange(parked_, d_.counters().parked) != d_.counters().parked;
+    if (tuple.parked) return;  // its inputs are gone
+    EXPECT_TRUE(!parked || tuple.failures >= 3);
+    EXPECT_TRUE(parked || tuple.failures < 3 || tuple.failed_by.size() < 3);
+    tuple.parked = parked;
   }
   void EndOne(const ClientId& client) {
     if (!joined_.contains(client) || leases_.empty()) return;
@@ -267,15 +320,20 @@ class Trial {
     const std::uint64_t how = Below(3);
     if (how == 0) {
       body = Extend{lease, 7000};
-      if (tuple != nullptr) tuple->lease_end_us = d_.now_us + 7000;
     } else if (how == 1) {
       body = Fail{lease, "no"};
     }
-    if (how != 0 && tuple != nullptr) {
-      model_.EndLease(*tuple);
-      if (how == 1 && tuple->task && ++tuple->failures >= 3) tuple->parked = true;
-    }
-    EXPECT_EQ(Ask<LeaseReply>(client, body).lease, expected);
+    const auto follow = [&] {
+      if (tuple == nullptr) return;
+      if (how == 0) {
+        tuple->lease_end_us = d_.now_us + 7000;
+      } else if (how == 1) {
+        FailInModel(client, *tuple);
+      } else {
+        model_.EndLease(*tuple);
+      }
+    };
+    EXPECT_EQ(AskThen<LeaseReply>(client, body, follow).lease, expected);
   }
   void RetireSome(const ClientId& client) {
     if (!joined_.contains(client)) return;
@@ -506,6 +564,8 @@ class Trial {
   std::vector<std::pair<ClientId, LeaseRef>> leases_;
   std::uint64_t last_fence_ = 0;
   std::uint64_t late_ = 0;
+  std::uint64_t false_completions_ = 0;
+  std::uint64_t parked_ = 0;  // before the request at work
   std::uint64_t grants_kept_from_some_ = 0;
   std::uint64_t supplied_ = 0, released_ = 0, told_ = 0;
   std::map<Key, ClientId> wanted_;  // and not supplied or gone

@@ -95,6 +95,7 @@ class Generator {
     task.lease_us = Duration();
     task.affinity = static_cast<std::int32_t>(random_() % (task.inputs.size() + 1)) - 1;
     for (std::size_t n = random_() % 3; n > 0; --n) task.not_by.push_back(Text(64));
+    task.results = Keys();
     return task;
   }
   std::vector<Tuple> Tuples() {
@@ -248,6 +249,7 @@ inline void Same(const std::optional<TaskSpec>& a, const std::optional<TaskSpec>
   EXPECT_EQ(a->lease_us, b->lease_us);
   EXPECT_EQ(a->affinity, b->affinity);
   EXPECT_EQ(a->not_by, b->not_by);
+  EXPECT_EQ(a->results, b->results);
 }
 inline void Same(const Tuple& a, const Tuple& b) {
   EXPECT_EQ(a.key, b.key);

@@ -80,7 +80,8 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   EXPECT_EQ(got.control_frame_bytes, 4u);
   EXPECT_EQ(got.message_bytes, 5u);
   for (const auto kind : {Notice::Kind::kParked, Notice::Kind::kOrphaned, Notice::Kind::kConflict,
-                          Notice::Kind::kLost, Notice::Kind::kWanted, Notice::Kind::kReleased}) {
+                          Notice::Kind::kLost, Notice::Kind::kWanted, Notice::Kind::kReleased,
+                          Notice::Kind::kMistrusted}) {
     const auto notice = ToClientOf(Encode(Notice{kind, Key{"k", 1}, "somebody", "why"}));
     const auto& got_notice = std::get<Notice>(std::get<ToClient>(notice).messages.at(0));
     EXPECT_EQ(got_notice.kind, kind);

@@ -68,9 +68,7 @@ void Space::Impl::ExpireDue() {
       case Deadline::Kind::kLease:
         if (IsPlanted(Planted::kLeaseNeverEnds)) break;
         ++counters_.leases_expired;
-        LoseLease(due->record);
-        if (due->record->task) ++due->record->task->times_expired;
-        ReturnLease(due->record);
+        EndExpired(due->record);
         break;
       case Deadline::Kind::kReady:
         Requeue(due->record);
@@ -112,6 +110,8 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   }
   auto client = std::make_unique<Client>();
   client->id = std::make_shared<const ClientId>(event.client);
+  client->principal = event.principal.empty() ? event.client : std::move(event.principal);
+  client->limits = event.limits;
   clients_.emplace(std::move(event.client), std::move(client));
 }
 
@@ -138,6 +138,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);
   assert(client.held.empty() && client.reads.empty() && client.gets.empty());
   clients_.erase(at);
+  EndBenchesIfNobodyIsLeft();
 }
 
 void Space::Impl::OnEvent(Incoming&& event) {
@@ -186,7 +187,7 @@ void Space::Impl::ForgetOpenRequests(Client& client) {
     deadlines_.Clear(&waiter->deadline);
   }
   for (auto& [id, waiter] : client.gets) {
-    waiter.taker.group->waiters.erase(&waiter);
+    LeaveGroup(waiter);
     deadlines_.Clear(&waiter.deadline);
   }
   gauges_.open_reads -= client.reads.size();

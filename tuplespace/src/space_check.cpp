@@ -26,6 +26,7 @@ std::optional<std::string> Space::Impl::Contradiction(const Record& record) cons
   if ((record.placement != internal::Placement::kNone) != (record.state == RecordState::kTakable)) {
     return "is takable but not placed, or the other way round";
   }
+  if (record.done && record.state != RecordState::kCompleted) return "is not done, but was";
   if (record.placement == internal::Placement::kNone && !record.entries.empty()) {
     return "is in a tree without being placed";
   }
@@ -98,7 +99,11 @@ std::optional<std::string> Space::Impl::FindContradiction() const {
     counted.open_gets += client->gets.size();
     counted.held_keys += client->held.size();
     for (const auto& [request, waiter] : client->gets) {
-      if (!waiter.taker.group->waiters.contains(&waiter)) return "a Get waits nowhere";
+      if (waiter.benched != IsBenched(*client)) return "a Get is benched without its client, or not with it";
+      if (waiter.taker.group->waiters.contains(&waiter) == waiter.benched) {
+        return "a Get waits nowhere, or on the bench and elsewhere";
+      }
+      if (waiter.benched) continue;
       if (NextFor(waiter.taker) != nullptr) return "a Get of " + id + " waits beside its tuple";
     }
   }

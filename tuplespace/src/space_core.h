@@ -4,7 +4,7 @@
 //
 // The definitions lie by concept: space.cpp (events, clients), space_put.cpp, space_read.cpp,
 // space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
-// leases end), space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp
+// leases end), space_trust.cpp (who gets no tasks for a while), space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp
 // (invariants).
 #pragma once
 
@@ -100,6 +100,7 @@ struct Space::Impl {
   std::optional<Error> ProblemOf(const Tuple& tuple) const;
   std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
   PutStatus PutOne(Client& client, Tuple&& tuple, const Origin& origin);
+  static bool SameBytes(const Record& record, const Tuple& tuple);
   PutStatus PutAgain(Client& client, Record* record, const Tuple& tuple,
                      const internal::OwnerId& task_owner);
   void AttachTask(Record* record, TaskSpec&& spec);
@@ -172,16 +173,37 @@ struct Space::Impl {
   std::int64_t OrDefaultLease(std::int64_t lease_us) const;
   std::int64_t LeaseUs(const internal::TaskState& task) const;
   Record* FindLeased(const Client& client, const LeaseRef& lease);  // null: stale, counted
+  void CompleteTask(Client& client, RequestId id, Complete&& complete, Record* task,
+                    std::int64_t granted_us, LeaseStatus status);
+  void CompleteTooLate(Client& client, RequestId id, Complete&& complete, Record* record);
+  PutStatus CompareLate(Client& client, const Record* task, const Tuple& result);
+  static std::optional<std::string> FalseResults(const internal::TaskState& task,
+                                                 std::span<const Tuple> results);
+  void RememberOthers(const Client& client, Record* task, std::uint64_t fence) const;
+  std::int64_t LastEndUs(const Record& record) const;
+  void FailTask(Client& client, Record* record, std::string cause);
   void DropLease(Record* record);
   std::optional<std::int64_t> LateLease(const Client& client, const Record* record,
                                         std::uint64_t fence) const;
   void LoseLease(Record* record) const;
   void ReturnLease(Record* record);  // the lease ends, the tuple stays
-  void Bar(Record* record, const ClientId& client);
-  bool AnotherCouldTake(const Record& record) const;
+  void EndExpired(Record* record);
+  void Bar(Record* record, const Client& client);
+  bool AnotherCouldTake(const Record& record, const Client* but = nullptr) const;
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
   void Orphan(Record* task, const Key& input);
   void UnlinkInputs(Record* task);
+
+  // ---- trust (space_trust.cpp) -----------------------------------------------------------------
+  bool IsBenched(const Client& client) const {
+    return now_us_ < client.trust.benched_until_us;
+  }
+  void NoteCompleted(Client& client) const;
+  void NoteInVain(Client& client, Record* task, std::uint32_t weight, const std::string& what);
+  void Bench(Client& client, const Record& task, const std::string& what);
+  void PutOnBench(GetWaiter& waiter);
+  void LeaveGroup(GetWaiter& waiter);
+  void EndBenchesIfNobodyIsLeft();
 
   // ---- removal (space_retire.cpp) --------------------------------------------------------------
   bool IsRetired(const Key& key) const;

@@ -40,7 +40,7 @@ std::optional<std::uint64_t> Space::Impl::EndReplaced(Client& client, RequestId 
   if (open == client.gets.end()) return std::nullopt;
   GetWaiter* replaced = &open->second;
   const std::uint64_t sequence = replaced->sequence;
-  replaced->taker.group->waiters.erase(replaced);
+  LeaveGroup(*replaced);
   deadlines_.Clear(&replaced->deadline);
   client.gets.erase(open);
   --gauges_.open_gets;
@@ -83,7 +83,7 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
               .lease_us = get.lease_us,
               .share = get.share,
               .got = {}};
-  Fill(taker);
+  if (!IsBenched(client)) Fill(taker);
   if (!taker.got.grants.empty() || get.wait_us == 0) {
     return Answer(client, id, std::move(taker.got));
   }
@@ -97,17 +97,18 @@ void Space::Impl::StartWaiting(Client& client, RequestId id, const Get& get, Tak
   waiter.id = id;
   waiter.sequence = sequence;
   waiter.taker = std::move(taker);
+  ++gauges_.open_gets;
   if (get.wait_us != kForeverUs) deadlines_.Set(&waiter.deadline, After(get.wait_us));
+  if (IsBenched(client)) return PutOnBench(waiter);
   const bool is_new = waiter.taker.group->waiters.insert(&waiter).second;
   assert(is_new);
   static_cast<void>(is_new);
-  ++gauges_.open_gets;
 }
 
 void Space::Impl::EndGet(GetWaiter* waiter) {
   Client& client = *waiter->taker.client;
   const RequestId id = waiter->id;
-  waiter->taker.group->waiters.erase(waiter);
+  LeaveGroup(*waiter);
   deadlines_.Clear(&waiter->deadline);
   Answer(client, id, std::move(waiter->taker.got));
   --gauges_.open_gets;
@@ -144,7 +145,7 @@ void Space::Impl::MakeUser(const Client& client, GetGroup* group) {
 bool Space::Impl::EvictIdleGroup() {
   GetGroup* idle = nullptr;
   for (const auto& [sequence, group] : groups_by_age_) {
-    if (!group->waiters.empty()) continue;
+    if (!group->waiters.empty() || group->benched > 0) continue;
     if (idle == nullptr || group->last_used < idle->last_used) idle = group;
   }
   if (idle == nullptr) return false;
@@ -153,7 +154,7 @@ bool Space::Impl::EvictIdleGroup() {
 }
 
 void Space::Impl::EraseGroup(GetGroup* group) {
-  assert(group->waiters.empty());
+  assert(group->waiters.empty() && group->benched == 0);
   while (!group->free.empty()) DropEntry(group->free.root());
   while (!group->late.empty()) DropEntry(group->late.root());
   while (!group->preferred.empty()) DropEntry(group->preferred.begin()->second.root());

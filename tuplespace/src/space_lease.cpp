@@ -1,6 +1,8 @@
 // How leases end: completed, extended, stored back, failed, expired, or lost with the client.
 #include <algorithm>
 #include <cassert>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "space_core.h"
@@ -16,6 +18,20 @@ constexpr std::size_t kMaxPastLeases = 8;     // of one task
 
 std::uint32_t Saturated(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
+}
+
+// Of `leases` the one that `client` had under that fence, or null.
+const internal::PastLease* HeldBefore(const internal::Client& client,
+                                      const std::vector<internal::PastLease>& leases,
+                                      std::uint64_t fence) {
+  const auto at = std::find_if(leases.begin(), leases.end(), [&](const auto& past) {
+    return past.fence == fence && *past.client == *client.id;
+  });
+  return at == leases.end() ? nullptr : &*at;
+}
+
+bool Declares(const std::vector<Key>& results, const Key& key) {
+  return std::find(results.begin(), results.end(), key) != results.end();
 }
 
 }  // namespace
@@ -48,40 +64,126 @@ void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
   if (auto problem = ProblemOf(complete.results)) {
     return Refuse(*client.id, id, std::move(*problem));
   }
-  // The room that the completed tuple leaves is not counted on: its key may stay remembered, and
-  // whether the lease is good must not decide whether the results fit.
+  Record* record = FindLeased(client, complete.lease);
+  if (record == nullptr) {
+    return CompleteTooLate(client, id, std::move(complete),
+                           store_.Find(complete.lease.key.bytes()));
+  }
+  if (record->task) {
+    const std::int64_t granted_us = record->lease->granted_us;
+    return CompleteTask(client, id, std::move(complete), record, granted_us, LeaseStatus::kOk);
+  }
   if (auto busy = CheckRoom(complete.results, 0)) return Refuse(*client.id, id, std::move(*busy));
-
+  ++counters_.completed;
+  Remove(record, false);
   CompleteReply reply;
-  Record* known = store_.Find(complete.lease.key.bytes());
-  Origin origin;
-  if (known != nullptr && !complete.results.empty()) origin.task_owner = known->put_by;
-  std::optional<std::int64_t> granted_us;
-  if (const Record* record = FindLeased(client, complete.lease)) {
-    granted_us = record->lease->granted_us;
-  } else {
-    reply.lease = LeaseStatus::kStale;
-    granted_us = LateLease(client, known, complete.lease.fence);
-  }
-  if (granted_us) {
-    ++counters_.completed;
-    const bool is_task = known->task != nullptr;
-    if (is_task) {
-      origin.took_us = Saturated(now_us_ - *granted_us);
-      origin.times_taken = known->task->times_taken;
-    }
-    Remove(known, is_task);
-  }
-  reply.results.reserve(complete.results.size());
   for (Tuple& tuple : complete.results) {
-    // Of a task that is gone nobody would hear that it is lost.
-    const Record* there = tuple.stays_bytes > 0 ? store_.Find(tuple.key.bytes()) : nullptr;
-    const bool counts =
-        granted_us || tuple.stays_bytes == 0 || (there != nullptr && there->stored());
-    reply.results.push_back(counts ? PutOne(client, std::move(tuple), origin)
-                                   : PutStatus::kRetired);
+    const bool counts = tuple.stays_bytes == 0;  // of no task nobody would hear that it is lost
+    reply.results.push_back(counts ? PutOne(client, std::move(tuple), {}) : PutStatus::kRefused);
   }
   Answer(client, id, std::move(reply));
+}
+
+// What is wrong with `results` as those of the task; nullopt: they are what it declared.
+std::optional<std::string> Space::Impl::FalseResults(const internal::TaskState& task,
+                                                     std::span<const Tuple> results) {
+  const std::vector<Key>& declared = task.spec.results;
+  const auto same = [](const Key& key, const Tuple& tuple) { return key == tuple.key; };
+  // As they are nearly always: all of them, in their order.
+  if (std::equal(declared.begin(), declared.end(), results.begin(), results.end(), same)) {
+    return std::nullopt;
+  }
+  std::set<std::string_view> missing;
+  for (const Key& key : declared) missing.insert(key.bytes());
+  for (const Tuple& tuple : results) {
+    if (missing.erase(tuple.key.bytes()) > 0) continue;
+    const bool twice = std::find(declared.begin(), declared.end(), tuple.key) != declared.end();
+    return (twice ? "brings twice " : "brings what it did not declare: ") + tuple.key.ToString();
+  }
+  if (missing.empty()) return std::nullopt;
+  for (const Key& key : declared) {
+    if (missing.contains(key.bytes())) return "lacks its result " + key.ToString();
+  }
+  return std::nullopt;
+}
+
+// `client` holds the task, or held it and may complete it all the same.
+void Space::Impl::CompleteTask(Client& client, RequestId id, Complete&& complete, Record* task,
+                               std::int64_t granted_us, LeaseStatus status) {
+  const bool checked = !IsPlanted(Planted::kResultsAreNotChecked);
+  if (const auto problem = FalseResults(*task->task, complete.results); problem && checked) {
+    ++counters_.false_completions;
+    counters_.refused_results += complete.results.size();
+    const std::string text = "the completion of task " + task->key.ToString() + " " + *problem;
+    if (status == LeaseStatus::kOk) {
+      NoteInVain(client, task, limits_.tasks_in_vain, "completes a task that it did not do");
+      FailTask(client, task, text);
+    }
+    return Refuse(*client.id, id, {ErrorCode::kBadRequest, text + ": the task counts as failed"});
+  }
+  // The room that the completed tuple leaves is not counted on: its key stays remembered.
+  if (auto busy = CheckRoom(complete.results, 0)) return Refuse(*client.id, id, std::move(*busy));
+  ++counters_.completed;
+  NoteCompleted(client);
+  Origin origin;
+  origin.task_owner = task->put_by;
+  origin.took_us = Saturated(now_us_ - granted_us);
+  origin.times_taken = task->task->times_taken;
+  RememberOthers(client, task, complete.lease.fence);
+  Remove(task, true);
+  CompleteReply reply;
+  reply.lease = status;
+  reply.results.reserve(complete.results.size());
+  for (Tuple& tuple : complete.results) {
+    reply.results.push_back(PutOne(client, std::move(tuple), origin));
+  }
+  Answer(client, id, std::move(reply));
+}
+
+// Whoever else held the task may still bring its results, to be compared with these.
+void Space::Impl::RememberOthers(const Client& client, Record* task, std::uint64_t fence) const {
+  if (task->lease && task->lease->fence != fence) LoseLease(task);
+  std::vector<internal::PastLease> others = std::move(task->task->past_leases);
+  std::erase_if(others, [&](const internal::PastLease& past) {
+    return past.fence == fence && *past.client == *client.id;
+  });
+  if (others.empty()) return;
+  task->done = std::make_unique<internal::DoneTask>(
+      internal::DoneTask{std::move(others), std::move(task->task->spec.results)});
+}
+
+// `client` does not hold `record` (null: there is no such tuple) under that fence.
+void Space::Impl::CompleteTooLate(Client& client, RequestId id, Complete&& complete,
+                                  Record* record) {
+  if (const auto granted_us = LateLease(client, record, complete.lease.fence)) {
+    return CompleteTask(client, id, std::move(complete), record, *granted_us, LeaseStatus::kStale);
+  }
+  const bool held = record != nullptr && record->done &&
+                    HeldBefore(client, record->done->leases, complete.lease.fence);
+  CompleteReply reply;
+  reply.lease = LeaseStatus::kStale;
+  reply.results.reserve(complete.results.size());
+  for (Tuple& tuple : complete.results) {
+    if (IsPlanted(Planted::kAnyResultCounts)) {
+      reply.results.push_back(PutOne(client, std::move(tuple), {}));
+      continue;
+    }
+    const bool compares = held && Declares(record->done->results, tuple.key);
+    reply.results.push_back(CompareLate(client, compares ? record : nullptr, tuple));
+    if (reply.results.back() == PutStatus::kRefused) ++counters_.refused_results;
+  }
+  Answer(client, id, std::move(reply));
+}
+
+// `task`: the one that is done and that `client` held; null: it has no right to the result, and only
+// hears whether the very same is there, as after a lost answer.
+PutStatus Space::Impl::CompareLate(Client& client, const Record* task, const Tuple& result) {
+  Record* there = store_.Find(result.key.bytes());
+  if (there == nullptr || !there->stored()) return PutStatus::kRefused;
+  if (task != nullptr) return PutAgain(client, there, result, task->put_by);
+  const bool same = there->stay || result.stays_bytes > 0 ? there->stay != nullptr
+                                                          : SameBytes(*there, result);
+  return same ? PutAgain(client, there, result, nullptr) : PutStatus::kRefused;
 }
 
 // When the task was given to `client` under a lease that it has lost since, but may complete.
@@ -90,10 +192,9 @@ std::optional<std::int64_t> Space::Impl::LateLease(const Client& client, const R
   if (record == nullptr || !record->task || record->state == RecordState::kParked) {
     return std::nullopt;
   }
-  for (const internal::PastLease& past : record->task->past_leases) {
-    if (past.fence == fence && *past.client == *client.id) return past.granted_us;
-  }
-  return std::nullopt;
+  const internal::PastLease* past = HeldBefore(client, record->task->past_leases, fence);
+  if (past == nullptr) return std::nullopt;
+  return past->granted_us;
 }
 
 // Remembers the lease, which is about to be returned without its holder's doing.
@@ -115,10 +216,40 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
   }
   Record* record = FindLeased(client, extend.lease);
   if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
-  if (!IsPlanted(Planted::kExtensionIsForgotten)) {
-    deadlines_.Set(&record->lease->deadline, After(OrDefaultLease(extend.lease_us)));
+  const std::int64_t end_us = After(OrDefaultLease(extend.lease_us));
+  const std::int64_t most_us = LastEndUs(*record);
+  if (end_us > most_us && AnotherCouldTake(*record, &client)) {
+    deadlines_.Set(&record->lease->deadline, std::max(most_us, now_us_));  // it may end now
+  } else if (!IsPlanted(Planted::kExtensionIsForgotten)) {
+    deadlines_.Set(&record->lease->deadline, end_us);
   }
   Answer(client, id, LeaseReply{});
+}
+
+// How long the lease of a task may last while others could do it. That of a plain tuple, such as a
+// lock, has no such end.
+std::int64_t Space::Impl::LastEndUs(const Record& record) const {
+  if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
+  const std::int64_t lease_us = LeaseUs(*record.task);
+  const bool forever = lease_us > (kForeverUs - record.lease->granted_us) / limits_.lease_extensions;
+  return forever ? kForeverUs : record.lease->granted_us + limits_.lease_extensions * lease_us;
+}
+
+// A task whose lease was extended as far as it can be goes to others first.
+void Space::Impl::EndExpired(Record* record) {
+  Client& holder = *record->lease->client;
+  const bool kept_on = now_us_ >= LastEndUs(*record);
+  LoseLease(record);
+  if (record->task) {
+    ++record->task->times_expired;
+    if (kept_on) {
+      NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on");
+      Bar(record, holder);
+    } else {
+      NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
+    }
+  }
+  ReturnLease(record);
 }
 
 void Space::Impl::Handle(Client& client, RequestId id, Store&& store) {
@@ -132,40 +263,62 @@ void Space::Impl::Handle(Client& client, RequestId id, Store&& store) {
 void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
   Record* record = FindLeased(client, fail.lease);
   if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
-  ++counters_.failed;
-  if (!record->task) {
-    ReturnLease(record);  // a plain tuple cannot be at fault
-  } else if (++record->task->failures >= limits_.task_failures) {
-    DropLease(record);
-    fail.cause.resize(std::min(fail.cause.size(), kMaxCauseBytes));
-    Park(record, Notice::Kind::kParked, *client.id, std::move(fail.cause));
+  if (record->task) {
+    NoteInVain(client, record, 1, "fails one task after the other");
+    FailTask(client, record, std::move(fail.cause));
   } else {
-    Bar(record, *client.id);
-    ReturnLease(record);
+    ++counters_.failed;
+    ReturnLease(record);  // a plain tuple cannot be at fault
   }
   Answer(client, id, LeaseReply{});
+}
+
+// `client` holds the task. It is given to others, or parked if it failed on enough of them: one that
+// fails whatever it takes must not end what others can do.
+void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
+  ++counters_.failed;
+  internal::TaskState& task = *record->task;
+  std::vector<std::string>& with = task.failed_with;
+  if (with.size() < limits_.task_failures &&
+      std::find(with.begin(), with.end(), client.principal) == with.end()) {
+    with.push_back(client.principal);
+  }
+  ++task.failures;
+  Bar(record, client);
+  const bool enough = with.size() >= limits_.task_failures || !AnotherCouldTake(*record) ||
+                      IsPlanted(Planted::kOneClientParksTasks);
+  if (task.failures >= limits_.task_failures && enough) {
+    DropLease(record);
+    cause.resize(std::min(cause.size(), kMaxCauseBytes));
+    Park(record, Notice::Kind::kParked, *client.id, std::move(cause));
+  } else {
+    ReturnLease(record);
+  }
 }
 
 // A task that failed on a client is for others alone as long as a lease of it lasts, if there are
 // others that ever asked for such tasks: each of them will have ended one by then, however busy it
 // is, and one bad device alone does not make the task fail for good. Then anybody may try again.
-void Space::Impl::Bar(Record* record, const ClientId& client) {
+void Space::Impl::Bar(Record* record, const Client& client) {
   internal::TaskState& task = *record->task;
-  const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), client);
-  if (at == task.barred.end() || *at != client) task.barred.insert(at, client);
+  const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), *client.id);
+  const bool is_new = at == task.barred.end() || *at != *client.id;
+  if (is_new && task.barred.size() < 2 * limits_.task_exclusions) {
+    task.barred.insert(at, *client.id);
+  }
   task.barred_until_us = AnotherCouldTake(*record) ? After(LeaseUs(task)) : now_us_;
 }
 
-bool Space::Impl::AnotherCouldTake(const Record& record) const {
+// Whether a client is there that asks for such tasks, on which this one has not failed, and that
+// gets tasks at present.
+bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but) const {
+  const std::vector<ClientId>& barred = record.task->barred;
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
-    std::size_t barred = 0;
-    for (const ClientId& id : record.task->barred) {
-      const auto client = clients_.find(id);
-      if (client != clients_.end() && group->users.contains(client->second.get())) ++barred;
-    }
-    assert(barred <= group->users.size());
-    found = barred < group->users.size();
+    found = std::any_of(group->users.begin(), group->users.end(), [&](const Client* user) {
+      return user != but && !IsBenched(*user) &&
+             !std::binary_search(barred.begin(), barred.end(), *user->id);
+    });
     return !found;
   });
   return found;

@@ -141,6 +141,7 @@ Space::Impl::GetWaiter* Space::Impl::BestWaiter(const Record& record,
       record.placement == Placement::kReserved || record.placement == Placement::kLate;
   if (prefers) {
     for (Client* holder : candidates.holders) {
+      if (IsBenched(*holder)) continue;
       for (auto& [id, waiter] : holder->gets) {
         const bool waits = waiter.taker.got.grants.empty();  // else it is being answered
         if (waits && waiter.taker.offer_bytes >= need_bytes &&
@@ -293,6 +294,7 @@ Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
   if (!record->task) return grant;
   grant.task = record->task->spec;
   grant.task->not_by.clear();
+  grant.task->results.clear();
   if (!taker.with_inputs) return grant;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);

@@ -24,13 +24,6 @@ Error Bad(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
-// By their hashes if both have one: the bytes may lie in memory of others, and are many.
-bool SameBytes(const Payload& a, const Payload& b) {
-  if (a.size() != b.size()) return false;
-  if (a.hash() && b.hash()) return *a.hash() == *b.hash();
-  return (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
 // Over `limit` even if nothing else were there: it can never succeed.
 Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::uint64_t most) {
   const bool ever = wanted <= most;
@@ -64,6 +57,12 @@ std::optional<Error> Space::Impl::ProblemOf(const Tuple& tuple) const {
   if (task.not_by.size() > limits_.task_exclusions) {
     return TooLarge("clients in not_by", task.not_by.size(), "task_exclusions",
                     limits_.task_exclusions);
+  }
+  if (task.results.size() > limits_.task_results) {
+    return TooLarge("task results", task.results.size(), "task_results", limits_.task_results);
+  }
+  for (const Key& result : task.results) {
+    if (result.empty()) return Bad("a result's key is empty, must have 1 to 16 fields");
   }
   if (task.affinity < -1 ||
       (task.affinity >= 0 && static_cast<std::size_t>(task.affinity) >= task.inputs.size())) {
@@ -196,11 +195,20 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
   return PutStatus::kStored;
 }
 
+// By their hashes if both have one: the bytes may lie in memory of others, and are many.
+bool Space::Impl::SameBytes(const Record& record, const Tuple& tuple) {
+  const Payload& a = record.payload;
+  const Payload& b = tuple.payload;
+  if (a.size() != b.size()) return false;
+  if (a.hash() && b.hash()) return *a.hash() == *b.hash();
+  return a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 PutStatus Space::Impl::PutAgain(Client& client, Record* record, const Tuple& tuple,
                                 const OwnerId& task_owner) {
   assert(record->stored() && record->put_by != nullptr);
   if (record->stay || tuple.stays_bytes > 0) return PutBesideStay(client, *record, tuple);
-  if (SameBytes(record->payload, tuple.payload)) {
+  if (SameBytes(*record, tuple)) {
     ++counters_.duplicates;
     if (tuple.held) AddHolder(client, record);
     return PutStatus::kDuplicate;

@@ -16,6 +16,7 @@
 #include "space_key_order.h"
 #include "space_list.h"
 #include "space_need_tree.h"
+#include "tuplespace/client_limits.h"
 #include "tuplespace/messages.h"
 
 namespace tuplespace::internal {
@@ -62,6 +63,13 @@ struct PastLease {
   std::int64_t granted_us = 0;
 };
 
+// What is remembered of a task that is done, if others held it, too: they may still bring results,
+// which are compared with those that are there.
+struct DoneTask {
+  std::vector<PastLease> leases;
+  std::vector<Key> results;
+};
+
 struct TaskState {
   explicit TaskState(Record* record) : ready_timer(record, Deadline::Kind::kReady) {}
   TaskSpec spec;
@@ -70,7 +78,8 @@ struct TaskState {
   std::uint32_t failures = 0;
   std::uint32_t times_taken = 0;
   std::uint32_t times_expired = 0;
-  std::vector<PastLease> past_leases;  // the last few
+  std::vector<PastLease> past_leases;   // the last few
+  std::vector<std::string> failed_with;  // principals; as many as limits.task_failures at most
   // Sorted, each once: spec.not_by, and besides those on whom it failed.
   std::vector<ClientId> barred;
   std::int64_t ready_since_us = 0;
@@ -141,6 +150,7 @@ struct Record {
   std::uint32_t times_taken = 0;  // likewise
   std::uint64_t sequence = 0;     // order of storing
   std::unique_ptr<TaskState> task;
+  std::unique_ptr<DoneTask> done;  // kCompleted only
   std::unique_ptr<Lease> lease;
   std::unique_ptr<Stay> stay;  // then `payload` is empty
 
@@ -193,6 +203,7 @@ struct GetWaiter {
   RequestId id = 0;
   std::uint64_t sequence = 0;
   Taker taker;
+  bool benched = false;  // its client is: it is not in its group's `waiters`, and ends with the bench
   Deadline deadline;
 };
 
@@ -213,6 +224,7 @@ struct GetGroup {
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
   std::set<GetWaiter*, ByOffer> waiters;
+  std::size_t benched = 0;  // Gets of benched clients, which wait beside the others
   std::unordered_set<const Client*> users;  // connected clients that ever sent such a Get
 
   NeedTree free;
@@ -228,8 +240,19 @@ struct Watermark {
   std::uint64_t raised_at = 0;  // order of the last raising
 };
 
+// How far a client is believed to do the tasks that it takes.
+struct Trust {
+  std::uint32_t in_vain = 0;       // tasks in a row that it took and did not do
+  std::uint32_t times_benched = 0;  // less those that were forgiven
+  std::uint32_t completed = 0;     // since the last that was forgiven
+  std::int64_t benched_until_us = INT64_MIN;
+};
+
 struct Client {
   OwnerId id;
+  std::string principal;
+  ClientLimits limits;
+  Trust trust;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
   GetGroup* last_group = nullptr;               // of its last Get, while the group is there

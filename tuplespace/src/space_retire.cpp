@@ -110,6 +110,7 @@ std::uint64_t Space::Impl::RemoveMatching(const Retire& retire) {
     assert(!record->stored());
     record->state = RecordState::kWanted;
     record->put_by.reset();
+    record->done.reset();
     if (!retire.watermark) continue;
     std::vector<Record*> waiting;  // for what can never be put any more
     for (const auto* list : {&record->dependents, &record->affine}) {

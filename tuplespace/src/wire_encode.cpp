@@ -115,7 +115,7 @@ struct Encoder::Impl {
     for (const ClientId& client : task->not_by) not_by.push_back(Key{client});
     const Offset<wire::Keys> inputs = Keys(task->inputs);
     return wire::CreateTaskSpec(builder, inputs, task->need_bytes, task->priority, task->lease_us,
-                                task->affinity, Keys(not_by));
+                                task->affinity, Keys(not_by), Keys(task->results));
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Tuple>>> Tuples(const std::vector<Tuple>& tuples) {

@@ -179,6 +179,7 @@ class FrameReader {
              task.inputs.size());
     }
     task.not_by = Clients(wire->not_by(), "not_by");
+    task.results = Keys(wire->results(), "task results");
     return task;
   }
 
@@ -269,7 +270,7 @@ class FrameReader {
     statuses.reserve(bytes.size());
     for (const char raw : bytes) {
       const auto value = static_cast<std::uint8_t>(raw);
-      if (value > static_cast<std::uint8_t>(PutStatus::kRetired)) Refuse("put status {}", value);
+      if (value > static_cast<std::uint8_t>(PutStatus::kRefused)) Refuse("put status {}", value);
       statuses.push_back(static_cast<PutStatus>(value));
     }
     return statuses;

@@ -15,4 +15,6 @@
                           GAUGE(clients) GAUGE(held_keys) COUNTER(refused_connections)           \
                               COUNTER(failed_connections) COUNTER(refused_requests)          \
                                   COUNTER(messages) COUNTER(requests)                    \
-                                      COUNTER(stayed) COUNTER(wanted) COUNTER(lost)
+                                      COUNTER(stayed) COUNTER(wanted) COUNTER(lost)      \
+                                          COUNTER(refused_results)                       \
+                                              COUNTER(false_completions) COUNTER(benched)

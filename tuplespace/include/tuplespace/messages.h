@@ -15,7 +15,7 @@
 
 namespace tuplespace {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
 
 using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
@@ -33,6 +33,9 @@ struct TaskSpec {
   // Clients that never get it, whoever else is there; at most limits.task_exclusions. A Grant does
   // not show it: who is asked to check somebody's work must not see whose.
   std::vector<ClientId> not_by = {};
+  // The keys of its results; at most limits.task_results. Who completes the task brings all of
+  // these and nothing else. A Grant does not show them: the payload says what to make.
+  std::vector<Key> results = {};
 };
 
 struct Tuple {
@@ -53,6 +56,7 @@ enum class PutStatus : std::uint8_t {
   kDuplicate,  // the key is there already (or was completed): dropped, first put wins
   kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
   kRetired,    // the key lies below a retire watermark: dropped
+  kRefused,    // a result of a task that this client does not hold and did not hold: dropped
 };
 
 struct Put {
@@ -150,10 +154,18 @@ struct LeaseRef {
 };
 enum class LeaseStatus : std::uint8_t { kOk, kStale };
 
-// The task is done and these are its results: one atomic change. With a fence that ran out, or was
-// lost with the connection, the answer is kStale, but the results still count if they are the
-// first, and the task is done all the same: whoever has taken it since has a stale fence now. Any
-// other stale fence (given back, failed, not this client's) leaves the task alone.
+// The task is done and these are its results, all that it declared and no others: one atomic change.
+// A Complete that lacks a declared result or brings another one is answered kBadRequest, and the
+// task has failed (see Fail).
+//
+// With a fence that ran out, or was lost with the connection, the answer is kStale, but the results
+// still count, and the task is done all the same: whoever has taken it since has a stale fence now.
+// Results that come under such a fence after the task was done are compared with those that are
+// there (kDuplicate or kConflict) and are never stored. Any other stale fence (given back, failed,
+// not this client's, invented) changes nothing: each result is kDuplicate if its very bytes are
+// there, and else kRefused.
+//
+// A plain tuple declares nothing: whoever holds its lease may replace it by any tuples.
 struct Complete {
   LeaseRef lease;
   std::vector<Tuple> results;
@@ -231,6 +243,9 @@ struct Counters {  // since the space was made
   std::uint64_t messages = 0, requests = 0;
   // Tuples whose payloads stayed with a client; of these: asked for by others, lost with it.
   std::uint64_t stayed = 0, wanted = 0, lost = 0;
+  // Results from clients that did not hold their task; completions that were not what their task
+  // declared; times that a client was given no tasks for a while (Space, "Trust").
+  std::uint64_t refused_results = 0, false_completions = 0, benched = 0;
 };
 struct Stats {
   Counters counters;
@@ -248,6 +263,9 @@ struct Notice {
                 // its payload stayed. Comes before notices of tasks that it orphaned
     kWanted,    // somebody asks for the payload: supply it
     kReleased,  // the tuple is gone
+    // For who put the task `key`: client `by` kept or completed it in a way that it must not, and
+    // gets no tasks for a while; `text` says what it did and for how long
+    kMistrusted,
   };
   Kind kind = Kind::kParked;
   Key key;

@@ -18,6 +18,11 @@ enum class Planted : std::uint8_t {
   kLeaseNeverEnds,
   kWatermarkIsNotRaised,
   kCompletedTaskIsStoredAgain,
+  kAnyResultCounts,
+  kResultsAreNotChecked,
+  kOneClientParksTasks,
+  kExtensionNeverEnds,
+  kBenchNeverEnds,
   // Session, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

@@ -9,6 +9,7 @@
 #include <string>
 #include <variant>
 
+#include "tuplespace/client_limits.h"
 #include "tuplespace/messages.h"
 
 namespace tuplespace {
@@ -24,19 +25,35 @@ struct SpaceLimits {
   std::uint64_t tuples_per_request = 65'536;
   std::uint64_t task_inputs = 4096;
   std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
+  std::uint64_t task_results = 4096;   // of TaskSpec::results
   std::uint64_t held_keys_per_client = 65'536;
   std::uint64_t get_patterns = 256;   // different patterns with an open Get
   std::uint64_t watermarks = 65'536;  // of more the one goes that was raised longest ago
-  std::uint32_t task_failures = 3;    // on the third the task is parked
+  // On so many the task is parked, if they were reported with as many different keys, or if nobody
+  // is there on whom it did not fail.
+  std::uint32_t task_failures = 3;
   std::int64_t default_lease_us = 10'000'000;
   std::int64_t max_lease_us = 3'600'000'000;
   std::int64_t steal_after_us = 2'000;  // a ready task waits this long for its holder
   // Who was asked for payloads that stay with it and has supplied none for so long has lost them.
   std::int64_t supply_us = 60'000'000;
+
+  // ---- trust: a client that keeps tasks from others gets none for a while, if others are there
+
+  // A lease of a task can be extended until it lasted so many times as long as it was granted for,
+  // if somebody else could take the task.
+  std::int64_t lease_extensions = 16;
+  std::uint32_t tasks_in_vain = 4;  // so many in a row failed or ran out: then it is benched
+  std::int64_t first_bench_us = 500'000;  // twice as long each time
+  std::int64_t most_bench_us = 60'000'000;
+  std::uint32_t forgiven_after = 32;  // completed tasks for each time
 };
 
 struct ClientJoined {
   ClientId client;
+  // Whom it belongs to: the name of its key. Empty: to nobody else, as if it were its id.
+  std::string principal = {};
+  ClientLimits limits = {};
 };
 struct ClientLost {
   ClientId client;

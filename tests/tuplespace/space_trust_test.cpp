@@ -1,0 +1,346 @@
+// Whose results count, and what becomes of a client that keeps tasks from others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Every;
+using testing::GetOf;
+using testing::Making;
+using testing::Plain;
+using testing::SpaceDriver;
+using testing::Task;
+
+constexpr std::int64_t kLeaseUs = 1'000;
+
+// "m" puts tasks, "good" and "bad" take them.
+class TrustTest : public ::testing::Test {
+ protected:
+  TrustTest() {
+    for (const char* client : {"m", "good", "bad"}) d.Join(client);
+    for (const char* client : {"good", "bad"}) EXPECT_FALSE(CanTake(client));
+  }
+  // Makes ("r", number).
+  void PutTask(std::int64_t number) {
+    Tuple task = Making(Task(Key{"t", number}), {Key{"r", number}});
+    task.task->lease_us = kLeaseUs;
+    ASSERT_EQ(d.PutOne("m", task), PutStatus::kStored);
+  }
+  LeaseRef Take(const ClientId& client) { return d.TakeNow(client, Every("t")); }
+  bool CanTake(const ClientId& client) { return !d.GetNow(client, Every("t")).empty(); }
+  std::string CompletionProblem(const LeaseRef& lease, std::vector<Tuple> results) {
+    return d.Ask<Error>("bad", Complete{lease, std::move(results)}).text;
+  }
+  LeaseStatus ExtendIt(const ClientId& client, const LeaseRef& lease, std::int64_t lease_us) {
+    return d.Ask<LeaseReply>(client, Extend{lease, lease_us}).lease;
+  }
+  std::uint64_t Results() { return d.CountOf("m", Every("r")); }
+  std::vector<Notice::Kind> Told() {
+    std::vector<Notice::Kind> kinds;
+    for (const Notice& notice : d.notices["m"]) kinds.push_back(notice.kind);
+    return kinds;
+  }
+  // The client is benched at once.
+  void LoseTrust(const ClientId& client, std::int64_t number) {
+    PutTask(number);
+    const LeaseRef lease = Take(client);
+    d.Ask<Error>(client, Complete{lease, {}});
+    const LeaseRef done = Take("good");
+    d.Done("good", done, {Plain(Key{"r", number}, "x")});
+  }
+  SpaceDriver d;
+};
+
+// ---- whose results count -----------------------------------------------------------------------
+
+TEST_F(TrustTest, AnInventedFenceStoresNothing) {
+  PutTask(1);
+  const CompleteReply reply =
+      d.Done("bad", {Key{"no", "task"}, 12345}, {Plain(Key{"r", 1}, "evil"), Plain(Key{"r", 9})});
+  EXPECT_EQ(reply.lease, LeaseStatus::kStale);
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
+  EXPECT_EQ(Results(), 0u);
+  EXPECT_EQ(d.counters().refused_results, 2u);
+  const LeaseRef lease = Take("good");
+  EXPECT_THAT(d.Done("bad", lease, {Plain(Key{"r", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused))
+      << "the lease is another's";
+  EXPECT_THAT(d.Done("good", lease, {Plain(Key{"r", 1}, "right")}).results,
+              ElementsAre(PutStatus::kStored));
+  EXPECT_EQ(d.counters().conflicts, 0u);
+}
+
+TEST_F(TrustTest, WithoutALeaseOneOnlyLearnsWhetherTheVeryBytesAreThere) {
+  PutTask(1);
+  const LeaseRef lease = Take("good");
+  d.Done("good", lease, {Plain(Key{"r", 1}, "right")});
+  EXPECT_THAT(d.Done("good", lease, {Plain(Key{"r", 1}, "right")}).results,
+              ElementsAre(PutStatus::kDuplicate))
+      << "the answer was lost";
+  EXPECT_THAT(d.Done("bad", lease, {Plain(Key{"r", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused));
+  EXPECT_EQ(d.counters().conflicts, 0u);
+  EXPECT_TRUE(d.notices["m"].empty());
+}
+
+TEST_F(TrustTest, WhoHeldTheTaskIsComparedAfterItIsDone) {
+  PutTask(1);
+  const LeaseRef late = Take("bad");
+  d.Advance(kLeaseUs);
+  const LeaseRef second = Take("good");
+  d.Done("good", second, {Plain(Key{"r", 1}, "right")});
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kConflict));
+  ASSERT_THAT(Told(), ElementsAre(Notice::Kind::kConflict));
+  EXPECT_EQ(d.notices["m"][0].by, "bad");
+  EXPECT_THAT(d.notices["m"][0].text, HasSubstr("\"good\""));
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "right")}).results,
+              ElementsAre(PutStatus::kDuplicate));
+  // Under other keys it has nothing to say, and what was removed stays so.
+  d.PutOne("m", Plain(Key{"data", 1}, "x"));
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"data", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused));
+  d.Ask<RetireReply>("m", Retire{Every("r"), false});
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused));
+  EXPECT_EQ(Results(), 0u);
+}
+
+TEST_F(TrustTest, WhoHoldsTheTaskNowIsComparedWithALateCompletion) {
+  PutTask(1);
+  const LeaseRef late = Take("bad");
+  d.Advance(kLeaseUs);
+  const LeaseRef second = Take("good");
+  d.Done("bad", late, {Plain(Key{"r", 1}, "evil")});
+  EXPECT_THAT(d.Done("good", second, {Plain(Key{"r", 1}, "right")}).results,
+              ElementsAre(PutStatus::kConflict));
+}
+
+// ---- completions that are not what the task declares -------------------------------------------
+
+TEST_F(TrustTest, ACompletionWithoutItsResultsIsAFailure) {
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  EXPECT_THAT(CompletionProblem(lease, {}), HasSubstr("lacks its result (\"r\", 1)"));
+  EXPECT_EQ(d.space.GetStatistics().tasks_ready, 1u) << "the task is there for others";
+  EXPECT_FALSE(CanTake("bad"));
+  EXPECT_EQ(d.counters().false_completions, 1u);
+  ASSERT_THAT(Told(), ElementsAre(Notice::Kind::kMistrusted));
+  EXPECT_EQ(d.notices["m"][0].by, "bad");
+  d.Done("good", Take("good"), {Plain(Key{"r", 1}, "right")});
+  EXPECT_EQ(Results(), 1u);
+}
+
+TEST_F(TrustTest, ACompletionWithOtherResultsIsAFailure) {
+  PutTask(1);
+  EXPECT_THAT(CompletionProblem(Take("bad"), {Plain(Key{"r", 1}), Plain(Key{"r", 60})}),
+              HasSubstr("did not declare: (\"r\", 60)"));
+  EXPECT_EQ(Results(), 0u);
+  d.Lose("good");
+  d.Advance(kLeaseUs);  // until then it is for others
+  EXPECT_THAT(CompletionProblem(Take("bad"), {Plain(Key{"r", 1}), Plain(Key{"r", 1})}),
+              HasSubstr("brings twice (\"r\", 1)"));
+  EXPECT_EQ(Results(), 0u);
+}
+
+TEST_F(TrustTest, ALateCompletionWithoutItsResultsLeavesTheTaskAlone) {
+  PutTask(1);
+  const LeaseRef late = Take("bad");
+  d.Advance(kLeaseUs);
+  const LeaseRef second = Take("good");
+  EXPECT_THAT(CompletionProblem(late, {}), HasSubstr("lacks its result"));
+  EXPECT_EQ(d.Done("good", second, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
+}
+
+TEST_F(TrustTest, ResultsMayComeInAnyOrder) {
+  d.PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
+  EXPECT_THAT(d.Done("bad", Take("bad"), {Plain(Key{"r", 2}), Plain(Key{"r", 1})}).results,
+              ElementsAre(PutStatus::kStored, PutStatus::kStored));
+}
+
+TEST_F(TrustTest, APlainTupleMayBeReplacedByAnything) {
+  d.PutOne("m", Plain(Key{"t", 1}, "1"));
+  EXPECT_THAT(d.Done("good", Take("good"), {Plain(Key{"t", 2}, "2")}).results,
+              ElementsAre(PutStatus::kStored));
+}
+
+// ---- failures ----------------------------------------------------------------------------------
+
+TEST_F(TrustTest, OneThatFailsEverythingDoesNotEndWhatOthersCanDo) {
+  PutTask(1);
+  for (int i = 0; i < 10; ++i) {
+    const auto grants = d.GetNow("bad", Every("t"));
+    for (const Grant& grant : grants) {
+      d.Ask<LeaseReply>("bad", Fail{{grant.key, grant.fence}, "no"});
+    }
+    d.Advance(SpaceLimits{}.most_bench_us);
+  }
+  EXPECT_GT(d.counters().failed, 3u);
+  EXPECT_EQ(d.space.GetStatistics().tasks_parked, 0u);
+  d.Done("good", Take("good"), {Plain(Key{"r", 1})});
+  EXPECT_EQ(Results(), 1u);
+}
+
+TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
+  PutTask(1);
+  for (const char* client : {"bad", "good", "bad"}) {
+    const auto grants = d.GetNow(client, Every("t"));
+    ASSERT_EQ(grants.size(), 1u) << client;
+    d.Ask<LeaseReply>(client, Fail{{grants[0].key, grants[0].fence}, "no"});
+    d.Advance(kLeaseUs);
+  }
+  EXPECT_EQ(d.space.GetStatistics().tasks_parked, 1u);
+}
+
+TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
+  PutTask(1);
+  for (int i = 0; i < 5; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    d.Step(ClientJoined{client, "evil", {}});
+    const LeaseRef lease = Take(client);
+    d.Ask<LeaseReply>(client, Fail{lease, "no"});
+    d.Lose(client);
+  }
+  EXPECT_EQ(d.space.GetStatistics().tasks_parked, 0u);
+  EXPECT_TRUE(CanTake("good"));
+}
+
+// ---- leases that are extended on and on --------------------------------------------------------
+
+TEST_F(TrustTest, AnExtensionEndsWhereOthersWait) {
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kLeaseUs;
+  while (ExtendIt("bad", lease, kLeaseUs) == LeaseStatus::kOk) {
+    ASSERT_LE(d.now_us, most_us);
+    d.Advance(kLeaseUs / 2);
+  }
+  EXPECT_EQ(d.now_us, most_us);
+  EXPECT_FALSE(CanTake("bad"));
+  EXPECT_EQ(Take("good").key, (Key{"t", 1}));
+  // Whoever is first counts.
+  EXPECT_THAT(d.Done("bad", lease, {Plain(Key{"r", 1})}).results, ElementsAre(PutStatus::kStored));
+}
+
+TEST_F(TrustTest, ALongExtensionIsCut) {
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
+  EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.lease_extensions * kLeaseUs);
+  d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
+  EXPECT_TRUE(CanTake("good"));
+}
+
+TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
+  d.Lose("good");
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  for (int i = 0; i < 100; ++i) {
+    d.Advance(kLeaseUs / 2);
+    ASSERT_EQ(ExtendIt("bad", lease, kLeaseUs), LeaseStatus::kOk);
+  }
+  EXPECT_EQ(d.Done("bad", lease, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
+}
+
+TEST_F(TrustTest, ALockIsExtendedOnAndOn) {
+  d.PutOne("m", Plain(Key{"t", 1}));
+  const LeaseRef lease = Take("good");
+  for (int i = 0; i < 1000; ++i) {
+    d.Advance(9'000'000);
+    ASSERT_EQ(ExtendIt("good", lease, 10'000'000), LeaseStatus::kOk);
+  }
+}
+
+// ---- the bench ---------------------------------------------------------------------------------
+
+TEST_F(TrustTest, TheBenchEndsAndIsLongerTheNextTime) {
+  LoseTrust("bad", 1);
+  const RequestId waiting = d.Send("bad", GetOf(Every("t")));
+  PutTask(2);
+  EXPECT_FALSE(d.ReplyTo("bad", waiting));
+  EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.first_bench_us);
+  d.Advance(SpaceLimits{}.first_bench_us);
+  EXPECT_TRUE(d.Expect<Grants>("bad", waiting).grants.empty()) << "it asks again";
+  EXPECT_TRUE(CanTake("bad"));
+  const std::int64_t begin_us = d.now_us;
+  LoseTrust("bad", 3);
+  const RequestId again = d.Send("bad", GetOf(Every("t")));
+  while (d.space.NextDeadlineUs() < kForeverUs) d.Advance(d.space.NextDeadlineUs() - d.now_us);
+  EXPECT_TRUE(d.ReplyTo("bad", again));
+  EXPECT_EQ(d.now_us - begin_us, 2 * SpaceLimits{}.first_bench_us);
+}
+
+TEST_F(TrustTest, AnOpenGetIsBenchedToo) {
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  const RequestId waiting = d.Send("bad", GetOf(Every("t")));
+  CompletionProblem(lease, {});
+  PutTask(2);
+  EXPECT_FALSE(d.ReplyTo("bad", waiting));
+  d.Ask<Ok>("bad", Cancel{waiting});
+  EXPECT_TRUE(d.ReplyTo("bad", waiting));
+}
+
+TEST_F(TrustTest, WhatABenchedClientDoesStillCounts) {
+  PutTask(1);
+  PutTask(2);
+  const LeaseRef first = Take("bad");
+  const LeaseRef second = Take("bad");
+  CompletionProblem(first, {});
+  EXPECT_EQ(d.Done("bad", second, {Plain(Key{"r", 2})}).lease, LeaseStatus::kOk);
+}
+
+TEST_F(TrustTest, TasksThatRunOutInARowBenchTheirTaker) {
+  for (std::uint32_t i = 0; i < SpaceLimits{}.tasks_in_vain; ++i) {
+    EXPECT_EQ(d.counters().benched, 0u);
+    PutTask(i);
+    Take("bad");
+    d.Advance(kLeaseUs);
+    d.Done("good", Take("good"), {Plain(Key{"r", static_cast<std::int64_t>(i)})});
+  }
+  EXPECT_EQ(d.counters().benched, 1u);
+}
+
+TEST_F(TrustTest, ABenchedClientIsBetterThanNobody) {
+  LoseTrust("bad", 1);
+  const RequestId waiting = d.Send("bad", GetOf(Every("t")));
+  PutTask(2);
+  d.Lose("good");
+  EXPECT_TRUE(d.Expect<Grants>("bad", waiting).grants.empty());
+  EXPECT_TRUE(CanTake("bad"));
+}
+
+TEST_F(TrustTest, WhoIsAloneIsNeverBenched) {
+  d.Lose("good");
+  for (int i = 0; i < 20; ++i) {
+    PutTask(i);
+    const LeaseRef lease = Take("bad");
+    d.Advance(kLeaseUs);
+    d.Done("bad", lease, {Plain(Key{"r", i})});
+  }
+  EXPECT_EQ(d.counters().benched, 0u);
+}
+
+TEST_F(TrustTest, GoodWorkIsRemembered) {
+  LoseTrust("bad", 0);
+  d.Advance(SpaceLimits{}.first_bench_us);
+  for (std::uint32_t i = 1; i <= SpaceLimits{}.forgiven_after; ++i) {
+    PutTask(i);
+    d.Done("bad", Take("bad"), {Plain(Key{"r", static_cast<std::int64_t>(i)})});
+  }
+  LoseTrust("bad", 1000);
+  d.Send("bad", GetOf(Every("t")));
+  EXPECT_EQ(d.space.NextDeadlineUs(), d.now_us + SpaceLimits{}.first_bench_us);
+}
+
+}  // namespace
+}  // namespace tuplespace
