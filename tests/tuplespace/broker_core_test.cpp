@@ -132,5 +132,99 @@ TEST(BrokerCoreTest, BadMessagesAreCountedAndLoggedRarely) {
   EXPECT_TRUE(answered);
 }
 
+// ---- fairness ----------------------------------------------------------------------------------
+
+class FairBroker : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kTurnCost = 10;
+  FairBroker() : core_(Options()) {
+    for (const char* client : {"flood", "honest"}) sessions_[client] = JoinCore(core_, client, 0);
+    core_.TakeOutput();
+  }
+  static BrokerCoreOptions Options() {
+    BrokerCoreOptions options;
+    options.turn_cost = kTurnCost;
+    options.waiting_cost = 1000;
+    return options;
+  }
+  // So many puts of one tuple each, in one envelope.
+  void Puts(const ClientId& client, int count, bool bye = false) {
+    ToBroker envelope;
+    envelope.session = sessions_.at(client);
+    for (int i = 0; i < count; ++i) {
+      envelope.messages.emplace_back(Request{++next_id_, OnePut(static_cast<int>(next_id_))});
+    }
+    if (bye) envelope.messages.emplace_back(Bye{});
+    core_.Receive(client, std::move(envelope), 1);
+  }
+  // How many requests of each are answered by now.
+  std::map<ClientId, std::size_t> Answered() {
+    std::map<ClientId, std::size_t> answered;
+    for (const auto& delivery : core_.TakeOutput()) {
+      for (const BrokerMessage& message : delivery.envelope.messages) {
+        const auto* done = std::get_if<Done>(&message);
+        if (done != nullptr) answered[delivery.client] += done->requests.size();
+      }
+    }
+    return answered;
+  }
+  BrokerCore core_;
+  std::map<ClientId, std::uint64_t> sessions_;
+  RequestId next_id_ = 0;
+};
+
+TEST_F(FairBroker, NobodyWaitsForMoreThanATurnOfAnother) {
+  Puts("flood", 100);
+  Puts("honest", 1);
+  auto answered = Answered();
+  EXPECT_EQ(answered["flood"], kTurnCost / 2);  // a put of one tuple costs two
+  EXPECT_EQ(answered["honest"], 1u);
+  EXPECT_LE(core_.NextDeadlineUs(), 1) << "the rest is not forgotten";
+  std::size_t turns = 0;
+  for (std::size_t left = 100 - kTurnCost / 2; left > 0; left -= Answered()["flood"]) {
+    core_.Tick(1);
+    ASSERT_LT(++turns, 100u);
+  }
+  EXPECT_EQ(turns, 19u);
+  EXPECT_EQ(core_.GetStatistics().tuples, 101u);
+}
+
+TEST_F(FairBroker, WhatWaitsKeepsItsOrder) {
+  Puts("flood", 20);
+  core_.Tick(1);
+  Puts("flood", 1);  // behind those that wait, though this is another turn
+  EXPECT_EQ(core_.GetStatistics().tuples, 10u);
+  for (int i = 0; i < 3; ++i) core_.Tick(1);
+  EXPECT_EQ(core_.GetStatistics().tuples, 21u);
+}
+
+TEST_F(FairBroker, WhoLeavesIsServedFirst) {
+  Puts("flood", 20, /*bye=*/true);
+  EXPECT_TRUE(core_.Knows("flood"));
+  for (int i = 0; i < 4; ++i) core_.Tick(1);
+  EXPECT_FALSE(core_.Knows("flood"));
+  EXPECT_EQ(core_.GetStatistics().tuples, 20u);
+}
+
+TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {
+  for (int i = 0; i < 10 && core_.Knows("flood"); ++i) Puts("flood", 100);
+  EXPECT_FALSE(core_.Knows("flood"));
+  EXPECT_THAT(core_.TakeLog().back(), HasSubstr("faster than it can be served"));
+  core_.Tick(1);  // nothing of it is left behind
+  EXPECT_TRUE(core_.Knows("honest"));
+}
+
+TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
+  Put put;
+  for (int i = 0; i < 50; ++i) {
+    put.tuples.push_back(OnePut(1000 + i).tuples[0]);
+  }
+  ToBroker envelope;
+  envelope.session = sessions_["honest"];
+  envelope.messages.emplace_back(Request{++next_id_, put});
+  core_.Receive("honest", std::move(envelope), 1);
+  EXPECT_EQ(core_.GetStatistics().tuples, 50u);
+}
+
 }  // namespace
 }  // namespace tuplespace

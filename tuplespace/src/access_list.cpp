@@ -45,6 +45,7 @@ Pattern PatternFor(const Rule& rule, const ClientId& client) {
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, Operation operation,
                                      const Pattern& asked) {
   for (const Rule& rule : role.rules) {
+    if (rule.whole_keys && !asked.AsExactKey()) continue;
     if (Allows(rule, operation) && asked.IsWithin(PatternFor(rule, client))) return std::nullopt;
   }
   return fmt::format("{} {}", NameOf(operation), asked.ToString());

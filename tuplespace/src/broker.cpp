@@ -27,8 +27,11 @@ namespace tuplespace {
 
 namespace {
 
-// Received from the socket, and from each channel, before answers are sent.
+// Received from the socket, and from each channel, before answers are sent; from the socket for so
+// long at most. Whoever sends without a pause must not keep the others from their answers.
 constexpr int kTurnMessages = 256;
+constexpr std::int64_t kTurnUs = 300;
+constexpr std::uint64_t kUnreadTurns = 64;
 constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
 constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
@@ -148,7 +151,9 @@ struct Broker::Impl {
     while (!stop.load(std::memory_order_acquire)) {
       // What those said last, whose connection is known to have ended, is received first.
       const int received = ReceiveTurn();
-      if (received < kTurnMessages) LoseEnded();
+      // Who sends without a pause must not keep others from being lost for ever.
+      unread_turns = router_ready ? unread_turns + 1 : 0;
+      if (!router_ready || unread_turns % kUnreadTurns == 0) LoseEnded();
       TakeNewPeers();
       WatchConnections();
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
@@ -168,7 +173,9 @@ struct Broker::Impl {
 
   int ReceiveTurn() {
     int received = 0;
+    const std::int64_t end_us = MonotonicUs() + kTurnUs;
     while (received < kTurnMessages && router_ready) {
+      if (received > 0 && MonotonicUs() >= end_us) break;
       router_ready = Receive(router, /*router=*/true, message);
       if (!router_ready) break;
       ++received;
@@ -462,6 +469,7 @@ struct Broker::Impl {
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
   bool router_ready = true;  // there may be something to receive
+  std::uint64_t unread_turns = 0;  // in a row, after which there was
   bool monitor_ready = true;
   std::unique_ptr<Listeners> listeners;
   Bell wake;

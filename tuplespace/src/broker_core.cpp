@@ -36,6 +36,25 @@ bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
   return nonce != than && than - nonce < kMostJoins;
 }
 
+struct Cost {
+  std::uint64_t operator()(const Put& put) const { return put.tuples.size(); }
+  std::uint64_t operator()(const Supply& supply) const { return supply.tuples.size(); }
+  std::uint64_t operator()(const Complete& complete) const { return complete.results.size(); }
+  std::uint64_t operator()(const Read& read) const { return read.patterns.size(); }
+  std::uint64_t operator()(const Hold& hold) const {
+    return hold.held.size() + hold.dropped.size();
+  }
+  template <typename Other>
+  std::uint64_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+// About what serving it takes, beside what the space bounds by itself.
+std::uint64_t CostOf(const RequestBody& body) {
+  return 1 + std::visit(Cost{}, body);
+}
+
 // It says more than that what the client asked for was done.
 bool HasNews(const BrokerCore::Delivery& delivery) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
@@ -83,22 +102,89 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     if (auto* request = std::get_if<Request>(&message)) {
       ++requests_;
       if (who != nullptr && Refuses(client, it->second, *who, *request, now_us)) continue;
-      Event event;
-      auto& incoming = event.emplace<Incoming>();
-      incoming.client = client;
-      incoming.request = std::move(*request);
-      Step(std::move(event), now_us, it);
-    } else if (std::holds_alternative<Ping>(message)) {
+      const std::uint64_t cost = CostOf(request->body);
+      if (MayServe(it->second, cost)) {
+        Serve(client, it, std::move(*request), now_us);
+        continue;
+      }
+      Defer(client, it->second, std::move(*request), cost);
+      if (it->second.waiting_cost <= options_.waiting_cost) continue;
+      Lost(client, "it sends faster than it can be served", now_us);
+      return;
+    }
+    if (std::holds_alternative<Ping>(message)) {
       Send(client, it->second, Pong{});
     } else if (std::holds_alternative<Bye>(message)) {
-      ended_.push_back({client, it->second.session});
-      peers_.erase(it);
+      it->second.leaves = true;
+      if (!it->second.waiting.empty()) continue;  // it said these first
+      Leave(it, now_us);
       it = peers_.end();
-      Step(ClientLost{client}, now_us);
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
       OnMalformed(client, std::move(*bad), now_us);
     }
   }
+}
+
+void BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
+                       std::int64_t now_us) {
+  Event event;
+  auto& incoming = event.emplace<Incoming>();
+  incoming.client = client;
+  incoming.request = std::move(request);
+  Step(std::move(event), now_us, peer);
+}
+
+// In the order in which it sent them.
+bool BrokerCore::MayServe(Peer& peer, std::uint64_t cost) {
+  if (!peer.waiting.empty()) return false;
+  if (std::exchange(peer.turn, turn_) != turn_) peer.cost = 0;
+  // One that costs more than a turn has to be served some day.
+  if (peer.cost > 0 && peer.cost + cost > options_.turn_cost) return false;
+  peer.cost += cost;
+  return true;
+}
+
+void BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost) {
+  if (peer.waiting.empty()) served_later_.push_back(client);
+  peer.waiting.push_back(std::move(request));
+  peer.waiting_cost += cost;
+}
+
+// A turn's worth of one client; the others that wait have theirs in the next turns.
+void BrokerCore::ServeWaiting(std::int64_t now_us) {
+  ++turn_;
+  if (served_later_.empty()) return;
+  const ClientId client = std::move(served_later_.front());
+  served_later_.pop_front();
+  const auto it = peers_.find(client);
+  if (it == peers_.end()) return;
+  Peer& peer = it->second;
+  std::uint64_t cost = 0;
+  while (!peer.waiting.empty()) {
+    const std::uint64_t next = CostOf(peer.waiting.front().body);
+    if (cost > 0 && cost + next > options_.turn_cost) return served_later_.push_back(client);
+    cost += next;
+    Request request = std::move(peer.waiting.front());
+    peer.waiting.pop_front();
+    peer.waiting_cost -= next;
+    Serve(client, it, std::move(request), now_us);
+  }
+  if (peer.leaves) Leave(it, now_us);
+}
+
+void BrokerCore::Leave(Peers::iterator peer, std::int64_t now_us) {
+  const ClientId client = peer->first;
+  ended_.push_back({client, peer->second.session});
+  peers_.erase(peer);
+  Step(ClientLost{client}, now_us);
+}
+
+bool BrokerCore::TooManyOf(const AllowedPeer& key) const {
+  std::uint64_t count = 0;
+  for (const auto& [id, peer] : peers_) {
+    if (peer.key && peer.key->public_key == key.public_key) ++count;
+  }
+  return count >= options_.clients_per_key;
 }
 
 void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
@@ -122,6 +208,14 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
                       fmt::format("the limit clients = {} is reached", options_.limits.clients)});
       return;
     }
+    if (who != nullptr && TooManyOf(who->peer)) {
+      SendStray(client, 0,
+                Error{ErrorCode::kBusy,
+                      fmt::format("{} clients with the key \"{}\" are there, the most allowed "
+                                  "(clients_per_key)",
+                                  options_.clients_per_key, who->peer.name)});
+      return;
+    }
     it = peers_.try_emplace(client).first;
     // 0 stands for no session.
     if (next_session_ == 0) ++next_session_;
@@ -130,7 +224,12 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     it->second.name = std::move(hello.name);
     if (who != nullptr) it->second.key = who->peer;
     if (!joined) log_.push_back(fmt::format("{} joined", Describe(client)));
-    Step(ClientJoined{client}, now_us);
+    ClientJoined joining{client, {}, {}};
+    if (who != nullptr) {
+      joining.principal = who->peer.name;
+      joining.limits = who->role->limits;
+    }
+    Step(std::move(joining), now_us);
   }
   it->second.heard_at_us = now_us;
   Send(client, it->second,
@@ -210,12 +309,12 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.find(client);
   if (it == peers_.end()) return;
   log_.push_back(fmt::format("{} is lost: {}", Describe(client), why));
-  ended_.push_back({client, it->second.session});
-  peers_.erase(it);
-  Step(ClientLost{client}, now_us);
+  std::erase(served_later_, client);
+  Leave(it, now_us);
 }
 
 void BrokerCore::Tick(std::int64_t now_us) {
+  ServeWaiting(now_us);
   if (now_us >= next_silence_check_us_) {
     next_silence_check_us_ = now_us + options_.client_silence_us / kSilenceChecks;
     std::vector<ClientId> silent;
@@ -231,6 +330,7 @@ void BrokerCore::Tick(std::int64_t now_us) {
 
 std::int64_t BrokerCore::NextDeadlineUs() const {
   const std::int64_t silence_us = peers_.empty() ? kForeverUs : next_silence_check_us_;
+  if (!served_later_.empty()) return 0;
   return std::min(silence_us, space_.NextDeadlineUs());
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,6 +28,13 @@ struct BrokerCoreOptions {
   // Different for every broker that a client may meet: sessions and leases of another one are not
   // known here.
   std::uint64_t first_session = 1;
+  std::uint64_t clients_per_key = 1024;
+  // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests name,
+  // and one for each request. What is more waits for the next turns, in which the others come first.
+  std::uint64_t turn_cost = 1024;
+  // A client whose requests wait and cost more than that together is lost: it sends faster than
+  // anybody can be served.
+  std::uint64_t waiting_cost = 1 << 20;
 };
 
 class BrokerCore {
@@ -81,10 +89,22 @@ class BrokerCore {
     std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
     std::int64_t heard_at_us = 0;
     std::vector<BrokerMessage> output;
+    std::uint64_t turn = 0;  // in which it was served last
+    std::uint64_t cost = 0;  // of what was served in that turn
+    std::deque<Request> waiting;
+    std::uint64_t waiting_cost = 0;
+    bool leaves = false;  // when nothing waits any more
   };
+
+  using Peers = std::unordered_map<ClientId, Peer>;
 
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
+  bool MayServe(Peer& peer, std::uint64_t cost);
+  void Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost);
+  void ServeWaiting(std::int64_t now_us);
+  void Leave(Peers::iterator peer, std::int64_t now_us);
+  bool TooManyOf(const AllowedPeer& key) const;
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   template <class Message>
   void Send(const ClientId& client, Peer& peer, Message&& message) {
@@ -93,12 +113,12 @@ class BrokerCore {
   }
   void SendDone(const ClientId& client, Peer& peer, RequestId id);
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
-  using Peers = std::unordered_map<ClientId, Peer>;
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
   bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
                const Request& request, std::int64_t now_us);
+  void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
   void AddCounts(Counters& counters) const;
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
   std::string Describe(const ClientId& client) const;
@@ -106,6 +126,8 @@ class BrokerCore {
   BrokerCoreOptions options_;
   Space space_;
   Peers peers_;
+  std::deque<ClientId> served_later_;  // peers with requests that wait, in their turn
+  std::uint64_t turn_ = 1;
   std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
   std::vector<Delivery> strays_;
   std::vector<EndedSession> ended_;

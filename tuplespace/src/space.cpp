@@ -49,6 +49,7 @@ std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
 }
 
 std::int64_t Space::Impl::NextDeadlineUs() const {
+  if (!scanning_.empty()) return now_us_;
   return deadlines_.empty() ? kForeverUs : deadlines_.first()->when_us;
 }
 
@@ -137,6 +138,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   }
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);
   assert(client.held.empty() && client.reads.empty() && client.gets.empty());
+  assert(client.lease_count == 0 && client.own_payload_bytes == 0);
   clients_.erase(at);
   EndBenchesIfNobodyIsLeft();
 }
@@ -194,15 +196,24 @@ void Space::Impl::ForgetOpenRequests(Client& client) {
   gauges_.open_gets -= client.gets.size();
   client.reads.clear();
   client.gets.clear();
+  client.open_patterns = 0;
+  client.scans.clear();
+  std::erase(scanning_, &client);
 }
 
 std::optional<Error> Space::Impl::CheckRoomForOpenRequest(const Client& client) const {
-  if (client.reads.size() + client.gets.size() < limits_.open_requests_per_client) {
-    return std::nullopt;
+  const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
+  if (open >= limits_.open_requests_per_client) {
+    return Error{ErrorCode::kBusy, "limits.open_requests_per_client: " +
+                                       std::to_string(limits_.open_requests_per_client) +
+                                       " are open, the most allowed"};
   }
-  return Error{ErrorCode::kBusy, "limits.open_requests_per_client: " +
-                                     std::to_string(limits_.open_requests_per_client) +
-                                     " are open, the most allowed"};
+  if (open >= client.limits.open_requests) {
+    return Error{ErrorCode::kBusy, "open_requests of this client's role: " +
+                                       std::to_string(client.limits.open_requests) +
+                                       " are open, the most allowed"};
+  }
+  return std::nullopt;
 }
 
 std::int64_t Space::Impl::After(std::int64_t duration_us) const {

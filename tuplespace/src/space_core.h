@@ -3,13 +3,14 @@
 // takable tuples to waiting Gets, so that a batch counts as one change.
 //
 // The definitions lie by concept: space.cpp (events, clients), space_put.cpp, space_read.cpp,
-// space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
+// space_scan.cpp (Lists and Counts), space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
 // leases end), space_trust.cpp (who gets no tasks for a while), space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp
 // (invariants).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,7 +55,7 @@ struct Space::Impl {
   void OnEvent(ClientJoined&& event);
   void OnEvent(ClientLost&& event);
   void OnEvent(Incoming&& event);
-  void OnEvent(Tick&&) {}
+  void OnEvent(Tick&&) { ScanOn(); }
   void ExpireDue();
   void Settle();
   template <class Body>
@@ -96,9 +97,10 @@ struct Space::Impl {
     std::uint32_t took_us = 0;
     std::uint32_t times_taken = 0;
   };
-  std::optional<Error> ProblemOf(std::span<const Tuple> tuples) const;
+  std::optional<Error> ProblemOf(const Client& client, std::span<const Tuple> tuples) const;
   std::optional<Error> ProblemOf(const Tuple& tuple) const;
   std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
+  static std::optional<Error> CheckQuota(const Client& client, std::span<const Tuple> tuples);
   PutStatus PutOne(Client& client, Tuple&& tuple, const Origin& origin);
   static bool SameBytes(const Record& record, const Tuple& tuple);
   PutStatus PutAgain(Client& client, Record* record, const Tuple& tuple,
@@ -121,7 +123,11 @@ struct Space::Impl {
 
   // ---- reads (space_read.cpp) ------------------------------------------------------------------
   // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
-  Record* FindFirst(const internal::WantedPattern& wanted, const ReadWaiter& waiter);
+  // `look_at` goes down by the tuples that were looked at; if it is 0, the search was not ended.
+  Record* FindFirst(const internal::WantedPattern& wanted, const ReadWaiter& waiter,
+                    std::uint64_t* look_at);
+  std::optional<Error> CheckRoomForRead(const Client& client, const ReadWaiter& waiter) const;
+  void RefuseBroad(const ReadWaiter& waiter);
   FoundTuple Copy(const Record& record, bool metadata_only);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);
@@ -130,9 +136,19 @@ struct Space::Impl {
   void Unwatch(ReadWaiter& waiter);
   void WakeReaders();
   void EndRead(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
+  void ForgetRead(ReadWaiter* waiter);               // destroys it
+
+  // ---- lists and counts (space_scan.cpp) -------------------------------------------------------
+  void BeginScan(Client& client, internal::Scan&& scan);
+  bool ScanSlice(internal::Scan& scan, std::uint64_t most);  // true: it is at its end
+  void AnswerScan(const Client& client, internal::Scan&& scan);
+  void ScanOn();
+  std::uint64_t MostOfRequest(const Client& client) const {
+    return std::min(limits_.tuples_per_request, client.limits.per_request);
+  }
 
   // ---- gets (space_get.cpp) --------------------------------------------------------------------
-  std::optional<Error> ProblemOf(const Get& get) const;
+  std::optional<Error> ProblemOf(const Client& client, const Get& get) const;
   std::optional<std::uint64_t> EndReplaced(Client& client, RequestId id);
   GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const Client& client, GetGroup* group);
@@ -231,6 +247,7 @@ struct Space::Impl {
   internal::PatternIndex<GetGroup> get_groups_;
   std::map<std::uint64_t, GetGroup*> groups_by_age_;
 
+  std::deque<Client*> scanning_;       // that have scans, in their turn
   std::vector<Record*> fresh_;         // stored by this event; pinned
   std::vector<Record*> unplaced_;      // takable, not yet placed; pinned
   std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group

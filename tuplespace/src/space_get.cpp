@@ -15,13 +15,17 @@ Error Bad(std::string text) {
 
 }  // namespace
 
-std::optional<Error> Space::Impl::ProblemOf(const Get& get) const {
+std::optional<Error> Space::Impl::ProblemOf(const Client& client, const Get& get) const {
   if (const auto problem = get.pattern.Problem()) return Bad("pattern of a Get: " + *problem);
   if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
-  if (get.max_count > limits_.tuples_per_request) {
+  if (get.max_count > MostOfRequest(client)) {
     return Error{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) + ", at most " +
-                                           std::to_string(limits_.tuples_per_request) +
+                                           std::to_string(MostOfRequest(client)) +
                                            " (limits.tuples_per_request)"};
+  }
+  if (client.lease_count >= client.limits.leases) {
+    return Error{ErrorCode::kBusy, "leases of this client's role: it has " +
+                                       std::to_string(client.lease_count) + ", the most allowed"};
   }
   if (get.lease_us < 0 || get.lease_us > limits_.max_lease_us) {
     return Bad("lease_us " + std::to_string(get.lease_us) + ", must be 0 to " +
@@ -49,7 +53,7 @@ std::optional<std::uint64_t> Space::Impl::EndReplaced(Client& client, RequestId 
 
 void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
   const std::optional<std::uint64_t> place = EndReplaced(client, id);
-  if (auto problem = ProblemOf(get)) return Refuse(*client.id, id, std::move(*problem));
+  if (auto problem = ProblemOf(client, get)) return Refuse(*client.id, id, std::move(*problem));
   if (client.reads.contains(id)) {
     return Refuse(*client.id, id,
                   Bad("request id " + std::to_string(id) +

@@ -61,7 +61,7 @@ Space::Impl::Record* Space::Impl::FindLeased(const Client& client, const LeaseRe
 }
 
 void Space::Impl::Handle(Client& client, RequestId id, Complete&& complete) {
-  if (auto problem = ProblemOf(complete.results)) {
+  if (auto problem = ProblemOf(client, complete.results)) {
     return Refuse(*client.id, id, std::move(*problem));
   }
   Record* record = FindLeased(client, complete.lease);
@@ -327,6 +327,7 @@ bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but) cons
 void Space::Impl::DropLease(Record* record) {
   assert(record->state == RecordState::kLeased && record->lease);
   record->lease->client->leases.Remove(record->lease.get());
+  --record->lease->client->lease_count;
   deadlines_.Clear(&record->lease->deadline);
   record->lease.reset();
 }

@@ -241,10 +241,14 @@ Space::Impl::Record* Space::Impl::NextFor(const Taker& taker) const {
 
 // How many a Get may take now.
 std::uint64_t Space::Impl::PartOf(const Taker& taker) const {
-  if (!taker.share) return taker.max_count;
+  const std::uint64_t most_leases = taker.client->limits.leases;
+  const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
+  const std::uint64_t most =
+      std::min<std::uint64_t>(taker.max_count, taker.got.grants.size() + left);
+  if (!taker.share) return most;
   const std::uint64_t ready = gauges_.tasks_ready + taker.got.grants.size();
   const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));
-  return std::clamp<std::uint64_t>(part, 1, taker.max_count);
+  return std::min(std::max<std::uint64_t>(part, 1), most);
 }
 
 void Space::Impl::Fill(Taker& taker) {
@@ -278,6 +282,7 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   record->lease->granted_us = now_us_;
   deadlines_.Set(&record->lease->deadline, After(lease_us));
   taker.client->leases.PushBack(record->lease.get());
+  ++taker.client->lease_count;
   SetState(record, RecordState::kLeased);
   ++counters_.grants;
   taker.offer_bytes -= record->need_bytes();

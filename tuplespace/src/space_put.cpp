@@ -77,10 +77,11 @@ std::optional<Error> Space::Impl::ProblemOf(const Tuple& tuple) const {
   return std::nullopt;
 }
 
-std::optional<Error> Space::Impl::ProblemOf(std::span<const Tuple> tuples) const {
-  if (tuples.size() > limits_.tuples_per_request) {
+std::optional<Error> Space::Impl::ProblemOf(const Client& client,
+                                            std::span<const Tuple> tuples) const {
+  if (tuples.size() > MostOfRequest(client)) {
     return TooLarge("tuples in one request", tuples.size(), "tuples_per_request",
-                    limits_.tuples_per_request);
+                    MostOfRequest(client));
   }
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     if (auto problem = ProblemOf(tuples[i])) {
@@ -129,8 +130,35 @@ std::optional<Error> Space::Impl::CheckRoom(std::span<const Tuple> tuples,
   return std::nullopt;
 }
 
+std::optional<Error> Space::Impl::CheckQuota(const Client& client, std::span<const Tuple> tuples) {
+  const auto over = [](const char* what, std::uint64_t there, std::uint64_t more,
+                       std::uint64_t most) -> std::optional<Error> {
+    if (there <= most && more <= most - there) return std::nullopt;
+    return Error{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+                 std::string(what) + " of this client's role: " + std::to_string(more) +
+                     " more with " + std::to_string(there) + " there, at most " +
+                     std::to_string(most)};
+  };
+  if (auto busy = over("own_tuples", client.ephemerals.size(), tuples.size(),
+                       client.limits.own_tuples)) {
+    return busy;
+  }
+  std::uint64_t bytes = 0;
+  for (const Tuple& tuple : tuples) bytes += tuple.payload.size();
+  return over("own_payload_bytes", client.own_payload_bytes, bytes,
+              client.limits.own_payload_bytes);
+}
+
 void Space::Impl::Handle(Client& client, RequestId id, Put&& put) {
-  if (auto problem = ProblemOf(put.tuples)) return Refuse(*client.id, id, std::move(*problem));
+  if (auto problem = ProblemOf(client, put.tuples)) {
+    return Refuse(*client.id, id, std::move(*problem));
+  }
+  if (client.limits.leaves_nothing && !IsPlanted(Planted::kQuotasAreIgnored)) {
+    for (Tuple& tuple : put.tuples) tuple.ephemeral = true;
+    if (auto busy = CheckQuota(client, put.tuples)) {
+      return Refuse(*client.id, id, std::move(*busy));
+    }
+  }
   if (auto busy = CheckRoom(put.tuples, 0)) return Refuse(*client.id, id, std::move(*busy));
   PutReply reply;
   reply.status.reserve(put.tuples.size());
@@ -174,6 +202,7 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
   if (tuple.ephemeral) {
     record->ephemeral = true;
     client.ephemerals.emplace(record->sequence, record);
+    client.own_payload_bytes += record->payload.size();
   }
   if (tuple.task) {
     AttachTask(record, std::move(*tuple.task));
@@ -259,10 +288,9 @@ void Space::Impl::AttachTask(Record* record, TaskSpec&& spec) {
 
 void Space::Impl::Handle(Client& client, RequestId id, Hold&& hold) {
   const std::size_t count = hold.held.size() + hold.dropped.size();
-  if (count > limits_.tuples_per_request) {
-    return Refuse(
-        *client.id, id,
-        TooLarge("keys in one Hold", count, "tuples_per_request", limits_.tuples_per_request));
+  if (count > MostOfRequest(client)) {
+    return Refuse(*client.id, id,
+                  TooLarge("keys in one Hold", count, "tuples_per_request", MostOfRequest(client)));
   }
   for (const Key& key : hold.dropped) {
     Record* record = store_.Find(key.bytes());

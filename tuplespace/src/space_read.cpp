@@ -1,4 +1,4 @@
-// Read, List and Count. A waiting Read watches one pattern that has no match yet (or, if any match
+// Read. A waiting Read watches one pattern that has no match yet (or, if any match
 // will do, all of them), so a put wakes only Reads that it concerns.
 #include <algorithm>
 #include <cassert>
@@ -24,12 +24,12 @@ std::optional<Error> ProblemOfPatterns(std::span<const Pattern> patterns) {
   return std::nullopt;
 }
 
-std::optional<Error> ProblemOfRead(const Read& read, const SpaceLimits& limits) {
+std::optional<Error> ProblemOfRead(const Read& read, std::uint64_t most) {
   if (read.patterns.empty()) return Error{ErrorCode::kBadRequest, "a Read of no patterns"};
-  if (read.patterns.size() > limits.tuples_per_request) {
+  if (read.patterns.size() > most) {
     return Error{ErrorCode::kTooLarge,
                  "patterns in one Read " + std::to_string(read.patterns.size()) + ", at most " +
-                     std::to_string(limits.tuples_per_request) + " (limits.tuples_per_request)"};
+                     std::to_string(most) + " (limits.tuples_per_request)"};
   }
   if (read.wait_us < 0) {
     return Error{ErrorCode::kBadRequest,
@@ -41,7 +41,7 @@ std::optional<Error> ProblemOfRead(const Read& read, const SpaceLimits& limits) 
 }  // namespace
 
 void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
-  if (auto problem = ProblemOfRead(read, limits_)) {
+  if (auto problem = ProblemOfRead(read, MostOfRequest(client))) {
     return Refuse(*client.id, id, std::move(*problem));
   }
   if (client.reads.contains(id) || client.gets.contains(id)) {
@@ -59,15 +59,10 @@ void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
     waiter->wanted.push_back({std::move(pattern), std::move(exact)});
   }
   const bool satisfied = IsSatisfied(*waiter);
+  if (waiter->too_broad) return RefuseBroad(*waiter);
   if (!satisfied && read.wait_us > 0) {
-    if (auto busy = CheckRoomForOpenRequest(client))
+    if (auto busy = CheckRoomForRead(client, *waiter)) {
       return Refuse(*client.id, id, std::move(*busy));
-    const std::size_t watched = waiter->all ? 1 : waiter->wanted.size();
-    if (store_.size() + watched > limits_.tuples) {  // a watched key takes a record
-      return Refuse(*client.id, id,
-                    {ErrorCode::kBusy, "limits.tuples: " + std::to_string(watched) +
-                                           " keys to watch with " + std::to_string(store_.size()) +
-                                           " there, at most " + std::to_string(limits_.tuples)});
     }
   }
   ++counters_.reads;
@@ -78,51 +73,58 @@ void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
   }
   waiter->sequence = next_sequence_++;
   if (waiter->all) {  // what stays elsewhere comes together, not one after the other
+    std::uint64_t look_at = limits_.looked_at_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
-      FindFirst(waiter->wanted[i], *waiter);
+      FindFirst(waiter->wanted[i], *waiter, &look_at);
     }
   }
   Watch(*waiter);
   if (read.wait_us != kForeverUs) deadlines_.Set(&waiter->deadline, After(read.wait_us));
+  client.open_patterns += waiter->wanted.size();
   client.reads.emplace(id, std::move(waiter));
   ++gauges_.open_reads;
 }
 
-void Space::Impl::Handle(Client& client, RequestId id, List&& list) {
-  if (auto problem = ProblemOfPatterns({&list.pattern, 1})) {
-    return Refuse(*client.id, id, std::move(*problem));
+// Each open pattern takes memory, and may take a record for the key that it watches.
+std::optional<Error> Space::Impl::CheckRoomForRead(const Client& client,
+                                                   const ReadWaiter& waiter) const {
+  if (auto busy = CheckRoomForOpenRequest(client)) return busy;
+  const std::size_t patterns = waiter.wanted.size();
+  const std::uint64_t most =
+      std::min(limits_.open_patterns_per_client, client.limits.open_patterns);
+  if (client.open_patterns + patterns > most) {
+    return Error{ErrorCode::kBusy, "limits.open_patterns_per_client: " + std::to_string(patterns) +
+                                       " more with " + std::to_string(client.open_patterns) +
+                                       " open, at most " + std::to_string(most)};
   }
-  Found found;
-  std::uint64_t bytes = 0;
-  const std::uint64_t limit = std::min(list.limit, limits_.tuples_per_request);
-  store_.ScanStored(list.pattern, [&](const Record* record) {
-    const std::uint64_t more = list.metadata_only ? 0 : record->payload.size();
-    // The first always goes in, so that who lists on from the last key gets on.
-    if (found.tuples.size() >= limit ||
-        (!found.tuples.empty() && bytes + more > limits_.message_bytes)) {
-      found.truncated = true;
-      return false;
-    }
-    bytes += more;
-    found.tuples.push_back(Copy(*record, list.metadata_only));
-    return true;
-  });
-  Answer(client, id, std::move(found));
+  const std::size_t watched = waiter.all ? 1 : patterns;
+  if (store_.size() + watched > limits_.tuples) {
+    return Error{ErrorCode::kBusy, "limits.tuples: " + std::to_string(watched) +
+                                       " keys to watch with " + std::to_string(store_.size()) +
+                                       " there, at most " + std::to_string(limits_.tuples)};
+  }
+  const auto groups = static_cast<std::size_t>(
+      std::count_if(waiter.wanted.begin(), waiter.wanted.end(),
+                    [](const WantedPattern& wanted) { return !wanted.exact; }));
+  if (groups > 0 && read_groups_.size() + groups > limits_.read_patterns) {
+    return Error{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
+                                       std::to_string(read_groups_.size()) +
+                                       " different patterns are open, at most " +
+                                       std::to_string(limits_.read_patterns)};
+  }
+  return std::nullopt;
 }
 
-void Space::Impl::Handle(Client& client, RequestId id, Count&& count) {
-  if (auto problem = ProblemOfPatterns({&count.pattern, 1})) {
-    return Refuse(*client.id, id, std::move(*problem));
-  }
-  CountReply reply;
-  store_.ScanStored(count.pattern, [&](const Record*) {
-    ++reply.count;
-    return true;
-  });
-  Answer(client, id, reply);
+void Space::Impl::RefuseBroad(const ReadWaiter& waiter) {
+  Refuse(*waiter.client->id, waiter.id,
+         {ErrorCode::kTooLarge,
+          "limits.looked_at_by_read: more than " + std::to_string(limits_.looked_at_by_read) +
+              " tuples have to be looked at for this Read: its patterns must say more in their "
+              "first fields"});
 }
 
-Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter) {
+Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
+                                            std::uint64_t* look_at) {
   if (wanted.exact) {
     Record* record = store_.Find(wanted.exact->bytes());
     if (record == nullptr || !record->stored()) return nullptr;
@@ -132,7 +134,8 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const R
   }
   Record* first = nullptr;
   Record* elsewhere = nullptr;
-  store_.ScanStored(wanted.pattern, [&](Record* record) {
+  std::string next;
+  const bool ended = store_.ScanSome(wanted.pattern, look_at, &next, [&](Record* record) {
     if (Readable(*record, waiter)) {
       first = record;
     } else if (elsewhere == nullptr) {
@@ -140,8 +143,9 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const R
     }
     return first == nullptr;
   });
+  assert(ended || *look_at == 0);
   // One will do.
-  if (first == nullptr && elsewhere != nullptr) Want(elsewhere);
+  if (ended && first == nullptr && elsewhere != nullptr) Want(elsewhere);
   return first;
 }
 
@@ -169,28 +173,32 @@ FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
 
 bool Space::Impl::IsSatisfied(ReadWaiter& waiter) {
   const std::size_t count = waiter.wanted.size();
-  if (!waiter.all) {
-    return std::any_of(
-        waiter.wanted.begin(), waiter.wanted.end(),
-        [&](const WantedPattern& wanted) { return FindFirst(wanted, waiter) != nullptr; });
+  std::uint64_t look_at = limits_.looked_at_by_read;
+  const auto found = [&](std::size_t i) {
+    return FindFirst(waiter.wanted[i], waiter, &look_at) != nullptr;
+  };
+  bool satisfied = false;
+  if (waiter.all) {
+    // From the cursor on first: what was found before is usually still there.
+    const std::size_t begin = waiter.cursor;
+    while (waiter.cursor < count && found(waiter.cursor)) ++waiter.cursor;
+    if (waiter.cursor == count && begin > 0) {
+      waiter.cursor = 0;
+      while (waiter.cursor < count && found(waiter.cursor)) ++waiter.cursor;
+    }
+    satisfied = waiter.cursor == count;
+  } else {
+    for (std::size_t i = 0; i < count && !satisfied; ++i) satisfied = found(i);
   }
-  // From the cursor on first: what was found before is usually still there.
-  const std::size_t begin = waiter.cursor;
-  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor], waiter) != nullptr) {
-    ++waiter.cursor;
-  }
-  if (waiter.cursor < count || begin == 0) return waiter.cursor == count;
-  waiter.cursor = 0;
-  while (waiter.cursor < count && FindFirst(waiter.wanted[waiter.cursor], waiter) != nullptr) {
-    ++waiter.cursor;
-  }
-  return waiter.cursor == count;
+  waiter.too_broad = !satisfied && look_at == 0;
+  return satisfied;
 }
 
 Found Space::Impl::Collect(const ReadWaiter& waiter) {
   Found found;
+  std::uint64_t look_at = 2 * limits_.looked_at_by_read;  // what was found is found again
   for (const WantedPattern& wanted : waiter.wanted) {
-    if (const Record* record = FindFirst(wanted, waiter)) {
+    if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
       found.tuples.push_back(Copy(*record, waiter.metadata_only));
     }
   }
@@ -257,6 +265,9 @@ void Space::Impl::WakeReaders() {
   for (ReadWaiter* waiter : woken) {
     if (IsSatisfied(*waiter)) {
       EndRead(waiter, false);
+    } else if (waiter->too_broad) {
+      RefuseBroad(*waiter);
+      ForgetRead(waiter);
     } else {
       Unwatch(*waiter);
       Watch(*waiter);
@@ -270,13 +281,18 @@ void Space::Impl::WakeReaders() {
 }
 
 void Space::Impl::EndRead(ReadWaiter* waiter, bool timed_out) {
-  Client& client = *waiter->client;
   Found found = Collect(*waiter);
   found.timed_out = timed_out;
-  Answer(client, waiter->id, std::move(found));
+  Answer(*waiter->client, waiter->id, std::move(found));
+  ForgetRead(waiter);
+}
+
+void Space::Impl::ForgetRead(ReadWaiter* waiter) {
+  Client& client = *waiter->client;
   Unwatch(*waiter);
   deadlines_.Clear(&waiter->deadline);
   --gauges_.open_reads;
+  client.open_patterns -= waiter->wanted.size();
   client.reads.erase(waiter->id);
 }
 

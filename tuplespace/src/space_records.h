@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -166,6 +167,19 @@ struct WantedPattern {
   std::optional<Key> exact;  // if it can match one key only
 };
 
+// A List or a Count that goes on slice by slice.
+struct Scan {
+  RequestId id = 0;
+  Pattern pattern;
+  bool lists = false;  // else it counts
+  bool metadata_only = false;
+  std::uint64_t limit = 0;
+  std::string next;  // the bytes of the key to look at next; empty: the first
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  Found found;
+};
+
 struct ReadWaiter {
   ReadWaiter() : deadline(this) {}
   Client* client = nullptr;
@@ -175,6 +189,7 @@ struct ReadWaiter {
   bool all = true;
   bool metadata_only = false;
   std::size_t cursor = 0;          // `all`: the pattern that is watched
+  bool too_broad = false;          // more than limits.looked_at_by_read were looked at
   std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
   Deadline deadline;
 };
@@ -255,6 +270,10 @@ struct Client {
   Trust trust;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
+  std::deque<Scan> scans;                       // the first one is at work
+  std::uint64_t open_patterns = 0;              // of `reads`
+  std::uint64_t lease_count = 0;                // of `leases`
+  std::uint64_t own_payload_bytes = 0;          // of `ephemerals`
   GetGroup* last_group = nullptr;               // of its last Get, while the group is there
   List<Lease> leases;                           // by fence, as it grows
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence

@@ -146,7 +146,9 @@ void Space::Impl::Remove(Record* record, bool remember) {
     --gauges_.held_keys;
   }
   if (record->ephemeral) {
-    clients_.at(*record->put_by)->ephemerals.erase(record->sequence);
+    Client& owner = *clients_.at(*record->put_by);
+    owner.ephemerals.erase(record->sequence);
+    owner.own_payload_bytes -= record->payload.size();
     record->ephemeral = false;
   }
   gauges_.payload_bytes -= record->payload.size();

@@ -41,7 +41,7 @@ void Space::Impl::Want(Record* record) {
 }
 
 std::optional<Error> Space::Impl::ProblemOf(const Client& client, const Supply& supply) const {
-  if (auto problem = ProblemOf(supply.tuples)) return problem;
+  if (auto problem = ProblemOf(client, supply.tuples)) return problem;
   for (const Tuple& tuple : supply.tuples) {
     if (tuple.payload.empty() || tuple.task || tuple.ephemeral) {
       return Error{ErrorCode::kBadRequest, "a Supply of " + tuple.key.ToString() +

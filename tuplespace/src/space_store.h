@@ -1,7 +1,9 @@
 // All records by key: hashed for single keys, ordered for ranges. Owns the records.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +46,26 @@ class Store {
   template <typename F>
   void ScanStored(const Pattern& pattern, F f) const {
     Scan(stored_, pattern, f);
+  }
+  // As ScanStored, for `*most` records at most, whether they match or not, from the key `*next` on
+  // (empty: from the first). `*most` goes down by each. False: there are more, from `*next` on.
+  template <typename F>
+  bool ScanSome(const Pattern& pattern, std::uint64_t* most, std::string* next, F f) const {
+    const Range range = RangeOf(pattern);
+    bool all = true;
+    KeySplit split;
+    stored_.ScanFrom(std::max(range.first, *next), [&](const KeyPlace& place) {
+      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
+      if (*most == 0) {
+        all = false;
+        *next = place.bytes;
+        return false;
+      }
+      --*most;
+      return !SplitKey(place.bytes, &split) || !PatternMatches(pattern, place.bytes, split) ||
+             f(place.record);
+    });
+    return all;
   }
   // As ScanStored, for those that are wanted or completed.
   template <typename F>

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tuplespace/client_limits.h"
 #include "tuplespace/key.h"
 
 namespace tuplespace {
@@ -48,11 +49,14 @@ struct Rule {
   Pattern pattern;
   // This field of `pattern`, whatever stands there, must be the id of the asking client.
   std::optional<std::size_t> own_id_field;
+  // What asks by a pattern must ask for one whole key: looking for more takes the broker's time.
+  bool whole_keys = false;
 };
 
 struct Role {
   std::string name;
   std::vector<Rule> rules;  // what none of them allows is refused
+  ClientLimits limits = {};
 };
 
 struct AllowedPeer {

@@ -74,13 +74,17 @@ struct Supply {
 // ---- read --------------------------------------------------------------------------------------
 
 // Waits until every pattern has a match (`all`) or any one has, and copies the first match of each.
+// A pattern for which limits.looked_at_by_read tuples have to be looked at is answered kTooLarge: it
+// must say more in its first fields.
 struct Read {
   std::vector<Pattern> patterns;
   bool all = true;
   bool metadata_only = false;  // keys and sizes, no payloads
   std::int64_t wait_us = 0;    // 0: answer at once; kForeverUs: wait
 };
-// Every tuple that matches, in key order, at once (never waits).
+// Every tuple that matches, in key order; never waits for one. Where many have to be looked at, the
+// requests of others are answered meanwhile: what is there all the time is counted once, what comes
+// or goes may be or not.
 struct List {
   Pattern pattern;
   std::uint64_t limit = 1000;

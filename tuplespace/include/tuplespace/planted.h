@@ -23,6 +23,7 @@ enum class Planted : std::uint8_t {
   kOneClientParksTasks,
   kExtensionNeverEnds,
   kBenchNeverEnds,
+  kQuotasAreIgnored,
   // Session, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

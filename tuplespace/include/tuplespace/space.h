@@ -22,12 +22,19 @@ struct SpaceLimits {
   std::uint64_t message_bytes = 1ull << 30;  // of one tuple's payload
   std::uint64_t clients = 4096;
   std::uint64_t open_requests_per_client = 1024;
+  std::uint64_t open_patterns_per_client = 262'144;  // of Reads that wait
   std::uint64_t tuples_per_request = 65'536;
   std::uint64_t task_inputs = 4096;
   std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
   std::uint64_t task_results = 4096;   // of TaskSpec::results
   std::uint64_t held_keys_per_client = 65'536;
-  std::uint64_t get_patterns = 256;   // different patterns with an open Get
+  std::uint64_t get_patterns = 256;    // different patterns with an open Get
+  std::uint64_t read_patterns = 4096;  // different patterns, not whole keys, with an open Read
+  // Tuples that are looked at to answer one Read; to begin a List or Count, which then goes on by
+  // slices between the requests of others.
+  std::uint64_t looked_at_by_read = 65'536;
+  std::uint64_t looked_at_at_once = 4096;
+  std::uint64_t looked_at_by_slice = 512;
   std::uint64_t watermarks = 65'536;  // of more the one goes that was raised longest ago
   // On so many the task is parked, if they were reported with as many different keys, or if nobody
   // is there on whom it did not fail.
@@ -84,7 +91,8 @@ class Space {
   // REQUIRES: `now_us` never goes back. Never throws on client input: bad requests are answered.
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
 
-  // When the next Tick is due (lease ends, deadlines, steals); kForeverUs if nothing is pending.
+  // When the next Tick is due (lease ends, deadlines, steals, the next slice of a List or Count: now);
+  // kForeverUs if nothing is pending.
   std::int64_t NextDeadlineUs() const;
 
   Stats GetStatistics() const;

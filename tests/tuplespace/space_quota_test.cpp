@@ -1,0 +1,229 @@
+// What one client may use of a space, and that nobody waits for another's large request.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Every;
+using testing::GetOf;
+using testing::Plain;
+using testing::SpaceDriver;
+using testing::Task;
+
+const Pattern kEverything{{FieldPattern::Any()}, true};
+
+ClientLimits Small() {
+  ClientLimits limits;
+  limits.own_tuples = 3;
+  limits.own_payload_bytes = 10;
+  limits.open_requests = 2;
+  limits.open_patterns = 4;
+  limits.leases = 2;
+  limits.per_request = 5;
+  limits.leaves_nothing = true;
+  return limits;
+}
+
+class QuotaTest : public ::testing::Test {
+ protected:
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    d->Join("m");
+    d->Step(ClientJoined{"small", "key", Small()});
+  }
+  void SetUp() override { Begin({}); }
+  Error Refused(RequestBody body) { return d->Ask<Error>("small", std::move(body)); }
+  std::unique_ptr<SpaceDriver> d;
+};
+
+TEST_F(QuotaTest, TuplesAndBytesOfAClientAreLimited) {
+  for (int i = 0; i < 3; ++i) d->PutOne("small", Plain(Key{"k", i}, "12"));
+  const Error full = Refused(Put{{Plain(Key{"k", 9})}});
+  EXPECT_EQ(full.code, ErrorCode::kBusy);
+  EXPECT_THAT(full.text, HasSubstr("own_tuples"));
+  d->Ask<RetireReply>("small", Retire{Every("k"), false});
+  EXPECT_THAT(Refused(Put{{Plain(Key{"k", 1}, "12345678901")}}).text,
+              HasSubstr("own_payload_bytes"));
+  EXPECT_EQ(Refused(Put{{Plain(Key{"k", 1}, "12345678901")}}).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(d->PutOne("small", Plain(Key{"k", 1}, "1234567890")), PutStatus::kStored);
+  EXPECT_EQ(Refused(Put{{Plain(Key{"k", 2}, "1")}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->PutOne("m", Plain(Key{"m", 1}, std::string(1000, 'x'))), PutStatus::kStored)
+      << "others have their own";
+}
+
+TEST_F(QuotaTest, WhatItPutGoesWithIt) {
+  d->PutOne("small", Plain(Key{"k", 1}));
+  d->Lose("small");
+  EXPECT_EQ(d->space.GetStatistics().tuples, 0u);
+}
+
+TEST_F(QuotaTest, ResultsOfTasksAreTheTasks) {
+  std::vector<Key> keys;
+  std::vector<Tuple> results;
+  for (int i = 0; i < 5; ++i) {
+    keys.push_back(Key{"r", i});
+    results.push_back(Plain(keys.back(), "12345"));
+  }
+  d->PutOne("m", testing::Making(Task(Key{"t", 1}), keys));
+  EXPECT_EQ(d->Done("small", d->TakeNow("small", Every("t")), results).lease, LeaseStatus::kOk);
+  d->Lose("small");
+  EXPECT_EQ(d->CountOf("m", Every("r")), 5u);
+}
+
+TEST_F(QuotaTest, OpenRequestsAndPatternsAreLimited) {
+  Read read{{Pattern::Of(Key{"x", 1}), Pattern::Of(Key{"x", 2}), Pattern::Of(Key{"x", 3})}};
+  read.wait_us = kForeverUs;
+  const RequestId first = d->Send("small", read);
+  EXPECT_THAT(Refused(read).text, HasSubstr("open_patterns"));
+  read.patterns.resize(1);
+  const RequestId second = d->Send("small", read);
+  EXPECT_THAT(Refused(read).text, HasSubstr("open_requests"));
+  EXPECT_EQ(Refused(GetOf(Every("t"))).code, ErrorCode::kBusy);
+  d->Ask<Ok>("small", Cancel{first});
+  d->Ask<Ok>("small", Cancel{second});
+  d->Send("small", read);
+  EXPECT_EQ(d->space.GetStatistics().open_reads, 1u);
+}
+
+TEST_F(QuotaTest, LeasesAreLimited) {
+  for (int i = 0; i < 4; ++i) d->PutOne("m", Task(Key{"t", i}));
+  const auto grants = d->GetNow("small", Every("t"), UINT64_MAX, 4);
+  ASSERT_EQ(grants.size(), 2u);
+  EXPECT_THAT(Refused(GetOf(Every("t"))).text, HasSubstr("leases"));
+  d->Done("small", {grants[0].key, grants[0].fence});
+  EXPECT_EQ(d->GetNow("small", Every("t"), UINT64_MAX, 4).size(), 1u);
+}
+
+TEST_F(QuotaTest, ARequestIsLimited) {
+  std::vector<Tuple> tuples;
+  for (int i = 0; i < 6; ++i) tuples.push_back(Plain(Key{"k", i}));
+  EXPECT_EQ(Refused(Put{tuples}).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(Refused(Complete{{Key{"t", 1}, 1}, tuples}).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(Refused(Read{std::vector<Pattern>(6, Every("k"))}).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(Refused(Hold{std::vector<Key>(6, Key{"k", 1}), {}}).code, ErrorCode::kTooLarge);
+  Get get = GetOf(Every("t"));
+  get.max_count = 6;
+  EXPECT_EQ(Refused(get).code, ErrorCode::kTooLarge);
+}
+
+// ---- large requests ----------------------------------------------------------------------------
+
+class LargeTest : public QuotaTest {
+ protected:
+  static constexpr int kTuples = 50;
+  void SetUp() override {
+    SpaceLimits limits;
+    limits.looked_at_at_once = 10;
+    limits.looked_at_by_slice = 4;
+    limits.looked_at_by_read = 20;
+    limits.read_patterns = 3;
+    Begin(limits);
+    d->Join("a");
+    d->Join("b");
+    for (int i = 0; i < kTuples; ++i) d->PutOne("m", Plain(Key{"k", i}, "x"));
+  }
+  // Ticks until the request is answered; how many that took.
+  template <typename T>
+  T After(const ClientId& client, RequestId id, int* ticks) {
+    for (*ticks = 0;; ++*ticks) {
+      if (auto reply = d->ReplyTo(client, id)) return std::get<T>(*reply);
+      if (*ticks > 1000) {
+        ADD_FAILURE() << "never answered";
+        return {};
+      }
+      EXPECT_LE(d->space.NextDeadlineUs(), d->now_us) << "there is work to do";
+      d->Advance(0);
+    }
+  }
+};
+
+TEST_F(LargeTest, ACountGoesOnByTurns) {
+  const RequestId first = d->Send("a", Count{kEverything});
+  const RequestId again = d->Send("a", Count{kEverything});
+  const RequestId other = d->Send("b", Count{kEverything});
+  EXPECT_FALSE(d->ReplyTo("a", first));
+  EXPECT_EQ(d->CountOf("m", Pattern::Of(Key{"k", 1})), 1u) << "a small one is answered at once";
+  int ticks = 0;
+  EXPECT_EQ(After<CountReply>("b", other, &ticks).count, 50u);
+  EXPECT_EQ(ticks, 20) << "ten slices of its own, ten of the other's";
+  EXPECT_TRUE(d->ReplyTo("a", first));
+  EXPECT_FALSE(d->ReplyTo("a", again)) << "who asks twice gets no more turns";
+  EXPECT_EQ(After<CountReply>("a", again, &ticks).count, 50u);
+  EXPECT_EQ(d->space.NextDeadlineUs(), kForeverUs);
+}
+
+TEST_F(LargeTest, AListGoesOnByTurnsWhileTuplesComeAndGo) {
+  const RequestId id = d->Send("a", List{kEverything, 1000, false});
+  d->Advance(0);
+  d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"k", 20}), false});
+  d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"k", 14}), false});  // where it goes on
+  d->PutOne("m", Plain(Key{"k", 1000}, "x"));
+  d->PutOne("m", Plain(Key{"a", 0}, "x"));  // before it
+  int ticks = 0;
+  const Found found = After<Found>("a", id, &ticks);
+  EXPECT_EQ(found.tuples.size(), 49u);
+  EXPECT_FALSE(found.truncated);
+  for (std::size_t i = 1; i < found.tuples.size(); ++i) {
+    EXPECT_LT(found.tuples[i - 1].key, found.tuples[i].key);
+  }
+}
+
+TEST_F(LargeTest, AListEndsAtItsLimit) {
+  const RequestId id = d->Send("a", List{kEverything, 25, false});
+  int ticks = 0;
+  const Found found = After<Found>("a", id, &ticks);
+  EXPECT_EQ(found.tuples.size(), 25u);
+  EXPECT_TRUE(found.truncated);
+}
+
+TEST_F(LargeTest, ListsAndCountsAreOpenRequests) {
+  d->Send("small", Count{kEverything});
+  d->Send("small", List{kEverything});
+  EXPECT_THAT(Refused(Count{kEverything}).text, HasSubstr("open_requests"));
+  d->Lose("small");
+  EXPECT_EQ(d->space.NextDeadlineUs(), kForeverUs) << "nobody waits for them";
+}
+
+TEST_F(LargeTest, AReadThatIsTooBroadIsRefused) {
+  Read read{{{{FieldPattern::Any(), FieldPattern::AtLeast(40)}, false}}};
+  read.wait_us = kForeverUs;
+  const Error error = d->Ask<Error>("a", read);
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_THAT(error.text, HasSubstr("looked_at_by_read"));
+  read.patterns = {{{FieldPattern::Exact("k"), FieldPattern::AtLeast(40)}, false}};
+  EXPECT_EQ(d->Ask<Found>("a", read).tuples.size(), 1u) << "this one says where it is";
+}
+
+TEST_F(LargeTest, AnOpenReadThatBecomesTooBroadIsRefused) {
+  Read read{{{{FieldPattern::Exact("z"), FieldPattern::Any(), FieldPattern::Exact("here")}, false}}};
+  read.wait_us = kForeverUs;
+  const RequestId id = d->Send("a", read);
+  for (int i = 0; i < 25; ++i) d->PutOne("m", Plain(Key{"z", i, "elsewhere"}));
+  EXPECT_FALSE(d->ReplyTo("a", id));
+  d->PutOne("m", Plain(Key{"z", 99, "here"}));
+  EXPECT_EQ(d->Expect<Error>("a", id).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(d->space.GetStatistics().open_reads, 0u);
+}
+
+TEST_F(LargeTest, DifferentPatternsOfOpenReadsAreLimited) {
+  for (int i = 0; i < 4; ++i) {
+    Read read{{Every("none" + std::to_string(i))}};
+    read.wait_us = kForeverUs;
+    if (i < 3) {
+      d->Send("a", read);
+    } else {
+      EXPECT_THAT(d->Ask<Error>("a", read).text, HasSubstr("read_patterns"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tuplespace
