@@ -212,4 +212,44 @@ std::vector<ClumsyCase> LimitCases() {
   };
 }
 
+// Root may read and write everything, so somebody else tries.
+#define AS_NOBODY "setpriv --reuid=65534 --regid=65534 --clear-groups $ACAN "
+
+std::vector<ClumsyCase> PermissionCases() {
+  return {
+      {"job that others may not read",
+       "chmod 755 .; chmod 600 job.toml; " AS_NOBODY "train job.toml",
+       2,
+       {"job.toml: cannot open as a job file: Permission denied"}},
+      {"data that others may not read",
+       "chmod 755 .; chmod 600 x; " AS_NOBODY "train files.toml",
+       2,
+       {"/x: cannot open: Permission denied"}},
+      {"model that others may not read",
+       "chmod 755 .; chmod 600 trained/model.safetensors; " AS_NOBODY "verify trained",
+       2,
+       {"model.safetensors: cannot open: Permission denied"}},
+      {"keys of somebody else",
+       "chmod 755 .; chmod 755 keys; " AS_NOBODY "handler --keys keys/handler.key",
+       2,
+       {"keys/handler.key: cannot read the key file: Permission denied"}},
+      {"out that cannot be written",
+       "chmod 755 .; chmod 777 tmp; " AS_NOBODY "train job.toml --out trained",
+       1,
+       {"trained/", "Permission denied"}},
+      {"out that cannot be made",
+       "chmod 755 .; chmod 777 tmp; " AS_NOBODY "train job.toml --out here",
+       1,
+       {"cannot make the output folder here: Permission denied"}},
+      {"TMPDIR of somebody else",
+       "chmod 755 .; " AS_NOBODY "train job.toml",
+       1,
+       {"cannot make a temporary folder in", "Permission denied"}},
+      {"endpoint in a folder of somebody else",
+       "chmod 755 .; " AS_NOBODY "broker --listen ipc://space",
+       1,
+       {"ipc://space", "Permission denied"}},
+  };
+}
+
 }  // namespace acan::testing

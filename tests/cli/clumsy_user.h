@@ -31,5 +31,7 @@ std::vector<ClumsyCase> FlagCases();
 std::vector<ClumsyCase> FileCases();
 std::vector<ClumsyCase> JobCases();
 std::vector<ClumsyCase> LimitCases();
+// REQUIRES: this is root, who can become somebody else.
+std::vector<ClumsyCase> PermissionCases();
 
 }  // namespace acan::testing
