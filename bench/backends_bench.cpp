@@ -1,6 +1,5 @@
 #include "backends_bench.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "backends_probes.h"
 #include "clock.h"
+#include "openblas.h"
 #include "summary.h"
 
 namespace acan::bench {
@@ -113,7 +113,7 @@ class Measured {
 };
 
 std::string OpenBlasName() {
-  return fmt::format("OpenBLAS ({} code)", openblas_get_corename());
+  return fmt::format("OpenBLAS ({} code)", cpu::OpenBlas().get_corename());
 }
 
 nlohmann::json Measured::Described() const {
@@ -229,7 +229,7 @@ nlohmann::json RunBackendsBench(const std::vector<BenchDevice>& devices,
   }
   nlohmann::json result = {{"quick", options.quick},
                            {"repeats", options.repeats},
-                           {"openblas_core", openblas_get_corename()}};
+                           {"openblas_core", cpu::OpenBlas().get_corename()}};
   for (const char* section : {"devices", "products", "kernels", "transfers", "overhead"}) {
     result[section] = nlohmann::json::array();
   }

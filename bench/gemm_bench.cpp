@@ -1,6 +1,5 @@
 #include "gemm_bench.h"
 
-#include <cblas.h>
 #include <time.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
+#include "openblas.h"
 #include "random_matrix.h"
 #include "reference_gemm.h"
 #include "summary.h"
@@ -194,7 +194,7 @@ nlohmann::json RunGemmBench(const GemmBenchOptions& options) {
   const bool by_thread = options.threads == 1 && options.other == nullptr;
   nlohmann::json out{{"clock", by_thread ? "thread CPU time" : "wall"},
                      {"isa", device->info().vector_isa},
-                     {"openblas_core", openblas_get_corename()},
+                     {"openblas_core", cpu::OpenBlas().get_corename()},
                      {"block", kBlock},
                      {"threads", options.threads},
                      {"cases", nlohmann::json::array()}};

@@ -1,8 +1,7 @@
 #include "reference_gemm.h"
 
-#include <cblas.h>
-
 #include "onednn.h"
+#include "openblas.h"
 
 namespace acan::bench {
 namespace {
@@ -10,10 +9,11 @@ namespace {
 void MultiplyOpenBlas(const ReferenceProduct& p, int threads) {
   const bool a_by_k = p.form != GemmForm::kGradient;
   const bool b_by_k = p.form == GemmForm::kForward;
-  openblas_set_num_threads(threads);
-  cblas_sgemm(CblasRowMajor, a_by_k ? CblasNoTrans : CblasTrans, b_by_k ? CblasTrans : CblasNoTrans,
-              p.m, p.n, p.k, 1.0f, p.a, a_by_k ? p.k : p.m, p.b, b_by_k ? p.k : p.n, 0.0f, p.c,
-              p.n);
+  const cpu::OpenBlasLibrary& openblas = cpu::OpenBlas();
+  openblas.set_num_threads(threads);
+  openblas.sgemm(CblasRowMajor, a_by_k ? CblasNoTrans : CblasTrans,
+                 b_by_k ? CblasTrans : CblasNoTrans, p.m, p.n, p.k, 1.0f, p.a, a_by_k ? p.k : p.m,
+                 p.b, b_by_k ? p.k : p.n, 0.0f, p.c, p.n);
 }
 
 void MultiplyOneDnn(const ReferenceProduct& p, int threads) {

@@ -1,5 +1,4 @@
 // acan broker: serves a tuple space until it is stopped.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "device_list.h"
 #include "file_watch.h"
 #include "fmt/format.h"
+#include "process_setup.h"
 #include "role.h"
 #include "scratch_folder.h"
 #include "tuplespace/broker.h"
@@ -47,14 +47,6 @@ std::uint64_t DefaultPayloadBytes() {
   return std::max(tuplespace::SpaceLimits{}.payload_bytes, pages / 4 * 3 * page_bytes);
 }
 
-// A connection is a descriptor; the usual soft limit of 1024 would be reached first.
-void AllowManyConnections() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
-}
-
 bool IsOn(const Setting& setting) {
   if (!setting.set() || setting.value == "on") return true;
   if (setting.value == "off") return false;
@@ -82,6 +74,7 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
 }
 
 int RunBroker(const Flags& flags) {
+  RequireLimits("acan broker");
   Role role(flags.role, "broker");
   tuplespace::BrokerOptions options;
   options.listen = flags.listen;
@@ -104,7 +97,6 @@ int RunBroker(const Flags& flags) {
   options.limits.payload_bytes = flags.payloads.set()
                                      ? ParseMemory(flags.payloads.value, flags.payloads.origin)
                                      : DefaultPayloadBytes();
-  AllowManyConnections();
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   int code = 0;

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "process_setup.h"
 #include "scratch_folder.h"
 
 namespace acan::cli {
@@ -218,6 +219,7 @@ Receipt ReadUndisturbed(const Flags& flags, const Job& job, const Data& data) {
 }
 
 int RunChaos(const Flags& flags) {
+  RequireLimits("acan chaos");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "chaos");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
@@ -290,7 +292,11 @@ void AddChaos(CLI::App& app, Chosen& chosen) {
   command->add_option("--pause", flags->pause, "how long something is stopped, slow or cut off")
       ->type_name("TIME")
       ->capture_default_str();
-  command->add_option("--seed", flags->seed, "of the faults")->capture_default_str();
+  command->add_option("--seed", flags->seed, "of the faults")
+      ->check([](const std::string& text) {  // which CLI11 would wrap around
+        return text.starts_with('-') ? "must be a number from 0 on" : "";
+      })
+      ->capture_default_str();
   AddSetting(*command, flags->out, "--out", "ACAN_OUT",
              "the folder for the disturbed run's outputs (default: out/NAME-chaos, NAME that of "
              "the job file)")

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
 #include "fmt/format.h"
 
 namespace acan::cli {
@@ -22,8 +23,7 @@ constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
 std::array<int, 2> MakePipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw FailureError(std::string("cannot make a pipe to a child process: ") +
-                       std::strerror(errno));
+    throw FailureError("cannot make a pipe to a child process: " + SystemErrorText(errno));
   }
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return ends;
@@ -48,8 +48,15 @@ Child::Child(const std::vector<std::string>& arguments) {
 
   const std::array<int, 2> out = MakePipe();
   const std::array<int, 2> err = MakePipe();
+  // A signal that reached the child before exec would run our handler there, which writes into the
+  // pipe that both share: this process would stop, and the child would not.
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
   if (pid_ == 0) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
     // Signals of a terminal or of timeout(1) reach a whole group: they are ours to act on.
     ::setpgid(0, 0);
@@ -59,6 +66,7 @@ Child::Child(const std::vector<std::string>& arguments) {
     ::_exit(127);
   }
   const int error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::close(out[1]);
   ::close(err[1]);
   out_.fd = out[0];
@@ -66,7 +74,7 @@ Child::Child(const std::vector<std::string>& arguments) {
   if (pid_ < 0) {
     ::close(out[0]);
     ::close(err[0]);
-    throw FailureError(std::string("cannot start a child process: ") + std::strerror(error));
+    throw FailureError("cannot start a child process: " + SystemErrorText(error));
   }
 }
 

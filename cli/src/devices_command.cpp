@@ -9,6 +9,7 @@
 #include "device_list.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "process_setup.h"
 
 namespace acan::cli {
 namespace {
@@ -156,6 +157,7 @@ std::string DeviceText(const nlohmann::json& device) {
 }
 
 int RunDevices(bool json) {
+  RequireLimits("acan devices");
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
   const auto add = [&](nlohmann::json device) {

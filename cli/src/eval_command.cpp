@@ -8,6 +8,7 @@
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
+#include "process_setup.h"
 
 namespace acan::cli {
 namespace {
@@ -69,6 +70,7 @@ Job EvaluationJob(const Flags& flags) {
 }
 
 int RunEval(const Flags& flags) {
+  RequireLimits("acan eval");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "eval");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);

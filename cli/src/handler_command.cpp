@@ -11,6 +11,7 @@
 #include "device_factory.h"
 #include "device_list.h"
 #include "fmt/format.h"
+#include "process_setup.h"
 #include "role.h"
 
 namespace acan::cli {
@@ -65,6 +66,7 @@ std::optional<Throttle> ThrottleOf(const Setting& setting) {
 }
 
 int RunHandler(const Flags& flags) {
+  RequireLimits("acan handler");
   const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
   CheckEndpoint(endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
   DeviceSpec spec =

@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/manager/text_file.h"
 #include "device_factory.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -43,15 +43,12 @@ Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
   if (!flags.set.empty()) {
     throw UsageError(fmt::format("--set needs the job file; {} is kept as it was", path));
   }
-  std::ifstream file(path);
-  if (!file) {
+  if (!std::filesystem::exists(path)) {
     throw UsageError(
         fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of a run that began",
-                    path, std::strerror(errno)));
+                    path, std::strerror(ENOENT)));
   }
-  std::string text(static_cast<std::size_t>(kMaxJobBytes) + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string text = ReadTextFile(path, kMaxJobBytes, "the job that a run keeps");
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw UsageError(fmt::format("{}: is not valid JSON", path));
   return JobFromJson(json, path);

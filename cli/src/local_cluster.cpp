@@ -19,6 +19,7 @@
 #include "acan/core/error.h"
 #include "child.h"
 #include "fmt/format.h"
+#include "process_setup.h"
 #include "scratch_folder.h"
 
 namespace acan::cli {
@@ -30,8 +31,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kShortLife{5000};  // a handler that dies younger is started again later
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;         // in a row, by its own fault: then it is given up
-constexpr milliseconds kStopPatience{8000};  // then SIGKILL
+constexpr int kMostFailedStarts = 5;              // in a row, by its own fault: then it is given up
+constexpr milliseconds kStopPatience{8000};       // then SIGKILL
+constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, of which two belong to a start
 
 // When a process that died is started again: at once, or later and later if it dies young.
 struct Restart {
@@ -309,6 +311,9 @@ struct LocalCluster::Impl {
 
 LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
     : impl_(std::make_unique<Impl>(std::move(options), log)) {
+  const std::size_t handlers = impl_->slots.size();
+  RequireLimits(fmt::format("a cluster of {} handler{}", handlers, handlers == 1 ? "" : "s"),
+                kLeastDescriptors + handlers * kDescriptorsOfHandler);
   impl_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (impl_->wake_fd < 0) {
     throw FailureError(std::string("cannot make an event counter: ") + std::strerror(errno));

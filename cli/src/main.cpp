@@ -1,18 +1,24 @@
 // The program: reads the command line and runs the command. Every command builds what it needs
 // itself, explicitly.
-#include <signal.h>
-#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "acan/core/system_error_text.h"
 #include "acan/manager/nearest.h"
 #include "command.h"
 #include "fmt/format.h"
+#include "process_setup.h"
 
 namespace acan::cli {
 namespace {
@@ -34,7 +40,10 @@ void Complain(const std::string& text) {
 
 // CLI11 does not know what the user may have meant.
 std::string Hint(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || !app.get_subcommands().empty() || argv[1][0] == '-') return "";
+  if (argc < 2 || !app.get_subcommands().empty()) return "";
+  if (argv[1][0] == '-') {
+    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
+  }
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
@@ -42,9 +51,23 @@ std::string Hint(const CLI::App& app, int argc, char** argv) {
   return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], names));
 }
 
-int RunChosen(const Chosen& chosen) {
+// An empty value is a variable of a script that was not set, and never what somebody wants.
+void RefuseEmptyValues(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    option->check([](const std::string& value) {
+      return value.empty() ? "its value is empty: give one, or leave it out" : "";
+    });
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    RefuseEmptyValues(*command);
+  }
+}
+
+// Says what the exception that is being handled says. Returns the exit code.
+int ComplainOfCurrentException() {
   try {
-    return chosen.run();
+    throw;
   } catch (const Error& error) {
     Complain(error.what());
     return error.exit_code();
@@ -52,7 +75,14 @@ int RunChosen(const Chosen& chosen) {
     Complain(error.what());
     return kUsage;
   } catch (const std::bad_alloc&) {
-    Complain("not enough memory");
+    Complain("not enough memory: " + SystemErrorText(ENOMEM));
+    return kFailure;
+  } catch (const std::filesystem::filesystem_error& error) {
+    Complain(error.what());
+    return kFailure;
+  } catch (const std::system_error& error) {
+    Complain(fmt::format("the system cannot start another thread of this process: {}",
+                         SystemErrorText(error.code().value())));
     return kFailure;
   } catch (const std::exception& error) {
     Complain(error.what());
@@ -60,10 +90,35 @@ int RunChosen(const Chosen& chosen) {
   }
 }
 
+int RunChosen(const Chosen& chosen) {
+  try {
+    return chosen.run();
+  } catch (...) {
+    return ComplainOfCurrentException();
+  }
+}
+
+// What no thread catches. Memory and threads that the system refuses are no bug of the program, so
+// they end it with a sentence; anything else leaves a core file.
+[[noreturn]] void EndByUncaught() {
+  try {
+    if (const std::exception_ptr current = std::current_exception()) {
+      std::rethrow_exception(current);
+    }
+  } catch (const std::bad_alloc&) {
+    ::_exit(ComplainOfCurrentException());
+  } catch (const std::system_error&) {
+    ::_exit(ComplainOfCurrentException());
+  } catch (const std::exception& error) {
+    Complain(fmt::format("ended by an exception that nothing catches: {}", error.what()));
+  } catch (...) {
+  }
+  std::abort();
+}
+
 int Main(int argc, char** argv) {
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of write, not our end
-  ::prctl(PR_SET_NAME,
-          "acan");  // children run /proc/self/exe, and would be called "exe" by ps and top
+  SetUpProcess();
+  std::set_terminate(EndByUncaught);
   CLI::App app("acan trains neural networks on whatever devices there are, to the same bits.",
                "acan");
   app.require_subcommand(1);
@@ -78,6 +133,7 @@ int Main(int argc, char** argv) {
                           AddVersion}) {
     add(app, chosen);
   }
+  RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version

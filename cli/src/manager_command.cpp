@@ -6,6 +6,7 @@
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
+#include "process_setup.h"
 #include "progress_display.h"
 #include "role.h"
 
@@ -33,6 +34,7 @@ Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression --resume)";
 
 int RunManager(const Flags& flags) {
+  RequireLimits("acan manager");
   Role role(flags.role, "manager");
   InterruptNobody();
   ManagerOptions options;

@@ -5,7 +5,6 @@
 
 #include "CLI/CLI.hpp"
 #include "child.h"
-#include "tuplespace/descriptors.h"
 
 namespace acan::cli {
 namespace {
@@ -31,7 +30,6 @@ Role::Role(const RoleFlags& flags, const std::string& name)
       signals_(flags.parent == 0 ? StopSignals::Mode::kAll : StopSignals::Mode::kTerminateOnly),
       log_(ParseLogFormat(flags.log_format), name) {
   if (parent_ != 0) AdoptParent(parent_);
-  tuplespace::RaiseDescriptorLimit();
 }
 
 int Role::Serve(const std::function<void()>& serve, const std::function<void()>& stop) {

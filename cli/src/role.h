@@ -29,8 +29,7 @@ void AddRoleFlags(CLI::App& app, RoleFlags& flags);
 // each other, and the broker, at each message.
 void InterruptNobody();
 
-// The process of a role. Make it first: it blocks signals before other threads exist, and raises
-// the limit of open files before it is asked for.
+// The process of a role. Make it first: it watches for signals before other threads exist.
 class Role {
  public:
   Role(const RoleFlags& flags, const std::string& name);

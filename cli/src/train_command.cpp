@@ -8,6 +8,7 @@
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
+#include "process_setup.h"
 
 namespace acan::cli {
 namespace {
@@ -35,6 +36,7 @@ Examples:
   acan train job.toml --json | tail -n 1 | jq .weights_sha256)";
 
 int RunTrain(const Flags& flags) {
+  RequireLimits("acan train");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "train");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "process_setup.h"
 
 namespace acan::cli {
 namespace {
@@ -60,6 +61,7 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
 
 // The exit code of the second training: 0, or 128 + a signal.
 int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& verdict) {
+  RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;

@@ -10,13 +10,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
 
 namespace acan {
 namespace {
@@ -95,7 +95,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
+  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
 }
 
 void AtomicFile::Reserve(std::int64_t bytes) {

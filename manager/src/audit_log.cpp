@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -31,10 +33,11 @@ std::string ChainOf(const std::string& before, std::string_view record) {
 }
 
 [[noreturn]] void FailAt(const std::string& path, const std::string& doing, int error) {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error)));
+  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, SystemErrorText(error)));
 }
 
 int OpenToAppend(const std::string& path) {
+  RequireKeptFile(path, Devices::kRefused);
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) FailAt(path, "open", errno);
   return descriptor;
@@ -60,6 +63,7 @@ std::optional<std::string> ProblemOf(const std::string& line, const std::string&
 }  // namespace
 
 AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on) {
+  RequireKeptFile(path, Devices::kRefused);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   AuditLogCheck check;

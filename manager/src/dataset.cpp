@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cmath>
 #include <new>
 #include <numeric>
 
 #include "acan/core/error.h"
 #include "acan/core/philox.h"
+#include "acan/core/system_error_text.h"
 #include "acan/manager/model_file.h"
 #include "generated.h"
 #include "input_file.h"
@@ -225,10 +227,11 @@ Data LoadData(const Job& job) {
     return Load(job);
   } catch (const std::bad_alloc&) {
     throw FailureError(fmt::format(
-        "{}: the data does not fit into this machine's memory",
+        "{}: the data does not fit into this machine's memory: {}",
         job.data.generated.empty()
             ? job.data.train_inputs
-            : fmt::format("data.generated, data.samples = {}", job.data.generated_samples)));
+            : fmt::format("data.generated, data.samples = {}", job.data.generated_samples),
+        SystemErrorText(ENOMEM)));
   }
 }
 

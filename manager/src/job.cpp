@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
+#include <system_error>
 
 #include "acan/core/error.h"
+#include "acan/manager/text_file.h"
 #include "job_reader.h"
 #include "job_words.h"
 #include "nlohmann/json.hpp"
@@ -265,28 +264,6 @@ void JobParser::ReadTasksAndSnapshots() {
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }
 
-std::string ReadJobFile(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    throw UsageError(fmt::format("job file {}: is a directory, expected a TOML file", path));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw UsageError(fmt::format("job file {}: cannot open: {}", path, std::strerror(errno)));
-  }
-  std::string text(static_cast<std::size_t>(kMaxJobBytes) + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) {
-    throw UsageError(fmt::format("job file {}: cannot read: {}", path, std::strerror(errno)));
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (static_cast<std::int64_t>(text.size()) > kMaxJobBytes) {
-    throw UsageError(
-        fmt::format("job file {}: is longer than {} bytes; is it a job?", path, kMaxJobBytes));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::optional<std::string> PathProblem(const std::string& path) {
@@ -308,8 +285,13 @@ Job ParseJob(const std::string& toml, const std::string& name, const std::string
 }
 
 Job LoadJob(const std::string& path, const std::vector<std::string>& overrides) {
-  const std::string text = ReadJobFile(path);
-  const std::filesystem::path directory = std::filesystem::absolute(path).parent_path();
+  const std::string text = ReadTextFile(path, kMaxJobBytes, "a job file");
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
+  if (error) {
+    throw UsageError(fmt::format("job file {}: the folder in which acan was started is gone: {}",
+                                 path, error.message()));
+  }
   return ParseJob(text, path, directory.string(), overrides);
 }
 

@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/text_file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "pass_data.h"
@@ -63,7 +64,10 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
     throw FailureError(
         fmt::format("cannot make the output folder {}: {}", options_.out_dir, error.message()));
   }
-  // Fails now, not after the training, if the model cannot be written here.
+  // Fails now, not after the training, if the outputs cannot be written here.
+  for (const char* name : {"metrics.jsonl", "tuning.jsonl", "job.json", "receipt.json"}) {
+    RequireKeptFile(OutPath(name), Devices::kAllowed);
+  }
   const ModelWriter probe(OutPath("model.safetensors"), job_.model);
   snapshots_.emplace(OutPath("snapshots"), job_id_, job_.model,
                      StateCount(job_.training.optimizer));

@@ -41,6 +41,7 @@ constexpr std::array kOutputs = {"model.safetensors", "metrics.jsonl", "job.json
 
 // Lines of finished steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
+  if (!std::filesystem::is_regular_file(metrics_path)) return 0;  // /dev/zero has no end
   std::ifstream file(metrics_path);
   std::int64_t steps = 0;
   for (std::string line; std::getline(file, line);) {

@@ -5,12 +5,13 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
 #include "acan/manager/receipt.h"
+#include "acan/manager/text_file.h"
 #include "atomic_file.h"
 #include "tuplespace/planted.h"
 
@@ -46,7 +47,8 @@ void CopyBefore(std::int64_t first_step, const std::string& path, AtomicFile& to
 }  // namespace
 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t first_step) : path_(path) {
-  // Not in the place of a device or a pipe.
+  RequireKeptFile(path, Devices::kAllowed);
+  // Not in the place of a device.
   std::error_code ignored;
   const fs::file_status there = fs::status(path, ignored);
   if (!fs::exists(there) || fs::is_regular_file(there)) {
@@ -80,7 +82,7 @@ void MetricsLog::Sync() const {
 }
 
 void MetricsLog::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
+  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
 }
 
 void MetricsLog::Write(const json& line) {

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "acan/core/error.h"
 #include "acan/manager/job.h"
+#include "acan/manager/text_file.h"
 #include "atomic_file.h"
 
 namespace acan {
@@ -202,17 +199,9 @@ void WriteReceipt(const std::string& path, const Receipt& receipt) {
 }
 
 Receipt ReadReceipt(const std::string& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error) throw UsageError(fmt::format("{}: cannot open: {}", path, error.message()));
-  if (bytes > static_cast<std::uint64_t>(kMaxReceiptBytes)) {
-    throw UsageError(fmt::format("{}: has {} bytes; the most for a receipt is {}", path, bytes,
-                                 kMaxReceiptBytes));
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  const std::string text = ReadTextFile(path, kMaxReceiptBytes, "a receipt");
   try {
-    return ReceiptFromJson(json::parse(file), path);
+    return ReceiptFromJson(json::parse(text), path);
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", path, problem.what()));
   }

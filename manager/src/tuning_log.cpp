@@ -3,15 +3,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
+#include "acan/manager/text_file.h"
 #include "acan/manager/tuning.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
 
 TuningLog::TuningLog(std::string path, bool anew) : path_(std::move(path)) {
+  RequireKeptFile(path_, Devices::kAllowed);
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (anew ? O_TRUNC : 0);
   descriptor_ = ::open(path_.c_str(), flags, 0666);
   if (descriptor_ < 0) Fail("open", errno);
@@ -22,7 +24,7 @@ TuningLog::~TuningLog() {
 }
 
 void TuningLog::Fail(const char* doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, std::strerror(error)));
+  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
 }
 
 void TuningLog::Write(const Tuning& t) {

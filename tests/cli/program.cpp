@@ -102,8 +102,9 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-Program::Program(const std::vector<std::string>& arguments, const Environment& environment) {
-  std::vector<std::string> words = {ACAN_PROGRAM};
+Program::Program(const std::vector<std::string>& arguments, const Environment& environment,
+                 const std::string& path) {
+  std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv = Pointers(words);
   std::vector<std::string> variables = EnvironmentWords(environment);
@@ -115,7 +116,7 @@ Program::Program(const std::vector<std::string>& arguments, const Environment& e
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves nothing
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
-    ::execve(ACAN_PROGRAM, argv.data(), envp.data());
+    ::execve(path.c_str(), argv.data(), envp.data());
     ::_exit(127);
   }
   if (pid_ < 0) throw std::runtime_error("fork failed");

@@ -37,8 +37,10 @@ using Environment = std::map<std::string, std::string>;
 // How a process ended: exit code, or -signal.
 class Program {
  public:
-  // Starts acan with `arguments`. Variables ACAN_* of the test's own environment are not passed on.
-  explicit Program(const std::vector<std::string>& arguments, const Environment& environment = {});
+  // Starts acan, or another program, with `arguments`. Variables ACAN_* of the test's own
+  // environment are not passed on.
+  explicit Program(const std::vector<std::string>& arguments, const Environment& environment = {},
+                   const std::string& path = ACAN_PROGRAM);
   ~Program();  // kills it
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

@@ -1,6 +1,5 @@
 #include "acan/cpu/cpu_device.h"
 
-#include <cblas.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "host_memory.h"
 #include "isa.h"
 #include "onednn.h"
+#include "openblas.h"
 #include "partition.h"
 #include "thread_pool.h"
 
@@ -289,11 +289,12 @@ void CpuDevice::GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a,
     return;
   }
   const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-  openblas_set_num_threads(info_.threads);
-  cblas_sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
-              b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
-              narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
-              0.0f, Address(c), narrow(c.stride));
+  const cpu::OpenBlasLibrary& openblas = cpu::OpenBlas();
+  openblas.set_num_threads(info_.threads);
+  openblas.sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
+                 b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+                 narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
+                 0.0f, Address(c), narrow(c.stride));
 }
 
 void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,

@@ -1,0 +1,66 @@
+#include "process_setup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+#include "tuplespace/descriptors.h"
+
+namespace acan::cli {
+namespace {
+
+// Besides a job's own values: stacks and allocators' arenas of some twenty threads.
+constexpr std::uint64_t kAddressSpaceBytes = 256ULL << 20;
+constexpr std::uint64_t kKiB = 1024;
+
+std::uint64_t AddressSpaceInUse() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0;
+  file >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void OpenStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest number that is free is this one. What cannot even open this ends soon enough.
+    if (::open("/dev/null", O_RDWR) < 0) return;
+  }
+}
+
+}  // namespace
+
+void SetUpProcess() {
+  OpenStandardDescriptors();
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+  // Children run /proc/self/exe, and would be called "exe" by ps and top.
+  ::prctl(PR_SET_NAME, "acan");
+}
+
+void RequireLimits(const std::string& who, std::size_t descriptors) {
+  tuplespace::RaiseDescriptorLimit();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < descriptors) {
+    throw FailureError(
+        fmt::format("the limit of open files (ulimit -n) is {}; {} needs at least {}: raise "
+                    "the limit",
+                    limit.rlim_cur, who, descriptors));
+  }
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const std::uint64_t wanted = AddressSpaceInUse() + kAddressSpaceBytes;
+  if (limit.rlim_cur >= wanted) return;
+  throw FailureError(
+      fmt::format("the limit of address space (ulimit -v) is {} KiB; {} needs at least {} "
+                  "KiB, and what the job's values take: raise the limit",
+                  limit.rlim_cur / kKiB, who, wanted / kKiB));
+}
+
+}  // namespace acan::cli

@@ -1,0 +1,25 @@
+// What the process needs of the system before it does anything: its standard descriptors, and
+// limits that are high enough.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace acan::cli {
+
+// Call it before anything else opens a file or starts a thread. Opens those of the descriptors 0,
+// 1 and 2 that are closed on /dev/null: otherwise the next files would get these numbers, and what
+// is printed would be written into them. Has writes to a pipe without a reader, and beyond the
+// limit of a file's size, fail with an error in place of a signal that ends the process.
+void SetUpProcess();
+
+// What a broker, a manager or a handler opens for itself: its log, its signals, its sockets and
+// what it shares with a few others. It is no bound: there are more for each client.
+inline constexpr std::size_t kLeastDescriptors = 64;
+
+// Raises the limit of open files as far as it goes. Throws Error (failure) if `who`, say "acan
+// train", may then not open `descriptors` files, or may not take the address space that its
+// threads and its libraries need: beyond such limits libraries wait for ever or abort the process.
+void RequireLimits(const std::string& who, std::size_t descriptors = kLeastDescriptors);
+
+}  // namespace acan::cli

@@ -1,0 +1,21 @@
+// Files that people name, which may be something else than files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace acan {
+
+// All of a file of at most `max_bytes`. It may be a pipe: then somebody must write into it within
+// some seconds, so that this never waits for ever. `what` says what is expected, say "a job file".
+// Throws Error (usage) that names the path: it cannot be opened or read, is a directory, is longer,
+// is a pipe that nobody writes to.
+std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what);
+
+enum class Devices { kAllowed, kRefused };
+// Whether a run can write its records to `path` and read them again when it is resumed: nothing is
+// there, or a file, or a device (/dev/null) if they are allowed. Throws Error (failure) that says
+// what is there, before an open of a pipe could wait for a reader.
+void RequireKeptFile(const std::string& path, Devices devices);
+
+}  // namespace acan

@@ -1,0 +1,117 @@
+#include "acan/manager/text_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+
+#include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
+
+namespace acan {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPipePatience{5};  // for the next bytes
+constexpr std::chrono::milliseconds kLookAgain{20};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Up to `size` bytes; 0 at the end, -1 and errno after an error. A pipe without a writer yet looks
+// like one whose writer is done: until the first bytes came, that is not its end.
+ssize_t ReadSome(int fd, bool pipe, bool begun, char* to, std::size_t size) {
+  const Clock::time_point deadline = Clock::now() + kPipePatience;
+  for (;;) {
+    const ssize_t count = ::read(fd, to, size);
+    const bool later = pipe && ((count == 0 && !begun) || (count < 0 && errno == EAGAIN));
+    if (count < 0 && errno == EINTR) continue;
+    if (!later) return count;
+    if (Clock::now() >= deadline) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+    pollfd item{fd, POLLIN, 0};
+    // Without a writer, or after the last one has gone, poll does not wait.
+    if (::poll(&item, 1, static_cast<int>(kLookAgain.count())) > 0 &&
+        (item.revents & POLLIN) == 0) {
+      ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));
+    }
+  }
+}
+
+std::string KindText(const fs::file_status& status) {
+  switch (status.type()) {
+    case fs::file_type::directory:
+      return "a directory";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+}  // namespace
+
+std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    throw UsageError(fmt::format("{}: cannot open as {}: {}", path, what, SystemErrorText(errno)));
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    throw UsageError(fmt::format("{}: is a directory, expected {}", path, what));
+  }
+  const bool pipe = !S_ISREG(status.st_mode);
+  std::string text;
+  std::array<char, 1 << 16> buffer{};
+  for (;;) {
+    const ssize_t count = ReadSome(file.get(), pipe, !text.empty(), buffer.data(), buffer.size());
+    if (count < 0 && errno == ETIMEDOUT) {
+      throw UsageError(fmt::format("{}: is a pipe into which nobody wrote for {} s, expected {}",
+                                   path, kPipePatience.count(), what));
+    }
+    if (count < 0) {
+      throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
+    }
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (static_cast<std::int64_t>(text.size()) > max_bytes) {
+      throw UsageError(
+          fmt::format("{}: is longer than {} bytes, the most for {}", path, max_bytes, what));
+    }
+  }
+}
+
+void RequireKeptFile(const std::string& path, Devices devices) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status) || fs::is_regular_file(status)) return;
+  if (devices == Devices::kAllowed && fs::is_character_file(status)) return;
+  throw FailureError(fmt::format(
+      "{}: is {}, and what a run writes there is read again when it is resumed: it must be a file",
+      path, KindText(status)));
+}
+
+}  // namespace acan

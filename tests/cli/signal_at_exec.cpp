@@ -1,0 +1,40 @@
+// Preloaded into a process: a child between fork and exec gets a SIGTERM, at the call that
+// SIGNAL_AT_CALL names: "setpgid", the first one that such a child makes, or "execv", the last.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+const pid_t first_process = ::getpid();
+
+void SignalAt(const char* call) {
+  const char* wanted = std::getenv("SIGNAL_AT_CALL");
+  if (wanted == nullptr || std::strcmp(wanted, call) != 0) return;
+  if (::getpid() != first_process) ::kill(::getpid(), SIGTERM);
+}
+
+template <typename Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+int setpgid(pid_t pid, pid_t group) noexcept {
+  SignalAt("setpgid");
+  return Next<decltype(::setpgid)>("setpgid")(pid, group);
+}
+
+int execv(const char* path, char* const words[]) noexcept {
+  SignalAt("execv");
+  return Next<decltype(::execv)>("execv")(path, words);
+}
+
+}  // extern "C"
