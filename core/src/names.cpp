@@ -20,6 +20,7 @@ std::string CapacityToJson(const Capacity& c) {
               {"exact", c.exact},
               {"fast", c.fast},
               {"own_memory", c.own_memory},
+              {"jobs", c.jobs},
               {"conformance_hash", c.conformance_hash}}
       .dump();
 }
@@ -38,6 +39,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
+    c.jobs = j.value("jobs", "");
     j.at("conformance_hash").get_to(c.conformance_hash);
     return c;
   } catch (const json::exception&) {
