@@ -98,7 +98,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   }
   if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
   if (NowUs() >= next_report_us) PutReport(NowUs());
-  if (NowUs() >= say_waiting_at_us) {
+  if (say_waiting_at_us != INT64_MAX && NowUs() >= say_waiting_at_us) {
     say_waiting_at_us = INT64_MAX;
     Log(fmt::format("no broker answers at {} yet; waiting for one", options.endpoint));
   }
