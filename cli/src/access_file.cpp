@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <initializer_list>
 #include <utility>
@@ -21,6 +22,30 @@ namespace {
 
 constexpr const char* kBrokerRole = "broker";
 constexpr std::size_t kMaxFileBytes = 16 << 20;
+
+// The beginning of this day, in UTC.
+std::int64_t SecondOf(const toml::date& date, const toml::time& time = {}) {
+  const std::chrono::sys_days day = std::chrono::year{date.year} / date.month / date.day;
+  return std::chrono::sys_seconds(day).time_since_epoch().count() + time.hour * 3600 +
+         time.minute * 60 + time.second;
+}
+
+std::int64_t EndOfDay(const toml::date& date) {
+  return SecondOf(date) + 24 * 3600;
+}
+
+// As it stands in key files.
+std::string LimitLines(const std::string& limit, std::int64_t until_unix_s) {
+  std::string lines;
+  if (!limit.empty()) {
+    lines += fmt::format("jobs = \"{}{}\"\n", limit, limit.size() < kJobIdDigits ? "*" : "");
+  }
+  if (until_unix_s != tuplespace::kNoEnd) {
+    const std::string text = tuplespace::TimeText(until_unix_s);  // 2027-01-01 00:00:00 UTC
+    lines += fmt::format("until = {}T{}Z\n", text.substr(0, 10), text.substr(11, 8));
+  }
+  return lines;
+}
 
 class Descriptor {
  public:
@@ -108,6 +133,25 @@ class Fields {
     }
     return pair;
   }
+  // The limit that a pattern of jobs stands for; empty if there is none.
+  std::string Jobs() const {
+    if (table_.get("jobs") == nullptr) return "";
+    return ParseJobs(Text("jobs"), where_ + ": jobs");
+  }
+  // kNoEnd if there is none. A date without a time counts to its end.
+  std::int64_t Until() const {
+    const toml::node* node = table_.get("until");
+    if (node == nullptr) return tuplespace::kNoEnd;
+    if (const auto* date = node->as_date()) return EndOfDay(date->get());
+    const auto* time = node->as_date_time();
+    if (time != nullptr && time->get().offset) {
+      return SecondOf(time->get().date, time->get().time) - time->get().offset->minutes * 60;
+    }
+    throw UsageError(
+        fmt::format("{}: until must be a date, or a date and time with its offset, without quotes: "
+                    "2027-01-31 or 2027-01-31T18:00:00Z",
+                    where_));
+  }
   std::string Name() const {
     const std::string name = Text("name");
     if (const auto problem = tuplespace::PeerNameProblem(name)) {
@@ -176,6 +220,31 @@ void WriteSecretFile(const std::string& path, const std::string& text, Existing 
 
 }  // namespace
 
+std::string ParseJobs(const std::string& text, const std::string& origin) {
+  const bool open = text.ends_with('*');
+  const std::string digits = open ? text.substr(0, text.size() - 1) : text;
+  const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const std::size_t most = open ? kJobIdDigits - 1 : kJobIdDigits;
+  if (hex && digits.size() <= most && digits.size() >= (open ? 1 : kJobIdDigits)) return digits;
+  throw UsageError(fmt::format(
+      "{}: \"{}\" names no jobs; write the id of one, which is {} of 0-9 and a-f (acan manager "
+      "says it when it starts), or how ids begin and a star, like 3f2a*",
+      origin, text, kJobIdDigits));
+}
+
+std::int64_t ParseUntil(const std::string& text, const std::string& origin) {
+  try {
+    const toml::table table = toml::parse("until = " + text);
+    if (table.size() == 1) return Fields(table, origin, {"until"}).Until();
+  } catch (const toml::parse_error&) {
+  } catch (const Error&) {
+  }
+  throw UsageError(
+      fmt::format("{}: \"{}\" is no date; write 2027-01-31, which counts to the end of that day in "
+                  "UTC, or a date and time with its offset: 2027-01-31T18:00:00Z",
+                  origin, text));
+}
+
 BrokerFile ReadBrokerFile(const std::string& path) {
   const toml::table table = Parse(path);
   CheckRole(path, RoleOf(path, table), kBrokerRole);
@@ -190,8 +259,9 @@ BrokerFile ReadBrokerFile(const std::string& path) {
   for (const toml::node& node : *allowed->as_array()) {
     const std::string where = fmt::format("{}, allowed[{}]", path, file.peers.size());
     if (!node.is_table()) throw UsageError(where + ": must be a table");
-    const Fields entry(*node.as_table(), where, {"name", "role", "public_key"});
-    const tuplespace::AllowedPeer peer{entry.Name(), entry.Key("public_key"), entry.Text("role")};
+    const Fields entry(*node.as_table(), where, {"name", "role", "public_key", "jobs", "until"});
+    const tuplespace::AllowedPeer peer{entry.Name(), entry.Key("public_key"), entry.Text("role"),
+                                       entry.Jobs(), entry.Until()};
     if (std::none_of(roles.begin(), roles.end(),
                      [&](const auto& role) { return role.name == peer.role; })) {
       throw UsageError(fmt::format("{}: role is \"{}\", must be handler, manager or observer",
@@ -219,9 +289,12 @@ AccessFile ReadAccessFile(const std::string& path) {
                     "as acan keygen makes beside it",
                     path));
   }
-  const Fields fields(table, path,
-                      {"role", "name", "broker_public_key", "public_key", "secret_key"});
+  const Fields fields(
+      table, path,
+      {"role", "name", "broker_public_key", "public_key", "secret_key", "jobs", "until"});
   file.access.name = fields.Name();
+  file.access.limit = fields.Jobs();
+  file.access.until_unix_s = fields.Until();
   file.access.broker_public_key = fields.Key("broker_public_key");
   file.access.keys = fields.Pair();
   return file;
@@ -244,6 +317,7 @@ void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing e
   for (const tuplespace::AllowedPeer& peer : file.peers) {
     text += fmt::format("\n[[allowed]]\nname = \"{}\"\nrole = \"{}\"\npublic_key = \"{}\"\n",
                         peer.name, peer.role, peer.public_key);
+    text += LimitLines(peer.limit, peer.until_unix_s);
   }
   WriteSecretFile(path, text, existing);
 }
@@ -254,9 +328,10 @@ void WriteAccessFile(const std::string& path, const AccessFile& file) {
       fmt::format("# Lets a {} in at the broker with this public key. Secret: copy it to "
                   "where the {} runs, by scp.\n"
                   "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
-                  "public_key = \"{}\"\nsecret_key = \"{}\"\n",
+                  "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
                   file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
-                  file.access.keys.public_key, file.access.keys.secret_key),
+                  file.access.keys.public_key, file.access.keys.secret_key,
+                  LimitLines(file.access.limit, file.access.until_unix_s)),
       Existing::kRefuse);
 }
 

@@ -2,6 +2,8 @@
 // of them. TOML, mode 0600; read and written nowhere else.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +29,14 @@ BrokerFile ReadBrokerFile(const std::string& path);
 AccessFile ReadAccessFile(const std::string& path);
 // The file of --keys for a client that has to have `role`; nullopt if none is given.
 std::optional<tuplespace::ClientAccess> AccessOf(const Setting& keys, const std::string& role);
+
+inline constexpr std::size_t kJobIdDigits = 16;  // of TrainingId
+// What jobs a key is limited to: "3f2a*" is "3f2a", and so is a whole id itself. Throws Error
+// (usage) that begins with `origin`.
+std::string ParseJobs(const std::string& text, const std::string& origin);
+// The second from which on a key counts no more: the end of a date, in UTC, or a date and time with
+// its offset. Throws as ParseJobs does.
+std::int64_t ParseUntil(const std::string& text, const std::string& origin);
 
 enum class Existing { kRefuse, kReplace };
 // Written whole or not at all, readable for the owner only from its first byte on. Throws Error.

@@ -1,4 +1,6 @@
 // acan broker: serves a tuple space until it is stopped.
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "device_list.h"
 #include "file_watch.h"
 #include "fmt/format.h"
+#include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
 #include "scratch_folder.h"
@@ -31,14 +34,19 @@ struct Flags {
 };
 
 constexpr const char* kExample = R"(
+Without --listen it serves this user alone, at the socket "space" in $XDG_RUNTIME_DIR/acan (if the
+variable is not set: in /run/user/UID/acan, or /tmp/acan-UID), where handlers and managers without
+--connect look for it. The folder must be this user's, with mode 0700.
+
 Prints each endpoint as bound, one a line: tcp://127.0.0.1:* takes a free port. Without --keys anybody
-may connect, so only loopback and ipc addresses are accepted then. With a key file of acan keygen only
+who reaches an address may do everything there: only ipc addresses, whose sockets get mode 0600, and
+loopback addresses, which are every local user's, are accepted then. With a key file of acan keygen only
 the keys on its list are let in, and all is encrypted; the file may be changed while the broker runs.
 
 Example, three terminals:
-  acan broker  --listen tcp://127.0.0.1:5555
-  acan handler --connect tcp://127.0.0.1:5555 --device cpu:1
-  acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression)";
+  acan broker
+  acan handler --device cpu:1
+  acan manager examples/regression.toml --out out/regression)";
 
 // What is put is the machine's memory, whoever made it.
 std::uint64_t DefaultPayloadBytes() {
@@ -73,6 +81,18 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
   }
 }
 
+// Ports have no owner: what a socket's mode does, only keys do for them.
+void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
+  for (const std::string& endpoint : endpoints) {
+    if (!endpoint.starts_with("tcp://")) continue;
+    log.Warning(fmt::format(
+        "{} has no keys: any user of this host may connect to it and act as a manager, that is, "
+        "read and replace weights and data, and end jobs; give --keys, or leave out --listen for a "
+        "socket that is this user's alone",
+        endpoint));
+  }
+}
+
 int RunBroker(const Flags& flags) {
   RequireLimits("acan broker");
   Role role(flags.role, "broker");
@@ -81,7 +101,8 @@ int RunBroker(const Flags& flags) {
   const std::string origin =
       flags.listen.empty() && flags.listen_variable.set() ? "ACAN_LISTEN" : "--listen";
   if (options.listen.empty()) {
-    options.listen = {flags.listen_variable.set() ? flags.listen_variable.value : kDefaultEndpoint};
+    options.listen = {flags.listen_variable.set() ? flags.listen_variable.value
+                                                  : DefaultEndpoint("--listen")};
   }
   for (const std::string& endpoint : options.listen) CheckEndpoint(endpoint, origin);
   // `acan train` starts its broker for itself alone.
@@ -99,9 +120,11 @@ int RunBroker(const Flags& flags) {
                                      : DefaultPayloadBytes();
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
+  ::umask(S_IRWXG | S_IRWXO);  // a socket is nobody else's from its first moment on
   int code = 0;
   {
     tuplespace::Broker broker(std::move(options));
+    if (!guarded) WarnOfOthers(broker.endpoints(), role.log());
     for (const std::string& endpoint : broker.endpoints()) PrintLine(endpoint);
     std::optional<FileWatch> watch;
     if (guarded) {
@@ -123,8 +146,8 @@ void AddBroker(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("broker", "Serve a tuple space: where managers and handlers meet");
   command
       ->add_option("--listen", flags->listen,
-                   std::string("where to listen; may be given again (default: ") +
-                       kDefaultEndpoint + ") [$ACAN_LISTEN]")
+                   std::string("where to listen; may be given again (default: ") + kDefaultPlace +
+                       ") [$ACAN_LISTEN]")
       ->type_name("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};

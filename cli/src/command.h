@@ -42,7 +42,4 @@ void CheckEndpoint(const std::string& endpoint, const std::string& origin);
 // "host7": this machine's name.
 std::string HostName();
 
-// Where roles meet when nobody says otherwise.
-inline constexpr const char* kDefaultEndpoint = "tcp://127.0.0.1:5555";
-
 }  // namespace acan::cli

@@ -11,6 +11,7 @@
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "fmt/format.h"
+#include "memory_limit.h"
 
 namespace acan::cli {
 namespace {
@@ -43,13 +44,6 @@ std::pair<int, std::string> SplitRepeat(const std::string& text, const std::stri
                                  origin, text, text.substr(0, cross), kMaxHandlers));
   }
   return {*count, text.substr(cross + 1)};
-}
-
-std::optional<std::uint64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
 }
 
 // "0" or "0/1" after "opencl:".
@@ -93,8 +87,7 @@ std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
         origin, text));
   }
   if (*bytes == 0) {
-    throw UsageError(
-        fmt::format("{}: \"{}\" leaves no memory; write at least 1", origin, text));
+    throw UsageError(fmt::format("{}: \"{}\" leaves no memory; write at least 1", origin, text));
   }
   return *bytes;
 }
@@ -172,10 +165,7 @@ std::uint64_t AvailableMemoryBytes() {
     if (name == "MemAvailable:" && meminfo >> kib) bytes = kib << 10;
     meminfo.ignore(256, '\n');
   }
-  const auto limit = ReadNumber("/sys/fs/cgroup/memory.max");
-  const auto used = ReadNumber("/sys/fs/cgroup/memory.current");
-  if (limit && used) bytes = std::min(bytes, *limit > *used ? *limit - *used : 0);
-  return bytes;
+  return std::min(bytes, FreeInControlGroups().value_or(bytes));
 }
 
 std::uint64_t DefaultMemoryBytes(std::size_t handlers) {

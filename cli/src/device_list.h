@@ -38,7 +38,7 @@ std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::stri
 // Cores that this process may use (its affinity mask): at least 1.
 int UsableCores();
 
-// The memory that the system, or the control group of this process, still has free.
+// The memory that the system, and the control groups of this process, still have free.
 std::uint64_t AvailableMemoryBytes();
 // What one of `handlers` handlers on this machine may hold when nobody said: half of what is
 // available, shared out. At least 1 MiB.

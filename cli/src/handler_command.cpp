@@ -11,6 +11,7 @@
 #include "device_factory.h"
 #include "device_list.h"
 #include "fmt/format.h"
+#include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
 
@@ -32,8 +33,9 @@ constexpr std::uint64_t kEnoughToProve = 64
                                          << 10;  // see RunConformanceBattery, with packing scratch
 
 constexpr const char* kExample = R"(
-Waits for a broker that is not there yet, and for one that went away. Ends when it is stopped:
-then it finishes what it computes and gives the rest back.
+Waits for a broker that is not there yet, and for one that went away; for the address of a host's
+name a minute. Ends when it is stopped: then it finishes what it computes and gives the rest back.
+Without --connect it looks for a broker of the same user: see acan broker --help.
 
 Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
@@ -67,8 +69,8 @@ std::optional<Throttle> ThrottleOf(const Setting& setting) {
 
 int RunHandler(const Flags& flags) {
   RequireLimits("acan handler");
-  const std::string endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
-  CheckEndpoint(endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
+  const std::optional<Throttle> throttle = ThrottleOf(flags.throttle);
+  const std::string endpoint = EndpointToConnect(flags.connect);
   DeviceSpec spec =
       ChooseDevice(flags.device.set() ? ParseDevice(flags.device.value, flags.device.origin)
                                       : ParseDevice("auto", "--device"));
@@ -84,9 +86,10 @@ int RunHandler(const Flags& flags) {
 
   Role role(flags.role, "handler " + spec.Name());
   InterruptNobody();
+  if (const int code = role.AwaitHost(endpoint, flags.connect.origin)) return code;
   HandlerOptions options;
   options.endpoint = endpoint;
-  options.throttle = ThrottleOf(flags.throttle);
+  options.throttle = throttle;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
@@ -115,7 +118,7 @@ void AddHandler(CLI::App& app, Chosen& chosen) {
   CLI::App* command =
       app.add_subcommand("handler", "Compute: serve one device to whatever manager has tasks");
   AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker (default: ") + kDefaultEndpoint + ")")
+             std::string("the broker (default: ") + kDefaultPlace + ")")
       ->type_name("ENDPOINT");
   AddSetting(*command, flags->device, "--device", "ACAN_DEVICE",
              "cpu, cpu:THREADS, opencl:N, opencl:N/PART, cuda:N or auto (default: auto, the first "

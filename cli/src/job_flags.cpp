@@ -78,7 +78,8 @@ void AddClusterFlags(CLI::App& app, ClusterFlags& flags, const std::string& hand
       "is free; of a GPU, of nine tenths)")
       ->type_name("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
-             "ipc or tcp (on loopback), between the processes (default: ipc)")
+             "between the processes: ipc (default), or tcp on loopback, where any local user may "
+             "connect")
       ->type_name("KIND");
 }
 

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
+#include "acan/manager/dataset.h"
+#include "acan/manager/job.h"
+#include "acan/manager/snapshot.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -19,6 +23,8 @@ struct Flags {
   std::string out = "keys";
   std::string add;
   std::string name;
+  std::string jobs;
+  std::string until;
   std::string revoke;
 };
 
@@ -26,10 +32,15 @@ constexpr const char* kExample = R"(
 Without --add and --revoke it makes DIR/broker.key, which stays with the broker, and DIR/handler.key
 and DIR/manager.key, which are copied to where those run. Keys stand in files of mode 0600 only.
 A running broker follows --add and --revoke within a second or two.
+A key of --add may be limited: with --jobs it is of no use for other jobs than those with this id
+(acan manager says it when it starts; 3f2a* is all that begin so, and FILE.toml is the id of that job
+with the data that it names); with --until it ends, and whoever uses it then is sent away. Both stand
+on the list in broker.key, and the broker decides.
 
 Example:
   acan keygen --out keys
   acan keygen --out keys --add handler --name gpu7
+  acan keygen --out keys --add handler --name guest --jobs my.toml --until 2027-01-31
   acan keygen --out keys --revoke gpu7
   acan broker --listen tcp://0.0.0.0:5555 --keys keys/broker.key
   acan handler --connect tcp://broker-host:5555 --keys handler.key)";
@@ -41,11 +52,46 @@ std::string PathOf(const Flags& flags, const std::string& name) {
   return fmt::format("{}/{}.key", flags.out, name);
 }
 
+// What a key is limited to.
+struct Limits {
+  std::string jobs;
+  std::int64_t until_unix_s = tuplespace::kNoEnd;
+};
+
+Limits LimitsOf(const Flags& flags) {
+  Limits limits;
+  if (flags.jobs.ends_with(".toml")) {
+    const Job job = LoadJob(flags.jobs, {});
+    const Data data = LoadData(job);
+    limits.jobs = TrainingId(job, data.train.sha256, data.test.sha256);
+  } else if (!flags.jobs.empty()) {
+    limits.jobs = ParseJobs(flags.jobs, "--jobs");
+  }
+  if (flags.until.empty()) return limits;
+  limits.until_unix_s = ParseUntil(flags.until, "--until");
+  if (limits.until_unix_s <= std::time(nullptr)) {
+    throw UsageError(fmt::format("--until: \"{}\" is over: the key would have counted until {}",
+                                 flags.until, tuplespace::TimeText(limits.until_unix_s)));
+  }
+  return limits;
+}
+
+std::string TextOf(const Limits& limits) {
+  std::string text;
+  if (!limits.jobs.empty()) text += ", of jobs that begin with " + limits.jobs;
+  if (limits.until_unix_s != tuplespace::kNoEnd) {
+    text += ", until " + tuplespace::TimeText(limits.until_unix_s);
+  }
+  return text;
+}
+
 // Makes a key pair, writes its access file and puts it on the list.
-void Add(const Flags& flags, BrokerFile& file, const std::string& role, const std::string& name) {
+void Add(const Flags& flags, BrokerFile& file, const std::string& role, const std::string& name,
+         const Limits& limits = {}) {
   const tuplespace::KeyPair keys = tuplespace::MakeKeyPair();
-  WriteAccessFile(PathOf(flags, name), {role, {name, keys, file.keys.public_key}});
-  file.peers.push_back({name, keys.public_key, role});
+  WriteAccessFile(PathOf(flags, name),
+                  {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}});
+  file.peers.push_back({name, keys.public_key, role, limits.jobs, limits.until_unix_s});
 }
 
 int Make(const Flags& flags) {
@@ -78,15 +124,16 @@ int AddOne(const Flags& flags) {
     throw UsageError(
         fmt::format("--add: \"{}\" is no role; handler, manager and observer are", flags.add));
   }
+  const Limits limits = LimitsOf(flags);
   BrokerFile file = ReadBrokerFile(BrokerPath(flags));
   if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
                                       [&](const auto& peer) { return peer.name == name; })) {
     throw UsageError(
         fmt::format("--name: \"{}\" is taken in {}; give another", name, BrokerPath(flags)));
   }
-  Add(flags, file, flags.add, name);
+  Add(flags, file, flags.add, name, limits);
   WriteBrokerFile(BrokerPath(flags), file, Existing::kReplace);
-  PrintLine(fmt::format("{}: for a {}", PathOf(flags, name), flags.add));
+  PrintLine(fmt::format("{}: for a {}{}", PathOf(flags, name), flags.add, TextOf(limits)));
   return 0;
 }
 
@@ -111,6 +158,9 @@ int RunKeygen(const Flags& flags) {
   if (!flags.revoke.empty()) return Revoke(flags);
   if (!flags.add.empty()) return AddOne(flags);
   if (!flags.name.empty()) throw UsageError("--name names a key to add: give --add as well");
+  if (!flags.jobs.empty() || !flags.until.empty()) {
+    throw UsageError("--jobs and --until limit a key to add: give --add as well");
+  }
   return Make(flags);
 }
 
@@ -128,6 +178,10 @@ void AddKeygen(CLI::App& app, Chosen& chosen) {
           ->type_name("ROLE");
   command->add_option("--name", flags->name, "what to call it (default: its role)")
       ->type_name("NAME");
+  command->add_option("--jobs", flags->jobs, "only for jobs with this id, like 3f2a* or my.toml")
+      ->type_name("PATTERN");
+  command->add_option("--until", flags->until, "it counts no more after this date, like 2027-01-31")
+      ->type_name("DATE");
   command->add_option("--revoke", flags->revoke, "the key of this name counts no more")
       ->type_name("NAME")
       ->excludes(add);

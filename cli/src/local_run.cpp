@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/manager.h"
+#include "acan/manager/snapshot.h"
 #include "fmt/format.h"
 #include "progress_display.h"
 #include "role.h"
@@ -54,9 +55,11 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 void LogJob(const Job& job, const Data& data, Log& log) {
   const std::string samples =
       fmt::format("{} samples to train on, {} to test with", data.train.samples, data.test.samples);
+  const std::string id = TrainingId(job, data.train.sha256, data.test.sha256);
   if (log.format() == LogFormat::kJson) {
     log.Event("job", "",
               {{"job", JobToJson(job)},
+               {"id", id},
                {"train_samples", data.train.samples},
                {"test_samples", data.test.samples}});
     return;
@@ -66,6 +69,7 @@ void LogJob(const Job& job, const Data& data, Log& log) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty()) log.Raw("    " + line);
   }
+  log.Info(fmt::format("the job's id is {}", id));
   log.Info(samples);
 }
 

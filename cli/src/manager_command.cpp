@@ -5,6 +5,7 @@
 #include "command.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "meeting_point.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "progress_display.h"
@@ -28,6 +29,7 @@ struct Flags {
 constexpr const char* kExample = R"(
 Waits for the broker and for handlers; handlers may come and go while it trains. A manager that was
 killed is started again with --resume; one with --standby takes over by itself.
+Without --connect it looks for a broker of the same user: see acan broker --help.
 
 Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
@@ -38,8 +40,7 @@ int RunManager(const Flags& flags) {
   Role role(flags.role, "manager");
   InterruptNobody();
   ManagerOptions options;
-  options.endpoint = flags.connect.set() ? flags.connect.value : kDefaultEndpoint;
-  CheckEndpoint(options.endpoint, flags.connect.set() ? flags.connect.origin : "--connect");
+  options.endpoint = EndpointToConnect(flags.connect);
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   options.source = flags.job.path;
   options.resume = flags.resume;
@@ -47,6 +48,7 @@ int RunManager(const Flags& flags) {
   options.audit_log = flags.audit_log;
   options.access = AccessOf(flags.keys, kManagerRole);
   const Job job = ReadJob(flags.job);
+  if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   Data data = LoadData(job);
   LogJob(job, data, role.log());
   ProgressDisplay display(role.log());
@@ -71,7 +73,7 @@ void AddManager(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("manager", "Train a job with the handlers that a broker has");
   AddJobFlags(*command, flags->job);
   AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker (default: ") + kDefaultEndpoint + ")")
+             std::string("the broker (default: ") + kDefaultPlace + ")")
       ->type_name("ENDPOINT");
   AddSetting(*command, flags->out, "--out", "ACAN_OUT",
              "the folder for the outputs (default: out/NAME of the job)")

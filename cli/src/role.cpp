@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "CLI/CLI.hpp"
+#include "broker_host.h"
 #include "child.h"
 
 namespace acan::cli {
@@ -45,6 +46,11 @@ int Role::Serve(const std::function<void()>& serve, const std::function<void()>&
     serve();
   }
   return signals_.received() == 0 ? 0 : 128 + signals_.received();
+}
+
+int Role::AwaitHost(const std::string& endpoint, const std::string& origin) {
+  BrokerHost host({endpoint, origin, [this](const std::string& line) { log_.Warning(line); }});
+  return Serve([&host] { host.Await(); }, [&host] { host.Stop(); });
 }
 
 bool Role::Orphaned() const {

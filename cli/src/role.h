@@ -38,6 +38,8 @@ class Role {
   // Runs `serve`; a signal to stop calls `stop`, which must make it return. Returns 128 + the
   // signal, or 0 if there was none.
   int Serve(const std::function<void()>& serve, const std::function<void()>& stop);
+  // Waits until the broker's host has an address (BrokerHost). Returns as Serve does.
+  int AwaitHost(const std::string& endpoint, const std::string& origin);
   // The process that started us has died: nobody will use or clean up what we serve.
   bool Orphaned() const;
 

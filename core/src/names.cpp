@@ -10,18 +10,19 @@ using tuplespace::Key;
 using tuplespace::Pattern;
 
 std::string CapacityToJson(const Capacity& c) {
-  return json{{"name", c.name},
-              {"device", c.device},
-              {"description", c.description},
-              {"limit_bytes", c.limit_bytes},
-              {"memory_bytes", c.memory_bytes},
-              {"threads", c.threads},
-              {"gflops", c.gflops},
-              {"exact", c.exact},
-              {"fast", c.fast},
-              {"own_memory", c.own_memory},
-              {"conformance_hash", c.conformance_hash}}
-      .dump();
+  json j = {{"name", c.name},
+            {"device", c.device},
+            {"description", c.description},
+            {"limit_bytes", c.limit_bytes},
+            {"memory_bytes", c.memory_bytes},
+            {"threads", c.threads},
+            {"gflops", c.gflops},
+            {"exact", c.exact},
+            {"fast", c.fast},
+            {"own_memory", c.own_memory},
+            {"conformance_hash", c.conformance_hash}};
+  if (!c.jobs.empty()) j["jobs"] = c.jobs;
+  return j.dump();
 }
 
 std::optional<Capacity> CapacityFromJson(const std::string& text) {
@@ -38,6 +39,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
+    c.jobs = j.value("jobs", "");
     j.at("conformance_hash").get_to(c.conformance_hash);
     return c;
   } catch (const json::exception&) {

@@ -15,6 +15,7 @@ constexpr std::int64_t kReportEveryUs = 500'000;
 // Of so few tasks only after this time: many handlers share a broker, and each has few then.
 constexpr std::uint64_t kFewTasks = 16;
 constexpr std::int64_t kReportOfFewUs = 4'000'000;
+constexpr std::int64_t kSayWaitingUs = 2'000'000;
 
 // A broker in this process has its results copied.
 std::shared_ptr<tuplespace::SharedPool> PoolOf(const HandlerOptions& options) {
@@ -50,6 +51,7 @@ Handler::Impl::Impl(HandlerOptions given)
               .exact = info.exact && conformance.exact,
               .fast = info.fast,
               .own_memory = info.own_memory,
+              .jobs = options.access ? options.access->limit : "",
               .conformance_hash = conformance.hash};
   if (!capacity.exact) {
     Log(fmt::format("{} is not used for exact jobs: operation '{}' differs", info.name,
@@ -76,6 +78,7 @@ void Handler::Impl::Begin() {
   client.OnDamage([this](const std::string& text) { Log(text); });
   client.OnDelay([this](const std::string& text) { Log(text); });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(notice); });
+  say_waiting_at_us = NowUs() + kSayWaitingUs;
   Apply(core.Start());
 }
 
@@ -95,6 +98,10 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   }
   if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
   if (NowUs() >= next_report_us) PutReport(NowUs());
+  if (say_waiting_at_us != INT64_MAX && NowUs() >= say_waiting_at_us) {
+    say_waiting_at_us = INT64_MAX;
+    Log(fmt::format("no broker answers at {} yet; waiting for one", options.endpoint));
+  }
   if (stop && !draining) {
     draining = true;
     for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
@@ -116,6 +123,7 @@ HandlerReport Handler::Impl::Run() {
 }
 
 void Handler::Impl::OnConnected() {
+  say_waiting_at_us = INT64_MAX;
   tuplespace::Tuple tuple;
   tuple.key = HandlerKey(client.id());
   tuple.payload = Payload::Copy(CapacityToJson(capacity));

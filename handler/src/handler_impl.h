@@ -112,6 +112,7 @@ struct Handler::Impl {
   std::int64_t report_every_us = kFirstReportUs;
   std::uint64_t reported_tasks = UINT64_MAX;
   std::int64_t reported_at_us = 0;
+  std::int64_t say_waiting_at_us = INT64_MAX;   // that no broker has answered yet
   std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
 };
 

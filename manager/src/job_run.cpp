@@ -174,7 +174,8 @@ void JobRun::LookAtHandlers() {
     HandlersSeen seen;
     for (const tuplespace::FoundTuple& tuple : found->tuples) {
       const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
-      if (!capacity) continue;
+      // The broker gives it no tasks of other jobs.
+      if (!capacity || !job_id_.starts_with(capacity->jobs)) continue;
       seen.handlers.emplace(tuple.put_by, *capacity);
       HandlerSeen& known = handlers_[tuple.put_by];
       known.name = capacity->name;

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -166,6 +168,117 @@ TEST_F(Keys, ARevokedHandlerEndsAndTheJobGoesOnWithAnother) {
   ASSERT_TRUE(manager.WaitForErr("epoch 3/"));
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM);
+}
+
+TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
+  const Result added =
+      Keygen({"--add", "handler", "--name", "guest", "--jobs", "3f2a*", "--until", "2187-12-31"});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_THAT(added.out,
+              AllOf(HasSubstr("begin with 3f2a"), HasSubstr("until 2188-01-01 00:00:00 UTC")));
+  for (const char* file : {"guest", "broker"}) {
+    EXPECT_THAT(ReadFile(Key(file)), HasSubstr("jobs = \"3f2a*\"\nuntil = 2188-01-01T00:00:00Z"));
+  }
+  EXPECT_EQ(Keygen({"--add", "manager", "--name", "one", "--jobs", "0123456789abcdef", "--until",
+                    "2187-12-31T18:00:00+02:00"})
+                .code,
+            0);
+  EXPECT_THAT(ReadFile(Key("broker")),
+              HasSubstr("jobs = \"0123456789abcdef\"\nuntil = 2187-12-31T16:00:00Z"))
+      << "and others stay as they are";
+  EXPECT_THAT(ReadFile(Key("broker")), HasSubstr("jobs = \"3f2a*\""));
+  // A job stands for its id.
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  const Result of_job = Keygen({"--add", "observer", "--jobs", job});
+  EXPECT_EQ(of_job.code, 0) << of_job.err;
+  const std::string id = Value("observer", "jobs");
+  EXPECT_EQ(id.size(), 16u);
+  Program manager(
+      {"manager", "--connect", "ipc://" + (folder_ / "none"), job, "--out", folder_ / "out"});
+  EXPECT_TRUE(manager.WaitForErr("the job's id is " + id));
+
+  for (const char* jobs :
+       {"*", "3f2a", "3F2A*", "mnist", "3f2a*b", "0123456789abcdef*", "**", "0123456789abcdef0"}) {
+    const Result wrong = Keygen({"--add", "handler", "--name", "x", "--jobs", jobs});
+    EXPECT_EQ(wrong.code, 2) << jobs;
+    EXPECT_THAT(wrong.err, AllOf(HasSubstr("--jobs"), HasSubstr(jobs), HasSubstr("3f2a*")));
+  }
+  for (const char* date : {"tomorrow", "2187-13-01", "2187-02-30", "31.12.2187", "2187-12-31 x",
+                           "2187-12-31T18:00:00", "18:00:00", "1", "2187-12-31\nx = 1"}) {
+    const Result wrong = Keygen({"--add", "handler", "--name", "x", "--until", date});
+    EXPECT_EQ(wrong.code, 2) << date;
+    EXPECT_THAT(wrong.err, AllOf(HasSubstr("--until"), HasSubstr(date), HasSubstr("2027-01-31")));
+  }
+  EXPECT_THAT(Keygen({"--add", "handler", "--name", "x", "--until", "2001-01-01"}).err,
+              HasSubstr("is over"));
+  EXPECT_EQ(Keygen({"--jobs", "3f2a*"}).code, 2);
+  EXPECT_THAT(Keygen({"--until", "2187-01-01"}).err, HasSubstr("--add"));
+  EXPECT_THAT(HandlerRefusal(Edited("guest", "\"3f2a*\"", "\"all\"")),
+              AllOf(HasSubstr("edited.key: jobs"), HasSubstr("\"all\"")));
+  EXPECT_THAT(HandlerRefusal(Edited("guest", "2188-01-01T00:00:00Z", "\"soon\"")),
+              HasSubstr("edited.key: until must be a date"));
+}
+
+TEST_F(Keys, OfOtherJobsDoNotTrainThisOne) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  const Result quiet =
+      RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder_ / "quiet", "--json"});
+  ASSERT_EQ(quiet.code, 0) << quiet.err;
+  for (const char* role : {"handler", "manager"}) {
+    const std::string name = std::string("my-") + role;
+    ASSERT_EQ(Keygen({"--add", role, "--name", name, "--jobs", job}).code, 0);
+    // One digit is another.
+    std::string other = Value(name, "jobs");
+    other[0] = other[0] == '0' ? '1' : '0';
+    ASSERT_EQ(Keygen({"--add", role, "--name", std::string("no-") + role, "--jobs", other}).code,
+              0);
+  }
+  Program broker(BrokerWords());
+  const std::string endpoint = EndpointOf(broker);
+  const Result refused = RunAcan(ManagerWords(endpoint, job, Key("no-manager")));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("\"no-manager\""), HasSubstr("for what begins with"),
+                                 HasSubstr("may not put (\"leader\"")));
+  // A handler that gets no task of this job is none for it.
+  Program other(HandlerWords(endpoint, Key("no-handler")));
+  ASSERT_TRUE(other.WaitForErr("joined"));
+  Program manager(ManagerWords(endpoint, job, Key("my-manager")));
+  ASSERT_TRUE(manager.WaitForErr("no handler"));
+  Program mine(HandlerWords(endpoint, Key("my-handler")));
+  ASSERT_EQ(manager.Wait(), 0) << manager.err();
+  EXPECT_EQ(nlohmann::json::parse(LastLine(manager.out()))["weights_sha256"],
+            nlohmann::json::parse(LastLine(quiet.out))["weights_sha256"]);
+  other.Signal(SIGTERM);
+  EXPECT_EQ(other.Wait(), 128 + SIGTERM);
+  EXPECT_THAT(other.err(), AllOf(HasSubstr("0 tasks done"), Not(HasSubstr("may not"))));
+}
+
+TEST_F(Keys, AHandlerWhoseKeyEndsIsSentAwayAndTheJobGoesOn) {
+  const std::time_t end = std::time(nullptr) + 8;
+  std::tm parts{};
+  ::gmtime_r(&end, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  ASSERT_EQ(Keygen({"--add", "handler", "--name", "guest", "--until", text.data()}).code, 0);
+  Program broker(BrokerWords());
+  const std::string endpoint = EndpointOf(broker);
+  Program guest(HandlerWords(endpoint, Key("guest")));
+  Program good(HandlerWords(endpoint, Key("handler")));
+  ASSERT_TRUE(good.WaitForErr("joined"));
+  Program manager(ManagerWords(endpoint, folder_.Write("job.toml", EndlessJob()), Key("manager")));
+  EXPECT_EQ(guest.Wait(), 1);
+  EXPECT_GE(std::time(nullptr), end);
+  EXPECT_THAT(guest.err(), HasSubstr("counted until"));
+  const Result again = RunAcan(HandlerWords(endpoint, Key("guest")));
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("refused the key \"guest\""), HasSubstr("time is over"),
+                               HasSubstr("UTC")));
+  ASSERT_TRUE(manager.WaitForErr("epoch 3/"));
+  manager.Signal(SIGTERM);
+  EXPECT_EQ(manager.Wait(), 128 + SIGTERM);
+  broker.Signal(SIGTERM);
+  broker.Wait();
+  EXPECT_THAT(broker.err(), HasSubstr("its key \"guest\" counted until"));
 }
 
 TEST_F(Keys, AHandlersKeyDoesNotMakeAManager) {

@@ -107,6 +107,19 @@ TEST(Usage, BadEndpoints) {
   EXPECT_THAT(result.err, HasSubstr("tcp://127.0.0.1:notaport"));
 }
 
+TEST(Usage, HostsThatNobodyCanHave) {
+  for (const char* host : {"two words", "a..b", "-a", "a-", ".a", "300.1.1.1", "1.2.3", "[::g]",
+                           "[::1", "::1", "a/b", "*", "a;b",
+                           "b\xc3\xbc"
+                           "cher"}) {
+    const std::string endpoint = std::string("tcp://") + host + ":5555";
+    const Result result = RunAcan({"handler", "--connect", endpoint});
+    EXPECT_EQ(result.code, 2) << endpoint;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("--connect"), HasSubstr(endpoint),
+                                  HasSubstr("a name or an address is needed")));
+  }
+}
+
 TEST(Usage, VectorInstructionsThatDoNotExist) {
   const Result result = RunAcan({"devices"}, {{"ACAN_CPU_ISA", "mmx"}});
   EXPECT_EQ(result.code, 2);
@@ -171,7 +184,8 @@ TEST(Devices, SayWhyTheyCannotBeUsed) {
   EXPECT_FALSE(last["usable"].get<bool>());
   EXPECT_THAT(last["problem"].get<std::string>(),
               AllOf(HasSubstr("acan_opencl.so"), HasSubstr("/nowhere")));
-  const Result handler = RunAcan({"handler", "--device", "opencl:0"}, nowhere);
+  const Result handler =
+      RunAcan({"handler", "--connect", "tcp://127.0.0.1:1", "--device", "opencl:0"}, nowhere);
   EXPECT_EQ(handler.code, 1);
   EXPECT_THAT(handler.err, AllOf(HasSubstr("opencl:0 cannot be used"), HasSubstr("/nowhere")));
 }

@@ -1,6 +1,7 @@
 // Broker, handlers and managers as processes of their own.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <sstream>
@@ -135,6 +136,78 @@ TEST(Roles, EndpointsComeFromTheEnvironment) {
   std::istringstream lines(manager.err());
   for (std::string line; std::getline(lines, line);) {
     EXPECT_TRUE(nlohmann::json::parse(line).contains("role")) << line;
+  }
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST(Roles, MeetAtASocketOfThisUserIfNobodySaysWhere) {
+  const TestFolder folder;
+  const Environment environment = {{"XDG_RUNTIME_DIR", folder / "runtime"}};
+  std::filesystem::create_directory(folder / "runtime");
+  const std::string job = folder.Write("job.toml", SmallJob());
+  Program handler({"handler", "--device", "cpu:1", "--memory", "16MiB"}, environment);
+  ASSERT_TRUE(handler.WaitForErr("no broker answers at ipc://" + (folder / "runtime/acan/space")));
+  Program broker({"broker"}, environment);
+  EXPECT_EQ(EndpointOf(broker), "ipc://" + (folder / "runtime/acan/space"));
+  EXPECT_EQ(ModeOf(folder / "runtime/acan"), 0700u);
+  EXPECT_EQ(ModeOf(folder / "runtime/acan/space"), 0600u);
+  const Result second = RunAcan({"broker"}, environment);
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err, HasSubstr("a live process listens"));
+  Program manager({"manager", job, "--out", folder / "out", "--json"}, environment);
+  ASSERT_EQ(manager.Wait(), 0) << manager.err();
+  broker.Signal(SIGTERM);
+  EXPECT_EQ(broker.Wait(), 128 + SIGTERM);
+  EXPECT_THAT(broker.err(), Not(HasSubstr("any user")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "runtime/acan/space"));
+}
+
+TEST(Roles, DoNotMeetWhereOthersMayLookIn) {
+  const TestFolder folder;
+  const Environment environment = {{"XDG_RUNTIME_DIR", folder.path()}};
+  std::filesystem::create_directory(folder / "acan");
+  ::chmod((folder / "acan").c_str(), 0755);
+  const std::string job = folder.Write("job.toml", SmallJob());
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"broker"}, {"handler", "--device", "cpu:1"}, {"manager", job}}) {
+    const Result refused = RunAcan(words, environment);
+    EXPECT_EQ(refused.code, 1) << words[0];
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr(folder / "acan"), HasSubstr("mode 0755"), HasSubstr("chmod 700")));
+  }
+  EXPECT_THAT(folder.Names(), ::testing::UnorderedElementsAre("acan", "job.toml"));
+}
+
+TEST(Roles, ABrokerThatListensOnAPortSaysWhoMayConnect) {
+  const TestFolder folder;
+  Program broker({"broker", "--listen", "tcp://127.0.0.1:*"});
+  const std::string endpoint = EndpointOf(broker);
+  EXPECT_TRUE(broker.WaitForErr(endpoint + " has no keys: any user of this host"));
+  ASSERT_EQ(RunAcan({"keygen", "--out", folder / "keys"}).code, 0);
+  Program guarded(
+      {"broker", "--listen", "tcp://127.0.0.1:*", "--keys", folder / "keys/broker.key"});
+  EndpointOf(guarded);
+  guarded.Signal(SIGTERM);
+  EXPECT_EQ(guarded.Wait(), 128 + SIGTERM);
+  EXPECT_THAT(guarded.err(), Not(HasSubstr("any user")));
+}
+
+TEST(Roles, ABrokersHostThatCannotBeResolvedIsNamedAtOnce) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::string endpoint = "tcp://no-such-host.invalid:5555";
+  Program handler(HandlerWords(endpoint));
+  Program manager(ManagerWords(endpoint, job, folder / "out"));
+  for (Program* program : {&handler, &manager}) {
+    ASSERT_TRUE(program->WaitForErr("\"no-such-host.invalid\" cannot be resolved"));
+    program->Signal(SIGTERM);
+    EXPECT_EQ(program->Wait(), 128 + SIGTERM);
+    EXPECT_THAT(program->err(), AllOf(HasSubstr("--connect"), HasSubstr("Trying again")));
   }
 }
 

@@ -98,7 +98,8 @@ void ExpectProblem(const std::string& drivers, const std::string& problem) {
   const nlohmann::json last = nlohmann::json::parse(listed.out).back();
   EXPECT_EQ(last["name"], "opencl");
   EXPECT_THAT(last["problem"].get<std::string>(), HasSubstr(problem));
-  const Result handler = RunAcan({"handler", "--device", "opencl:0"}, environment);
+  const Result handler =
+      RunAcan({"handler", "--connect", "tcp://127.0.0.1:1", "--device", "opencl:0"}, environment);
   EXPECT_EQ(handler.code, 1);
   EXPECT_THAT(handler.err, HasSubstr(problem));
 }

@@ -1,6 +1,7 @@
 // Keys, roles and what a broker with keys lets whom do.
 #include <gmock/gmock.h>
 
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <zmq.hpp>
@@ -87,8 +88,23 @@ std::vector<Role> Roles() {
             {{Operation::kPut, Operation::kRetire}, {{F::Exact("me"), F::Any()}, false}, 1}}}};
 }
 
-std::optional<std::string> WorkerRefusal(const RequestBody& body) {
+std::optional<std::string> WorkerRefusal(RequestBody body) {
   return RefusalOf(Roles()[1], "w/1", body);
+}
+
+// As a program with projects would have it: ("task", ...) of a worker's are (project, "task", ...).
+std::vector<Role> RolesWithLimits() {
+  const Pattern tasks{{F::Any(), F::Exact("task")}, true};
+  const Pattern data{{F::Any(), F::Exact("data")}, true};
+  return {{"worker",
+           {{{Operation::kGet}, tasks, {}}},
+           {{{Operation::kGet}, tasks, {}, 0}, {{Operation::kRead}, data, {}, 0}}},
+          {"master",
+           {{{Operation::kRead, Operation::kPutTask}, {{F::Any()}, true}, {}}},
+           {{{Operation::kRead, Operation::kPutTask}, {{F::Any()}, true}, {}, 0}}},
+          {"watcher",
+           {{{Operation::kReadMetadata}, {{F::Any()}, true}, {}},
+            {{Operation::kRead}, {{F::Exact("me")}, true}, {}}}}};
 }
 
 TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
@@ -123,7 +139,119 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
        std::vector<RequestBody>{Extend{}, Store{}, Fail{}, Hold{}, Cancel{}, GetStats{}}) {
     EXPECT_FALSE(WorkerRefusal(body));
   }
-  EXPECT_FALSE(RefusalOf(Roles()[0], "m/1", Retire{AnyOf("data"), true}));
+  RequestBody retire = Retire{AnyOf("data"), true};
+  EXPECT_FALSE(RefusalOf(Roles()[0], "m/1", retire));
+}
+
+TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
+  const auto refusal = [](RequestBody body) {
+    return RefusalOf(RolesWithLimits()[2], "o/1", body);
+  };
+  Read read;
+  read.patterns = {Pattern::Of({"data", 3})};
+  EXPECT_THAT(*refusal(read), HasSubstr("read (\"data\", 3)"));
+  read.metadata_only = true;
+  EXPECT_FALSE(refusal(read));
+  EXPECT_THAT(*refusal(List{AnyOf("data"), 1, false}), HasSubstr("read (\"data\""));
+  EXPECT_FALSE(refusal(List{AnyOf("data"), 1, true}));
+  EXPECT_FALSE(refusal(Count{AnyOf("data")}));
+  EXPECT_FALSE(refusal(GetStats{}));
+  // Reading is more than reading metadata.
+  EXPECT_FALSE(refusal(List{Pattern::Of({"me"}), 1, false}));
+  EXPECT_TRUE(refusal(Put{{PlainTuple({"data", 3}, "")}}));
+  EXPECT_TRUE(refusal(Complete{{}, {PlainTuple({"data", 3}, "")}}));
+  EXPECT_TRUE(refusal(Retire{AnyOf("data"), false}));
+  Get get;
+  get.pattern = AnyOf("data");
+  EXPECT_TRUE(refusal(get));
+  // The other way round it would be less.
+  EXPECT_THAT(*WorkerRefusal(Count{AnyOf("task")}), HasSubstr("read the metadata of"));
+  EXPECT_FALSE(WorkerRefusal(Count{Pattern::Of({"data", 3})}));
+}
+
+TEST(Limits, NarrowWhatLeavesTheFieldOpenAndRefuseWhatNamesAnother) {
+  const std::string key = MakeKeyPair().public_key;
+  const std::string other = MakeKeyPair().public_key;
+  const AccessList list(RolesWithLimits(),
+                        {{"w", key, "worker", "a"}, {"m", other, "master", "a"}});
+  const Role& worker = *list.Find(key)->role;
+  const Role& master = *list.Find(other)->role;
+  const Pattern any_task{{F::Any(), F::Exact("task")}, true};
+  Get get;
+  get.pattern = any_task;
+  RequestBody body = get;
+  EXPECT_FALSE(RefusalOf(worker, "w/1", body));
+  EXPECT_EQ(std::get<Get>(body).pattern, (Pattern{{F::Prefix("a"), F::Exact("task")}, true}));
+  get.pattern.fields[0] = F::Exact("ab");
+  body = get;
+  EXPECT_FALSE(RefusalOf(worker, "w/1", body));
+  EXPECT_EQ(std::get<Get>(body).pattern, get.pattern);
+  for (const F& field : {F::Exact("b"), F::Prefix("b"), F::Prefix(""), F::Exact(1), F::AtMost(1)}) {
+    get.pattern.fields[0] = field;
+    body = get;
+    EXPECT_TRUE(RefusalOf(worker, "w/1", body)) << get.pattern.ToString();
+  }
+  get.pattern = {{F::Any(), F::Exact("data")}, true};
+  body = get;
+  EXPECT_TRUE(RefusalOf(worker, "w/1", body)) << "the limit widens nothing";
+  get.pattern = {{}, true};
+  body = get;
+  EXPECT_TRUE(RefusalOf(worker, "w/1", body)) << "and has no field to stand in here";
+
+  Read read;
+  read.patterns = {Pattern::Of({"ab", "data"}), {{F::Any(), F::Exact("data")}, true}};
+  body = read;
+  EXPECT_FALSE(RefusalOf(worker, "w/1", body));
+  EXPECT_EQ(std::get<Read>(body).patterns[1].fields[0], F::Prefix("a"));
+
+  // Nobody else may fetch what lies beyond the limit for a master.
+  Tuple task = TaskTuple({"a", "task", 1}, "");
+  task.task->inputs = {Key{"a", "data"}};
+  body = Put{{task}};
+  EXPECT_FALSE(RefusalOf(master, "m/1", body));
+  task.task->inputs = {Key{"a", "data"}, Key{"b", "data"}};
+  body = Put{{task}};
+  EXPECT_THAT(*RefusalOf(master, "m/1", body), HasSubstr("whose input is (\"b\", \"data\")"));
+  body = Put{{TaskTuple({"b", "task", 1}, "")}};
+  EXPECT_TRUE(RefusalOf(master, "m/1", body));
+}
+
+TEST(Limits, ThatARoleDoesNotKnowAreRefused) {
+  const std::string key = MakeKeyPair().public_key;
+  EXPECT_THAT(
+      [&] {
+        AccessList(RolesWithLimits(), {{"o", key, "watcher", "a"}});
+      },
+      ::testing::ThrowsMessage<std::invalid_argument>(
+          AllOf(HasSubstr("\"o\""), HasSubstr("\"watcher\" knows none"))));
+  std::vector<Role> broken = RolesWithLimits();
+  broken[0].limited_rules[0].limited_field = 2;
+  EXPECT_THAT([&] { AccessList(broken, {}); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("limited_field")));
+}
+
+TEST(AccessLists, EndKeysWhoseTimeIsOver) {
+  const std::string forever = MakeKeyPair().public_key;
+  const std::string soon = MakeKeyPair().public_key;
+  const std::string later = MakeKeyPair().public_key;
+  AccessList list(Roles(), {{"f", forever, "worker"},
+                            {"s", soon, "worker", "", 1'800'000'000},
+                            {"l", later, "worker", "", 1'900'000'000}});
+  EXPECT_EQ(list.NextEndUnixS(), 1'800'000'000);
+  EXPECT_FALSE(list.EndKeys(1'799'999'999));
+  EXPECT_TRUE(list.Find(soon));
+  EXPECT_TRUE(list.EndKeys(1'800'000'000));
+  EXPECT_FALSE(list.Find(soon));
+  EXPECT_TRUE(list.IsEnded(soon));
+  EXPECT_THAT(list.WhyNot(soon), AllOf(HasSubstr("\"s\""), HasSubstr("2027-01-15 08:00:00 UTC")));
+  EXPECT_EQ(list.NextEndUnixS(), 1'900'000'000);
+  EXPECT_FALSE(list.EndKeys(1'700'000'000)) << "a clock that was set back";
+  EXPECT_FALSE(list.Find(soon));
+  EXPECT_TRUE(list.Find(later));
+  EXPECT_TRUE(list.EndKeys(2'000'000'000));
+  EXPECT_EQ(list.NextEndUnixS(), kNoEnd);
+  EXPECT_TRUE(list.Find(forever));
+  EXPECT_FALSE(list.IsEnded(MakeKeyPair().public_key));
 }
 
 TEST(AccessLists, ThatMakeNoSenseAreRefused) {
@@ -317,6 +445,63 @@ TEST_P(Guarded, ARevokedKeyLosesItsConnectionAndCannotComeBack) {
   Client later(As("w", worker_keys_));
   EXPECT_TRUE(later.GetStatistics(kGenerous));
   EXPECT_THROW(broker_->broker().SetPeers({{"x", "no key", "worker"}}), std::invalid_argument);
+}
+
+TEST_P(Guarded, AKeyWhoseTimeIsOverLosesItsConnectionAndCannotComeBack) {
+  Client worker(As("w", worker_keys_));
+  Client other(As("v", other_keys_));
+  Client master(As("master", master_keys_));
+  ASSERT_TRUE(master.Put({TaskTuple({"task", 1}, "x")}, kGenerous));
+  Get get;
+  get.pattern = AnyOf("task");
+  ASSERT_EQ(worker.GetSome(get, kGenerous).size(), 1u);
+  std::vector<AllowedPeer> peers = Peers();
+  peers[1].until_unix_s = std::time(nullptr) + 3;
+  broker_->broker().SetPeers(peers);
+  // Nobody but the clock takes its lease.
+  EXPECT_EQ(other.GetSome(get, kGenerous).size(), 1u);
+  EXPECT_GE(std::time(nullptr), peers[1].until_unix_s);
+  EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }),
+              AllOf(HasSubstr("\"w\" counted until"), HasSubstr("UTC")));
+  ClientOptions late = As("w", worker_keys_);
+  late.access->until_unix_s = peers[1].until_unix_s;
+  Client again(late);
+  EXPECT_THAT(RefusalOf([&] { return again.GetStatistics(kGenerous); }),
+              AllOf(HasSubstr("its time is over"), HasSubstr(TimeText(peers[1].until_unix_s))));
+  EXPECT_EQ(master.GetStatistics()->clients, 2u);
+  EXPECT_THAT(broker_->Log(), HasSubstr("is refused: its key \"w\" counted until"));
+  // With more time it may come.
+  peers[1].until_unix_s = kNoEnd;
+  broker_->broker().SetPeers(peers);
+  Client later(As("w", worker_keys_));
+  EXPECT_TRUE(later.GetStatistics(kGenerous));
+}
+
+TEST_P(Guarded, AKeyWithAnotherLimitIsSentAway) {
+  BrokerOptions options = BrokerThread::Options(folder_.Ipc("limits"));
+  options.access = {
+      broker_keys_,
+      RolesWithLimits(),
+      {{"w", worker_keys_.public_key, "worker", "a"}, {"m", master_keys_.public_key, "master"}}};
+  broker_.reset();
+  broker_ = std::make_unique<BrokerThread>(options);
+  Client master(As("m", master_keys_));
+  Client worker(As("w", worker_keys_));
+  ASSERT_TRUE(
+      master.Put({TaskTuple({"b", "task"}, "x"), TaskTuple({"ab", "task"}, "y")}, kGenerous));
+  Get get;
+  get.pattern = {{F::Any(), F::Exact("task")}, true};
+  get.max_count = 2;
+  const std::vector<Grant> grants = worker.GetSome(get, kGenerous);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].key, (Key{"ab", "task"}));
+  get.pattern.fields[0] = F::Exact("b");
+  EXPECT_THAT(RefusalOf([&] { return !worker.GetSome(get, kGenerous).empty(); }),
+              AllOf(HasSubstr("\"worker\" for what begins with \"a\""), HasSubstr("may not get")));
+  broker_->broker().SetPeers(
+      {{"w", worker_keys_.public_key, "worker", "b"}, {"m", master_keys_.public_key, "master"}});
+  EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }),
+              HasSubstr("stands for something else"));
 }
 
 TEST_P(Guarded, ARevokedKeyIsRefusedAtItsNextMessage) {

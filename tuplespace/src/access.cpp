@@ -1,10 +1,12 @@
 #include "tuplespace/access.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <stdexcept>
 
 namespace tuplespace {
@@ -64,6 +66,13 @@ std::optional<std::string> PeerNameProblem(const std::string& name) {
     return "must be letters, digits, '.', '_' and '-', the first no '.' or '-'";
   }
   return std::nullopt;
+}
+
+std::string TimeText(std::int64_t unix_s) {
+  const auto time = static_cast<std::time_t>(unix_s);
+  std::tm parts{};
+  if (::gmtime_r(&time, &parts) == nullptr) return fmt::format("second {}", unix_s);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", parts);
 }
 
 }  // namespace tuplespace

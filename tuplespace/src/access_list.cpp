@@ -13,6 +13,8 @@ namespace {
 
 const char* NameOf(Operation operation) {
   switch (operation) {
+    case Operation::kReadMetadata:
+      return "read the metadata of";
     case Operation::kRead:
       return "read";
     case Operation::kPut:
@@ -32,8 +34,10 @@ const char* NameOf(Operation operation) {
 }
 
 bool Allows(const Rule& rule, Operation operation) {
-  return std::find(rule.operations.begin(), rule.operations.end(), operation) !=
-         rule.operations.end();
+  const auto has = [&rule](Operation one) {
+    return std::find(rule.operations.begin(), rule.operations.end(), one) != rule.operations.end();
+  };
+  return has(operation) || (operation == Operation::kReadMetadata && has(Operation::kRead));
 }
 
 Pattern PatternFor(const Rule& rule, const ClientId& client) {
@@ -43,45 +47,87 @@ Pattern PatternFor(const Rule& rule, const ClientId& client) {
 }
 
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, Operation operation,
-                                     const Pattern& asked) {
+                                     Pattern& asked) {
   for (const Rule& rule : role.rules) {
-    if (rule.whole_keys && !asked.AsExactKey()) continue;
-    if (Allows(rule, operation) && asked.IsWithin(PatternFor(rule, client))) return std::nullopt;
+    if (!Allows(rule, operation) || (rule.whole_keys && !asked.AsExactKey())) continue;
+    const Pattern allowed = PatternFor(rule, client);
+    if (asked.IsWithin(allowed)) return std::nullopt;
+    if (!rule.limited_field || asked.fields.size() <= *rule.limited_field) continue;
+    if (asked.fields[*rule.limited_field].op != FieldPattern::Op::kAny) continue;
+    Pattern narrow = asked;
+    narrow.fields[*rule.limited_field] = allowed.fields[*rule.limited_field];
+    if (!narrow.IsWithin(allowed)) continue;
+    asked = std::move(narrow);
+    return std::nullopt;
   }
   return fmt::format("{} {}", NameOf(operation), asked.ToString());
+}
+
+bool MayDo(const Role& role, const ClientId& client, Operation operation, const Key& key) {
+  return std::any_of(role.rules.begin(), role.rules.end(), [&](const Rule& rule) {
+    if (!Allows(rule, operation)) return false;
+    return rule.own_id_field ? PatternFor(rule, client).Matches(key) : rule.pattern.Matches(key);
+  });
 }
 
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, Operation plain,
                                      const std::vector<Tuple>& tuples) {
   for (const Tuple& tuple : tuples) {
     const Operation operation = tuple.task ? Operation::kPutTask : plain;
-    const bool allowed = std::any_of(role.rules.begin(), role.rules.end(), [&](const Rule& rule) {
-      return Allows(rule, operation) && PatternFor(rule, client).Matches(tuple.key);
-    });
-    if (!allowed) return fmt::format("{} {}", NameOf(operation), tuple.key.ToString());
+    if (!MayDo(role, client, operation, tuple.key)) {
+      return fmt::format("{} {}", NameOf(operation), tuple.key.ToString());
+    }
+    if (!tuple.task) continue;
+    // Whoever gets the task gets its inputs, and what it makes of them is for who put it.
+    for (const Key& input : tuple.task->inputs) {
+      if (MayDo(role, client, Operation::kRead, input)) continue;
+      return fmt::format("put a task whose input is {}", input.ToString());
+    }
+    for (const Key& result : tuple.task->results) {
+      if (MayDo(role, client, Operation::kPut, result)) continue;
+      return fmt::format("put a task whose result is {}", result.ToString());
+    }
   }
   return std::nullopt;
 }
 
-void Check(const Role& role) {
-  for (const Rule& rule : role.rules) {
-    if (const auto problem = rule.pattern.Problem()) {
-      throw std::invalid_argument(
-          fmt::format("role \"{}\": a pattern has {}", role.name, *problem));
-    }
-    if (rule.own_id_field && *rule.own_id_field >= rule.pattern.fields.size()) {
-      throw std::invalid_argument(
-          fmt::format("role \"{}\": own_id_field is {}, the pattern {} has {} fields", role.name,
-                      *rule.own_id_field, rule.pattern.ToString(), rule.pattern.fields.size()));
+void Check(const std::string& role, const Rule& rule) {
+  if (const auto problem = rule.pattern.Problem()) {
+    throw std::invalid_argument(fmt::format("role \"{}\": a pattern has {}", role, *problem));
+  }
+  const auto check = [&](const char* name, const std::optional<std::size_t>& field) {
+    if (!field || *field < rule.pattern.fields.size()) return;
+    throw std::invalid_argument(fmt::format("role \"{}\": {} is {}, the pattern {} has {} fields",
+                                            role, name, *field, rule.pattern.ToString(),
+                                            rule.pattern.fields.size()));
+  };
+  check("own_id_field", rule.own_id_field);
+  check("limited_field", rule.limited_field);
+}
+
+Role Limited(const Role& role, const AllowedPeer& peer) {
+  if (role.limited_rules.empty()) {
+    throw std::invalid_argument(
+        fmt::format("peer \"{}\" has the limit \"{}\", its role \"{}\" knows none", peer.name,
+                    peer.limit, role.name));
+  }
+  Role limited{role.name, role.limited_rules, {}, role.limits};
+  for (Rule& rule : limited.rules) {
+    if (rule.limited_field) {
+      rule.pattern.fields[*rule.limited_field] = FieldPattern::Prefix(peer.limit);
     }
   }
+  return limited;
 }
 
 }  // namespace
 
 AccessList::AccessList(std::vector<Role> roles, const std::vector<AllowedPeer>& peers)
     : roles_(std::move(roles)) {
-  for (const Role& role : roles_) Check(role);
+  for (const Role& role : roles_) {
+    for (const Rule& rule : role.rules) Check(role.name, rule);
+    for (const Rule& rule : role.limited_rules) Check(role.name, rule);
+  }
   std::set<std::string> names;
   for (const AllowedPeer& peer : peers) {
     if (const auto problem = PeerNameProblem(peer.name)) {
@@ -100,46 +146,82 @@ AccessList::AccessList(std::vector<Role> roles, const std::vector<AllowedPeer>& 
     if (!names.insert(peer.name).second) {
       throw std::invalid_argument(fmt::format("two peers are called \"{}\"", peer.name));
     }
-    if (!entries_.emplace(peer.public_key, Entry{peer, &*role}).second) {
+    const Role* its = &*role;
+    if (!peer.limit.empty()) its = &limited_roles_.emplace_back(Limited(*role, peer));
+    if (!entries_.emplace(peer.public_key, Entry{peer, its}).second) {
       throw std::invalid_argument(
           fmt::format("peer \"{}\" has the public key of another", peer.name));
     }
+    next_end_unix_s_ = std::min(next_end_unix_s_, peer.until_unix_s);
   }
 }
 
 const AccessList::Entry* AccessList::Find(const std::string& public_key) const {
   const auto it = entries_.find(public_key);
-  return it == entries_.end() ? nullptr : &it->second;
+  return it == entries_.end() || it->second.ended ? nullptr : &it->second;
+}
+
+std::string AccessList::WhyNot(const std::string& public_key) const {
+  const auto it = entries_.find(public_key);
+  if (it == entries_.end()) {
+    return fmt::format("its public key {} is not on the list", public_key);
+  }
+  return fmt::format("its key \"{}\" counted until {}", it->second.peer.name,
+                     TimeText(it->second.peer.until_unix_s));
+}
+
+bool AccessList::IsEnded(const std::string& public_key) const {
+  const auto it = entries_.find(public_key);
+  return it != entries_.end() && it->second.ended;
+}
+
+bool AccessList::EndKeys(std::int64_t now_unix_s) {
+  if (now_unix_s < next_end_unix_s_) return false;
+  next_end_unix_s_ = kNoEnd;
+  bool some = false;
+  for (auto& [key, entry] : entries_) {
+    if (entry.ended) continue;
+    if (now_unix_s >= entry.peer.until_unix_s) {
+      entry.ended = some = true;
+    } else {
+      next_end_unix_s_ = std::min(next_end_unix_s_, entry.peer.until_unix_s);
+    }
+  }
+  return some;
 }
 
 std::string ClientIdPrefix(const std::string& peer_name) {
   return peer_name + "/";
 }
 
-std::optional<std::string> RefusalOf(const Role& role, const ClientId& client,
-                                     const RequestBody& body) {
+std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, RequestBody& body) {
   if (const auto* put = std::get_if<Put>(&body)) {
     return RefusalOf(role, client, Operation::kPut, put->tuples);
   }
   if (const auto* complete = std::get_if<Complete>(&body)) {
     return RefusalOf(role, client, Operation::kComplete, complete->results);
   }
-  if (const auto* get = std::get_if<Get>(&body)) {
+  if (auto* get = std::get_if<Get>(&body)) {
     return RefusalOf(role, client, Operation::kGet, get->pattern);
   }
-  if (const auto* read = std::get_if<Read>(&body)) {
-    for (const Pattern& pattern : read->patterns) {
-      if (auto refusal = RefusalOf(role, client, Operation::kRead, pattern)) return refusal;
+  const auto reading = [](bool metadata_only) {
+    return metadata_only ? Operation::kReadMetadata : Operation::kRead;
+  };
+  if (auto* read = std::get_if<Read>(&body)) {
+    for (Pattern& pattern : read->patterns) {
+      if (auto refusal = RefusalOf(role, client, reading(read->metadata_only), pattern)) {
+        return refusal;
+      }
     }
     return std::nullopt;
   }
-  if (const auto* list = std::get_if<List>(&body)) {
-    return RefusalOf(role, client, Operation::kRead, list->pattern);
+  if (auto* list = std::get_if<List>(&body)) {
+    return RefusalOf(role, client, reading(list->metadata_only), list->pattern);
   }
-  if (const auto* count = std::get_if<Count>(&body)) {
-    return RefusalOf(role, client, Operation::kRead, count->pattern);
+  if (auto* count = std::get_if<Count>(&body)) {
+    return RefusalOf(role, client, Operation::kReadMetadata, count->pattern);
   }
-  if (const auto* retire = std::get_if<Retire>(&body)) {
+  if (auto* retire = std::get_if<Retire>(&body)) {
     return RefusalOf(role, client, retire->watermark ? Operation::kWatermark : Operation::kRetire,
                      retire->pattern);
   }

@@ -76,11 +76,11 @@ void Authenticator::AnswerOne(const std::vector<zmq::message_t>& question, const
   ++refused_;
   const std::string peer = question[kPeerAddressFrame].to_string();
   if (pause_.IsOver(peer, now_us)) {
-    log_.push_back(fmt::format(
-        "a connection from {} is refused: its public key {} is not on the list ({} refused so far)",
-        peer.empty() ? "this host" : peer, key.data(), refused_));
+    log_.push_back(fmt::format("a connection from {} is refused: {} ({} refused so far)",
+                               peer.empty() ? "this host" : peer, list.WhyNot(key.data()),
+                               refused_));
   }
-  AnswerWith(socket_, request, "400", "the key is not on the list", "");
+  AnswerWith(socket_, request, "400", "the key is not on the list, or its time is over", "");
 }
 
 std::vector<std::string> Authenticator::TakeLog() {

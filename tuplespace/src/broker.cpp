@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <ctime>
 #include <mutex>
 #include <stdexcept>
 #include <unordered_map>
@@ -43,6 +44,7 @@ constexpr int kLingerMs = 200;               // for the last answers and the Goo
 constexpr std::int64_t kProbeDelaysUs[] = {0, 1'000, 4'000, 16'000, 64'000, 256'000, 1'000'000};
 constexpr std::size_t kProbes = std::size(kProbeDelaysUs);
 constexpr const char* kEnded = "its connection ended";
+constexpr std::int64_t kLookAtKeysUs = 1'000'000;  // whether the time of one is over
 
 BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   BrokerCoreOptions core;
@@ -155,6 +157,7 @@ struct Broker::Impl {
       unread_turns = router_ready ? unread_turns + 1 : 0;
       if (!router_ready || unread_turns % kUnreadTurns == 0) LoseEnded();
       TakeNewPeers();
+      EndKeys();
       WatchConnections();
       if (authenticator) authenticator->Answer(*access, MonotonicUs());
       core.Tick(MonotonicUs());
@@ -244,7 +247,17 @@ struct Broker::Impl {
     }
     if (!list) return;
     access = std::move(list);
+    access->EndKeys(std::time(nullptr));
     core.SendAwayOthers(*access, MonotonicUs());
+  }
+
+  // The wall clock may be set at any time, so it is looked at again and again.
+  void EndKeys() {
+    if (!access || access->NextEndUnixS() == kNoEnd) return;
+    const std::int64_t now_us = MonotonicUs();
+    if (now_us < look_at_keys_us) return;
+    look_at_keys_us = now_us + kLookAtKeysUs;
+    if (access->EndKeys(std::time(nullptr))) core.SendAwayOthers(*access, now_us);
   }
 
   // What the sender may do; null, with everything done about it, if it may not be
@@ -254,7 +267,8 @@ struct Broker::Impl {
     const AccessList::Entry* who = access->Find(from.user);
     std::string why;
     if (who == nullptr) {
-      why = "this key is not on the broker's list any more";
+      why = access->IsEnded(from.user) ? access->WhyNot(from.user)
+                                       : "this key is not on the broker's list any more";
     } else if (!client.starts_with(ClientIdPrefix(who->peer.name))) {
       why = fmt::format("the client ids of key \"{}\" begin with \"{}\"", who->peer.name,
                         ClientIdPrefix(who->peer.name));
@@ -428,6 +442,9 @@ struct Broker::Impl {
     if (next_probe < kProbes) {
       deadline_us = std::min(deadline_us, disconnected_at_us + kProbeDelaysUs[next_probe]);
     }
+    if (access && access->NextEndUnixS() != kNoEnd) {
+      deadline_us = std::min(deadline_us, look_at_keys_us);
+    }
     if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
     channels.BeginSleep();
     const bool sleeps =
@@ -480,6 +497,7 @@ struct Broker::Impl {
   std::unordered_map<ClientId, std::optional<Sharing>> offers;  // of Hellos not yet answered
   Connections connections;
   std::uint64_t known_failed = 0;  // connections
+  std::int64_t look_at_keys_us = 0;
   LogPause pause;
   std::mutex mutex;  // guards what follows
   std::optional<AccessList> new_list;

@@ -263,12 +263,14 @@ void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::
 }
 
 bool BrokerCore::Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
-                         const Request& request, std::int64_t now_us) {
+                         Request& request, std::int64_t now_us) {
   const auto refusal = RefusalOf(*who.role, client, request.body);
   if (!refusal) return false;
   ++refused_requests_;
-  const std::string text = fmt::format("key \"{}\" has the role \"{}\" and may not {}",
-                                       who.peer.name, who.peer.role, *refusal);
+  const std::string limit =
+      who.peer.limit.empty() ? "" : fmt::format(" for what begins with \"{}\"", who.peer.limit);
+  const std::string text = fmt::format("key \"{}\" has the role \"{}\"{} and may not {}",
+                                       who.peer.name, who.peer.role, limit, *refusal);
   Send(client, peer, Reply{request.id, Error{ErrorCode::kForbidden, text}});
   if (refused_pause_.IsOver(client, now_us)) {
     log_.push_back(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
@@ -281,10 +283,12 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
   for (const ClientId& client : Clients()) {
     const Peer& peer = peers_.at(client);
     const AccessList::Entry* who = peer.key ? list.Find(peer.key->public_key) : nullptr;
-    if (who != nullptr && who->peer.name == peer.key->name && who->peer.role == peer.key->role) {
-      continue;
-    }
-    const std::string why = "this key was revoked, or stands for something else now";
+    const bool same = who != nullptr && who->peer.name == peer.key->name &&
+                      who->peer.role == peer.key->role && who->peer.limit == peer.key->limit;
+    if (same) continue;
+    const std::string why = peer.key && list.IsEnded(peer.key->public_key)
+                                ? list.WhyNot(peer.key->public_key)
+                                : "this key was revoked, or stands for something else now";
     SendStray(client, peer.session, Error{ErrorCode::kForbidden, why});
     Lost(client, why, now_us);
   }

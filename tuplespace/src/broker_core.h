@@ -49,8 +49,8 @@ class BrokerCore {
   void ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it is not joined.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
-  // Clients whose key is not on this list, or stands for something else there than when they
-  // joined, are told so and lost.
+  // Clients whose key is not on this list, has ended, or stands for something else there than when
+  // they joined, are told so and lost.
   void SendAwayOthers(const AccessList& list, std::int64_t now_us);
   // What the shell counted, for the statistics.
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections);
@@ -116,8 +116,8 @@ class BrokerCore {
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
-  bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
-               const Request& request, std::int64_t now_us);
+  bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who, Request& request,
+               std::int64_t now_us);
   void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
   void AddCounts(Counters& counters) const;
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);

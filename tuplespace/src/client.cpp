@@ -246,11 +246,14 @@ void Client::Impl::CheckLink() {
   if (!monitor || !std::exchange(monitor_ready, false)) return;
   const Monitor::Seen seen = monitor->Drain();
   if (seen.refused > 0 && options.access) {
+    const std::int64_t until = options.access->until_unix_s;
     session.ReceiveBad(
         {ErrorCode::kForbidden,
-         fmt::format("the broker at {} refused the key \"{}\" ({}): it is not on its "
-                     "list, or was revoked",
-                     options.endpoint, options.access->name, options.access->keys.public_key)});
+         fmt::format(
+             "the broker at {} refused the key \"{}\" ({}): it is not on its list, was "
+             "revoked, or its time is over{}",
+             options.endpoint, options.access->name, options.access->keys.public_key,
+             until == kNoEnd ? "" : " (it was made to count until " + TimeText(until) + ")")});
     return;
   }
   if (seen.failed_connections > 0 && !handshake_failed) {
@@ -425,6 +428,15 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
 
 void Client::Impl::ThrowIfFailed() const {
   if (session.failure()) throw SpaceError(session.failure()->code, session.failure()->text);
+}
+
+std::optional<std::string> EndpointProblem(const std::string& endpoint) {
+  try {
+    ConnectAddress(endpoint, /*has_keys=*/false);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return std::nullopt;
 }
 
 Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -72,6 +73,39 @@ bool IsLoopback(const std::string& host) {
   return host == "[::1]" || host == "localhost";
 }
 
+// Why no host can be called so (RFC 1123, and '_', which some networks use); nullopt if one can.
+std::optional<std::string> HostProblem(const std::string& host) {
+  if (host.front() == '[' || host.back() == ']') {
+    const std::string inside = host.substr(1, host.size() < 2 ? 0 : host.size() - 2);
+    in6_addr v6{};
+    const std::string address = inside.substr(0, inside.find('%'));
+    if (host.front() == '[' && host.back() == ']' &&
+        inet_pton(AF_INET6, address.c_str(), &v6) == 1) {
+      return std::nullopt;
+    }
+    return "is no IPv6 address";
+  }
+  in_addr v4{};
+  if (host.find_first_not_of("0123456789.") == std::string::npos) {
+    if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return std::nullopt;
+    return "is no IPv4 address, which would be four numbers from 0 to 255";
+  }
+  if (host.size() > 253) return "is longer than 253 characters";
+  for (std::size_t begin = 0; begin < host.size();) {
+    const std::size_t end = std::min(host.find('.', begin), host.size());
+    const std::string label = host.substr(begin, end - begin);
+    const bool plain = label.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                           "0123456789-_") == std::string::npos;
+    if (!plain) return "has characters that no name of a host has";
+    if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') {
+      return "has a part between dots that is empty, longer than 63, or begins or ends with '-'";
+    }
+    begin = end + 1;  // a last dot says that the name is whole
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void ThrowScheme(const std::string& endpoint) {
   throw std::invalid_argument(
       fmt::format("endpoint \"{}\" begins with none of tcp://, ipc:// and inproc://", endpoint));
@@ -119,10 +153,10 @@ std::string ConnectAddress(const std::string& endpoint, bool has_keys) {
   const auto rest = WithoutScheme(endpoint, "tcp://");
   if (!rest) ThrowScheme(endpoint);
   const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);
-  if (parts.host.find_first_of("*;/ ") != std::string::npos) {
+  if (const auto problem = HostProblem(parts.host)) {
     throw std::invalid_argument(
-        fmt::format("endpoint \"{}\" has the host \"{}\"; a name or an address is needed", endpoint,
-                    parts.host));
+        fmt::format("endpoint \"{}\" has the host \"{}\", which {}; a name or an address is needed",
+                    endpoint, parts.host, *problem));
   }
   if (parts.host == "localhost") return "tcp://127.0.0.1:" + parts.port;
   return endpoint;

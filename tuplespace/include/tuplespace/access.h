@@ -33,9 +33,10 @@ std::optional<std::string> PeerNameProblem(const std::string& name);
 // What a request does. Extend, Store, Fail, Hold, Cancel and GetStats concern only what the client
 // has already, or counts: every role may send them.
 enum class Operation : std::uint8_t {
-  kRead,     // Read, List, Count
-  kPut,      // tuples that are no tasks
-  kPutTask,  // tuples that are tasks, also as results
+  kReadMetadata,  // Read and List with metadata_only, Count: keys, sizes, hashes, who put it
+  kRead,          // Read and List with payloads; and whatever kReadMetadata allows
+  kPut,           // tuples that are no tasks
+  kPutTask,       // tuples that are tasks, also as results; all inputs must be allowed by kRead
   kGet,
   kComplete,   // results that are no tasks
   kRetire,     // without a watermark
@@ -51,19 +52,31 @@ struct Rule {
   std::optional<std::size_t> own_id_field;
   // What asks by a pattern must ask for one whole key: looking for more takes the broker's time.
   bool whole_keys = false;
+  // Of a peer with a limit: this field, whatever stands there, must begin with the limit. A pattern
+  // that leaves the field open asks for what the limit leaves of it, and is not refused.
+  std::optional<std::size_t> limited_field = {};
 };
 
 struct Role {
   std::string name;
   std::vector<Rule> rules;  // what none of them allows is refused
+  // In place of `rules` for peers with a limit. Empty: no such peer may have this role.
+  std::vector<Rule> limited_rules = {};
   ClientLimits limits = {};
 };
+
+inline constexpr std::int64_t kNoEnd = INT64_MAX;
 
 struct AllowedPeer {
   std::string name;  // unique; the ids of its clients begin with "NAME/"
   std::string public_key;
-  std::string role;  // the name of a Role
+  std::string role;                    // the name of a Role
+  std::string limit = {};              // see Rule::limited_field; empty: none
+  std::int64_t until_unix_s = kNoEnd;  // from this second on the key counts no more
 };
+
+// "2027-01-01 00:00:00 UTC".
+std::string TimeText(std::int64_t unix_s);
 
 struct BrokerAccess {
   KeyPair keys;
@@ -75,6 +88,9 @@ struct ClientAccess {
   std::string name;  // as the broker's list has it
   KeyPair keys;
   std::string broker_public_key;
+  // What the broker's list said when the key was made; only the list itself counts.
+  std::string limit = {};
+  std::int64_t until_unix_s = kNoEnd;
 };
 
 }  // namespace tuplespace

@@ -70,9 +70,10 @@ class Broker {
 
   void Run();   // serves until Stop()
   void Stop();  // thread safe, async-signal safe
-  // Replaces the list of access: who is not on it any more, or has another role, is sent away at
-  // once. Thread safe. Throws std::invalid_argument if the list makes no sense: then nothing
-  // changes. REQUIRES: there is `access`.
+  // Replaces the list of access: who is not on it any more, or has another role or limit, is sent
+  // away at once. (So is who is on the list when the time of its key is over, within a second.)
+  // Thread safe. Throws std::invalid_argument if the list makes no sense: then nothing changes.
+  // REQUIRES: there is `access`.
   void SetPeers(std::vector<AllowedPeer> peers);
   Stats GetStatistics() const;  // REQUIRES: called on Run's thread or while it does not run
 

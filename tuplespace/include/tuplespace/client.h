@@ -41,6 +41,9 @@ struct ClientOptions {
   std::shared_ptr<SharedPool> pool = {};
 };
 
+// Why no client can connect to this endpoint, whatever is there; nullopt if one can.
+std::optional<std::string> EndpointProblem(const std::string& endpoint);
+
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
 class SpaceError : public std::runtime_error {
  public:

@@ -9,10 +9,12 @@ namespace acan {
 
 inline constexpr const char* kHandlerRole = "handler";
 inline constexpr const char* kManagerRole = "manager";
-inline constexpr const char* kObserverRole = "observer";  // reads, and changes nothing
+inline constexpr const char* kObserverRole = "observer";  // sees, and changes nothing
 
 // A handler may take tasks, read what belongs to steps, complete its tasks with such, and say of
-// itself what it is and did. A manager may do everything.
+// itself what it is and did. A manager may do everything. An observer may read metadata of
+// everything, and what handlers say of themselves, but no weights, data or results. The limit of a
+// peer (AllowedPeer::limit) is how the ids of its jobs begin.
 std::vector<tuplespace::Role> AccessRoles();
 
 }  // namespace acan

@@ -33,6 +33,7 @@ struct Capacity {
   bool exact = false;  // the conformance run passed
   bool fast = false;
   bool own_memory = false;  // of the device: results may stay there
+  std::string jobs = {};    // it gets tasks only of jobs whose ids begin so (its key says so)
   std::string conformance_hash;
 };
 std::string CapacityToJson(const Capacity& capacity);

@@ -1,0 +1,124 @@
+#include "broker_host.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+
+namespace acan::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The name that somebody must look up; empty for addresses, and where there is no host.
+std::string NameIn(const std::string& endpoint) {
+  const std::string scheme = "tcp://";
+  const std::size_t colon = endpoint.rfind(':');
+  if (!endpoint.starts_with(scheme) || colon < scheme.size()) return "";
+  std::string host = endpoint.substr(scheme.size(), colon - scheme.size());
+  in_addr address{};
+  const bool is_address = host.front() == '[' || inet_pton(AF_INET, host.c_str(), &address) == 1;
+  return is_address || host == "localhost" ? "" : host;
+}
+
+}  // namespace
+
+struct BrokerHost::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stop = false;
+  bool answered = false;
+  std::optional<std::string> problem;
+};
+
+std::optional<std::string> LookUpHost(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;  // ZeroMQ asks for no others for a name
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error == 0) {
+    ::freeaddrinfo(found);
+    return std::nullopt;
+  }
+  return error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
+}
+
+BrokerHost::BrokerHost(BrokerHostOptions options)
+    : options_(std::move(options)),
+      host_(NameIn(options_.endpoint)),
+      state_(std::make_shared<State>()) {}
+
+void BrokerHost::Stop() {
+  const std::lock_guard lock(state_->mutex);
+  state_->stop = true;
+  state_->changed.notify_all();
+}
+
+bool BrokerHost::Stopped() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->stop;
+}
+
+std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->answered = false;
+  }
+  std::thread([state = state_, look_up = options_.look_up, host = host_] {
+    std::optional<std::string> problem = look_up(host);
+    const std::lock_guard lock(state->mutex);
+    state->problem = std::move(problem);
+    state->answered = true;
+    state->changed.notify_all();
+  }).detach();
+  const auto over = [this] { return state_->answered || state_->stop; };
+  std::unique_lock lock(state_->mutex);
+  if (!state_->changed.wait_until(lock, std::min(deadline, Clock::now() + options_.slow_after),
+                                  over)) {
+    lock.unlock();
+    options_.say(fmt::format("looking up the broker's host \"{}\": no answer yet", host_));
+    lock.lock();
+  }
+  if (state_->changed.wait_until(lock, deadline, over)) return state_->problem;
+  return state_->problem.value_or("no name server has answered");  // what was said the last time
+}
+
+void BrokerHost::Await() {
+  if (host_.empty()) return;
+  const Clock::time_point deadline = Clock::now() + options_.patience;
+  const auto patience_s = std::chrono::duration_cast<std::chrono::seconds>(options_.patience);
+  for (bool said = false;;) {
+    const std::optional<std::string> problem = Ask(deadline);
+    if (Stopped()) return;
+    if (!problem) {
+      if (said) options_.say(fmt::format("the broker's host \"{}\" has an address now", host_));
+      return;
+    }
+    if (Clock::now() >= deadline) {
+      throw FailureError(fmt::format(
+          "{}: the broker's host \"{}\" has had no address for {} s: {}; is the name right?",
+          options_.origin, host_, patience_s.count(), *problem));
+    }
+    if (!said) {
+      options_.say(fmt::format(
+          "{}: the broker's host \"{}\" cannot be resolved: {}; is the name right? Trying again "
+          "for {} s",
+          options_.origin, host_, *problem, patience_s.count()));
+    }
+    said = true;
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait_for(lock, options_.pause, [this] { return state_->stop; });
+  }
+}
+
+}  // namespace acan::cli

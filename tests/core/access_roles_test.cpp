@@ -1,0 +1,122 @@
+// What keys of each role may do with the tuples of acan.
+#include "acan/core/access_roles.h"
+
+#include "acan/core/names.h"
+#include "access_list.h"
+#include "gtest/gtest.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Count;
+using tuplespace::FieldPattern;
+using tuplespace::Get;
+using tuplespace::Key;
+using tuplespace::List;
+using tuplespace::Pattern;
+using tuplespace::Put;
+using tuplespace::Read;
+using tuplespace::RequestBody;
+using tuplespace::Retire;
+using tuplespace::Tuple;
+
+constexpr const char* kJob = "3f2a3f2a3f2a3f2a";
+constexpr const char* kOtherJob = "3f2b3f2b3f2b3f2b";
+
+Key TileOf(const std::string& job) {
+  return Key{job + "-k3j4n5", 7, "tile", 0, 0, 64};
+}
+
+Read ReadOf(const Key& key, bool metadata_only) {
+  Read read;
+  read.patterns = {Pattern::Of(key)};
+  read.metadata_only = metadata_only;
+  return read;
+}
+
+Put PutOf(const Key& key, bool task = false) {
+  Tuple tuple;
+  tuple.key = key;
+  if (task) tuple.task.emplace();
+  return Put{{tuple}};
+}
+
+Get GetOf(const Pattern& pattern) {
+  Get get;
+  get.pattern = pattern;
+  return get;
+}
+
+class AccessRolesTest : public ::testing::Test {
+ protected:
+  // Whether a key of this role, limited to `jobs` if that is not empty, may do that.
+  static bool May(const std::string& role, const std::string& jobs, RequestBody body) {
+    const std::string key = tuplespace::MakeKeyPair().public_key;
+    const tuplespace::AccessList list(AccessRoles(), {{"k", key, role, jobs}});
+    return !RefusalOf(*list.Find(key)->role, "k/1", body);
+  }
+};
+
+TEST_F(AccessRolesTest, ObserversSeeWhatIsThereButNoWeightsAndNoData) {
+  for (const std::string jobs : {"", "3f2a"}) {
+    const auto may = [&](RequestBody body) { return May(kObserverRole, jobs, std::move(body)); };
+    for (const Key& key : {TileOf(kJob), Key{std::string(kJob) + "-x", 3, "task", "exact"}}) {
+      EXPECT_FALSE(may(ReadOf(key, false))) << key.ToString();
+      EXPECT_TRUE(may(ReadOf(key, true))) << key.ToString();
+      EXPECT_FALSE(may(List{Pattern::Of(key), 1, false}));
+      EXPECT_TRUE(may(List{Pattern::Of(key), 1, true}));
+      EXPECT_TRUE(may(Count{Pattern::Of(key)}));
+      EXPECT_FALSE(may(PutOf(key)));
+      EXPECT_FALSE(may(GetOf(Pattern::Of(key))));
+      EXPECT_FALSE(may(Retire{Pattern::Of(key), false}));
+    }
+    EXPECT_FALSE(may(List{{{FieldPattern::Any()}, true}, 1, false}));
+    EXPECT_TRUE(may(List{{{FieldPattern::Any()}, true}, 1, true}));
+    EXPECT_FALSE(may(ReadOf(DoneKey(kJob), false)));
+    EXPECT_TRUE(may(ReadOf(DoneKey(kJob), true)));
+    // What handlers say of themselves is for everybody.
+    EXPECT_TRUE(may(List{AllHandlers(), 1, false}));
+    EXPECT_TRUE(may(List{AllReports(), 1, false}));
+    EXPECT_TRUE(may(tuplespace::GetStats{}));
+  }
+}
+
+TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
+  for (const std::string jobs : {kJob, "3f2a"}) {
+    for (const char* role : {kHandlerRole, kManagerRole}) {
+      EXPECT_TRUE(May(role, jobs, ReadOf(TileOf(kJob), false))) << role;
+      EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), false))) << role;
+      EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), true))) << role;
+      EXPECT_TRUE(May(role, "", ReadOf(TileOf(kOtherJob), false))) << role;
+    }
+    EXPECT_FALSE(May(kObserverRole, jobs, Count{Pattern::Of(TileOf(kOtherJob))}));
+    // A handler asks for tasks of any job, and gets those of its.
+    EXPECT_TRUE(May(kHandlerRole, jobs, GetOf(RunnableTasks(true, false))));
+    EXPECT_TRUE(May(kHandlerRole, jobs, PutOf(HandlerKey("k/1"))));
+    EXPECT_FALSE(May(kHandlerRole, jobs, PutOf(HandlerKey("other/1"))));
+
+    const auto manager = [&](RequestBody body) { return May(kManagerRole, jobs, std::move(body)); };
+    for (const char* job : {kJob, kOtherJob}) {
+      const bool its = std::string(job) == kJob;
+      EXPECT_EQ(manager(PutOf(LeaderKey(job))), its);
+      EXPECT_EQ(manager(GetOf(Pattern::Of(LeaderKey(job)))), its);
+      EXPECT_EQ(manager(PutOf(DoneKey(job))), its);
+      EXPECT_EQ(manager(PutOf(Key{"run", job, "x"})), its);
+      EXPECT_EQ(manager(PutOf(QuarantineKey(job, "h"))), its);
+      EXPECT_EQ(manager(PutOf(Key{std::string(job) + "-x", 1, "task", "exact"}, true)), its);
+      EXPECT_EQ(manager(Retire{{{FieldPattern::Exact(std::string(job) + "-x"),
+                                 FieldPattern::AtMost(INT64_MAX)},
+                                true},
+                               true}),
+                its);
+      EXPECT_EQ(manager(Retire{{{FieldPattern::Prefix(std::string(job) + "-")}, true}, false}),
+                its);
+    }
+    EXPECT_TRUE(manager(List{AllHandlers(), 1, false}));
+    EXPECT_FALSE(manager(PutOf(HandlerKey("h/1"))));
+    EXPECT_FALSE(manager(Retire{AllReports(), false}));
+  }
+}
+
+}  // namespace
+}  // namespace acan
