@@ -50,9 +50,7 @@ int RunTrain(const Flags& flags) {
   if (resume && std::filesystem::exists(receipt_path)) {
     const Receipt done = ReadReceipt(receipt_path);
     log.Info(fmt::format("the run in {} is done already", flags.resume));
-    Print(SummaryText(done, flags.resume));
-    if (flags.json) PrintLine(ReceiptToJson(done).dump());
-    return 0;
+    return ReportRun(done, flags.resume, flags.json);
   }
   const Job job =
       flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
@@ -68,9 +66,7 @@ int RunTrain(const Flags& flags) {
     log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
     return 128 + signals.received();
   }
-  Print(SummaryText(*receipt, out_dir));
-  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
-  return 0;
+  return ReportRun(*receipt, out_dir, flags.json);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "job_run.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
+#include "acan/core/schedule.h"
 #include "acan/manager/model_file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -47,6 +49,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
       job_(job),
       data_(data),
       earlier_lives_(earlier.count),
+      finite_through_(earlier.finite_through),
       earlier_runs_(std::move(earlier.runs)),
       quarantined_(std::move(earlier.quarantined)),
       job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
@@ -65,7 +68,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
   }
   // Fails now, not after the training, if the model cannot be written here.
   const ModelWriter probe(OutPath("model.safetensors"), job_.model);
-  snapshots_.emplace(OutPath("snapshots"), job_id_, job_.model,
+  snapshots_.emplace(OutPath(kSnapshotsName), job_id_, job_.model,
                      StateCount(job_.training.optimizer));
   snapshot_writer_.emplace(
       *snapshots_,
@@ -152,7 +155,7 @@ void JobRun::NoteTuning() {
 }
 
 void JobRun::StepAll() {
-  while (leads_ && !events_.empty()) {
+  while (leads_ && !final_tiles_ && !events_.empty()) {
     const ManagerEvent event = std::move(events_.front());
     events_.pop_front();
     Apply(core_->Step(event, NowUs()));
@@ -215,6 +218,7 @@ void JobRun::LookAtSpace() {
 
 void JobRun::Apply(std::vector<ManagerAction> actions) {
   for (ManagerAction& action : actions) {
+    if (final_tiles_) return;
     std::visit([this](auto& a) { Do(a); }, action);
   }
 }
@@ -359,18 +363,23 @@ void JobRun::Do(const LoadWeights& action) {
   Step(WeightsReady{action.generation});
 }
 
-void JobRun::Do(TakeSnapshot& action) {
+RunState JobRun::StateAt(std::int64_t version) const {
   RunState state;
-  state.version =
-      action.version - (IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion) ? 1 : 0);
+  state.version = version;
   state.train_loss = receipt_.final_train_loss;
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
   state.contributors.assign(contributors_.begin(), contributors_.end());
   std::tie(state.audits_passed, state.audits_skipped) = AuditsSoFar();
-  snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
-                          std::move(action.tiles));
+  return state;
+}
+
+void JobRun::Do(TakeSnapshot& action) {
+  const bool planted = IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion);
+  snapshot_writer_->Start(StateAt(action.version - (planted ? 1 : 0)),
+                          ModelTensors(job_.model, StateCount(job_.training.optimizer)),
+                          std::move(action.tiles), job_.stop_if_not_finite);
 }
 
 // On the writer's thread. A snapshot without the metrics of all its steps must never be seen: not
@@ -402,6 +411,10 @@ void JobRun::TakeSnapshotDone() {
     Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
                     done->problem));
   }
+  if (!done->finite && job_.stop_if_not_finite) {
+    Log(fmt::format("the weights after {} steps are not finite", done->version));
+    throw NotFiniteFound{done->version - 1};
+  }
   if (audit_log_) audit_log_->Sync();
   Step(SnapshotDone{done->version, done->took_us});
 }
@@ -428,13 +441,16 @@ void JobRun::Do(const StepCommitted& action) {
                     static_cast<double>(progress_.steps - progress_.step);
   progress_.test_loss.reset();
   progress_.test_accuracy.reset();
-  receipt_.final_train_loss = action.loss;
+  if (std::isfinite(action.loss) || !job_.stop_if_not_finite) {
+    receipt_.final_train_loss = action.loss;
+  }
   if (metrics_) {
     metrics_->Step({action.step, action.epoch, action.loss, action.learning_rate,
                     progress_.samples_per_s, progress_.handlers,
                     static_cast<std::int64_t>(progress_.reissued)});
   }
   if (audit_log_) audit_log_->Flush();
+  LookAtStep(action);
   SendProgress();
 }
 
@@ -449,11 +465,31 @@ void JobRun::SendProgress() {
   if (options_.progress) options_.progress(progress_);
 }
 
+// The model that was trained to the end.
+void JobRun::WriteWeights() {
+  const std::string path = options_.out_dir.empty() ? "" : OutPath("model.safetensors");
+  const TileMover::Written written =
+      Mover().WriteModel(path, job_.model, *final_tiles_, job_.stop_if_not_finite);
+  receipt_.weights_sha256 = written.weights_sha256;
+  receipt_.steps = core_->total_steps();
+  receipt_.epochs = job_.training.epochs;
+  if (written.finite) return;
+  NotFinite found{NotFinite::What::kWeights, 0, job_.training.learning_rate, std::nullopt};
+  if (receipt_.steps > 0) {
+    found.step = receipt_.steps - 1;
+    found.learning_rate = LearningRateAt(job_.training, found.step, receipt_.steps);
+  }
+  NoteNotFinite(found);
+}
+
 Receipt JobRun::Finish() {
   if (snapshot_writer_) snapshot_writer_->Drop([this] { PollOnce(); });
   const std::string& folder = options_.out_dir;
-  receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
-                                               job_.model, *final_tiles_);
+  const auto ended_early = [this] {
+    return receipt_.not_finite && receipt_.not_finite->kept_version;
+  };
+  if (!ended_early()) WriteWeights();
+  if (ended_early()) WriteKept();
   LookAtHandlers();
   LookAtSpace();
   while (listing_ || client_.unanswered() > 0) PollOnce();
@@ -462,8 +498,6 @@ Receipt JobRun::Finish() {
   receipt_.test_sha256 = data_.test.sha256;
   receipt_.code_version = ACAN_VERSION;
   for (const auto& [id, handler] : handlers_) receipt_.handlers.push_back(handler);
-  receipt_.steps = core_->total_steps();
-  receipt_.epochs = job_.training.epochs;
   tuning_due_ = true;
   NoteTuning();
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
@@ -480,7 +514,7 @@ Receipt JobRun::Finish() {
   done.key = DoneKey(job_id_);
   done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());
   client_.Put({done});
-  if (snapshots_) snapshots_->RemoveAll();
+  if (snapshots_ && !ended_early()) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);
   GiveUpLead();
   return receipt_;

@@ -33,6 +33,11 @@ struct RunLost {
 struct HandlersWrong {
   std::map<std::string, std::string> handlers;  // client ids, and why
 };
+// The run diverged. Versions up to `finite_through` may be good, no later one is. Begin another
+// life, which does the steps from the last good version on again, and keeps the last good weights.
+struct NotFiniteFound {
+  std::int64_t finite_through = 0;
+};
 struct Stopped {};  // thrown by what waits, because of Stop
 
 // Of this process.
@@ -40,6 +45,7 @@ struct EarlierLives {
   int count = 0;
   std::vector<std::string> runs;                   // something of them may be left in the space
   std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
+  std::optional<std::int64_t> finite_through = {};  // of NotFiniteFound, after one
 };
 
 class JobRun {
@@ -47,7 +53,7 @@ class JobRun {
   // The references must outlive it. What is left of earlier lives is removed.
   JobRun(const ManagerOptions& options, const Job& job, const Data& data, EarlierLives earlier);
 
-  // nullopt if stopped. Throws Error, RunLost, HandlersWrong.
+  // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 
@@ -123,7 +129,16 @@ class JobRun {
   void Do(const Say& action) { Log(action.text); }
   void Do(const GiveUp& action);
   void Do(AllDone& action) { final_tiles_ = std::move(action.tiles); }
+  RunState StateAt(std::int64_t version) const;
+  void WriteWeights();
   Receipt Finish();
+
+  // ---- losses and weights that are not finite (job_run_not_finite.cpp)
+  void NoteEarlierNotFinite();
+  void LookAtStep(const StepCommitted& action);
+  void NoteNotFinite(const NotFinite& found);
+  void KeepVersion(std::int64_t version);
+  void WriteKept();
 
   // ---- wrong results (job_run_audits.cpp)
   bool WatchesResults() const { return job_.tasks.audit > 0 || audit_log_; }
@@ -138,6 +153,8 @@ class JobRun {
   const Job& job_;
   const Data& data_;
   const int earlier_lives_;
+  // Set: this life looks for the last good weights, which are of this version at the latest.
+  const std::optional<std::int64_t> finite_through_;
   std::vector<std::string> earlier_runs_;           // in the space, of managers that are gone
   std::map<std::string, std::string> quarantined_;  // client ids, and why
   std::set<std::string> contributors_;  // of whose results something may be in what is there now

@@ -238,7 +238,8 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   }
   if (!done || IsPlanted(Planted::kIgnoresFinishedRun)) return std::nullopt;
   Log("the job is done already");
-  if (snapshots_) snapshots_->RemoveAll();
+  const bool kept = done->not_finite && done->not_finite->kept_version;
+  if (snapshots_ && !kept) snapshots_->RemoveAll();
   RemoveEarlierRuns();
   GiveUpLead();
   return done;
@@ -249,6 +250,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
 void JobRun::FindBeginning() {
   bool others = false;
   if (snapshots_) {
+    if (finite_through_) snapshots_->RemoveNewerThan(*finite_through_);
     const auto say = [this](const std::string& line) { Log(line); };
     const auto go_on = [this] {
       client_.Poll(std::chrono::milliseconds(0));
@@ -266,8 +268,8 @@ void JobRun::FindBeginning() {
   const std::int64_t newest =
       options_.out_dir.empty() ? INT64_MAX : StepsIn(OutPath("metrics.jsonl"), &loss);
   for (const std::string& name : earlier_runs_) {
-    // Of whose results those weights were made is not known.
-    if (job_.tasks.audit > 0) break;
+    // Of whose results those weights were made is not known, nor whether they are good.
+    if (job_.tasks.audit > 0 || finite_through_) break;
     KeepLead();  // there may be hundreds, where the broker was lost again and again
     client_.RetireAll(
         {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
@@ -348,6 +350,14 @@ void JobRun::BeginFiles() {
   for (const char* name : kOutputs) RemoveUnfinished(OutPath(name));
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
   remove_later_snapshots();
+  if (!metrics_->missing().empty()) {
+    receipt_.metrics_missing = metrics_->missing();
+    Log(
+        fmt::format("{} has no line of step {}: what it had was damaged or lost before the run was "
+                    "resumed; the receipt says so, too",
+                    OutPath("metrics.jsonl"), RangesText(metrics_->missing())));
+  }
+  NoteEarlierNotFinite();
   tuning_log_ =
       std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && earlier_lives_ == 0);
   WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
@@ -381,7 +391,9 @@ std::optional<Receipt> JobRun::Begin() {
   config.fixed_handlers = options_.fixed_handlers;
   config.overhead_us = overhead_us_;
   config.least_removed_bytes = options_.least_removed_bytes;
-  if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
+  // One version for a loss that is not finite, one for the step that finds it.
+  config.kept_versions = finite_through_ ? 2 : 0;
+  if (snapshots_ && !finite_through_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }
   for (const auto& [id, why] : quarantined_) config.quarantined.insert(id);

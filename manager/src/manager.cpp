@@ -30,6 +30,9 @@ std::optional<Receipt> Manager::Impl::Run() {
     } catch (const HandlersWrong& wrong) {
       earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
       BeginAgain({"the run goes back to before they had a part in it"});
+    } catch (const NotFiniteFound& found) {
+      earlier.finite_through = found.finite_through;
+      BeginAgain({"the run goes back to keep the last good weights"});
     }
   }
 }

@@ -29,6 +29,7 @@ struct Progress {
   std::uint64_t reissued = 0;
   double eta_s = 0;
   std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
+  std::optional<std::int64_t> not_finite_step;     // NotFinite::step, once there was one
 };
 
 struct ManagerOptions {
@@ -60,7 +61,8 @@ class Manager {
 
   // Trains, evaluates, writes the outputs. If the broker or the connection to it is lost, goes on
   // from what is in the space, or from the last snapshot; if another manager leads by then, stands
-  // by until that one is done or gone. nullopt if stopped by Stop(). Throws Error.
+  // by until that one is done or gone. A run that diverged ends early, with the last good weights
+  // (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 
