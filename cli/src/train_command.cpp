@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/manager/manager.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -46,6 +47,9 @@ int RunTrain(const Flags& flags) {
   if (!resume && flags.job.path.empty()) {
     throw UsageError("which job? Name its file (see examples/), or a folder with --resume");
   }
+  const std::string out_dir = resume            ? flags.resume
+                              : flags.out.set() ? flags.out.value
+                                                : DefaultOutDir(flags.job.path);
   const std::string receipt_path = flags.resume + "/receipt.json";
   if (resume && std::filesystem::exists(receipt_path)) {
     const Receipt done = ReadReceipt(receipt_path);
@@ -54,11 +58,9 @@ int RunTrain(const Flags& flags) {
   }
   const Job job =
       flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
+  CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
-  const std::string out_dir = resume            ? flags.resume
-                              : flags.out.set() ? flags.out.value
-                                                : DefaultOutDir(flags.job.path);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
   const auto receipt = RunLocally({cluster, out_dir, source, resume, flags.audit_log}, job,
                                   std::move(data), log, signals);

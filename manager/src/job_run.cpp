@@ -58,7 +58,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                .id = {},
                .access = options.access,
                .context = options.context}),
-      run_(RunName(job_id_, client_.id())) {
+      run_(RunName(job_id_, client_.id())),
+      folder_(std::move(earlier.folder)) {
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -98,8 +99,9 @@ std::optional<Receipt> JobRun::Run() {
     if (!options_.resume) earlier_receipt_ = ReceiptText();
     TakeLeadership();
     ExtendLeadership();
-    OpenAuditLog();
     FindEarlierRuns();
+    LockFolder();
+    OpenAuditLog();
     if (auto done = Begin()) return done;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
@@ -117,10 +119,7 @@ std::optional<Receipt> JobRun::Run() {
 
 void JobRun::Turn() {
   KeepLead();
-  if (!leads_) {
-    client_.Poll(std::chrono::microseconds(kPollUs));
-    return;
-  }
+  if (!leads_) return AwaitLead();
   const std::int64_t now_us = NowUs();
   if (now_us >= next_list_us_ && !listing_) LookAtHandlers();
   if (now_us >= next_look_us_ && !looking_) LookAtSpace();
@@ -516,6 +515,7 @@ Receipt JobRun::Finish() {
   client_.Put({done});
   if (snapshots_ && !ended_early()) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);
+  folder_.reset();  // before another one can have the lead
   GiveUpLead();
   return receipt_;
 }

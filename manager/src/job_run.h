@@ -17,6 +17,7 @@
 #include "acan/manager/manager_core.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/tuning.h"
+#include "folder_lock.h"
 #include "handler_speeds.h"
 #include "snapshot_writer.h"
 #include "tile_mover.h"
@@ -46,6 +47,7 @@ struct EarlierLives {
   std::vector<std::string> runs;                   // something of them may be left in the space
   std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
   std::optional<std::int64_t> finite_through = {};  // of NotFiniteFound, after one
+  std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if it was had
 };
 
 class JobRun {
@@ -59,6 +61,7 @@ class JobRun {
 
   // The runs of which something may be left in the space, this one's among them.
   std::vector<std::string> RunsLeft() const;
+  std::shared_ptr<FolderLock> folder() const { return folder_; }  // null: not had
 
  private:
   static constexpr std::int64_t kPollUs = 50'000;
@@ -69,6 +72,9 @@ class JobRun {
   void KeepLead();  // for whatever may wait longer than the lead's lease; throws Stopped
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
+  void AwaitLead();
+  void LockFolder();
+  void GiveUpFolderAfter(std::int64_t deadline_us);
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void ConfirmLead();
@@ -163,6 +169,9 @@ class JobRun {
   const std::string job_id_;
   tuplespace::Client client_;
   const std::string run_;  // names this life's tuples
+  // Of the output folder: from when this one leads to its end. A manager that waits for the lead or
+  // for a broker gives it up, as it may be another one's turn.
+  std::shared_ptr<FolderLock> folder_;
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread looks at it
   std::optional<SnapshotWriter> snapshot_writer_;
@@ -172,6 +181,7 @@ class JobRun {
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
   bool results_lost_ = false;  // until the run has gone back
+  std::int64_t disconnected_us_ = 0;  // since when, if it is
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

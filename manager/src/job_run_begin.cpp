@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -29,6 +30,7 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
+constexpr std::int64_t kSayFolderEveryUs = 30'000'000;
 constexpr int kRoundTrips = 16;
 constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
 // See MeasureOverhead. What all do for a task that is not waiting: messages, matching, mapping and
@@ -77,6 +79,7 @@ void JobRun::Connect() {
   client_.SetInterrupt([this] { ThrowIfStopped(); });
   client_.OnConnection([this](bool connected, const std::string& why) {
     if (!connected) {
+      disconnected_us_ = NowUs();
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
     }
     // Leases go back when a connection ends: what comes next must not be written before it is known
@@ -99,7 +102,19 @@ void JobRun::Connect() {
           "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
           options_.endpoint, options_.endpoint));
     }
+    GiveUpFolderAfter(patience_us + kLeaderLeaseUs);
   }
+}
+
+// For a while: the connection has ended, and nobody knows who leads.
+void JobRun::AwaitLead() {
+  if (!client_.connected()) GiveUpFolderAfter(disconnected_us_ + kLeaderLeaseUs);
+  client_.Poll(std::chrono::microseconds(kPollUs));
+}
+
+// A standby may lead at another broker by then, and wait for the folder.
+void JobRun::GiveUpFolderAfter(std::int64_t deadline_us) {
+  if (folder_ && NowUs() > deadline_us) folder_.reset();
 }
 
 // Holds the lead, or waits for it as long as the options say.
@@ -136,7 +151,38 @@ void JobRun::TakeLeadership() {
       Log(fmt::format("job {} has a manager: waiting to take over when it is gone", job_id_));
     }
     said = true;
+    GiveUpFolderAfter(begin_us + kLeaderLeaseUs);
     get.wait_us = 1'000'000;
+  }
+}
+
+// The broker says who of its managers leads, but nothing of those at other brokers.
+void JobRun::LockFolder() {
+  if (options_.out_dir.empty()) return;
+  const std::string& folder = options_.out_dir;
+  std::int64_t say_us = 0;
+  for (;;) {
+    if (folder_ && folder_->IsOwn()) return folder_->SetRun(run_);
+    std::optional<FolderOwner> owner = FolderLock::OwnerOf(folder);
+    const bool had = std::exchange(folder_, nullptr) != nullptr;
+    const auto works_here = [&] {
+      return std::find(earlier_runs_.begin(), earlier_runs_.end(), owner->run) !=
+             earlier_runs_.end();
+    };
+    if (had && owner && !works_here()) throw FailureError(FolderLock::InUse(folder, *owner));
+    std::string said;
+    owner.emplace();
+    folder_ = FolderLock::Take(folder, run_, &*owner, &said);
+    if (!said.empty()) Log(said);
+    // A manager of this job that has lost the lead, and does not know it.
+    if (!folder_ && works_here()) folder_ = FolderLock::TakeOver(folder, run_);
+    if (folder_) return;
+    if (!options_.standby) throw FailureError(FolderLock::InUse(folder, *owner));
+    if (NowUs() >= say_us) {
+      Log(fmt::format("waiting: {}", FolderLock::InUse(folder, *owner)));
+      say_us = NowUs() + kSayFolderEveryUs;
+    }
+    PollOnce();
   }
 }
 
@@ -202,6 +248,8 @@ void JobRun::ExtendLeadership() {
     if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
+    // Another manager may have had it meanwhile.
+    if (metrics_ && !folder_) throw RunLost{"the output folder was given up without a broker"};
     leads_ = true;
   });
 }
@@ -241,6 +289,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   const bool kept = done->not_finite && done->not_finite->kept_version;
   if (snapshots_ && !kept) snapshots_->RemoveAll();
   RemoveEarlierRuns();
+  folder_.reset();
   GiveUpLead();
   return done;
 }

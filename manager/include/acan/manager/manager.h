@@ -51,6 +51,10 @@ struct ManagerOptions {
   std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
 };
 
+// Throws Error (failure) if a manager writes to this output folder: who, and what to do. Managers
+// look themselves when they lead; this is for whoever wants to know before anything is started.
+void CheckFolderIsFree(const std::string& out_dir);
+
 class Manager {
  public:
   // Takes the data as loaded. Throws Error if the job is impossible or the folder not writable.
