@@ -26,7 +26,9 @@ struct Flags {
 constexpr const char* kExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
+receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job
+file, which beats the defaults. A loss or weights that are not finite end the run with exit code 1; the
+last good weights stay in the folder snapshots (see train.stop_if_not_finite in README.md).
 
 Examples:
   acan train examples/regression.toml

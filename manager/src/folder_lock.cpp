@@ -24,8 +24,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMostBytes = 4096;
 // CheckFree holds a lock for a moment, which must not be taken for an owner's.
-constexpr int kTries = 5;
-constexpr std::chrono::milliseconds kBetweenTries(20);
+constexpr int kTries = 3;
+constexpr std::chrono::milliseconds kBetweenTries(5);
 
 std::string PathIn(const std::string& folder) {
   return folder + "/manager.lock";

@@ -9,7 +9,6 @@
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
-#include "acan/core/schedule.h"
 #include "acan/manager/model_file.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -462,23 +461,6 @@ void JobRun::Do(const Evaluated& action) {
 
 void JobRun::SendProgress() {
   if (options_.progress) options_.progress(progress_);
-}
-
-// The model that was trained to the end.
-void JobRun::WriteWeights() {
-  const std::string path = options_.out_dir.empty() ? "" : OutPath("model.safetensors");
-  const TileMover::Written written =
-      Mover().WriteModel(path, job_.model, *final_tiles_, job_.stop_if_not_finite);
-  receipt_.weights_sha256 = written.weights_sha256;
-  receipt_.steps = core_->total_steps();
-  receipt_.epochs = job_.training.epochs;
-  if (written.finite) return;
-  NotFinite found{NotFinite::What::kWeights, 0, job_.training.learning_rate, std::nullopt};
-  if (receipt_.steps > 0) {
-    found.step = receipt_.steps - 1;
-    found.learning_rate = LearningRateAt(job_.training, found.step, receipt_.steps);
-  }
-  NoteNotFinite(found);
 }
 
 Receipt JobRun::Finish() {

@@ -65,6 +65,8 @@ class JobRun {
 
  private:
   static constexpr std::int64_t kPollUs = 50'000;
+  static constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
+  static constexpr std::int64_t kExtendEveryUs = 2'000'000;
 
   void Connect();
   void TakeLeadership();
@@ -74,7 +76,7 @@ class JobRun {
   void FindEarlierRuns();
   void AwaitLead();
   void LockFolder();
-  void GiveUpFolderAfter(std::int64_t deadline_us);
+  void GiveUpFolderIfWithoutLeadSince(std::int64_t since_us);
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void ConfirmLead();

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -27,10 +26,7 @@ using tuplespace::Planted;
 using tuplespace::ReplyBody;
 using tuplespace::Tuple;
 
-constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
-constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
-constexpr std::int64_t kSayFolderEveryUs = 30'000'000;
 constexpr int kRoundTrips = 16;
 constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
 // See MeasureOverhead. What all do for a task that is not waiting: messages, matching, mapping and
@@ -91,7 +87,8 @@ void JobRun::Connect() {
   client_.OnDamage([this](const std::string& text) { Log(text); });
   client_.OnDelay([this](const std::string& text) { Log(text); });
   client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
-  const std::int64_t patience_us = NowUs() + 2'000'000;
+  const std::int64_t begin_us = NowUs();
+  const std::int64_t patience_us = begin_us + 2'000'000;
   bool said = false;
   while (!client_.connected()) {
     client_.Poll(std::chrono::milliseconds(100));
@@ -102,19 +99,8 @@ void JobRun::Connect() {
           "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
           options_.endpoint, options_.endpoint));
     }
-    GiveUpFolderAfter(patience_us + kLeaderLeaseUs);
+    GiveUpFolderIfWithoutLeadSince(begin_us);
   }
-}
-
-// For a while: the connection has ended, and nobody knows who leads.
-void JobRun::AwaitLead() {
-  if (!client_.connected()) GiveUpFolderAfter(disconnected_us_ + kLeaderLeaseUs);
-  client_.Poll(std::chrono::microseconds(kPollUs));
-}
-
-// A standby may lead at another broker by then, and wait for the folder.
-void JobRun::GiveUpFolderAfter(std::int64_t deadline_us) {
-  if (folder_ && NowUs() > deadline_us) folder_.reset();
 }
 
 // Holds the lead, or waits for it as long as the options say.
@@ -151,38 +137,8 @@ void JobRun::TakeLeadership() {
       Log(fmt::format("job {} has a manager: waiting to take over when it is gone", job_id_));
     }
     said = true;
-    GiveUpFolderAfter(begin_us + kLeaderLeaseUs);
+    GiveUpFolderIfWithoutLeadSince(begin_us);
     get.wait_us = 1'000'000;
-  }
-}
-
-// The broker says who of its managers leads, but nothing of those at other brokers.
-void JobRun::LockFolder() {
-  if (options_.out_dir.empty()) return;
-  const std::string& folder = options_.out_dir;
-  std::int64_t say_us = 0;
-  for (;;) {
-    if (folder_ && folder_->IsOwn()) return folder_->SetRun(run_);
-    std::optional<FolderOwner> owner = FolderLock::OwnerOf(folder);
-    const bool had = std::exchange(folder_, nullptr) != nullptr;
-    const auto works_here = [&] {
-      return std::find(earlier_runs_.begin(), earlier_runs_.end(), owner->run) !=
-             earlier_runs_.end();
-    };
-    if (had && owner && !works_here()) throw FailureError(FolderLock::InUse(folder, *owner));
-    std::string said;
-    owner.emplace();
-    folder_ = FolderLock::Take(folder, run_, &*owner, &said);
-    if (!said.empty()) Log(said);
-    // A manager of this job that has lost the lead, and does not know it.
-    if (!folder_ && works_here()) folder_ = FolderLock::TakeOver(folder, run_);
-    if (folder_) return;
-    if (!options_.standby) throw FailureError(FolderLock::InUse(folder, *owner));
-    if (NowUs() >= say_us) {
-      Log(fmt::format("waiting: {}", FolderLock::InUse(folder, *owner)));
-      say_us = NowUs() + kSayFolderEveryUs;
-    }
-    PollOnce();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "acan/core/error.h"
+#include "acan/core/schedule.h"
 #include "fmt/format.h"
 #include "job_run.h"
 #include "work_beside.h"
@@ -62,6 +63,23 @@ void JobRun::KeepVersion(std::int64_t version) {
   receipt_.not_finite->kept_version = version;
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
   final_tiles_ = std::move(whole->tiles);
+}
+
+// The model that was trained to the end.
+void JobRun::WriteWeights() {
+  const std::string path = options_.out_dir.empty() ? "" : OutPath("model.safetensors");
+  const TileMover::Written written =
+      Mover().WriteModel(path, job_.model, *final_tiles_, job_.stop_if_not_finite);
+  receipt_.weights_sha256 = written.weights_sha256;
+  receipt_.steps = core_->total_steps();
+  receipt_.epochs = job_.training.epochs;
+  if (written.finite) return;
+  NotFinite found{NotFinite::What::kWeights, 0, job_.training.learning_rate, std::nullopt};
+  if (receipt_.steps > 0) {
+    found.step = receipt_.steps - 1;
+    found.learning_rate = LearningRateAt(job_.training, found.step, receipt_.steps);
+  }
+  NoteNotFinite(found);
 }
 
 void JobRun::WriteKept() {
