@@ -66,6 +66,7 @@ Job EvaluationJob(const Flags& flags) {
   }
   job.initial_weights = WholePath("--model", flags.model);
   job.training.epochs = 0;
+  job.stop_if_not_finite = false;  // whatever the model gives is what was asked for
   return job;
 }
 

@@ -7,7 +7,9 @@
 #include "acan/core/error.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/snapshot.h"
+#include "command.h"
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 #include "progress_display.h"
 #include "role.h"
 
@@ -91,12 +93,54 @@ std::string TestText(const Receipt& receipt) {
   return text;
 }
 
+namespace {
+
+std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
+  const bool loss = found.what == NotFinite::What::kLoss;
+  const std::string kept = (std::filesystem::path(out_dir) / SnapshotName(*found.kept_version));
+  std::string text = fmt::format(
+      "the run in {} ended at step {} (from 0, as in metrics.jsonl): its {} not finite, at a "
+      "learning rate of {}",
+      out_dir, found.step, loss ? "loss was" : "weights were", found.learning_rate);
+  if (loss && found.step == 0) {
+    text += fmt::format(
+        ". No step was done before: look at the data, and at model.initial_weights if it has "
+        "some; the weights with which it began are in {}",
+        kept);
+  } else {
+    text += fmt::format(
+        ". The last good weights, after {} step{}, are in {}. Try a lower train.learning_rate or "
+        "train.warmup_steps, from the beginning or from those weights: acan train JOB.toml --set "
+        "model.initial_weights={} --out ANOTHER",
+        *found.kept_version, *found.kept_version == 1 ? "" : "s", kept, kept);
+  }
+  return text +
+         ". The same job would end here again; train.stop_if_not_finite = false goes on "
+         "regardless";
+}
+
+}  // namespace
+
+int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
+  const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
+  if (!ended_early) Print(SummaryText(receipt, out_dir));
+  if (json) PrintLine(ReceiptToJson(receipt).dump());
+  if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
+  return 0;
+}
+
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir) {
   std::string text;
   const std::string test = TestText(receipt);
   if (!test.empty()) text += test + "\n";
   if (receipt.final_train_loss)
     text += fmt::format("last loss {:.4f}\n", *receipt.final_train_loss);
+  if (receipt.not_finite) {
+    const bool loss = receipt.not_finite->what == NotFinite::What::kLoss;
+    text += loss ? fmt::format("the loss was not finite from step {} (from 0) on\n",
+                               receipt.not_finite->step)
+                 : "the weights are not finite\n";
+  }
   text += fmt::format(
       "{} steps in {:.1f} s by {} handler{}: {} tasks done, {} re-issued, {} duplicated\n",
       receipt.steps, receipt.seconds, receipt.handlers.size(),

@@ -32,6 +32,10 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 void LogJob(const Job& job, const Data& data, Log& log);
 // Some lines for people: accuracy, time, speed, hash, files.
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir);
+// What a command that trains says in the end: the summary, and with `json` the receipt. Returns the
+// exit code. Throws Error (failure) if the run ended early because it diverged: where, what it
+// kept, what to try.
+int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json);
 // "784, 512, 10".
 std::string LayersText(const std::vector<std::int64_t>& layers);
 // "test accuracy 88.12 %, test loss 0.3412".

@@ -60,9 +60,7 @@ int RunManager(const Flags& flags) {
   const int code = role.Serve([&] { receipt = manager.Run(); }, [&manager] { manager.Stop(); });
   role.log().terminal().EndLive();
   if (!receipt) return code == 0 ? 1 : code;
-  Print(SummaryText(*receipt, out_dir));
-  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
-  return 0;
+  return ReportRun(*receipt, out_dir, flags.json);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ nlohmann::json ProgressJson(const Progress& progress) {
                          {"loss", progress.loss},         {"samples_per_s", progress.samples_per_s},
                          {"handlers", progress.handlers}, {"reissued", progress.reissued},
                          {"eta_s", progress.eta_s}};
+  if (progress.not_finite_step) json["not_finite_step"] = *progress.not_finite_step;
   if (progress.test_loss) json["test_loss"] = *progress.test_loss;
   if (progress.test_accuracy) json["test_accuracy"] = *progress.test_accuracy;
   return json;
@@ -59,6 +60,9 @@ std::string ProgressText(const Progress& progress) {
   }
   text += fmt::format("  {} handler{}", progress.handlers, progress.handlers == 1 ? "" : "s");
   text += fmt::format("  {} re-issued", progress.reissued);
+  if (progress.not_finite_step) {
+    text += fmt::format("  not finite since step {}", *progress.not_finite_step);
+  }
   return text;
 }
 

@@ -1,38 +1,98 @@
 #include "scratch_folder.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "acan/core/error.h"
+#include "fmt/format.h"
 
 namespace acan::cli {
 namespace {
 
 // A socket's address holds 107 bytes; names inside the folder are short.
 constexpr std::size_t kMaxFolderPath = 80;
-constexpr const char* kName = "/acan-XXXXXX";
+// Earlier versions of acan made "acan-XXXXXX", without locks: theirs are left alone.
+constexpr std::string_view kPrefix = "acan-run-";
+constexpr std::string_view kDraft = "XXXXXX";
+
+// A descriptor that holds the lock of a folder; -1 with errno: another process has it
+// (EWOULDBLOCK), it is gone or not a folder of this user, or it cannot be locked. The lock ends
+// with the process, also with a killed one, as it is not inherited.
+int Lock(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return -1;
+  int error = ENOENT;
+  struct stat locked = {};
+  struct stat there = {};
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    error = errno;
+  } else if (::fstat(fd, &locked) == 0 && ::lstat(folder.c_str(), &there) == 0 &&
+             locked.st_ino == there.st_ino && locked.st_dev == there.st_dev &&
+             locked.st_uid == ::geteuid()) {
+    return fd;
+  }
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
+void RemoveDead(const std::string& parent) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator at(parent, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.size() == kPrefix.size() + kDraft.size() && name.starts_with(kPrefix)) {
+      found.push_back(at->path().string());
+    }
+  }
+  for (const std::string& folder : found) {
+    const int lock = Lock(folder);
+    if (lock < 0) continue;
+    fs::remove_all(folder, error);
+    ::close(lock);
+  }
+}
+
+std::string ParentFolder() {
+  const char* variable = ::getenv("TMPDIR");
+  const std::string parent = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
+  const std::string whole = std::filesystem::absolute(parent).string();
+  const std::size_t name = 1 + kPrefix.size() + kDraft.size();
+  return whole.size() + name > kMaxFolderPath ? "/tmp" : whole;
+}
 
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
-  const char* variable = ::getenv("TMPDIR");
-  std::string parent = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
-  if (parent.size() + std::strlen(kName) > kMaxFolderPath) parent = "/tmp";
-  path_ = std::filesystem::absolute(parent).string() + kName;
-  if (path_.size() > kMaxFolderPath) path_ = std::string("/tmp") + kName;
-  if (::mkdtemp(path_.data()) == nullptr) {
-    throw FailureError("cannot make a temporary folder in " + parent + ": " + std::strerror(errno) +
-                       "; set TMPDIR to a folder that can be written to");
+  const std::string parent = ParentFolder();
+  RemoveDead(parent);
+  for (;;) {
+    path_ = fmt::format("{}/{}{}", parent, kPrefix, kDraft);
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw FailureError("cannot make a temporary folder in " + parent + ": " +
+                         std::strerror(errno) + "; set TMPDIR to a folder that can be written to");
+    }
+    lock_ = Lock(path_);
+    // Another process may have found it before it was locked, and removes it. Where folders cannot
+    // be locked nobody removes them.
+    if (lock_ >= 0 || (errno != EWOULDBLOCK && errno != ENOENT)) return;
   }
 }
 
 ScratchFolder::~ScratchFolder() {
   Remove();
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void ScratchFolder::Remove() {

@@ -6,7 +6,9 @@
 namespace acan::cli {
 
 // Made with mode 0700 in $TMPDIR, or in /tmp if that is not set or its path is too long for a
-// socket's address. Removed with all files in it by the destructor.
+// socket's address. Removed with all files in it by the destructor. It is locked while its process
+// lives; whoever makes one removes those of this user that nobody has locked: their processes were
+// killed.
 class ScratchFolder {
  public:
   ScratchFolder();  // throws Error (failure)
@@ -19,6 +21,7 @@ class ScratchFolder {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 // Removes the folder of an ipc:// endpoint if it is empty by now: the last act of a broker, whose

@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/manager/manager.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -26,7 +27,9 @@ struct Flags {
 constexpr const char* kExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
+receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job
+file, which beats the defaults. A loss or weights that are not finite end the run with exit code 1; the
+last good weights stay in the folder snapshots (see train.stop_if_not_finite in README.md).
 
 Examples:
   acan train examples/regression.toml
@@ -48,21 +51,20 @@ int RunTrain(const Flags& flags) {
   if (!resume && flags.job.path.empty()) {
     throw UsageError("which job? Name its file (see examples/), or a folder with --resume");
   }
+  const std::string out_dir = resume            ? flags.resume
+                              : flags.out.set() ? flags.out.value
+                                                : DefaultOutDir(flags.job.path);
   const std::string receipt_path = flags.resume + "/receipt.json";
   if (resume && std::filesystem::exists(receipt_path)) {
     const Receipt done = ReadReceipt(receipt_path);
     log.Info(fmt::format("the run in {} is done already", flags.resume));
-    Print(SummaryText(done, flags.resume));
-    if (flags.json) PrintLine(ReceiptToJson(done).dump());
-    return 0;
+    return ReportRun(done, flags.resume, flags.json);
   }
   const Job job =
       flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
+  CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
-  const std::string out_dir = resume            ? flags.resume
-                              : flags.out.set() ? flags.out.value
-                                                : DefaultOutDir(flags.job.path);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
   const auto receipt = RunLocally({cluster, out_dir, source, resume, flags.audit_log}, job,
                                   std::move(data), log, signals);
@@ -70,9 +72,7 @@ int RunTrain(const Flags& flags) {
     log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
     return 128 + signals.received();
   }
-  Print(SummaryText(*receipt, out_dir));
-  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
-  return 0;
+  return ReportRun(*receipt, out_dir, flags.json);
 }
 
 }  // namespace

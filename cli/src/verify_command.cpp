@@ -1,14 +1,17 @@
 // acan verify: checks that a receipt, its model file and, if asked, a second training agree.
+#include <array>
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/receipt.h"
+#include "acan/manager/snapshot.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "nlohmann/json.hpp"
 #include "process_setup.h"
 
 namespace acan::cli {
@@ -23,9 +26,11 @@ struct Flags {
 };
 
 constexpr const char* kExample = R"(
-Computes weights_sha256 of the model file beside the receipt and compares. With --rerun the job is
-trained again, by one handler unless --handlers says otherwise, in a temporary folder that is removed:
-the weights must be the same bits. The exit code is 0 if all is equal, 1 if anything differs.
+Looks whether the receipt is as it was written (it has a hash of itself), computes weights_sha256 of
+the model file beside it and compares. With --rerun the job is trained again, by one handler unless
+--handlers says otherwise, and writes nothing: the weights must be the same bits, and each field of
+the receipt that the job decides (steps, losses, accuracy, data) must have the same value. The exit
+code is 0 if all is equal, 1 if anything differs.
 
 Examples:
   acan verify out/fashion-mnist
@@ -49,6 +54,10 @@ std::string Comparison(const std::string& found, const std::string& expected) {
   return found == expected ? found : fmt::format("{}, the receipt says {}", found, expected);
 }
 
+std::string OrNone(const std::string& sha256) {
+  return sha256.empty() ? "none" : sha256;
+}
+
 void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, Verdict& verdict) {
   const ModelReader reader(path);
   const auto layers = reader.Layers();
@@ -59,6 +68,38 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
                 Comparison(sha256, receipt.weights_sha256));
 }
 
+void CheckHash(const std::string& path, const nlohmann::json& json, Verdict& verdict) {
+  const ReceiptHash hash = CheckReceiptHash(json);
+  if (hash == ReceiptHash::kNone) {
+    PrintLine(
+        fmt::format("unchecked  {}: an earlier version of acan wrote it, without a hash of "
+                    "itself",
+                    path));
+    return;
+  }
+  const bool right = hash == ReceiptHash::kRight;
+  verdict.Check(right, path, right ? "as it was written" : "was changed after it was written");
+}
+
+// What depends on the job and its data alone, in exact precision; not on who computed it, how fast,
+// or how often it was begun anew.
+constexpr std::array kDecidedByTheJob = {"/weights_sha256", "/steps",     "/epochs",
+                                         "/test_accuracy",  "/test_loss", "/final_train_loss",
+                                         "/audits/share",   "/not_finite"};
+
+void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
+  const nlohmann::json found = ReceiptToJson(again);
+  const nlohmann::json expected = ReceiptToJson(receipt);
+  const auto text = [](const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  for (const char* field : kDecidedByTheJob) {
+    const nlohmann::json::json_pointer at(field);
+    verdict.Check(found[at] == expected[at], fmt::format("{} of the second training", field + 1),
+                  Comparison(text(found[at]), text(expected[at])));
+  }
+}
+
 // The exit code of the second training: 0, or 128 + a signal.
 int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& verdict) {
   RequireLimits("acan verify");
@@ -67,18 +108,15 @@ int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& v
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
   Data data = LoadData(job);
+  // Said before it takes hours.
   verdict.Check(data.train.sha256 == receipt.train_sha256, "training data",
                 Comparison(data.train.sha256, receipt.train_sha256));
-  if (!receipt.test_sha256.empty()) {
-    verdict.Check(data.test.sha256 == receipt.test_sha256, "test data",
-                  Comparison(data.test.sha256, receipt.test_sha256));
-  }
+  verdict.Check(data.test.sha256 == receipt.test_sha256, "test data",
+                Comparison(OrNone(data.test.sha256), OrNone(receipt.test_sha256)));
   const auto again = RunLocally({ParseCluster(cluster), "", flags.path, false}, job,
                                 std::move(data), log, signals);
   if (!again) return 128 + signals.received();
-  verdict.Check(again->weights_sha256 == receipt.weights_sha256,
-                "weights_sha256 of the second training",
-                Comparison(again->weights_sha256, receipt.weights_sha256));
+  Compare(*again, receipt, verdict);
   return 0;
 }
 
@@ -99,10 +137,16 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
 int RunVerify(const Flags& flags) {
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path /= "receipt.json";
-  const Receipt receipt = ReadReceipt(path.string());
+  const nlohmann::json json = ReadReceiptJson(path.string());
+  const Receipt receipt = ReceiptFromJson(json, path.string());
   const Job job = JobFromJson(receipt.job, path.string());
   Verdict verdict;
-  CheckModel((path.parent_path() / "model.safetensors").string(), receipt, job, verdict);
+  CheckHash(path.string(), json, verdict);
+  // A run that diverged has no model, but the last good weights.
+  const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
+  const std::string model =
+      ended_early ? SnapshotName(*receipt.not_finite->kept_version) : "model.safetensors";
+  CheckModel((path.parent_path() / model).string(), receipt, job, verdict);
   if (!flags.audit_log.empty()) {
     CheckLog(flags.audit_log, receipt, verdict);
   } else if (!receipt.audit_log_head.empty()) {

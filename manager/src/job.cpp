@@ -34,7 +34,7 @@ const std::vector<SectionKeys>& KnownKeys() {
       {"train",
        {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
         "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
-        "step_factor", "final_fraction"}},
+        "step_factor", "final_fraction", "stop_if_not_finite"}},
       {"tasks",
        {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
       {"snapshots", {"every_steps"}}};
@@ -145,6 +145,7 @@ void JobParser::ReadTraining() {
                                        std::bit_floor(static_cast<std::uint64_t>(training.block))));
   }
   data_.Flag("shuffle", &training.shuffle);
+  train_.Flag("stop_if_not_finite", &job_.stop_if_not_finite);
 }
 
 void JobParser::ReadOptimizer() {

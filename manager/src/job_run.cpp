@@ -1,6 +1,7 @@
 #include "job_run.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -48,6 +49,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
       job_(job),
       data_(data),
       earlier_lives_(earlier.count),
+      finite_through_(earlier.finite_through),
       earlier_runs_(std::move(earlier.runs)),
       quarantined_(std::move(earlier.quarantined)),
       job_id_(TrainingId(job, data.train.sha256, data.test.sha256)),
@@ -56,7 +58,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                .id = {},
                .access = options.access,
                .context = options.context}),
-      run_(RunName(job_id_, client_.id())) {
+      run_(RunName(job_id_, client_.id())),
+      folder_(std::move(earlier.folder)) {
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -69,7 +72,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
     RequireKeptFile(OutPath(name), Devices::kAllowed);
   }
   const ModelWriter probe(OutPath("model.safetensors"), job_.model);
-  snapshots_.emplace(OutPath("snapshots"), job_id_, job_.model,
+  snapshots_.emplace(OutPath(kSnapshotsName), job_id_, job_.model,
                      StateCount(job_.training.optimizer));
   snapshot_writer_.emplace(
       *snapshots_,
@@ -99,8 +102,9 @@ std::optional<Receipt> JobRun::Run() {
     if (!options_.resume) earlier_receipt_ = ReceiptText();
     TakeLeadership();
     ExtendLeadership();
-    OpenAuditLog();
     FindEarlierRuns();
+    LockFolder();
+    OpenAuditLog();
     if (auto done = Begin()) return done;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
@@ -118,10 +122,7 @@ std::optional<Receipt> JobRun::Run() {
 
 void JobRun::Turn() {
   KeepLead();
-  if (!leads_) {
-    client_.Poll(std::chrono::microseconds(kPollUs));
-    return;
-  }
+  if (!leads_) return AwaitLead();
   const std::int64_t now_us = NowUs();
   if (now_us >= next_list_us_ && !listing_) LookAtHandlers();
   if (now_us >= next_look_us_ && !looking_) LookAtSpace();
@@ -156,7 +157,7 @@ void JobRun::NoteTuning() {
 }
 
 void JobRun::StepAll() {
-  while (leads_ && !events_.empty()) {
+  while (leads_ && !final_tiles_ && !events_.empty()) {
     const ManagerEvent event = std::move(events_.front());
     events_.pop_front();
     Apply(core_->Step(event, NowUs()));
@@ -220,6 +221,7 @@ void JobRun::LookAtSpace() {
 
 void JobRun::Apply(std::vector<ManagerAction> actions) {
   for (ManagerAction& action : actions) {
+    if (final_tiles_) return;
     std::visit([this](auto& a) { Do(a); }, action);
   }
 }
@@ -364,18 +366,23 @@ void JobRun::Do(const LoadWeights& action) {
   Step(WeightsReady{action.generation});
 }
 
-void JobRun::Do(TakeSnapshot& action) {
+RunState JobRun::StateAt(std::int64_t version) const {
   RunState state;
-  state.version =
-      action.version - (IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion) ? 1 : 0);
+  state.version = version;
   state.train_loss = receipt_.final_train_loss;
   state.tasks_done = receipt_.tasks_done;
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
   state.contributors.assign(contributors_.begin(), contributors_.end());
   std::tie(state.audits_passed, state.audits_skipped) = AuditsSoFar();
-  snapshot_writer_->Start(state, ModelTensors(job_.model, StateCount(job_.training.optimizer)),
-                          std::move(action.tiles));
+  return state;
+}
+
+void JobRun::Do(TakeSnapshot& action) {
+  const bool planted = IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion);
+  snapshot_writer_->Start(StateAt(action.version - (planted ? 1 : 0)),
+                          ModelTensors(job_.model, StateCount(job_.training.optimizer)),
+                          std::move(action.tiles), job_.stop_if_not_finite);
 }
 
 // On the writer's thread. A snapshot without the metrics of all its steps must never be seen: not
@@ -407,6 +414,10 @@ void JobRun::TakeSnapshotDone() {
     Log(fmt::format("the snapshot after step {} was not written: {}", done->version,
                     done->problem));
   }
+  if (!done->finite && job_.stop_if_not_finite) {
+    Log(fmt::format("the weights after {} steps are not finite", done->version));
+    throw NotFiniteFound{done->version - 1};
+  }
   if (audit_log_) audit_log_->Sync();
   Step(SnapshotDone{done->version, done->took_us});
 }
@@ -433,13 +444,16 @@ void JobRun::Do(const StepCommitted& action) {
                     static_cast<double>(progress_.steps - progress_.step);
   progress_.test_loss.reset();
   progress_.test_accuracy.reset();
-  receipt_.final_train_loss = action.loss;
+  if (std::isfinite(action.loss) || !job_.stop_if_not_finite) {
+    receipt_.final_train_loss = action.loss;
+  }
   if (metrics_) {
     metrics_->Step({action.step, action.epoch, action.loss, action.learning_rate,
                     progress_.samples_per_s, progress_.handlers,
                     static_cast<std::int64_t>(progress_.reissued)});
   }
   if (audit_log_) audit_log_->Flush();
+  LookAtStep(action);
   SendProgress();
 }
 
@@ -457,8 +471,11 @@ void JobRun::SendProgress() {
 Receipt JobRun::Finish() {
   if (snapshot_writer_) snapshot_writer_->Drop([this] { PollOnce(); });
   const std::string& folder = options_.out_dir;
-  receipt_.weights_sha256 = Mover().WriteModel(folder.empty() ? "" : folder + "/model.safetensors",
-                                               job_.model, *final_tiles_);
+  const auto ended_early = [this] {
+    return receipt_.not_finite && receipt_.not_finite->kept_version;
+  };
+  if (!ended_early()) WriteWeights();
+  if (ended_early()) WriteKept();
   LookAtHandlers();
   LookAtSpace();
   while (listing_ || client_.unanswered() > 0) PollOnce();
@@ -467,8 +484,6 @@ Receipt JobRun::Finish() {
   receipt_.test_sha256 = data_.test.sha256;
   receipt_.code_version = ACAN_VERSION;
   for (const auto& [id, handler] : handlers_) receipt_.handlers.push_back(handler);
-  receipt_.steps = core_->total_steps();
-  receipt_.epochs = job_.training.epochs;
   tuning_due_ = true;
   NoteTuning();
   receipt_.tasks_reissued = static_cast<std::int64_t>(progress_.reissued);
@@ -485,8 +500,9 @@ Receipt JobRun::Finish() {
   done.key = DoneKey(job_id_);
   done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());
   client_.Put({done});
-  if (snapshots_) snapshots_->RemoveAll();
+  if (snapshots_ && !ended_early()) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);
+  folder_.reset();  // before another one can have the lead
   GiveUpLead();
   return receipt_;
 }

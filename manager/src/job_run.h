@@ -17,6 +17,7 @@
 #include "acan/manager/manager_core.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/tuning.h"
+#include "folder_lock.h"
 #include "handler_speeds.h"
 #include "snapshot_writer.h"
 #include "tile_mover.h"
@@ -33,6 +34,11 @@ struct RunLost {
 struct HandlersWrong {
   std::map<std::string, std::string> handlers;  // client ids, and why
 };
+// The run diverged. Versions up to `finite_through` may be good, no later one is. Begin another
+// life, which does the steps from the last good version on again, and keeps the last good weights.
+struct NotFiniteFound {
+  std::int64_t finite_through = 0;
+};
 struct Stopped {};  // thrown by what waits, because of Stop
 
 // Of this process.
@@ -40,6 +46,8 @@ struct EarlierLives {
   int count = 0;
   std::vector<std::string> runs;                   // something of them may be left in the space
   std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
+  std::optional<std::int64_t> finite_through = {};  // of NotFiniteFound, after one
+  std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if it was had
 };
 
 class JobRun {
@@ -47,15 +55,18 @@ class JobRun {
   // The references must outlive it. What is left of earlier lives is removed.
   JobRun(const ManagerOptions& options, const Job& job, const Data& data, EarlierLives earlier);
 
-  // nullopt if stopped. Throws Error, RunLost, HandlersWrong.
+  // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 
   // The runs of which something may be left in the space, this one's among them.
   std::vector<std::string> RunsLeft() const;
+  std::shared_ptr<FolderLock> folder() const { return folder_; }  // null: not had
 
  private:
   static constexpr std::int64_t kPollUs = 50'000;
+  static constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
+  static constexpr std::int64_t kExtendEveryUs = 2'000'000;
 
   void Connect();
   void TakeLeadership();
@@ -63,6 +74,9 @@ class JobRun {
   void KeepLead();  // for whatever may wait longer than the lead's lease; throws Stopped
   tuplespace::Key RunKey(const std::string& name) const;
   void FindEarlierRuns();
+  void AwaitLead();
+  void LockFolder();
+  void GiveUpFolderIfWithoutLeadSince(std::int64_t since_us);
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
   void ConfirmLead();
@@ -123,7 +137,16 @@ class JobRun {
   void Do(const Say& action) { Log(action.text); }
   void Do(const GiveUp& action);
   void Do(AllDone& action) { final_tiles_ = std::move(action.tiles); }
+  RunState StateAt(std::int64_t version) const;
+  void WriteWeights();
   Receipt Finish();
+
+  // ---- losses and weights that are not finite (job_run_not_finite.cpp)
+  void NoteEarlierNotFinite();
+  void LookAtStep(const StepCommitted& action);
+  void NoteNotFinite(const NotFinite& found);
+  void KeepVersion(std::int64_t version);
+  void WriteKept();
 
   // ---- wrong results (job_run_audits.cpp)
   bool WatchesResults() const { return job_.tasks.audit > 0 || audit_log_; }
@@ -138,6 +161,8 @@ class JobRun {
   const Job& job_;
   const Data& data_;
   const int earlier_lives_;
+  // Set: this life looks for the last good weights, which are of this version at the latest.
+  const std::optional<std::int64_t> finite_through_;
   std::vector<std::string> earlier_runs_;           // in the space, of managers that are gone
   std::map<std::string, std::string> quarantined_;  // client ids, and why
   std::set<std::string> contributors_;  // of whose results something may be in what is there now
@@ -146,6 +171,9 @@ class JobRun {
   const std::string job_id_;
   tuplespace::Client client_;
   const std::string run_;  // names this life's tuples
+  // Of the output folder: from when this one leads to its end. A manager that waits for the lead or
+  // for a broker gives it up, as it may be another one's turn.
+  std::shared_ptr<FolderLock> folder_;
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread looks at it
   std::optional<SnapshotWriter> snapshot_writer_;
@@ -155,6 +183,7 @@ class JobRun {
   std::atomic<bool> stop_{false};
   std::optional<tuplespace::LeaseRef> leadership_;
   bool results_lost_ = false;  // until the run has gone back
+  std::int64_t disconnected_us_ = 0;  // since when, if it is
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

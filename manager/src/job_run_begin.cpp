@@ -26,8 +26,6 @@ using tuplespace::Planted;
 using tuplespace::ReplyBody;
 using tuplespace::Tuple;
 
-constexpr std::int64_t kLeaderLeaseUs = 10'000'000;
-constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr auto kGoodbyeWait = std::chrono::seconds(2);
 constexpr int kRoundTrips = 16;
 constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
@@ -78,6 +76,7 @@ void JobRun::Connect() {
   client_.SetInterrupt([this] { ThrowIfStopped(); });
   client_.OnConnection([this](bool connected, const std::string& why) {
     if (!connected) {
+      disconnected_us_ = NowUs();
       Log(fmt::format("lost the broker at {}: {}; waiting for it", options_.endpoint, why));
     }
     // Leases go back when a connection ends: what comes next must not be written before it is known
@@ -89,7 +88,8 @@ void JobRun::Connect() {
   client_.OnDamage([this](const std::string& text) { Log(text); });
   client_.OnDelay([this](const std::string& text) { Log(text); });
   client_.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(std::move(notice)); });
-  const std::int64_t patience_us = NowUs() + 2'000'000;
+  const std::int64_t begin_us = NowUs();
+  const std::int64_t patience_us = begin_us + 2'000'000;
   bool said = false;
   while (!client_.connected()) {
     client_.Poll(std::chrono::milliseconds(100));
@@ -100,6 +100,7 @@ void JobRun::Connect() {
           "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
           options_.endpoint, options_.endpoint));
     }
+    GiveUpFolderIfWithoutLeadSince(begin_us);
   }
 }
 
@@ -137,6 +138,7 @@ void JobRun::TakeLeadership() {
       Log(fmt::format("job {} has a manager: waiting to take over when it is gone", job_id_));
     }
     said = true;
+    GiveUpFolderIfWithoutLeadSince(begin_us);
     get.wait_us = 1'000'000;
   }
 }
@@ -203,6 +205,8 @@ void JobRun::ExtendLeadership() {
     if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
+    // Another manager may have had it meanwhile.
+    if (metrics_ && !folder_) throw RunLost{"the output folder was given up without a broker"};
     leads_ = true;
   });
 }
@@ -239,8 +243,10 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   }
   if (!done || IsPlanted(Planted::kIgnoresFinishedRun)) return std::nullopt;
   Log("the job is done already");
-  if (snapshots_) snapshots_->RemoveAll();
+  const bool kept = done->not_finite && done->not_finite->kept_version;
+  if (snapshots_ && !kept) snapshots_->RemoveAll();
   RemoveEarlierRuns();
+  folder_.reset();
   GiveUpLead();
   return done;
 }
@@ -250,6 +256,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
 void JobRun::FindBeginning() {
   bool others = false;
   if (snapshots_) {
+    if (finite_through_) snapshots_->RemoveNewerThan(*finite_through_);
     const auto say = [this](const std::string& line) { Log(line); };
     const auto go_on = [this] {
       client_.Poll(std::chrono::milliseconds(0));
@@ -267,8 +274,8 @@ void JobRun::FindBeginning() {
   const std::int64_t newest =
       options_.out_dir.empty() ? INT64_MAX : StepsIn(OutPath("metrics.jsonl"), &loss);
   for (const std::string& name : earlier_runs_) {
-    // Of whose results those weights were made is not known.
-    if (job_.tasks.audit > 0) break;
+    // Of whose results those weights were made is not known, nor whether they are good.
+    if (job_.tasks.audit > 0 || finite_through_) break;
     KeepLead();  // there may be hundreds, where the broker was lost again and again
     client_.RetireAll(
         {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
@@ -349,6 +356,14 @@ void JobRun::BeginFiles() {
   for (const char* name : kOutputs) RemoveUnfinished(OutPath(name));
   metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
   remove_later_snapshots();
+  if (!metrics_->missing().empty()) {
+    receipt_.metrics_missing = metrics_->missing();
+    Log(
+        fmt::format("{} has no line of step {}: what it had was damaged or lost before the run was "
+                    "resumed; the receipt says so, too",
+                    OutPath("metrics.jsonl"), RangesText(metrics_->missing())));
+  }
+  NoteEarlierNotFinite();
   tuning_log_ =
       std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && earlier_lives_ == 0);
   WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
@@ -382,7 +397,9 @@ std::optional<Receipt> JobRun::Begin() {
   config.fixed_handlers = options_.fixed_handlers;
   config.overhead_us = overhead_us_;
   config.least_removed_bytes = options_.least_removed_bytes;
-  if (snapshots_ && job_.snapshots.every_steps.value_or(1) > 0) {
+  // One version for a loss that is not finite, one for the step that finds it.
+  config.kept_versions = finite_through_ ? 2 : 0;
+  if (snapshots_ && !finite_through_ && job_.snapshots.every_steps.value_or(1) > 0) {
     config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
   }
   for (const auto& [id, why] : quarantined_) config.quarantined.insert(id);

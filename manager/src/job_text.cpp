@@ -78,9 +78,11 @@ json TrainingToJson(const Training& training) {
 }  // namespace
 
 json JobToJson(const Job& job) {
+  json train = TrainingToJson(job.training);
+  train["stop_if_not_finite"] = job.stop_if_not_finite;
   return {{"model", ModelToJson(job)},
           {"data", DataToJson(job)},
-          {"train", TrainingToJson(job.training)},
+          {"train", std::move(train)},
           {"tasks",
            {{"size_bytes", OrAuto(job.tasks.size_bytes)},
             {"batch_rows", OrAuto(job.tasks.batch_rows)},

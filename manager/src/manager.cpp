@@ -4,9 +4,14 @@
 #include <mutex>
 
 #include "fmt/format.h"
+#include "folder_lock.h"
 #include "job_run.h"
 
 namespace acan {
+
+void CheckFolderIsFree(const std::string& out_dir) {
+  FolderLock::CheckFree(out_dir);
+}
 
 struct Manager::Impl {
   std::optional<Receipt> Run();
@@ -30,6 +35,9 @@ std::optional<Receipt> Manager::Impl::Run() {
     } catch (const HandlersWrong& wrong) {
       earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
       BeginAgain({"the run goes back to before they had a part in it"});
+    } catch (const NotFiniteFound& found) {
+      earlier.finite_through = found.finite_through;
+      BeginAgain({"the run goes back to keep the last good weights"});
     }
   }
 }
@@ -38,9 +46,11 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   if (options.log) options.log(fmt::format("{}: resuming", lost.why));
   ++earlier.count;
   earlier.runs = life->RunsLeft();
+  earlier.folder = life->folder();
   // Another manager may lead now: then this one stands by.
   options.resume = options.standby = true;
   auto next = std::make_unique<JobRun>(options, job, data, earlier);
+  earlier.folder.reset();
   const std::lock_guard lock(mutex);
   life = std::move(next);
   if (stopped) life->Stop();

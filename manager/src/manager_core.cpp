@@ -244,7 +244,8 @@ void ManagerCore::LetStay(Unit& unit) {
   const auto has_own = [](const auto& handler) { return handler.second.own_memory; };
   const bool any = std::any_of(handlers_.begin(), handlers_.end(), has_own);
   // An audit compares bytes.
-  if (!any || audits_ || config_.limits.resident_steps <= 1) return;
+  const bool kept = config_.kept_versions > 0;
+  if (!any || audits_ || kept || config_.limits.resident_steps <= 1) return;
   const std::int64_t version = unit.step + 1;
   const bool tiles_stay = version % config_.limits.resident_steps != 0 && version != total_steps_;
   const bool others_stay = handlers_.size() == 1;
@@ -408,7 +409,9 @@ void ManagerCore::RemoveTiles(std::int64_t version, Actions& out) const {
 // -----------------------------------------------------------------------------------
 
 void ManagerCore::RetireDone(Actions& out) {
-  const std::int64_t keep = std::min(safe_version_, snapshot_version_.value_or(INT64_MAX));
+  const std::int64_t keep =
+      std::min({safe_version_, snapshot_version_.value_or(INT64_MAX),
+                std::max<std::int64_t>(0, committed_steps_ - config_.kept_versions)});
   if (keep <= retired_below_) return;
   retired_below_ = keep;
   out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});

@@ -27,24 +27,74 @@ json Finite(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-// The lines of steps before `first_step`, up to the first that is torn.
-void CopyBefore(std::int64_t first_step, const std::string& path, AtomicFile& to) {
-  std::ifstream file(path, std::ios::binary);
-  std::int64_t bytes = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!value.is_object() || !value.contains("step")) break;
-    const json& step = value.at("step");
-    if (!step.is_number_integer()) break;
-    const bool later = step.get<std::int64_t>() >= first_step;
-    if (later && !IsPlanted(tuplespace::Planted::kMetricsAreNotCut)) break;
-    line.push_back('\n');
-    to.WriteAt(bytes, line.data(), line.size());
-    bytes += static_cast<std::int64_t>(line.size());
-  }
+// A line of a step or an evaluation; nullopt: it is damaged.
+struct Line {
+  std::int64_t step = 0;
+  bool of_step = false;  // else of an evaluation
+  bool finite = true;
+  double learning_rate = 0;
+};
+
+std::optional<Line> ParseLine(const std::string& text) {
+  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object() || !value.contains("step")) return std::nullopt;
+  if (!value.at("step").is_number_integer()) return std::nullopt;
+  Line line;
+  line.step = value.at("step").get<std::int64_t>();
+  line.of_step = value.contains("loss");
+  if (!line.of_step && !value.contains("test_loss")) return std::nullopt;
+  const json& loss = value.at(line.of_step ? "loss" : "test_loss");
+  if (line.step < 0 || !(loss.is_number() || loss.is_null())) return std::nullopt;
+  line.finite = loss.is_number();
+  const auto rate = value.find("learning_rate");
+  if (rate != value.end() && rate->is_number()) line.learning_rate = rate->get<double>();
+  return line;
 }
 
 }  // namespace
+
+std::string RangesText(const std::vector<StepRange>& ranges) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  const std::size_t shown = ranges.size() > kMost ? kMost - 1 : ranges.size();
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool last = i + 1 == shown && shown == ranges.size();
+    text += i == 0 ? "" : last ? " and " : ", ";
+    const StepRange& range = ranges[i];
+    text += range.first == range.last ? fmt::format("{}", range.first)
+                                      : fmt::format("{} to {}", range.first, range.last);
+  }
+  if (shown < ranges.size()) text += fmt::format(" and {} more", ranges.size() - shown);
+  return text;
+}
+
+// The whole lines of steps before `first_step`. Each step has one, in order; evaluations lie
+// between.
+void MetricsLog::CopyBefore(std::int64_t first_step, AtomicFile& to) {
+  std::ifstream file(path_, std::ios::binary);
+  std::int64_t bytes = 0;
+  std::int64_t next = 0;  // step
+  for (std::string text; std::getline(file, text) && !file.eof();) {
+    const std::optional<Line> line = ParseLine(text);
+    if (!line) continue;
+    const bool later = line->step >= first_step;
+    if (later && !IsPlanted(tuplespace::Planted::kMetricsAreNotCut)) continue;
+    if (line->of_step && !later) {
+      if (line->step < next) continue;
+      if (line->step > next) missing_.push_back({next, line->step - 1});
+      next = line->step + 1;
+      if (!line->finite && !first_not_finite_) {
+        first_not_finite_.emplace();
+        first_not_finite_->step = line->step;
+        first_not_finite_->learning_rate = line->learning_rate;
+      }
+    }
+    text.push_back('\n');
+    to.WriteAt(bytes, text.data(), text.size());
+    bytes += static_cast<std::int64_t>(text.size());
+  }
+  if (next < first_step) missing_.push_back({next, first_step - 1});
+}
 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t first_step) : path_(path) {
   RequireKeptFile(path, Devices::kAllowed);
@@ -53,7 +103,7 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t first_step) : path_
   const fs::file_status there = fs::status(path, ignored);
   if (!fs::exists(there) || fs::is_regular_file(there)) {
     AtomicFile begun(path);
-    if (first_step > 0) CopyBefore(first_step, path, begun);
+    if (first_step > 0) CopyBefore(first_step, begun);
     begun.Commit();
   }
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

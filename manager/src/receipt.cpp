@@ -6,6 +6,8 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/job.h"
+#include "acan/manager/model_file.h"
+#include "acan/manager/snapshot.h"
 #include "acan/manager/text_file.h"
 #include "atomic_file.h"
 
@@ -16,6 +18,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "acan-receipt-1";
 constexpr std::size_t kSha256Digits = 64;
+constexpr const char* kHashName = "receipt_sha256";
 
 json OrNull(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
@@ -120,7 +123,69 @@ AuditSummary AuditsFromJson(const json& value, const std::string& name) {
   return audits;
 }
 
+constexpr const char* kLoss = "loss";
+constexpr const char* kWeights = "weights";
+
+json NotFiniteToJson(const NotFinite& found) {
+  json value = {{"what", found.what == NotFinite::What::kLoss ? kLoss : kWeights},
+                {"step", found.step},
+                {"learning_rate", found.learning_rate},
+                {"stopped", found.kept_version.has_value()}};
+  if (found.kept_version) {
+    value["kept_version"] = *found.kept_version;
+    value["kept"] = SnapshotName(*found.kept_version);
+  }
+  return value;
+}
+
+NotFinite NotFiniteFromJson(const json& value, const std::string& name) {
+  const Fields fields(value, name);
+  NotFinite found;
+  const std::string what = fields.Text("what");
+  if (what != kLoss && what != kWeights) fields.Refuse("what", "\"loss\" or \"weights\"");
+  found.what = what == kLoss ? NotFinite::What::kLoss : NotFinite::What::kWeights;
+  found.step = fields.Count("step");
+  found.learning_rate = fields.OptionalNumber("learning_rate", 0, kMostNumber).value_or(0);
+  if (value.contains("kept_version")) found.kept_version = fields.Count("kept_version");
+  return found;
+}
+
+json RangesToJson(const std::vector<StepRange>& ranges) {
+  json value = json::array();
+  for (const StepRange& range : ranges) {
+    value.push_back({{"first", range.first}, {"last", range.last}});
+  }
+  return value;
+}
+
+std::vector<StepRange> RangesFromJson(const Fields& fields, const char* key,
+                                      const std::string& name) {
+  const json& value = fields.Get(key);
+  if (!value.is_array()) fields.Refuse(key, "an array");
+  std::vector<StepRange> ranges;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const Fields one(value[i], fmt::format("{}, {}[{}]", name, key, i));
+    ranges.push_back({one.Count("first"), one.Count("last")});
+  }
+  return ranges;
+}
+
+// Names come from other processes: what is no UTF-8 becomes what a file has in its place.
+std::string HashOfOthers(json receipt) {
+  receipt.erase(kHashName);
+  const std::string text = receipt.dump(-1, ' ', false, json::error_handler_t::replace);
+  Sha256 hash;
+  hash.Add(text.data(), text.size());
+  return hash.Hex();
+}
+
 }  // namespace
+
+ReceiptHash CheckReceiptHash(const json& receipt) {
+  const auto at = receipt.find(kHashName);
+  if (at == receipt.end()) return ReceiptHash::kNone;
+  return *at == HashOfOthers(receipt) ? ReceiptHash::kRight : ReceiptHash::kWrong;
+}
 
 json ReceiptToJson(const Receipt& receipt) {
   json handlers = json::array();
@@ -131,7 +196,7 @@ json ReceiptToJson(const Receipt& receipt) {
                         {"peak_bytes", handler.peak_bytes},
                         {"tasks", handler.tasks}});
   }
-  return {
+  json all = {
       {"format", kFormat},
       {"job", receipt.job},
       {"data",
@@ -151,7 +216,11 @@ json ReceiptToJson(const Receipt& receipt) {
        receipt.audit_log_head.empty() ? json(nullptr) : json(receipt.audit_log_head)},
       {"test_accuracy", OrNull(receipt.test_accuracy)},
       {"test_loss", OrNull(receipt.test_loss)},
-      {"final_train_loss", OrNull(receipt.final_train_loss)}};
+      {"final_train_loss", OrNull(receipt.final_train_loss)},
+      {"not_finite", receipt.not_finite ? NotFiniteToJson(*receipt.not_finite) : json(nullptr)},
+      {"metrics_missing", RangesToJson(receipt.metrics_missing)}};
+  all[kHashName] = HashOfOthers(all);
+  return all;
 }
 
 Receipt ReceiptFromJson(const json& value, const std::string& name) {
@@ -179,7 +248,13 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   receipt.tasks_done = fields.Count("tasks_done");
   receipt.tasks_reissued = fields.Count("tasks_reissued");
   receipt.tasks_duplicated = fields.Count("tasks_duplicated");
-  // Receipts of earlier releases have neither.
+  // Receipts of earlier releases have none of these.
+  if (value.contains("not_finite") && !value.at("not_finite").is_null()) {
+    receipt.not_finite = NotFiniteFromJson(value.at("not_finite"), name + ", not_finite");
+  }
+  if (value.contains("metrics_missing")) {
+    receipt.metrics_missing = RangesFromJson(fields, "metrics_missing", name);
+  }
   if (value.contains("audits")) {
     receipt.audits = AuditsFromJson(fields.Get("audits"), name + ", audits");
   }
@@ -199,9 +274,13 @@ void WriteReceipt(const std::string& path, const Receipt& receipt) {
 }
 
 Receipt ReadReceipt(const std::string& path) {
+  return ReceiptFromJson(ReadReceiptJson(path), path);
+}
+
+json ReadReceiptJson(const std::string& path) {
   const std::string text = ReadTextFile(path, kMaxReceiptBytes, "a receipt");
   try {
-    return ReceiptFromJson(json::parse(text), path);
+    return json::parse(text);
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", path, problem.what()));
   }

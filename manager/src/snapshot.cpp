@@ -22,6 +22,11 @@ constexpr const char* kUnfinishedSuffix = ".tmp";  // AtomicFile's
 constexpr const char* kTrainingName = "training_id";
 constexpr const char* kStateName = "run_state";
 
+// Wide enough that the order of names is that of versions.
+std::string FileName(std::int64_t version) {
+  return fmt::format("{}{:012}{}", kPrefix, version, kSuffix);
+}
+
 std::string StateText(const RunState& state) {
   nlohmann::json json = {{"version", state.version},
                          {"tasks_done", state.tasks_done},
@@ -65,12 +70,17 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   nlohmann::json json = JobToJson(job);
   json.erase("tasks");
   json.erase("snapshots");
+  json["train"].erase("stop_if_not_finite");
   // The data are known by their hashes, wherever the files lie.
   json["data"] = {{"shuffle", job.training.shuffle}};
   const std::string text = json.dump() + train_sha256 + test_sha256;
   Sha256 hash;
   hash.Add(text.data(), text.size());
   return hash.Hex().substr(0, 16);
+}
+
+std::string SnapshotName(std::int64_t version) {
+  return std::string(kSnapshotsName) + "/" + FileName(version);
 }
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
@@ -80,8 +90,7 @@ SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Mode
       states_(states) {}
 
 std::string SnapshotFolder::PathOf(std::int64_t version) const {
-  // Wide enough that the order of names is that of versions.
-  return fmt::format("{}/{}{:012}{}", folder_, kPrefix, version, kSuffix);
+  return folder_ + "/" + FileName(version);
 }
 
 std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const {

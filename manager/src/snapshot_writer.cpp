@@ -28,12 +28,12 @@ SnapshotWriter::~SnapshotWriter() {
 }
 
 void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensors,
-                           std::vector<TileCell> tiles) {
+                           std::vector<TileCell> tiles, bool only_finite) {
   thread_.Join();
   dropped_ = false;
   running_ = true;
-  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles)] {
-    std::optional<Done> done = WriteOrDrop(state, tensors, tiles);
+  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles), only_finite] {
+    std::optional<Done> done = WriteOrDrop(state, tensors, tiles, only_finite);
     {
       const std::lock_guard lock(mutex_);
       done_ = std::move(done);
@@ -46,11 +46,11 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
 // nullopt: it was dropped.
 std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
     const RunState& state, const std::vector<TensorInfo>& tensors,
-    const std::vector<TileCell>& tiles) {
+    const std::vector<TileCell>& tiles, bool only_finite) {
   const std::int64_t begin_us = tuplespace::MonotonicUs();
-  Done done{state.version, 0, ""};
+  Done done{state.version, 0, "", true};
   try {
-    Write(state, tensors, tiles);
+    done.finite = Write(state, tensors, tiles, only_finite);
   } catch (const Dropped&) {
     return std::nullopt;
   } catch (const std::exception& error) {
@@ -60,17 +60,19 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
   return done;
 }
 
-void SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
-                           const std::vector<TileCell>& tiles) {
+bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
+                           const std::vector<TileCell>& tiles, bool only_finite) {
   tuplespace::Client client(client_options_);
   const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
   const auto go_on = [this] {
     if (dropped_) throw Dropped{};
   };
-  TileMover(client, go_on).Write(*writer, tensors, tiles);
+  const bool finite = TileMover(client, go_on).Write(*writer, tensors, tiles);
+  if (only_finite && !finite) return false;
   if (!may_commit_()) throw FailureError("the run's other outputs are gone");
   writer->Finish(go_on);
   folder_.KeepNewest(kSnapshotsKept);
+  return finite;
 }
 
 void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {

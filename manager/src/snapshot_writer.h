@@ -21,7 +21,8 @@ class SnapshotWriter {
   struct Done {
     std::int64_t version = 0;
     std::int64_t took_us = 0;
-    std::string problem;  // empty: it is on disk
+    std::string problem;  // empty: it is on disk, if its weights may be
+    bool finite = true;   // all weights
   };
 
   // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
@@ -31,8 +32,10 @@ class SnapshotWriter {
                  std::function<bool()> may_commit, std::function<void()> on_done);
   ~SnapshotWriter();  // drops what is under way
 
+  // With `only_finite` weights that are not finite do not get onto the disk.
   // REQUIRES: none is under way (Done was taken, or it was dropped).
-  void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles);
+  void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles,
+             bool only_finite);
   // Waits for the thread to end; what it wrote so far is removed. A large file may be on its way to
   // the disk: `meanwhile`, if there is one, is called again and again until `on_done` was called.
   // It waits a little each time, and may throw; then Drop must be called once more.
@@ -41,9 +44,10 @@ class SnapshotWriter {
 
  private:
   std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
-                                  const std::vector<TileCell>& tiles);
-  void Write(const RunState& state, const std::vector<TensorInfo>& tensors,
-             const std::vector<TileCell>& tiles);
+                                  const std::vector<TileCell>& tiles, bool only_finite);
+  // Whether all weights are finite.
+  bool Write(const RunState& state, const std::vector<TensorInfo>& tensors,
+             const std::vector<TileCell>& tiles, bool only_finite);
 
   const SnapshotFolder& folder_;
   const tuplespace::ClientOptions client_options_;

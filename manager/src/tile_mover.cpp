@@ -1,6 +1,7 @@
 #include "tile_mover.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -58,6 +59,11 @@ void CopyOverlap(const TileCell& from, std::span<const float> values, const Tile
         (row - to.outputs.begin) * to.inputs.size() + cols.begin - to.inputs.begin;
     std::copy_n(values.begin() + source, cols.size(), out->begin() + target);
   }
+}
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
 }
 
 std::span<const float> Floats(const tuplespace::Payload& payload) {
@@ -236,8 +242,8 @@ void TileMover::Move(const std::string& run, std::int64_t version,
   }
 }
 
-std::string TileMover::WriteModel(const std::string& path, const Model& model,
-                                  const std::vector<TileCell>& tiles) {
+TileMover::Written TileMover::WriteModel(const std::string& path, const Model& model,
+                                         const std::vector<TileCell>& tiles, bool only_finite) {
   std::string folder;
   std::string file = path;
   if (path.empty()) {
@@ -260,22 +266,33 @@ std::string TileMover::WriteModel(const std::string& path, const Model& model,
   for (const TileCell& tile : tiles) {
     if (tile.state < 0) parameters.push_back(tile);
   }
-  Write(writer, ModelTensors(model), parameters);
-  std::string hash;
-  WorkBeside(client_, check_,
-             [&](const std::function<void()>& go_on) { hash = writer.Finish(go_on); });
-  return hash;
+  Written written;
+  written.finite = Write(writer, ModelTensors(model), parameters);
+  if (only_finite && !written.finite) return written;
+  WorkBeside(client_, check_, [&](const std::function<void()>& go_on) {
+    written.weights_sha256 = writer.Finish(go_on);
+  });
+  return written;
 }
 
-void TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+bool TileMover::AreFinite(const std::vector<TileCell>& tiles) {
+  return std::all_of(tiles.begin(), tiles.end(), [this](const TileCell& tile) {
+    return tile.state >= 0 || AllFinite(Floats(*Fetch(tile)));
+  });
+}
+
+bool TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
                       const std::vector<TileCell>& tiles) {
   const auto places = PlacesOf(tensors);
+  bool finite = true;
   for (const TileCell& tile : tiles) {
     const tuplespace::Payload payload = *Fetch(tile);
+    finite = finite && (tile.state >= 0 || AllFinite(Floats(payload)));
     writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
                  IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
                  Floats(payload));
   }
+  return finite;
 }
 
 }  // namespace acan

@@ -62,13 +62,18 @@ class TileMover {
   std::optional<Whole> FindWhole(const std::string& run, const Model& model, int states,
                                  std::int64_t newest);
 
-  // Streams `tiles` into a file, which is left to be finished.
-  void Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+  // Streams `tiles` into a file, which is left to be finished. Whether all parameters are finite.
+  bool Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
              const std::vector<TileCell>& tiles);
-  // Streams the parameters among `tiles` into a safetensors file; returns weights_sha256. With an
-  // empty path the file is only made for its hash.
-  std::string WriteModel(const std::string& path, const Model& model,
-                         const std::vector<TileCell>& tiles);
+  struct Written {
+    std::string weights_sha256;  // empty: not written
+    bool finite = true;
+  };
+  // Streams the parameters among `tiles` into a safetensors file. With an empty path the file is
+  // only made for its hash; with `only_finite` it is not made if a value is not finite.
+  Written WriteModel(const std::string& path, const Model& model,
+                     const std::vector<TileCell>& tiles, bool only_finite);
+  bool AreFinite(const std::vector<TileCell>& tiles);  // the parameters among them
 
   // Waits for the tile's floats, where they came if those can lie there: they may be many. With a
   // `patience`, nullopt if the broker did not have it for that long.

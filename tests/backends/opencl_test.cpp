@@ -90,12 +90,44 @@ TEST(ProgramCache, KeepsBytesAndForgetsDamagedOnes) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     WriteAll(cache.PathOf("key"), damaged);
+    ::testing::internal::CaptureStderr();
     EXPECT_EQ(cache.Load("key"), std::nullopt) << "byte " << i;
     WriteAll(cache.PathOf("key"), whole.substr(0, i));
     EXPECT_EQ(cache.Load("key"), std::nullopt) << "cut at " << i;
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(cache.PathOf("key") + " is "));
   }
   cache.Store("key", bytes);
   EXPECT_EQ(cache.Load("key"), bytes);
+}
+
+// Each is whole, but not what was asked for.
+TEST(ProgramCache, DoesNotTakeTheFileOfAnotherKey) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  cache.Store("one", "program one");
+  cache.Store("two", "program two");
+  fs::rename(cache.PathOf("one"), own.folder() + "/x");
+  fs::rename(cache.PathOf("two"), cache.PathOf("one"));
+  fs::rename(own.folder() + "/x", cache.PathOf("two"));
+  for (const char* key : {"one", "two"}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(cache.Load(key), std::nullopt);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                AllOf(HasSubstr(cache.PathOf(key)), HasSubstr("made for something else")));
+  }
+  cache.Store("one", "program one");
+  EXPECT_EQ(cache.Load("one"), "program one");
+}
+
+TEST(ProgramCache, TakesNothingOfEarlierVersionsAndSaysNothing) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  cache.Store("key", "bytes");
+  WriteAll(cache.PathOf("key"), "acan cache 1\n" + std::string(64, '0') + "bytes");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(cache.Load("key"), std::nullopt);
+  EXPECT_EQ(cache.Load("nothing"), std::nullopt);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(ProgramCache, DoesWithoutAFolder) {
@@ -117,13 +149,30 @@ TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
   std::string whole = ReadAll(files[0]);
   whole[whole.size() / 2] = static_cast<char>(whole[whole.size() / 2] ^ 1);
   WriteAll(files[0], whole);
-  // A checksum that is right around bytes that no driver can read.
+  // Bytes that no driver can read, whole, but of something else.
   const ProgramCache cache(CacheFolder());
   cache.Store("foreign", "no program at all");
   fs::rename(cache.PathOf("foreign"), files[1]);
   EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
   EXPECT_NE(ReadAll(files[0]), whole);
   EXPECT_GT(fs::file_size(files[1]), 1000u);
+}
+
+// A driver takes either, and then finds other kernels in it than those that are asked for.
+TEST(OpenClPrograms, AreBuiltAnewFromSwappedFiles) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  const std::vector<fs::path> files = own.Files();
+  ASSERT_GE(files.size(), 2u);
+  fs::rename(files[0], own.folder() + "-x");
+  fs::rename(files[1], files[0]);
+  fs::rename(own.folder() + "-x", files[1]);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("warning: " + files[0].string()),
+                    HasSubstr("warning: " + files[1].string())));
 }
 
 TEST(OpenClErrors, HaveOpenClsNamesAndMeanings) {

@@ -1,9 +1,13 @@
 #include "progress_display.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace acan::cli {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(DurationText, IsAsOnAClock) {
   EXPECT_EQ(DurationText(0), "0:00");
@@ -28,6 +32,14 @@ TEST(ProgressText, NamesWhatMatters) {
   EXPECT_EQ(
       ProgressText(progress),
       "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  0:12 left  4 handlers  3 re-issued");
+}
+
+TEST(ProgressText, SaysSinceWhenTheLossIsNotFinite) {
+  Progress progress;
+  progress.steps = progress.epochs = progress.epoch = 1;
+  EXPECT_THAT(ProgressText(progress), Not(HasSubstr("finite")));
+  progress.not_finite_step = 0;
+  EXPECT_THAT(ProgressText(progress), HasSubstr("not finite since step 0"));
 }
 
 TEST(ProgressText, SaysNothingOfALossBeforeTheFirstStep) {

@@ -251,6 +251,48 @@ epochs = 1
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
 }
 
+// Brokers know nothing of each other: the folder itself says that it has a manager.
+TEST(Roles, ASecondTrainWithTheSameFolderIsRefused) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  const std::vector<std::string> words = {"train",       job,     "--handlers",
+                                          "cpu:1@16MiB", "--out", folder / "out"};
+  Program first(words);
+  ASSERT_TRUE(first.WaitForErr("epoch 1/"));
+  const auto in_use =
+      AllOf(HasSubstr("the output folder " + (folder / "out") + " is in use by pid " +
+                      std::to_string(first.pid()) + " on host "),
+            HasSubstr(" since "), HasSubstr("--out"));
+  const Result second = RunAcan(words);
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err, in_use);
+  const Result resumed = RunAcan({"train", "--resume", folder / "out"});
+  EXPECT_EQ(resumed.code, 1);
+  EXPECT_THAT(resumed.err, in_use);
+  // Managers at another broker, with this job and another one.
+  Program broker({"broker", "--listen", "tcp://127.0.0.1:*"});
+  const std::string endpoint = EndpointOf(broker);
+  const std::string small = folder.Write("small.toml", SmallJob());
+  for (const std::string& which : {job, small}) {
+    const Result manager = RunAcan(ManagerWords(endpoint, which, folder / "out"));
+    EXPECT_EQ(manager.code, 1);
+    EXPECT_THAT(manager.err, in_use);
+  }
+  Program standby({"manager", "--connect", endpoint, job, "--out", folder / "out", "--standby"});
+  ASSERT_TRUE(standby.WaitForErr("waiting: the output folder"));
+  // The first one is none the worse for it; its folder is free when it is killed.
+  EXPECT_FALSE(ReadFile(folder / "out/metrics.jsonl").empty());
+  first.Signal(SIGKILL);
+  EXPECT_EQ(first.Wait(), -SIGKILL);
+  ASSERT_TRUE(standby.WaitForErr("no handler is there yet")) << "it has the folder";
+  const Result third = RunAcan({"train", "--resume", folder / "out"});
+  EXPECT_EQ(third.code, 1);
+  EXPECT_THAT(third.err, HasSubstr("in use by pid " + std::to_string(standby.pid())));
+  standby.Signal(SIGTERM);
+  EXPECT_EQ(standby.Wait(), 128 + SIGTERM) << standby.err();
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/manager.lock"));
+}
+
 TEST(Roles, TwoManagersOfOneJob) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());

@@ -1,6 +1,7 @@
 // Nothing is left behind, whoever stops or dies.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "gmock/gmock.h"
@@ -14,6 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 std::string CommandLine(pid_t pid) {
   std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
@@ -110,6 +112,34 @@ TEST_F(Training, LeavesNoChildWhenItIsKilled) {
   train_.Signal(SIGKILL);
   EXPECT_EQ(train_.Wait(), -SIGKILL);
   ExpectNothingLeft();
+}
+
+// A run that was killed altogether can clean up nothing: the next one does, and leaves alone what
+// has an owner.
+TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  const std::vector<std::string> of_first = temporary_.Names();
+  const std::string small = folder_.Write("small.toml", SmallJob());
+  const std::vector<std::string> words = {"train",       small,   "--handlers",
+                                          "cpu:1@16MiB", "--out", folder_ / "small"};
+  const Environment environment = {{"TMPDIR", temporary_.path()}};
+  std::filesystem::create_directory(temporary_ / "acan-run-ABCDEF");  // dead: nobody locks it
+  std::filesystem::create_directory(temporary_ / "acan-ABCDEF");      // not known to be
+  Result next = RunAcan(words, environment);
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_THAT(temporary_.Names(), UnorderedElementsAre(of_first.front(), "acan-ABCDEF"));
+  std::filesystem::remove(temporary_ / "acan-ABCDEF");
+
+  for (const pid_t pid : children_) SignalProcess(pid, SIGSTOP);
+  train_.Signal(SIGSTOP);
+  for (const pid_t pid : children_) SignalProcess(pid, SIGKILL);
+  train_.Signal(SIGKILL);
+  EXPECT_EQ(train_.Wait(), -SIGKILL);
+  EXPECT_TRUE(AllGone(children_));
+  EXPECT_EQ(temporary_.Names(), of_first);
+  next = RunAcan(words, environment);
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_THAT(temporary_.Names(), IsEmpty());
 }
 
 TEST_F(Training, StartsAHandlerThatDiedAgain) {

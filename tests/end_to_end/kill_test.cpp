@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "gmock/gmock.h"
@@ -233,6 +235,49 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
   EXPECT_THAT(resumed.err(), HasSubstr(newest + " is damaged"));
   EXPECT_EQ(HashOf(resumed), undisturbed_);
+}
+
+// The metrics of steps that are not done again cannot be had any more: log and receipt say which.
+TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
+  const auto resume_with = [this](const std::function<std::string(const std::string&)>& damage) {
+    SCOPED_TRACE(::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(out_);
+    {
+      Program train(TrainWords());
+      ASSERT_TRUE(train.WaitForErr("epoch 3/"));
+      train.Signal(SIGKILL);
+      train.Wait();
+    }
+    const std::string metrics = ReadFile(out_ + "/metrics.jsonl");
+    folder_.Write("out/metrics.jsonl", damage(metrics));
+    Program resumed({"train", "--resume", out_, "--handlers", "cpu:1", "--json"});
+    EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
+    EXPECT_EQ(HashOf(resumed), undisturbed_);
+    const auto receipt = nlohmann::json::parse(ReadFile(out_ + "/receipt.json"));
+    std::set<int> steps;
+    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (json.contains("loss")) steps.insert(json["step"].get<int>());
+    }
+    ASSERT_FALSE(receipt["metrics_missing"].empty()) << resumed.err();
+    std::size_t missing = 0;
+    for (const auto& range : receipt["metrics_missing"]) {
+      for (int step = range["first"]; step <= range["last"].get<int>(); ++step, ++missing) {
+        EXPECT_EQ(steps.count(step), 0u) << step;
+      }
+    }
+    EXPECT_EQ(steps.size() + missing, static_cast<std::size_t>(kSteps));
+    const auto first = receipt["metrics_missing"][0]["first"].get<int>();
+    EXPECT_THAT(resumed.err(),
+                HasSubstr("/metrics.jsonl has no line of step " + std::to_string(first)));
+  };
+  resume_with([](const std::string&) { return ""; });
+  resume_with([](const std::string& bytes) { return bytes.substr(0, bytes.size() / 10); });
+  resume_with([](std::string bytes) {
+    bytes[bytes.size() / 10] = '\xff';
+    return bytes;
+  });
 }
 
 TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {

@@ -131,6 +131,49 @@ TEST_F(Outputs, Verify) {
   EXPECT_THAT(changed.out, AllOf(HasSubstr("DIFFERENT"), HasSubstr("weights_sha256")));
 }
 
+TEST_F(Outputs, VerifySaysThatAReceiptWasChanged) {
+  nlohmann::json receipt = receipt_;
+  receipt["test_loss"] = receipt["test_loss"].get<double>() / 2;
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out,
+              HasSubstr("DIFFERENT  " + out_ + "/receipt.json: was changed after it was written"));
+  // The weights are right all the same.
+  EXPECT_THAT(result.out, HasSubstr("equal      weights_sha256"));
+}
+
+TEST_F(Outputs, VerifyTakesReceiptsWithoutAHash) {
+  nlohmann::json receipt = receipt_;
+  receipt.erase("receipt_sha256");
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("unchecked  " + out_ + "/receipt.json"),
+                                HasSubstr("an earlier version of acan")));
+}
+
+// Whoever edits a receipt can leave out its hash.
+TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
+  nlohmann::json receipt = receipt_;
+  receipt.erase("receipt_sha256");
+  receipt["test_loss"] = receipt["test_loss"].get<double>() / 2;
+  receipt["test_accuracy"] = 1.0;
+  receipt["final_train_loss"] = nullptr;
+  receipt["steps"] = 73;
+  receipt["epochs"] = 9;
+  receipt["data"]["test_sha256"] = nullptr;
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_, "--rerun"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  for (const char* field : {"test_loss", "test_accuracy", "final_train_loss", "steps", "epochs"}) {
+    EXPECT_THAT(result.out, HasSubstr("DIFFERENT  " + std::string(field) +
+                                      " of the second training: " + receipt_[field].dump()));
+  }
+  EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test data"), HasSubstr("says none"),
+                                HasSubstr("equal      weights_sha256 of the second training")));
+}
+
 TEST_F(Outputs, VerifyNamesDataThatChanged) {
   std::string labels = ReadFile(folder_ / "train-labels");
   labels.back() = static_cast<char>(labels.back() == 0 ? 1 : 0);

@@ -57,6 +57,7 @@ TEST(JobTest, SmallestJobHasTheDefaults) {
   EXPECT_EQ(job.training.optimizer, Optimizer::kSgd);
   EXPECT_EQ(job.training.weight_decay, 0.0);
   EXPECT_TRUE(job.training.shuffle);
+  EXPECT_TRUE(job.stop_if_not_finite);
   EXPECT_FALSE(job.tasks.size_bytes.has_value());
   EXPECT_FALSE(job.tasks.timeout_ms.has_value());
 }
@@ -90,6 +91,7 @@ block = 16
 schedule = "cosine"
 warmup_steps = 10
 final_fraction = 0.25
+stop_if_not_finite = false
 [tasks]
 size_bytes = "64KiB"
 batch_rows = 32
@@ -121,6 +123,7 @@ policy = "factoring"
   EXPECT_EQ(training.schedule.kind, ScheduleKind::kCosine);
   EXPECT_EQ(training.schedule.warmup_steps, 10);
   EXPECT_EQ(training.schedule.final_fraction, 0.25);
+  EXPECT_FALSE(job.stop_if_not_finite);
   EXPECT_EQ(job.tasks.size_bytes, 65536u);
   EXPECT_EQ(job.tasks.batch_rows, 32);
   EXPECT_EQ(job.tasks.pouch, 7);

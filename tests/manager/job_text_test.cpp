@@ -17,7 +17,7 @@ const std::vector<std::string>& Jobs() {
       "[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\ntest_inputs = \"t\"\n"
       "test_labels = \"u\"\nshuffle = false\n"
       "[train]\noptimizer = \"adamw\"\nlearning_rate = 1\nepsilon = 1e-8\nbeta2 = 0.1\n"
-      "schedule = \"cosine\"\nfinal_fraction = 1e-3\n",
+      "schedule = \"cosine\"\nfinal_fraction = 1e-3\nstop_if_not_finite = false\n",
       "[model]\nlayers = [4, 3]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\nsamples = 9\n"
       "[train]\noptimizer = \"momentum\"\nmomentum = 0.30000000000000004\nschedule = \"step\"\n"
       "step_every = 10\nseed = 9223372036854775807\n"
@@ -39,6 +39,7 @@ TEST(JobTextTest, TomlAndJsonGiveTheSameJob) {
     EXPECT_EQ(again.initial_weights, job.initial_weights);
     EXPECT_EQ(again.training.seed, job.training.seed);
     EXPECT_EQ(again.tasks.policy, job.tasks.policy);
+    EXPECT_EQ(again.stop_if_not_finite, job.stop_if_not_finite);
     const Job third = JobFromJson(nlohmann::json::parse(json.dump()), "receipt.json");
     EXPECT_EQ(JobToJson(third).dump(), json.dump());
   }

@@ -23,6 +23,18 @@ TEST(ManagerCoreTest, TrainsEvaluatesAndRetiresInOrder) {
   EXPECT_DOUBLE_EQ(*shell.evaluated[0].accuracy, 2.0 / 50);
 }
 
+TEST(ManagerCoreTest, EarlierVersionsStayForWhoLooksForTheLastGoodOne) {
+  ManagerConfig config = SmallJob();
+  config.kept_versions = 2;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+  // When step s is committed, the versions s - 1, s and s + 1 are there.
+  EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{0, 1, 2, 3}));
+}
+
 TEST(ManagerCoreTest, PutsAFewStepsAheadAndNoMore) {
   Shell shell(SmallJob());
   shell.Send(Handlers({1 << 30}));

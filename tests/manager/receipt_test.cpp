@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 #include "acan/manager/job.h"
 #include "test_files.h"
@@ -33,6 +34,8 @@ Receipt Sample() {
   receipt.audit_log_head = std::string(64, 'b');
   receipt.test_accuracy = 0.9;
   receipt.test_loss = 0.25;
+  receipt.not_finite = NotFinite{NotFinite::What::kWeights, 12, 0.5, 12};
+  receipt.metrics_missing = {{0, 3}, {7, 7}};
   return receipt;
 }
 
@@ -67,6 +70,30 @@ TEST(ReceiptTest, NamesOfHandlersNeedNotBeText) {
   EXPECT_EQ(ReadReceipt(folder.Path("receipt.json")).handlers.size(), 2u);
 }
 
+TEST(ReceiptTest, HasAHashOfItself) {
+  const TestFolder folder;
+  const std::string path = folder.Path("receipt.json");
+  Receipt receipt = Sample();
+  receipt.handlers[0].name = "\xff no UTF-8";
+  WriteReceipt(path, receipt);
+  const json written = ReadReceiptJson(path);
+  EXPECT_EQ(CheckReceiptHash(written), ReceiptHash::kRight);
+  // Each value that can be changed, also inside of objects and arrays.
+  const json flat = written.flatten();
+  for (auto at = flat.begin(); at != flat.end(); ++at) {
+    json changed = written;
+    json& field = changed[json::json_pointer(at.key())];
+    field = field.is_number() ? json(field.get<double>() + 1) : json("something else");
+    EXPECT_EQ(CheckReceiptHash(changed), ReceiptHash::kWrong) << at.key();
+  }
+  json more = written;
+  more["more"] = 1;
+  EXPECT_EQ(CheckReceiptHash(more), ReceiptHash::kWrong);
+  json earlier = written;
+  earlier.erase("receipt_sha256");
+  EXPECT_EQ(CheckReceiptHash(earlier), ReceiptHash::kNone);
+}
+
 TEST(ReceiptTest, WrongFieldsAreNamed) {
   const auto refused = [](const std::string& pointer, const json& value,
                           std::vector<std::string> parts) {
@@ -88,10 +115,15 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/handlers", 3, {"'handlers'", "an array"});
   refused("/handlers/1/tasks", "x", {"handlers[1]", "'tasks'"});
   refused("/test_accuracy", 1.5, {"'test_accuracy' is 1.5", "from 0 to 1"});
+  refused("/not_finite/what", "luck", {"not_finite", "'what' is \"luck\""});
+  refused("/not_finite/step", -1, {"not_finite", "'step' is -1"});
+  refused("/metrics_missing/1/last", "x", {"metrics_missing[1]", "'last'"});
   refused("/job/train/batch", 0, {"train.batch = 0"});
   const json good = ReceiptToJson(Sample());
   for (const auto& [key, value] : good.items()) {
-    if (key == "audits" || key == "audit_log_head") continue;  // earlier receipts have none
+    const std::set<std::string> earlier_have_none = {"audits", "audit_log_head", "not_finite",
+                                                     "metrics_missing", "receipt_sha256"};
+    if (earlier_have_none.count(key) != 0) continue;
     json changed = good;
     changed.erase(key);
     ExpectError([&] { ReceiptFromJson(changed, "receipt.json"); },
@@ -153,6 +185,50 @@ TEST(MetricsLogTest, BeginsAnewOrGoesOn) {
   EXPECT_EQ(losses, (std::vector<double>{1, 1, 1, 2}));
   { MetricsLog log(path); }
   EXPECT_EQ(ReadWhole(path), "");
+}
+
+// Whatever happened to the file: who goes on with it knows which steps it does not have.
+TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const auto line = [](std::int64_t step) {
+    return json{{"step", step}, {"loss", 1.0}, {"learning_rate", 0.1}}.dump() + "\n";
+  };
+  const auto missing = [&](const std::string& bytes, std::int64_t first_step) {
+    folder.Write("metrics.jsonl", bytes);
+    const MetricsLog log(path, first_step);
+    return RangesText(log.missing());
+  };
+  const std::string whole = line(0) + line(1) + line(2) + line(3) + line(4);
+  EXPECT_EQ(missing(whole, 5), "");
+  EXPECT_EQ(missing(whole, 3), "");
+  EXPECT_EQ(missing(whole, 6), "5");
+  EXPECT_EQ(missing(whole.substr(0, whole.size() - 1), 5), "4") << "it is torn";
+  EXPECT_EQ(missing("", 1000), "0 to 999");
+  EXPECT_EQ(missing(line(0) + "{\"step\": 1, \"lo\x01\n" + line(2), 3), "1");
+  EXPECT_EQ(ReadWhole(path), line(0) + line(2)) << "what is whole stays";
+  EXPECT_EQ(missing(line(2) + line(1) + line(4), 9), "0 to 1, 3 and 5 to 8");
+  EXPECT_EQ(missing(line(1) + line(3) + line(5) + line(7) + line(9), 20), "0, 2, 4 and 3 more");
+  std::filesystem::remove(path);
+  EXPECT_EQ(RangesText(MetricsLog(path, 7).missing()), "0 to 6");
+  EXPECT_EQ(RangesText(MetricsLog(path).missing()), "") << "a new one lacks nothing";
+}
+
+TEST(MetricsLogTest, KnowsTheFirstLossThatWasNotFinite) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  {
+    MetricsLog log(path);
+    log.Step({0, 0, 1.0, 0.1, 1.0, 1, 0});
+    log.Evaluation({1, 0, none, std::nullopt});
+    log.Step({1, 0, none, 0.25, 1.0, 1, 0});
+    log.Step({2, 0, none, 0.5, 1.0, 1, 0});
+  }
+  EXPECT_FALSE(MetricsLog(path, 3).first_not_finite() == std::nullopt);
+  EXPECT_EQ(MetricsLog(path, 3).first_not_finite()->step, 1);
+  EXPECT_EQ(MetricsLog(path, 3).first_not_finite()->learning_rate, 0.25);
+  EXPECT_FALSE(MetricsLog(path, 1).first_not_finite()) << "that step is done anew";
 }
 
 TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {

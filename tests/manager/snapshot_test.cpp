@@ -177,6 +177,9 @@ TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
   };
   EXPECT_EQ(id(""), id("[tasks]\nsize_bytes = 20000\n"));
   EXPECT_EQ(id(""), id("[snapshots]\nevery_steps = 7\n"));
+  EXPECT_EQ(id(""), id("[train]\nstop_if_not_finite = false\n"));
+  // As it always was: snapshots of earlier versions of acan are gone on from.
+  EXPECT_EQ(id(""), "b6a17f48035145b9");
   EXPECT_NE(id(""), id("[train]\nseed = 2\n"));
   EXPECT_NE(id(""), id("[train]\nepochs = 2\n"));
   EXPECT_NE(TrainingId(ParseJob(job, "test", ".", {}), "a", "c"), id(""));

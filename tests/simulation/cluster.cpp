@@ -198,7 +198,10 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   }
   if (!failure.empty())
     world_.Note(fmt::format("manager {} gives up: {}", slot, WithoutFolder(failure)));
-  if (!failure.empty() && failure.find("already has a manager") == std::string::npos) {
+  // It is another one's turn, which may be stopped: this one is started again later.
+  const bool refused = failure.find("already has a manager") != std::string::npos ||
+                       failure.find(" is in use by pid ") != std::string::npos;
+  if (!failure.empty() && !refused) {
     world_.Report(fmt::format("manager {} gave up: {}", slot, WithoutFolder(failure)));
   }
   world_.After(RestartDelayUs(), [this, slot, process] {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,7 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "acan cache 1\n";
+constexpr std::string_view kMagic = "acan cache 2\n";
+constexpr std::string_view kEarlierMagic = "acan cache 1\n";  // its checksum did not cover the key
+constexpr std::size_t kDigits = 64;
 
 std::string Sha256(const std::string& bytes) {
   std::array<unsigned char, 32> digest{};
@@ -24,6 +27,11 @@ std::string Sha256(const std::string& bytes) {
   std::string hex;
   for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
   return hex;
+}
+
+// The key belongs to what is checked: a file under another one's name is as wrong as a damaged one.
+std::string Checksum(const std::string& key, const std::string& bytes) {
+  return Sha256(Sha256(key) + bytes);
 }
 
 bool WriteAll(int fd, const std::string& bytes) {
@@ -52,12 +60,27 @@ std::string ProgramCache::PathOf(const std::string& key) const {
 std::optional<std::string> ProgramCache::Load(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   std::ifstream file(PathOf(key), std::ios::binary);
+  if (!file) return std::nullopt;
   const std::string all{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t head = kMagic.size() + 64;
-  if (all.size() < head || !all.starts_with(kMagic)) return std::nullopt;
+  if (all.starts_with(kEarlierMagic)) return std::nullopt;
+  const std::size_t head = kMagic.size() + kDigits;
+  if (all.size() < head || !all.starts_with(kMagic)) {
+    Warn(key, "is damaged");
+    return std::nullopt;
+  }
   std::string bytes = all.substr(head);
-  if (Sha256(bytes) != all.substr(kMagic.size(), 64)) return std::nullopt;
+  if (Checksum(key, bytes) != all.substr(kMagic.size(), kDigits)) {
+    Warn(key, "is damaged, or was made for something else: its checksum is wrong");
+    return std::nullopt;
+  }
   return bytes;
+}
+
+void ProgramCache::Warn(const std::string& key, const std::string& problem) const {
+  std::fputs(
+      fmt::format("acan: warning: {} {}; what it should have is made anew\n", PathOf(key), problem)
+          .c_str(),
+      stderr);
 }
 
 void ProgramCache::Store(const std::string& key, const std::string& bytes) const {
@@ -69,7 +92,7 @@ void ProgramCache::Store(const std::string& key, const std::string& bytes) const
   std::string draft = path + "-XXXXXX";
   const int fd = ::mkostemp(draft.data(), O_CLOEXEC);
   if (fd < 0) return;
-  bool written = WriteAll(fd, std::string(kMagic) + Sha256(bytes) + bytes);
+  bool written = WriteAll(fd, std::string(kMagic) + Checksum(key, bytes) + bytes);
   written = ::close(fd) == 0 && written;
   if (!written || ::rename(draft.c_str(), path.c_str()) != 0) ::unlink(draft.c_str());
 }

@@ -56,6 +56,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   if (const std::optional<std::string> binary = cache_.Load(key)) {
     Program program = FromBinary(*binary, options);
     if (program.get() != nullptr) return program;
+    cache_.Warn(key, fmt::format("is not taken by the driver of {}", name_));
   }
   Program program = FromSource(all, options);
   cache_.Store(key, BinaryOf(program));

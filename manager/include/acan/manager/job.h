@@ -67,6 +67,9 @@ struct Job {
   Training training;
   TaskLimits tasks;
   SnapshotSchedule snapshots;
+  // A loss or weights that are not finite end the run, which keeps the last good weights. Without
+  // it the run goes on, and the receipt says where it was.
+  bool stop_if_not_finite = true;
 };
 
 // Why no job can have `path` as one of its files' paths, after "<where it comes from>: ".

@@ -29,6 +29,7 @@ struct Progress {
   std::uint64_t reissued = 0;
   double eta_s = 0;
   std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
+  std::optional<std::int64_t> not_finite_step;     // NotFinite::step, once there was one
 };
 
 struct ManagerOptions {
@@ -50,6 +51,10 @@ struct ManagerOptions {
   std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
 };
 
+// Throws Error (failure) if a manager writes to this output folder: who, and what to do. Managers
+// look themselves when they lead; this is for whoever wants to know before anything is started.
+void CheckFolderIsFree(const std::string& out_dir);
+
 class Manager {
  public:
   // Takes the data as loaded. Throws Error if the job is impossible or the folder not writable.
@@ -60,7 +65,8 @@ class Manager {
 
   // Trains, evaluates, writes the outputs. If the broker or the connection to it is lost, goes on
   // from what is in the space, or from the last snapshot; if another manager leads by then, stands
-  // by until that one is done or gone. nullopt if stopped by Stop(). Throws Error.
+  // by until that one is done or gone. A run that diverged ends early, with the last good weights
+  // (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
   void Stop();  // thread safe
 

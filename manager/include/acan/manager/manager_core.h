@@ -56,6 +56,7 @@ struct ManagerConfig {
   std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
   std::uint64_t least_removed_bytes = UINT64_MAX;  // of results that go when spent
   std::set<tuplespace::ClientId> quarantined;      // handlers that were wrong: no task goes to them
+  std::int64_t kept_versions = 0;  // so many before the newest stay in the space, whole
 };
 
 using UnitId = std::int64_t;

@@ -10,6 +10,8 @@
 
 namespace acan {
 
+class AtomicFile;
+
 inline constexpr std::int64_t kMaxReceiptBytes = 64 << 20;
 
 struct HandlerSeen {
@@ -32,6 +34,26 @@ struct AuditSummary {
   std::vector<QuarantinedHandler> quarantined = {};
 };
 
+// The first loss or weights of a run that were not finite: it diverged.
+struct NotFinite {
+  enum class What : std::uint8_t { kLoss, kWeights };
+  What what = What::kLoss;
+  std::int64_t step = 0;  // from 0, as in metrics.jsonl; of weights: the step that made them. A run
+                          // that goes on looks at weights at its end only: they are of this step or
+                          // of an earlier one
+  double learning_rate = 0;  // of that step
+  // Set: the run ended there, and kept the weights after so many steps, the last good ones, as a
+  // snapshot. 0 steps: those that it began with.
+  std::optional<std::int64_t> kept_version = {};
+};
+
+struct StepRange {
+  std::int64_t first = 0, last = 0;  // both belong to it
+  friend bool operator==(const StepRange&, const StepRange&) = default;
+};
+// "3", "0 to 11", "0 to 11 and 15", "0 to 11, 15, 20 to 30 and 7 more".
+std::string RangesText(const std::vector<StepRange>& ranges);
+
 struct Receipt {
   nlohmann::json job;        // JobToJson
   std::string train_sha256;  // DataSet::sha256
@@ -51,9 +73,22 @@ struct Receipt {
   std::optional<double> test_accuracy;  // share of right classes, 0..1
   std::optional<double> test_loss;
   std::optional<double> final_train_loss;
+  std::optional<NotFinite> not_finite;
+  // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed.
+  std::vector<StepRange> metrics_missing = {};
 };
 
+// With all fields, and `receipt_sha256`, the hash of all others.
 nlohmann::json ReceiptToJson(const Receipt& receipt);
+// What the hash in a receipt's JSON says of the rest: SHA-256 of the canonical JSON (keys in order,
+// no blanks) without that field. Anybody can compute it: it finds what was changed by mistake or
+// without care, and training again finds the rest.
+enum class ReceiptHash : std::uint8_t {
+  kRight,
+  kWrong,  // something was changed after the receipt was written
+  kNone,   // an earlier version of acan wrote it
+};
+ReceiptHash CheckReceiptHash(const nlohmann::json& json);
 // Checks every field, the job included. Throws Error (usage) that names `name`, the field, what was
 // found and what is expected. Fields that it does not know are ignored.
 Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
@@ -62,6 +97,8 @@ Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
 void WriteReceipt(const std::string& path, const Receipt& receipt);
 // Throws Error (usage) as ReceiptFromJson, also for files that are missing or no JSON.
 Receipt ReadReceipt(const std::string& path);
+// Without a check of the fields.
+nlohmann::json ReadReceiptJson(const std::string& path);
 
 struct StepMetrics {
   std::int64_t step = 0;   // from 0
@@ -85,7 +122,7 @@ struct EvaluationMetrics {
 class MetricsLog {
  public:
   // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
-  // steps stay, later or torn ones are cut off. Either way the file is a new one under the old
+  // steps stay, later, torn and damaged ones go. Either way the file is a new one under the old
   // name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
   // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
   // full).
@@ -93,6 +130,11 @@ class MetricsLog {
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
+
+  // Of the steps before `first_step`: those that have no line, in order, and the first whose loss
+  // was not finite.
+  const std::vector<StepRange>& missing() const { return missing_; }
+  const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
 
   void Step(const StepMetrics& metrics);
   void Evaluation(const EvaluationMetrics& metrics);
@@ -103,11 +145,14 @@ class MetricsLog {
   bool Removed() const;  // none
 
  private:
+  void CopyBefore(std::int64_t first_step, AtomicFile& to);
   void Write(const nlohmann::json& line);
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::vector<StepRange> missing_;
+  std::optional<StepMetrics> first_not_finite_;  // of which only `step` and `learning_rate` count
 };
 
 }  // namespace acan

@@ -33,6 +33,10 @@ struct RunState {
   std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
 };
 
+inline constexpr const char* kSnapshotsName = "snapshots";  // the folder in the output folder
+// Of the snapshot of `version`, relative to the run's output folder.
+std::string SnapshotName(std::int64_t version);
+
 // Touches only its own kind of files. One thread at a time may write or remove.
 class SnapshotFolder {
  public:
