@@ -18,6 +18,7 @@ struct Flags {
   Setting out;
   std::string resume;
   std::string audit_log;
+  StopFlag stop;
   Setting log_format;
   bool json = false;
 };
@@ -25,7 +26,9 @@ struct Flags {
 constexpr const char* kExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
+receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed.
+A first signal writes one of the last finished step before it ends (see --stop-within), a second one
+ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults.
 
 Examples:
   acan train examples/regression.toml
@@ -62,8 +65,9 @@ int RunTrain(const Flags& flags) {
                               : flags.out.set() ? flags.out.value
                                                 : DefaultOutDir(flags.job.path);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
-  const auto receipt = RunLocally({cluster, out_dir, source, resume, flags.audit_log}, job,
-                                  std::move(data), log, signals);
+  const auto receipt =
+      RunLocally({cluster, out_dir, source, resume, flags.audit_log, flags.stop.within()}, job,
+                 std::move(data), log, signals);
   if (!receipt) {
     log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
     return 128 + signals.received();
@@ -92,6 +96,7 @@ void AddTrain(CLI::App& app, Chosen& chosen) {
                    "job, or without one: the one that it had")
       ->type_name("DIR");
   AddAuditLog(*command, flags->audit_log);
+  AddStopWithin(*command, flags->stop);
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(*command, flags->log_format);
   command->footer(kExample);

@@ -98,11 +98,13 @@ std::optional<Receipt> JobRun::Run() {
     OpenAuditLog();
     FindEarlierRuns();
     if (auto done = Begin()) return done;
+    trains_ = true;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
-    SayGoodbye();
+    SayStopped();
+    if (!SomebodyStandsBy()) SayGoodbye();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
@@ -114,6 +116,7 @@ std::optional<Receipt> JobRun::Run() {
 
 void JobRun::Turn() {
   KeepLead();
+  FollowStop();
   if (!leads_) {
     client_.Poll(std::chrono::microseconds(kPollUs));
     return;
@@ -403,7 +406,7 @@ void JobRun::TakeSnapshotDone() {
                     done->problem));
   }
   if (audit_log_) audit_log_->Sync();
-  Step(SnapshotDone{done->version, done->took_us});
+  Step(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
 
 void JobRun::Do(const GiveUp& action) {
@@ -430,9 +433,10 @@ void JobRun::Do(const StepCommitted& action) {
   progress_.test_accuracy.reset();
   receipt_.final_train_loss = action.loss;
   if (metrics_) {
-    metrics_->Step({action.step, action.epoch, action.loss, action.learning_rate,
-                    progress_.samples_per_s, progress_.handlers,
-                    static_cast<std::int64_t>(progress_.reissued)});
+    const std::string line = metrics_->Step(
+        {action.step, action.epoch, action.loss, action.learning_rate, progress_.samples_per_s,
+         progress_.handlers, static_cast<std::int64_t>(progress_.reissued)});
+    kept_metrics_->AddStep(action.step, line);
   }
   if (audit_log_) audit_log_->Flush();
   SendProgress();
@@ -441,7 +445,10 @@ void JobRun::Do(const StepCommitted& action) {
 void JobRun::Do(const Evaluated& action) {
   progress_.test_loss = receipt_.test_loss = action.loss;
   progress_.test_accuracy = receipt_.test_accuracy = action.accuracy;
-  if (metrics_) metrics_->Evaluation({action.step, action.epoch, action.loss, action.accuracy});
+  if (metrics_) {
+    kept_metrics_->AddEvaluation(
+        metrics_->Evaluation({action.step, action.epoch, action.loss, action.accuracy}));
+  }
   SendProgress();
 }
 

@@ -134,7 +134,7 @@ json ReceiptToJson(const Receipt& receipt) {
                         {"peak_bytes", handler.peak_bytes},
                         {"tasks", handler.tasks}});
   }
-  return {
+  json made = {
       {"format", kFormat},
       {"job", receipt.job},
       {"data",
@@ -155,6 +155,8 @@ json ReceiptToJson(const Receipt& receipt) {
       {"test_accuracy", OrNull(receipt.test_accuracy)},
       {"test_loss", OrNull(receipt.test_loss)},
       {"final_train_loss", OrNull(receipt.final_train_loss)}};
+  if (receipt.metrics_missing > 0) made["metrics_missing"] = receipt.metrics_missing;
+  return made;
 }
 
 Receipt ReceiptFromJson(const json& value, const std::string& name) {
@@ -192,6 +194,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   receipt.test_accuracy = fields.OptionalNumber("test_accuracy", 0, 1);
   receipt.test_loss = fields.OptionalNumber("test_loss", 0, kMostNumber);
   receipt.final_train_loss = fields.OptionalNumber("final_train_loss", 0, kMostNumber);
+  if (value.contains("metrics_missing")) receipt.metrics_missing = fields.Count("metrics_missing");
   return receipt;
 }
 

@@ -41,6 +41,7 @@ enum class Planted : std::uint8_t {
   kIgnoresLostLead,
   kResumesFromPartialVersion,
   kMetricsAreNotCut,
+  kMetricsAreNotKept,
   kIgnoresFinishedRun,
   kAuditsBelieveTheFirst,
   kCount,

@@ -1,6 +1,7 @@
 // Manager: cuts a job into tasks, puts them, follows progress and writes the outputs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,7 +63,9 @@ class Manager {
   // from what is in the space, or from the last snapshot; if another manager leads by then, stands
   // by until that one is done or gone. nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
-  void Stop();  // thread safe
+  // Thread safe. Ends Run at once, or, where a training is under way, as soon as a snapshot of its
+  // newest version is written, after `within` at the latest. May be called again.
+  void Stop(std::chrono::microseconds within = std::chrono::microseconds(0));
 
  private:
   struct Impl;

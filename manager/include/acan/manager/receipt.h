@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -51,6 +53,9 @@ struct Receipt {
   std::optional<double> test_accuracy;  // share of right classes, 0..1
   std::optional<double> test_loss;
   std::optional<double> final_train_loss;
+  // Steps of which metrics.jsonl has no line: another host's manager did them, and neither the
+  // space nor this folder had what it wrote of them.
+  std::int64_t metrics_missing = 0;
 };
 
 nlohmann::json ReceiptToJson(const Receipt& receipt);
@@ -80,22 +85,40 @@ struct EvaluationMetrics {
   std::optional<double> test_accuracy;
 };
 
+// Lines of metrics.jsonl by their "step": what was evaluated before that step, and the step's own.
+using MetricsLines = std::map<std::int64_t, std::string>;
+// Lines that are no JSON object with a step are left out.
+MetricsLines LinesByStep(std::string_view text);
+// The last lines of a file, of about `most_bytes`.
+MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
+
+// What of metrics.jsonl there is when a run goes on.
+struct EarlierMetrics {
+  std::int64_t first_step = 0;  // lines of earlier steps stay, later or torn ones are cut off
+  MetricsLines carried = {};    // from elsewhere; they count before those of the file
+  bool keep_file = true;        // false: what is in the file is of another run
+};
+
 // metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
 // killed run) has every finished step. For one thread.
 class MetricsLog {
  public:
-  // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
-  // steps stay, later or torn ones are cut off. Either way the file is a new one under the old
-  // name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
-  // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
-  // full).
-  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0);
+  // Begins the file anew, or, with a `first_step` > 0, goes on with what there is. Either way the
+  // file is a new one under the old name: a manager that has lost the lead, and does not know it
+  // yet, writes to one that nobody sees. Throws Error (failure) naming the path and the system's
+  // words; so do the writes (disk full).
+  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
+      : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
+  MetricsLog(const std::string& path, const EarlierMetrics& earlier);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  void Step(const StepMetrics& metrics);
-  void Evaluation(const EvaluationMetrics& metrics);
+  // Each returns the line that it wrote.
+  std::string Step(const StepMetrics& metrics);
+  std::string Evaluation(const EvaluationMetrics& metrics);
+  // Of the steps before the first one, those that have no line.
+  std::int64_t missing() const { return missing_; }
   // Thread safe. What was written is on disk when it returns.
   void Sync() const;
   // Thread safe. Whether the file of this name is not this one any more, but another or none.
@@ -103,11 +126,12 @@ class MetricsLog {
   bool Removed() const;  // none
 
  private:
-  void Write(const nlohmann::json& line);
+  std::string Write(const nlohmann::json& line);
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::int64_t missing_ = 0;
 };
 
 }  // namespace acan
