@@ -24,6 +24,16 @@ void AddAuditLog(CLI::App& app, std::string& path) {
       ->type_name("FILE");
 }
 
+void AddStopWithin(CLI::App& app, StopFlag& flag) {
+  constexpr double kMostS = 86'400;
+  app.add_option("--stop-within", flag.within_s,
+                 "after a first signal to stop (SIGINT, SIGTERM, SIGHUP): the seconds that a "
+                 "snapshot of the last finished step may take; 0: stop at once, as a second "
+                 "signal does (default: 10)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, kMostS));
+}
+
 void AddJobFlags(CLI::App& app, JobFlags& flags, bool required) {
   app.add_option("job", flags.path, "the job file (see README.md, or the files in examples/)")
       ->required(required)

@@ -2,6 +2,8 @@
 // run.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,15 @@ struct JobFlags {
 void AddJobFlags(CLI::App& app, JobFlags& flags, bool required = true);
 // --audit-log.
 void AddAuditLog(CLI::App& app, std::string& path);
+// --stop-within, which is kStopWithinS if it is not given.
+inline constexpr double kStopWithinS = 10;
+struct StopFlag {
+  double within_s = kStopWithinS;
+  std::chrono::milliseconds within() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(within_s * 1e3));
+  }
+};
+void AddStopWithin(CLI::App& app, StopFlag& flag);
 // The job that a run in `folder` (its --out) was given. Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.

@@ -37,7 +37,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   std::optional<Receipt> receipt;
   {
     const StopGuard guard(
-        signals, [&manager] { manager.Stop(); }, [&cluster] { cluster.Kill(); });
+        signals, [&] { manager.Stop(run.stop_within); }, [&cluster] { cluster.Kill(); });
     cluster.OnFailure([&manager] { manager.Stop(); });
     try {
       receipt = manager.Run();

@@ -1,6 +1,7 @@
 // A run of a job with a broker and handlers of its own, and what is said of any run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,10 +18,11 @@ namespace acan::cli {
 
 struct LocalRun {
   LocalClusterOptions cluster;
-  std::string out_dir;         // empty: nothing is written
-  std::string source;          // where the job came from, for messages
-  bool resume = false;         // from what an earlier run left in out_dir
-  std::string audit_log = {};  // as ManagerOptions::audit_log
+  std::string out_dir;                       // empty: nothing is written
+  std::string source;                        // where the job came from, for messages
+  bool resume = false;                       // from what an earlier run left in out_dir
+  std::string audit_log = {};                // as ManagerOptions::audit_log
+  std::chrono::milliseconds stop_within{0};  // after a first signal, to write a snapshot
 };
 
 // Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When

@@ -1,8 +1,11 @@
 // acan manager: trains a job with the handlers that a broker has.
+#include <filesystem>
+
 #include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "access_file.h"
 #include "command.h"
+#include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
 #include "meeting_point.h"
@@ -21,6 +24,7 @@ struct Flags {
   bool resume = false;
   bool standby = false;
   std::string audit_log;
+  StopFlag stop;
   Setting keys;
   bool json = false;
   RoleFlags role;
@@ -28,7 +32,8 @@ struct Flags {
 
 constexpr const char* kExample = R"(
 Waits for the broker and for handlers; handlers may come and go while it trains. A manager that was
-killed is started again with --resume; one with --standby takes over by itself.
+killed is started again with --resume, on this host or another one; one with --standby takes over by
+itself. A first signal to stop writes a snapshot of the last finished step before it ends.
 Without --connect it looks for a broker of the same user: see acan broker --help.
 
 Examples:
@@ -57,10 +62,20 @@ int RunManager(const Flags& flags) {
   const std::string out_dir = options.out_dir;
   Manager manager(std::move(options), job, std::move(data));
   std::optional<Receipt> receipt;
-  const int code = role.Serve([&] { receipt = manager.Run(); }, [&manager] { manager.Stop(); });
+  const int code =
+      role.Serve([&] { receipt = manager.Run(); }, [&] { manager.Stop(flags.stop.within()); });
   role.log().terminal().EndLive();
-  if (!receipt) return code == 0 ? 1 : code;
-  return ReportRun(*receipt, out_dir, flags.json);
+  if (!receipt) {
+    role.log().Info("stopped; to go on: the same command with --resume");
+    return code == 0 ? 1 : code;
+  }
+  // Another manager may have finished the job, with a folder of its own.
+  const bool here = std::filesystem::exists(out_dir + "/receipt.json");
+  if (!here) {
+    role.log().Info(fmt::format(
+        "another manager finished the job: the outputs are in its --out, none are in {}", out_dir));
+  }
+  return ReportRun(*receipt, here ? out_dir : "", flags.json);
 }
 
 }  // namespace
@@ -82,6 +97,7 @@ void AddManager(CLI::App& app, Chosen& chosen) {
   command->add_flag("--standby", flags->standby,
                     "waits while another manager has this job, then goes on as --resume does");
   AddAuditLog(*command, flags->audit_log);
+  AddStopWithin(*command, flags->stop);
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddKeys(*command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(*command, flags->role);

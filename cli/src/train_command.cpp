@@ -20,6 +20,7 @@ struct Flags {
   Setting out;
   std::string resume;
   std::string audit_log;
+  StopFlag stop;
   Setting log_format;
   bool json = false;
 };
@@ -27,9 +28,11 @@ struct Flags {
 constexpr const char* kExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed. Flags beat ACAN_* variables, which beat the job
-file, which beats the defaults. A loss or weights that are not finite end the run with exit code 1; the
-last good weights stay in the folder snapshots (see train.stop_if_not_finite in README.md).
+receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed.
+A first signal writes one of the last finished step before it ends (see --stop-within), a second one
+ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
+or weights that are not finite end the run with exit code 1; the last good weights stay in the folder
+snapshots (see train.stop_if_not_finite in README.md).
 
 Examples:
   acan train examples/regression.toml
@@ -66,8 +69,9 @@ int RunTrain(const Flags& flags) {
   Data data = LoadData(job);
   LogJob(job, data, log);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
-  const auto receipt = RunLocally({cluster, out_dir, source, resume, flags.audit_log}, job,
-                                  std::move(data), log, signals);
+  const auto receipt =
+      RunLocally({cluster, out_dir, source, resume, flags.audit_log, flags.stop.within()}, job,
+                 std::move(data), log, signals);
   if (!receipt) {
     log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
     return 128 + signals.received();
@@ -94,6 +98,7 @@ void AddTrain(CLI::App& app, Chosen& chosen) {
                    "job, or without one: the one that it had")
       ->type_name("DIR");
   AddAuditLog(*command, flags->audit_log);
+  AddStopWithin(*command, flags->stop);
   command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(*command, flags->log_format);
   command->footer(kExample);

@@ -82,6 +82,14 @@ Key DoneKey(const std::string& job) {
   return Key{"done", job};
 }
 
+Key StandbyKey(const std::string& job, const std::string& id) {
+  return Key{"standby", job, id};
+}
+
+Pattern AllStandbys(const std::string& job) {
+  return {{FieldPattern::Exact("standby"), FieldPattern::Exact(job), FieldPattern::Any()}, false};
+}
+
 Key QuarantineKey(const std::string& job, const std::string& id) {
   return Key{"quarantine", job, id};
 }

@@ -106,11 +106,13 @@ std::optional<Receipt> JobRun::Run() {
     LockFolder();
     OpenAuditLog();
     if (auto done = Begin()) return done;
+    trains_ = true;
     while (!final_tiles_) Turn();
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
-    SayGoodbye();
+    SayStopped();
+    if (!SomebodyStandsBy()) SayGoodbye();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
@@ -122,6 +124,7 @@ std::optional<Receipt> JobRun::Run() {
 
 void JobRun::Turn() {
   KeepLead();
+  FollowStop();
   if (!leads_) return AwaitLead();
   const std::int64_t now_us = NowUs();
   if (now_us >= next_list_us_ && !listing_) LookAtHandlers();
@@ -419,7 +422,7 @@ void JobRun::TakeSnapshotDone() {
     throw NotFiniteFound{done->version - 1};
   }
   if (audit_log_) audit_log_->Sync();
-  Step(SnapshotDone{done->version, done->took_us});
+  Step(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
 
 void JobRun::Do(const GiveUp& action) {
@@ -448,9 +451,10 @@ void JobRun::Do(const StepCommitted& action) {
     receipt_.final_train_loss = action.loss;
   }
   if (metrics_) {
-    metrics_->Step({action.step, action.epoch, action.loss, action.learning_rate,
-                    progress_.samples_per_s, progress_.handlers,
-                    static_cast<std::int64_t>(progress_.reissued)});
+    const std::string line = metrics_->Step(
+        {action.step, action.epoch, action.loss, action.learning_rate, progress_.samples_per_s,
+         progress_.handlers, static_cast<std::int64_t>(progress_.reissued)});
+    kept_metrics_->AddStep(action.step, line);
   }
   if (audit_log_) audit_log_->Flush();
   LookAtStep(action);
@@ -460,7 +464,10 @@ void JobRun::Do(const StepCommitted& action) {
 void JobRun::Do(const Evaluated& action) {
   progress_.test_loss = receipt_.test_loss = action.loss;
   progress_.test_accuracy = receipt_.test_accuracy = action.accuracy;
-  if (metrics_) metrics_->Evaluation({action.step, action.epoch, action.loss, action.accuracy});
+  if (metrics_) {
+    kept_metrics_->AddEvaluation(
+        metrics_->Evaluation({action.step, action.epoch, action.loss, action.accuracy}));
+  }
   SendProgress();
 }
 

@@ -19,6 +19,7 @@
 #include "acan/manager/tuning.h"
 #include "folder_lock.h"
 #include "handler_speeds.h"
+#include "kept_metrics.h"
 #include "snapshot_writer.h"
 #include "tile_mover.h"
 #include "tuplespace/client.h"
@@ -57,7 +58,8 @@ class JobRun {
 
   // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
-  void Stop();  // thread safe
+  // Thread safe. Run saves what a training has done, for so long at most, and ends.
+  void Stop(std::int64_t within_us);
 
   // The runs of which something may be left in the space, this one's among them.
   std::vector<std::string> RunsLeft() const;
@@ -79,10 +81,13 @@ class JobRun {
   void GiveUpFolderIfWithoutLeadSince(std::int64_t since_us);
   std::optional<Receipt> FinishedBefore();
   void FindBeginning();
+  void FindInSpace(const std::string& name);
+  bool FileMetricsAreOfThisJob() const;
   void ConfirmLead();
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   void OpenInitialWeights();
   void BeginFiles();
+  void CarryMetrics();
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   static std::int64_t NowUs();
   void RemoveRun(const std::string& name, tuplespace::Client::Duration wait);
@@ -106,7 +111,10 @@ class JobRun {
   void Log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
-  void ThrowIfStopped() const;
+  void ThrowIfStopped();
+  void FollowStop();
+  void SayStopped() const;
+  bool SomebodyStandsBy();
   void PollOnce();  // for a little while at most, and keeps the lead
   TileMover Mover() {
     return {client_, [this] { KeepLead(); }};
@@ -129,6 +137,7 @@ class JobRun {
   void Do(const MoveTiles& action);
   void Do(TakeSnapshot& action);
   void Do(const DropSnapshot&);
+  void Do(const ReadyToStop& action);
   bool SnapshotMayCommit() const;
   void TakeSnapshotDone();
   void CheckMetrics() const;
@@ -177,18 +186,30 @@ class JobRun {
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread looks at it
   std::optional<SnapshotWriter> snapshot_writer_;
+  std::optional<KeptMetrics> kept_metrics_;
 
   std::unique_ptr<ManagerCore> core_;
   std::deque<ManagerEvent> events_;
-  std::atomic<bool> stop_{false};
+  // How long it may take to stop; kGoOn: nobody wants it to.
+  static constexpr std::int64_t kGoOn = INT64_MAX;
+  std::atomic<std::int64_t> stop_within_us_{kGoOn};
+  struct Stopping {
+    std::int64_t by_us = 0;
+    bool asked_core = false;
+    std::optional<ReadyToStop> ready = {};
+  };
+  std::optional<Stopping> stopping_;
   std::optional<tuplespace::LeaseRef> leadership_;
+  bool trains_ = false;        // from Begin to the end
   bool results_lost_ = false;  // until the run has gone back
   std::int64_t disconnected_us_ = 0;  // since when, if it is
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;
-  std::unique_ptr<TileSource> initial_;         // the job's initial weights, if it has some
-  RunState past_;                               // of earlier lives
+  std::unique_ptr<TileSource> initial_;  // the job's initial weights, if it has some
+  RunState past_;                        // of earlier lives
+  std::int64_t saved_version_ = 0;       // the one to begin with, if it has a snapshot
+  EarlierMetrics earlier_metrics_;
   std::optional<std::string> earlier_receipt_;  // of a run that is to be done anew
 
   std::set<tuplespace::RequestId> open_reads_;

@@ -34,6 +34,7 @@ constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go
 constexpr double kTaskWorkUs = 80;
 constexpr double kRoundTripsOfTask = 3;
 constexpr std::chrono::seconds kEarlierTilePatience(3);
+constexpr std::int64_t kMostStepsAhead = 3;  // that ManagerCore has in the space
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
 constexpr std::array kOutputs = {"model.safetensors", "metrics.jsonl", "job.json", "receipt.json"};
 
@@ -52,19 +53,17 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
   return steps;
 }
 
+std::optional<double> LossIn(const std::string& lines) {
+  const std::size_t begin = lines.rfind('\n', lines.size() - 2) + 1;  // npos + 1 is 0
+  const auto json = nlohmann::json::parse(lines.substr(begin), nullptr, false);
+  if (!json.is_object() || !json.contains("loss") || !json["loss"].is_number()) return {};
+  return json["loss"].get<double>();
+}
+
 }  // namespace
 
 std::int64_t JobRun::NowUs() {
   return tuplespace::MonotonicUs();
-}
-
-void JobRun::Stop() {
-  stop_ = true;
-  client_.Wake();
-}
-
-void JobRun::ThrowIfStopped() const {
-  if (stop_) throw Stopped{};
 }
 
 void JobRun::PollOnce() {
@@ -113,6 +112,9 @@ void JobRun::TakeLeadership() {
   get.pattern = Pattern::Of(key);
   get.lease_us = kLeaderLeaseUs;
   get.wait_us = 0;
+  Tuple standby;  // a leader that is stopped leaves its weights to who stands by
+  standby.key = StandbyKey(job_id_, client_.id());
+  standby.ephemeral = true;
   const std::int64_t begin_us = NowUs();
   for (bool said = false;;) {
     ThrowIfStopped();
@@ -120,6 +122,7 @@ void JobRun::TakeLeadership() {
     client_.Put({tuple});
     std::vector<tuplespace::Grant> grants = client_.GetSome(get);
     if (!grants.empty()) {
+      if (said) client_.RetireAll(Pattern::Of(standby.key), false);
       leadership_ = tuplespace::LeaseRef{key, grants.front().fence};
       leads_ = true;
       return;
@@ -139,6 +142,7 @@ void JobRun::TakeLeadership() {
     }
     said = true;
     GiveUpFolderIfWithoutLeadSince(begin_us);
+    client_.Put({standby});
     get.wait_us = 1'000'000;
   }
 }
@@ -182,6 +186,7 @@ void JobRun::GiveUpLead() {
   client_.RetireAll(Pattern::Of(RunKey(run_)), false);
   // A broker that was started anew may have got results of runs of which it never heard.
   client_.RetireAll({{FieldPattern::Prefix(job_id_ + "-")}, true}, false);
+  client_.RetireAll(KeptMetrics::AllOf(job_id_), false);
   client_.CompleteTask(*leadership_);
 }
 
@@ -219,6 +224,7 @@ void JobRun::KeepLead() {
 void JobRun::RemoveRun(const std::string& name, tuplespace::Client::Duration wait) {
   client_.RetireAll({{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true,
                     wait);
+  client_.RetireAll(KeptMetrics::AllOf(job_id_, name), false, wait);
 }
 
 // ---- where to begin
@@ -251,6 +257,50 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   return done;
 }
 
+// An earlier run's folder may be another one: then its files say nothing of these weights.
+bool JobRun::FileMetricsAreOfThisJob() const {
+  if (options_.out_dir.empty()) return false;
+  std::ifstream file(OutPath("job.json"));
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  try {
+    return TrainingId(JobFromJson(json, OutPath("job.json")), data_.train.sha256,
+                      data_.test.sha256) == job_id_;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Steps whose metrics are neither in the file nor in the space were not committed; they are cheap
+// to do again. If it is further ahead than a manager ever is of what it has committed, its metrics
+// were lost: then the weights are worth more.
+void JobRun::FindInSpace(const std::string& name) {
+  KeepLead();  // there may be hundreds, where the broker was lost again and again
+  client_.RetireAll(
+      {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true}, false);
+  std::optional<double> loss;
+  MetricsLines kept = KeptMetrics::Read(client_, job_id_, name);
+  std::int64_t newest = kept.empty() ? 0 : kept.rbegin()->first + 1;
+  if (options_.out_dir.empty()) newest = INT64_MAX;
+  if (earlier_metrics_.keep_file) {
+    newest = std::max(newest, StepsIn(OutPath("metrics.jsonl"), &loss));
+  }
+  const int states = StateCount(job_.training.optimizer);
+  auto whole = Mover().FindWhole(name, job_.model, states, newest);
+  if (!whole) {
+    auto ahead = Mover().FindWhole(name, job_.model, states, INT64_MAX);
+    if (ahead && ahead->version - kMostStepsAhead > newest) whole.emplace(std::move(*ahead));
+  }
+  if (!whole || whole->version <= past_.version) return;
+  past_.version = whole->version;
+  if (loss) past_.train_loss = loss;
+  if (const auto last = kept.find(whole->version - 1); last != kept.end()) {
+    if (const auto of_last = LossIn(last->second)) past_.train_loss = of_last;
+  }
+  earlier_metrics_.carried = std::move(kept);
+  beginning_ = std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles), kEarlierTilePatience);
+  Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
+}
+
 // The furthest whole state that can be had: what a manager that died left in the space, or the
 // newest snapshot.
 void JobRun::FindBeginning() {
@@ -264,29 +314,17 @@ void JobRun::FindBeginning() {
     };
     if (auto found = snapshots_->Newest(say, &others, go_on)) {
       past_ = found->state;
+      saved_version_ = past_.version;
       beginning_file_ = std::move(found->file);
       beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
       Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
     }
   }
-  // Steps that are not in the metrics yet were not committed; they are cheap to do again.
-  std::optional<double> loss;
-  const std::int64_t newest =
-      options_.out_dir.empty() ? INT64_MAX : StepsIn(OutPath("metrics.jsonl"), &loss);
-  for (const std::string& name : earlier_runs_) {
-    // Of whose results those weights were made is not known, nor whether they are good.
-    if (job_.tasks.audit > 0 || finite_through_) break;
-    KeepLead();  // there may be hundreds, where the broker was lost again and again
-    client_.RetireAll(
-        {{FieldPattern::Exact(name), FieldPattern::Any(), FieldPattern::Exact("task")}, true},
-        false);
-    auto whole = Mover().FindWhole(name, job_.model, StateCount(job_.training.optimizer), newest);
-    if (!whole || whole->version <= past_.version) continue;
-    past_.version = whole->version;
-    if (loss) past_.train_loss = loss;
-    beginning_ =
-        std::make_unique<SpaceTiles>(Mover(), std::move(whole->tiles), kEarlierTilePatience);
-    Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
+  earlier_metrics_.keep_file = beginning_ != nullptr || FileMetricsAreOfThisJob();
+  // Of whose results those weights were made is not known if they may be wrong, nor whether they are
+  // good where the run diverged.
+  if (job_.tasks.audit == 0 && !finite_through_) {
+    for (const std::string& name : earlier_runs_) FindInSpace(name);
   }
   // Beginning anew removes what is in the folder: a wrong job must not cost another one's
   // snapshots. Damaged ones are of no use to anybody.
@@ -354,7 +392,10 @@ void JobRun::BeginFiles() {
   std::filesystem::remove(OutPath("receipt.json"));  // of an earlier run, or another training
   remove_later_snapshots();
   for (const char* name : kOutputs) RemoveUnfinished(OutPath(name));
-  metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), past_.version);
+  earlier_metrics_.first_step = past_.version;
+  metrics_ = std::make_unique<MetricsLog>(OutPath("metrics.jsonl"), earlier_metrics_);
+  earlier_metrics_.carried.clear();
+  CarryMetrics();
   remove_later_snapshots();
   if (!metrics_->missing().empty()) {
     receipt_.metrics_missing = metrics_->missing();
@@ -367,6 +408,13 @@ void JobRun::BeginFiles() {
   tuning_log_ =
       std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && earlier_lives_ == 0);
   WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
+}
+
+// For who takes over from this one, before there are weights that he could begin with.
+void JobRun::CarryMetrics() {
+  kept_metrics_.emplace([this](tuplespace::RequestBody body) { Submit(std::move(body)); }, job_id_,
+                        run_);
+  kept_metrics_->AddEarlier(LastLines(OutPath("metrics.jsonl"), KeptMetrics::kMostBytes));
 }
 
 std::optional<Receipt> JobRun::Begin() {
@@ -400,7 +448,8 @@ std::optional<Receipt> JobRun::Begin() {
   // One version for a loss that is not finite, one for the step that finds it.
   config.kept_versions = finite_through_ ? 2 : 0;
   if (snapshots_ && !finite_through_ && job_.snapshots.every_steps.value_or(1) > 0) {
-    config.snapshots = SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures};
+    config.snapshots =
+        SnapshotPolicy{job_.snapshots.every_steps, past_.seconds, past_.failures, saved_version_};
   }
   for (const auto& [id, why] : quarantined_) config.quarantined.insert(id);
   config.audit_secret = tuplespace::RandomNumber();

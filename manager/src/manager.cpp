@@ -21,9 +21,9 @@ struct Manager::Impl {
   Job job;
   Data data;
   EarlierLives earlier;
-  std::mutex mutex;  // of `life` and `stopped`, which Stop uses
+  std::mutex mutex;  // of `life` and `stop_within_us`, which Stop uses
   std::unique_ptr<JobRun> life;
-  bool stopped = false;
+  std::optional<std::int64_t> stop_within_us;
 };
 
 std::optional<Receipt> Manager::Impl::Run() {
@@ -51,9 +51,12 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   options.resume = options.standby = true;
   auto next = std::make_unique<JobRun>(options, job, data, earlier);
   earlier.folder.reset();
-  const std::lock_guard lock(mutex);
-  life = std::move(next);
-  if (stopped) life->Stop();
+  {
+    const std::lock_guard lock(mutex);
+    life.swap(next);
+    if (stop_within_us) life->Stop(*stop_within_us);
+  }
+  next.reset();  // it waits for its threads, and Stop must not wait for that
 }
 
 Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_unique<Impl>()) {
@@ -70,10 +73,10 @@ std::optional<Receipt> Manager::Run() {
   return impl_->Run();
 }
 
-void Manager::Stop() {
+void Manager::Stop(std::chrono::microseconds within) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->stopped = true;
-  impl_->life->Stop();
+  impl_->stop_within_us = within.count();
+  impl_->life->Stop(within.count());
 }
 
 }  // namespace acan

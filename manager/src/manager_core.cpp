@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "acan/core/schedule.h"
 #include "fmt/format.h"
@@ -39,6 +40,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
   assert(config_.first_version <= total_steps_);
   next_step_ = committed_steps_ = reported_steps_ = config_.first_version;
   safe_version_ = retired_below_ = config_.first_version;
+  if (config_.snapshots) saved_version_ = config_.snapshots->saved_version;
   if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
@@ -154,7 +156,9 @@ void ManagerCore::CheckLosses(const Unit& unit, const std::vector<tuplespace::Cl
 
 // Commits what is finished, in order, and keeps the pouch full.
 void ManagerCore::Advance(Actions& out) {
-  if (!plan_ || moving_ || finished_) return;
+  if (moving_ || finished_) return;
+  if (stopping_) return SaveToStop(out);
+  if (!plan_) return;
   for (;;) {
     while (!units_.empty() &&
            (IsFinished(units_.front()) ||
@@ -434,16 +438,42 @@ void ManagerCore::SnapshotIfDue(Actions& out) {
   const std::optional<std::int64_t>& every = config_.snapshots->every_steps;
   const bool due =
       every ? committed_steps_ % *every == 0 : now_us_ - snapshot_begun_us_ >= SnapshotIntervalUs();
-  if (!due) return;
+  if (due) BeginSnapshot(out);
+}
+
+void ManagerCore::BeginSnapshot(Actions& out) {
   snapshot_version_ = committed_steps_;
   snapshot_begun_us_ = now_us_;
   out.push_back(TakeSnapshot{committed_steps_, MakeGraph().Tiles(config_.run, committed_steps_)});
+}
+
+void ManagerCore::On(const StopWanted&, std::int64_t, Actions& out) {
+  if (std::exchange(stopping_, true) || !snapshot_version_) return;
+  out.push_back(
+      Say{fmt::format("stopping: the snapshot of step {} is being written", *snapshot_version_)});
+}
+
+// The tiles of the newest version stay in the space as no later step is committed any more. One
+// under way is finished first: it may be all that can be had in time.
+void ManagerCore::SaveToStop(Actions& out) {
+  if (snapshot_version_) return;
+  const bool save = config_.snapshots && plan_ && initialized_ &&
+                    committed_steps_ > std::max(saved_version_, unsaved_version_);
+  if (!save) {
+    finished_ = true;
+    out.push_back(ReadyToStop{committed_steps_, saved_version_});
+    return;
+  }
+  out.push_back(Say{fmt::format(
+      "stopping: writing a snapshot of step {} ...; once more to stop at once", committed_steps_)});
+  BeginSnapshot(out);
 }
 
 void ManagerCore::On(const SnapshotDone& event, std::int64_t, Actions& out) {
   if (snapshot_version_ != event.version) return;
   snapshot_version_.reset();
   snapshot_took_us_ = event.took_us;
+  (event.written ? saved_version_ : unsaved_version_) = event.version;
   RetireDone(out);
 }
 

@@ -89,6 +89,39 @@ TEST_F(Training, StopsCleanlyBySigterm) {
   ExpectNothingLeft();
 }
 
+TEST_F(Training, SaysWhatItWritesAndHowToStopAtOnce) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  train_.Signal(SIGINT);
+  EXPECT_EQ(train_.Wait(), 128 + SIGINT) << train_.err();
+  EXPECT_THAT(train_.err(), AllOf(HasSubstr("stopping: "), HasSubstr("snapshot of step"),
+                                  HasSubstr("nothing of it is lost"),
+                                  HasSubstr("acan train --resume " + (folder_ / "out"))));
+}
+
+// What cannot be saved in that time does not keep it: the broker does not answer.
+TEST_F(Training, AStopTakesNoLongerThanItMay) {
+  Program train({"train", job_, "--handlers", "cpu:1@16MiB", "--out", folder_ / "other",
+                 "--stop-within", "0.5"});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  const std::set<pid_t> children = train.Descendants();
+  for (const pid_t pid : children) SignalProcess(pid, SIGSTOP);
+  train.Signal(SIGTERM);
+  EXPECT_TRUE(train.WaitForErr("without a snapshot of it: it was not written in the time"));
+  for (const pid_t pid : children) SignalProcess(pid, SIGCONT);
+  EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+  EXPECT_TRUE(AllGone(children));
+  train_.Signal(SIGTERM);
+  train_.Wait();
+}
+
+TEST(StopWithin, IsANumberOfSeconds) {
+  for (const char* wrong : {"-1", "soon", "1e9"}) {
+    const Result result = RunAcan({"train", "job.toml", "--stop-within", wrong});
+    EXPECT_EQ(result.code, 2) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("--stop-within")) << wrong;
+  }
+}
+
 TEST_F(Training, ASignalBeforeTheFirstStepStopsToo) {
   ASSERT_TRUE(train_.WaitForErr("the job, with all defaults"));
   train_.Signal(SIGTERM);

@@ -72,8 +72,12 @@ every_steps = 20
     return {"train", job_, "--handlers", "2xcpu:1@4MiB", "--out", out_, "--json"};
   }
   std::vector<std::string> ManagerWords(const std::vector<std::string>& more = {}) const {
+    return ManagerWordsFor(out_, more);
+  }
+  std::vector<std::string> ManagerWordsFor(const std::string& out,
+                                           const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"manager", "--connect", endpoint_, job_,
-                                      "--out",   out_,        "--json"};
+                                      "--out",   out,         "--json"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -81,15 +85,23 @@ every_steps = 20
     return {"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "4MiB"};
   }
   // Every step has its line in the metrics, once and in order.
-  void ExpectWholeMetrics() const {
-    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
+  void ExpectWholeMetrics() const { EXPECT_EQ(StepsIn(out_), kSteps); }
+  static int StepsIn(const std::string& out) {
+    std::istringstream lines(ReadFile(out + "/metrics.jsonl"));
     int next = 0;
     for (std::string line; std::getline(lines, line);) {
       const auto json = nlohmann::json::parse(line);
       if (!json.contains("loss")) continue;
       EXPECT_EQ(json["step"], next++);
     }
-    EXPECT_EQ(next, kSteps);
+    return next;
+  }
+  // The step that a manager said it went on from; -1: it said nothing of it.
+  static int BeganAfter(const std::string& err, const std::string& from) {
+    const std::string text = "after step ";
+    const std::size_t line = err.find("going on from " + from);
+    if (line == std::string::npos) return -1;
+    return std::stoi(err.substr(err.find(text, line) + text.size()));
   }
 
   static std::string undisturbed_;
@@ -153,6 +165,104 @@ TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   ExpectWholeMetrics();
 }
 
+// With a folder of its own, as on another host, which has no line of what the first one did.
+TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  const int done = StepsIn(folder_ / "first");
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  // It may have died between the line of a step and telling the space.
+  EXPECT_GE(BeganAfter(standby.err(), "the weights in the space"), done - 1) << standby.err();
+  EXPECT_THAT(standby.err(), Not(HasSubstr("lacks")));
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+  const auto receipt = nlohmann::json::parse(LastLine(standby.out()));
+  EXPECT_TRUE(receipt.at("metrics_missing").empty());
+}
+
+TEST_F(KillTest, TheManagerWhichIsResumedOnAnotherHost) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  // What another training left in its folder says nothing of this one.
+  std::filesystem::create_directory(out_);
+  folder_.Write("out/metrics.jsonl", R"({"step":0,"loss":-1})"
+                                     "\n");
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_GE(BeganAfter(second.err(), "the weights in the space"), 200) << second.err();
+  EXPECT_EQ(HashOf(second), undisturbed_);
+  ExpectWholeMetrics();
+  EXPECT_THAT(ReadFile(out_ + "/metrics.jsonl"), Not(HasSubstr("-1")));
+}
+
+TEST_F(KillTest, AManagerThatIsStoppedHandsOverToOneOfAnotherHost) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  const int done = StepsIn(folder_ / "first");
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_EQ(BeganAfter(standby.err(), "the weights in the space"), done) << standby.err();
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, AManagerThatIsStoppedLosesNoStep) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  const std::vector<std::string> seldom = {"--set", "snapshots.every_steps=1000000"};
+  Program first(ManagerWords(seldom));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr("stopping: writing a snapshot of step"));
+  const int done = StepsIn(out_);
+  EXPECT_GT(done, 200);
+  std::vector<std::string> words = ManagerWords(seldom);
+  words.emplace_back("--resume");
+  Program second(words);
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_EQ(BeganAfter(second.err(), "snapshot"), done) << second.err();
+  EXPECT_EQ(HashOf(second), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, ATrainingThatIsStoppedAgainAndAgainLosesNoStep) {
+  int done = 0;
+  for (const char* epoch : {"epoch 2/", "epoch 4/", "epoch 6/"}) {
+    std::vector<std::string> words = {"train", "--resume", out_, "--handlers", "2xcpu:1@4MiB"};
+    if (done == 0) words = TrainWords();
+    if (done == 0) words.insert(words.end(), {"--set", "snapshots.every_steps=1000000"});
+    Program train(words);
+    ASSERT_TRUE(train.WaitForErr(epoch));
+    train.Signal(SIGINT);
+    EXPECT_EQ(train.Wait(), 128 + SIGINT) << train.err();
+    EXPECT_TRUE(done == 0 || BeganAfter(train.err(), "snapshot") == done) << train.err();
+    EXPECT_GT(StepsIn(out_), done);
+    done = StepsIn(out_);
+  }
+  Program last({"train", "--resume", out_, "--handlers", "cpu:1@4MiB", "--json"});
+  EXPECT_EQ(last.Wait(), 0) << last.err();
+  EXPECT_EQ(BeganAfter(last.err(), "snapshot"), done) << last.err();
+  EXPECT_EQ(HashOf(last), undisturbed_);
+  ExpectWholeMetrics();
+}
+
 TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -189,6 +299,20 @@ TEST_F(KillTest, AStandbyEndsWithTheJob) {
   ASSERT_EQ(first.Wait(), 0) << first.err();
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+// Nothing is said to be where it is not.
+TEST_F(KillTest, AStandbyOfAnotherHostSaysWhereTheOutputsAre) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first", {"--set", "train.epochs=2"}));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  Program standby(ManagerWords({"--set", "train.epochs=2", "--standby"}));
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the outputs are in its --out"));
+  EXPECT_THAT(standby.out(), Not(HasSubstr("wrote ")));
   EXPECT_EQ(HashOf(standby), HashOf(first));
 }
 

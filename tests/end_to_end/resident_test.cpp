@@ -75,6 +75,36 @@ TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
   }
 }
 
+// The tiles of the last step are on the device; the snapshot asks for them.
+TEST_F(ResidentTest, AStopSavesWhatStaysOnADevice) {
+  const Job job = ResidentJob();
+  AddOwnMemory(64 << 20);
+  for (const std::int64_t at : {9, 12, 20}) {
+    Manager* running = nullptr;
+    std::int64_t last = 0;
+    ManagerOptions options;
+    options.endpoint = endpoint_;
+    options.out_dir = folder_ + "/out";
+    options.source = "test";
+    options.expected_handlers = 1;
+    options.least_removed_bytes = least_removed_bytes_;
+    options.resume = at > 9;
+    options.log = [this](const std::string& line) { log_ += line + "\n"; };
+    options.progress = [&](const Progress& progress) {
+      last = progress.step;
+      if (progress.step == at) running->Stop(std::chrono::hours(1));
+    };
+    Manager manager(std::move(options), job, LoadData(job));
+    running = &manager;
+    EXPECT_FALSE(manager.Run());
+    EXPECT_THAT(log_, HasSubstr("stopped after step " + std::to_string(last) + ": nothing"));
+    EXPECT_TRUE(std::filesystem::exists(folder_ + "/out/snapshots/step-0000000000" +
+                                        (last < 10 ? "0" : "") + std::to_string(last) +
+                                        ".safetensors"));
+  }
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+}
+
 TEST_F(ResidentTest, WhoLeavesTakesNothingAlong) {
   const Job job = ResidentJob();
   AddOwnMemory(64 << 20);

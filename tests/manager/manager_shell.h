@@ -81,6 +81,7 @@ class Shell {
   std::int64_t load_version = -1;
   std::vector<std::int64_t> snapshots;  // asked for; the test answers
   int dropped = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
   std::set<tuplespace::Key> removed;         // before their step was retired
   std::set<tuplespace::Key> made, used;      // by tasks that are known to be done
@@ -175,6 +176,8 @@ class Shell {
         snapshots.push_back(snapshot->version);
       } else if (std::get_if<DropSnapshot>(&action) != nullptr) {
         ++dropped;
+      } else if (const auto* stop = std::get_if<ReadyToStop>(&action)) {
+        ready.emplace_back(stop->version, stop->saved_version);
       } else if (const auto* remove = std::get_if<RemoveResults>(&action)) {
         for (const tuplespace::Key& key : remove->keys) NoteRemoved(key);
       } else if (const auto* between = std::get_if<RemoveStep>(&action)) {

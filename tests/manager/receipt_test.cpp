@@ -231,6 +231,35 @@ TEST(MetricsLogTest, KnowsTheFirstLossThatWasNotFinite) {
   EXPECT_FALSE(MetricsLog(path, 1).first_not_finite()) << "that step is done anew";
 }
 
+TEST(MetricsLogTest, LinesFromElsewhereFillWhatTheFileLacks) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const auto line = [](int step, const char* from) {
+    return "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"from\":\"" + from + "\"}\n";
+  };
+  const std::string file = line(0, "file") + line(1, "file") + line(2, "file") + line(7, "file");
+  const MetricsLines carried = {{2, "{\"step\":2,\"test_loss\":1}\n" + line(2, "space")},
+                                {3, line(3, "space")},
+                                {5, line(5, "space")},
+                                {6, line(6, "space")}};
+  folder.Write("metrics.jsonl", file);
+  {
+    const MetricsLog log(path, EarlierMetrics{.first_step = 6, .carried = carried});
+    EXPECT_EQ(RangesText(log.missing()), "4");
+  }
+  EXPECT_EQ(ReadWhole(path),
+            line(0, "file") + line(1, "file") + carried.at(2) + carried.at(3) + carried.at(5));
+  folder.Write("metrics.jsonl", file);
+  {
+    const MetricsLog log(path,
+                         EarlierMetrics{.first_step = 4, .carried = carried, .keep_file = false});
+    EXPECT_EQ(RangesText(log.missing()), "0 to 1");
+  }
+  EXPECT_EQ(ReadWhole(path), carried.at(2) + carried.at(3)) << "the file was of another run";
+  EXPECT_EQ(LastLines(path, 1 << 20), (MetricsLines{{2, carried.at(2)}, {3, carried.at(3)}}));
+  EXPECT_EQ(LastLines(path, carried.at(3).size() + 45), (MetricsLines{{3, carried.at(3)}}));
+}
+
 TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
   TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");

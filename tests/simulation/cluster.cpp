@@ -28,6 +28,8 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       job_(Jobs()[job]),
       job_index_(job),
       disturbed_(disturbed),
+      // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
+      own_folders_(disturbed && Random(options.seed ^ 0xf01de5).OneIn(3)),
       broker_(world_, network_, results_) {
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
@@ -135,7 +137,7 @@ void Cluster::HandlerBody(std::size_t slot) {
 void Cluster::StartManager(std::size_t slot, bool standby) {
   ManagerSlot& manager = managers_[slot];
   if (manager.process != nullptr || finished_) return;
-  if (folder_.HasReceipt()) {
+  if (FolderOf(slot).HasReceipt()) {
     // As `acan train --resume` says. Another manager may still be busy with what it left.
     finished_ = !AnyManager();
     return;
@@ -157,7 +159,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   try {
     ManagerOptions options;
     options.endpoint = kEndpoint;
-    options.out_dir = folder_.path();
+    options.out_dir = FolderOf(slot).path();
     // Some jobs keep all that a step makes until it is done, others what is still needed.
     options.least_removed_bytes = random().OneIn(2) ? 1 : UINT64_MAX;
     options.expected_handlers = static_cast<int>(random().Below(handlers_.size() + 1));
@@ -177,6 +179,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
       if (faulty_ && random().OneIn(64)) {
         ++counts_[static_cast<std::size_t>(Fault::kKillManager)];
         managers_[slot].process = nullptr;
+        managers_[slot].running = nullptr;
         world_.Note("killed: " + process->name());
         world_.After(RestartDelayUs(), [this, slot] {
           managers_[slot].resume = true;
@@ -187,6 +190,11 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
       }
     };
     Manager manager(std::move(options), job_.job, job_.data);
+    struct NoMoreRunning {
+      ManagerSlot* slot;
+      ~NoMoreRunning() { slot->running = nullptr; }
+    } const guard{&managers_[slot]};
+    managers_[slot].running = &manager;
     const std::optional<Receipt> receipt = manager.Run();
     if (receipt) {
       world_.Note(fmt::format("manager {} is done: {}", slot, receipt->weights_sha256));
@@ -214,9 +222,11 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
 
 // The folder has a random name, and a seed's history has none.
 std::string Cluster::WithoutFolder(std::string text) const {
-  const std::string path = folder_.path();
-  for (std::size_t at; (at = text.find(path)) != std::string::npos;) {
-    text.replace(at, path.size(), "OUT");
+  for (const OutFolder& folder : folders_) {
+    const std::string path = folder.path();
+    for (std::size_t at; (at = text.find(path)) != std::string::npos;) {
+      text.replace(at, path.size(), "OUT");
+    }
   }
   return text;
 }
@@ -291,17 +301,27 @@ void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
   CheckNothingIsLeft();
   world_.Check();
   if (expected == nullptr) return;
-  if (!folder_.HasReceipt()) throw Violation("a manager was done, but its receipt is gone");
-  const Outcome outcome = folder_.Read();
-  result->quarantined = outcome.quarantined;
-  result->unaudited = outcome.audits_skipped > 0;
-  if (outcome.audits_skipped > 0)
-    return;  // while the liar was alone it was believed, and they say so
-  if (outcome.weights_sha256 != expected->weights_sha256) {
-    throw Violation(fmt::format("the weights are {}, without faults they are {}",
-                                outcome.weights_sha256, expected->weights_sha256));
+  std::size_t receipts = 0;
+  for (const OutFolder& folder : folders_) {
+    if (!folder.HasReceipt()) continue;
+    ++receipts;
+    CheckOutcome(folder.Read(), *expected, result);
   }
-  if (outcome.metrics != expected->metrics) {
+  if (receipts == 0) throw Violation("a manager was done, but its receipt is gone");
+}
+
+void Cluster::CheckOutcome(const Outcome& outcome, const Outcome& expected, SeedResult* result) {
+  result->quarantined += outcome.quarantined;
+  // While the liar was alone it was believed, and they say so.
+  if (outcome.audits_skipped > 0) {
+    result->unaudited = true;
+    return;
+  }
+  if (outcome.weights_sha256 != expected.weights_sha256) {
+    throw Violation(fmt::format("the weights are {}, without faults they are {}",
+                                outcome.weights_sha256, expected.weights_sha256));
+  }
+  if (outcome.metrics != expected.metrics) {
     for (const std::string& line : outcome.metrics) world_.Note("metrics: " + line);
     throw Violation(
         "metrics.jsonl has not each step and evaluation once, in order, as without faults");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "acan/handler/handler.h"
+#include "acan/manager/manager.h"
 #include "broker_host.h"
 #include "jobs.h"
 #include "network.h"
@@ -27,7 +28,7 @@ class Cluster {
   ~Cluster();
 
   SeedResult Run(const Outcome* expected);
-  Outcome outcome() const { return folder_.Read(); }
+  Outcome outcome() const { return FolderOf(0).Read(); }
 
  private:
   struct HandlerSlot {
@@ -41,6 +42,7 @@ class Cluster {
   };
   struct ManagerSlot {
     Process* process = nullptr;
+    Manager* running = nullptr;
     bool resume = false;
   };
 
@@ -54,6 +56,7 @@ class Cluster {
   void HandlerBody(std::size_t slot);
   void StartManager(std::size_t slot, bool standby);
   bool AnyManager() const;
+  const OutFolder& FolderOf(std::size_t slot) const { return folders_[own_folders_ ? slot : 0]; }
   bool Audited() const { return disturbed_ && job_.job.tasks.audit > 0; }
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();
@@ -65,6 +68,7 @@ class Cluster {
   bool KillHandler(HandlerSlot& handler);
   bool SendHandlerAway(HandlerSlot& handler);
   bool KillManager(ManagerSlot& manager);
+  bool SendManagerAway(ManagerSlot& manager);
   bool KillBroker();
   bool KillAll();
   bool StopProcess(Process* process);
@@ -75,6 +79,7 @@ class Cluster {
   bool DamageSnapshot();
   void RestartHandlers();
   void RestartManager();
+  void CheckOutcome(const Outcome& outcome, const Outcome& expected, SeedResult* result);
   HandlerSlot* AnyHandler();
   std::int64_t RestartDelayUs() { return random().Magnitude(1'000, 20 * kSecondUs); }
   void Heal();
@@ -87,7 +92,9 @@ class Cluster {
   const SimulatedJob& job_;
   const std::size_t job_index_;
   const bool disturbed_;
-  OutFolder folder_;
+  // Of each manager; if all are on one host (or share a file system) only the first is used.
+  std::array<OutFolder, 2> folders_;
+  const bool own_folders_;
   BrokerHost broker_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<HandlerSlot> handlers_;

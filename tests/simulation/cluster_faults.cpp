@@ -50,6 +50,8 @@ bool Cluster::Do(Fault fault) {
       return SendHandlerAway(*AnyHandler());
     case Fault::kKillManager:
       return KillManager(managers_[random().Below(managers_.size())]);
+    case Fault::kManagerLeaves:
+      return SendManagerAway(managers_[random().Below(managers_.size())]);
     case Fault::kKillBroker:
       return KillBroker();
     case Fault::kKillAll:
@@ -124,6 +126,16 @@ bool Cluster::KillManager(ManagerSlot& manager) {
   if (manager.process == nullptr) return false;
   KillProcess(manager.process);
   world_.After(RestartDelayUs(), [this] { RestartManager(); });
+  return true;
+}
+
+// As by a signal to stop; it is started again after a while, and resumes.
+bool Cluster::SendManagerAway(ManagerSlot& manager) {
+  if (manager.process == nullptr || manager.running == nullptr || manager.process->stopped()) {
+    return KillManager(manager);
+  }
+  world_.Note("is asked to stop: " + manager.process->name());
+  manager.running->Stop(std::chrono::microseconds(random().Magnitude(1, 20 * kSecondUs)));
   return true;
 }
 
@@ -226,7 +238,8 @@ bool Cluster::JumpOne() {
 bool Cluster::DamageSnapshot() {
   for (ManagerSlot& manager : managers_) KillProcess(manager.process);
   world_.After(RestartDelayUs(), [this] { RestartManager(); });
-  if (!folder_.DamageSnapshot(random())) return true;
+  const std::size_t slot = own_folders_ ? random().Below(folders_.size()) : 0;
+  if (!FolderOf(slot).DamageSnapshot(random())) return true;
   world_.Note("a snapshot is damaged");
   return true;
 }

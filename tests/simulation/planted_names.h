@@ -50,6 +50,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 259},
     PlantedName{tuplespace::Planted::kResumesFromPartialVersion, "ResumesFromPartialVersion", 15},
     PlantedName{tuplespace::Planted::kMetricsAreNotCut, "MetricsAreNotCut", 15},
+    PlantedName{tuplespace::Planted::kMetricsAreNotKept, "MetricsAreNotKept", 1630},
     PlantedName{tuplespace::Planted::kIgnoresFinishedRun, "IgnoresFinishedRun", 252},
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 32},
     PlantedName{tuplespace::Planted::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 6},

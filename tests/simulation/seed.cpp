@@ -14,7 +14,8 @@ const char* NameOf(Fault fault) {
       "handler killed",  "manager killed",  "broker killed",    "all killed",
       "handler stopped", "manager stopped", "broker stopped",   "connection ended",
       "one way stalled", "clock jumped",    "snapshot damaged", "task failed on the device",
-      "device lost",     "handler joined",  "handler left",     "second manager"};
+      "device lost",     "handler joined",  "handler left",     "second manager",
+      "manager left"};
   return kNames[static_cast<std::size_t>(fault)];
 }
 

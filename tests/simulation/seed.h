@@ -28,8 +28,9 @@ enum class Fault : std::uint8_t {
   kHandlerJoins,
   kHandlerLeaves,
   kSecondManager,
+  kManagerLeaves,
 };
-inline constexpr std::size_t kFaults = 16;
+inline constexpr std::size_t kFaults = 17;
 const char* NameOf(Fault fault);
 
 // What a run of a job came to, as far as it may not depend on anything but the job.

@@ -47,6 +47,7 @@ enum class Planted : std::uint8_t {
   kIgnoresLostLead,
   kResumesFromPartialVersion,
   kMetricsAreNotCut,
+  kMetricsAreNotKept,
   kIgnoresFinishedRun,
   kAuditsBelieveTheFirst,
   kCount,

@@ -9,6 +9,8 @@
 //   ("report", id, number)   a handler's counts so far
 //   ("leader", job)          held under a lease by the job's manager
 //   ("done", job)            the receipt of its last finished run, for managers that stand by
+//   ("standby", job, id)     a manager that waits for the lead
+//   ("metrics", job, run, step, steps)  lines of metrics.jsonl, for a manager of another host
 //   ("quarantine", job, id)  a handler that computed a wrong result, and gets no task of this job
 #pragma once
 
@@ -52,6 +54,8 @@ tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
 tuplespace::Key DoneKey(const std::string& job);
+tuplespace::Key StandbyKey(const std::string& job, const std::string& id);
+tuplespace::Pattern AllStandbys(const std::string& job);
 tuplespace::Key QuarantineKey(const std::string& job, const std::string& id);
 tuplespace::Pattern QuarantinedIn(const std::string& job);
 tuplespace::Pattern AllHandlers();

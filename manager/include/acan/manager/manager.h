@@ -1,6 +1,7 @@
 // Manager: cuts a job into tasks, puts them, follows progress and writes the outputs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,7 +69,9 @@ class Manager {
   // by until that one is done or gone. A run that diverged ends early, with the last good weights
   // (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
-  void Stop();  // thread safe
+  // Thread safe. Ends Run at once, or, where a training is under way, as soon as a snapshot of its
+  // newest version is written, after `within` at the latest. May be called again.
+  void Stop(std::chrono::microseconds within = std::chrono::microseconds(0));
 
  private:
   struct Impl;

@@ -38,6 +38,7 @@ struct SnapshotPolicy {
   std::optional<std::int64_t> every_steps;
   double past_seconds = 0;  // of the run's earlier lives
   std::int64_t failures = 0;
+  std::int64_t saved_version = 0;  // the newest that has a snapshot; 0 needs none
 };
 
 struct ManagerConfig {
@@ -93,14 +94,18 @@ struct WeightsReady {
 struct SnapshotDone {
   std::int64_t version = 0;
   std::int64_t took_us = 0;
+  bool written = true;
 };
+// Somebody wants the run to stop: nothing is begun any more, the newest version is saved, and then
+// ReadyToStop comes. A run whose tasks are all done finishes instead.
+struct StopWanted {};
 // Results that stayed on a device are gone.
 struct ResultsLost {
   std::string why;
 };
 struct ClockTick {};
 using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead,
-                                  WeightsReady, SnapshotDone, ResultsLost, ClockTick>;
+                                  WeightsReady, SnapshotDone, StopWanted, ResultsLost, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -174,6 +179,11 @@ struct TakeSnapshot {
 };
 // The snapshot under way is not wanted any more: no SnapshotDone.
 struct DropSnapshot {};
+// What could be saved before the stop that was asked for is saved.
+struct ReadyToStop {
+  std::int64_t version = 0;        // the steps that are done
+  std::int64_t saved_version = 0;  // those that the newest snapshot has
+};
 struct StepCommitted {
   std::int64_t step = 0, epoch = 0, rows = 0;
   double loss = 0, learning_rate = 0;
@@ -196,7 +206,7 @@ struct AllDone {
 using ManagerAction =
     std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses, LoadWeights,
                  RemoveResults, RemoveStep, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot,
-                 StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+                 ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -242,6 +252,7 @@ class ManagerCore {
   void On(const LossesRead& event, std::int64_t now_us, Actions& out);
   void On(const WeightsReady& event, std::int64_t now_us, Actions& out);
   void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
+  void On(const StopWanted& event, std::int64_t now_us, Actions& out);
   void On(const ResultsLost& event, std::int64_t now_us, Actions& out);
   void On(const ClockTick&, std::int64_t now_us, Actions& out);
 
@@ -267,6 +278,8 @@ class ManagerCore {
   void LetStay(Unit& unit);
   void RemoveTiles(std::int64_t version, Actions& out) const;
   void SnapshotIfDue(Actions& out);
+  void BeginSnapshot(Actions& out);
+  void SaveToStop(Actions& out);
   std::int64_t SnapshotIntervalUs() const;
   Unit* Find(UnitId id);
   void CheckLosses(const Unit& unit, const std::vector<tuplespace::ClientId>& put_by, Actions& out);
@@ -285,7 +298,7 @@ class ManagerCore {
   std::int64_t started_us_ = -1;
   std::uint64_t hopeless_bytes_ = 0;       // for a largest handler of so much there is no plan
   std::uint64_t smallest_need_bytes_ = 0;  // of the largest task, when that was tried
-  std::int64_t unfit_since_us_ = -1;  // nobody present can hold the largest task
+  std::int64_t unfit_since_us_ = -1;       // nobody present can hold the largest task
   std::int64_t said_us_ = -1;
   bool said_waiting_ = false;
   std::int64_t deadline_us_ = 0;
@@ -313,6 +326,9 @@ class ManagerCore {
   std::optional<std::int64_t> snapshot_version_;  // under way
   std::int64_t snapshot_begun_us_ = 0;            // the last one; at first the start
   std::int64_t snapshot_took_us_;
+  std::int64_t saved_version_ = 0;    // the newest with a snapshot
+  std::int64_t unsaved_version_ = 0;  // the newest whose snapshot could not be written
+  bool stopping_ = false;
   double evaluation_loss_ = 0;
   double evaluation_right_ = 0;
 };

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -117,27 +119,44 @@ struct EvaluationMetrics {
   std::optional<double> test_accuracy;
 };
 
+// Lines of metrics.jsonl by their "step": what was evaluated before that step, and the step's own.
+using MetricsLines = std::map<std::int64_t, std::string>;
+// Lines that are no JSON object with a step are left out.
+MetricsLines LinesByStep(std::string_view text);
+// The last lines of a file, of about `most_bytes`.
+MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
+
+// What of metrics.jsonl there is when a run goes on.
+struct EarlierMetrics {
+  std::int64_t first_step = 0;  // lines of earlier steps stay, later or torn ones are cut off
+  MetricsLines carried = {};    // from elsewhere; they count before those of the file
+  bool keep_file = true;        // false: what is in the file is of another run
+};
+
 // metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
 // killed run) has every finished step. For one thread.
 class MetricsLog {
  public:
-  // Begins the file anew, or, with `first_step` > 0, goes on with one that exists: lines of earlier
-  // steps stay, later, torn and damaged ones go. Either way the file is a new one under the old
-  // name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
+  // Begins the file anew, or, with a `first_step` > 0, goes on with what there is: whole lines of
+  // earlier steps stay, later, torn and damaged ones go. Either way the file is a new one under the
+  // old name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
   // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
   // full).
-  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0);
+  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
+      : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
+  MetricsLog(const std::string& path, const EarlierMetrics& earlier);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  // Of the steps before `first_step`: those that have no line, in order, and the first whose loss
+  // Of the steps before the first one: those that have no line, in order, and the first whose loss
   // was not finite.
   const std::vector<StepRange>& missing() const { return missing_; }
   const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
 
-  void Step(const StepMetrics& metrics);
-  void Evaluation(const EvaluationMetrics& metrics);
+  // Each returns the line that it wrote.
+  std::string Step(const StepMetrics& metrics);
+  std::string Evaluation(const EvaluationMetrics& metrics);
   // Thread safe. What was written is on disk when it returns.
   void Sync() const;
   // Thread safe. Whether the file of this name is not this one any more, but another or none.
@@ -145,8 +164,8 @@ class MetricsLog {
   bool Removed() const;  // none
 
  private:
-  void CopyBefore(std::int64_t first_step, AtomicFile& to);
-  void Write(const nlohmann::json& line);
+  void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
+  std::string Write(const nlohmann::json& line);
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
