@@ -11,6 +11,7 @@
 #include "acan/core/error.h"
 #include "acan/manager/job.h"
 #include "atomic_file.h"
+#include "json_depth.h"
 
 namespace acan {
 namespace {
@@ -158,6 +159,10 @@ json ReceiptToJson(const Receipt& receipt) {
 }
 
 Receipt ReceiptFromJson(const json& value, const std::string& name) {
+  if (IsDeeperThan(value, kMaxJsonDepth)) {
+    throw UsageError(fmt::format("{}: nests arrays and objects more than {} deep, no receipt does",
+                                 name, kMaxJsonDepth));
+  }
   const Fields fields(value, name);
   if (fields.Text("format") != kFormat) fields.Refuse("format", fmt::format("\"{}\"", kFormat));
   Receipt receipt;
