@@ -34,8 +34,9 @@ void CopyBefore(std::int64_t first_step, const std::string& path, AtomicFile& to
     const json value = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!value.is_object() || !value.contains("step")) break;
     const json& step = value.at("step");
-    if (!step.is_number_integer()) break;
-    const bool later = step.get<std::int64_t>() >= first_step;
+    // Neither a negative step nor one beyond 64 bits signed is of this program.
+    if (!step.is_number_unsigned()) break;
+    const bool later = step.get<std::uint64_t>() >= static_cast<std::uint64_t>(first_step);
     if (later && !IsPlanted(tuplespace::Planted::kMetricsAreNotCut)) break;
     line.push_back('\n');
     to.WriteAt(bytes, line.data(), line.size());
