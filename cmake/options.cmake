@@ -12,6 +12,11 @@ set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;12
     "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 
+option(ACAN_FUZZ "Build the fuzz targets of tests/fuzz for libFuzzer; needs clang" OFF)
+if(ACAN_FUZZ)
+  include(${CMAKE_CURRENT_LIST_DIR}/fuzz.cmake)
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,11 +1,17 @@
 #!/bin/sh
-# Installs what is missing, builds with warnings as errors and runs all tests.
+# Installs what is missing, builds with warnings as errors and runs all tests; then, if clang with
+# libFuzzer is there, each fuzz target for some seconds.
 #
 #   ./scripts/test.sh [flags of ctest]          for example: ./scripts/test.sh -L cli
+#
+# With flags nothing is fuzzed. FUZZ_SECONDS: for each target (5; 0: none).
 set -eu
 cd "$(dirname "$0")/.."
 
 ./scripts/setup.sh
 cmake --preset ci
 cmake --build --preset ci --parallel "$(nproc)"
-exec ctest --preset ci --parallel "$(nproc)" "$@"
+ctest --preset ci --parallel "$(nproc)" "$@"
+if [ $# -eq 0 ] && [ "${FUZZ_SECONDS:-5}" -gt 0 ]; then
+  ./scripts/fuzz.sh --if-possible "${FUZZ_SECONDS:-5}"
+fi

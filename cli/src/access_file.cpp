@@ -14,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/toml_text.h"
 #include "fmt/format.h"
 #include "toml++/toml.h"
 
@@ -166,8 +167,12 @@ class Fields {
 };
 
 toml::table Parse(const std::string& path) {
+  const std::string text = ReadSecretFile(path);
+  if (const auto problem = TomlDotsProblem(text)) {
+    throw UsageError(fmt::format("{}: {}", path, *problem));
+  }
   try {
-    return toml::parse(ReadSecretFile(path), path);
+    return toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     throw UsageError(fmt::format("{}, line {}: not valid TOML: {}", path, error.source().begin.line,
                                  error.description()));

@@ -1,5 +1,9 @@
 #include "acan/core/names.h"
 
+#include <cfloat>
+#include <climits>
+#include <cmath>
+
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -8,6 +12,27 @@ using nlohmann::json;
 using tuplespace::FieldPattern;
 using tuplespace::Key;
 using tuplespace::Pattern;
+
+namespace {
+
+// What other processes say may be anything. A number that its type cannot hold, which JSON's own
+// conversions would make another number of, is refused as a field of another type is.
+struct Malformed {};
+
+std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = UINT64_MAX) {
+  const json& value = object.at(name);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) throw Malformed();
+  return value.get<std::uint64_t>();
+}
+
+// A clock may have jumped back meanwhile, so a time may be negative.
+double AmountOf(const json& object, const char* name, double least = 0) {
+  const double value = object.at(name).get<double>();
+  if (!(std::isfinite(value) && value >= least)) throw Malformed();
+  return value;
+}
+
+}  // namespace
 
 std::string CapacityToJson(const Capacity& c) {
   json j = {{"name", c.name},
@@ -32,10 +57,10 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("name").get_to(c.name);
     j.at("device").get_to(c.device);
     j.at("description").get_to(c.description);
-    j.at("limit_bytes").get_to(c.limit_bytes);
-    j.at("memory_bytes").get_to(c.memory_bytes);
-    j.at("threads").get_to(c.threads);
-    j.at("gflops").get_to(c.gflops);
+    c.limit_bytes = CountOf(j, "limit_bytes");
+    c.memory_bytes = CountOf(j, "memory_bytes");
+    c.threads = static_cast<int>(CountOf(j, "threads", INT_MAX));
+    c.gflops = AmountOf(j, "gflops");
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
@@ -43,6 +68,8 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("conformance_hash").get_to(c.conformance_hash);
     return c;
   } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const Malformed&) {
     return std::nullopt;
   }
 }
@@ -57,14 +84,16 @@ std::optional<Report> ReportFromJson(const std::string& text) {
   try {
     const json j = json::parse(text);
     Report r;
-    j.at("tasks").get_to(r.tasks);
-    j.at("failed").get_to(r.failed);
-    j.at("tile_hits").get_to(r.tile_hits);
-    j.at("peak_bytes").get_to(r.peak_bytes);
-    j.at("busy_s").get_to(r.busy_s);
-    j.at("gflop").get_to(r.gflop);
+    r.tasks = CountOf(j, "tasks");
+    r.failed = CountOf(j, "failed");
+    r.tile_hits = CountOf(j, "tile_hits");
+    r.peak_bytes = CountOf(j, "peak_bytes");
+    r.busy_s = AmountOf(j, "busy_s", -DBL_MAX);
+    r.gflop = AmountOf(j, "gflop");
     return r;
   } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const Malformed&) {
     return std::nullopt;
   }
 }

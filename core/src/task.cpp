@@ -1,7 +1,9 @@
 #include "acan/core/task.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+#include <cstring>
 #include <stdexcept>
 
 #include "fmt/format.h"
@@ -15,6 +17,7 @@ constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxAxis = 1 << 24;
 constexpr std::int32_t kMaxChunk = 1 << 20;
+constexpr std::uint64_t kMaxTaskBytes = 1ull << 60;  // far below where sums of sizes overflow
 
 [[noreturn]] void Bad(const std::string& what) {
   throw std::invalid_argument("task: " + what);
@@ -201,6 +204,9 @@ void Check(const Task& task, std::size_t input_count) {
     }
     if (state[index] == BufferState::kEmpty) Bad("result that is never written");
   }
+  if (NeedBytes(task) > kMaxTaskBytes) {
+    Bad(fmt::format("its matrices have more than {} bytes", kMaxTaskBytes));
+  }
 }
 
 wire::View ToWire(const View& v) {
@@ -214,9 +220,9 @@ flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& build
                                            const Call& call) {
   std::vector<wire::View> views;
   for (const View& view : call.views) views.push_back(ToWire(view));
-  // Trailing zeros are the default: they are not sent.
+  // Trailing zeros are the default: they are not sent. -0 is none.
   std::size_t floats = call.scalars.f.size();
-  while (floats > 0 && call.scalars.f[floats - 1] == 0.0f) --floats;
+  while (floats > 0 && std::bit_cast<std::uint32_t>(call.scalars.f[floats - 1]) == 0) --floats;
   std::size_t integers = call.scalars.i.size();
   while (integers > 0 && call.scalars.i[integers - 1] == 0) --integers;
   const auto views_at = builder.CreateVectorOfStructs(views);
@@ -226,7 +232,30 @@ flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& build
                           static_cast<std::uint8_t>(call.form), views_at, floats_at, integers_at);
 }
 
-Call DecodeCall(const wire::Call& in) {
+// What varies in size lies in an honest description once, so all of it together is no longer than
+// the description. Parts that share their bytes could ask for any amount of memory.
+class Budget {
+ public:
+  explicit Budget(std::size_t bytes) : left_(bytes) {}
+  void Spend(std::size_t bytes) {
+    if (bytes > left_) Bad("parts of the description overlap");
+    left_ -= bytes;
+  }
+
+ private:
+  std::size_t left_;
+};
+
+// `to` has zeros where fewer came. Copied as bytes: FlatBuffers' verifier aligns the length of a
+// vector, but not elements of 8 bytes.
+template <typename T, typename Vector, std::size_t kMost>
+void DecodeScalars(const Vector* from, std::array<T, kMost>& to) {
+  if (from == nullptr || from->size() == 0) return;
+  if (from->size() > kMost) Bad("too many scalars");
+  std::memcpy(to.data(), from->Data(), from->size() * sizeof(T));
+}
+
+Call DecodeCall(const wire::Call& in, Budget& budget) {
   Call call;
   call.gemm = in.kernel() == kGemmCall;
   if (call.gemm) {
@@ -237,17 +266,21 @@ Call DecodeCall(const wire::Call& in) {
     call.kernel = static_cast<Kernel>(in.kernel());
   }
   if (in.views() != nullptr) {
+    budget.Spend(in.views()->size() * sizeof(wire::View));
     for (const wire::View* view : *in.views()) call.views.push_back(FromWire(*view));
   }
-  if (in.floats() != nullptr) {
-    if (in.floats()->size() > call.scalars.f.size()) Bad("too many scalars");
-    std::copy(in.floats()->begin(), in.floats()->end(), call.scalars.f.begin());
-  }
-  if (in.integers() != nullptr) {
-    if (in.integers()->size() > call.scalars.i.size()) Bad("too many scalars");
-    std::copy(in.integers()->begin(), in.integers()->end(), call.scalars.i.begin());
-  }
+  DecodeScalars(in.floats(), call.scalars.f);
+  DecodeScalars(in.integers(), call.scalars.i);
   return call;
+}
+
+Output DecodeOutput(const wire::Output& in, Budget& budget) {
+  if (in.key() == nullptr || in.view() == nullptr) Bad("result without key or view");
+  budget.Spend(in.key()->size());
+  auto key = tuplespace::Key::FromBytes(
+      {reinterpret_cast<const char*>(in.key()->data()), in.key()->size()});
+  if (!key) Bad("result with a malformed key");
+  return {std::move(*key), FromWire(*in.view()), in.keep(), in.may_stay()};
 }
 
 }  // namespace
@@ -277,14 +310,17 @@ bool CoversBuffer(const Piece& piece, const Task& task) {
 
 std::uint64_t NeedBytes(const Task& task) {
   std::uint64_t bytes = 0;
-  for (const BufferSpec& buffer : task.buffers) bytes += buffer.bytes();
+  const auto add = [&bytes](std::uint64_t more) {
+    bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
+  };
+  for (const BufferSpec& buffer : task.buffers) add(buffer.bytes());
   for (const Piece& piece : task.pieces) {
-    if (!CoversBuffer(piece, task)) bytes += BufferSpec{piece.rows, piece.cols}.bytes();
+    if (!CoversBuffer(piece, task)) add(BufferSpec{piece.rows, piece.cols}.bytes());
   }
   for (const Output& output : task.outputs) {
     const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
     if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
-      bytes += BufferSpec{output.view.rows, output.view.cols}.bytes();  // cut out, so copied
+      add(BufferSpec{output.view.rows, output.view.cols}.bytes());  // cut out, so copied
     }
   }
   return bytes;
@@ -370,18 +406,13 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
       task.pieces.push_back({p->input(), p->buffer(), p->row(), p->col(), p->rows(), p->cols()});
     }
   }
+  Budget budget(bytes.size());
   if (in.calls() != nullptr) {
-    for (const wire::Call* call : *in.calls()) task.calls.push_back(DecodeCall(*call));
+    for (const wire::Call* call : *in.calls()) task.calls.push_back(DecodeCall(*call, budget));
   }
   if (in.outputs() != nullptr) {
-    for (const wire::Output* output : *in.outputs()) {
-      if (output->key() == nullptr || output->view() == nullptr) Bad("result without key or view");
-      auto key = tuplespace::Key::FromBytes(
-          {reinterpret_cast<const char*>(output->key()->data()), output->key()->size()});
-      if (!key) Bad("result with a malformed key");
-      task.outputs.push_back(
-          {std::move(*key), FromWire(*output->view()), output->keep(), output->may_stay()});
-    }
+    for (const wire::Output* out : *in.outputs())
+      task.outputs.push_back(DecodeOutput(*out, budget));
   }
   Check(task, input_count);
   return task;

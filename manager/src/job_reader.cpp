@@ -8,6 +8,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
+#include "acan/core/toml_text.h"
 #include "acan/manager/nearest.h"
 
 namespace acan {
@@ -45,6 +46,9 @@ std::string ValueText(const toml::node& node) {
 }
 
 toml::table ParseText(const std::string& toml, const std::string& name) {
+  if (const auto problem = TomlDotsProblem(toml)) {
+    throw UsageError(fmt::format("{}: {}", name, *problem));
+  }
   try {
     return toml::parse(toml, name);
   } catch (const toml::parse_error& error) {
@@ -60,6 +64,9 @@ bool IsBareWord(const std::string& text) {
 
 // The value of an override: TOML if it is that, else a bare word.
 toml::table ParseOverrideValue(const std::string& value, const std::string& place) {
+  if (const auto dots = TomlDotsProblem(value)) {
+    throw UsageError(fmt::format("--set: the value {}", *dots));
+  }
   std::string problem;
   try {
     if (value.find_first_of("\n\r") == std::string::npos) {

@@ -8,6 +8,7 @@
 #include "acan/manager/job.h"
 #include "acan/manager/nearest.h"
 #include "job_words.h"
+#include "json_depth.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -98,14 +99,24 @@ namespace {
 
 constexpr std::array<const char*, 5> kSections = {"model", "data", "train", "tasks", "snapshots"};
 
+// JSON's texts of scalars and of arrays of integers are TOML too, and strings escape the same way,
+// but for one character: TOML wants DEL escaped. No other character has this byte in UTF-8.
+std::string ValueText(const json& value) {
+  constexpr char kDelete = '\x7f';
+  std::string text = value.dump();
+  for (std::size_t at = 0; (at = text.find(kDelete, at)) != std::string::npos;) {
+    text.replace(at, 1, "\\u007f");
+  }
+  return text;
+}
+
 std::string KeyText(const std::string& key) {
   const bool bare =
       !key.empty() &&
       key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string::npos;
-  return bare ? key : json(key).dump();
+  return bare ? key : ValueText(key);
 }
 
-// JSON's texts of scalars and of arrays of integers are TOML too; strings escape the same way.
 std::string SectionsToToml(const json& sections, const std::string& name) {
   std::string toml;
   for (const auto& [section, values] : sections.items()) {
@@ -127,7 +138,7 @@ std::string SectionsToToml(const json& sections, const std::string& name) {
         throw UsageError(fmt::format("{}: job.{}.{} must be a number, text, truth value or array",
                                      name, section, key));
       }
-      toml += fmt::format("{} = {}\n", KeyText(key), value.dump());
+      toml += fmt::format("{} = {}\n", KeyText(key), ValueText(value));
     }
   }
   return toml;
@@ -140,6 +151,12 @@ std::string JobToToml(const Job& job) {
 }
 
 Job JobFromJson(const json& sections, const std::string& name) {
+  if (IsDeeperThan(sections, kMaxJsonDepth)) {
+    throw UsageError(
+        fmt::format("{}: its job nests arrays and objects more than {} deep, no job "
+                    "does",
+                    name, kMaxJsonDepth));
+  }
   if (!sections.is_object()) {
     throw UsageError(
         fmt::format("{}: job must be an object, found {}", name, sections.type_name()));

@@ -10,6 +10,7 @@
 #include "acan/manager/snapshot.h"
 #include "acan/manager/text_file.h"
 #include "atomic_file.h"
+#include "json_depth.h"
 
 namespace acan {
 namespace {
@@ -224,6 +225,10 @@ json ReceiptToJson(const Receipt& receipt) {
 }
 
 Receipt ReceiptFromJson(const json& value, const std::string& name) {
+  if (IsDeeperThan(value, kMaxJsonDepth)) {
+    throw UsageError(fmt::format("{}: nests arrays and objects more than {} deep, no receipt does",
+                                 name, kMaxJsonDepth));
+  }
   const Fields fields(value, name);
   if (fields.Text("format") != kFormat) fields.Refuse("format", fmt::format("\"{}\"", kFormat));
   Receipt receipt;

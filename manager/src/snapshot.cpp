@@ -42,21 +42,24 @@ std::string StateText(const RunState& state) {
 std::optional<RunState> ParseState(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
+    bool good = true;
+    const auto count = [&](const char* name) -> std::int64_t {
+      const nlohmann::json& value = json.at(name);
+      good = good && value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
+      return good ? value.get<std::int64_t>() : 0;
+    };
     RunState state;
-    state.version = json.at("version").get<std::int64_t>();
-    state.tasks_done = json.at("tasks_done").get<std::int64_t>();
+    state.version = count("version");
+    state.tasks_done = count("tasks_done");
     state.seconds = json.at("seconds").get<double>();
-    state.failures = json.at("failures").get<std::int64_t>();
+    state.failures = count("failures");
     if (json.contains("contributors")) {
       state.contributors = json.at("contributors").get<std::vector<std::string>>();
     }
-    state.audits_passed = json.value("audits_passed", std::int64_t{0});
-    state.audits_skipped = json.value("audits_skipped", std::int64_t{0});
+    if (json.contains("audits_passed")) state.audits_passed = count("audits_passed");
+    if (json.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
-    if (std::min({state.version, state.tasks_done, state.failures, state.audits_passed,
-                  state.audits_skipped}) < 0) {
-      return std::nullopt;
-    }
+    if (!good) return std::nullopt;
     return state;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

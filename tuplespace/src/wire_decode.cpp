@@ -230,7 +230,7 @@ class Aligned {
   explicit Aligned(std::span<const std::byte> bytes) : bytes_(bytes) {
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(std::uint64_t) == 0) return;
     copy_.resize((bytes.size() + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
-    std::memcpy(copy_.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(copy_.data(), bytes.data(), bytes.size());
     bytes_ = std::as_bytes(std::span(copy_)).first(bytes.size());
   }
   const std::uint8_t* data() const { return reinterpret_cast<const std::uint8_t*>(bytes_.data()); }

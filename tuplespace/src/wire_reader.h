@@ -290,7 +290,12 @@ class FrameReader {
   std::vector<std::uint64_t> Numbers(const WireNumbers* wire) {
     if (wire == nullptr) return {};
     Spend(wire->size() * sizeof(std::uint64_t));
-    return {wire->begin(), wire->end()};
+    // Not through FlatBuffers' iterators: its verifier aligns a vector's length, not its elements.
+    std::vector<std::uint64_t> numbers(wire->size());
+    if (!numbers.empty()) {
+      std::memcpy(numbers.data(), wire->Data(), numbers.size() * sizeof(std::uint64_t));
+    }
+    return numbers;
   }
 
   std::optional<Sharing> Offer(const wire::Sharing* wire) {

@@ -1,0 +1,93 @@
+#!/bin/sh
+# Builds the fuzz targets (tests/fuzz) with clang, AddressSanitizer and UBSan, and runs each for so
+# many seconds. Inputs that break something are kept in build/fuzz/crashes; so is, in
+# build/fuzz/corpus, what reaches new code, for the next run.
+#
+#   ./scripts/fuzz.sh SECONDS [TARGET...]     for example: ./scripts/fuzz.sh 3600 wire task
+#   ./scripts/fuzz.sh --if-possible SECONDS   succeeds without clang and libFuzzer, and says so
+#
+# FUZZ_BUILD: the folder of the build (build/fuzz). Exit code: 1 if a target found something.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'fuzz: %s\n' "$*"; }
+
+if_possible=no
+if [ "${1:-}" = --if-possible ]; then
+  if_possible=yes
+  shift
+fi
+case "${1:-}" in
+'' | *[!0-9]*)
+  echo "usage: scripts/fuzz.sh [--if-possible] SECONDS [TARGET...]" >&2
+  exit 2
+  ;;
+esac
+seconds=$1
+shift
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+probe='extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'
+if ! printf '%s\n' "$probe" |
+  clang++ -x c++ -fsanitize=fuzzer,address,undefined -o "$scratch/probe" - 2>"$scratch/why"; then
+  why=$(head -n 1 "$scratch/why")
+  say "NOT RUN: clang++ with libFuzzer is missing ($why); Debian: clang and libclang-rt-14-dev"
+  [ "$if_possible" = yes ] && exit 0
+  exit 1
+fi
+
+build=${FUZZ_BUILD:-build/fuzz}
+cmake --preset fuzz -B "$build" >"$scratch/configure" || { cat "$scratch/configure" >&2; exit 1; }
+cmake --build "$build" --target fuzz_targets --parallel "$(nproc)"
+
+targets=$*
+if [ -z "$targets" ]; then
+  targets=$(for folder in tests/fuzz/corpus/*/; do basename "$folder"; done)
+fi
+crashes=$build/crashes
+mkdir -p "$crashes" "$build/seeds"
+"$build/bin/fuzz_corpus_test" --write-seeds "$build/seeds"
+
+# Files of the targets lie in memory where they can, and go with the scratch folder.
+files=$scratch
+if [ -w /dev/shm ]; then
+  files=$(mktemp -d /dev/shm/acan-fuzz-XXXXXX)
+  trap 'rm -rf "$scratch" "$files"' EXIT
+fi
+
+failed=""
+for target in $targets; do
+  program=$build/bin/fuzz_$target
+  if [ ! -x "$program" ]; then
+    say "there is no target $target" >&2
+    exit 2
+  fi
+  corpus=$build/corpus/$target
+  mkdir -p "$corpus"
+  dictionary=""
+  [ ! -f "tests/fuzz/$target.dict" ] || dictionary="-dict=tests/fuzz/$target.dict"
+  log=$build/$target.log
+  # A slow input, or one that asks for much memory, is a defect as a crash is.
+  # shellcheck disable=SC2086  # there may be no dictionary
+  TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
+    -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
+    -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 $dictionary \
+    >"$log" 2>&1 || failed="$failed $target"
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  state=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)
+  coverage=$(printf '%s' "$state" | sed -n 's/.* cov: \([0-9]*\).*/\1/p')
+  size=$(printf '%s' "$state" | sed -n 's/.* corp: \([0-9]*\).*/\1/p')
+  say "$target: ${runs:-?} executions, coverage ${coverage:-?}, corpus ${size:-?}"
+done
+
+if [ -n "$failed" ]; then
+  say "FOUND something in:$failed"
+  for target in $failed; do
+    grep -E '^(broken property|SUMMARY|==[0-9]+== *ERROR|.*runtime error)' "$build/$target.log" || true
+    say "log $build/$target.log; inputs $crashes/$target-*"
+  done
+  exit 1
+fi
+say "found nothing"

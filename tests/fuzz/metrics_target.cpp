@@ -1,0 +1,75 @@
+// metrics.jsonl of an earlier life of a run, which a resumed one cuts and goes on with.
+//
+// Input: [first step: 4][file]
+#include "acan/core/error.h"
+#include "acan/manager/receipt.h"
+#include "nlohmann/json.hpp"
+#include "scratch_folder.h"
+#include "target.h"
+
+namespace acan::fuzz {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kName = "metrics.jsonl";
+
+// Every line that is kept is of an earlier step and whole.
+void CheckLines(const std::string& kept, std::int64_t first_step) {
+  for (std::size_t begin = 0; begin < kept.size();) {
+    const std::size_t end = kept.find('\n', begin);
+    Require(end != std::string::npos, "a torn line is kept");
+    const json line = json::parse(kept.substr(begin, end - begin), nullptr, false);
+    Require(line.is_object() && line.contains("step"), "a line without a step is kept");
+    const json& step = line.at("step");
+    Require(step.is_number_unsigned() &&
+                step.get<std::uint64_t>() < static_cast<std::uint64_t>(first_step),
+            "a line of step {} is kept, the run goes on with step {}", step.dump(), first_step);
+    begin = end + 1;
+  }
+}
+
+std::string AfterResume(const ScratchFolder& folder, std::int64_t first_step) {
+  const MetricsLog log(folder.Path(kName), first_step);
+  return folder.Read(kName);
+}
+
+bool Run(std::string_view input) {
+  InputReader in(input);
+  const auto first_step = static_cast<std::int64_t>(in.Number(4));
+  const std::string_view file = in.Rest();
+  static const ScratchFolder folder;
+  folder.Write(kName, file);
+  const HeapWatch heap;
+  const std::string kept = AfterResume(folder, first_step);
+  heap.RequireAtMost((256 << 10) + 256 * file.size());
+  Require(file.starts_with(kept), "what is kept is not the beginning of what was there");
+  Require(first_step > 0 || kept.empty(), "a run that begins anew keeps lines");
+  CheckLines(kept, first_step);
+  Require(AfterResume(folder, first_step) == kept, "resuming twice keeps other lines");
+  {
+    MetricsLog log(folder.Path(kName), first_step);
+    log.Step({first_step, 0, 0.5, 0.1, 10, 1, 0});
+  }
+  const std::string longer = AfterResume(folder, first_step + 1);
+  Require(longer.size() > kept.size() && longer.starts_with(kept), "a line that was added is lost");
+  return !kept.empty();
+}
+
+std::vector<Seed> Seeds() {
+  const ScratchFolder folder;
+  {
+    MetricsLog log(folder.Path(kName));
+    for (std::int64_t step = 0; step < 3; ++step) log.Step({step, 0, 0.5, 0.1, 10, 1, 0});
+    log.Evaluation({2, 0, 0.25, 0.75});
+  }
+  const std::string file = folder.Read(kName);
+  return {{"all", NumberBytes(3, 4) + file},
+          {"cut", NumberBytes(2, 4) + file},
+          {"torn", NumberBytes(9, 4) + file.substr(0, file.size() - 5)}};
+}
+
+const Registration registration({"metrics", Run, Seeds});
+
+}  // namespace
+}  // namespace acan::fuzz
