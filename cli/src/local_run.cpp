@@ -119,6 +119,14 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
          "regardless";
 }
 
+std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
+  return fmt::format(
+      "the job is done, but the weights are in doubt: {} result{} came with different bytes from "
+      "two handlers, so one of them computes wrong: {}. Train again with tasks.audit = 1, which "
+      "finds out which one, or without it",
+      conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text);
+}
+
 }  // namespace
 
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
@@ -126,6 +134,10 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
   if (!ended_early) Print(SummaryText(receipt, out_dir));
   if (json) PrintLine(ReceiptToJson(receipt).dump());
   if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
+  // Where all results were audited, those that count were confirmed.
+  if (!receipt.conflicts.empty() && receipt.audits.share < 1) {
+    throw FailureError(ConflictsText(receipt.conflicts));
+  }
   return 0;
 }
 

@@ -84,11 +84,11 @@ std::vector<Role> AccessRoles() {
   const Rule results{{Operation::kComplete}, of_steps, {}};
   const Rule itself{{Operation::kPut}, AllHandlers(), kId};
   const Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
-  const Role handler{kHandlerRole,
-                     {tasks, inputs, results, itself, its_reports},
-                     {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself,
-                      its_reports},
-                     HandlerLimits()};
+  const Role handler{
+      kHandlerRole,
+      {tasks, inputs, results, itself, its_reports},
+      {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself, its_reports},
+      HandlerLimits()};
 
   Role manager{kManagerRole, {Rule{AllOperations(), everything, {}}}, about_handlers};
   manager.limited_rules.push_back(Rule{AllOperations(), everything, {}, kRun});

@@ -60,6 +60,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
                .context = options.context}),
       run_(RunName(job_id_, client_.id())),
       folder_(std::move(earlier.folder)) {
+  conflicts_ = std::move(earlier.conflicts);
   if (options_.out_dir.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.out_dir, error);
@@ -211,7 +212,7 @@ void JobRun::LookAtSpace() {
     looking_ = false;
     const auto* stats = std::get_if<tuplespace::Stats>(&reply);
     if (stats == nullptr) return;
-    Step(SpaceSeen{stats->tasks_ready, stats->open_gets});
+    Step(SpaceSeen{stats->tasks_ready, stats->open_gets, stats->tasks_leased});
     const tuplespace::Counters& now = stats->counters;
     // A broker that was started anew counts from zero.
     if (!first_counters_ || now.puts < first_counters_->puts) first_counters_ = now;
@@ -487,6 +488,7 @@ Receipt JobRun::Finish() {
   LookAtSpace();
   while (listing_ || client_.unanswered() > 0) PollOnce();
   receipt_.job = JobToJson(job_);
+  receipt_.conflicts = conflicts_;
   receipt_.train_sha256 = data_.train.sha256;
   receipt_.test_sha256 = data_.test.sha256;
   receipt_.code_version = ACAN_VERSION;

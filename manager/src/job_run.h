@@ -47,6 +47,7 @@ struct EarlierLives {
   int count = 0;
   std::vector<std::string> runs;                   // something of them may be left in the space
   std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
+  std::vector<ResultConflict> conflicts;
   std::optional<std::int64_t> finite_through = {};  // of NotFiniteFound, after one
   std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if it was had
 };
@@ -63,6 +64,7 @@ class JobRun {
 
   // The runs of which something may be left in the space, this one's among them.
   std::vector<std::string> RunsLeft() const;
+  const std::vector<ResultConflict>& conflicts() const { return conflicts_; }
   std::shared_ptr<FolderLock> folder() const { return folder_; }  // null: not had
 
  private:
@@ -143,6 +145,8 @@ class JobRun {
   void CheckMetrics() const;
   void Do(const StepCommitted& action);
   void Do(const Evaluated& action);
+  void NoteConflict(const tuplespace::Notice& notice);
+  void Do(const Stalled& action);
   void Do(const Say& action) { Log(action.text); }
   void Do(const GiveUp& action);
   void Do(AllDone& action) { final_tiles_ = std::move(action.tiles); }
@@ -225,6 +229,7 @@ class JobRun {
   HandlerSpeeds speeds_;
   double overhead_us_ = 0;
   std::map<std::string, HandlerSeen> handlers_;  // by client id
+  std::vector<ResultConflict> conflicts_;        // of all lives
   std::optional<tuplespace::Counters> first_counters_;
   Receipt receipt_;
 };

@@ -321,8 +321,8 @@ void JobRun::FindBeginning() {
     }
   }
   earlier_metrics_.keep_file = beginning_ != nullptr || FileMetricsAreOfThisJob();
-  // Of whose results those weights were made is not known if they may be wrong, nor whether they are
-  // good where the run diverged.
+  // Of whose results those weights were made is not known if they may be wrong, nor whether they
+  // are good where the run diverged.
   if (job_.tasks.audit == 0 && !finite_through_) {
     for (const std::string& name : earlier_runs_) FindInSpace(name);
   }

@@ -26,11 +26,7 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
       throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
-      Log(
-          fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
-                      "the first counts. {}",
-                      notice.key.ToString(), notice.by, notice.text));
-      return;
+      return NoteConflict(notice);
     case tuplespace::Notice::Kind::kMistrusted:
       Log(notice.text);
       return;
@@ -38,6 +34,48 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
     case tuplespace::Notice::Kind::kReleased:
       return;  // nothing stays here
   }
+}
+
+// Devices of other kinds round otherwise where speed is asked for: that is no fault.
+void JobRun::NoteConflict(const tuplespace::Notice& notice) {
+  constexpr std::size_t kMostConflicts = 100;
+  if (job_.training.precision != Precision::kExact) return;
+  Log(
+      fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
+                  "the first counts. {}",
+                  notice.key.ToString(), notice.by, notice.text));
+  if (conflicts_.size() < kMostConflicts) {
+    conflicts_.push_back({notice.key.ToString(), notice.text});
+  }
+}
+
+// Who is there, what the space has for them, and a few of the tasks that nobody has done.
+void JobRun::Do(const Stalled& action) {
+  std::string workers;
+  WorkersSeen seen;
+  for (const auto& [id, handler] : handlers_) {
+    if (handler.tasks > 0) seen.workers.insert(id);
+    workers += fmt::format("{}{} did {}", workers.empty() ? "" : ", ", handler.name, handler.tasks);
+  }
+  Log(
+      fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
+                  "can be taken, {} are taken; tasks done so far: {}",
+                  action.seconds, action.step, action.in_flight, action.space.tasks_ready,
+                  action.space.tasks_leased, workers));
+  tuplespace::List list;
+  list.pattern = {
+      {FieldPattern::Exact(run_), FieldPattern::Exact(action.step), FieldPattern::Exact("task")},
+      true};
+  list.limit = 3;
+  list.metadata_only = true;
+  client_.Submit(list, [this](tuplespace::ReplyBody&& reply) {
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found == nullptr) return;
+    for (const tuplespace::FoundTuple& task : found->tuples) {
+      Log(fmt::format("not done: {}", task.key.ToString()));
+    }
+  });
+  if (action.asks_who_works) Step(seen);
 }
 
 void JobRun::Do(const RemoveResults& action) {

@@ -46,6 +46,7 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   if (options.log) options.log(fmt::format("{}: resuming", lost.why));
   ++earlier.count;
   earlier.runs = life->RunsLeft();
+  earlier.conflicts = life->conflicts();
   earlier.folder = life->folder();
   // Another manager may lead now: then this one stands by.
   options.resume = options.standby = true;

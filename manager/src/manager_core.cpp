@@ -68,6 +68,7 @@ ManagerCore::Unit* ManagerCore::Find(UnitId id) {
 void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, Actions& out) {
   Unit* unit = Find(event.unit);
   if (event.generation != generation_ || unit == nullptr) return;
+  liveness_.OnProgress(now_us);
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
   policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);
@@ -383,6 +384,7 @@ void ManagerCore::CommitTrain(const Unit& unit, Actions& out) {
   if (!unit.tiles_stay) safe_version_ = committed_steps_;
   if (committed_steps_ > reported_steps_) {
     reported_steps_ = committed_steps_;
+    liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
     const double values = static_cast<double>(rows) * LossesPerSample();
     out.push_back(StepCommitted{unit.step, unit.step / steps_per_epoch_, rows,

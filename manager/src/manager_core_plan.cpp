@@ -26,6 +26,11 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& ou
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
     if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
   }
+  // Better than nobody.
+  const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };
+  if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
+    std::erase_if(handlers_, is_idler);
+  }
   policy_->OnHandlers(static_cast<int>(handlers_.size()));
   if (audits_) audits_->OnHandlers(handlers_);
   CheckHandlers(now_us, out);
@@ -33,10 +38,59 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, Actions& ou
 
 void ManagerCore::On(const ClockTick&, std::int64_t now_us, Actions& out) {
   CheckHandlers(now_us, out);
+  CheckProgress(now_us, out);
 }
 
 void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, Actions&) {
   policy_->OnSpace(event, now_us);
+  liveness_.OnSpace(event, now_us);
+}
+
+void ManagerCore::CheckProgress(std::int64_t now_us, Actions& out) {
+  const bool expects = plan_ && !finished_ && !moving_ && !units_.empty() && !handlers_.empty();
+  if (!expects) liveness_.OnProgress(now_us);
+  const Liveness::Advice advice = liveness_.OnTick(now_us);
+  if (advice == Liveness::Advice::kNone) return;
+  const Unit& unit = units_.front();
+  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.space(),
+                        advice == Liveness::Advice::kReplan});
+  if (advice == Liveness::Advice::kGoBack) {
+    out.push_back(
+        Say{fmt::format("no task can be taken, and step {} is not finished: going back "
+                        "from step {} to step {}",
+                        unit.step, committed_steps_, safe_version_)});
+    ++generation_;
+    GoBack(*plan_, out);
+  } else if (advice == Liveness::Advice::kGiveUp) {
+    finished_ = true;
+    out.push_back(GiveUp{fmt::format(
+        "step {} cannot be finished: {} of its tasks are not done, no task can be taken, and going "
+        "back did not help: somebody removes tuples of this run, or the broker lost them; start "
+        "again with --resume",
+        unit.step, unit.in_flight)});
+  }
+}
+
+// Tasks wait for somebody who takes them. Who has room for the largest and never did one may only
+// say that it has: the others get tasks that fit them.
+void ManagerCore::On(const WorkersSeen& event, std::int64_t now_us, Actions& out) {
+  if (!plan_ || finished_ || moving_) return;
+  std::set<tuplespace::ClientId> idle;
+  for (const auto& [id, capacity] : handlers_) {
+    const bool could = capacity.memory_bytes >= plan_->largest_need_bytes;
+    if (could && !event.workers.contains(id)) idle.insert(id);
+  }
+  if (idle.empty() || idle.size() == handlers_.size()) return;
+  for (const tuplespace::ClientId& id : idle) {
+    out.push_back(
+        Say{fmt::format("handler {} ({}) has room for all tasks, and has done none: the steps are "
+                        "cut for the others",
+                        handlers_.at(id).name, id)});
+    handlers_.erase(id);
+  }
+  idlers_.merge(idle);
+  hopeless_bytes_ = 0;
+  TryToPlan(now_us, out);
 }
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, Actions& out) {

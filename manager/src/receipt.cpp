@@ -98,6 +98,25 @@ HandlerSeen HandlerFromJson(const json& value, const std::string& name) {
   return handler;
 }
 
+json ConflictsToJson(const std::vector<ResultConflict>& conflicts) {
+  json all = json::array();
+  for (const ResultConflict& conflict : conflicts) {
+    all.push_back({{"key", conflict.key}, {"text", conflict.text}});
+  }
+  return all;
+}
+
+std::vector<ResultConflict> ConflictsFromJson(const Fields& fields, const std::string& name) {
+  const json& all = fields.Get("conflicts");
+  if (!all.is_array()) fields.Refuse("conflicts", "an array");
+  std::vector<ResultConflict> conflicts;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Fields one(all[i], fmt::format("{}, conflicts[{}]", name, i));
+    conflicts.push_back({one.Text("key"), one.Text("text")});
+  }
+  return conflicts;
+}
+
 json AuditsToJson(const AuditSummary& audits) {
   json quarantined = json::array();
   for (const QuarantinedHandler& handler : audits.quarantined) {
@@ -213,6 +232,7 @@ json ReceiptToJson(const Receipt& receipt) {
       {"tasks_reissued", receipt.tasks_reissued},
       {"tasks_duplicated", receipt.tasks_duplicated},
       {"audits", AuditsToJson(receipt.audits)},
+      {"conflicts", ConflictsToJson(receipt.conflicts)},
       {"audit_log_head",
        receipt.audit_log_head.empty() ? json(nullptr) : json(receipt.audit_log_head)},
       {"test_accuracy", OrNull(receipt.test_accuracy)},
@@ -263,6 +283,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   if (value.contains("audits")) {
     receipt.audits = AuditsFromJson(fields.Get("audits"), name + ", audits");
   }
+  if (value.contains("conflicts")) receipt.conflicts = ConflictsFromJson(fields, name);
   if (value.contains("audit_log_head") && !value.at("audit_log_head").is_null()) {
     receipt.audit_log_head = fields.Sha256Text("audit_log_head");
   }

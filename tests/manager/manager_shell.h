@@ -75,6 +75,7 @@ class Shell {
   std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
   std::vector<Evaluated> evaluated;
   std::vector<MoveTiles> moved;
+  std::vector<Stalled> stalled;
   std::vector<std::string> said;
   std::string gave_up;
   bool loaded = false, done = false;
@@ -193,6 +194,8 @@ class Shell {
         committed.push_back(step->step);
       } else if (const auto* evaluation = std::get_if<Evaluated>(&action)) {
         evaluated.push_back(*evaluation);
+      } else if (const auto* stall = std::get_if<Stalled>(&action)) {
+        stalled.push_back(*stall);
       } else if (const auto* say = std::get_if<Say>(&action)) {
         said.push_back(say->text);
       } else if (const auto* give_up = std::get_if<GiveUp>(&action)) {

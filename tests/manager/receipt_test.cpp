@@ -36,6 +36,7 @@ Receipt Sample() {
   receipt.test_loss = 0.25;
   receipt.not_finite = NotFinite{NotFinite::What::kWeights, 12, 0.5, 12};
   receipt.metrics_missing = {{0, 3}, {7, 7}};
+  receipt.conflicts = {{"(\"run\", 3)", "a second put by \"b\" differs from the first by \"a\""}};
   return receipt;
 }
 
@@ -117,11 +118,13 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/test_accuracy", 1.5, {"'test_accuracy' is 1.5", "from 0 to 1"});
   refused("/not_finite/what", "luck", {"not_finite", "'what' is \"luck\""});
   refused("/not_finite/step", -1, {"not_finite", "'step' is -1"});
+  refused("/conflicts", 3, {"'conflicts'", "an array"});
+  refused("/conflicts/0/text", 3, {"conflicts[0]", "'text'"});
   refused("/metrics_missing/1/last", "x", {"metrics_missing[1]", "'last'"});
   refused("/job/train/batch", 0, {"train.batch = 0"});
   const json good = ReceiptToJson(Sample());
   for (const auto& [key, value] : good.items()) {
-    const std::set<std::string> earlier_have_none = {"audits", "audit_log_head", "not_finite",
+    const std::set<std::string> earlier_have_none = {"audits", "audit_log_head", "conflicts", "not_finite",
                                                      "metrics_missing", "receipt_sha256"};
     if (earlier_have_none.count(key) != 0) continue;
     json changed = good;

@@ -11,9 +11,9 @@
 namespace tuplespace {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Every;
 using testing::GetOf;
+using ::testing::HasSubstr;
 using testing::Plain;
 using testing::SpaceDriver;
 using testing::Task;
@@ -203,7 +203,8 @@ TEST_F(LargeTest, AReadThatIsTooBroadIsRefused) {
 }
 
 TEST_F(LargeTest, AnOpenReadThatBecomesTooBroadIsRefused) {
-  Read read{{{{FieldPattern::Exact("z"), FieldPattern::Any(), FieldPattern::Exact("here")}, false}}};
+  Read read{
+      {{{FieldPattern::Exact("z"), FieldPattern::Any(), FieldPattern::Exact("here")}, false}}};
   read.wait_us = kForeverUs;
   const RequestId id = d->Send("a", read);
   for (int i = 0; i < 25; ++i) d->PutOne("m", Plain(Key{"z", i, "elsewhere"}));

@@ -252,9 +252,9 @@ class Trial {
     CompleteReply expected;
     expected.lease = tuple != nullptr ? LeaseStatus::kOk : LeaseStatus::kStale;
     const bool completes = tuple != nullptr || model_.MayCompleteLate(client, lease);
-    const auto declared = completes ? Model::IsWhatWasDeclared(model_.tuples.at(lease.key),
-                                                               complete.results)
-                                    : std::nullopt;
+    const auto declared =
+        completes ? Model::IsWhatWasDeclared(model_.tuples.at(lease.key), complete.results)
+                  : std::nullopt;
     if (declared == false) {
       ++false_completions_;
       const auto follow = [&] {

@@ -12,9 +12,9 @@ namespace tuplespace {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Every;
 using testing::GetOf;
+using ::testing::HasSubstr;
 using testing::Making;
 using testing::Plain;
 using testing::SpaceDriver;

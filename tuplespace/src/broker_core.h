@@ -29,8 +29,9 @@ struct BrokerCoreOptions {
   // known here.
   std::uint64_t first_session = 1;
   std::uint64_t clients_per_key = 1024;
-  // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests name,
-  // and one for each request. What is more waits for the next turns, in which the others come first.
+  // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests
+  // name, and one for each request. What is more waits for the next turns, in which the others come
+  // first.
   std::uint64_t turn_cost = 1024;
   // A client whose requests wait and cost more than that together is lost: it sends faster than
   // anybody can be served.

@@ -99,7 +99,8 @@ std::optional<std::string> Space::Impl::FindContradiction() const {
     counted.open_gets += client->gets.size();
     counted.held_keys += client->held.size();
     for (const auto& [request, waiter] : client->gets) {
-      if (waiter.benched != IsBenched(*client)) return "a Get is benched without its client, or not with it";
+      if (waiter.benched != IsBenched(*client))
+        return "a Get is benched without its client, or not with it";
       if (waiter.taker.group->waiters.contains(&waiter) == waiter.benched) {
         return "a Get waits nowhere, or on the bench and elsewhere";
       }

@@ -3,9 +3,9 @@
 // takable tuples to waiting Gets, so that a batch counts as one change.
 //
 // The definitions lie by concept: space.cpp (events, clients), space_put.cpp, space_read.cpp,
-// space_scan.cpp (Lists and Counts), space_get.cpp (Gets and their groups), space_match.cpp (who gets what), space_lease.cpp (how
-// leases end), space_trust.cpp (who gets no tasks for a while), space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp
-// (invariants).
+// space_scan.cpp (Lists and Counts), space_get.cpp (Gets and their groups), space_match.cpp (who
+// gets what), space_lease.cpp (how leases end), space_trust.cpp (who gets no tasks for a while),
+// space_stay.cpp (payloads that stay with clients), space_retire.cpp, space_check.cpp (invariants).
 #pragma once
 
 #include <algorithm>
@@ -211,9 +211,7 @@ struct Space::Impl {
   void UnlinkInputs(Record* task);
 
   // ---- trust (space_trust.cpp) -----------------------------------------------------------------
-  bool IsBenched(const Client& client) const {
-    return now_us_ < client.trust.benched_until_us;
-  }
+  bool IsBenched(const Client& client) const { return now_us_ < client.trust.benched_until_us; }
   void NoteCompleted(Client& client) const;
   void NoteInVain(Client& client, Record* task, std::uint32_t weight, const std::string& what);
   void Bench(Client& client, const Record& task, const std::string& what);

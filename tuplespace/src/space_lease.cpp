@@ -175,14 +175,14 @@ void Space::Impl::CompleteTooLate(Client& client, RequestId id, Complete&& compl
   Answer(client, id, std::move(reply));
 }
 
-// `task`: the one that is done and that `client` held; null: it has no right to the result, and only
-// hears whether the very same is there, as after a lost answer.
+// `task`: the one that is done and that `client` held; null: it has no right to the result, and
+// only hears whether the very same is there, as after a lost answer.
 PutStatus Space::Impl::CompareLate(Client& client, const Record* task, const Tuple& result) {
   Record* there = store_.Find(result.key.bytes());
   if (there == nullptr || !there->stored()) return PutStatus::kRefused;
   if (task != nullptr) return PutAgain(client, there, result, task->put_by);
-  const bool same = there->stay || result.stays_bytes > 0 ? there->stay != nullptr
-                                                          : SameBytes(*there, result);
+  const bool same =
+      there->stay || result.stays_bytes > 0 ? there->stay != nullptr : SameBytes(*there, result);
   return same ? PutAgain(client, there, result, nullptr) : PutStatus::kRefused;
 }
 
@@ -231,7 +231,8 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
 std::int64_t Space::Impl::LastEndUs(const Record& record) const {
   if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
   const std::int64_t lease_us = LeaseUs(*record.task);
-  const bool forever = lease_us > (kForeverUs - record.lease->granted_us) / limits_.lease_extensions;
+  const bool forever =
+      lease_us > (kForeverUs - record.lease->granted_us) / limits_.lease_extensions;
   return forever ? kForeverUs : record.lease->granted_us + limits_.lease_extensions * lease_us;
 }
 
@@ -273,8 +274,8 @@ void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
   Answer(client, id, LeaseReply{});
 }
 
-// `client` holds the task. It is given to others, or parked if it failed on enough of them: one that
-// fails whatever it takes must not end what others can do.
+// `client` holds the task. It is given to others, or parked if it failed on enough of them: one
+// that fails whatever it takes must not end what others can do.
 void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
   ++counters_.failed;
   internal::TaskState& task = *record->task;

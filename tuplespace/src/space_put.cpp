@@ -139,8 +139,8 @@ std::optional<Error> Space::Impl::CheckQuota(const Client& client, std::span<con
                      " more with " + std::to_string(there) + " there, at most " +
                      std::to_string(most)};
   };
-  if (auto busy = over("own_tuples", client.ephemerals.size(), tuples.size(),
-                       client.limits.own_tuples)) {
+  if (auto busy =
+          over("own_tuples", client.ephemerals.size(), tuples.size(), client.limits.own_tuples)) {
     return busy;
   }
   std::uint64_t bytes = 0;

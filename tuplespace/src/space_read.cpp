@@ -27,9 +27,9 @@ std::optional<Error> ProblemOfPatterns(std::span<const Pattern> patterns) {
 std::optional<Error> ProblemOfRead(const Read& read, std::uint64_t most) {
   if (read.patterns.empty()) return Error{ErrorCode::kBadRequest, "a Read of no patterns"};
   if (read.patterns.size() > most) {
-    return Error{ErrorCode::kTooLarge,
-                 "patterns in one Read " + std::to_string(read.patterns.size()) + ", at most " +
-                     std::to_string(most) + " (limits.tuples_per_request)"};
+    return Error{ErrorCode::kTooLarge, "patterns in one Read " +
+                                           std::to_string(read.patterns.size()) + ", at most " +
+                                           std::to_string(most) + " (limits.tuples_per_request)"};
   }
   if (read.wait_us < 0) {
     return Error{ErrorCode::kBadRequest,

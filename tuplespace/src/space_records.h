@@ -79,7 +79,7 @@ struct TaskState {
   std::uint32_t failures = 0;
   std::uint32_t times_taken = 0;
   std::uint32_t times_expired = 0;
-  std::vector<PastLease> past_leases;   // the last few
+  std::vector<PastLease> past_leases;    // the last few
   std::vector<std::string> failed_with;  // principals; as many as limits.task_failures at most
   // Sorted, each once: spec.not_by, and besides those on whom it failed.
   std::vector<ClientId> barred;
@@ -218,7 +218,8 @@ struct GetWaiter {
   RequestId id = 0;
   std::uint64_t sequence = 0;
   Taker taker;
-  bool benched = false;  // its client is: it is not in its group's `waiters`, and ends with the bench
+  bool benched =
+      false;  // its client is: it is not in its group's `waiters`, and ends with the bench
   Deadline deadline;
 };
 
@@ -239,7 +240,7 @@ struct GetGroup {
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
   std::set<GetWaiter*, ByOffer> waiters;
-  std::size_t benched = 0;  // Gets of benched clients, which wait beside the others
+  std::size_t benched = 0;                  // Gets of benched clients, which wait beside the others
   std::unordered_set<const Client*> users;  // connected clients that ever sent such a Get
 
   NeedTree free;
@@ -257,9 +258,9 @@ struct Watermark {
 
 // How far a client is believed to do the tasks that it takes.
 struct Trust {
-  std::uint32_t in_vain = 0;       // tasks in a row that it took and did not do
+  std::uint32_t in_vain = 0;        // tasks in a row that it took and did not do
   std::uint32_t times_benched = 0;  // less those that were forgiven
-  std::uint32_t completed = 0;     // since the last that was forgiven
+  std::uint32_t completed = 0;      // since the last that was forgiven
   std::int64_t benched_until_us = INT64_MIN;
 };
 

@@ -38,8 +38,7 @@ void Space::Impl::Bench(Client& client, const Record& task, const std::string& w
   const bool most = limits_.first_bench_us > limits_.most_bench_us >> doublings;
   const std::int64_t bench_us = most ? limits_.most_bench_us : limits_.first_bench_us << doublings;
   trust.completed = 0;
-  trust.benched_until_us =
-      IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : After(bench_us);
+  trust.benched_until_us = IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : After(bench_us);
   ++counters_.benched;
   for (auto& [id, waiter] : client.gets) {
     LeaveGroup(waiter);

@@ -1,5 +1,5 @@
-// How much of a space one client may use. A role has its own (access.h); who joins without a key has
-// the widest, as it may do everything anyway.
+// How much of a space one client may use. A role has its own (access.h); who joins without a key
+// has the widest, as it may do everything anyway.
 #pragma once
 
 #include <cstdint>

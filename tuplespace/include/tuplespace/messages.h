@@ -65,8 +65,8 @@ struct Put {
 struct PutReply {
   std::vector<PutStatus> status;  // one for each tuple, in order
 };
-// The payloads of tuples that stayed with this client. Each is kStored, or kDuplicate if it is there
-// already or stays with another, or kRetired if the tuple is gone.
+// The payloads of tuples that stayed with this client. Each is kStored, or kDuplicate if it is
+// there already or stays with another, or kRetired if the tuple is gone.
 struct Supply {
   std::vector<Tuple> tuples;  // keys and payloads
 };
@@ -74,8 +74,8 @@ struct Supply {
 // ---- read --------------------------------------------------------------------------------------
 
 // Waits until every pattern has a match (`all`) or any one has, and copies the first match of each.
-// A pattern for which limits.looked_at_by_read tuples have to be looked at is answered kTooLarge: it
-// must say more in its first fields.
+// A pattern for which limits.looked_at_by_read tuples have to be looked at is answered kTooLarge:
+// it must say more in its first fields.
 struct Read {
   std::vector<Pattern> patterns;
   bool all = true;
@@ -158,9 +158,9 @@ struct LeaseRef {
 };
 enum class LeaseStatus : std::uint8_t { kOk, kStale };
 
-// The task is done and these are its results, all that it declared and no others: one atomic change.
-// A Complete that lacks a declared result or brings another one is answered kBadRequest, and the
-// task has failed (see Fail).
+// The task is done and these are its results, all that it declared and no others: one atomic
+// change. A Complete that lacks a declared result or brings another one is answered kBadRequest,
+// and the task has failed (see Fail).
 //
 // With a fence that ran out, or was lost with the connection, the answer is kStale, but the results
 // still count, and the task is done all the same: whoever has taken it since has a stale fence now.

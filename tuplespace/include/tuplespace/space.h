@@ -50,7 +50,7 @@ struct SpaceLimits {
   // A lease of a task can be extended until it lasted so many times as long as it was granted for,
   // if somebody else could take the task.
   std::int64_t lease_extensions = 16;
-  std::uint32_t tasks_in_vain = 4;  // so many in a row failed or ran out: then it is benched
+  std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
   std::int64_t first_bench_us = 500'000;  // twice as long each time
   std::int64_t most_bench_us = 60'000'000;
   std::uint32_t forgiven_after = 32;  // completed tasks for each time
@@ -91,8 +91,8 @@ class Space {
   // REQUIRES: `now_us` never goes back. Never throws on client input: bad requests are answered.
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
 
-  // When the next Tick is due (lease ends, deadlines, steals, the next slice of a List or Count: now);
-  // kForeverUs if nothing is pending.
+  // When the next Tick is due (lease ends, deadlines, steals, the next slice of a List or Count:
+  // now); kForeverUs if nothing is pending.
   std::int64_t NextDeadlineUs() const;
 
   Stats GetStatistics() const;

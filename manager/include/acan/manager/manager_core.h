@@ -24,6 +24,7 @@
 #include "acan/manager/audits.h"
 #include "acan/manager/graph.h"
 #include "acan/manager/job.h"
+#include "acan/manager/liveness.h"
 #include "acan/manager/plan.h"
 #include "acan/manager/spent_results.h"
 #include "acan/manager/task_policy.h"
@@ -103,9 +104,14 @@ struct StopWanted {};
 struct ResultsLost {
   std::string why;
 };
+// Answers Stalled: who has done a task since this manager leads.
+struct WorkersSeen {
+  std::set<tuplespace::ClientId> workers;
+};
 struct ClockTick {};
-using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead,
-                                  WeightsReady, SnapshotDone, StopWanted, ResultsLost, ClockTick>;
+using ManagerEvent =
+    std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead, WeightsReady,
+                 SnapshotDone, StopWanted, ResultsLost, WorkersSeen, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -179,6 +185,15 @@ struct TakeSnapshot {
 };
 // The snapshot under way is not wanted any more: no SnapshotDone.
 struct DropSnapshot {};
+// The run makes no progress: somebody should hear what it waits for. Answered by WorkersSeen if
+// `asks_who_works`.
+struct Stalled {
+  std::int64_t step = 0;
+  double seconds = 0;         // without progress
+  std::size_t in_flight = 0;  // tasks of the oldest unit that are not done
+  SpaceSeen space;
+  bool asks_who_works = false;
+};
 // What could be saved before the stop that was asked for is saved.
 struct ReadyToStop {
   std::int64_t version = 0;        // the steps that are done
@@ -206,7 +221,7 @@ struct AllDone {
 using ManagerAction =
     std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses, LoadWeights,
                  RemoveResults, RemoveStep, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot,
-                 ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+                 Stalled, ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 
 class ManagerCore {
  public:
@@ -254,8 +269,10 @@ class ManagerCore {
   void On(const SnapshotDone& event, std::int64_t now_us, Actions& out);
   void On(const StopWanted& event, std::int64_t now_us, Actions& out);
   void On(const ResultsLost& event, std::int64_t now_us, Actions& out);
+  void On(const WorkersSeen& event, std::int64_t now_us, Actions& out);
   void On(const ClockTick&, std::int64_t now_us, Actions& out);
 
+  void CheckProgress(std::int64_t now_us, Actions& out);
   void CheckHandlers(std::int64_t now_us, Actions& out);
   std::uint64_t LargestMemory() const;  // of a handler
   std::uint64_t PlanningCapacity() const;
@@ -294,6 +311,8 @@ class ManagerCore {
 
   std::int64_t now_us_ = 0;
   std::map<std::string, Capacity> handlers_;
+  std::set<tuplespace::ClientId> idlers_;  // could take tasks and never did: not planned with
+  Liveness liveness_;
   std::map<std::string, bool> named_too_small_;
   std::int64_t started_us_ = -1;
   std::uint64_t hopeless_bytes_ = 0;       // for a largest handler of so much there is no plan

@@ -36,6 +36,13 @@ struct AuditSummary {
   std::vector<QuarantinedHandler> quarantined = {};
 };
 
+// Two handlers gave different results for one task: one of them computes wrong, or says what it did
+// not compute.
+struct ResultConflict {
+  std::string key;   // of the result
+  std::string text;  // names both handlers
+};
+
 // The first loss or weights of a run that were not finite: it diverged.
 struct NotFinite {
   enum class What : std::uint8_t { kLoss, kWeights };
@@ -70,7 +77,8 @@ struct Receipt {
   std::int64_t tasks_reissued = 0;
   std::int64_t tasks_duplicated = 0;
   AuditSummary audits = {};
-  std::string audit_log_head;  // of AuditLog; empty: there was none
+  std::vector<ResultConflict> conflicts = {};  // the first ones, in exact precision
+  std::string audit_log_head;                  // of AuditLog; empty: there was none
   // Unset: there was none (no test set, labels or steps), or it was not finite.
   std::optional<double> test_accuracy;  // share of right classes, 0..1
   std::optional<double> test_loss;

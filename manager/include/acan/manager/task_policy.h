@@ -26,6 +26,7 @@ struct TaskDone {
 struct SpaceSeen {
   std::uint64_t tasks_ready = 0;  // could be taken, and are not
   std::uint64_t open_gets = 0;    // handlers that wait for a task
+  std::uint64_t tasks_leased = 0;
 };
 
 class TaskPolicy {

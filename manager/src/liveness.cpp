@@ -1,0 +1,45 @@
+#include "acan/manager/liveness.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kStallUs = 10'000'000;
+constexpr std::int64_t kSayAgainUs = 30'000'000;
+constexpr std::int64_t kPauseUs = 2'000'000;
+constexpr int kMostGoneBack = 2;
+
+}  // namespace
+
+void Liveness::OnProgress(std::int64_t now_us) {
+  progress_us_ = say_us_ = now_us;
+  unworked_us_ = -1;
+}
+
+void Liveness::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
+  space_ = seen;
+  if (seen.tasks_leased > 0) {
+    unworked_us_ = -1;
+  } else if (unworked_us_ < 0) {
+    unworked_us_ = now_us;
+  }
+}
+
+Liveness::Advice Liveness::OnTick(std::int64_t now_us) {
+  const bool paused = now_us - tick_us_ > kPauseUs;
+  tick_us_ = now_us;
+  if (paused) {
+    progress_us_ = now_us;
+    unworked_us_ = -1;
+  }
+  if (now_us - progress_us_ < kStallUs) return Advice::kNone;
+  if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
+    unworked_us_ = now_us;  // what is done about it has its time
+    if (space_.tasks_ready > 0) return Advice::kReplan;
+    return went_back_++ < kMostGoneBack ? Advice::kGoBack : Advice::kGiveUp;
+  }
+  if (now_us < say_us_) return Advice::kNone;
+  say_us_ = now_us + kSayAgainUs;
+  return Advice::kSay;
+}
+
+}  // namespace acan

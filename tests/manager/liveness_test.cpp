@@ -1,0 +1,82 @@
+// What a run that makes no progress does.
+#include "acan/manager/liveness.h"
+
+#include <gtest/gtest.h>
+
+namespace acan {
+namespace {
+
+using Advice = Liveness::Advice;
+
+constexpr std::int64_t kTickUs = 250'000;
+
+class LivenessTest : public ::testing::Test {
+ protected:
+  LivenessTest() { liveness_.OnProgress(now_us_); }
+  // The first advice but kNone within so many seconds, in which the space looks like this.
+  Advice Within(int seconds, const SpaceSeen& seen) {
+    for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
+      now_us_ += kTickUs;
+      liveness_.OnSpace(seen, now_us_);
+      const Advice advice = liveness_.OnTick(now_us_);
+      if (advice != Advice::kNone) return advice;
+    }
+    return Advice::kNone;
+  }
+  std::int64_t now_us_ = 1;
+  Liveness liveness_;
+};
+
+constexpr SpaceSeen kWorking{.tasks_ready = 3, .open_gets = 0, .tasks_leased = 2};
+constexpr SpaceSeen kNobodyTakes{.tasks_ready = 3, .open_gets = 1, .tasks_leased = 0};
+constexpr SpaceSeen kNothingToTake{.tasks_ready = 0, .open_gets = 2, .tasks_leased = 0};
+
+TEST_F(LivenessTest, LongTasksAreOnlySpokenOf) {
+  EXPECT_EQ(Within(9, kWorking), Advice::kNone);
+  EXPECT_EQ(Within(2, kWorking), Advice::kSay);
+  EXPECT_EQ(Within(29, kWorking), Advice::kNone);
+  EXPECT_EQ(Within(2, kWorking), Advice::kSay);
+  EXPECT_NEAR(liveness_.IdleSeconds(now_us_), 40, 1);
+}
+
+TEST_F(LivenessTest, TasksThatNobodyTakesAreCutAnew) {
+  EXPECT_EQ(Within(11, kNobodyTakes), Advice::kReplan);
+  EXPECT_EQ(Within(9, kNobodyTakes), Advice::kSay);
+  EXPECT_EQ(Within(11, kNobodyTakes), Advice::kReplan) << "others may have come";
+}
+
+TEST_F(LivenessTest, WhatCannotGoOnGoesBackTwiceAndEnds) {
+  EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
+  EXPECT_EQ(Within(9, kNothingToTake), Advice::kSay);
+  EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
+  EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
+}
+
+TEST_F(LivenessTest, ProgressBeginsItAnew) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);
+    liveness_.OnProgress(now_us_);
+  }
+}
+
+TEST_F(LivenessTest, OnlyANewStepShowsThatGoingBackHelped) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
+    liveness_.OnProgress(now_us_);
+    liveness_.OnNewStep();
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
+    liveness_.OnProgress(now_us_);
+  }
+  EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
+}
+
+TEST_F(LivenessTest, APauseDoesNotCount) {
+  EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);
+  now_us_ += 60'000'000;
+  EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,99 @@
+// A run that makes no progress: it says so, cuts the steps for those who work, goes back, or ends.
+#include <gmock/gmock.h>
+
+#include "manager_shell.h"
+
+namespace acan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::int64_t kTickUs = 250'000;
+
+// A small handler and one that says that it has room for everything, and great speed.
+HandlersSeen SmallAndBoaster() {
+  HandlersSeen seen = Handlers({kMiB / 4, 1ull << 40});
+  seen.handlers.at("id1").gflops = 1e9;
+  return seen;
+}
+
+class StallTest : public ::testing::Test {
+ protected:
+  StallTest() : shell_(SmallJob()) {}
+  // Nothing is answered for so long.
+  void Pass(int seconds, const SpaceSeen& seen) {
+    for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
+      now_us_ += kTickUs;
+      shell_.Send(seen, now_us_);
+      shell_.Send(ClockTick{}, now_us_);
+    }
+  }
+  Shell shell_;
+  std::int64_t now_us_ = 0;
+};
+
+TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
+  shell_.Send(SmallAndBoaster());
+  ASSERT_TRUE(shell_.core.plan());
+  ASSERT_GT(shell_.core.plan()->largest_need_bytes, kMiB / 4) << "cut for the boaster";
+  Pass(11, {.tasks_ready = 4, .open_gets = 1, .tasks_leased = 0});
+  ASSERT_THAT(shell_.stalled, SizeIs(1));
+  EXPECT_TRUE(shell_.stalled[0].asks_who_works);
+  shell_.answers.clear();
+  shell_.Send(WorkersSeen{{"id0"}}, now_us_);
+  EXPECT_THAT(shell_.Said(), HasSubstr("has done none"));
+  EXPECT_LE(shell_.core.plan()->largest_need_bytes, kMiB / 4);
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  // It is not forgotten, and better than nobody.
+  shell_.Send(SmallAndBoaster(), now_us_);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+}
+
+TEST_F(StallTest, WhoWorksIsPlannedWith) {
+  shell_.Send(SmallAndBoaster());
+  Pass(11, {.tasks_ready = 4, .open_gets = 1, .tasks_leased = 0});
+  shell_.Send(WorkersSeen{{"id0", "id1"}}, now_us_);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+}
+
+TEST_F(StallTest, OneHandlerAloneIsWaitedFor) {
+  shell_.Send(Handlers({1 << 30}));
+  Pass(60, {.tasks_ready = 4, .open_gets = 0, .tasks_leased = 0});
+  shell_.Send(WorkersSeen{}, now_us_);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  EXPECT_EQ(shell_.gave_up, "");
+  EXPECT_GE(shell_.stalled.size(), 2u) << "it is said again";
+}
+
+TEST_F(StallTest, ALongTaskIsWaitedFor) {
+  shell_.Send(Handlers({1 << 30}));
+  Pass(300, {.tasks_ready = 0, .open_gets = 0, .tasks_leased = 1});
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  EXPECT_EQ(shell_.gave_up, "");
+  EXPECT_GE(shell_.stalled.size(), 9u);
+}
+
+TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {
+  shell_.Send(Handlers({1 << 30}));
+  const SpaceSeen nothing{.tasks_ready = 0, .open_gets = 1, .tasks_leased = 0};
+  Pass(11, nothing);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_THAT(shell_.Said(), HasSubstr("going back"));
+  for (int i = 0; i < 4 && shell_.gave_up.empty(); ++i) {
+    // It went back; again nothing comes of it.
+    while (!shell_.answers.empty()) {
+      const ManagerEvent event = shell_.answers.front();
+      shell_.answers.pop_front();
+      if (std::holds_alternative<WeightsReady>(event)) shell_.Send(event, now_us_);
+    }
+    Pass(11, nothing);
+  }
+  EXPECT_THAT(shell_.gave_up, HasSubstr("cannot be finished"));
+  EXPECT_THAT(shell_.moved, SizeIs(2));
+}
+
+}  // namespace
+}  // namespace acan
