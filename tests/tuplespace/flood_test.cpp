@@ -2,18 +2,23 @@
 // half a handshake, frames without measure, messages without end. An honest client notices nothing.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "broker_fixture.h"
@@ -51,6 +56,26 @@ class Raw {
       sent += static_cast<std::size_t>(count);
     }
     return true;
+  }
+  // Waits for so many bytes.
+  bool Hear(std::size_t bytes) const {
+    std::string heard(bytes, '\0');
+    return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
+  }
+  // Waits until the other side has taken all that was said from its kernel, or no more of it.
+  void WaitUntilRead() const {
+    int left = -1, before = -2;
+    for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {
+      before = left;
+      if (ioctl(fd_, SIOCOUTQ, &left) != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  // The connection ends at once, with a reset.
+  void Reset() {
+    const linger reset{1, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(std::exchange(fd_, -1));
   }
   // Waits until the broker hangs up; false after much time.
   bool IsHungUp() const {
@@ -255,6 +280,52 @@ TEST_P(Endless, AMessageWithoutEndIsCutOff) {
   EXPECT_LT(sent, 16ull << 30);
   EXPECT_EQ(Counted().refused_connections, 1u);
   EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
+}
+
+// libzmq 4.3.4 ends the process when the queue of what was received is full, the connection ends,
+// and a PING follows what did not fit. The broker sleeps in its log while that happens.
+TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stuck = false, go_on = false;
+  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+  options.log = [&](const std::string& line) {
+    std::unique_lock lock(mutex);
+    if (line.find("a bad message") == std::string::npos || go_on) return;
+    stuck = true;
+    changed.notify_all();
+    changed.wait(lock, [&] { return go_on; });
+  };
+  Broker broker(options);
+  std::thread running([&] { broker.Run(); });
+  {
+    Raw raw(broker.endpoints().front());
+    ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("pings")));
+    ASSERT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the beginning of its READY
+    ASSERT_TRUE(raw.Say(FrameHead(0, 1) + "x"));
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, kGenerous, [&] { return stuck; }));
+    std::string flood;
+    for (int i = 0; i < 2000; ++i) {
+      flood += std::string("\0\1x", 3);
+      if (i >= 1000 && i % 7 == 0) flood += std::string("\4\7\4PING\0\0", 9);
+    }
+    ASSERT_TRUE(raw.Say(flood));
+    // ZeroMQ's thread has read what it reads when it has taken no more for a while.
+    raw.WaitUntilRead();
+    raw.Reset();
+  }
+  // It sees the end of the connection meanwhile; were it later than this, less would be tested.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  {
+    const std::lock_guard lock(mutex);
+    go_on = true;
+  }
+  changed.notify_all();
+  Client honest(ClientAt(broker.endpoints().front()));
+  EXPECT_TRUE(honest.GetStatistics(kGenerous));
+  broker.Stop();
+  running.join();
 }
 
 TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {

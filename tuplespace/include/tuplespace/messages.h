@@ -15,7 +15,7 @@
 
 namespace tuplespace {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
 
 using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
