@@ -282,50 +282,101 @@ TEST_P(Endless, AMessageWithoutEndIsCutOff) {
   EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
 }
 
+// A broker that sleeps in its log from the first bad message on, until told to go on.
+class SleepingBroker {
+ public:
+  explicit SleepingBroker(BrokerOptions options) : broker_(WithLog(std::move(options))) {
+    thread_ = std::thread([this] { broker_.Run(); });
+  }
+  ~SleepingBroker() {
+    WakeUp();
+    broker_.Stop();
+    thread_.join();
+  }
+  const std::string& endpoint() const { return broker_.endpoints().front(); }
+  bool WaitUntilAsleep() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kGenerous, [&] { return asleep_; });
+  }
+  void WakeUp() {
+    const std::lock_guard lock(mutex_);
+    awake_ = true;
+    changed_.notify_all();
+  }
+  std::string Log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+ private:
+  BrokerOptions WithLog(BrokerOptions options) {
+    options.log = [this](const std::string& line) {
+      std::unique_lock lock(mutex_);
+      log_ += line + "\n";
+      if (line.find("a bad message") == std::string::npos) return;
+      asleep_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return awake_; });
+    };
+    return options;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool asleep_ = false, awake_ = false;
+  std::string log_;
+  Broker broker_;
+  std::thread thread_;
+};
+
+// A peer that has brought it to sleep.
+Raw Lullaby(SleepingBroker& broker) {
+  Raw raw(broker.endpoint());
+  EXPECT_TRUE(raw.Say(Greeting("NULL") + Ready("unread")));
+  EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the beginning of its READY
+  EXPECT_TRUE(raw.Say(FrameHead(0, 1) + "x"));
+  EXPECT_TRUE(broker.WaitUntilAsleep());
+  return raw;
+}
+
 // libzmq 4.3.4 ends the process when the queue of what was received is full, the connection ends,
-// and a PING follows what did not fit. The broker sleeps in its log while that happens.
+// and a PING follows what did not fit.
 TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool stuck = false, go_on = false;
-  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
-  options.log = [&](const std::string& line) {
-    std::unique_lock lock(mutex);
-    if (line.find("a bad message") == std::string::npos || go_on) return;
-    stuck = true;
-    changed.notify_all();
-    changed.wait(lock, [&] { return go_on; });
-  };
-  Broker broker(options);
-  std::thread running([&] { broker.Run(); });
+  SleepingBroker broker(BrokerThread::Options("tcp://127.0.0.1:*"));
   {
-    Raw raw(broker.endpoints().front());
-    ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("pings")));
-    ASSERT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the beginning of its READY
-    ASSERT_TRUE(raw.Say(FrameHead(0, 1) + "x"));
-    std::unique_lock lock(mutex);
-    ASSERT_TRUE(changed.wait_for(lock, kGenerous, [&] { return stuck; }));
+    Raw raw = Lullaby(broker);
     std::string flood;
     for (int i = 0; i < 2000; ++i) {
       flood += std::string("\0\1x", 3);
       if (i >= 1000 && i % 7 == 0) flood += std::string("\4\7\4PING\0\0", 9);
     }
     ASSERT_TRUE(raw.Say(flood));
-    // ZeroMQ's thread has read what it reads when it has taken no more for a while.
     raw.WaitUntilRead();
     raw.Reset();
   }
-  // It sees the end of the connection meanwhile; were it later than this, less would be tested.
+  // ZeroMQ's thread sees the end of the connection meanwhile; if it were later, less would be
+  // tested.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  {
-    const std::lock_guard lock(mutex);
-    go_on = true;
-  }
-  changed.notify_all();
-  Client honest(ClientAt(broker.endpoints().front()));
+  broker.WakeUp();
+  Client honest(ClientAt(broker.endpoint()));
   EXPECT_TRUE(honest.GetStatistics(kGenerous));
-  broker.Stop();
-  running.join();
+}
+
+TEST(UnreadMessages, HaveALimit) {
+  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+  options.connections.unread_bytes = 8 << 20;
+  SleepingBroker broker(options);
+  const Raw raw = Lullaby(broker);
+  const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
+  for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
+  raw.WaitUntilRead();
+  // It looks four times a second, so once when it wakes up, before it has taken in all of that.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  broker.WakeUp();
+  EXPECT_TRUE(raw.IsHungUp());
+  Client honest(ClientAt(broker.endpoint()));
+  EXPECT_TRUE(honest.GetStatistics(kGenerous));
+  EXPECT_THAT(broker.Log(), HasSubstr("unread_bytes = 8388608"));
 }
 
 TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kDropSoonUs = 100'000;
+constexpr std::uint64_t kOverheadBytes = 64;  // of ZMTP and CURVE for a message, at most
 constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times what they are
 
 class Duplicate {
@@ -155,7 +156,7 @@ void Connections::Heard(int descriptor, const std::string& client, std::size_t b
   const auto it = connections_.find(descriptor);
   if (it == connections_.end()) return;
   it->second.heard = it->second.spoke = true;
-  it->second.taken_bytes += bytes;
+  it->second.taken_since += bytes + kOverheadBytes;
   if (it->second.client != client) it->second.client = client;
   if (!ended_clients_.empty()) std::erase(ended_clients_, client);
 }
@@ -229,13 +230,14 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
 
 bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                                 std::int64_t now_us) {
-  if (connection.drains != drains_) {
-    connection.drains = drains_;
-    connection.drained_bytes = bytes;
+  // All that was there at the last look has been looked at since, if ever ZeroMQ had no more.
+  if (std::exchange(connection.drains, drains_) != drains_) {
+    connection.known_bytes = connection.seen_bytes;
     connection.taken_bytes = 0;
-    return true;
   }
-  const std::uint64_t looked_at = connection.drained_bytes + connection.taken_bytes;
+  connection.taken_bytes += std::exchange(connection.taken_since, 0);
+  connection.seen_bytes = bytes;
+  const std::uint64_t looked_at = connection.known_bytes + connection.taken_bytes;
   if (bytes <= looked_at || bytes - looked_at <= limits_.unread_bytes) return true;
   Refuse(descriptor, connection,
          fmt::format("{} bytes of it wait to be looked at, over the limit unread_bytes = {}",

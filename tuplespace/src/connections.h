@@ -57,10 +57,13 @@ class Connections {
     bool spoke = false;                // ever
     std::string client;
     bool refused = false;
-    std::uint64_t whole_bytes = 0;    // received by the kernel when last heard
-    std::uint64_t drains = 0;         // as drains_ when last looked at
-    std::uint64_t drained_bytes = 0;  // received by the kernel then, if that had changed
-    std::uint64_t taken_bytes = 0;    // of messages that were looked at since
+    std::uint64_t whole_bytes = 0;  // received by the kernel when last heard
+    // Up to `known_bytes` all that the kernel received was looked at, and `taken_bytes` after it.
+    std::uint64_t known_bytes = 0;
+    std::uint64_t taken_bytes = 0;
+    std::uint64_t seen_bytes = 0;  // received by the kernel at the last look
+    std::uint64_t taken_since = 0;
+    std::uint64_t drains = 0;  // as drains_ then
     std::int64_t heard_at_us = 0;
     std::int64_t drop_at_us = INT64_MAX;
   };
