@@ -15,7 +15,7 @@ namespace tuplespace {
 namespace {
 
 constexpr int kTiles = 3;
-constexpr std::size_t kTileBytes = 700'001;
+constexpr std::size_t kTileBytes = 900'001;
 constexpr std::uint64_t kMostBytes = 2ull * kTiles * kTileBytes;
 
 int Losses() {

@@ -170,9 +170,9 @@ TEST(Packing, LimitsAreNamed) {
   EXPECT_THAT(ErrorOf(assembly.Add(PartsOf(MessageOf(1001, {}), 1)[0])),
               HasSubstr("1001 bytes, at most 1000"));
   EXPECT_THAT(ErrorOf(assembly.Add(PartsOf(MessageOf(10, {10 * kPartBytes + 1}), 1)[0])),
-              HasSubstr("a payload has 2621441 bytes, at most 2621440"));
+              HasSubstr("at most " + std::to_string(10 * kPartBytes)));
   EXPECT_THAT(ErrorOf(assembly.Add(PartsOf(MessageOf(10, {9 * kPartBytes, 9 * kPartBytes}), 1)[0])),
-              HasSubstr("at most 3932160"));
+              HasSubstr("at most " + std::to_string(15 * kPartBytes)));
   EXPECT_TRUE(assembly.empty());
 }
 
@@ -209,10 +209,10 @@ TEST(Packing, WhateverComesNothingButThatMessageIsLost) {
   std::mt19937_64 random(1);
   PackingLimits limits;
   limits.control_bytes = 1 << 20;
-  limits.payload_bytes = limits.message_bytes = 4 << 20;
+  limits.payload_bytes = limits.message_bytes = 4 * kPartBytes;
   Assembly assembly(limits);
   const std::vector<Part> good = PartsOf(MessageOf(300, {kPartBytes, 700, kPartBytes}), 5);
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 5'000; ++i) {
     Part part = good[random() % good.size()];
     const std::size_t head = random() % 160;
     for (std::uint64_t changes = random() % 4; changes > 0; --changes) {

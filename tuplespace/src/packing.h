@@ -33,8 +33,9 @@ namespace tuplespace {
 
 inline constexpr std::size_t kPackedHeadBytes = 32;
 inline constexpr std::size_t kPartHeadBytes = 24;
-inline constexpr std::size_t kPartBytes = 256 << 10;    // of a part that is sent
-inline constexpr std::size_t kMostPartBytes = 1 << 20;  // of one that is received
+inline constexpr std::size_t kPartBytes =
+    (1 << 20) + (64 << 10);                             // of a part that is sent: a usual tile fits
+inline constexpr std::size_t kMostPartBytes = 2 << 20;  // of one that is received
 // What CURVE adds to a part is less.
 inline constexpr std::size_t kEncryptionBytes = 256;
 
