@@ -11,8 +11,7 @@ constexpr int kMostGoneBack = 2;
 }  // namespace
 
 void Liveness::OnProgress(std::int64_t now_us) {
-  progress_us_ = say_us_ = now_us;
-  unworked_us_ = -1;
+  progress_us_ = say_us_ = unworked_us_ = now_us;
 }
 
 void Liveness::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
@@ -27,13 +26,10 @@ void Liveness::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
 Liveness::Advice Liveness::OnTick(std::int64_t now_us) {
   const bool paused = now_us - tick_us_ > kPauseUs;
   tick_us_ = now_us;
-  if (paused) {
-    progress_us_ = now_us;
-    unworked_us_ = -1;
-  }
+  if (paused) OnProgress(now_us);
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
   if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
-    unworked_us_ = now_us;  // what is done about it has its time
+    unworked_us_ = say_us_ = now_us;  // what is done about it has its time
     if (space_.tasks_ready > 0) return Advice::kReplan;
     return went_back_++ < kMostGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }

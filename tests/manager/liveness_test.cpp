@@ -41,13 +41,13 @@ TEST_F(LivenessTest, LongTasksAreOnlySpokenOf) {
 
 TEST_F(LivenessTest, TasksThatNobodyTakesAreCutAnew) {
   EXPECT_EQ(Within(11, kNobodyTakes), Advice::kReplan);
-  EXPECT_EQ(Within(9, kNobodyTakes), Advice::kSay);
+  EXPECT_EQ(Within(9, kNobodyTakes), Advice::kNone);
   EXPECT_EQ(Within(11, kNobodyTakes), Advice::kReplan) << "others may have come";
 }
 
 TEST_F(LivenessTest, WhatCannotGoOnGoesBackTwiceAndEnds) {
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
-  EXPECT_EQ(Within(9, kNothingToTake), Advice::kSay);
+  EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
 }

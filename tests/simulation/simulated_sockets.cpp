@@ -74,22 +74,30 @@ std::uint64_t Multipart::Bytes() const {
   return bytes;
 }
 
-bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
+void ReceivedMultipart::SetControl(const void* data, std::size_t bytes) {
+  frame.rebuild(data, bytes);
+  control_begin = 0;
+  control_bytes = bytes;
+}
+
+// The simulated network passes whole messages.
+ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   assert(!router);
   static_cast<void>(router);
   Socket& from = acan::simulation::SocketOf(socket.handle());
-  if (from.inbox.empty()) return false;
+  if (from.inbox.empty()) return ReceiveResult::kNothing;
   Frames frames = std::move(from.inbox.front());
   from.inbox.pop_front();
-  message.control.rebuild(frames.control.data(), frames.control.size());
+  message.SetControl(frames.control.data(), frames.control.size());
   message.payloads = std::move(frames.payloads);
-  message.dropped_frames = 0;
+  message.problem.reset();
   if (frames.leads) World::CurrentTask().process().leads = *frames.leads;
-  return true;
+  return ReceiveResult::kMessage;
 }
 
 SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
-                std::span<const std::byte> control, std::span<const Payload> payloads) {
+                std::span<const std::byte> control, std::span<const Payload> payloads,
+                SendProgress&) {
   assert(routing_id == nullptr);
   static_cast<void>(routing_id);
   Frames frames;

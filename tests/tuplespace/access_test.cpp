@@ -9,6 +9,7 @@
 
 #include "access_list.h"
 #include "broker_fixture.h"
+#include "packed_messages.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -325,14 +326,12 @@ class Guarded : public ::testing::TestWithParam<std::string> {
     Encoder encoder;
     encoder.Begin(session, version);
     encoder.Add(message);
-    const auto bytes = encoder.Finish();
-    socket.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);
+    socket.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
   }
   static BrokerMessage Answer(zmq::socket_t& socket) {
     std::vector<zmq::message_t> frames;
     if (!zmq::recv_multipart(socket, std::back_inserter(frames))) return Error{};
-    auto decoded =
-        DecodeToClient({static_cast<const std::byte*>(frames[0].data()), frames[0].size()}, {});
+    auto decoded = DecodeToClient(ControlIn(frames[0]), {});
     return std::get<ToClient>(std::move(decoded)).messages.at(0);
   }
 
@@ -577,8 +576,7 @@ TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
     [[maybe_unused]] const auto heard = zmq::recv_multipart(thief, std::back_inserter(frames));
   }
   ASSERT_FALSE(frames.empty());
-  const auto decoded =
-      DecodeToClient({static_cast<const std::byte*>(frames[0].data()), frames[0].size()}, {});
+  const auto decoded = DecodeToClient(ControlIn(frames[0]), {});
   EXPECT_EQ(std::get<Error>(std::get<ToClient>(decoded).messages.at(0)).code,
             ErrorCode::kForbidden);
 }

@@ -17,6 +17,7 @@
 
 #include "broker_fixture.h"
 #include "endpoint.h"
+#include "packed_messages.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -271,11 +272,10 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
   Encoder encoder;
   encoder.Begin(0);
   encoder.Add(Hello{1, "never reads"});
-  stuck.send(zmq::buffer(encoder.Finish().data(), encoder.Finish().size()));
+  stuck.send(zmq::buffer(Packed(encoder.Finish())));
   zmq::message_t welcome;
   ASSERT_TRUE(stuck.recv(welcome));
-  const auto decoded =
-      DecodeToClient({static_cast<const std::byte*>(welcome.data()), welcome.size()}, {});
+  const auto decoded = DecodeToClient(ControlIn(welcome), {});
   const std::uint64_t session =
       std::get<Welcome>(std::get<ToClient>(decoded).messages.at(0)).session;
   Read read;
@@ -283,8 +283,7 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
   for (RequestId id = 1; id < 20'000 && broker.Log().find("lost") == std::string::npos; ++id) {
     encoder.Begin(session);
     encoder.Add(Request{id, read});
-    stuck.send(zmq::buffer(encoder.Finish().data(), encoder.Finish().size()),
-               zmq::send_flags::dontwait);
+    stuck.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::dontwait);
     // A turn of the broker each, as answers of one turn would share the payload.
     ASSERT_TRUE(good.GetStatistics());
   }

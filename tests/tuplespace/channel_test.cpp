@@ -24,7 +24,8 @@ std::span<const std::byte> AsBytes(const std::string& text) {
 }
 
 std::string TextOf(const ReceivedMultipart& message) {
-  return std::string(static_cast<const char*>(message.control.data()), message.control.size());
+  return std::string(reinterpret_cast<const char*>(message.control().data()),
+                     message.control_bytes);
 }
 
 // Both ends, in one process.

@@ -2,18 +2,23 @@
 // half a handshake, frames without measure, messages without end. An honest client notices nothing.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "broker_fixture.h"
@@ -51,6 +56,26 @@ class Raw {
       sent += static_cast<std::size_t>(count);
     }
     return true;
+  }
+  // Waits for so many bytes.
+  bool Hear(std::size_t bytes) const {
+    std::string heard(bytes, '\0');
+    return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
+  }
+  // Waits until the other side has taken all that was said from its kernel, or no more of it.
+  void WaitUntilRead() const {
+    int left = -1, before = -2;
+    for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {
+      before = left;
+      if (ioctl(fd_, SIOCOUTQ, &left) != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  // The connection ends at once, with a reset.
+  void Reset() {
+    const linger reset{1, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(std::exchange(fd_, -1));
   }
   // Waits until the broker hangs up; false after much time.
   bool IsHungUp() const {
@@ -255,6 +280,103 @@ TEST_P(Endless, AMessageWithoutEndIsCutOff) {
   EXPECT_LT(sent, 16ull << 30);
   EXPECT_EQ(Counted().refused_connections, 1u);
   EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
+}
+
+// A broker that sleeps in its log from the first bad message on, until told to go on.
+class SleepingBroker {
+ public:
+  explicit SleepingBroker(BrokerOptions options) : broker_(WithLog(std::move(options))) {
+    thread_ = std::thread([this] { broker_.Run(); });
+  }
+  ~SleepingBroker() {
+    WakeUp();
+    broker_.Stop();
+    thread_.join();
+  }
+  const std::string& endpoint() const { return broker_.endpoints().front(); }
+  bool WaitUntilAsleep() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kGenerous, [&] { return asleep_; });
+  }
+  void WakeUp() {
+    const std::lock_guard lock(mutex_);
+    awake_ = true;
+    changed_.notify_all();
+  }
+  std::string Log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+ private:
+  BrokerOptions WithLog(BrokerOptions options) {
+    options.log = [this](const std::string& line) {
+      std::unique_lock lock(mutex_);
+      log_ += line + "\n";
+      if (line.find("a bad message") == std::string::npos) return;
+      asleep_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return awake_; });
+    };
+    return options;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool asleep_ = false, awake_ = false;
+  std::string log_;
+  Broker broker_;
+  std::thread thread_;
+};
+
+// A peer that has brought it to sleep.
+Raw Lullaby(SleepingBroker& broker) {
+  Raw raw(broker.endpoint());
+  EXPECT_TRUE(raw.Say(Greeting("NULL") + Ready("unread")));
+  EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the beginning of its READY
+  EXPECT_TRUE(raw.Say(FrameHead(0, 1) + "x"));
+  EXPECT_TRUE(broker.WaitUntilAsleep());
+  return raw;
+}
+
+// libzmq 4.3.4 ends the process when the queue of what was received is full, the connection ends,
+// and a PING follows what did not fit.
+TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
+  SleepingBroker broker(BrokerThread::Options("tcp://127.0.0.1:*"));
+  {
+    Raw raw = Lullaby(broker);
+    std::string flood;
+    for (int i = 0; i < 2000; ++i) {
+      flood += std::string("\0\1x", 3);
+      if (i >= 1000 && i % 7 == 0) flood += std::string("\4\7\4PING\0\0", 9);
+    }
+    ASSERT_TRUE(raw.Say(flood));
+    raw.WaitUntilRead();
+    raw.Reset();
+  }
+  // ZeroMQ's thread sees the end of the connection meanwhile; if it were later, less would be
+  // tested.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  broker.WakeUp();
+  Client honest(ClientAt(broker.endpoint()));
+  EXPECT_TRUE(honest.GetStatistics(kGenerous));
+}
+
+TEST(UnreadMessages, HaveALimit) {
+  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+  options.connections.unread_bytes = 8 << 20;
+  SleepingBroker broker(options);
+  const Raw raw = Lullaby(broker);
+  const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
+  for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
+  raw.WaitUntilRead();
+  // It looks four times a second, so once when it wakes up, before it has taken in all of that.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  broker.WakeUp();
+  EXPECT_TRUE(raw.IsHungUp());
+  Client honest(ClientAt(broker.endpoint()));
+  EXPECT_TRUE(honest.GetStatistics(kGenerous));
+  EXPECT_THAT(broker.Log(), HasSubstr("unread_bytes = 8388608"));
 }
 
 TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {

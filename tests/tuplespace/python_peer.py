@@ -28,6 +28,41 @@ from tuplespace.wire import (  # noqa: E402
 
 VERSION = 4
 INLINE_BYTES = 512
+PART_BYTES = 1000  # far less than allowed, so that there are several
+
+
+def align(offset, step):
+    return -(-offset // step) * step
+
+
+def pack(control, payloads, number):
+    """The parts of a message."""
+    body = control
+    if payloads:
+        body += bytes(align(32 + len(body), 8) - 32 - len(body))
+        body += struct.pack("<%dQ" % len(payloads), *map(len, payloads))
+    for payload in payloads:
+        body += bytes(align(32 + len(body), 64) - 32 - len(body)) + payload
+    root = struct.unpack_from("<I", control)[0] + 32
+    head = struct.pack("<I4sIIQQ", root, b"ATSP", len(control), len(payloads), number,
+                       32 + len(body))
+    packed = head + body
+    return [packed[:PART_BYTES]] + [
+        struct.pack("<I4sQQ", 0, b"ATSC", number, at) + packed[at:at + PART_BYTES]
+        for at in range(PART_BYTES, len(packed), PART_BYTES)]
+
+
+def unpack(packed):
+    """The control frame and the payload frames of a whole message."""
+    _, mark, control_bytes, payloads, _, size = struct.unpack_from("<I4sIIQQ", packed)
+    assert mark == b"ATSP" and size == len(packed)
+    control, frames = packed[32:32 + control_bytes], []
+    end = align(32 + control_bytes, 8) + 8 * payloads
+    for size in struct.unpack_from("<%dQ" % payloads, packed, end - 8 * payloads) if payloads else ():
+        begin = align(end, 64)
+        end = begin + size
+        frames.append(packed[begin:end])
+    return control, frames
 
 
 def encode_key(*fields):
@@ -66,6 +101,7 @@ class Peer:
         self.socket.connect(endpoint)
         self.session = 0
         self.next_id = 1
+        self.number = int.from_bytes(os.urandom(6), "little")
 
     def send(self, request_id, body_type, build, payloads=()):
         builder = flatbuffers.Builder(1024)
@@ -83,12 +119,24 @@ class Peer:
         Envelope.EnvelopeAddSession(builder, self.session)
         Envelope.EnvelopeAddMessages(builder, messages)
         builder.Finish(Envelope.EnvelopeEnd(builder), file_identifier=b"ATSP")
-        self.socket.send_multipart([bytes(builder.Output()), *payloads])
+        self.number += 1
+        for part in pack(bytes(builder.Output()), payloads, self.number):
+            self.socket.send(part)
+
+    def receive_packed(self):
+        packed = self.socket.recv()
+        size = struct.unpack_from("<Q", packed, 24)[0]
+        while len(packed) < size:
+            part = self.socket.recv()
+            _, mark, number, offset = struct.unpack_from("<I4sQQ", part)
+            assert mark == b"ATSC" and offset == len(packed) and number == struct.unpack_from("<Q", packed, 16)[0]
+            packed += part[24:]
+        return packed
 
     def receive(self, body_type, body_class):
         """The next message of this type, and the payload frames of its envelope."""
         while True:
-            control, *payloads = self.socket.recv_multipart()
+            control, payloads = unpack(self.receive_packed())
             assert control[4:8] == b"ATSP"
             envelope = Envelope.Envelope.GetRootAs(control, 0)
             assert envelope.Version() == VERSION

@@ -13,6 +13,7 @@
 #include <zmq_addon.hpp>
 
 #include "broker_fixture.h"
+#include "packed_messages.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -62,8 +63,8 @@ class RawSocket : public ::testing::Test {
       ADD_FAILURE() << "no answer";
       return {};
     }
-    auto decoded =
-        DecodeToClient({static_cast<const std::byte*>(frames[0].data()), frames[0].size()}, {});
+    EXPECT_EQ(frames.size(), 1u);
+    auto decoded = DecodeToClient(ControlIn(frames[0]), {});
     if (const auto* error = std::get_if<Error>(&decoded)) {
       ADD_FAILURE() << error->text;
       return {};
@@ -82,8 +83,7 @@ class RawSocket : public ::testing::Test {
     Encoder encoder;
     encoder.Begin(session);
     (encoder.Add(messages), ...);
-    const auto bytes = encoder.Finish();
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return Packed(encoder.Finish());
   }
   std::uint64_t Join(zmq::socket_t& socket) {
     SendFrames(socket, {Control(0, Hello{1, "raw"})});
@@ -121,13 +121,15 @@ TEST_F(RawSocket, RandomFramesAreAnsweredAndCounted) {
 TEST_F(RawSocket, TruncatedFramesLeaveTheSessionAlone) {
   zmq::socket_t dealer = Dealer("truncated");
   const std::uint64_t session = Join(dealer);
-  const std::string whole =
-      Control(session, Request{7, Put{{{Key{"t"}, Payload::Copy("x"), {}, false, false}}}});
+  Encoder encoder;
+  encoder.Begin(session);
+  encoder.Add(Request{7, Put{{{Key{"t"}, Payload::Copy("x"), {}, false, false}}}});
+  const std::span<const std::byte> whole = encoder.Finish();
   for (std::size_t size = 0; size + 8 < whole.size(); ++size) {
-    SendFrames(dealer, {whole.substr(0, size)});
+    SendFrames(dealer, {Packed(whole.first(size))});
     EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kBadRequest) << size;
   }
-  SendFrames(dealer, {whole});
+  SendFrames(dealer, {Packed(whole)});
   const ToClient answer = Answer(dealer);
   ASSERT_EQ(answer.messages.size(), 1u);
   EXPECT_THAT(std::get<Done>(answer.messages[0]).requests, ElementsAre(7u));
@@ -139,11 +141,62 @@ TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
   encoder.Begin(0, 7);
   encoder.Add(Hello{1, "future"});
   const auto bytes = encoder.Finish();
-  SendFrames(dealer, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
-  const Error error = ErrorAnswer(dealer);
-  EXPECT_EQ(error.code, ErrorCode::kVersion);
-  EXPECT_THAT(error.text, HasSubstr("version 7"));
-  EXPECT_THAT(error.text, HasSubstr("version 4"));
+  // With the head of this version, and with none, as up to version 3.
+  for (const std::string& hello :
+       {Packed(bytes), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}) {
+    SendFrames(dealer, {hello});
+    const Error error = ErrorAnswer(dealer);
+    EXPECT_EQ(error.code, ErrorCode::kVersion);
+    EXPECT_THAT(error.text, HasSubstr("version 7"));
+    EXPECT_THAT(error.text, HasSubstr("version 4"));
+  }
+}
+
+TEST_F(RawSocket, MultipartMessagesAreRefused) {
+  zmq::socket_t dealer = Dealer("parts");
+  const std::uint64_t session = Join(dealer);
+  SendFrames(dealer, {Control(session, Ping{}), "x", "y"});
+  EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("3 parts"));
+  SendFrames(dealer, {Control(session, Ping{})});
+  EXPECT_TRUE(std::holds_alternative<Pong>(Answer(dealer).messages.at(0)));
+}
+
+// The beginning of a large message is not kept for somebody who has not joined.
+TEST_F(RawSocket, LargeMessagesAreForThoseWhoHaveJoined) {
+  Tuple tuple = PlainTuple({"large"}, std::string(3 << 20, 'l'));
+  const auto parts = [&](std::uint64_t session) {
+    Encoder encoder;
+    encoder.Begin(session);
+    encoder.Add(Request{3, Put{{tuple}}});
+    return PartsOf(encoder.Finish(), {tuple.payload});
+  };
+  zmq::socket_t dealer = Dealer("large message");
+  for (const std::string& part : parts(0)) SendFrames(dealer, {part});
+  const std::uint64_t session = Join(dealer);  // answered first: there was no other answer
+  ASSERT_NE(session, 0u);
+  const std::vector<std::string> good = parts(session);
+  ASSERT_GT(good.size(), 2u);
+  for (const std::string& part : good) SendFrames(dealer, {part});
+  EXPECT_THAT(std::get<Done>(Answer(dealer).messages.at(0)).requests, ElementsAre(3u));
+  EXPECT_EQ(honest_->ReadOne(AnyOf("large"), kGenerous)->payload.size(), 3u << 20);
+}
+
+// What a session had begun to send ends with it.
+TEST_F(RawSocket, AHalfMessageEndsWithItsSession) {
+  Tuple tuple = PlainTuple({"half"}, std::string(3 << 20, 'h'));
+  zmq::socket_t dealer = Dealer("half");
+  const std::uint64_t session = Join(dealer);
+  Encoder encoder;
+  encoder.Begin(session);
+  encoder.Add(Request{3, Put{{tuple}}});
+  const std::vector<std::string> parts = PartsOf(encoder.Finish(), {tuple.payload});
+  SendFrames(dealer, {parts[0]});
+  SendFrames(dealer, {Control(0, Hello{2, "raw"})});
+  EXPECT_TRUE(std::holds_alternative<Welcome>(Answer(dealer).messages.at(0)));
+  for (std::size_t i = 1; i < parts.size(); ++i) SendFrames(dealer, {parts[i]});
+  SendFrames(dealer, {Control(session, Ping{})});
+  EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kHelloRequired);
+  EXPECT_EQ(honest_->CountOf(AnyOf("half")), 0u);
 }
 
 TEST_F(RawSocket, PayloadFramesThatDoNotFit) {
@@ -152,23 +205,29 @@ TEST_F(RawSocket, PayloadFramesThatDoNotFit) {
   Tuple tuple;
   tuple.key = Key{"f"};
   tuple.payload = Payload::Copy(std::string(1000, 'f'));
-  const std::string control = Control(session, Request{3, Put{{tuple}}});
-  SendFrames(dealer, {control});  // its frame is missing
+  Encoder encoder;
+  encoder.Begin(session);
+  encoder.Add(Request{3, Put{{tuple}}});
+  const auto control = encoder.Finish();
+  SendFrames(dealer, {Packed(control)});  // its frame is missing
   const ToClient missing = Answer(dealer);
   ASSERT_EQ(missing.messages.size(), 1u);
   const auto& reply = std::get<Reply>(missing.messages[0]);
   EXPECT_EQ(reply.id, 3u);
   EXPECT_EQ(std::get<Error>(reply.body).code, ErrorCode::kBadRequest);
-  SendFrames(dealer, {control, std::string(1000, 'f'), "one too many"});
+  const Payload more = Payload::Copy("one too many");
+  SendFrames(dealer, {Packed(control, {tuple.payload, more})});
   EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("2 payload frames"));
   EXPECT_EQ(honest_->CountOf(AnyOf("f")), 0u);
-  SendFrames(dealer, {control, std::string(1000, 'f')});
+  SendFrames(dealer, {Packed(control, {tuple.payload})});
   EXPECT_THAT(std::get<Done>(Answer(dealer).messages.at(0)).requests, ElementsAre(3u));
 }
 
 TEST_F(RawSocket, ControlFramesOverTheLimit) {
   zmq::socket_t dealer = Dealer("large");
-  SendFrames(dealer, {std::string((1 << 20) + 1, '\0')});
+  const std::string control((1 << 20) + 1, 'x');
+  const std::vector<std::string> parts = PartsOf(std::as_bytes(std::span(control)), {});
+  SendFrames(dealer, {parts[0]});
   const Error error = ErrorAnswer(dealer);
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_THAT(error.text, HasSubstr("1048576"));
@@ -278,9 +337,8 @@ TEST(OtherBroker, AClientOfAnotherVersionThrowsWithBothNumbers) {
   Encoder encoder;
   encoder.Begin(0, 5);
   encoder.Add(Error{ErrorCode::kVersion, "whatever"});
-  const auto bytes = encoder.Finish();
   router.send(hello[0], zmq::send_flags::sndmore);
-  router.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);
+  router.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
   try {
     PollUntil(client, [] { return false; });
     FAIL() << "it went on";

@@ -53,7 +53,7 @@ TEST(WireRefuses, OtherVersionsNamingBoth) {
   encoder.Add(Hello{1, "from the future"});
   const Error error = RefusedWhole(ToBrokerOf(Finish(encoder)));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
-  EXPECT_THAT(error.text, HasSubstr("version 4"));
+  EXPECT_THAT(error.text, HasSubstr("version 5"));
   EXPECT_THAT(error.text, HasSubstr("version 4"));
 }
 

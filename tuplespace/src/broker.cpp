@@ -33,8 +33,8 @@ namespace {
 constexpr int kTurnMessages = 256;
 constexpr std::int64_t kTurnUs = 300;
 constexpr std::uint64_t kUnreadTurns = 64;
-constexpr int kBacklog = 1024;          // connections that wait to be accepted: many start at once
-constexpr int kQueuedMultiparts = 256;  // per client, inside ZeroMQ
+constexpr int kBacklog = 1024;     // connections that wait to be accepted: many start at once
+constexpr int kQueuedParts = 256;  // of kPartBytes at most, per client, inside ZeroMQ
 constexpr std::int64_t kMinSilenceUs = 10'000;
 constexpr std::size_t kMostChannels = 64;  // then messages go through sockets
 constexpr std::int64_t kOutboxRetryUs = 1'000;
@@ -53,6 +53,11 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
   core.first_session = RandomNumber();
   return core;
+}
+
+PackingLimits Packing(const BrokerOptions& options, const BrokerCoreOptions& core) {
+  return {core.control_frame_bytes, core.limits.message_bytes,
+          options.connections.unfinished_bytes};
 }
 
 std::uint64_t MostFiles() {
@@ -98,7 +103,8 @@ struct Broker::Impl {
         outbox(router, channels, options.client_queue_bytes),
         connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
                     options.client_silence_us),
-        core(core_options) {
+        core(core_options),
+        receiver(Packing(options, core_options)) {
     if (options.client_silence_us < kMinSilenceUs) {
       throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
                                               options.client_silence_us, kMinSilenceUs));
@@ -118,10 +124,7 @@ struct Broker::Impl {
     router.set(zmq::sockopt::router_mandatory, true);
     // With keys nobody may take the place of a connection that is there, as it might be another's.
     router.set(zmq::sockopt::router_handover, !access);
-    router.set(zmq::sockopt::sndhwm, kQueuedMultiparts);
-    router.set(zmq::sockopt::maxmsgsize,
-               static_cast<std::int64_t>(
-                   std::max(core_options.control_frame_bytes, core_options.limits.message_bytes)));
+    router.set(zmq::sockopt::sndhwm, kQueuedParts);
     monitor = std::make_unique<Monitor>(context, router);
     listeners = std::make_unique<Listeners>(router, *monitor);
     try {
@@ -179,9 +182,17 @@ struct Broker::Impl {
     const std::int64_t end_us = MonotonicUs() + kTurnUs;
     while (received < kTurnMessages && router_ready) {
       if (received > 0 && MonotonicUs() >= end_us) break;
-      router_ready = Receive(router, /*router=*/true, message);
-      if (!router_ready) break;
+      const ReceiveResult result = receiver.Receive(router, /*router=*/true, message);
+      router_ready = result != ReceiveResult::kNothing;
+      if (!router_ready) {
+        connections.Drained();
+        break;
+      }
       ++received;
+      if (result == ReceiveResult::kPart) {
+        OnPart();
+        continue;
+      }
       // What the same client sent before it.
       received += channels.Read(message.routing_id, [this](auto& earlier) { OnNearby(earlier); });
       OnMessage();
@@ -280,12 +291,22 @@ struct Broker::Impl {
     return nullptr;
   }
 
+  // Part of a message has come through the socket; `message` says of whom. Only who has joined may
+  // have us keep it.
+  void OnPart() {
+    const std::int64_t now_us = MonotonicUs();
+    const ClientId& client = message.routing_id;
+    const AccessList::Entry* who = access ? Authorized(message, now_us) : nullptr;
+    connections.Heard(message.connection, who != nullptr ? client : "", message.socket_bytes);
+    if ((access && who == nullptr) || !core.Heard(client, now_us)) receiver.Forget(client);
+  }
+
   // `message` has come through the socket.
   void OnMessage() {
     const std::int64_t now_us = MonotonicUs();
     const ClientId& client = message.routing_id;
     const AccessList::Entry* who = access ? Authorized(message, now_us) : nullptr;
-    connections.Heard(message.connection, who != nullptr ? client : "");
+    connections.Heard(message.connection, who != nullptr ? client : "", message.socket_bytes);
     if (access && who == nullptr) return;
     if (client.size() > kMaxClientIdBytes) {
       core.ReceiveBad(client,
@@ -294,15 +315,7 @@ struct Broker::Impl {
                       now_us);
       return;
     }
-    if (message.dropped_frames > 0) {
-      core.ReceiveBad(
-          client,
-          {ErrorCode::kTooLarge,
-           fmt::format("{} payload frames, at most {}",
-                       message.payloads.size() + message.dropped_frames, kMaxPayloadFrames)},
-          now_us);
-      return;
-    }
+    if (message.problem) return core.ReceiveBad(client, *message.problem, now_us);
     Understand(message, who, now_us);
   }
 
@@ -318,9 +331,8 @@ struct Broker::Impl {
   void Understand(const ReceivedMultipart& from, const AccessList::Entry* who,
                   std::int64_t now_us) {
     const ClientId& client = from.routing_id;
-    auto decoded = DecodeToBroker(
-        {static_cast<const std::byte*>(from.control.data()), from.control.size()}, from.payloads,
-        core_options.control_frame_bytes, segments.From(client), options.check_payloads);
+    auto decoded = DecodeToBroker(from.control(), from.payloads, core_options.control_frame_bytes,
+                                  segments.From(client), options.check_payloads);
     if (const auto* error = std::get_if<Error>(&decoded))
       return core.ReceiveBad(client, *error, now_us);
     auto& envelope = std::get<ToBroker>(decoded);
@@ -351,7 +363,8 @@ struct Broker::Impl {
       if (outbox.Waits(client) || connections.IsEnded(client)) continue;
       encoder.Begin(0);
       encoder.Add(Pong{});
-      if (Send(router, &client, encoder.Finish(), {}) == SendResult::kUnroutable) {
+      SendProgress progress;
+      if (Send(router, &client, encoder.Finish(), {}, progress) == SendResult::kUnroutable) {
         Lose(client, kEnded);
       }
     }
@@ -384,6 +397,7 @@ struct Broker::Impl {
 
   void EndSessions() {
     for (const auto& [client, session] : core.TakeEnded()) {
+      receiver.Forget(client);
       segments.SessionEnded(client, session);
       channels.SessionEnded(client, session);
     }
@@ -504,6 +518,7 @@ struct Broker::Impl {
   std::atomic<bool> stop{false};
   BrokerCore core;
   Encoder encoder;
+  Receiver receiver;
   ReceivedMultipart message;
   std::int64_t polled_at_us = 0;
   std::size_t next_probe = kProbes;

@@ -249,6 +249,13 @@ void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64
   }
 }
 
+bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
+  const auto it = peers_.find(client);
+  if (it == peers_.end()) return false;
+  it->second.heard_at_us = now_us;
+  return true;
+}
+
 void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us) {
   CountBad(client, error.text, now_us);
   SendStray(client, 0, Error{error});

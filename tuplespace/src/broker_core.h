@@ -46,6 +46,8 @@ class BrokerCore {
   // everything.
   void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                const AccessList::Entry* who = nullptr);
+  // Part of a message has come. False: the client has not joined.
+  bool Heard(const ClientId& client, std::int64_t now_us);
   // A message that could not be decoded has come; `error` goes back.
   void ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it is not joined.

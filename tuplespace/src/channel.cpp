@@ -190,9 +190,11 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   broken_ = head + Aligned(record.control_bytes) + bytes != record.bytes;
   if (broken_) return false;
   message.payloads.clear();
-  message.dropped_frames = 0;
-  message.control.rebuild(record.control_bytes);
-  CopyOut(read_ + head, message.control.data(), record.control_bytes);
+  message.problem.reset();
+  message.frame.rebuild(record.control_bytes);
+  message.control_begin = 0;
+  message.control_bytes = record.control_bytes;
+  CopyOut(read_ + head, message.frame.data(), record.control_bytes);
   if (sizes.empty()) return true;
   const std::shared_ptr<std::byte[]> all(new std::byte[bytes]);  // not zeroed: copied over at once
   CopyOut(read_ + head + Aligned(record.control_bytes), all.get(), bytes);

@@ -15,8 +15,8 @@ namespace tuplespace {
 namespace {
 
 constexpr int kMultipartsPerPoll = 256;
-constexpr int kQueuedMultiparts = 1000;
-constexpr int kLingerMs = 200;  // for the last requests and the Bye
+constexpr int kQueuedParts = 256;  // of kPartBytes at most, inside ZeroMQ
+constexpr int kLingerMs = 200;     // for the last requests and the Bye
 constexpr std::int64_t kFullChannelUs = 1'000;
 constexpr std::size_t kRandomIdBytes =
     15;  // 75 random bits, and short enough to need no allocation
@@ -115,7 +115,7 @@ void Client::Impl::OpenLink() {
       socket->set(zmq::sockopt::curve_secretkey, options.access->keys.secret_key);
     }
     socket->set(zmq::sockopt::routing_id, options.id);
-    socket->set(zmq::sockopt::sndhwm, kQueuedMultiparts);
+    socket->set(zmq::sockopt::sndhwm, kQueuedParts);
     socket->set(zmq::sockopt::ipv6, IsIpv6(address));
     socket_ready = monitor_ready = true;
     if (!address.starts_with("inproc://")) monitor = std::make_unique<Monitor>(context, *socket);
@@ -134,6 +134,7 @@ void Client::Impl::CloseLink(int linger_ms) {
   monitor.reset();
   unsent.clear();
   waiting.reset();
+  receiver.Forget("");
   if (socket) socket->set(zmq::sockopt::linger, linger_ms);
   socket.reset();
 }
@@ -168,7 +169,10 @@ int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
 
 int Client::Impl::ReceiveAll() {
   int handled = 0;
-  for (int i = 0; i < kMultipartsPerPoll && ReceiveNext(); ++i) {
+  for (int i = 0; i < kMultipartsPerPoll; ++i) {
+    const ReceiveResult received = ReceiveNext();
+    if (received == ReceiveResult::kNothing) break;
+    if (received == ReceiveResult::kPart) continue;
     Understand();
     handled += HandleEvents();
   }
@@ -180,24 +184,36 @@ int Client::Impl::ReceiveAll() {
 }
 
 // What comes from the socket was sent after what the channel held then.
-bool Client::Impl::ReceiveNext() {
-  if (!waiting && socket && socket_ready) {
-    waiting.emplace();
-    socket_ready = Receive(*socket, false, *waiting);
-    if (!socket_ready) waiting.reset();
-  }
+ReceiveResult Client::Impl::ReceiveNext() {
+  ReceiveResult received = ReceiveResult::kNothing;
+  if (!waiting && socket && socket_ready) received = ReceiveFromSocket();
   from_socket = false;
-  if (shared.channel() != nullptr && shared.channel()->Receive(message)) return true;
-  if (!waiting) return false;
+  if (shared.channel() != nullptr && shared.channel()->Receive(message)) {
+    return ReceiveResult::kMessage;
+  }
+  if (!waiting) return received;
   from_socket = true;
   message = *std::exchange(waiting, std::nullopt);
-  return true;
+  return ReceiveResult::kMessage;
+}
+
+ReceiveResult Client::Impl::ReceiveFromSocket() {
+  waiting.emplace();
+  const ReceiveResult received = receiver.Receive(*socket, false, *waiting);
+  socket_ready = received != ReceiveResult::kNothing;
+  if (received != ReceiveResult::kMessage) waiting.reset();
+  // A large answer on a slow way.
+  if (received == ReceiveResult::kPart) session.Heard(MonotonicUs());
+  return received;
 }
 
 void Client::Impl::Understand() {
-  auto decoded = DecodeToClient(
-      {static_cast<const std::byte*>(message.control.data()), message.control.size()},
-      message.payloads, &shared);
+  std::variant<ToClient, Error> decoded;
+  if (message.problem) {
+    decoded = *std::move(message.problem);
+  } else {
+    decoded = DecodeToClient(message.control(), message.payloads, &shared);
+  }
   if (shared.failed()) {
     // The message is lost with its session; in the next one bytes travel.
     shared.GiveUp();
@@ -358,17 +374,19 @@ void Client::Impl::Flush() {
 void Client::Impl::SendEncoded(std::uint64_t of, bool through_socket) {
   const std::span<const std::byte> control = encoder.Finish();
   std::vector<Payload> payloads = encoder.TakeFrames();
-  if (unsent.empty() && SendNow(of, through_socket, control, payloads)) return;
-  unsent.push_back({of,
-                    through_socket,
-                    {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)}});
+  SendProgress progress;
+  if (unsent.empty() && SendNow(of, through_socket, control, payloads, progress)) return;
+  unsent.push_back(
+      {of,
+       through_socket,
+       {std::vector<std::byte>(control.begin(), control.end()), std::move(payloads), progress}});
 }
 
 bool Client::Impl::SendUnsent() {
   while (!unsent.empty()) {
-    const Unsent& front = unsent.front();
-    if (!SendNow(front.session, front.through_socket, front.message.control,
-                 front.message.payloads)) {
+    Unsent& front = unsent.front();
+    if (!SendNow(front.session, front.through_socket, front.message.control, front.message.payloads,
+                 front.message.progress)) {
       return false;
     }
     unsent.pop_front();
@@ -378,13 +396,15 @@ bool Client::Impl::SendUnsent() {
 
 // False: there is no room now.
 bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
-                           std::span<const std::byte> control, std::span<const Payload> payloads) {
+                           std::span<const std::byte> control, std::span<const Payload> payloads,
+                           SendProgress& progress) {
   Channel* const channel = of == shared.session() ? shared.channel() : nullptr;
-  if (channel != nullptr && !through_socket && Channel::Fits(control, payloads)) {
+  const bool begun = progress.bytes > 0;  // in the socket
+  if (channel != nullptr && !through_socket && !begun && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads);
   }
   socket_ready = true;
-  if (Send(*socket, nullptr, control, payloads) != SendResult::kSent) return false;
+  if (Send(*socket, nullptr, control, payloads, progress) != SendResult::kSent) return false;
   if (channel != nullptr) channel->CountSent();
   return true;
 }

@@ -30,7 +30,8 @@ struct Client::Impl {
   void OpenLink();
   void CloseLink(int linger_ms);
   int ReceiveAll();
-  bool ReceiveNext();
+  ReceiveResult ReceiveNext();
+  ReceiveResult ReceiveFromSocket();
   void Understand();
   void Accept(ToClient&& envelope);
   void FollowSession();
@@ -51,7 +52,7 @@ struct Client::Impl {
     Multipart message;
   };
   bool SendNow(std::uint64_t session, bool through_socket, std::span<const std::byte> control,
-               std::span<const Payload> payloads);
+               std::span<const Payload> payloads, SendProgress& progress);
   void ThrowIfFailed() const;
 
   ClientOptions options;
@@ -67,6 +68,7 @@ struct Client::Impl {
   bool socket_ready = true;          // there may be something to receive
   bool monitor_ready = true;
   Encoder encoder;
+  Receiver receiver;  // of `socket`
   ReceivedMultipart message;
   bool from_socket = false;                  // `message`; else from the channel
   std::optional<ReceivedMultipart> waiting;  // from the socket: the channel comes first

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kDropSoonUs = 100'000;
+constexpr std::uint64_t kOverheadBytes = 64;  // of ZMTP and CURVE for a message, at most
 constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times what they are
 
 class Duplicate {
@@ -151,10 +152,11 @@ void Connections::Forget(std::unordered_map<int, Connection>::iterator it) {
   if (!connection.client.empty() && !elsewhere) ended_clients_.push_back(connection.client);
 }
 
-void Connections::Heard(int descriptor, const std::string& client) {
+void Connections::Heard(int descriptor, const std::string& client, std::size_t bytes) {
   const auto it = connections_.find(descriptor);
   if (it == connections_.end()) return;
   it->second.heard = it->second.spoke = true;
+  it->second.taken_since += bytes + kOverheadBytes;
   if (it->second.client != client) it->second.client = client;
   if (!ended_clients_.empty()) std::erase(ended_clients_, client);
 }
@@ -208,6 +210,7 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
     connection.whole_bytes = bytes;
     connection.heard_at_us = now_us;
   }
+  if (!LookAtBacklog(descriptor, connection, bytes, now_us)) return;
   const std::uint64_t unfinished_bytes = bytes - connection.whole_bytes;
   if (unfinished_bytes > limits_.unfinished_bytes) {
     return Refuse(descriptor, connection,
@@ -223,6 +226,24 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
   if (unfinished_bytes > seconds * kHeartbeatBytesPerSecond) return;
   Refuse(descriptor, connection, fmt::format("no message came over it for {} us", silent_us),
          now_us);
+}
+
+bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
+                                std::int64_t now_us) {
+  // All that was there at the last look has been looked at since, if ever ZeroMQ had no more.
+  if (std::exchange(connection.drains, drains_) != drains_) {
+    connection.known_bytes = connection.seen_bytes;
+    connection.taken_bytes = 0;
+  }
+  connection.taken_bytes += std::exchange(connection.taken_since, 0);
+  connection.seen_bytes = bytes;
+  const std::uint64_t looked_at = connection.known_bytes + connection.taken_bytes;
+  if (bytes <= looked_at || bytes - looked_at <= limits_.unread_bytes) return true;
+  Refuse(descriptor, connection,
+         fmt::format("{} bytes of it wait to be looked at, over the limit unread_bytes = {}",
+                     bytes - looked_at, limits_.unread_bytes),
+         now_us);
+  return false;
 }
 
 void Connections::Refuse(int descriptor, Connection& connection, const std::string& why,

@@ -31,8 +31,10 @@ class Connections {
 
   void Accepted(int descriptor, std::int64_t now_us);  // limits are for tcp
   bool Ended(int descriptor);                          // false: no message ever came over it
-  // A whole message has come over it; of `client`, if that is certain, else of "".
-  void Heard(int descriptor, const std::string& client);
+  // A whole message of so many bytes has come over it; of `client`, if that is certain, else of "".
+  void Heard(int descriptor, const std::string& client, std::size_t bytes);
+  // All that ZeroMQ has received was looked at.
+  void Drained() { ++drains_; }
   // One has come beside it, of the client that was heard over it.
   void HeardBeside(int descriptor, const std::string& client);
   // It is to end, but what was sent to it shortly before should arrive.
@@ -56,11 +58,20 @@ class Connections {
     std::string client;
     bool refused = false;
     std::uint64_t whole_bytes = 0;  // received by the kernel when last heard
+    // Up to `known_bytes` all that the kernel received was looked at, and `taken_bytes` after it.
+    std::uint64_t known_bytes = 0;
+    std::uint64_t taken_bytes = 0;
+    std::uint64_t seen_bytes = 0;  // received by the kernel at the last look
+    std::uint64_t taken_since = 0;
+    std::uint64_t drains = 0;  // as drains_ then
     std::int64_t heard_at_us = 0;
     std::int64_t drop_at_us = INT64_MAX;
   };
 
   void Look(int descriptor, Connection& connection, std::int64_t now_us);
+  // Whether it was within what may wait.
+  bool LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
+                     std::int64_t now_us);
   void Refuse(int descriptor, Connection& connection, const std::string& why, std::int64_t now_us);
   void Forget(std::unordered_map<int, Connection>::iterator it);
 
@@ -71,6 +82,7 @@ class Connections {
   std::unordered_set<int> gone_;  // accepted and gone so soon that nothing is known of them
   std::vector<std::string> ended_clients_;
   std::int64_t look_at_us_ = INT64_MAX;
+  std::uint64_t drains_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t failed_ = 0;
   LogPause pause_;

@@ -7,13 +7,15 @@
 namespace tuplespace {
 
 SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
-                           std::span<const std::byte> control, std::span<const Payload> payloads) {
+                           std::span<const std::byte> control, std::span<const Payload> payloads,
+                           SendProgress& progress) {
   Channel* const channel = channels_.To(client, session);
-  if (channel != nullptr && Channel::Fits(control, payloads)) {
+  // What has begun in the socket goes on there.
+  if (channel != nullptr && progress.bytes == 0 && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads) ? SendResult::kSent : SendResult::kFull;
   }
   used_socket_ = true;
-  const SendResult result = tuplespace::Send(router_, &client, control, payloads);
+  const SendResult result = tuplespace::Send(router_, &client, control, payloads, progress);
   if (result == SendResult::kSent) channels_.CountSent(client, session);
   return result;
 }
@@ -23,11 +25,13 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
                                         std::vector<Payload> payloads) {
   const auto it = waiting_.find(client);
   SendResult result = SendResult::kFull;
-  if (it == waiting_.end()) result = SendNow(client, session, control, payloads);
+  SendProgress progress;
+  if (it == waiting_.end()) result = SendNow(client, session, control, payloads, progress);
   if (result == SendResult::kUnroutable) return "its connection ended";
   if (result == SendResult::kSent || session == 0) return std::nullopt;
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
-  Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads)};
+  Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads),
+                      progress};
   queue.bytes += multipart.Bytes();
   queue.messages.push_back({session, std::move(multipart)});
   if (queue.bytes <= limit_bytes_) return std::nullopt;
@@ -42,9 +46,9 @@ std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& 
     Queue& queue = it->second;
     bool lost = !knows(it->first);
     while (!lost && !queue.messages.empty()) {
-      const Message& front = queue.messages.front();
-      const SendResult result =
-          SendNow(it->first, front.session, front.multipart.control, front.multipart.payloads);
+      Message& front = queue.messages.front();
+      const SendResult result = SendNow(it->first, front.session, front.multipart.control,
+                                        front.multipart.payloads, front.multipart.progress);
       if (result == SendResult::kFull) break;
       lost = result == SendResult::kUnroutable;
       queue.bytes -= front.multipart.Bytes();

@@ -50,7 +50,8 @@ class Outbox {
   };
 
   SendResult SendNow(const ClientId& client, std::uint64_t session,
-                     std::span<const std::byte> control, std::span<const Payload> payloads);
+                     std::span<const std::byte> control, std::span<const Payload> payloads,
+                     SendProgress& progress);
 
   zmq::socket_t& router_;
   ChannelTable& channels_;

@@ -156,11 +156,15 @@ void Session::LinkDown(const std::string& why, std::int64_t now_us) {
       std::clamp(2 * relink_delay_us_, options_.min_relink_delay_us, options_.max_relink_delay_us);
 }
 
+void Session::Heard(std::int64_t now_us) {
+  heard_at_us_ = now_us;
+  ping_sent_at_us_ = kForeverUs;
+}
+
 void Session::Receive(ToClient&& envelope, std::int64_t now_us) {
   for (BrokerMessage& message : envelope.messages) {
     if (state_ != State::kJoining && state_ != State::kJoined) return;
-    heard_at_us_ = now_us;
-    ping_sent_at_us_ = kForeverUs;
+    Heard(now_us);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       OnWelcome(*welcome, now_us);
     } else if (auto* error = std::get_if<Error>(&message)) {

@@ -69,6 +69,8 @@ class Session {
   // in order or the connection is lost.
   void LinkUp(std::int64_t now_us);
   void LinkDown(const std::string& why, std::int64_t now_us);
+  // Something of the broker came, if not yet a whole message.
+  void Heard(std::int64_t now_us);
   void Receive(ToClient&& envelope, std::int64_t now_us);
   // A frame that cannot be understood has come; the session fails with `error`.
   void ReceiveBad(const Error& error);

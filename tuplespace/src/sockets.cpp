@@ -1,5 +1,6 @@
 #include "sockets.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -71,24 +72,25 @@ int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
   }
 }
 
-Payload ToPayload(zmq::message_t&& frame) {
-  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
-  const void* data = owner->data();
-  const std::size_t size = owner->size();
-  return Payload(std::move(owner), data, size);
+// Different for all messages of this process, and, as far as chance goes, from those of another
+// that had the same client id.
+std::uint64_t NextNumber() {
+  static std::atomic<std::uint64_t> next{RandomNumber()};
+  std::uint64_t number = 0;
+  while (number == 0) number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
 }
 
-void ReleasePayload(void*, void* hint) {
-  delete static_cast<Payload*>(hint);
-}
-
-zmq::message_t ToFrame(const Payload& payload) {
-  auto kept = std::make_unique<Payload>(payload);
-  // ZeroMQ does not write through this pointer.
-  zmq::message_t frame(const_cast<std::byte*>(payload.data()), payload.size(), ReleasePayload,
-                       kept.get());
-  kept.release();
-  return frame;
+// A payload of a message that came in one part: shared, if it is most of that, else copied, as it
+// would keep all of it. Numbers are read in place from what is aligned for them.
+Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range) {
+  const auto* const data = static_cast<const std::byte*>(part.data()) + range.begin;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(std::uint64_t) == 0;
+  if (range.bytes < part.size() / 2 || !aligned) return Payload::Copy(data, range.bytes);
+  auto owner = std::make_shared<zmq::message_t>();
+  owner->copy(part);
+  const auto* const begin = static_cast<const std::byte*>(owner->data()) + range.begin;
+  return Payload(std::move(owner), begin, range.bytes);
 }
 
 }  // namespace
@@ -99,61 +101,114 @@ std::uint64_t Multipart::Bytes() const {
   return bytes;
 }
 
-bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
+void ReceivedMultipart::SetControl(const void* data, std::size_t bytes) {
+  frame.rebuild(data, bytes);
+  control_begin = 0;
+  control_bytes = bytes;
+}
+
+ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   message.payloads.clear();
-  message.dropped_frames = 0;
-  zmq::message_t frame;
-  if (!ReceiveFrame(socket, frame, ZMQ_DONTWAIT)) return false;
+  message.problem.reset();
+  message.control_bytes = 0;
+  zmq::message_t part;
+  if (!ReceiveFrame(socket, part, ZMQ_DONTWAIT)) return ReceiveResult::kNothing;
   if (router) {
-    message.routing_id.assign(static_cast<const char*>(frame.data()), frame.size());
-    const bool more = frame.more();
-    frame.rebuild();
-    // A message that is only a routing id counts as one with an empty control frame.
-    if (more) ReceiveFrame(socket, frame, 0);
-    const char* user = zmq_msg_gets(frame.handle(), "User-Id");
+    message.routing_id.assign(static_cast<const char*>(part.data()), part.size());
+    const bool more = part.more();
+    part.rebuild();
+    if (more) ReceiveFrame(socket, part, 0);
+    const char* user = zmq_msg_gets(part.handle(), "User-Id");
     message.user.assign(user == nullptr ? "" : user);
-    message.connection = zmq_msg_get(frame.handle(), ZMQ_SRCFD);
+    message.connection = zmq_msg_get(part.handle(), ZMQ_SRCFD);
   }
-  bool more = frame.more();
-  message.control = std::move(frame);
-  while (more) {
+  // Such a message is complete when it comes, or does not come at all.
+  std::size_t parts = 1;
+  message.socket_bytes = part.size();
+  for (bool more = part.more(); more; ++parts) {
     zmq::message_t next;
     ReceiveFrame(socket, next, 0);
     more = next.more();
-    if (message.payloads.size() < kMaxPayloadFrames) {
-      message.payloads.push_back(ToPayload(std::move(next)));
-    } else {
-      ++message.dropped_frames;
-    }
+    message.socket_bytes += next.size();
   }
-  return true;
+  if (parts > 1) {
+    Forget(message.routing_id);
+    message.problem = Error{ErrorCode::kBadRequest,
+                            fmt::format("a multipart message of {} parts came; each message of "
+                                        "this protocol has one",
+                                        parts)};
+    return ReceiveResult::kMessage;
+  }
+  return Take(message, std::move(part));
+}
+
+ReceiveResult Receiver::Take(ReceivedMultipart& message, zmq::message_t&& part) {
+  const std::span<const std::byte> bytes{part.data<const std::byte>(), part.size()};
+  // Most messages come in one part.
+  const auto open = open_.empty() ? open_.end() : open_.find(message.routing_id);
+  Assembly fresh(limits_);
+  Assembly& assembly = open == open_.end() ? fresh : open->second;
+  Assembly::Result result = assembly.Add(bytes);
+  if (open == open_.end() && !fresh.empty()) {
+    open_.emplace(message.routing_id, std::move(fresh));
+  } else if (open != open_.end() && assembly.empty()) {
+    open_.erase(open);
+  }
+  if (std::holds_alternative<Assembly::More>(result)) return ReceiveResult::kPart;
+  if (auto* error = std::get_if<Error>(&result)) {
+    // A program of another version may have another head.
+    message.problem = VersionProblem(bytes).value_or(std::move(*error));
+  } else if (auto* several = std::get_if<Assembled>(&result)) {
+    message.SetControl(several->control.data(), several->control.size());
+    message.payloads = std::move(several->payloads);
+  } else {
+    const auto& whole = std::get<UnpackedWhole>(result);
+    message.payloads.reserve(whole.payloads.size());
+    for (const auto& range : whole.payloads) message.payloads.push_back(ToPayload(part, range));
+    message.frame = std::move(part);
+    message.control_begin = whole.control_begin;
+    message.control_bytes = whole.control_bytes;
+  }
+  return ReceiveResult::kMessage;
 }
 
 SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
-                std::span<const std::byte> control, std::span<const Payload> payloads) {
-  if (routing_id != nullptr) {
-    zmq::message_t frame(routing_id->data(), routing_id->size());
-    const int error = SendFrame(socket, frame, /*more=*/true);
-    if (error != 0) return error == EAGAIN ? SendResult::kFull : SendResult::kUnroutable;
-  }
-  zmq::message_t frame(control.data(), control.size());
-  const int error = SendFrame(socket, frame, !payloads.empty());
-  if (error != 0 && routing_id == nullptr) return SendResult::kFull;
-  // Once the first frame is accepted there is room for all; a later error means that the connection
-  // ended, and ZeroMQ then drops the frames up to the last one itself.
-  for (std::size_t i = 0; i < payloads.size(); ++i) {
-    zmq::message_t part = ToFrame(payloads[i]);
-    SendFrame(socket, part, i + 1 < payloads.size());
+                std::span<const std::byte> control, std::span<const Payload> payloads,
+                SendProgress& progress) {
+  if (progress.number == 0) progress.number = NextNumber();
+  Packer packer(control, payloads, progress);
+  while (!packer.done()) {
+    if (routing_id != nullptr) {
+      zmq::message_t frame(routing_id->data(), routing_id->size());
+      const int error = SendFrame(socket, frame, /*more=*/true);
+      if (error != 0) return error == EAGAIN ? SendResult::kFull : SendResult::kUnroutable;
+    }
+    zmq::message_t part(packer.PartBytes());
+    packer.CopyPart({part.data<std::byte>(), part.size()});
+    const int error = SendFrame(socket, part, /*more=*/false);
+    // Once a ROUTER has accepted the id there is room; a later error means that the connection
+    // ended.
+    if (error != 0 && routing_id == nullptr) return SendResult::kFull;
+    packer.Advance();
   }
   return SendResult::kSent;
 }
 
 void SetCommonOptions(zmq::socket_t& socket) {
-  socket.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMs);
-  socket.set(zmq::sockopt::heartbeat_timeout, kHeartbeatTimeoutMs);
+  // When the queue of what was received is full, its connection ends, and then a heartbeat is due
+  // or came, libzmq 4.3.4 ends the process (`!_io_error`, `_input_stopped`). So there are no
+  // heartbeats of ZeroMQ's, and the queue has no bound of ZeroMQ's: a client gets what it asked
+  // for, and a broker ends connections whose backlog is too large (Connections).
+  socket.set(zmq::sockopt::rcvhwm, 0);
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepAliveSeconds);
+  socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepAliveSeconds);
+  socket.set(zmq::sockopt::tcp_keepalive_cnt, kVanishedMs / 1000 / kKeepAliveSeconds);
+  socket.set(zmq::sockopt::tcp_maxrt, kVanishedMs);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   socket.set(zmq::sockopt::reconnect_ivl_max, kMaxReconnectMs);
   socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::maxmsgsize, kMostSocketBytes);
 }
 
 Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket)

@@ -1,28 +1,33 @@
-// What broker and client share of ZeroMQ and Linux: multipart messages whose payload frames are
-// shared and never copied, and the connection monitor.
+// What broker and client share of ZeroMQ and Linux: messages with payloads, sent as ZeroMQ messages
+// of one part each (packing.h), and the connection monitor.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <zmq.hpp>
 
+#include "packing.h"
 #include "tuplespace/clock.h"
 #include "tuplespace/payload.h"
 
 namespace tuplespace {
 
-// ZeroMQ's own heartbeats: they find peers that vanished without closing (a pulled cable, SIGSTOP).
-inline constexpr int kHeartbeatMs = 1'000;
-inline constexpr int kHeartbeatTimeoutMs = 5'000;
+// TCP itself finds hosts that vanished without closing (a pulled cable); sessions find processes
+// that say nothing.
+inline constexpr int kKeepAliveSeconds = 1;
+inline constexpr int kVanishedMs = 5'000;
 
-// An encoded message that could not be sent yet.
+// An encoded message that could not be sent yet, or not all of it.
 struct Multipart {
   std::vector<std::byte> control;
   std::vector<Payload> payloads;
+  SendProgress progress;
   std::uint64_t Bytes() const;
 };
 
@@ -30,20 +35,54 @@ struct ReceivedMultipart {
   std::string routing_id;  // ROUTER only
   std::string user;        // ROUTER only: what the authenticator called the sender; else empty
   int connection = -1;     // ROUTER only: its socket's descriptor, now or lately; -1: inproc
-  zmq::message_t control;
-  std::vector<Payload> payloads;   // each owns its frame
-  std::size_t dropped_frames = 0;  // beyond kMaxPayloadFrames
+  std::size_t socket_bytes = 0;  // ROUTER only: of what was received just now
+  zmq::message_t frame;          // the control frame is in it
+  std::size_t control_begin = 0, control_bytes = 0;
+  std::vector<Payload> payloads;  // each owns its memory, or keeps little more than that
+  std::optional<Error> problem;   // then it cannot be read; all else but the first four is empty
+
+  std::span<const std::byte> control() const {
+    return {static_cast<const std::byte*>(frame.data()) + control_begin, control_bytes};
+  }
+  void SetControl(const void* data, std::size_t bytes);
 };
 
-// Receives one whole message, if one is there. Throws zmq::error_t if the context is gone.
-bool Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
+enum class ReceiveResult : std::uint8_t {
+  kNothing,
+  kPart,  // of a message that is not complete yet; only what a ROUTER says of its sender is set
+  kMessage,
+};
+
+// Receives what comes through one socket.
+class Receiver {
+ public:
+  explicit Receiver(PackingLimits limits = {}) : limits_(limits) {}
+
+  // Throws zmq::error_t if the context is gone.
+  ReceiveResult Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
+  // Of a ROUTER: the message that this peer has begun to send, if any, is dropped with what follows
+  // of it.
+  void Forget(const std::string& routing_id) { open_.erase(routing_id); }
+
+ private:
+  ReceiveResult Take(ReceivedMultipart& message, zmq::message_t&& part);
+
+  const PackingLimits limits_;
+  std::unordered_map<std::string, Assembly> open_;  // by routing id
+};
 
 enum class SendResult : std::uint8_t { kSent, kFull, kUnroutable };
 // Never blocks. `routing_id` is null for a DEALER. After kSent the message is on its way or its
-// connection is lost. Payload owners are released by ZeroMQ's threads.
+// connection is lost. After kFull the same is to be sent again, with the same `progress`, before
+// anything else is sent there.
 SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
-                std::span<const std::byte> control, std::span<const Payload> payloads);
+                std::span<const std::byte> control, std::span<const Payload> payloads,
+                SendProgress& progress);
 
+// The largest ZeroMQ message that is taken.
+inline constexpr std::int64_t kMostSocketBytes = kMostPartBytes + kEncryptionBytes;
+
+// Also keeps away from what ends a process in libzmq 4.3.4 (docs/reliability.md says more).
 void SetCommonOptions(zmq::socket_t& socket);
 
 // Sees the connections of a socket come and go (not those of inproc).

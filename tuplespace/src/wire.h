@@ -1,5 +1,6 @@
 // The wire form of messages: one control frame (a FlatBuffer, schema/wire.fbs) and payload frames.
-// Pure: bytes in, values out. PROTOCOL.md describes the format.
+// Pure: bytes in, values out. How they stand in messages of a socket: packing.h. PROTOCOL.md
+// describes the format.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace tuplespace {
 // Payloads up to this size travel inside the control frame: a frame of its own would cost more than
 // copying them.
 inline constexpr std::size_t kInlinePayloadBytes = 512;
-inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one multipart message
+inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxClientIdBytes = 64;
 inline constexpr std::size_t kMaxTextBytes = 16'384;           // of causes and error texts
@@ -46,7 +47,7 @@ class SegmentOpener {
   virtual std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) = 0;
 };
 
-// Gathers messages into one multipart message. Reusable: Finish, then Begin again.
+// Gathers messages into one with its payloads. Reusable: Finish, then Begin again.
 class Encoder {
  public:
   Encoder();
@@ -89,6 +90,10 @@ class Encoder {
 std::size_t ControlBytesBound(const RequestBody& body);
 std::size_t ControlBytesBound(const ReplyBody& body);
 std::size_t PayloadFramesBound(const RequestBody& body);
+
+// kVersion, with both numbers, if these bytes begin with a head or a control frame of another
+// protocol version.
+std::optional<Error> VersionProblem(std::span<const std::byte> bytes);
 
 // Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
 // Payloads whose bytes came to a client are compared with their hashes and left out if they differ

@@ -241,6 +241,18 @@ class Aligned {
   std::span<const std::byte> bytes_;
 };
 
+std::optional<std::uint32_t> VersionOf(const Aligned& bytes, flatbuffers::uoffset_t max_tables) {
+  flatbuffers::Verifier prefix(bytes.data(), bytes.size(), kMaxDepth, max_tables);
+  if (!prefix.VerifyBuffer<wire::Prefix>(wire::EnvelopeIdentifier())) return std::nullopt;
+  return flatbuffers::GetRoot<wire::Prefix>(bytes.data())->version();
+}
+
+Error OtherVersion(std::uint32_t version) {
+  return {ErrorCode::kVersion, fmt::format("the peer speaks protocol version {}, this program "
+                                           "speaks version {}: use the same release",
+                                           version, kProtocolVersion)};
+}
+
 std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::size_t frames,
                                                 std::uint64_t limit_bytes) {
   if (control.size() > limit_bytes) {
@@ -253,18 +265,13 @@ std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::siz
   }
   // Not fewer than any honest frame of this size can hold: a table with its offset takes 8 bytes.
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(control.size() / 8 + 16);
-  flatbuffers::Verifier prefix(control.data(), control.size(), kMaxDepth, max_tables);
-  if (!prefix.VerifyBuffer<wire::Prefix>(wire::EnvelopeIdentifier())) {
+  const auto version = VersionOf(control, max_tables);
+  if (!version) {
     return Error{ErrorCode::kBadRequest,
                  fmt::format("the control frame of {} bytes is not an \"{}\" FlatBuffer",
                              control.size(), wire::EnvelopeIdentifier())};
   }
-  const std::uint32_t version = flatbuffers::GetRoot<wire::Prefix>(control.data())->version();
-  if (version != kProtocolVersion) {
-    return Error{ErrorCode::kVersion, fmt::format("the peer speaks protocol version {}, this "
-                                                  "program speaks version {}: use the same release",
-                                                  version, kProtocolVersion)};
-  }
+  if (*version != kProtocolVersion) return OtherVersion(*version);
   flatbuffers::Verifier whole(control.data(), control.size(), kMaxDepth, max_tables);
   if (!wire::VerifyEnvelopeBuffer(whole)) {
     return Error{ErrorCode::kBadRequest,
@@ -280,6 +287,13 @@ void CheckFrames(const FrameReader& in) {
 }
 
 }  // namespace
+
+std::optional<Error> VersionProblem(std::span<const std::byte> bytes) {
+  constexpr flatbuffers::uoffset_t kPrefixTables = 2;
+  const auto version = VersionOf(Aligned(bytes), kPrefixTables);
+  if (!version || *version == kProtocolVersion) return std::nullopt;
+  return OtherVersion(*version);
+}
 
 std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
                                              std::span<const Payload> frames,

@@ -28,6 +28,8 @@ struct ConnectionLimits {
   // Received of a message without its end. Looked at four times a second, so what arrives in that
   // time comes on top. (One frame is limited by SpaceLimits::message_bytes.)
   std::uint64_t unfinished_bytes = 4ull << 30;
+  // Bytes that one connection may have sent and the broker has not looked at yet, over tcp.
+  std::uint64_t unread_bytes = 1ull << 30;
 };
 
 struct BrokerOptions {
