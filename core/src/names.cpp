@@ -1,5 +1,7 @@
 #include "acan/core/names.h"
 
+#include <stdexcept>
+
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -8,6 +10,26 @@ using nlohmann::json;
 using tuplespace::FieldPattern;
 using tuplespace::Key;
 using tuplespace::Pattern;
+
+namespace {
+
+// Whatever is added up of such, and whoever reads it again, has room for it.
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
+constexpr std::uint64_t kMostThreads = 1 << 20;
+
+// Anybody with a handler's key may have written it. Throws std::out_of_range.
+void Read(const json& j, const char* name, std::uint64_t* value) {
+  const json& field = j.at(name);
+  if (!field.is_number_unsigned()) throw std::out_of_range(name);
+  field.get_to(*value);
+  if (*value > kMostCounted) throw std::out_of_range(name);
+}
+void Read(const json& j, const char* name, double* value) {
+  j.at(name).get_to(*value);
+  if (!(*value >= 0 && *value <= static_cast<double>(kMostCounted))) throw std::out_of_range(name);
+}
+
+}  // namespace
 
 std::string CapacityToJson(const Capacity& c) {
   return json{{"name", c.name},
@@ -31,16 +53,21 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("name").get_to(c.name);
     j.at("device").get_to(c.device);
     j.at("description").get_to(c.description);
-    j.at("limit_bytes").get_to(c.limit_bytes);
-    j.at("memory_bytes").get_to(c.memory_bytes);
-    j.at("threads").get_to(c.threads);
-    j.at("gflops").get_to(c.gflops);
+    Read(j, "limit_bytes", &c.limit_bytes);
+    Read(j, "memory_bytes", &c.memory_bytes);
+    std::uint64_t threads = 0;
+    Read(j, "threads", &threads);
+    if (threads > kMostThreads) return std::nullopt;
+    c.threads = static_cast<int>(threads);
+    Read(j, "gflops", &c.gflops);
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
     j.at("conformance_hash").get_to(c.conformance_hash);
     return c;
   } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const std::out_of_range&) {
     return std::nullopt;
   }
 }
@@ -55,14 +82,16 @@ std::optional<Report> ReportFromJson(const std::string& text) {
   try {
     const json j = json::parse(text);
     Report r;
-    j.at("tasks").get_to(r.tasks);
-    j.at("failed").get_to(r.failed);
-    j.at("tile_hits").get_to(r.tile_hits);
-    j.at("peak_bytes").get_to(r.peak_bytes);
-    j.at("busy_s").get_to(r.busy_s);
-    j.at("gflop").get_to(r.gflop);
+    Read(j, "tasks", &r.tasks);
+    Read(j, "failed", &r.failed);
+    Read(j, "tile_hits", &r.tile_hits);
+    Read(j, "peak_bytes", &r.peak_bytes);
+    Read(j, "busy_s", &r.busy_s);
+    Read(j, "gflop", &r.gflop);
     return r;
   } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const std::out_of_range&) {
     return std::nullopt;
   }
 }
