@@ -59,6 +59,7 @@ class Cluster {
   void StartBroker();
   std::string WithoutFolder(std::string text) const;
 
+  void DrawHostile();
   void DrawFaults();
   void NextFault();
   bool Do(Fault fault);
@@ -87,6 +88,7 @@ class Cluster {
   const SimulatedJob& job_;
   const std::size_t job_index_;
   const bool disturbed_;
+  const std::uint64_t seed_;
   OutFolder folder_;
   BrokerHost broker_;
   std::vector<std::unique_ptr<Process>> processes_;
@@ -95,6 +97,7 @@ class Cluster {
   std::vector<Fault> enabled_;
   std::int64_t mean_gap_us_ = kSecondUs;
   bool faulty_ = false;
+  bool hostile_ = false;  // somebody has a handler's key who wants to do harm
   int failures_left_ = 0;
   bool finished_ = false;   // a manager has ended with a receipt
   bool tidied_up_ = false;  // and nobody was killed since
