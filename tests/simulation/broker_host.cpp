@@ -176,6 +176,7 @@ void BrokerHost::Tick() {
     if (!core_->Knows(client)) OnLost(client);
   }
   Flush("");
+  observer_->OnTime(NowUs());
   SetTimer();
 }
 

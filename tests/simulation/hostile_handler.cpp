@@ -61,6 +61,12 @@ HostileHandler::HostileHandler(std::uint64_t seed)
   }
   // Who takes nothing does little harm.
   weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
+  clings_ = random_.OneIn(5);
+  if (clings_) {
+    weights_.assign(kDeeds, 0);
+    weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
+    weights_[static_cast<std::size_t>(Deed::kExtend)] = 1;
+  }
   OnBroker();
 }
 
@@ -131,7 +137,7 @@ HostileHandler::Said HostileHandler::Say(const Observer& observer,
   auto at = sessions_.begin();
   std::advance(at, static_cast<std::ptrdiff_t>(random_.Below(random_.OneIn(2) ? 1 : kIds)));
   said.client = at->first;
-  said.envelope.session = random_.OneIn(64) ? random_.Next() : at->second;
+  said.envelope.session = !clings_ && random_.OneIn(64) ? random_.Next() : at->second;
   if (at->second == 0) said.envelope.messages.emplace_back(Hello{++nonce_, said.client});
   const std::uint64_t deeds = random_.OneIn(4) ? 1 + random_.Below(6) : 1;
   for (std::uint64_t i = 0; i < deeds; ++i) {
@@ -169,6 +175,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<C
     case Deed::kCompleteInvented:
       return Ask(said, AnyCompletion({AnyKey(), random_.Next()}, observer));
     case Deed::kExtend:
+      if (clings_) return Ask(said, Extend{AnyLease(own_leases_), kMostLeaseUs});
       return Ask(said, Extend{AnyLease(random_.OneIn(8) ? leases_ : own_leases_), AnyDuration()});
     case Deed::kStore:
       return Ask(said, Store{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});

@@ -96,6 +96,7 @@ class HostileHandler {
   void Remember(std::vector<Value>* values, const Value& value);
 
   Random random_;
+  bool clings_ = false;  // takes tasks, extends their leases for as long as it may, nothing else
   tuplespace::AccessList access_;
   const tuplespace::AccessList::Entry* who_;
   std::int64_t pause_us_ = 0;

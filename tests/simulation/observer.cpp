@@ -84,6 +84,9 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
     asked.what = fail->lease;
   } else if (const auto* retire = std::get_if<Retire>(&request.body)) {
     asked.what = *retire;
+  } else if (std::holds_alternative<Get>(request.body)) {
+    open_gets_.emplace(std::pair(client, request.id), std::numeric_limits<std::int64_t>::max());
+    return;
   } else {
     return;
   }
@@ -131,7 +134,7 @@ void Observer::OnAnswers(const ClientId& asking,
         } else if (const auto* done = std::get_if<Done>(&message)) {
           for (const RequestId id : done->requests) OnDone(client, id, now_us);
         } else if (const auto* notice = std::get_if<Notice>(&message)) {
-          OnNotice(client, *notice);
+          OnNotice(client, *notice, now_us);
         }
       }
     }
@@ -159,6 +162,7 @@ void Observer::OnDone(const ClientId& client, RequestId id, std::int64_t now_us)
 }
 
 void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t now_us) {
+  open_gets_.erase({client, reply.id});
   if (const auto* grants = std::get_if<Grants>(&reply.body))
     return OnGrants(client, *grants, now_us);
   const auto it = asked_.find({client, reply.id});
@@ -345,10 +349,29 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
 }
 
 // Who was told that he need not keep it has lost it, or it is retired.
-void Observer::OnNotice(const ClientId& client, const Notice& notice) {
+void Observer::OnNotice(const ClientId& client, const Notice& notice, std::int64_t now_us) {
+  if (notice.kind == Notice::Kind::kMistrusted) OnBenched(notice, now_us);
   const auto known = there_.find(notice.key);
   const bool owed = known != there_.end() && known->second.stays_with == client;
   if (owed && notice.kind == Notice::Kind::kReleased) there_.erase(known);
+}
+
+// Its Gets that wait are answered when the time is over that the notice names.
+void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
+  const std::size_t unit = notice.text.rfind(" ms");
+  const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
+  const std::int64_t bench_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
+  auto open = open_gets_.lower_bound({notice.by, 0});
+  for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {
+    open->second = std::min(open->second, After(now_us, bench_us));
+  }
+}
+
+void Observer::OnTime(std::int64_t now_us) {
+  for (const auto& [asked, due_us] : open_gets_) {
+    if (due_us >= now_us) continue;
+    report_(fmt::format("{} gets no tasks for longer than was said", asked.first));
+  }
 }
 
 void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
@@ -412,6 +435,7 @@ void Observer::OnRetired(const Retire& retire) {
 
 void Observer::OnLost(const ClientId& client) {
   own_.erase(client);
+  std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
   std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
   for (const auto& [key, lease] : leases_) {
     if (lease.client == client) Lose(key, lease);

@@ -50,6 +50,9 @@ class Observer {
       std::int64_t now_us);
   void OnLost(const tuplespace::ClientId& client);
 
+  // The broker has done all that was due by now.
+  void OnTime(std::int64_t now_us);
+
   // Whether the answers since the last call tell this client that it leads a job, or does not; if
   // they say nothing about that, nullopt.
   std::optional<bool> TakeLead(const tuplespace::ClientId& client);
@@ -89,7 +92,9 @@ class Observer {
                std::int64_t now_us);
   void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
                 std::int64_t now_us);
-  void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice);
+  void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice,
+                std::int64_t now_us);
+  void OnBenched(const tuplespace::Notice& notice, std::int64_t now_us);
   void OnPut(const tuplespace::ClientId& client, const std::vector<tuplespace::Tuple>& tuples,
              const std::vector<std::uint64_t>& hashes,
              const std::vector<tuplespace::PutStatus>& status, bool results);
@@ -129,6 +134,8 @@ class Observer {
   std::function<void(const std::string&)> report_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
+  // Gets that wait, and until when they are to be answered: when the bench of their client ends.
+  std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, std::int64_t> open_gets_;
   // Asked in this session.
   std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>> current_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
