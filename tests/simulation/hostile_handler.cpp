@@ -182,7 +182,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<C
     case Deed::kFail: {
       const LeaseRef lease = AnyLease(random_.OneIn(8) ? leases_ : own_leases_);
       if (MayFail(lease.key, observer, others)) {
-        Ask(said, Fail{lease, std::string(random_.Below(6000), 'x')});
+        Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
       }
       return;
     }

@@ -34,6 +34,7 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     outline.stays_bytes = tuple.stays_bytes;
     if (tuple.task) {
       outline.task.emplace();
+      outline.task->lease_us = tuple.task->lease_us;
       outline.task->not_by = tuple.task->not_by;
       outline.task->results = tuple.task->results;
     }
@@ -283,10 +284,10 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
     lease->end_us = After(now_us, asked.extend_us > 0 ? asked.extend_us : kLimits.default_lease_us);
     lease->sure_us = lease->end_us;
     if (!tasks_.contains(ref.key)) return;
-    const std::int64_t most_us = std::numeric_limits<std::int64_t>::max();
-    const bool forever = lease->lease_us > most_us / kLimits.lease_extensions;
+    const std::int64_t asked_us = tasks_.at(ref.key).lease_us;
+    const std::int64_t base_us = asked_us > 0 ? asked_us : kLimits.default_lease_us;
     const std::int64_t last_us =
-        forever ? most_us : After(lease->granted_us, lease->lease_us * kLimits.lease_extensions);
+        After(lease->granted_us, std::max(lease->lease_us, base_us * kLimits.lease_extensions));
     lease->sure_us = std::min(lease->end_us, last_us);
   }
 }

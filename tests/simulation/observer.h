@@ -64,7 +64,8 @@ class Observer {
   std::vector<tuplespace::Key> Tuples() const;
   // Who has this key under a lease.
   std::optional<tuplespace::ClientId> Holder(const tuplespace::Key& key) const;
-  // Of a stored task: whom it excludes and what it declares, nothing else; nullptr: there is none.
+  // Of a stored task: its lease, whom it excludes and what it declares, nothing else; nullptr:
+  // there is none.
   const tuplespace::TaskSpec* Task(const tuplespace::Key& key) const;
 
  private:

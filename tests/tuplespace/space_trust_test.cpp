@@ -12,9 +12,9 @@ namespace tuplespace {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Every;
 using testing::GetOf;
+using ::testing::HasSubstr;
 using testing::Making;
 using testing::Plain;
 using testing::SpaceDriver;
@@ -238,6 +238,33 @@ TEST_F(TrustTest, ALongExtensionIsCut) {
   EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.lease_extensions * kLeaseUs);
   d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
   EXPECT_TRUE(CanTake("good"));
+}
+
+// Else each of a hostile client's ids would keep the task for twice as long as the one before.
+TEST_F(TrustTest, WhoClingsToATaskMakesTheNextLeaseNoLonger) {
+  PutTask(1);
+  for (int i = 0; i < 6; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    d.Step(ClientJoined{client, "evil", {}});
+    const auto grants = d.GetNow(client, Every("t"));
+    ASSERT_EQ(grants.size(), 1u) << client;
+    EXPECT_EQ(grants[0].lease_us, kLeaseUs) << client;
+    ExtendIt(client, {grants[0].key, grants[0].fence}, 3'600'000'000);
+    d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
+  }
+  EXPECT_TRUE(CanTake("good"));
+}
+
+TEST_F(TrustTest, ADoubledLeaseIsNotExtendedForLonger) {
+  PutTask(1);
+  for (const char* client : {"good", "bad", "good"}) {
+    Take(client);
+    d.Advance(4 * kLeaseUs);  // it runs out
+  }
+  const LeaseRef lease = Take("bad");
+  const std::int64_t since_us = d.now_us;
+  ExtendIt("bad", lease, 3'600'000'000);
+  EXPECT_EQ(d.space.NextDeadlineUs(), since_us + SpaceLimits{}.lease_extensions * kLeaseUs);
 }
 
 TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
