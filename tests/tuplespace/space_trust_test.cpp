@@ -201,6 +201,18 @@ TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
   EXPECT_EQ(d.space.GetStatistics().tasks_parked, 1u);
 }
 
+TEST_F(TrustTest, ABenchedClientCanStillDoWhatFailedOnOthers) {
+  PutTask(9);
+  d.Ask<Error>("good", Complete{Take("good"), {}});  // now it is benched
+  d.Done("bad", Take("bad"), {Plain(Key{"r", 9})});
+  PutTask(1);
+  for (int i = 0; i < 3; ++i) d.Ask<LeaseReply>("bad", Fail{Take("bad"), "no"});
+  EXPECT_EQ(d.space.GetStatistics().tasks_parked, 0u);
+  d.Advance(SpaceLimits{}.first_bench_us);
+  d.Done("good", Take("good"), {Plain(Key{"r", 1})});
+  EXPECT_EQ(Results(), 2u);
+}
+
 TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
   PutTask(1);
   for (int i = 0; i < 5; ++i) {

@@ -289,7 +289,8 @@ void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
   }
   ++task.failures;
   Bar(record, client);
-  const bool enough = with.size() >= limits_.task_failures || !AnotherCouldTake(*record) ||
+  const bool enough = with.size() >= limits_.task_failures ||
+                      !AnotherCouldTake(*record, nullptr, When::kSomeDay) ||
                       IsPlanted(Planted::kOneClientParksTasks);
   if (task.failures >= limits_.task_failures && enough) {
     DropLease(record);
@@ -314,13 +315,13 @@ void Space::Impl::Bar(Record* record, const Client& client) {
 }
 
 // Whether a client is there that asks for such tasks, on which this one has not failed, and that
-// gets tasks at present.
-bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but) const {
+// gets tasks at present, or some day.
+bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but, When when) const {
   const std::vector<ClientId>& barred = record.task->barred;
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
     found = std::any_of(group->users.begin(), group->users.end(), [&](const Client* user) {
-      return user != but && !IsBenched(*user) &&
+      return user != but && (when == When::kSomeDay || !IsBenched(*user)) &&
              !std::binary_search(barred.begin(), barred.end(), *user->id);
     });
     return !found;
