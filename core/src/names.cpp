@@ -1,8 +1,6 @@
 #include "acan/core/names.h"
 
-#include <cfloat>
-#include <climits>
-#include <cmath>
+#include <cstdint>
 
 #include "nlohmann/json.hpp"
 
@@ -19,7 +17,11 @@ namespace {
 // conversions would make another number of, is refused as a field of another type is.
 struct Malformed {};
 
-std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = UINT64_MAX) {
+// Whatever is added up of such, and whoever reads it again, has room for it.
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
+constexpr std::uint64_t kMostThreads = 1 << 20;
+
+std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = kMostCounted) {
   const json& value = object.at(name);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) throw Malformed();
   return value.get<std::uint64_t>();
@@ -28,7 +30,7 @@ std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most =
 // A clock may have jumped back meanwhile, so a time may be negative.
 double AmountOf(const json& object, const char* name, double least = 0) {
   const double value = object.at(name).get<double>();
-  if (!(std::isfinite(value) && value >= least)) throw Malformed();
+  if (!(value >= least && value <= static_cast<double>(kMostCounted))) throw Malformed();
   return value;
 }
 
@@ -59,7 +61,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("description").get_to(c.description);
     c.limit_bytes = CountOf(j, "limit_bytes");
     c.memory_bytes = CountOf(j, "memory_bytes");
-    c.threads = static_cast<int>(CountOf(j, "threads", INT_MAX));
+    c.threads = static_cast<int>(CountOf(j, "threads", kMostThreads));
     c.gflops = AmountOf(j, "gflops");
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
@@ -88,7 +90,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     r.failed = CountOf(j, "failed");
     r.tile_hits = CountOf(j, "tile_hits");
     r.peak_bytes = CountOf(j, "peak_bytes");
-    r.busy_s = AmountOf(j, "busy_s", -DBL_MAX);
+    r.busy_s = AmountOf(j, "busy_s", -static_cast<double>(kMostCounted));
     r.gflop = AmountOf(j, "gflop");
     return r;
   } catch (const json::exception&) {

@@ -152,6 +152,26 @@ TEST(NamesTest, CapacityAndReportSurviveTheirText) {
   EXPECT_EQ(report->peak_bytes, 4096u);
 }
 
+// The receipt has them, and whoever reads it refuses what is below 0 or beyond an int64.
+TEST(NamesTest, NumbersThatNoHandlerHasAreMalformed) {
+  const std::string capacity = CapacityToJson({});
+  const std::string report = ReportToJson({});
+  ASSERT_TRUE(CapacityFromJson(capacity) && ReportFromJson(report));
+  const auto with = [](std::string text, const std::string& name, const std::string& value) {
+    const std::size_t at = text.find(':', text.find('"' + name + '"')) + 1;
+    return text.replace(at, text.find_first_of(",}", at) - at, value);
+  };
+  for (const char* value : {"-1", "18446744073709551615", "9223372036854775808", "1e300", "null"}) {
+    for (const char* name : {"limit_bytes", "memory_bytes", "threads", "gflops"}) {
+      EXPECT_FALSE(CapacityFromJson(with(capacity, name, value))) << name << " " << value;
+    }
+    for (const char* name : {"tasks", "failed", "tile_hits", "peak_bytes", "gflop"}) {
+      EXPECT_FALSE(ReportFromJson(with(report, name, value))) << name << " " << value;
+    }
+  }
+  EXPECT_TRUE(CapacityFromJson(with(capacity, "memory_bytes", "1024")));
+}
+
 TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
   const Key one{"job", std::int64_t{1}, "tile", std::int64_t{0}};
   const Key two{"job", std::int64_t{2}, "tile", std::int64_t{0}};

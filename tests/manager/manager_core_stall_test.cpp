@@ -15,7 +15,7 @@ constexpr std::int64_t kTickUs = 250'000;
 
 // A small handler and one that says that it has room for everything, and great speed.
 HandlersSeen SmallAndBoaster() {
-  HandlersSeen seen = Handlers({kMiB / 4, 1ull << 40});
+  HandlersSeen seen = Handlers({kMiB / 8, 1ull << 40});
   seen.handlers.at("id1").gflops = 1e9;
   return seen;
 }
@@ -38,14 +38,14 @@ class StallTest : public ::testing::Test {
 TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
   shell_.Send(SmallAndBoaster());
   ASSERT_TRUE(shell_.core.plan());
-  ASSERT_GT(shell_.core.plan()->largest_need_bytes, kMiB / 4) << "cut for the boaster";
+  ASSERT_GT(shell_.core.plan()->largest_need_bytes, kMiB / 8) << "cut for the boaster";
   Pass(11, {.tasks_ready = 4, .open_gets = 1, .tasks_leased = 0});
   ASSERT_THAT(shell_.stalled, SizeIs(1));
   EXPECT_TRUE(shell_.stalled[0].asks_who_works);
   shell_.answers.clear();
   shell_.Send(WorkersSeen{{"id0"}}, now_us_);
   EXPECT_THAT(shell_.Said(), HasSubstr("has done none"));
-  EXPECT_LE(shell_.core.plan()->largest_need_bytes, kMiB / 4);
+  EXPECT_LE(shell_.core.plan()->largest_need_bytes, kMiB / 8);
   ASSERT_THAT(shell_.moved, SizeIs(1));
   // It is not forgotten, and better than nobody.
   shell_.Send(SmallAndBoaster(), now_us_);

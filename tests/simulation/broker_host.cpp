@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -57,6 +58,11 @@ void BrokerHost::Start() {
   ++life_;
   Join(kObserver);
   Join(kLiar);
+  if (hostile_ != nullptr) {
+    observer_->SetLimits(tuplespace::ClientIdPrefix(kHostileName), hostile_->who().role->limits);
+    hostile_->OnBroker();
+    LetHostileAct();
+  }
   SetTimer();
 }
 
@@ -69,6 +75,7 @@ void BrokerHost::Kill() {
   waiting_.clear();
   to_lie_about_.clear();
   own_sessions_.clear();
+  takers_.clear();
   stopped_ = false;
   ++life_;
   timer_at_us_ = kNever;
@@ -114,6 +121,9 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     if (request == nullptr) continue;
     ++totals_.requests;
     observer_->OnRequest(from->client(), envelope.session, *request);
+    if (hostile_ != nullptr) hostile_->Overhear(*request);
+    const auto* get = std::get_if<tuplespace::Get>(&request->body);
+    if (get != nullptr && !get->pattern.AsExactKey()) takers_.insert(from->client());
     const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
     if (complete == nullptr || lies_one_in_ == 0) continue;
     for (const Tuple& tuple : complete->results) {
@@ -124,9 +134,10 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
   }
   const bool known = core_->Knows(from->client());
   core_->Receive(from->client(), std::move(envelope), NowUs());
-  if (known && !core_->Knows(from->client())) observer_->OnLost(from->client());  // it left
+  if (known && !core_->Knows(from->client())) OnLost(from->client());  // it left
   Flush(from->client());
   if (!to_lie_about_.empty()) Lie();
+  if (hostile_ != nullptr && hostile_->Joins()) ActHostile();
   if (world_.random().OneIn(kProbeOneIn)) Probe();
   Tick();
 }
@@ -145,9 +156,14 @@ void BrokerHost::OnConnectionEnded(const std::shared_ptr<Connection>& connection
 
 void BrokerHost::Lose(const ClientId& client) {
   core_->Lost(client, "its connection ended", NowUs());
-  observer_->OnLost(client);
+  OnLost(client);
   Flush("");
   SetTimer();
+}
+
+void BrokerHost::OnLost(const ClientId& client) {
+  observer_->OnLost(client);
+  takers_.erase(client);
 }
 
 void BrokerHost::Tick() {
@@ -157,9 +173,10 @@ void BrokerHost::Tick() {
   const std::vector<ClientId> before = core_->Clients();
   core_->Tick(NowUs());
   for (const ClientId& client : before) {
-    if (!core_->Knows(client)) observer_->OnLost(client);
+    if (!core_->Knows(client)) OnLost(client);
   }
   Flush("");
+  observer_->OnTime(NowUs());
   SetTimer();
 }
 
@@ -192,6 +209,9 @@ void BrokerHost::Flush(const ClientId& active) {
 }
 
 void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
+  if (HostileHandler::Is(delivery.client)) {
+    return hostile_->OnAnswer(delivery.client, delivery.envelope);
+  }
   const auto route = routes_.find(delivery.client);
   if (route == routes_.end()) return;
   encoder_.Begin(delivery.envelope.session);
@@ -230,7 +250,17 @@ ReplyBody BrokerHost::Ask(RequestBody body) {
   const tuplespace::RequestId id = next_request_++;
   core_->Receive(kObserver, ToBroker{own_sessions_[kObserver], {Request{id, std::move(body)}}},
                  NowUs());
-  ReplyBody answer = Error{tuplespace::ErrorCode::kBadRequest, "no answer"};
+  std::optional<ReplyBody> answer = TakeAnswer(id);
+  while (!answer && core_->NextDeadlineUs() <= NowUs()) {  // a List or a Count goes on by slices
+    core_->Tick(NowUs());
+    answer = TakeAnswer(id);
+  }
+  if (answer) return std::move(*answer);
+  return Error{tuplespace::ErrorCode::kBadRequest, "no answer"};
+}
+
+std::optional<ReplyBody> BrokerHost::TakeAnswer(tuplespace::RequestId id) {
+  std::optional<ReplyBody> answer;
   for (BrokerCore::Delivery& delivery : TakeWatched(kObserver)) {
     if (delivery.client != kObserver) {
       Deliver(delivery);
@@ -319,6 +349,52 @@ void BrokerHost::Lie() {
     observer_->OnRequest(kLiar, own_sessions_[kLiar], request);
     core_->Receive(kLiar, ToBroker{own_sessions_[kLiar], {std::move(request)}}, NowUs());
     Flush(kLiar);
+  }
+}
+
+// ---- a hostile handler, next door
+// -----------------------------------------------------------------
+
+void BrokerHost::LetHostileAct() {
+  world_.After(hostile_->NextDelayUs(), [this, life = life_] {
+    if (life != life_ || !running()) return;
+    if (!stopped_) {
+      ActHostile();
+      Tick();
+    }
+    LetHostileAct();
+  });
+}
+
+void BrokerHost::ActHostile() {
+  std::vector<ClientId> others;
+  std::copy_if(takers_.begin(), takers_.end(), std::back_inserter(others),
+               [this](const ClientId& client) { return core_->Knows(client); });
+  HostileHandler::Said said = hostile_->Say(*observer_, others);
+  ++totals_.hostile;
+  world_.Note(fmt::format("{}: {}", said.client, said.what));
+  for (const ClientMessage& message : said.envelope.messages) {
+    const auto* request = std::get_if<Request>(&message);
+    if (request != nullptr) observer_->OnRequest(said.client, said.envelope.session, *request);
+  }
+  const bool known = core_->Knows(said.client);
+  core_->Receive(said.client, std::move(said.envelope), NowUs(), &hostile_->who());
+  if (known && !core_->Knows(said.client)) {
+    OnLost(said.client);
+    CheckNothingIsLeftOf(said.client);
+  }
+  Flush(said.client);
+}
+
+// A handler leaves nothing behind but results.
+void BrokerHost::CheckNothingIsLeftOf(const ClientId& client) {
+  for (const char* kind : {"handler", "report"}) {
+    tuplespace::Count count;
+    count.pattern = Pattern{{FieldPattern::Exact(kind), FieldPattern::Exact(client)}, true};
+    const ReplyBody counted = Ask(std::move(count));
+    const auto* reply = std::get_if<tuplespace::CountReply>(&counted);
+    if (reply == nullptr || reply->count == 0) continue;
+    world_.Report(fmt::format("{} left, and {} tuples of its own are there", client, reply->count));
   }
 }
 

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "broker_core.h"
+#include "hostile_handler.h"
 #include "network.h"
 #include "observer.h"
 #include "wire.h"
@@ -18,6 +21,7 @@ namespace acan::simulation {
 struct BrokerTotals {
   std::uint64_t requests = 0;
   std::uint64_t conflicts_made = 0;  // by the liar
+  std::uint64_t hostile = 0;         // messages of a hostile handler
   std::uint64_t most_payload_bytes = 0;
 };
 
@@ -36,6 +40,8 @@ class BrokerHost final : public Listener {
 
   // Now and then somebody puts a result again, with other bytes.
   void SetLiesOneIn(std::uint64_t results) { lies_one_in_ = results; }
+  // From the next broker on it is there, too.
+  void SetHostile(std::unique_ptr<HostileHandler> hostile) { hostile_ = std::move(hostile); }
   // All that must be there.
   void CheckAll();
   // Every key that is there.
@@ -59,7 +65,12 @@ class BrokerHost final : public Listener {
   void Lie();
   void Probe();
   void CheckSpace();
+  void LetHostileAct();
+  void ActHostile();
+  void CheckNothingIsLeftOf(const tuplespace::ClientId& client);
   tuplespace::ReplyBody Ask(tuplespace::RequestBody body);
+  std::optional<tuplespace::ReplyBody> TakeAnswer(tuplespace::RequestId id);
+  void OnLost(const tuplespace::ClientId& client);
   void Join(const tuplespace::ClientId& client);
   std::vector<tuplespace::BrokerCore::Delivery> TakeWatched(const tuplespace::ClientId& active);
 
@@ -80,6 +91,8 @@ class BrokerHost final : public Listener {
   std::vector<tuplespace::Tuple> to_lie_about_;
   std::map<tuplespace::ClientId, std::uint64_t> own_sessions_;  // of the observer and the liar
   tuplespace::RequestId next_request_ = 1;
+  std::unique_ptr<HostileHandler> hostile_;  // may be null
+  std::set<tuplespace::ClientId> takers_;    // of tasks, that mean well
   BrokerTotals totals_;
 };
 

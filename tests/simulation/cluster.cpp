@@ -17,8 +17,10 @@ namespace acan::simulation {
 namespace {
 
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
-// When nothing goes wrong any more, a job must be done in this time.
+// When nothing goes wrong any more, a job must be done in this time. A hostile handler goes on, and
+// may keep a task of each step for as long as a lease can be extended.
 constexpr std::int64_t kPatienceUs = 600 * kSecondUs;
+constexpr std::int64_t kHostilePatienceUs = 7200 * kSecondUs;
 
 }  // namespace
 
@@ -30,6 +32,7 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       disturbed_(disturbed),
       // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
       own_folders_(disturbed && Random(options.seed ^ 0xf01de5).OneIn(3)),
+      seed_(options.seed),
       broker_(world_, network_, results_) {
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
@@ -257,9 +260,11 @@ SeedResult Cluster::Run(const Outcome* expected) {
   SeedResult result;
   result.job = job_index_;
   try {
+    DrawHostile();
     Begin();
     DrawFaults();
-    const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + kPatienceUs;
+    const std::int64_t patience_us = hostile_ ? kHostilePatienceUs : kPatienceUs;
+    const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + patience_us;
     // Other managers end, too, and change nothing any more.
     const auto done = [this] { return finished_ && !AnyManager(); };
     world_.Run(end_us, done);
@@ -273,6 +278,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.trace_hash = world_.trace_hash();
   result.requests = broker_.totals().requests;
   result.conflicts_made = broker_.totals().conflicts_made;
+  result.hostile = broker_.totals().hostile;
   result.faults = counts_;
   return result;
 }

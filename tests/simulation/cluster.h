@@ -62,6 +62,7 @@ class Cluster {
   void StartBroker();
   std::string WithoutFolder(std::string text) const;
 
+  void DrawHostile();
   void DrawFaults();
   void NextFault();
   bool Do(Fault fault);
@@ -95,6 +96,7 @@ class Cluster {
   // Of each manager; if all are on one host (or share a file system) only the first is used.
   std::array<OutFolder, 2> folders_;
   const bool own_folders_;
+  const std::uint64_t seed_;
   BrokerHost broker_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<HandlerSlot> handlers_;
@@ -102,6 +104,7 @@ class Cluster {
   std::vector<Fault> enabled_;
   std::int64_t mean_gap_us_ = kSecondUs;
   bool faulty_ = false;
+  bool hostile_ = false;  // somebody has a handler's key who wants to do harm
   int failures_left_ = 0;
   bool finished_ = false;   // a manager has ended with a receipt
   bool tidied_up_ = false;  // and nobody was killed since

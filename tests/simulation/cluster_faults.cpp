@@ -1,3 +1,4 @@
+#include <memory>
 #include <utility>
 
 #include "cluster.h"
@@ -8,8 +9,19 @@ namespace {
 
 // ZeroMQ's heartbeats end a connection over which nothing comes for so long.
 constexpr std::int64_t kHeartbeatEndUs = 5 * kSecondUs;
+constexpr std::uint64_t kHostileOneIn = 3;  // seeds
 
 }  // namespace
+
+// From a stream of its own: what happens in the other seeds does not depend on it.
+void Cluster::DrawHostile() {
+  Random random(seed_ ^ 0xe711);
+  hostile_ = disturbed_ && random.OneIn(kHostileOneIn);
+  if (!hostile_) return;
+  auto handler = std::make_unique<HostileHandler>(random.Next());
+  world_.Note(handler->Describe());
+  broker_.SetHostile(std::move(handler));
+}
 
 // Not all faults in all seeds: some defects show only while something else does not happen.
 void Cluster::DrawFaults() {
@@ -20,7 +32,8 @@ void Cluster::DrawFaults() {
     }
   }
   mean_gap_us_ = random().Magnitude(30'000, 4 * kSecondUs);
-  failures_left_ = 2;  // of one task a third would end the job, rightly
+  // Of one task a third would end the job, rightly; and so would those of a hostile handler.
+  failures_left_ = hostile_ ? 0 : 2;
   if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
   if (random().OneIn(2)) broker_.SetLiesOneIn(8);
   faulty_ = true;

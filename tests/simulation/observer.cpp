@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "fmt/format.h"
+#include "tuplespace/space.h"
 
 namespace acan::simulation {
 
@@ -31,7 +32,12 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     outline.key = tuple.key;
     outline.ephemeral = tuple.ephemeral;
     outline.stays_bytes = tuple.stays_bytes;
-    if (tuple.task) outline.task.emplace();
+    if (tuple.task) {
+      outline.task.emplace();
+      outline.task->lease_us = tuple.task->lease_us;
+      outline.task->not_by = tuple.task->not_by;
+      outline.task->results = tuple.task->results;
+    }
     outlines.push_back(std::move(outline));
   }
   return outlines;
@@ -42,6 +48,14 @@ std::vector<std::uint64_t> Hashes(const std::vector<Tuple>& tuples) {
   for (const Tuple& tuple : tuples) hashes.push_back(HashOf(tuple.payload));
   return hashes;
 }
+
+std::int64_t After(std::int64_t now_us, std::int64_t duration_us) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return duration_us < kMost - now_us ? now_us + duration_us : kMost;
+}
+
+const SpaceLimits kLimits;  // of every broker here
+constexpr const char* kCountsAsFailed = "counts as failed";
 
 }  // namespace
 
@@ -71,17 +85,35 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
     asked.what = fail->lease;
   } else if (const auto* retire = std::get_if<Retire>(&request.body)) {
     asked.what = *retire;
+  } else if (std::holds_alternative<Get>(request.body)) {
+    open_gets_.emplace(std::pair(client, request.id), std::numeric_limits<std::int64_t>::max());
+    return;
   } else {
     return;
   }
   asked_[{client, request.id}] = std::move(asked);
 }
 
-void Observer::OnAnswers(const ClientId& active,
+ClientId Observer::ServedLate(
+    const std::vector<std::pair<ClientId, const ToClient*>>& answers) const {
+  for (const auto& [client, envelope] : answers) {
+    for (const BrokerMessage& message : envelope->messages) {
+      const auto* reply = std::get_if<Reply>(&message);
+      if (std::holds_alternative<Done>(message) ||
+          (reply != nullptr && asked_.contains({client, reply->id}))) {
+        return client;
+      }
+    }
+  }
+  return {};
+}
+
+void Observer::OnAnswers(const ClientId& asking,
                          const std::vector<std::pair<ClientId, const ToClient*>>& answers,
                          std::int64_t now_us) {
   completed_now_.clear();
   retired_now_.clear();
+  const ClientId active = asking.empty() ? ServedLate(answers) : asking;
   for (const bool of_active : {true, false}) {
     for (const auto& [client, envelope] : answers) {
       if ((client == active) != of_active) continue;
@@ -103,7 +135,7 @@ void Observer::OnAnswers(const ClientId& active,
         } else if (const auto* done = std::get_if<Done>(&message)) {
           for (const RequestId id : done->requests) OnDone(client, id, now_us);
         } else if (const auto* notice = std::get_if<Notice>(&message)) {
-          OnNotice(client, *notice);
+          OnNotice(client, *notice, now_us);
         }
       }
     }
@@ -131,6 +163,7 @@ void Observer::OnDone(const ClientId& client, RequestId id, std::int64_t now_us)
 }
 
 void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t now_us) {
+  open_gets_.erase({client, reply.id});
   if (const auto* grants = std::get_if<Grants>(&reply.body))
     return OnGrants(client, *grants, now_us);
   const auto it = asked_.find({client, reply.id});
@@ -152,44 +185,110 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   } else if (const auto* done = std::get_if<CompleteReply>(&reply.body)) {
     const Complete& complete = std::get<Complete>(asked.what);
     OnLeaseAnswer(client, asked, complete.lease, done->lease, now_us);
-    if (done->lease == LeaseStatus::kOk || MayComplete(client, complete.lease)) {
-      if (tasks_.contains(complete.lease.key)) completed_.insert(complete.lease.key);
-      completed_now_.insert(complete.lease.key);
-      leases_.erase(complete.lease.key);  // whoever has it now is too late
-      Gone(complete.lease.key);
-    }
+    OnCompleted(client, complete, *done);
     OnPut(client, complete.results, asked.hashes, done->results, true);
   } else if (const auto* lease = std::get_if<LeaseReply>(&reply.body)) {
     OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
   } else if (std::holds_alternative<RetireReply>(reply.body)) {
     OnRetired(std::get<Retire>(asked.what));
+  } else if (const auto* error = std::get_if<Error>(&reply.body)) {
+    const auto* complete = std::get_if<Complete>(&asked.what);
+    const bool failed = error->text.find(kCountsAsFailed) != std::string::npos;
+    if (complete != nullptr && failed) OnFalseCompletion(client, complete->lease, now_us);
   }
 }
 
-bool Observer::Holds(const ClientId& client, const LeaseRef& ref, std::int64_t now_us) const {
+void Observer::OnFalseCompletion(const ClientId& client, const LeaseRef& ref, std::int64_t now_us) {
+  Lease* lease = Held(client, ref);
+  if (lease == nullptr || now_us >= lease->end_us) return;  // it came late, and changes nothing
+  if (now_us >= lease->sure_us) {
+    lease->in_doubt = true;
+    Lose(ref.key, *lease);
+  }
+  leases_.erase(ref.key);
+}
+
+void Observer::OnCompleted(const ClientId& client, const Complete& complete,
+                           const CompleteReply& reply) {
+  const Key& key = complete.lease.key;
+  const May may = reply.lease == LeaseStatus::kOk ? May::kYes : MayComplete(client, complete.lease);
+  CheckStored(client, complete, reply, may);
+  const auto any = [&](PutStatus status) {
+    return std::find(reply.results.begin(), reply.results.end(), status) != reply.results.end();
+  };
+  const bool is_late = reply.lease == LeaseStatus::kStale;
+  if (may == May::kNo || (is_late && any(PutStatus::kRefused))) return;
+  if (may == May::kYes || any(PutStatus::kStored)) {
+    if (tasks_.contains(key)) completed_.insert(key);
+    completed_now_.insert(key);
+    leases_.erase(key);  // whoever has it now is too late
+  }
+  Gone(key);
+}
+
+void Observer::CheckStored(const ClientId& client, const Complete& complete,
+                           const CompleteReply& reply, May may) const {
+  const Key& task = complete.lease.key;
+  const auto spec = tasks_.find(task);
+  const bool is_task = spec != tasks_.end();
+  if (is_task && reply.lease == LeaseStatus::kOk &&
+      spec->second.results.size() != complete.results.size()) {
+    report_(fmt::format("{} was completed by {} with {} results, and declares {}", task.ToString(),
+                        client, complete.results.size(), spec->second.results.size()));
+  }
+  for (std::size_t i = 0; i < complete.results.size(); ++i) {
+    if (reply.results[i] != PutStatus::kStored) continue;
+    const Key& key = complete.results[i].key;
+    const auto there = there_.find(key);
+    const bool stays = there != there_.end() && there->second.stays_with == client;
+    if (stays && complete.results[i].stays_bytes > 0) continue;  // said again, after a lost answer
+    if (may == May::kNo) {
+      report_(fmt::format("{} was stored as a result of {}, which {} may not complete",
+                          key.ToString(), task.ToString(), client));
+    }
+    if (!is_task) continue;
+    const std::vector<Key>& declared = spec->second.results;
+    if (std::find(declared.begin(), declared.end(), key) == declared.end()) {
+      report_(fmt::format("{} was stored as a result of {}, which does not declare it",
+                          key.ToString(), task.ToString()));
+    }
+  }
+}
+
+Observer::Lease* Observer::Held(const ClientId& client, const LeaseRef& ref) {
   const auto it = leases_.find(ref.key);
-  return it != leases_.end() && it->second.client == client && it->second.fence == ref.fence &&
-         now_us < it->second.end_us;
+  const bool is_it =
+      it != leases_.end() && it->second.client == client && it->second.fence == ref.fence;
+  return is_it ? &it->second : nullptr;
 }
 
 void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const LeaseRef& ref,
                              LeaseStatus status, std::int64_t now_us) {
-  const bool holds = Holds(client, ref, now_us);
-  if (status == LeaseStatus::kOk && !holds) {
+  Lease* const lease = Held(client, ref);
+  if (status == LeaseStatus::kOk && (lease == nullptr || now_us >= lease->end_us)) {
     report_(fmt::format("{} was told that it holds {} under fence {}, which it does not", client,
                         ref.key.ToString(), ref.fence));
   }
-  if (status == LeaseStatus::kStale && holds) {
+  if (status == LeaseStatus::kStale && lease != nullptr && now_us < lease->sure_us) {
     report_(
         fmt::format("{} was told that it does not hold {} under fence {}, before its lease ended",
                     client, ref.key.ToString(), ref.fence));
   }
   TellLead(client, ref.key, status != LeaseStatus::kStale);
-  if (status == LeaseStatus::kStale) return;
-  if (asked.extend_us >= 0) {
-    leases_[ref.key].end_us = now_us + (asked.extend_us > 0 ? asked.extend_us : 10'000'000);
-  } else {
+  if (lease == nullptr) return;
+  if (status == LeaseStatus::kStale) {
+    lease->end_us = std::min(lease->end_us, now_us);
+  } else if (asked.extend_us < 0) {
     leases_.erase(ref.key);
+  } else {
+    lease->end_us = After(now_us, asked.extend_us > 0 ? asked.extend_us : kLimits.default_lease_us);
+    lease->sure_us = lease->end_us;
+    if (!tasks_.contains(ref.key)) return;
+    const std::int64_t asked_us = tasks_.at(ref.key).lease_us;
+    const std::int64_t base_us = asked_us > 0 ? asked_us : kLimits.default_lease_us;
+    const std::int64_t last_us =
+        After(lease->granted_us, std::max(lease->lease_us, base_us * kLimits.lease_extensions));
+    lease->sure_us = std::min(lease->end_us, last_us);
   }
 }
 
@@ -203,15 +302,19 @@ void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64
                           grant.key.ToString()));
     }
     const auto held = leases_.find(grant.key);
-    if (held != leases_.end() && now_us < held->second.end_us) {
+    if (held != leases_.end() && now_us < held->second.sure_us) {
       report_(fmt::format("{} was given to {} while {} held it", grant.key.ToString(), client,
                           held->second.client));
     }
     if (held != leases_.end()) Lose(grant.key, held->second);
     TellLead(client, grant.key, true);
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
-    leases_[grant.key] = {client, grant.fence,
-                          grant.lease_us < most - now_us ? now_us + grant.lease_us : most};
+    const std::int64_t end_us = After(now_us, grant.lease_us);
+    leases_[grant.key] = {.client = client,
+                          .fence = grant.fence,
+                          .granted_us = now_us,
+                          .lease_us = grant.lease_us,
+                          .sure_us = end_us,
+                          .end_us = end_us};
     if (completed_.contains(grant.key)) {
       report_(fmt::format("{} was given out after it was completed", grant.key.ToString()));
     }
@@ -231,6 +334,7 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
                         const std::vector<PutStatus>& status) {
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     const Key& key = tuples[i].key;
+    if (IsLimited(client) && own_[client].contains(key)) continue;  // of no use to anybody else
     const auto known = there_.find(key);
     const bool owed = known != there_.end() && known->second.stays_with == client;
     if (owed != (status[i] == PutStatus::kStored)) {
@@ -246,10 +350,29 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
 }
 
 // Who was told that he need not keep it has lost it, or it is retired.
-void Observer::OnNotice(const ClientId& client, const Notice& notice) {
+void Observer::OnNotice(const ClientId& client, const Notice& notice, std::int64_t now_us) {
+  if (notice.kind == Notice::Kind::kMistrusted) OnBenched(notice, now_us);
   const auto known = there_.find(notice.key);
   const bool owed = known != there_.end() && known->second.stays_with == client;
   if (owed && notice.kind == Notice::Kind::kReleased) there_.erase(known);
+}
+
+// Its Gets that wait are answered when the time is over that the notice names.
+void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
+  const std::size_t unit = notice.text.rfind(" ms");
+  const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
+  const std::int64_t bench_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
+  auto open = open_gets_.lower_bound({notice.by, 0});
+  for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {
+    open->second = std::min(open->second, After(now_us, bench_us));
+  }
+}
+
+void Observer::OnTime(std::int64_t now_us) {
+  for (const auto& [asked, due_us] : open_gets_) {
+    if (due_us >= now_us) continue;
+    report_(fmt::format("{} gets no tasks for longer than was said", asked.first));
+  }
 }
 
 void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
@@ -259,7 +382,14 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
     const Tuple& tuple = tuples[i];
     const auto known = there_.find(tuple.key);
     const bool stays = tuple.stays_bytes > 0;
+    const bool own = !results && IsLimited(client);
+    const bool ephemeral = tuple.ephemeral || own;
     if (status[i] == PutStatus::kStored) {
+      if (own && own_[client].insert(tuple.key).second &&
+          own_[client].size() > limits_.own_tuples) {
+        report_(fmt::format("{} has {} tuples of its own in the space, its role allows {}", client,
+                            own_[client].size(), limits_.own_tuples));
+      }
       if (stays && known != there_.end() && known->second.stays_with == client) continue;
       if (known != there_.end()) {
         report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
@@ -270,10 +400,10 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
       if (Match(watermarks_, tuple.key)) {
         report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
       }
-      if (tuple.task) tasks_.insert(tuple.key);
-      if (!tuple.ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId()};
+      if (tuple.task) tasks_[tuple.key] = *tuple.task;
+      if (!ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId()};
       if (results && !stays) CheckResult(tuple.key, hashes[i]);
-    } else if (status[i] == PutStatus::kDuplicate && !tuple.ephemeral) {
+    } else if (status[i] == PutStatus::kDuplicate && !ephemeral) {
       if (known == there_.end() && !completed_.contains(tuple.key)) {
         report_(fmt::format("{} was called a duplicate, but is not there", tuple.key.ToString()));
       } else if (known != there_.end() && !stays && known->second.stays_with.empty() &&
@@ -298,9 +428,15 @@ void Observer::OnRetired(const Retire& retire) {
   std::erase_if(leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
   std::erase_if(completed_, [&](const auto& key) { return pattern.Matches(key); });
   std::erase_if(past_leases_, [&](const auto& entry) { return pattern.Matches(entry.first); });
+  std::erase_if(tasks_, [&](const auto& entry) { return pattern.Matches(entry.first); });
+  for (auto& [client, keys] : own_) {
+    std::erase_if(keys, [&](const Key& key) { return pattern.Matches(key); });
+  }
 }
 
 void Observer::OnLost(const ClientId& client) {
+  own_.erase(client);
+  std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
   std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
   for (const auto& [key, lease] : leases_) {
     if (lease.client == client) Lose(key, lease);
@@ -316,15 +452,18 @@ void Observer::Lose(const Key& key, const Lease& lease) {
   past.push_back(lease);
 }
 
-bool Observer::MayComplete(const ClientId& client, const LeaseRef& ref) const {
+Observer::May Observer::MayComplete(const ClientId& client, const LeaseRef& ref) const {
   const auto is_it = [&](const Lease& lease) {
     return lease.client == client && lease.fence == ref.fence;
   };
-  if (!there_.contains(ref.key) || !tasks_.contains(ref.key)) return false;
+  if (!there_.contains(ref.key) || !tasks_.contains(ref.key)) return May::kNo;
   const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
-  if (held != leases_.end() && is_it(held->second)) return true;
+  if (held != leases_.end() && is_it(held->second)) return May::kYes;
   const auto past = past_leases_.find(ref.key);
-  return past != past_leases_.end() && std::any_of(past->second.begin(), past->second.end(), is_it);
+  if (past == past_leases_.end()) return May::kNo;
+  const auto it = std::find_if(past->second.begin(), past->second.end(), is_it);
+  if (it == past->second.end()) return May::kNo;
+  return it->in_doubt ? May::kPerhaps : May::kYes;
 }
 
 void Observer::TellLead(const ClientId& client, const Key& key, bool leads) {
@@ -364,6 +503,11 @@ std::optional<ClientId> Observer::Holder(const Key& key) const {
   const auto it = leases_.find(key);
   if (it == leases_.end()) return std::nullopt;
   return it->second.client;
+}
+
+const TaskSpec* Observer::Task(const Key& key) const {
+  const auto it = tasks_.find(key);
+  return it == tasks_.end() ? nullptr : &it->second;
 }
 
 }  // namespace acan::simulation

@@ -15,6 +15,7 @@
 
 #include "envelope.h"
 #include "random.h"
+#include "tuplespace/client_limits.h"
 
 namespace acan::simulation {
 
@@ -32,6 +33,12 @@ class Observer {
   Observer(Results& results, std::function<void(const std::string&)> report)
       : results_(results), report_(std::move(report)) {}
 
+  // Clients whose ids begin so have these limits; the others have none.
+  void SetLimits(std::string prefix, const tuplespace::ClientLimits& limits) {
+    limited_prefix_ = std::move(prefix);
+    limits_ = limits;
+  }
+
   // Before the broker acts on it.
   void OnRequest(const tuplespace::ClientId& client, std::uint64_t session,
                  const tuplespace::Request& request);
@@ -42,6 +49,9 @@ class Observer {
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers,
       std::int64_t now_us);
   void OnLost(const tuplespace::ClientId& client);
+
+  // The broker has done all that was due by now.
+  void OnTime(std::int64_t now_us);
 
   // Whether the answers since the last call tell this client that it leads a job, or does not; if
   // they say nothing about that, nullopt.
@@ -54,13 +64,23 @@ class Observer {
   std::vector<tuplespace::Key> Tuples() const;
   // Who has this key under a lease.
   std::optional<tuplespace::ClientId> Holder(const tuplespace::Key& key) const;
+  // Of a stored task: its lease, whom it excludes and what it declares, nothing else; nullptr:
+  // there is none.
+  const tuplespace::TaskSpec* Task(const tuplespace::Key& key) const;
 
  private:
+  // It surely lasts until `sure_us`, and ends at `end_us` at the latest. Where somebody else could
+  // take the task the space cuts an extension, and who could do that is not known here.
   struct Lease {
     tuplespace::ClientId client;
     std::uint64_t fence = 0;
+    std::int64_t granted_us = 0;
+    std::int64_t lease_us = 0;  // as it was granted
+    std::int64_t sure_us = 0;
     std::int64_t end_us = 0;
+    bool in_doubt = false;  // of a past one: it may have ended as a failure
   };
+  enum class May : std::uint8_t { kNo, kPerhaps, kYes };
   struct Asked {
     std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::Supply,
                  tuplespace::LeaseRef, tuplespace::Retire>
@@ -73,7 +93,9 @@ class Observer {
                std::int64_t now_us);
   void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
                 std::int64_t now_us);
-  void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice);
+  void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice,
+                std::int64_t now_us);
+  void OnBenched(const tuplespace::Notice& notice, std::int64_t now_us);
   void OnPut(const tuplespace::ClientId& client, const std::vector<tuplespace::Tuple>& tuples,
              const std::vector<std::uint64_t>& hashes,
              const std::vector<tuplespace::PutStatus>& status, bool results);
@@ -84,20 +106,37 @@ class Observer {
   void OnLeaseAnswer(const tuplespace::ClientId& client, const Asked& asked,
                      const tuplespace::LeaseRef& ref, tuplespace::LeaseStatus status,
                      std::int64_t now_us);
-  bool Holds(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
-             std::int64_t now_us) const;
+  // nullptr: it does not hold it.
+  Lease* Held(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref);
+  // The space says that this completion was not what the task declared, and that it has failed.
+  void OnFalseCompletion(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
+                         std::int64_t now_us);
+  void OnCompleted(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
+                   const tuplespace::CompleteReply& reply);
+  // Results come under `lease`: those that were stored must be such as may be.
+  void CheckStored(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
+                   const tuplespace::CompleteReply& reply, May may) const;
+  bool IsLimited(const tuplespace::ClientId& client) const {
+    return !limited_prefix_.empty() && client.starts_with(limited_prefix_);
+  }
+  // Whose answers show that a Tick served it, as its requests had waited; else "".
+  tuplespace::ClientId ServedLate(
+      const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers)
+      const;
   void OnRetired(const tuplespace::Retire& retire);
   void TellLead(const tuplespace::ClientId& client, const tuplespace::Key& key, bool leads);
   static bool Match(const std::vector<tuplespace::Pattern>& patterns, const tuplespace::Key& key);
   // The lease ends without its holder's doing: it may still complete the task.
   void Lose(const tuplespace::Key& key, const Lease& lease);
-  bool MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
+  May MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
   void Gone(const tuplespace::Key& key) { there_.erase(key); }
 
   Results& results_;
   std::function<void(const std::string&)> report_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
+  // Gets that wait, and until when they are to be answered: when the bench of their client ends.
+  std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, std::int64_t> open_gets_;
   // Asked in this session.
   std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>> current_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
@@ -110,12 +149,15 @@ class Observer {
     std::uint64_t hash = 0;
     tuplespace::ClientId stays_with;  // empty: the space has its bytes
   };
-  std::map<tuplespace::Key, There> there_;   // acknowledged, and not taken away since
-  std::set<tuplespace::Key> completed_;      // tasks
-  std::set<tuplespace::Key> completed_now_;  // in the present turn
-  std::set<tuplespace::Key> tasks_;
+  std::map<tuplespace::Key, There> there_;                 // acknowledged, and not taken away since
+  std::set<tuplespace::Key> completed_;                    // tasks
+  std::set<tuplespace::Key> completed_now_;                // in the present turn
+  std::map<tuplespace::Key, tuplespace::TaskSpec> tasks_;  // see Task
   std::vector<tuplespace::Pattern> watermarks_;
   std::vector<tuplespace::Pattern> retired_now_;  // in the present turn
+  std::string limited_prefix_;
+  tuplespace::ClientLimits limits_;
+  std::map<tuplespace::ClientId, std::set<tuplespace::Key>> own_;  // what limited clients put
 };
 
 }  // namespace acan::simulation

@@ -31,6 +31,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 1},
     PlantedName{tuplespace::Planted::kExtensionNeverEnds, "ExtensionNeverEnds", 1},
     PlantedName{tuplespace::Planted::kBenchNeverEnds, "BenchNeverEnds", 1},
+    PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 1},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 15},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 2},
     PlantedName{tuplespace::Planted::kBudgetIsIgnored, "BudgetIsIgnored", 1},

@@ -43,7 +43,8 @@ void Plant(const std::string& name) {
 
 struct Totals {
   std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0, quarantined = 0;
-  std::uint64_t unaudited = 0;  // seeds
+  std::uint64_t unaudited = 0, hostile = 0;  // seeds
+  std::uint64_t hostile_messages = 0;
   double virtual_s = 0;
   std::array<std::uint64_t, kFaults> faults{};
 
@@ -55,6 +56,8 @@ struct Totals {
     conflicts += result.conflicts_made;
     quarantined += result.quarantined;
     unaudited += result.unaudited ? 1 : 0;
+    hostile += result.hostile > 0 ? 1 : 0;
+    hostile_messages += result.hostile;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
   }
@@ -73,6 +76,8 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"lies_told", totals.conflicts},
           {"quarantined", totals.quarantined},
           {"unaudited", totals.unaudited},
+          {"hostile_seeds", totals.hostile},
+          {"hostile_messages", totals.hostile_messages},
           {"faults", faults},
           {"wall_s", wall_s}};
 }
@@ -98,8 +103,9 @@ int Simulate(const Flags& flags) {
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
     const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
-    fmt::print("seed {} (job {}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
-               result.job, result.violation, options.seed, planted);
+    fmt::print("seed {} (job {}{}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
+               result.job, result.hostile > 0 ? ", a hostile handler" : "", result.violation,
+               options.seed, planted);
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }

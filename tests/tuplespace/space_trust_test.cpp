@@ -201,6 +201,18 @@ TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
   EXPECT_EQ(d.space.GetStatistics().tasks_parked, 1u);
 }
 
+TEST_F(TrustTest, ABenchedClientCanStillDoWhatFailedOnOthers) {
+  PutTask(9);
+  d.Ask<Error>("good", Complete{Take("good"), {}});  // now it is benched
+  d.Done("bad", Take("bad"), {Plain(Key{"r", 9})});
+  PutTask(1);
+  for (int i = 0; i < 3; ++i) d.Ask<LeaseReply>("bad", Fail{Take("bad"), "no"});
+  EXPECT_EQ(d.space.GetStatistics().tasks_parked, 0u);
+  d.Advance(SpaceLimits{}.first_bench_us);
+  d.Done("good", Take("good"), {Plain(Key{"r", 1})});
+  EXPECT_EQ(Results(), 2u);
+}
+
 TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
   PutTask(1);
   for (int i = 0; i < 5; ++i) {
@@ -238,6 +250,33 @@ TEST_F(TrustTest, ALongExtensionIsCut) {
   EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.lease_extensions * kLeaseUs);
   d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
   EXPECT_TRUE(CanTake("good"));
+}
+
+// Else each of a hostile client's ids would keep the task for twice as long as the one before.
+TEST_F(TrustTest, WhoClingsToATaskMakesTheNextLeaseNoLonger) {
+  PutTask(1);
+  for (int i = 0; i < 6; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    d.Step(ClientJoined{client, "evil", {}});
+    const auto grants = d.GetNow(client, Every("t"));
+    ASSERT_EQ(grants.size(), 1u) << client;
+    EXPECT_EQ(grants[0].lease_us, kLeaseUs) << client;
+    ExtendIt(client, {grants[0].key, grants[0].fence}, 3'600'000'000);
+    d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
+  }
+  EXPECT_TRUE(CanTake("good"));
+}
+
+TEST_F(TrustTest, ADoubledLeaseIsNotExtendedForLonger) {
+  PutTask(1);
+  for (const char* client : {"good", "bad", "good"}) {
+    Take(client);
+    d.Advance(4 * kLeaseUs);  // it runs out
+  }
+  const LeaseRef lease = Take("bad");
+  const std::int64_t since_us = d.now_us;
+  ExtendIt("bad", lease, 3'600'000'000);
+  EXPECT_EQ(d.space.NextDeadlineUs(), since_us + SpaceLimits{}.lease_extensions * kLeaseUs);
 }
 
 TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {

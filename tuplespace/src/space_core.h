@@ -205,7 +205,9 @@ struct Space::Impl {
   void ReturnLease(Record* record);  // the lease ends, the tuple stays
   void EndExpired(Record* record);
   void Bar(Record* record, const Client& client);
-  bool AnotherCouldTake(const Record& record, const Client* but = nullptr) const;
+  enum class When : bool { kNow, kSomeDay };  // some day: benches end
+  bool AnotherCouldTake(const Record& record, const Client* but = nullptr,
+                        When when = When::kNow) const;
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
   void Orphan(Record* task, const Key& input);
   void UnlinkInputs(Record* task);

@@ -218,6 +218,7 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
   if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
   const std::int64_t end_us = After(OrDefaultLease(extend.lease_us));
   const std::int64_t most_us = LastEndUs(*record);
+  record->lease->extended = true;
   if (end_us > most_us && AnotherCouldTake(*record, &client)) {
     deadlines_.Set(&record->lease->deadline, std::max(most_us, now_us_));  // it may end now
   } else if (!IsPlanted(Planted::kExtensionIsForgotten)) {
@@ -227,26 +228,28 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
 }
 
 // How long the lease of a task may last while others could do it. That of a plain tuple, such as a
-// lock, has no such end.
+// lock, has no such end. What earlier holders let run out makes it no longer, but for the lease
+// itself: else a few clients together could keep a task for ever.
 std::int64_t Space::Impl::LastEndUs(const Record& record) const {
   if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
-  const std::int64_t lease_us = LeaseUs(*record.task);
-  const bool forever =
-      lease_us > (kForeverUs - record.lease->granted_us) / limits_.lease_extensions;
-  return forever ? kForeverUs : record.lease->granted_us + limits_.lease_extensions * lease_us;
+  const std::int64_t lease_us = OrDefaultLease(record.task->spec.lease_us);
+  const std::int64_t granted_us = record.lease->granted_us;
+  if (lease_us > (kForeverUs - granted_us) / limits_.lease_extensions) return kForeverUs;
+  return granted_us + std::max(limits_.lease_extensions * lease_us, LeaseUs(*record.task));
 }
 
-// A task whose lease was extended as far as it can be goes to others first.
+// A task whose lease was extended as far as it can be goes to others first, and makes the next lease
+// no longer: else each of a few clients that cling to it would keep it for twice as long.
 void Space::Impl::EndExpired(Record* record) {
   Client& holder = *record->lease->client;
-  const bool kept_on = now_us_ >= LastEndUs(*record);
+  const bool kept_on = record->lease->extended && now_us_ >= LastEndUs(*record);
   LoseLease(record);
   if (record->task) {
-    ++record->task->times_expired;
     if (kept_on) {
       NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on");
       Bar(record, holder);
     } else {
+      ++record->task->times_expired;
       NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
     }
   }
@@ -286,7 +289,8 @@ void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
   }
   ++task.failures;
   Bar(record, client);
-  const bool enough = with.size() >= limits_.task_failures || !AnotherCouldTake(*record) ||
+  const bool enough = with.size() >= limits_.task_failures ||
+                      !AnotherCouldTake(*record, nullptr, When::kSomeDay) ||
                       IsPlanted(Planted::kOneClientParksTasks);
   if (task.failures >= limits_.task_failures && enough) {
     DropLease(record);
@@ -311,13 +315,13 @@ void Space::Impl::Bar(Record* record, const Client& client) {
 }
 
 // Whether a client is there that asks for such tasks, on which this one has not failed, and that
-// gets tasks at present.
-bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but) const {
+// gets tasks at present, or some day.
+bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but, When when) const {
   const std::vector<ClientId>& barred = record.task->barred;
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
     found = std::any_of(group->users.begin(), group->users.end(), [&](const Client* user) {
-      return user != but && !IsBenched(*user) &&
+      return user != but && (when == When::kSomeDay || !IsBenched(*user)) &&
              !std::binary_search(barred.begin(), barred.end(), *user->id);
     });
     return !found;

@@ -54,6 +54,7 @@ struct Lease : ListHook<Lease> {
   Client* client = nullptr;
   std::uint64_t fence = 0;
   std::int64_t granted_us = 0;
+  bool extended = false;
   Deadline deadline;
 };
 

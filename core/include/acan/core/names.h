@@ -39,7 +39,8 @@ struct Capacity {
   std::string conformance_hash;
 };
 std::string CapacityToJson(const Capacity& capacity);
-std::optional<Capacity> CapacityFromJson(const std::string& text);  // nullopt: malformed
+// nullopt: malformed, or with numbers that no handler has (below 0, or beyond what can be counted).
+std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.
 struct Report {
@@ -48,7 +49,7 @@ struct Report {
   double gflop = 0;  // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 std::string ReportToJson(const Report& report);
-std::optional<Report> ReportFromJson(const std::string& text);
+std::optional<Report> ReportFromJson(const std::string& text);  // nullopt: as of a capacity
 
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);

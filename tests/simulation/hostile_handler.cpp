@@ -1,0 +1,420 @@
+#include "hostile_handler.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "acan/core/access_roles.h"
+#include "acan/core/names.h"
+#include "fmt/format.h"
+#include "jobs.h"
+
+namespace acan::simulation {
+
+using namespace tuplespace;  // NOLINT: this file is about its messages
+
+namespace {
+
+constexpr std::size_t kMostRemembered = 256;
+constexpr std::uint64_t kIds = 3;  // under which it joins
+constexpr std::int64_t kMostLeaseUs = 3'600'000'000;
+
+AccessList MakeAccess() {
+  const std::string key(40, '0');
+  return AccessList(AccessRoles(), {AllowedPeer{kHostileName, key, kHandlerRole}});
+}
+
+}  // namespace
+
+const char* HostileHandler::NameOf(Deed deed) {
+  static constexpr std::array<const char*, kDeeds> kNames = {"get",
+                                                             "complete its own",
+                                                             "complete others'",
+                                                             "complete what is not",
+                                                             "extend",
+                                                             "store",
+                                                             "fail",
+                                                             "put its capacity",
+                                                             "put reports",
+                                                             "put anything",
+                                                             "read",
+                                                             "list or count",
+                                                             "retire",
+                                                             "hold",
+                                                             "cancel",
+                                                             "supply",
+                                                             "flood",
+                                                             "join again",
+                                                             "leave"};
+  return kNames[static_cast<std::size_t>(deed)];
+}
+
+HostileHandler::HostileHandler(std::uint64_t seed)
+    : random_(seed), access_(MakeAccess()), who_(access_.Find(std::string(40, '0'))) {
+  pause_us_ = random_.Magnitude(10'000, 4'000'000);
+  after_one_in_ = 1ull << random_.Between(2, 8);
+  // Not everything in every seed, and not everything as often.
+  while (weights_.size() < kDeeds) {
+    weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
+  }
+  // Who takes nothing does little harm.
+  weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
+  clings_ = random_.OneIn(5);
+  if (clings_) {
+    weights_.assign(kDeeds, 0);
+    weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
+    weights_[static_cast<std::size_t>(Deed::kExtend)] = 1;
+  }
+  OnBroker();
+}
+
+bool HostileHandler::Is(const ClientId& client) {
+  return client.starts_with(ClientIdPrefix(kHostileName));
+}
+
+std::string HostileHandler::Describe() const {
+  std::string text = fmt::format(
+      "a hostile handler, every {} us and after one of {} messages:", pause_us_, after_one_in_);
+  for (std::size_t i = 0; i < kDeeds; ++i) {
+    if (weights_[i] > 0) text += fmt::format(" {} {};", NameOf(static_cast<Deed>(i)), weights_[i]);
+  }
+  return text;
+}
+
+std::int64_t HostileHandler::NextDelayUs() {
+  return random_.Magnitude(pause_us_ / 8 + 1, pause_us_ * 2);
+}
+
+void HostileHandler::OnBroker() {
+  sessions_.clear();
+  for (std::uint64_t i = 0; i < kIds; ++i) {
+    sessions_[ClientIdPrefix(kHostileName) + std::to_string(i)] = 0;
+  }
+}
+
+template <class Value>
+void HostileHandler::Remember(std::vector<Value>* values, const Value& value) {
+  if (values->size() < kMostRemembered) return values->push_back(value);
+  (*values)[random_.Below(values->size())] = value;
+}
+
+void HostileHandler::Overhear(const Request& request) {
+  if (const auto* put = std::get_if<Put>(&request.body)) {
+    for (const Tuple& tuple : put->tuples) Remember(&keys_, tuple.key);
+  } else if (const auto* complete = std::get_if<Complete>(&request.body)) {
+    Remember(&leases_, complete->lease);
+    for (const Tuple& tuple : complete->results) Remember(&keys_, tuple.key);
+  } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
+    Remember(&leases_, extend->lease);
+  }
+}
+
+void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) {
+  for (const BrokerMessage& message : envelope.messages) {
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+      sessions_[client] = welcome->session;
+    } else if (const auto* error = std::get_if<Error>(&message)) {
+      if (error->code == ErrorCode::kHelloRequired) sessions_[client] = 0;
+    } else if (const auto* reply = std::get_if<Reply>(&message)) {
+      const auto* grants = std::get_if<Grants>(&reply->body);
+      if (grants == nullptr) continue;
+      for (const Grant& grant : grants->grants) {
+        Remember(&own_leases_, LeaseRef{grant.key, grant.fence});
+        Remember(&keys_, grant.key);
+      }
+    }
+  }
+}
+
+// ---- what it says
+// --------------------------------------------------------------------------------
+
+HostileHandler::Said HostileHandler::Say(const Observer& observer,
+                                         const std::vector<ClientId>& others) {
+  Said said;
+  auto at = sessions_.begin();
+  std::advance(at, static_cast<std::ptrdiff_t>(random_.Below(random_.OneIn(2) ? 1 : kIds)));
+  said.client = at->first;
+  said.envelope.session = !clings_ && random_.OneIn(64) ? random_.Next() : at->second;
+  if (at->second == 0) said.envelope.messages.emplace_back(Hello{++nonce_, said.client});
+  const std::uint64_t deeds = random_.OneIn(4) ? 1 + random_.Below(6) : 1;
+  for (std::uint64_t i = 0; i < deeds; ++i) {
+    const Deed deed = Draw();
+    Do(deed, observer, others, &said);
+    said.what += fmt::format("{}{}", said.what.empty() ? "" : ", ", NameOf(deed));
+  }
+  return said;
+}
+
+HostileHandler::Deed HostileHandler::Draw() {
+  std::uint64_t total = 0;
+  for (const std::uint64_t weight : weights_) total += weight;
+  std::uint64_t at = random_.Below(total);
+  for (std::size_t i = 0; i < kDeeds; ++i) {
+    if (at < weights_[i]) return static_cast<Deed>(i);
+    at -= weights_[i];
+  }
+  return Deed::kGet;
+}
+
+void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<ClientId>& others,
+                        Said* said) {
+  switch (deed) {
+    case Deed::kGet:
+      last_get_ = next_request_;
+      return Ask(said, AnyGet());
+    case Deed::kCompleteOwn: {
+      const LeaseRef lease = AnyLease(own_leases_);
+      if (MayFail(lease.key, observer, others)) Ask(said, AnyCompletion(lease, observer));
+      return;
+    }
+    case Deed::kCompleteOthers:
+      return Ask(said, AnyCompletion(AnyLease(leases_), observer));
+    case Deed::kCompleteInvented:
+      return Ask(said, AnyCompletion({AnyKey(), random_.Next()}, observer));
+    case Deed::kExtend:
+      if (clings_) return Ask(said, Extend{AnyLease(own_leases_), kMostLeaseUs});
+      return Ask(said, Extend{AnyLease(random_.OneIn(8) ? leases_ : own_leases_), AnyDuration()});
+    case Deed::kStore:
+      return Ask(said, Store{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
+    case Deed::kFail: {
+      const LeaseRef lease = AnyLease(random_.OneIn(8) ? leases_ : own_leases_);
+      if (MayFail(lease.key, observer, others)) {
+        Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
+      }
+      return;
+    }
+    case Deed::kPutCapacity:
+      return Ask(said, Put{{Capacity(said->client)}});
+    case Deed::kPutReports: {
+      Put put;
+      for (std::uint64_t i = random_.Below(40); i > 0; --i) {
+        put.tuples.push_back(Report(said->client));
+      }
+      return Ask(said, std::move(put));
+    }
+    case Deed::kPutAnything:
+      return Ask(said, Put{{AnyTuple()}});
+    case Deed::kRead:
+      return Ask(said, AnyRead());
+    case Deed::kListOrCount:
+      return Ask(said, AnyListOrCount());
+    case Deed::kRetire: {
+      const Pattern reports = ReportsBefore(said->client, random_.Between(-10, 200));
+      return Ask(said, Retire{random_.OneIn(2) ? reports : AnyPattern(), random_.OneIn(2)});
+    }
+    case Deed::kHold: {
+      Hold hold;
+      for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.held.push_back(AnyKey());
+      for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.dropped.push_back(AnyKey());
+      return Ask(said, std::move(hold));
+    }
+    case Deed::kCancel:
+      return Ask(said, Cancel{random_.Below(next_request_ + 2)});
+    case Deed::kSupply: {
+      Tuple tuple;
+      tuple.key = AnyKey();
+      tuple.payload = AnyPayload();
+      return Ask(said, Supply{{std::move(tuple)}});
+    }
+    case Deed::kFlood:
+      // More than one turn's worth, now and then.
+      for (std::uint64_t i = random_.OneIn(8) ? 1500 : 40; i > 0; --i) Ask(said, GetStats{});
+      return;
+    case Deed::kJoinAgain:
+      said->envelope.messages.emplace_back(
+          Hello{random_.OneIn(4) ? random_.Below(nonce_ + 1) : ++nonce_, std::string("evil")});
+      return;
+    case Deed::kLeave:
+      said->envelope.messages.emplace_back(Bye{});
+      return;
+    case Deed::kCount:
+      return;
+  }
+}
+
+void HostileHandler::Ask(Said* said, RequestBody body) {
+  AskAgain(said, next_request_++, std::move(body));
+}
+
+void HostileHandler::AskAgain(Said* said, RequestId id, RequestBody body) {
+  said->envelope.messages.emplace_back(Request{id, std::move(body)});
+}
+
+RequestBody HostileHandler::AnyGet() {
+  Get get;
+  get.pattern = random_.OneIn(16) ? AnyPattern() : RunnableTasks(true, random_.OneIn(2));
+  get.offer_bytes = random_.OneIn(2) ? UINT64_MAX : random_.Below(300'000);
+  get.max_count = random_.OneIn(3) ? static_cast<std::uint32_t>(random_.Magnitude(1, 4096)) : 1;
+  get.with_inputs = random_.OneIn(4);
+  get.lease_us = random_.OneIn(4) ? AnyDuration() : 0;
+  get.wait_us = random_.OneIn(4) ? AnyDuration() : random_.OneIn(2) ? kForeverUs : 0;
+  get.share = random_.OneIn(4);
+  return get;
+}
+
+RequestBody HostileHandler::AnyRead() {
+  Read read;
+  for (std::uint64_t i = 1 + random_.Below(4); i > 0; --i) read.patterns.push_back(AnyPattern());
+  read.all = random_.OneIn(2);
+  read.metadata_only = random_.OneIn(2);
+  read.wait_us = random_.OneIn(2) ? kForeverUs : AnyDuration();
+  return read;
+}
+
+RequestBody HostileHandler::AnyListOrCount() {
+  if (random_.OneIn(2)) return Count{AnyPattern()};
+  return List{AnyPattern(), random_.Next() >> random_.Below(64), random_.OneIn(2)};
+}
+
+// Whatever it says of itself, but no more memory than honest handlers may have: a job is cut so
+// that those that have the most of it can take its tasks.
+Tuple HostileHandler::Capacity(const ClientId& client) {
+  static constexpr std::array<double, 8> kSpeeds = {-1e300, -1, 0, 1e-300, 1, 1e6, 1e15, 1e300};
+  acan::Capacity capacity;
+  capacity.name = capacity.device = "evil";
+  capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kLeastMemoryBytes;
+  capacity.limit_bytes = AnyCount();
+  capacity.threads = static_cast<int>(random_.Between(-1, 1) * random_.Magnitude(1, 2'000'000'000));
+  capacity.gflops = kSpeeds[random_.Below(kSpeeds.size())];
+  capacity.exact = random_.OneIn(2);
+  capacity.fast = random_.OneIn(2);
+  capacity.own_memory = random_.OneIn(2);
+  Tuple tuple;
+  tuple.key = random_.OneIn(8) ? HandlerKey("handler 0") : HandlerKey(client);
+  tuple.payload = random_.OneIn(8) ? AnyPayload() : Payload::Copy(CapacityToJson(capacity));
+  tuple.ephemeral = random_.OneIn(2);
+  return tuple;
+}
+
+std::uint64_t HostileHandler::AnyCount() {
+  return random_.Next() >> random_.Below(64);
+}
+
+Tuple HostileHandler::Report(const ClientId& client) {
+  acan::Report report;
+  report.tasks = AnyCount();
+  report.failed = AnyCount();
+  report.tile_hits = AnyCount();
+  report.peak_bytes = AnyCount();
+  report.busy_s = static_cast<double>(random_.Between(-1'000'000, 1'000'000'000));
+  report.gflop = static_cast<double>(random_.Between(-1'000'000, 1'000'000'000)) *
+                 (random_.OneIn(4) ? 1e200 : 1);
+  Tuple tuple;
+  tuple.key = ReportKey(client, random_.Between(-5, 200));
+  tuple.payload = random_.OneIn(8) ? AnyPayload() : Payload::Copy(ReportToJson(report));
+  tuple.ephemeral = random_.OneIn(2);
+  return tuple;
+}
+
+Tuple HostileHandler::AnyTuple() {
+  Tuple tuple;
+  tuple.key = AnyKey();
+  if (random_.OneIn(4)) {
+    tuple.stays_bytes = 1 + random_.Below(1000);
+  } else {
+    tuple.payload = AnyPayload();
+  }
+  tuple.held = random_.OneIn(4);
+  tuple.ephemeral = random_.OneIn(8);
+  if (random_.OneIn(8)) {
+    tuple.task.emplace();
+    tuple.task->inputs = {AnyKey()};
+    tuple.task->results = {AnyKey()};
+  }
+  return tuple;
+}
+
+Payload HostileHandler::AnyPayload() {
+  return Payload::Copy(std::string(random_.Below(200), 'e'));
+}
+
+// One that it has seen, of another step now and then.
+Key HostileHandler::AnyKey() {
+  if (keys_.empty() || random_.OneIn(32)) return Key{"evil", static_cast<std::int64_t>(1)};
+  const Key& key = keys_[random_.Below(keys_.size())];
+  if (random_.OneIn(2)) return key;
+  std::vector<Field> fields = key.Fields();
+  if (fields.size() < 3 || !std::holds_alternative<std::int64_t>(fields[1])) return key;
+  fields[1] = std::get<std::int64_t>(fields[1]) + random_.Between(-2, 5);
+  return Key(fields);
+}
+
+Pattern HostileHandler::AnyPattern() {
+  switch (random_.Below(5)) {
+    case 0:
+      return AllHandlers();
+    case 1:
+      return AllReports();
+    case 2:
+      return RunnableTasks(true, true);
+    default:
+      return Pattern::Of(AnyKey());
+  }
+}
+
+LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
+  if (known.empty()) return {AnyKey(), random_.Below(10)};
+  // The newest are those that may still count.
+  const std::size_t last = std::min<std::size_t>(known.size(), 8);
+  LeaseRef lease = random_.OneIn(3) ? known[random_.Below(known.size())]
+                                    : known[known.size() - 1 - random_.Below(last)];
+  if (random_.OneIn(16)) lease.fence += random_.Below(5) - 2;
+  return lease;
+}
+
+std::int64_t HostileHandler::AnyDuration() {
+  switch (random_.Below(8)) {
+    case 0:
+      return 0;
+    case 1:
+      return -1;
+    case 2:
+      return INT64_MAX;
+    case 3:
+    case 4:
+      return kMostLeaseUs;
+    default:
+      return random_.Magnitude(1, 100'000'000);
+  }
+}
+
+// Never exactly what the task declares, see above.
+Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& observer) {
+  Complete complete{lease, {}};
+  const TaskSpec* task = observer.Task(lease.key);
+  std::vector<Key> keys;
+  if (task != nullptr && random_.OneIn(2)) keys = task->results;
+  for (std::uint64_t i = random_.Below(4); i > 0; --i) keys.push_back(AnyKey());
+  if (!keys.empty() && random_.OneIn(2)) keys.erase(keys.begin());
+  for (Key& key : keys) {
+    Tuple tuple = AnyTuple();
+    tuple.key = std::move(key);
+    complete.results.push_back(std::move(tuple));
+  }
+  if (task == nullptr) return complete;
+  std::set<Key> declared(task->results.begin(), task->results.end());
+  for (const Tuple& tuple : complete.results) {
+    if (declared.erase(tuple.key) == 0) return complete;  // one too many
+  }
+  if (!declared.empty()) return complete;
+  Tuple more = AnyTuple();
+  more.key = Key{"evil", static_cast<std::int64_t>(1), "result"};
+  complete.results.push_back(std::move(more));
+  return complete;
+}
+
+// A task that has failed on all that are there is parked, and the job ends: that is how a job ends
+// of which a task cannot be done. So it does not fail what nobody else is there for.
+bool HostileHandler::MayFail(const Key& task, const Observer& observer,
+                             const std::vector<ClientId>& others) const {
+  const TaskSpec* spec = observer.Task(task);
+  if (spec == nullptr) return true;
+  return std::any_of(others.begin(), others.end(), [&](const ClientId& other) {
+    return std::find(spec->not_by.begin(), spec->not_by.end(), other) == spec->not_by.end();
+  });
+}
+
+}  // namespace acan::simulation

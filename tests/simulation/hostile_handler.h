@@ -1,0 +1,114 @@
+// HostileHandler: somebody with a handler's key who wants to do harm. It sends requests that are
+// well formed, with any fields: what it has seen of others, what it holds, and what never existed.
+//
+// It computes nothing: a result with the right key and other bytes counts as long as nobody else
+// has computed it, and only audits help against that.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "access_list.h"
+#include "envelope.h"
+#include "observer.h"
+#include "random.h"
+
+namespace acan::simulation {
+
+inline constexpr const char* kHostileName = "evil";
+
+class HostileHandler {
+ public:
+  explicit HostileHandler(std::uint64_t seed);
+
+  // What its key stands for.
+  const tuplespace::AccessList::Entry& who() const { return *who_; }
+  static bool Is(const tuplespace::ClientId& client);
+  std::string Describe() const;
+
+  // When it acts next, from now; and whether it does after a message of somebody else.
+  std::int64_t NextDelayUs();
+  bool Joins() { return random_.OneIn(after_one_in_); }
+
+  // A broker that knows none of its sessions.
+  void OnBroker();
+  // It hears (nearly) everything that others say.
+  void Overhear(const tuplespace::Request& request);
+  void OnAnswer(const tuplespace::ClientId& client, const tuplespace::ToClient& envelope);
+
+  struct Said {
+    tuplespace::ClientId client;
+    tuplespace::ToBroker envelope;
+    std::string what;  // for the history
+  };
+  // `others`: clients that are there and ask for tasks.
+  Said Say(const Observer& observer, const std::vector<tuplespace::ClientId>& others);
+
+ private:
+  enum class Deed : std::uint8_t {
+    kGet,
+    kCompleteOwn,
+    kCompleteOthers,
+    kCompleteInvented,
+    kExtend,
+    kStore,
+    kFail,
+    kPutCapacity,
+    kPutReports,
+    kPutAnything,
+    kRead,
+    kListOrCount,
+    kRetire,
+    kHold,
+    kCancel,
+    kSupply,
+    kFlood,
+    kJoinAgain,
+    kLeave,
+    kCount,
+  };
+  static constexpr std::size_t kDeeds = static_cast<std::size_t>(Deed::kCount);
+  static const char* NameOf(Deed deed);
+
+  Deed Draw();
+  void Do(Deed deed, const Observer& observer, const std::vector<tuplespace::ClientId>& others,
+          Said* said);
+  void Ask(Said* said, tuplespace::RequestBody body);
+  void AskAgain(Said* said, tuplespace::RequestId id, tuplespace::RequestBody body);
+  tuplespace::RequestBody AnyGet();
+  tuplespace::RequestBody AnyRead();
+  tuplespace::RequestBody AnyListOrCount();
+  tuplespace::Tuple Capacity(const tuplespace::ClientId& client);
+  tuplespace::Tuple Report(const tuplespace::ClientId& client);
+  tuplespace::Tuple AnyTuple();
+  tuplespace::Payload AnyPayload();
+  tuplespace::Key AnyKey();
+  tuplespace::Pattern AnyPattern();
+  tuplespace::LeaseRef AnyLease(const std::vector<tuplespace::LeaseRef>& known);
+  std::int64_t AnyDuration();
+  std::uint64_t AnyCount();
+  tuplespace::Complete AnyCompletion(const tuplespace::LeaseRef& lease, const Observer& observer);
+  bool MayFail(const tuplespace::Key& task, const Observer& observer,
+               const std::vector<tuplespace::ClientId>& others) const;
+  template <class Value>
+  void Remember(std::vector<Value>* values, const Value& value);
+
+  Random random_;
+  bool clings_ = false;  // takes tasks, extends their leases for as long as it may, nothing else
+  tuplespace::AccessList access_;
+  const tuplespace::AccessList::Entry* who_;
+  std::int64_t pause_us_ = 0;
+  std::uint64_t after_one_in_ = 1;
+  std::vector<std::uint64_t> weights_;  // of its deeds
+  std::map<tuplespace::ClientId, std::uint64_t> sessions_;
+  std::uint64_t nonce_ = 0;
+  tuplespace::RequestId next_request_ = 1;
+  tuplespace::RequestId last_get_ = 0;
+  std::vector<tuplespace::Key> keys_;             // that it has seen
+  std::vector<tuplespace::LeaseRef> own_leases_;  // held, or held before
+  std::vector<tuplespace::LeaseRef> leases_;      // of others
+};
+
+}  // namespace acan::simulation
