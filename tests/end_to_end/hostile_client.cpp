@@ -54,12 +54,19 @@ std::vector<Grant> HostileClient::Take(std::uint32_t count) {
   get.with_inputs = OneIn(8);
   get.wait_us = kWait.count();
   std::vector<Grant> grants = client().GetSome(get, kWait);
+  Took(grants);
+  return grants;
+}
+
+void HostileClient::Took(const std::vector<Grant>& grants) {
+  *taken_ += grants.size();
   for (const Grant& grant : grants) {
     See(grant.key);
     if (!grant.task) continue;
     for (const Key& input : grant.task->inputs) See(input);
   }
-  return grants;
+  // Who says that it has what a task needs is the first to get the task.
+  if (OneIn(4)) Send(tuplespace::Hold{{seen_.begin(), seen_.end()}, {}});
 }
 
 void HostileClient::Send(tuplespace::RequestBody body) {
@@ -94,7 +101,8 @@ Key HostileClient::AnyKey() {
 }
 
 Attacker::Attacker(HostileClient client, std::vector<Attack> attacks)
-    : thread_([this, client = std::move(client), attacks = std::move(attacks)]() mutable {
+    : taken_(client.taken()),
+      thread_([this, client = std::move(client), attacks = std::move(attacks)]() mutable {
         Run(std::move(client), attacks);
       }) {}
 

@@ -40,6 +40,7 @@ class HostileClient {
 
   // Takes at most so many tasks and learns from their keys.
   std::vector<tuplespace::Grant> Take(std::uint32_t count);
+  void Took(const std::vector<tuplespace::Grant>& grants);
   // Queues a request, whatever becomes of it.
   void Send(tuplespace::RequestBody body);
   // Until all that was sent is answered, or kWait is over.
@@ -50,6 +51,8 @@ class HostileClient {
   void See(const tuplespace::Key& key);
   tuplespace::Key AnyKey();  // one that it has seen or invents
   std::vector<tuplespace::Grant>& held() { return held_; }
+  // How many tasks it has had so far; may be asked on any thread.
+  std::shared_ptr<const std::atomic<std::uint64_t>> taken() const { return taken_; }
 
  private:
   std::vector<std::string> endpoints_;
@@ -59,6 +62,8 @@ class HostileClient {
   std::unique_ptr<tuplespace::Client> client_;
   std::deque<tuplespace::Key> seen_;
   std::vector<tuplespace::Grant> held_;
+  std::shared_ptr<std::atomic<std::uint64_t>> taken_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 // One round. May throw tuplespace::SpaceError: what was asked is refused.
@@ -96,6 +101,7 @@ class Attacker {
   Attacker(HostileClient client, std::vector<Attack> attacks);
   ~Attacker() { Stop(); }
   void Stop();
+  std::uint64_t taken() const { return *taken_; }
   std::uint64_t rounds() const { return rounds_; }
   std::uint64_t refusals() const { return refusals_; }  // rounds that the broker refused
 
@@ -104,6 +110,7 @@ class Attacker {
 
   std::atomic<bool> over_ = false;
   std::atomic<std::uint64_t> rounds_ = 0, refusals_ = 0;
+  std::shared_ptr<const std::atomic<std::uint64_t>> taken_;
   std::thread thread_;
 };
 

@@ -58,7 +58,7 @@ void RunCommand(const std::vector<std::string>& words) {
 // Broker, two handlers and a manager, each a process with a key, and the keys of those who attack.
 class Cluster {
  public:
-  explicit Cluster(int seed) {
+  Cluster() {
     RunCommand({"keygen", "--out", folder_ / "keys"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", "evil"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "watch"});
@@ -73,18 +73,22 @@ class Cluster {
           "--memory", "16MiB", "--keys", KeyFile("handler")});
     }
     for (Program& handler : handlers_) EXPECT_TRUE(handler.WaitForErr("joined"));
+  }
+  void Begin() {
     began_ = Clock::now();
     manager_.emplace(std::vector<std::string>{
         "manager", "--connect", endpoints_[0], folder_.Write("job.toml", kJob), "--out",
-        folder_ / "out", "--json", "--keys", KeyFile("manager"), "--set",
-        "train.seed=" + std::to_string(seed)});
+        folder_ / "out", "--json", "--keys", KeyFile("manager")});
+  }
+  bool WaitForTraining() { return manager_->WaitForErr("epoch 1/"); }
+  void SignalHandlers(int signal) {
+    for (Program& handler : handlers_) handler.Signal(signal);
   }
 
   HostileClient Hostile(const std::string& key, std::uint64_t seed) const {
     return {endpoints_, cli::ReadAccessFile(KeyFile(key)).access, seed};
   }
 
-  bool WaitForTraining() { return manager_->WaitForErr("plan:"); }
   // The hash of the run's weights; a note if it does not end well.
   std::string AwaitEnd() {
     const Clock::time_point deadline = Clock::now() + kPatience;
@@ -171,7 +175,8 @@ struct Wave {
 class HostileTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    Cluster cluster(kSeed);
+    Cluster cluster;
+    cluster.Begin();
     undisturbed_ = cluster.AwaitEnd();
     undisturbed_seconds_ = cluster.seconds();
     cluster.ExpectNothingIsLeft();
@@ -181,13 +186,28 @@ class HostileTest : public ::testing::Test {
   // Trains while all waves attack; returns what the broker has counted.
   Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
     const std::set<std::string> shared_memory = SharedMemoryNames();
-    Cluster cluster(kSeed);
-    if (!cluster.WaitForTraining()) return {};
+    Cluster cluster;
     std::list<Attacker> attackers;
-    for (const Wave& wave : waves) {
-      for (int i = 0; i < wave.clients; ++i) {
-        attackers.emplace_back(cluster.Hostile(wave.key, seed++), wave.attacks);
+    const auto attack = [&] {
+      for (const Wave& wave : waves) {
+        for (int i = 0; i < wave.clients; ++i) {
+          attackers.emplace_back(cluster.Hostile(wave.key, seed++), wave.attacks);
+        }
       }
+    };
+    if (begins_ == Begins::kBeforeTheRun) {
+      attack();
+      Await(attackers, [](const Attacker& attacker) { return attacker.rounds() > 0; });
+    }
+    cluster.Begin();
+    if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
+      // Honest handlers are quicker: they hold still until the others have got something.
+      if (tasks_are_taken_) cluster.SignalHandlers(SIGSTOP);
+      if (attackers.empty()) attack();
+      if (tasks_are_taken_) {
+        Await(attackers, [](const Attacker& attacker) { return attacker.taken() > 0; });
+      }
+      cluster.SignalHandlers(SIGCONT);
     }
     EXPECT_EQ(cluster.AwaitEnd(), undisturbed_);
     EXPECT_TRUE(cluster.OthersAreAlive()) << cluster.Logs();
@@ -204,6 +224,14 @@ class HostileTest : public ::testing::Test {
     Report(cluster, rounds);
     return cluster.counters();
   }
+  template <typename Condition>
+  static void Await(const std::list<Attacker>& attackers, Condition fulfilled) {
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (std::none_of(attackers.begin(), attackers.end(), fulfilled)) {
+      ASSERT_LT(Clock::now(), deadline) << "no hostile client got as far as its attack";
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
   void Report(const Cluster& cluster, std::uint64_t rounds) {
     const double ratio = cluster.seconds() / undisturbed_seconds_;
     RecordProperty("seconds", std::to_string(cluster.seconds()));
@@ -219,7 +247,9 @@ class HostileTest : public ::testing::Test {
     if (::testing::Test::HasFailure()) std::cout << cluster.Logs() << "\n";
   }
 
-  static constexpr int kSeed = 5;
+  enum class Begins { kBeforeTheRun, kWithinTheRun };
+  Begins begins_ = Begins::kBeforeTheRun;
+  bool tasks_are_taken_ = false;  // what is attacked needs them
   static std::string undisturbed_;
   static double undisturbed_seconds_;
 };
@@ -227,32 +257,40 @@ std::string HostileTest::undisturbed_;
 double HostileTest::undisturbed_seconds_ = 0;
 
 TEST_F(HostileTest, InventedCompletionsStoreNoWeights) {
+  tasks_are_taken_ = true;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteInventedTasks}}}).refused_results, 0u);
 }
 
 TEST_F(HostileTest, TasksCompletedWithoutResultsAreDoneByOthers) {
+  tasks_are_taken_ = true;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithoutResults}}}).false_completions, 0u);
 }
 
 TEST_F(HostileTest, TasksCompletedWithOtherResultsAreDoneByOthers) {
+  tasks_are_taken_ = true;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithOtherResults}}}).false_completions, 0u);
 }
 
 TEST_F(HostileTest, TasksThatOneFailsAreDoneByOthers) {
+  tasks_are_taken_ = true;
   const Counters counters = TrainUnder({{"evil", 2, {FailTasks}}});
   EXPECT_GT(counters.failed, 0u);
   EXPECT_EQ(counters.parked, 0u);
 }
 
 TEST_F(HostileTest, LeasesThatAreExtendedOnAndOnEnd) {
+  tasks_are_taken_ = true;
+  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
   EXPECT_GT(TrainUnder({{"evil", 2, {ExtendLeases}}}).leases_expired, 0u);
 }
 
 TEST_F(HostileTest, TasksOfAClientThatSaysNothingGoToOthers) {
+  tasks_are_taken_ = true;
   EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndSayNothing}}}).leases_expired, 0u);
 }
 
 TEST_F(HostileTest, TasksOfAClientThatHangsGoToOthers) {
+  tasks_are_taken_ = true;
   EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndHang}}}).leases_expired, 0u);
 }
 
@@ -291,6 +329,7 @@ TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
 }
 
 TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
+  tasks_are_taken_ = true;
   TrainUnder({{"evil", 2, {TakeUnderManyIds}}});
 }
 
