@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "acan/core/names.h"
+#include "acan/core/task.h"
 
 namespace acan::testing {
 
@@ -64,6 +65,8 @@ void HostileClient::Took(const std::vector<Grant>& grants) {
     See(grant.key);
     if (!grant.task) continue;
     for (const Key& input : grant.task->inputs) See(input);
+    const Task task = DecodeTask(grant.payload, grant.task->inputs.size());
+    for (const Output& output : task.outputs) See(output.key);
   }
   // Who says that it has what a task needs is the first to get the task.
   if (OneIn(4)) Send(tuplespace::Hold{{seen_.begin(), seen_.end()}, {}});

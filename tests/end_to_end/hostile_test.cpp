@@ -281,7 +281,7 @@ TEST_F(HostileTest, TasksThatOneFailsAreDoneByOthers) {
 TEST_F(HostileTest, LeasesThatAreExtendedOnAndOnEnd) {
   tasks_are_taken_ = true;
   begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
-  EXPECT_GT(TrainUnder({{"evil", 2, {ExtendLeases}}}).leases_expired, 0u);
+  EXPECT_GT(TrainUnder({{"evil", 1, {ExtendLeases}}}).leases_expired, 0u);
 }
 
 TEST_F(HostileTest, TasksOfAClientThatSaysNothingGoToOthers) {
@@ -330,7 +330,7 @@ TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
 
 TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
   tasks_are_taken_ = true;
-  TrainUnder({{"evil", 2, {TakeUnderManyIds}}});
+  TrainUnder({{"evil", 8, {TakeUnderManyIds}}});
 }
 
 // ---- by seed -----------------------------------------------------------------------------------
