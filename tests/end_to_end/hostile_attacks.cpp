@@ -68,14 +68,28 @@ void GiveBack(HostileClient& hostile, const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) hostile.Send(tuplespace::Store{LeaseOf(grant)});
 }
 
-void PutCapacity(HostileClient& hostile, const Capacity& capacity) {
+void PutCapacity(HostileClient& hostile, const std::string& text) {
   hostile.Send(Put{{{.key = HandlerKey(hostile.client().id()),
-                     .payload = Payload::Copy(CapacityToJson(capacity)),
+                     .payload = Payload::Copy(text),
                      .task = {},
                      .ephemeral = true}}});
 }
 
 }  // namespace
+
+// The one that is as large and fast as numbers are, as long as it can.
+void BeAbsurdlyLarge(HostileClient& hostile) {
+  Capacity capacity;
+  capacity.name = "the largest of all";
+  capacity.device = "cpu:1";
+  capacity.limit_bytes = capacity.memory_bytes = std::numeric_limits<std::uint64_t>::max();
+  capacity.threads = std::numeric_limits<int>::max();
+  capacity.gflops = 1e300;
+  capacity.exact = capacity.fast = true;
+  PutCapacity(hostile, CapacityToJson(capacity));
+  hostile.Settle();
+  hostile.client().Poll(HostileClient::kWait);
+}
 
 void CompleteInventedTasks(HostileClient& hostile) {
   const std::vector<Grant> grants = hostile.Take(1);
@@ -180,19 +194,27 @@ void OpenReads(HostileClient& hostile) {
   if (hostile.client().unanswered() > 3000) hostile.Leave();
 }
 
-void BeAbsurdlyLarge(HostileClient& hostile) {
+// It says of itself what nobody is, now this and then that.
+void BeAbsurd(HostileClient& hostile) {
+  static constexpr std::uint64_t kMemory[] = {
+      0, 1, 1 << 12, 1 << 20, 1ull << 60, std::numeric_limits<std::uint64_t>::max()};
+  static constexpr double kGflops[] = {0, -1, 1e-300, 1, 1e300};
+  static constexpr int kThreads[] = {0, -1, 1, std::numeric_limits<int>::max()};
   Capacity capacity;
-  capacity.name = "the largest of all";
-  capacity.device = "cpu:1";
-  capacity.limit_bytes = capacity.memory_bytes =
-      hostile.OneIn(2) ? std::numeric_limits<std::uint64_t>::max() : 1ull << 60;
-  capacity.threads = std::numeric_limits<int>::max();
-  capacity.gflops = hostile.OneIn(2) ? 1e300 : -1;
-  capacity.exact = capacity.fast = true;
-  PutCapacity(hostile, capacity);
-  hostile.Settle();
-  hostile.client().Poll(HostileClient::kWait);
-  if (hostile.OneIn(20)) hostile.Leave();  // and comes with another one
+  capacity.name = std::string(hostile.Below(1000), '\n');
+  capacity.device = hostile.OneIn(2) ? "cpu:1" : "abacus:7";
+  capacity.memory_bytes = kMemory[hostile.Below(std::size(kMemory))];
+  capacity.limit_bytes = kMemory[hostile.Below(std::size(kMemory))];
+  capacity.threads = kThreads[hostile.Below(std::size(kThreads))];
+  capacity.gflops = kGflops[hostile.Below(std::size(kGflops))];
+  capacity.exact = !hostile.OneIn(4);
+  capacity.fast = hostile.OneIn(2);
+  capacity.own_memory = hostile.OneIn(2);
+  std::string text = CapacityToJson(capacity);
+  if (hostile.OneIn(8)) text.resize(hostile.Below(text.size()));
+  PutCapacity(hostile, text);
+  for (int i = 0; i < 5; ++i) hostile.client().Poll(HostileClient::kWait / 5);
+  if (hostile.OneIn(2)) hostile.Leave();  // and comes with another one
 }
 
 void JoinAndVanish(HostileClient& hostile) {

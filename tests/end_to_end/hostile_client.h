@@ -81,6 +81,7 @@ void TakeAndHang(HostileClient& hostile);        // it does not even say that
 void FillWithAMadeUpRun(HostileClient& hostile);
 void OpenReads(HostileClient& hostile);
 void BeAbsurdlyLarge(HostileClient& hostile);
+void BeAbsurd(HostileClient& hostile);  // in any way
 void JoinAndVanish(HostileClient& hostile);
 void TakeUnderManyIds(HostileClient& hostile);
 

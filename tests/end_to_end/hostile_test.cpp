@@ -313,7 +313,11 @@ TEST_F(HostileTest, AFloodOfCheapRequestsStopsNobody) {
 }
 
 TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
-  TrainUnder({{"evil", 1, {BeAbsurdlyLarge}}});
+  TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+}
+
+TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {
+  TrainUnder({{"evil", 4, {BeAbsurd}}});
 }
 
 TEST_F(HostileTest, WhoJoinsAndVanishesTakesNothingAlong) {

@@ -36,7 +36,8 @@ struct Capacity {
   std::string conformance_hash;
 };
 std::string CapacityToJson(const Capacity& capacity);
-std::optional<Capacity> CapacityFromJson(const std::string& text);  // nullopt: malformed
+// nullopt: malformed. Of texts for people what fits into a line is kept: a handler may be anybody.
+std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.
 struct Report {
