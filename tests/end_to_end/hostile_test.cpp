@@ -46,6 +46,19 @@ learning_rate = 0.05
 optimizer = "momentum"
 )";
 
+constexpr const char* kWideJob = R"([model]
+layers = [64, 1500, 1500, 8]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 1500
+[train]
+batch = 50
+epochs = 1
+learning_rate = 0.05
+)";
+
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -58,7 +71,8 @@ void RunCommand(const std::vector<std::string>& words) {
 // Broker, two handlers and a manager, each a process with a key, and the keys of those who attack.
 class Cluster {
  public:
-  Cluster() {
+  explicit Cluster(const std::string& job = kJob, const std::string& memory = "16MiB")
+      : job_(folder_.Write("job.toml", job)) {
     RunCommand({"keygen", "--out", folder_ / "keys"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", "evil"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "watch"});
@@ -70,15 +84,15 @@ class Cluster {
     for (int i = 0; i < 2; ++i) {
       handlers_.emplace_back(std::vector<std::string>{
           "handler", "--connect", endpoints_[static_cast<std::size_t>(i)], "--device", "cpu:1",
-          "--memory", "16MiB", "--keys", KeyFile("handler")});
+          "--memory", memory, "--keys", KeyFile("handler")});
     }
     for (Program& handler : handlers_) EXPECT_TRUE(handler.WaitForErr("joined"));
   }
   void Begin() {
     began_ = Clock::now();
-    manager_.emplace(std::vector<std::string>{
-        "manager", "--connect", endpoints_[0], folder_.Write("job.toml", kJob), "--out",
-        folder_ / "out", "--json", "--keys", KeyFile("manager")});
+    manager_.emplace(std::vector<std::string>{"manager", "--connect", endpoints_[0], job_, "--out",
+                                              folder_ / "out", "--json", "--keys",
+                                              KeyFile("manager")});
   }
   bool WaitForTraining() { return manager_->WaitForErr("epoch 1/"); }
   void SignalHandlers(int signal) {
@@ -158,6 +172,7 @@ class Cluster {
   }
 
   TestFolder folder_;
+  std::string job_;
   std::vector<std::string> endpoints_ = {"ipc://" + (folder_ / "space")};
   std::optional<Program> broker_, manager_;
   std::list<Program> handlers_;
@@ -174,8 +189,9 @@ struct Wave {
 
 class HostileTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    Cluster cluster;
+  static void SetUpTestSuite() { TrainUndisturbed(kJob, "16MiB"); }
+  static void TrainUndisturbed(const std::string& job, const std::string& memory) {
+    Cluster cluster(job, memory);
     cluster.Begin();
     undisturbed_ = cluster.AwaitEnd();
     undisturbed_seconds_ = cluster.seconds();
@@ -186,7 +202,7 @@ class HostileTest : public ::testing::Test {
   // Trains while all waves attack; returns what the broker has counted.
   Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
     const std::set<std::string> shared_memory = SharedMemoryNames();
-    Cluster cluster;
+    Cluster cluster(job_, memory_);
     std::list<Attacker> attackers;
     const auto attack = [&] {
       for (const Wave& wave : waves) {
@@ -247,6 +263,8 @@ class HostileTest : public ::testing::Test {
     if (::testing::Test::HasFailure()) std::cout << cluster.Logs() << "\n";
   }
 
+  std::string job_ = kJob;
+  std::string memory_ = "16MiB";  // of each honest handler
   enum class Begins { kBeforeTheRun, kWithinTheRun };
   Begins begins_ = Begins::kBeforeTheRun;
   bool tasks_are_taken_ = false;  // what is attacked needs them
@@ -314,6 +332,19 @@ TEST_F(HostileTest, AFloodOfCheapRequestsStopsNobody) {
 
 TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
   TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+}
+
+TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
+  GTEST_SKIP() << "the manager cuts its tasks for the largest handler, whoever that is: tasks that "
+                  "no honest handler can hold wait for ever while the hostile one is there";
+  job_ = kWideJob;
+  memory_ = "6MiB";  // its tasks fit, but not if they were made for more
+  const std::string hash = std::exchange(undisturbed_, "");
+  const double seconds = undisturbed_seconds_;
+  TrainUndisturbed(job_, memory_);
+  TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+  undisturbed_ = hash;
+  undisturbed_seconds_ = seconds;
 }
 
 TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {
