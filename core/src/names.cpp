@@ -34,6 +34,21 @@ double AmountOf(const json& object, const char* name, double least = 0) {
   return value;
 }
 
+constexpr std::size_t kMostTextBytes = 256;
+
+// Logs and receipts show it: whoever sent it must not write lines of theirs.
+std::string OneLine(std::string text) {
+  if (text.size() > kMostTextBytes) {
+    std::size_t end = kMostTextBytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // UTF-8
+    text.resize(end);
+  }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string CapacityToJson(const Capacity& c) {
@@ -56,9 +71,9 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
   try {
     const json j = json::parse(text);
     Capacity c;
-    j.at("name").get_to(c.name);
-    j.at("device").get_to(c.device);
-    j.at("description").get_to(c.description);
+    c.name = OneLine(j.at("name").get<std::string>());
+    c.device = OneLine(j.at("device").get<std::string>());
+    c.description = OneLine(j.at("description").get<std::string>());
     c.limit_bytes = CountOf(j, "limit_bytes");
     c.memory_bytes = CountOf(j, "memory_bytes");
     c.threads = static_cast<int>(CountOf(j, "threads", kMostThreads));
@@ -67,7 +82,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
     c.jobs = j.value("jobs", "");
-    j.at("conformance_hash").get_to(c.conformance_hash);
+    c.conformance_hash = OneLine(j.at("conformance_hash").get<std::string>());
     return c;
   } catch (const json::exception&) {
     return std::nullopt;

@@ -175,6 +175,10 @@ void Program::Signal(int signal) {
   ::kill(pid_, signal);
 }
 
+bool Program::Runs() {
+  return !status_ && Pump(Clock::now());
+}
+
 int Program::Wait() {
   const Clock::time_point deadline = Clock::now() + 2 * kPatience;
   while (Pump(deadline)) {

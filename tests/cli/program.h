@@ -55,6 +55,8 @@ class Program {
   bool WaitForOut(const std::string& text) { return WaitFor(out_, text); }
   bool WaitForErr(const std::string& text) { return WaitFor(err_, text); }
   void Signal(int signal);
+  // Reads what has come, without waiting; false once the process has ended.
+  bool Runs();
   // Waits for the end; the exit code, or minus the signal that killed it. Reads all output.
   int Wait();
   // The processes below this one by now.

@@ -172,6 +172,16 @@ TEST(NamesTest, NumbersThatNoHandlerHasAreMalformed) {
   EXPECT_TRUE(CapacityFromJson(with(capacity, "memory_bytes", "1024")));
 }
 
+TEST(NamesTest, TextsOfACapacityAreShortLines) {
+  Capacity capacity;
+  capacity.name = "cpu:1\n12:00:00 manager: done\x1b[2J";
+  capacity.device = std::string(255, 'x') + "\u00e4" + std::string(100'000, 'x');
+  const auto back = CapacityFromJson(CapacityToJson(capacity));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->name, "cpu:1 12:00:00 manager: done [2J");
+  EXPECT_EQ(back->device, std::string(255, 'x'));  // no half of a letter, which no JSON can show
+}
+
 TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
   const Key one{"job", std::int64_t{1}, "tile", std::int64_t{0}};
   const Key two{"job", std::int64_t{2}, "tile", std::int64_t{0}};

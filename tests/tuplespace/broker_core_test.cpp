@@ -214,6 +214,33 @@ TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {
   EXPECT_TRUE(core_.Knows("honest"));
 }
 
+TEST_F(FairBroker, WhatIsRefusedTakesTurnsToo) {
+  const Role observer{"observer", {Rule{{Operation::kRead}, {{FieldPattern::Any()}, true}, {}}}};
+  const AllowedPeer peer{"watch", std::string(40, 'k'), "observer"};
+  const AccessList list({observer}, {peer});
+  const AccessList::Entry* who = list.Find(peer.public_key);
+  ASSERT_NE(who, nullptr);
+  const ClientId client = "watch/1";
+  ToBroker hello;
+  hello.messages.emplace_back(Hello{.nonce = 1, .name = client});
+  core_.Receive(client, std::move(hello), 0, who);
+  ToBroker envelope;
+  envelope.session = std::get<Welcome>(core_.TakeOutput().at(0).envelope.messages.at(0)).session;
+  for (int i = 0; i < 100; ++i) envelope.messages.emplace_back(Request{++next_id_, OnePut(i)});
+  core_.Receive(client, std::move(envelope), 1, who);
+  const auto errors = [this] {
+    std::size_t count = 0;
+    for (const auto& delivery : core_.TakeOutput()) count += delivery.envelope.messages.size();
+    return count;
+  };
+  EXPECT_EQ(errors(), kTurnCost / 2);
+  core_.Tick(1);
+  EXPECT_EQ(errors(), kTurnCost / 2);
+  for (int i = 0; i < 18; ++i) core_.Tick(1);
+  EXPECT_EQ(core_.GetStatistics().counters.refused_requests, 100u);
+  EXPECT_EQ(core_.GetStatistics().tuples, 0u);
+}
+
 TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
   Put put;
   for (int i = 0; i < 50; ++i) {

@@ -55,6 +55,17 @@ std::uint64_t CostOf(const RequestBody& body) {
   return 1 + std::visit(Cost{}, body);
 }
 
+// nullopt: it may do that.
+std::optional<std::string> RefusalText(const AccessList::Entry& who, const ClientId& client,
+                                       RequestBody& body) {
+  const auto refusal = RefusalOf(*who.role, client, body);
+  if (!refusal) return std::nullopt;
+  const std::string limit =
+      who.peer.limit.empty() ? "" : fmt::format(" for what begins with \"{}\"", who.peer.limit);
+  return fmt::format("key \"{}\" has the role \"{}\"{} and may not {}", who.peer.name,
+                     who.peer.role, limit, *refusal);
+}
+
 // It says more than that what the client asked for was done.
 bool HasNews(const BrokerCore::Delivery& delivery) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
@@ -101,13 +112,18 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
       ++requests_;
-      if (who != nullptr && Refuses(client, it->second, *who, *request, now_us)) continue;
       const std::uint64_t cost = CostOf(request->body);
+      auto refusal = who != nullptr ? RefusalText(*who, client, request->body) : std::nullopt;
+      if (refusal) request->body = GetStats{};  // it may be large
       if (MayServe(it->second, cost)) {
-        Serve(client, it, std::move(*request), now_us);
+        if (refusal) {  // which takes time, too
+          Refuse(client, it->second, request->id, std::move(*refusal), now_us);
+        } else {
+          Serve(client, it, std::move(*request), now_us);
+        }
         continue;
       }
-      Defer(client, it->second, std::move(*request), cost);
+      Defer(client, it->second, {std::move(*request), cost, std::move(refusal)});
       if (it->second.waiting_cost <= options_.waiting_cost) continue;
       Lost(client, "it sends faster than it can be served", now_us);
       return;
@@ -144,10 +160,10 @@ bool BrokerCore::MayServe(Peer& peer, std::uint64_t cost) {
   return true;
 }
 
-void BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost) {
+void BrokerCore::Defer(const ClientId& client, Peer& peer, WaitingRequest&& waiting) {
   if (peer.waiting.empty()) served_later_.push_back(client);
-  peer.waiting.push_back(std::move(request));
-  peer.waiting_cost += cost;
+  peer.waiting_cost += waiting.cost;
+  peer.waiting.push_back(std::move(waiting));
 }
 
 // A turn's worth of one client; the others that wait have theirs in the next turns.
@@ -161,13 +177,17 @@ void BrokerCore::ServeWaiting(std::int64_t now_us) {
   Peer& peer = it->second;
   std::uint64_t cost = 0;
   while (!peer.waiting.empty()) {
-    const std::uint64_t next = CostOf(peer.waiting.front().body);
-    if (cost > 0 && cost + next > options_.turn_cost) return served_later_.push_back(client);
-    cost += next;
-    Request request = std::move(peer.waiting.front());
+    const std::uint64_t next_cost = peer.waiting.front().cost;
+    if (cost > 0 && cost + next_cost > options_.turn_cost) return served_later_.push_back(client);
+    cost += next_cost;
+    WaitingRequest next = std::move(peer.waiting.front());
     peer.waiting.pop_front();
-    peer.waiting_cost -= next;
-    Serve(client, it, std::move(request), now_us);
+    peer.waiting_cost -= next_cost;
+    if (next.refusal) {
+      Refuse(client, peer, next.request.id, std::move(*next.refusal), now_us);
+    } else {
+      Serve(client, it, std::move(next.request), now_us);
+    }
   }
   if (peer.leaves) Leave(it, now_us);
 }
@@ -269,21 +289,14 @@ void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::
                              Describe(client), text, bad_messages_));
 }
 
-bool BrokerCore::Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who,
-                         Request& request, std::int64_t now_us) {
-  const auto refusal = RefusalOf(*who.role, client, request.body);
-  if (!refusal) return false;
+void BrokerCore::Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
+                        std::int64_t now_us) {
   ++refused_requests_;
-  const std::string limit =
-      who.peer.limit.empty() ? "" : fmt::format(" for what begins with \"{}\"", who.peer.limit);
-  const std::string text = fmt::format("key \"{}\" has the role \"{}\"{} and may not {}",
-                                       who.peer.name, who.peer.role, limit, *refusal);
-  Send(client, peer, Reply{request.id, Error{ErrorCode::kForbidden, text}});
   if (refused_pause_.IsOver(client, now_us)) {
     log_.push_back(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
-                               Describe(client), text, refused_requests_));
+                               Describe(client), refusal, refused_requests_));
   }
-  return true;
+  Send(client, peer, Reply{id, Error{ErrorCode::kForbidden, std::move(refusal)}});
 }
 
 void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {

@@ -32,7 +32,7 @@ struct BrokerCoreOptions {
   // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests
   // name, and one for each request. What is more waits for the next turns, in which the others come
   // first.
-  std::uint64_t turn_cost = 1024;
+  std::uint64_t turn_cost = 512;
   // A client whose requests wait and cost more than that together is lost: it sends faster than
   // anybody can be served.
   std::uint64_t waiting_cost = 1 << 20;
@@ -85,6 +85,11 @@ class BrokerCore {
   std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
 
  private:
+  struct WaitingRequest {
+    Request request;
+    std::uint64_t cost = 0;
+    std::optional<std::string> refusal;  // why it is not served; then only its id is kept
+  };
   struct Peer {
     std::uint64_t session = 0;
     std::uint64_t nonce = 0;
@@ -94,7 +99,7 @@ class BrokerCore {
     std::vector<BrokerMessage> output;
     std::uint64_t turn = 0;  // in which it was served last
     std::uint64_t cost = 0;  // of what was served in that turn
-    std::deque<Request> waiting;
+    std::deque<WaitingRequest> waiting;
     std::uint64_t waiting_cost = 0;
     bool leaves = false;  // when nothing waits any more
   };
@@ -104,7 +109,7 @@ class BrokerCore {
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
   bool MayServe(Peer& peer, std::uint64_t cost);
-  void Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost);
+  void Defer(const ClientId& client, Peer& peer, WaitingRequest&& waiting);
   void ServeWaiting(std::int64_t now_us);
   void Leave(Peers::iterator peer, std::int64_t now_us);
   bool TooManyOf(const AllowedPeer& key) const;
@@ -119,8 +124,8 @@ class BrokerCore {
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
-  bool Refuses(const ClientId& client, Peer& peer, const AccessList::Entry& who, Request& request,
-               std::int64_t now_us);
+  void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
+              std::int64_t now_us);
   void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
   void AddCounts(Counters& counters) const;
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);

@@ -1,0 +1,317 @@
+// One round of each attack.
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+
+#include "acan/core/names.h"
+#include "acan/core/task.h"
+#include "hostile_client.h"
+
+namespace acan::testing {
+
+using tuplespace::ClientAccess;
+using tuplespace::Complete;
+using tuplespace::Field;
+using tuplespace::FieldPattern;
+using tuplespace::Grant;
+using tuplespace::Key;
+using tuplespace::LeaseRef;
+using tuplespace::Pattern;
+using tuplespace::Payload;
+using tuplespace::Put;
+using tuplespace::Read;
+using tuplespace::Tuple;
+
+namespace {
+
+constexpr std::int64_t kHourUs = 3'600'000'000;
+constexpr std::uint32_t kMostAtOnce = 4096;  // of a handler's request
+const Pattern kEverything{{FieldPattern::Any()}, true};
+
+Payload Bytes(std::uint64_t count) {
+  return Payload::Copy(std::string(count, '\x3f'));
+}
+Tuple Plain(Key key, std::uint64_t bytes = 64) {
+  return {.key = std::move(key), .payload = Bytes(bytes), .task = {}};
+}
+LeaseRef LeaseOf(const Grant& grant) {
+  return {grant.key, grant.fence};
+}
+
+// The keys that the task declares, with as many bytes as it should make.
+std::vector<Tuple> DeclaredResults(const Grant& grant) {
+  std::vector<Tuple> results;
+  for (const Output& output : DecodeTask(grant.payload, grant.task->inputs.size()).outputs) {
+    results.push_back(Plain(output.key, output.view.bytes()));
+  }
+  return results;
+}
+
+// `key` of a step that comes later.
+Key Ahead(const Key& key, std::int64_t steps) {
+  std::vector<Field> fields = key.Fields();
+  if (fields.size() > 1 && std::holds_alternative<std::int64_t>(fields[1])) {
+    fields[1] = std::get<std::int64_t>(fields[1]) + steps;
+  }
+  return Key(fields);
+}
+
+bool IsTile(const Key& key) {
+  const std::vector<Field> fields = key.Fields();
+  const auto* what = fields.size() > 2 ? std::get_if<std::string>(&fields[2]) : nullptr;
+  return what != nullptr && (*what == "tile" || what->starts_with("state"));
+}
+
+// Gives the tasks back as if nothing had been, so that only what is sent meanwhile is the attack.
+void GiveBack(HostileClient& hostile, const std::vector<Grant>& grants) {
+  for (const Grant& grant : grants) hostile.Send(tuplespace::Store{LeaseOf(grant)});
+}
+
+void PutCapacity(HostileClient& hostile, const std::string& text) {
+  hostile.Send(Put{{{.key = HandlerKey(hostile.client().id()),
+                     .payload = Payload::Copy(text),
+                     .task = {},
+                     .ephemeral = true}}});
+}
+
+}  // namespace
+
+// The one that is as large and fast as numbers are, as long as it can.
+void BeAbsurdlyLarge(HostileClient& hostile) {
+  Capacity capacity;
+  capacity.name = "the largest of all";
+  capacity.device = "cpu:1";
+  capacity.limit_bytes = capacity.memory_bytes = std::numeric_limits<std::uint64_t>::max();
+  capacity.threads = std::numeric_limits<int>::max();
+  capacity.gflops = 1e300;
+  capacity.exact = capacity.fast = true;
+  PutCapacity(hostile, CapacityToJson(capacity));
+  hostile.Settle();
+  hostile.client().Poll(HostileClient::kWait);
+}
+
+void CompleteInventedTasks(HostileClient& hostile) {
+  const std::vector<Grant> grants = hostile.Take(1);
+  for (const std::int64_t steps : {1, 2, 59}) {
+    std::vector<Tuple> results;
+    for (const Key& key : hostile.seen()) {
+      if (IsTile(key) && results.size() < 64) results.push_back(Plain(Ahead(key, steps)));
+    }
+    for (const std::uint64_t fence : {std::uint64_t{0}, hostile.Below(100'000)}) {
+      hostile.Send(Complete{{Ahead(hostile.AnyKey(), steps), fence}, results});
+    }
+    // A true key and a true fence, but of two tasks.
+    const Key other = hostile.AnyKey();
+    if (!grants.empty() && other != grants[0].key) {
+      hostile.Send(Complete{{other, grants[0].fence}, results});
+    }
+    hostile.Send(Put{std::move(results)});
+  }
+  GiveBack(hostile, grants);
+  hostile.Settle();
+}
+
+void CompleteWithoutResults(HostileClient& hostile) {
+  for (const Grant& grant : hostile.Take(4)) hostile.Send(Complete{LeaseOf(grant), {}});
+  hostile.Settle();
+}
+
+void CompleteWithOtherResults(HostileClient& hostile) {
+  for (const Grant& grant : hostile.Take(4)) {
+    std::vector<Tuple> results = DeclaredResults(grant);
+    switch (hostile.Below(4)) {
+      case 0:
+        results.push_back(Plain(Ahead(results[0].key, 1), results[0].payload.size()));
+        break;
+      case 1:
+        results.push_back(results[0]);
+        break;
+      case 2:
+        results.pop_back();
+        break;
+      default:
+        for (Tuple& result : results) result.key = Ahead(result.key, 1);
+    }
+    hostile.Send(Complete{LeaseOf(grant), std::move(results)});
+  }
+  hostile.Settle();
+}
+
+void FailTasks(HostileClient& hostile) {
+  for (const Grant& grant : hostile.Take(64)) {
+    hostile.Send(tuplespace::Fail{LeaseOf(grant), "it was too hot\n" + std::string(5000, '!')});
+  }
+  hostile.Settle();
+}
+
+void ExtendLeases(HostileClient& hostile) {
+  std::vector<Grant>& held = hostile.held();
+  for (Grant& grant : hostile.Take(16)) held.push_back(std::move(grant));
+  if (held.size() > 256) held.erase(held.begin(), held.end() - 256);
+  for (const Grant& grant : held) {
+    hostile.Send(tuplespace::Extend{LeaseOf(grant), hostile.OneIn(2) ? kHourUs : 0});
+  }
+  hostile.Settle();
+}
+
+void TakeAndSayNothing(HostileClient& hostile) {
+  hostile.Take(kMostAtOnce);
+}
+
+void TakeAndHang(HostileClient& hostile) {
+  hostile.Take(kMostAtOnce);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
+void FillWithAMadeUpRun(HostileClient& hostile) {
+  const std::string run = "made-up-" + std::to_string(hostile.Below(1000));
+  std::vector<Tuple> tuples;
+  for (std::int64_t i = 0; i < 1000; ++i)
+    tuples.push_back(Plain(Key{run, i, "tile", 0, 0, 9, 0, 9}));
+  hostile.Send(Complete{{Key{run, 0, "task", "exact"}, hostile.Below(1000)}, tuples});
+  hostile.Send(Put{std::move(tuples)});
+  // What it may put, more and larger than anybody needs.
+  const auto first = static_cast<std::int64_t>(hostile.Below(1 << 20));
+  std::vector<Tuple> reports;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    reports.push_back(Plain(ReportKey(hostile.client().id(), first + i), 1 << 12));
+  }
+  hostile.Send(Put{std::move(reports)});
+  hostile.Settle();
+  if (hostile.client().unanswered() > 1000) hostile.Leave();  // busy, busy, busy
+}
+
+void OpenReads(HostileClient& hostile) {
+  if (hostile.seen().empty()) GiveBack(hostile, hostile.Take(1));
+  for (int i = 0; i < 300; ++i) {
+    Read read;
+    read.patterns = {Pattern::Of(Ahead(hostile.AnyKey(), static_cast<std::int64_t>(i)))};
+    read.wait_us = tuplespace::kForeverUs;
+    hostile.Send(std::move(read));
+  }
+  hostile.Settle();
+  if (hostile.client().unanswered() > 3000) hostile.Leave();
+}
+
+// It says of itself what nobody is, now this and then that.
+void BeAbsurd(HostileClient& hostile) {
+  static constexpr std::uint64_t kMemory[] = {
+      0, 1, 1 << 12, 1 << 20, 1ull << 60, std::numeric_limits<std::uint64_t>::max()};
+  static constexpr double kGflops[] = {0, -1, 1e-300, 1, 1e300};
+  static constexpr int kThreads[] = {0, -1, 1, std::numeric_limits<int>::max()};
+  Capacity capacity;
+  capacity.name = std::string(hostile.Below(1000), '\n');
+  capacity.device = hostile.OneIn(2) ? "cpu:1" : "abacus:7";
+  capacity.memory_bytes = kMemory[hostile.Below(std::size(kMemory))];
+  capacity.limit_bytes = kMemory[hostile.Below(std::size(kMemory))];
+  capacity.threads = kThreads[hostile.Below(std::size(kThreads))];
+  capacity.gflops = kGflops[hostile.Below(std::size(kGflops))];
+  capacity.exact = !hostile.OneIn(4);
+  capacity.fast = hostile.OneIn(2);
+  capacity.own_memory = hostile.OneIn(2);
+  std::string text = CapacityToJson(capacity);
+  if (hostile.OneIn(8)) text.resize(hostile.Below(text.size()));
+  PutCapacity(hostile, text);
+  for (int i = 0; i < 5; ++i) hostile.client().Poll(HostileClient::kWait / 5);
+  if (hostile.OneIn(2)) hostile.Leave();  // and comes with another one
+}
+
+void JoinAndVanish(HostileClient& hostile) {
+  if (hostile.OneIn(2)) {
+    hostile.Take(1 + static_cast<std::uint32_t>(hostile.Below(32)));
+  } else {
+    hostile.Send(tuplespace::GetStats{});
+    hostile.Settle();
+  }
+  if (hostile.OneIn(2)) {
+    hostile.Vanish();
+  } else {
+    hostile.Leave();
+  }
+}
+
+// Each id lets the leases of what it took run out. One that is not trusted any more is replaced.
+void TakeUnderManyIds(HostileClient& hostile) {
+  const std::vector<Grant> grants = hostile.Take(64);
+  if (grants.empty()) return;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(grants[0].lease_us);
+  while (std::chrono::steady_clock::now() < end) hostile.client().Poll(HostileClient::kWait / 4);
+  hostile.Leave();
+}
+
+void ListAndCount(HostileClient& hostile) {
+  for (int i = 0; i < 50; ++i) {
+    hostile.Send(tuplespace::Count{kEverything});
+    hostile.Send(tuplespace::List{kEverything, kMostAtOnce, hostile.OneIn(2)});
+    Read read;
+    read.patterns = {{{FieldPattern::Any(), FieldPattern::AtLeast(1'000'000 + i)}, true}};
+    read.wait_us = tuplespace::kForeverUs;
+    hostile.Send(std::move(read));
+  }
+  hostile.Settle();
+  if (hostile.client().unanswered() > 3000) hostile.Leave();
+}
+
+void FloodWithCheapRequests(HostileClient& hostile) {
+  for (int i = 0; i < 1000; ++i) {
+    hostile.Send(tuplespace::GetStats{});
+    hostile.Send(tuplespace::Extend{{Key{"no", "task"}, hostile.Below(1000)}, 0});
+    hostile.Send(tuplespace::Cancel{hostile.Below(1000)});
+    hostile.Send(tuplespace::Hold{{Key{"nothing", i}}, {Key{"nothing", i - 1}}});
+  }
+  const auto end = std::chrono::steady_clock::now() + 10 * HostileClient::kWait;
+  while (hostile.client().unanswered() > 0 && std::chrono::steady_clock::now() < end) {
+    hostile.client().Poll(HostileClient::kWait / 10);
+  }
+}
+
+void AskForWhatTheRoleForbids(HostileClient& hostile) {
+  tuplespace::Client& client = hostile.client();
+  for (const auto& found : client.ListAll(kEverything, true, HostileClient::kWait)) {
+    hostile.See(found.key);
+  }
+  Tuple task = Plain(Key{"made-up", 1, "task", "exact"});
+  task.task = tuplespace::TaskSpec{};
+  hostile.Send(Put{{std::move(task)}});
+  hostile.Send(Put{{Plain(Ahead(hostile.AnyKey(), 1))}});
+  tuplespace::Get get;
+  get.pattern = RunnableTasks(true, true);
+  hostile.Send(get);
+  hostile.Send(Complete{{hostile.AnyKey(), hostile.Below(100'000)}, {Plain(hostile.AnyKey())}});
+  hostile.Send(tuplespace::Retire{kEverything, false});
+  for (const Key& key : {hostile.AnyKey(), hostile.AnyKey()}) {
+    Pattern pattern = Pattern::Of(key);
+    if (pattern.fields.size() > 1) pattern.fields[1] = FieldPattern::AtMost(1 << 30);
+    pattern.open = true;
+    hostile.Send(tuplespace::Retire{std::move(pattern), true});
+  }
+  hostile.Settle();
+}
+
+void ComeWithAnUnknownKey(HostileClient& hostile) {
+  ClientAccess access = hostile.access();
+  access.keys = tuplespace::MakeKeyPair();
+  std::vector<std::unique_ptr<tuplespace::Client>> clients;
+  for (const char* name : {"handler", "manager", "evil"}) {
+    access.name = name;
+    clients.push_back(hostile.MakeClient(access));
+  }
+  // The name of others with a key that is on the list.
+  access = hostile.access();
+  access.name = "manager";
+  clients.push_back(hostile.MakeClient(access));
+  for (const auto& client : clients) {
+    client->Submit(tuplespace::Retire{kEverything, false}, [](auto&&) {});
+    client->Submit(Put{{Plain(Key{"made-up", 1})}}, [](auto&&) {});
+  }
+  for (const auto& client : clients) {
+    try {
+      client->Poll(HostileClient::kWait / 4);
+    } catch (const tuplespace::SpaceError&) {
+      continue;  // as it should be
+    }
+  }
+}
+
+}  // namespace acan::testing

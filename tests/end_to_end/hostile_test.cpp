@@ -1,0 +1,408 @@
+// Whatever a client with a handler's key, an observer's or none does while others train: the run
+// ends, its weights are those of the undisturbed run, and nothing is left behind.
+//
+// By hand, for as long as one likes (docs/reliability.md): ACAN_HOSTILE_SEED=7
+// ACAN_HOSTILE_SECONDS=3600 build/ci/bin/end_to_end_hostile_test --gtest_filter='*ARandomMix*'
+#include "hostile_client.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <list>
+#include <optional>
+
+#include "access_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using tuplespace::Counters;
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using Clock = std::chrono::steady_clock;
+
+// For what takes about three seconds when nobody disturbs it.
+constexpr std::chrono::seconds kPatience{100};
+constexpr std::chrono::milliseconds kLookAgain{10};
+
+constexpr const char* kJob = R"([model]
+layers = [97, 211, 53, 10]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 1600
+[train]
+batch = 37
+epochs = 40
+learning_rate = 0.05
+optimizer = "momentum"
+)";
+
+constexpr const char* kWideJob = R"([model]
+layers = [64, 1500, 1500, 8]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 1500
+[train]
+batch = 50
+epochs = 1
+learning_rate = 0.05
+)";
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void RunCommand(const std::vector<std::string>& words) {
+  const Result result = RunAcan(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+// Broker, two handlers and a manager, each a process with a key, and the keys of those who attack.
+class Cluster {
+ public:
+  explicit Cluster(const std::string& job = kJob, const std::string& memory = "16MiB")
+      : job_(folder_.Write("job.toml", job)) {
+    RunCommand({"keygen", "--out", folder_ / "keys"});
+    RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", "evil"});
+    RunCommand({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "watch"});
+    broker_.emplace(std::vector<std::string>{"broker", "--listen", endpoints_[0], "--listen",
+                                             "tcp://127.0.0.1:*", "--keys", KeyFile("broker")});
+    EXPECT_TRUE(broker_->WaitForOut("tcp://"));
+    const std::size_t at = broker_->out().find("tcp://");
+    endpoints_.push_back(broker_->out().substr(at, broker_->out().find('\n', at) - at));
+    for (int i = 0; i < 2; ++i) {
+      handlers_.emplace_back(std::vector<std::string>{
+          "handler", "--connect", endpoints_[static_cast<std::size_t>(i)], "--device", "cpu:1",
+          "--memory", memory, "--keys", KeyFile("handler")});
+    }
+    for (Program& handler : handlers_) EXPECT_TRUE(handler.WaitForErr("joined"));
+  }
+  void Begin() {
+    began_ = Clock::now();
+    manager_.emplace(std::vector<std::string>{"manager", "--connect", endpoints_[0], job_, "--out",
+                                              folder_ / "out", "--json", "--keys",
+                                              KeyFile("manager")});
+  }
+  bool WaitForTraining() { return manager_->WaitForErr("epoch 1/"); }
+  void SignalHandlers(int signal) {
+    for (Program& handler : handlers_) handler.Signal(signal);
+  }
+
+  HostileClient Hostile(const std::string& key, std::uint64_t seed) const {
+    return {endpoints_, cli::ReadAccessFile(KeyFile(key)).access, seed};
+  }
+
+  // The hash of the run's weights; a note if it does not end well.
+  std::string AwaitEnd() {
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (manager_->Runs()) {
+      OthersAreAlive();  // and do not wait for somebody to read what they say
+      std::this_thread::sleep_for(kLookAgain);
+      if (Clock::now() < deadline) continue;
+      ADD_FAILURE() << "the run does not end" << Logs();
+      manager_->Signal(SIGKILL);
+    }
+    seconds_ = SecondsSince(began_);
+    EXPECT_EQ(manager_->Wait(), 0) << Logs();
+    const auto receipt = nlohmann::json::parse(LastLine(manager_->out()), nullptr, false);
+    return receipt.is_object() ? receipt["weights_sha256"].get<std::string>() : "no receipt";
+  }
+  bool OthersAreAlive() {
+    bool alive = broker_->Runs();
+    for (Program& handler : handlers_) alive = handler.Runs() && alive;
+    return alive;
+  }
+  // Everything else that was in the space goes with the run, or with who put it.
+  void ExpectNothingIsLeft() {
+    const std::unique_ptr<tuplespace::Client> watch =
+        Hostile("watch", 1).MakeClient(cli::ReadAccessFile(KeyFile("watch")).access);
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    std::string left = "unknown";
+    while (!left.empty() && Clock::now() < deadline) {
+      left.clear();
+      for (const auto& found : watch->ListAll({{FieldPattern::Any()}, true}, true)) {
+        if (!BelongsThere(found.key, found.put_by)) left += found.key.ToString() + " ";
+      }
+      if (!left.empty()) std::this_thread::sleep_for(kLookAgain);
+    }
+    EXPECT_EQ(left, "");
+    counters_ = watch->GetStatistics()->counters;
+  }
+  void End() {
+    for (Program& handler : handlers_) {
+      handler.Signal(SIGTERM);
+      EXPECT_EQ(handler.Wait(), 128 + SIGTERM) << handler.err();
+    }
+    broker_->Signal(SIGTERM);
+    EXPECT_EQ(broker_->Wait(), 128 + SIGTERM) << broker_->err();
+  }
+
+  const Counters& counters() const { return counters_; }
+  double seconds() const { return seconds_; }
+  std::string Logs() const {
+    const auto last = [](const std::string& text) {
+      return text.size() > 4000 ? "..." + text.substr(text.size() - 4000) : text;
+    };
+    std::string logs =
+        "\nmanager:\n" + last(manager_->err()) + "\nbroker:\n" + last(broker_->err());
+    for (const Program& handler : handlers_) logs += "\nhandler:\n" + last(handler.err());
+    return logs;
+  }
+
+ private:
+  std::string KeyFile(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
+  // What handlers say of themselves as long as they are there, and the receipt.
+  static bool BelongsThere(const Key& key, const std::string& put_by) {
+    const std::vector<tuplespace::Field> fields = key.Fields();
+    const auto* what = std::get_if<std::string>(&fields[0]);
+    if (what == nullptr) return false;
+    if (*what == "handler" || *what == "report") return put_by.starts_with("handler/");
+    return *what == "done" && put_by.starts_with("manager/");
+  }
+
+  TestFolder folder_;
+  std::string job_;
+  std::vector<std::string> endpoints_ = {"ipc://" + (folder_ / "space")};
+  std::optional<Program> broker_, manager_;
+  std::list<Program> handlers_;
+  Clock::time_point began_;
+  double seconds_ = 0;
+  Counters counters_;
+};
+
+struct Wave {
+  std::string key;
+  int clients = 1;
+  std::vector<Attack> attacks;
+};
+
+class HostileTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { TrainUndisturbed(kJob, "16MiB"); }
+  static void TrainUndisturbed(const std::string& job, const std::string& memory) {
+    Cluster cluster(job, memory);
+    cluster.Begin();
+    undisturbed_ = cluster.AwaitEnd();
+    undisturbed_seconds_ = cluster.seconds();
+    cluster.ExpectNothingIsLeft();
+    cluster.End();
+  }
+
+  // Trains while all waves attack; returns what the broker has counted.
+  Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
+    const std::set<std::string> shared_memory = SharedMemoryNames();
+    Cluster cluster(job_, memory_);
+    std::list<Attacker> attackers;
+    const auto attack = [&] {
+      for (const Wave& wave : waves) {
+        for (int i = 0; i < wave.clients; ++i) {
+          attackers.emplace_back(cluster.Hostile(wave.key, seed++), wave.attacks);
+        }
+      }
+    };
+    if (begins_ == Begins::kBeforeTheRun) {
+      attack();
+      Await(attackers, [](const Attacker& attacker) { return attacker.rounds() > 0; });
+    }
+    cluster.Begin();
+    if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
+      // Honest handlers are quicker: they hold still until the others have got something.
+      if (tasks_are_taken_) cluster.SignalHandlers(SIGSTOP);
+      if (attackers.empty()) attack();
+      if (tasks_are_taken_) {
+        Await(attackers, [](const Attacker& attacker) { return attacker.taken() > 0; });
+      }
+      cluster.SignalHandlers(SIGCONT);
+    }
+    EXPECT_EQ(cluster.AwaitEnd(), undisturbed_);
+    EXPECT_TRUE(cluster.OthersAreAlive()) << cluster.Logs();
+    std::uint64_t rounds = 0;
+    for (Attacker& attacker : attackers) {
+      attacker.Stop();
+      rounds += attacker.rounds();
+    }
+    attackers.clear();
+    EXPECT_GT(rounds, 0u);
+    cluster.ExpectNothingIsLeft();
+    cluster.End();
+    EXPECT_EQ(SharedMemoryNames(), shared_memory);
+    Report(cluster, rounds);
+    return cluster.counters();
+  }
+  template <typename Condition>
+  static void Await(const std::list<Attacker>& attackers, Condition fulfilled) {
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (std::none_of(attackers.begin(), attackers.end(), fulfilled)) {
+      ASSERT_LT(Clock::now(), deadline) << "no hostile client got as far as its attack";
+      std::this_thread::sleep_for(kLookAgain);
+    }
+  }
+  void Report(const Cluster& cluster, std::uint64_t rounds) {
+    const double ratio = cluster.seconds() / undisturbed_seconds_;
+    RecordProperty("seconds", std::to_string(cluster.seconds()));
+    RecordProperty("undisturbed_seconds", std::to_string(undisturbed_seconds_));
+    RecordProperty("slow_down", std::to_string(ratio));
+    const Counters& c = cluster.counters();
+    std::cout << cluster.seconds() << " s, " << ratio << " times as long as undisturbed; " << rounds
+              << " rounds, " << c.requests << " requests; refused: " << c.refused_requests
+              << " requests, " << c.refused_results << " results; " << c.false_completions
+              << " false completions, " << c.failed << " failed, " << c.leases_expired
+              << " leases expired, " << c.leases_returned << " returned, " << c.benched
+              << " benched\n";
+    if (::testing::Test::HasFailure()) std::cout << cluster.Logs() << "\n";
+  }
+
+  std::string job_ = kJob;
+  std::string memory_ = "16MiB";  // of each honest handler
+  enum class Begins { kBeforeTheRun, kWithinTheRun };
+  Begins begins_ = Begins::kBeforeTheRun;
+  bool tasks_are_taken_ = false;  // what is attacked needs them
+  static std::string undisturbed_;
+  static double undisturbed_seconds_;
+};
+std::string HostileTest::undisturbed_;
+double HostileTest::undisturbed_seconds_ = 0;
+
+TEST_F(HostileTest, InventedCompletionsStoreNoWeights) {
+  tasks_are_taken_ = true;
+  EXPECT_GT(TrainUnder({{"evil", 2, {CompleteInventedTasks}}}).refused_results, 0u);
+}
+
+TEST_F(HostileTest, TasksCompletedWithoutResultsAreDoneByOthers) {
+  tasks_are_taken_ = true;
+  EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithoutResults}}}).false_completions, 0u);
+}
+
+TEST_F(HostileTest, TasksCompletedWithOtherResultsAreDoneByOthers) {
+  tasks_are_taken_ = true;
+  EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithOtherResults}}}).false_completions, 0u);
+}
+
+TEST_F(HostileTest, TasksThatOneFailsAreDoneByOthers) {
+  tasks_are_taken_ = true;
+  const Counters counters = TrainUnder({{"evil", 2, {FailTasks}}});
+  EXPECT_GT(counters.failed, 0u);
+  EXPECT_EQ(counters.parked, 0u);
+}
+
+TEST_F(HostileTest, LeasesThatAreExtendedOnAndOnEnd) {
+  tasks_are_taken_ = true;
+  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
+  EXPECT_GT(TrainUnder({{"evil", 1, {ExtendLeases}}}).leases_expired, 0u);
+}
+
+TEST_F(HostileTest, TasksOfAClientThatSaysNothingGoToOthers) {
+  tasks_are_taken_ = true;
+  EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndSayNothing}}}).leases_expired, 0u);
+}
+
+TEST_F(HostileTest, TasksOfAClientThatHangsGoToOthers) {
+  tasks_are_taken_ = true;
+  EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndHang}}}).leases_expired, 0u);
+}
+
+TEST_F(HostileTest, AMadeUpRunDoesNotFillTheSpace) {
+  const Counters counters = TrainUnder({{"evil", 2, {FillWithAMadeUpRun}}});
+  EXPECT_GT(counters.refused_results, 0u);
+  EXPECT_GT(counters.refused_requests, 0u);
+}
+
+TEST_F(HostileTest, HundredsOfOpenReadsStopNobody) {
+  TrainUnder({{"evil", 4, {OpenReads}}});
+}
+
+TEST_F(HostileTest, HundredsOfCountsAndListsStopNobody) {
+  TrainUnder({{"watch", 4, {ListAndCount}}, {"evil", 1, {ListAndCount}}});
+}
+
+TEST_F(HostileTest, AFloodOfCheapRequestsStopsNobody) {
+  TrainUnder({{"evil", 2, {FloodWithCheapRequests}}, {"watch", 2, {FloodWithCheapRequests}}});
+}
+
+TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
+  TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+}
+
+TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
+  GTEST_SKIP() << "the manager cuts its tasks for the largest handler, whoever that is: tasks that "
+                  "no honest handler can hold wait for ever while the hostile one is there";
+  job_ = kWideJob;
+  memory_ = "6MiB";  // its tasks fit, but not if they were made for more
+  const std::string hash = std::exchange(undisturbed_, "");
+  const double seconds = undisturbed_seconds_;
+  TrainUndisturbed(job_, memory_);
+  TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+  undisturbed_ = hash;
+  undisturbed_seconds_ = seconds;
+}
+
+TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {
+  TrainUnder({{"evil", 4, {BeAbsurd}}});
+}
+
+TEST_F(HostileTest, WhoJoinsAndVanishesTakesNothingAlong) {
+  TrainUnder({{"evil", 4, {JoinAndVanish}}});
+}
+
+TEST_F(HostileTest, AnObserverChangesNothing) {
+  EXPECT_GT(TrainUnder({{"watch", 2, {AskForWhatTheRoleForbids}}}).refused_requests, 0u);
+}
+
+TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
+  EXPECT_GT(TrainUnder({{"evil", 2, {ComeWithAnUnknownKey}}}).failed_connections, 0u);
+}
+
+TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
+  tasks_are_taken_ = true;
+  TrainUnder({{"evil", 8, {TakeUnderManyIds}}});
+}
+
+// ---- by seed -----------------------------------------------------------------------------------
+
+std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+TEST_F(HostileTest, ARandomMix) {
+  const std::vector<Attack> handlers = {CompleteInventedTasks,
+                                        CompleteWithoutResults,
+                                        CompleteWithOtherResults,
+                                        FailTasks,
+                                        ExtendLeases,
+                                        TakeAndSayNothing,
+                                        FillWithAMadeUpRun,
+                                        OpenReads,
+                                        ListAndCount,
+                                        FloodWithCheapRequests,
+                                        JoinAndVanish,
+                                        ComeWithAnUnknownKey,
+                                        TakeUnderManyIds,
+                                        SendAnything,
+                                        SendAnything,
+                                        SendAnything};
+  const std::vector<Attack> observers = {ListAndCount, FloodWithCheapRequests,
+                                         AskForWhatTheRoleForbids, SendAnything};
+  const auto seconds = static_cast<double>(NumberFrom("ACAN_HOSTILE_SECONDS", 0));
+  const Clock::time_point begin = Clock::now();
+  std::uint64_t seed = NumberFrom("ACAN_HOSTILE_SEED", 1);
+  const std::uint64_t last = seed + 1;
+  for (; (seed <= last || SecondsSince(begin) < seconds) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("ACAN_HOSTILE_SEED=" + std::to_string(seed));
+    TrainUnder({{"evil", 2, handlers}, {"watch", 1, observers}}, seed << 8);
+  }
+}
+
+}  // namespace
+}  // namespace acan::testing
