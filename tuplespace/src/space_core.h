@@ -215,8 +215,9 @@ struct Space::Impl {
   // ---- trust (space_trust.cpp) -----------------------------------------------------------------
   bool IsBenched(const Client& client) const { return now_us_ < client.trust.benched_until_us; }
   void NoteCompleted(Client& client) const;
-  void NoteInVain(Client& client, Record* task, std::uint32_t weight, const std::string& what);
-  void Bench(Client& client, const Record& task, const std::string& what);
+  void NoteInVain(Client& client, Record* task, std::uint32_t weight, const std::string& what,
+                  std::int64_t least_us = 0);
+  void Bench(Client& client, const Record& task, const std::string& what, std::int64_t least_us);
   void PutOnBench(GetWaiter& waiter);
   void LeaveGroup(GetWaiter& waiter);
   void EndBenchesIfNobodyIsLeft();

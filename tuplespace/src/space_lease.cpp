@@ -238,15 +238,17 @@ std::int64_t Space::Impl::LastEndUs(const Record& record) const {
   return granted_us + std::max(limits_.lease_extensions * lease_us, LeaseUs(*record.task));
 }
 
-// A task whose lease was extended as far as it can be goes to others first, and makes the next lease
-// no longer: else each of a few clients that cling to it would keep it for twice as long.
+// A task whose lease was extended as far as it can be goes to others first, and makes the next
+// lease no longer: else each of a few clients that cling to it would keep it for twice as long.
 void Space::Impl::EndExpired(Record* record) {
   Client& holder = *record->lease->client;
   const bool kept_on = record->lease->extended && now_us_ >= LastEndUs(*record);
+  const std::int64_t kept_us = now_us_ - record->lease->granted_us;
   LoseLease(record);
   if (record->task) {
     if (kept_on) {
-      NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on");
+      NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on",
+                 kept_us);
       Bar(record, holder);
     } else {
       ++record->task->times_expired;

@@ -23,20 +23,24 @@ void Space::Impl::NoteCompleted(Client& client) const {
 
 // `weight` is that of so many failed tasks.
 void Space::Impl::NoteInVain(Client& client, Record* task, std::uint32_t weight,
-                             const std::string& what) {
+                             const std::string& what, std::int64_t least_us) {
   internal::Trust& trust = client.trust;
   if (IsBenched(client)) return;  // of one fault many tasks may suffer
   trust.in_vain += weight;
   if (trust.in_vain < limits_.tasks_in_vain || !AnotherCouldTake(*task, &client)) return;
   trust.in_vain = 0;
-  Bench(client, *task, what);
+  Bench(client, *task, what, least_us);
 }
 
-void Space::Impl::Bench(Client& client, const Record& task, const std::string& what) {
+// For `least_us` at least, if that is not more than the most.
+void Space::Impl::Bench(Client& client, const Record& task, const std::string& what,
+                        std::int64_t least_us) {
   internal::Trust& trust = client.trust;
   const std::uint32_t doublings = std::min(trust.times_benched++, kMostDoublings);
   const bool most = limits_.first_bench_us > limits_.most_bench_us >> doublings;
-  const std::int64_t bench_us = most ? limits_.most_bench_us : limits_.first_bench_us << doublings;
+  const std::int64_t bench_us =
+      most ? limits_.most_bench_us
+           : std::clamp(least_us, limits_.first_bench_us << doublings, limits_.most_bench_us);
   trust.completed = 0;
   trust.benched_until_us = IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : After(bench_us);
   ++counters_.benched;
