@@ -335,8 +335,6 @@ TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
 }
 
 TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
-  GTEST_SKIP() << "the manager cuts its tasks for the largest handler, whoever that is: tasks that "
-                  "no honest handler can hold wait for ever while the hostile one is there";
   job_ = kWideJob;
   memory_ = "6MiB";  // its tasks fit, but not if they were made for more
   const std::string hash = std::exchange(undisturbed_, "");
