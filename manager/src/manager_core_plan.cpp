@@ -236,9 +236,7 @@ void ManagerCore::GoBack(Plan plan, Actions& out) {
   // A handler may still finish a task that it took before, and what a task of the same name makes
   // now is there before that is taken: until then it needs its inputs. The last ones may have been
   // of an evaluation of the version with which the next step begins.
-  if (!IsPlanted(Planted::kRemovesSpentAfterGoingBack)) {
-    spent_from_step_ = std::max(spent_from_step_, next_step_ + 1);
-  }
+  spent_from_step_ = std::max(spent_from_step_, next_step_ + 1);
   if (!IsPlanted(Planted::kGoesBackToUnsafeVersion)) committed_steps_ = safe_version_;
   move.version = committed_steps_;
   if (initialized_) move.from = MakeGraph().Tiles(config_.run, move.version);

@@ -199,6 +199,10 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
 }
 
 void Observer::OnFalseCompletion(const ClientId& client, const LeaseRef& ref, std::int64_t now_us) {
+  if (!IsLimited(client)) {
+    report_(fmt::format("{} means well, and completed {} with other results than it declares",
+                        client, ref.key.ToString()));
+  }
   Lease* lease = Held(client, ref);
   if (lease == nullptr || now_us >= lease->end_us) return;  // it came late, and changes nothing
   if (now_us >= lease->sure_us) {
@@ -216,8 +220,10 @@ void Observer::OnCompleted(const ClientId& client, const Complete& complete,
   const auto any = [&](PutStatus status) {
     return std::find(reply.results.begin(), reply.results.end(), status) != reply.results.end();
   };
+  // Whoever was lost may not have heard that its completion failed the task.
   const bool is_late = reply.lease == LeaseStatus::kStale;
-  if (may == May::kNo || (is_late && any(PutStatus::kRefused))) return;
+  const bool is_false = tasks_.contains(key) && !IsDeclared(complete);
+  if (may == May::kNo || (is_late && (is_false || any(PutStatus::kRefused)))) return;
   if (may == May::kYes || any(PutStatus::kStored)) {
     if (tasks_.contains(key)) completed_.insert(key);
     completed_now_.insert(key);
@@ -226,15 +232,23 @@ void Observer::OnCompleted(const ClientId& client, const Complete& complete,
   Gone(key);
 }
 
+bool Observer::IsDeclared(const Complete& complete) const {
+  std::vector<Key> keys;
+  for (const Tuple& tuple : complete.results) keys.push_back(tuple.key);
+  std::vector<Key> declared = tasks_.at(complete.lease.key).results;
+  std::sort(keys.begin(), keys.end());
+  std::sort(declared.begin(), declared.end());
+  return keys == declared;
+}
+
 void Observer::CheckStored(const ClientId& client, const Complete& complete,
                            const CompleteReply& reply, May may) const {
   const Key& task = complete.lease.key;
   const auto spec = tasks_.find(task);
   const bool is_task = spec != tasks_.end();
-  if (is_task && reply.lease == LeaseStatus::kOk &&
-      spec->second.results.size() != complete.results.size()) {
-    report_(fmt::format("{} was completed by {} with {} results, and declares {}", task.ToString(),
-                        client, complete.results.size(), spec->second.results.size()));
+  if (is_task && reply.lease == LeaseStatus::kOk && !IsDeclared(complete)) {
+    report_(fmt::format("{} was completed by {} with other results than it declares",
+                        task.ToString(), client));
   }
   for (std::size_t i = 0; i < complete.results.size(); ++i) {
     if (reply.results[i] != PutStatus::kStored) continue;

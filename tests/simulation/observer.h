@@ -113,6 +113,8 @@ class Observer {
                          std::int64_t now_us);
   void OnCompleted(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
                    const tuplespace::CompleteReply& reply);
+  // It brings what its task declares. REQUIRES: there is such a task.
+  bool IsDeclared(const tuplespace::Complete& complete) const;
   // Results come under `lease`: those that were stored must be such as may be.
   void CheckStored(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
                    const tuplespace::CompleteReply& reply, May may) const;

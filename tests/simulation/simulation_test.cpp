@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Part, Seeds, testing::Range<std::uint64_t>(0, 4));
 
 // What these found once is repaired.
 TEST(Simulation, SeedsThatFoundSomething) {
-  for (const std::uint64_t seed : {6, 36, 252, 11759, 20091, 200672}) {
+  for (const std::uint64_t seed : {6, 36, 119, 245, 252, 1267, 11759, 20091, 200672}) {
     ASSERT_EQ(RunSeed({.seed = seed, .trace = {}}).violation, "") << Again(seed);
   }
 }
@@ -53,13 +53,16 @@ TEST(Simulation, ASeedIsTheSameHistoryEachTime) {
 TEST(Simulation, EveryFaultHappens) {
   std::array<std::uint64_t, kFaults> faults{};
   std::uint64_t conflicts = 0;
+  std::uint64_t hostile = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const SeedResult result = RunSeed({.seed = seed, .trace = {}});
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
     conflicts += result.conflicts_made;
+    hostile += result.hostile;
   }
   for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(faults[i], 0u) << NameOf(Fault(i));
   EXPECT_GT(conflicts, 0u);
+  EXPECT_GT(hostile, 0u);
 }
 
 TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {

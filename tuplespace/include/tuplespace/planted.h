@@ -39,7 +39,6 @@ enum class Planted : std::uint8_t {
   kRemovesResultsStillNeeded,
   kReplanSkipsAStep,
   kGoesBackToUnsafeVersion,
-  kRemovesSpentAfterGoingBack,
   kCommitsUnfinishedStep,
   kSnapshotNamesEarlierVersion,
   kSnapshotIsNotChecked,
