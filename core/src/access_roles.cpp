@@ -52,13 +52,16 @@ std::vector<Operation> AllOperations() {
           Operation::kComplete, Operation::kRetire, Operation::kWatermark};
 }
 
-// ("leader", job), ("done", job), ("run", job, name), ("quarantine", job, id).
+// ("leader", job), ("done", job), ("run", job, name), ("quarantine", job, id), ("standby", job, id),
+// ("metrics", job, run, ...).
 void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& rules) {
+  rules.push_back(
+      {operations, {{FieldPattern::Exact("metrics"), FieldPattern::Any()}, true}, {}, kJob});
   for (const char* what : {"leader", "done"}) {
     rules.push_back(
         {operations, {{FieldPattern::Exact(what), FieldPattern::Any()}, false}, {}, kJob});
   }
-  for (const char* what : {"run", "quarantine"}) {
+  for (const char* what : {"run", "quarantine", "standby"}) {
     rules.push_back({operations,
                      {{FieldPattern::Exact(what), FieldPattern::Any(), FieldPattern::Any()}, false},
                      {},

@@ -34,7 +34,7 @@ bool Run(std::string_view input) {
 
 std::vector<Seed> Seeds() {
   const Capacity capacity{"host/1", "cpu:1", "a processor", 1 << 30, 1 << 29, 2,
-                          12.5,     true,    true,          false,   "hash"};
+                          12.5,     true,    true,          false,   "a*",    "hash"};
   return {{"capacity", CapacityToJson(capacity)},
           {"report", ReportToJson({10, 1, 5, 1 << 20, 0.5, 3.25})}};
 }

@@ -91,7 +91,8 @@ TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
                              2 * KeptMetrics::kStepsOfOneTuple;
   std::size_t bytes = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
-    kept.AddStep(step, "{\"step\":" + std::to_string(step) + ",\"pad\":\"" + pad + "\"}\n");
+    kept.AddStep(step, "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"pad\":\"" + pad +
+                           "\"}\n");
   }
   const MetricsLines lines = Read("run");
   for (const auto& [step, text] : lines) bytes += text.size();

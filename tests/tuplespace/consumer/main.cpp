@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     tuplespace::Tuple task;
     task.key = tuplespace::Key{"square", 12};
     task.task.emplace();
+    task.task->results = {tuplespace::Key{"squared", 12}};
     manager.Put({task});
 
     tuplespace::Get get;

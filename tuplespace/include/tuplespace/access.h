@@ -50,11 +50,11 @@ struct Rule {
   Pattern pattern;
   // This field of `pattern`, whatever stands there, must be the id of the asking client.
   std::optional<std::size_t> own_id_field;
-  // What asks by a pattern must ask for one whole key: looking for more takes the broker's time.
-  bool whole_keys = false;
   // Of a peer with a limit: this field, whatever stands there, must begin with the limit. A pattern
   // that leaves the field open asks for what the limit leaves of it, and is not refused.
   std::optional<std::size_t> limited_field = {};
+  // What asks by a pattern must ask for one whole key: looking for more takes the broker's time.
+  bool whole_keys = false;
 };
 
 struct Role {

@@ -33,7 +33,7 @@ class Liveness {
   std::int64_t progress_us_ = 0;
   std::int64_t tick_us_ = 0;
   std::int64_t say_us_ = 0;        // not before
-  std::int64_t unworked_us_ = -1;  // since when no task is taken; -1: some are
+  std::int64_t unworked_us_ = 0;  // since when no task is taken; -1: some are
   int went_back_ = 0;              // since the last new step
   SpaceSeen space_;
 };
