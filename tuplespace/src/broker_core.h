@@ -35,7 +35,9 @@ struct BrokerCoreOptions {
   std::uint64_t turn_cost = 512;
   // A client whose requests wait and cost more than that together is lost: it sends faster than
   // anybody can be served.
-  std::uint64_t waiting_cost = 1 << 20;
+  // More than the tuples that a space takes, so that filling one at a time loses nobody: a client
+  // that is lost sends all of it again.
+  std::uint64_t waiting_cost = 1 << 23;
 };
 
 class BrokerCore {
