@@ -103,6 +103,29 @@ Key HostileClient::AnyKey() {
   return Key(fields);
 }
 
+std::vector<Attack> AttacksOfAHandler() {
+  return {CompleteInventedTasks,
+          CompleteWithoutResults,
+          CompleteWithOtherResults,
+          FailTasks,
+          ExtendLeases,
+          TakeAndSayNothing,
+          FillWithAMadeUpRun,
+          OpenReads,
+          ListAndCount,
+          FloodWithCheapRequests,
+          JoinAndVanish,
+          ComeWithAnUnknownKey,
+          TakeUnderManyIds,
+          SendAnything,
+          SendAnything,
+          SendAnything};
+}
+
+std::vector<Attack> AttacksOfAnObserver() {
+  return {ListAndCount, FloodWithCheapRequests, AskForWhatTheRoleForbids, SendAnything};
+}
+
 Attacker::Attacker(HostileClient client, std::vector<Attack> attacks)
     : taken_(client.taken()),
       thread_([this, client = std::move(client), attacks = std::move(attacks)]() mutable {

@@ -96,6 +96,13 @@ void SendAnything(HostileClient& hostile);              // any request with any 
 
 void ComeWithAnUnknownKey(HostileClient& hostile);
 
+// ---- all that a seed may draw -------------------------------------------------------------------
+
+// Of who has a handler's key. TakeAndHang is not among them: it does not end when it is told to.
+std::vector<Attack> AttacksOfAHandler();
+// Of who has an observer's key.
+std::vector<Attack> AttacksOfAnObserver();
+
 // A client on a thread of its own that attacks until its end.
 class Attacker {
  public:

@@ -374,31 +374,13 @@ std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
 }
 
 TEST_F(HostileTest, ARandomMix) {
-  const std::vector<Attack> handlers = {CompleteInventedTasks,
-                                        CompleteWithoutResults,
-                                        CompleteWithOtherResults,
-                                        FailTasks,
-                                        ExtendLeases,
-                                        TakeAndSayNothing,
-                                        FillWithAMadeUpRun,
-                                        OpenReads,
-                                        ListAndCount,
-                                        FloodWithCheapRequests,
-                                        JoinAndVanish,
-                                        ComeWithAnUnknownKey,
-                                        TakeUnderManyIds,
-                                        SendAnything,
-                                        SendAnything,
-                                        SendAnything};
-  const std::vector<Attack> observers = {ListAndCount, FloodWithCheapRequests,
-                                         AskForWhatTheRoleForbids, SendAnything};
   const auto seconds = static_cast<double>(NumberFrom("ACAN_HOSTILE_SECONDS", 0));
   const Clock::time_point begin = Clock::now();
   std::uint64_t seed = NumberFrom("ACAN_HOSTILE_SEED", 1);
   const std::uint64_t last = seed + 1;
   for (; (seed <= last || SecondsSince(begin) < seconds) && !HasFailure(); ++seed) {
     SCOPED_TRACE("ACAN_HOSTILE_SEED=" + std::to_string(seed));
-    TrainUnder({{"evil", 2, handlers}, {"watch", 1, observers}}, seed << 8);
+    TrainUnder({{"evil", 2, AttacksOfAHandler()}, {"watch", 1, AttacksOfAnObserver()}}, seed << 8);
   }
 }
 

@@ -1,0 +1,50 @@
+// acan_hostile: a hostile client from the command line, which attacks until it gets SIGINT or
+// SIGTERM. tests/end_to_end/soak.py runs some of them beside a cluster.
+#include <signal.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "access_file.h"
+#include "fmt/format.h"
+#include "hostile_client.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Attacks a broker with the key that it is given, until SIGINT or SIGTERM"};
+  std::vector<std::string> endpoints;
+  std::string key_file;
+  std::uint64_t seed = 1;
+  bool observer = false;
+  app.add_option("--connect", endpoints, "the broker; if there are several, one is drawn each time")
+      ->required();
+  app.add_option("--keys", key_file, "the key file of a handler or an observer")->required();
+  app.add_option("--seed", seed, "decides which attacks follow each other");
+  app.add_flag("--observer", observer, "makes the attacks of an observer, not those of a handler");
+  CLI11_PARSE(app, argc, argv);
+
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGINT);
+  sigaddset(&stop, SIGTERM);
+  // Before there are threads: these signals are for sigwait() alone.
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  try {
+    using acan::testing::Attacker;
+    Attacker attacker(
+        {endpoints, acan::cli::ReadAccessFile(key_file).access, seed},
+        observer ? acan::testing::AttacksOfAnObserver() : acan::testing::AttacksOfAHandler());
+    int signal = 0;
+    sigwait(&stop, &signal);
+    attacker.Stop();
+    fmt::print("{{\"rounds\":{},\"refusals\":{},\"taken\":{}}}\n", attacker.rounds(),
+               attacker.refusals(), attacker.taken());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "acan_hostile: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
