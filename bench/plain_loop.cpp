@@ -7,6 +7,7 @@
 #include "acan/core/schedule.h"
 #include "acan/manager/graph.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/sha256.h"
 #include "tuplespace/payload.h"
 
 namespace acan::bench {

@@ -8,6 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/manager/nearest.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
 #include "chaos_run.h"
 #include "command.h"
 #include "fmt/format.h"

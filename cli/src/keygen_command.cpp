@@ -12,6 +12,7 @@
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"

@@ -6,7 +6,9 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/manager.h"
+#include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"

@@ -5,6 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/output_names.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/snapshot.h"
 #include "command.h"

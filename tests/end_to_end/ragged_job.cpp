@@ -5,6 +5,7 @@
 #include <random>
 
 #include "acan/manager/model_file.h"
+#include "acan/manager/sha256.h"
 #include "gtest/gtest.h"
 
 namespace acan::testing {

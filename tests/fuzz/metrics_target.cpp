@@ -2,6 +2,7 @@
 //
 // Input: [first step: 4][file]
 #include "acan/core/error.h"
+#include "acan/manager/metrics_log.h"
 #include "acan/manager/receipt.h"
 #include "nlohmann/json.hpp"
 #include "scratch_folder.h"

@@ -9,6 +9,7 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/sha256.h"
 #include "acan/manager/snapshot.h"
 #include "memory_file.h"
 #include "model_layout.h"

@@ -5,10 +5,10 @@
 
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
+#include "acan/manager/worker_thread.h"
 #include "cluster_network.h"
 #include "device_thread.h"
 #include "fmt/format.h"
-#include "worker_thread.h"
 #include "world.h"
 
 namespace acan::simulation {

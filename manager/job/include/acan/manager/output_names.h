@@ -1,0 +1,22 @@
+// The names of what a run writes, relative to its output folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace acan {
+
+inline constexpr const char* kModelName = "model.safetensors";
+inline constexpr const char* kMetricsName = "metrics.jsonl";
+inline constexpr const char* kTuningName = "tuning.jsonl";
+inline constexpr const char* kJobName = "job.json";
+inline constexpr const char* kReceiptName = "receipt.json";
+inline constexpr const char* kSnapshotsName = "snapshots";  // a folder
+
+// The file of the snapshot of `version` in the folder kSnapshotsName. The order of these names, as
+// strings, is that of the versions.
+std::string SnapshotFileName(std::int64_t version);
+// The same with the folder: "snapshots/step-000000000012.safetensors".
+std::string SnapshotName(std::int64_t version);
+
+}  // namespace acan

@@ -1,0 +1,15 @@
+// The id of a training: two jobs have the same one if they come to the same weights.
+#pragma once
+
+#include <string>
+
+#include "acan/manager/job.h"
+
+namespace acan {
+
+// Sixteen hex digits: a hash over all that decides the bits of a training (the job without its task
+// sizes and snapshots, and the data by their hashes, DataSet::sha256), and over nothing else.
+std::string TrainingId(const Job& job, const std::string& train_sha256,
+                       const std::string& test_sha256);
+
+}  // namespace acan

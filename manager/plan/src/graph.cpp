@@ -1,0 +1,125 @@
+#include "acan/manager/graph.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "acan/core/names.h"
+#include "draft.h"
+#include "graph_builder.h"
+
+namespace acan {
+
+using tuplespace::Key;
+
+int StateCount(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return 0;
+    case Optimizer::kMomentum:
+      return 1;
+    case Optimizer::kAdamW:
+      return 2;
+  }
+  return 0;
+}
+
+tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
+  tuplespace::Tuple tuple;
+  tuple.key = planned.key;
+  tuple.payload = EncodeTask(planned.task);
+  tuple.task = tuplespace::TaskSpec{planned.inputs,
+                                    NeedBytes(planned.task),
+                                    planned.priority,
+                                    lease_us,
+                                    planned.affinity,
+                                    planned.not_by,
+                                    {}};
+  for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
+  return tuple;
+}
+
+std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level) {
+  const std::int64_t span = block << level;
+  std::vector<Range> nodes;
+  for (std::int64_t begin = range.begin; begin < range.end; begin += span) {
+    nodes.push_back({begin, std::min(begin + span, range.end)});
+  }
+  return nodes;
+}
+
+std::vector<PlannedTask> Graph::Initialize(const std::string& job) const {
+  Pass pass;
+  pass.job = job;
+  GraphBuilder builder(model_, training_, plan_, pass);
+  builder.BuildInitialize();
+  return std::move(builder).TakeTasks();
+}
+
+std::vector<PlannedTask> Graph::Tasks(const Pass& pass) const {
+  GraphBuilder builder(model_, training_, plan_, pass);
+  for (int layer = 0; layer < model_.layer_count(); ++layer) builder.BuildForward(layer);
+  builder.BuildLoss();
+  if (pass.train) {
+    for (int layer = model_.layer_count() - 1; layer >= 0; --layer) {
+      if (layer > 0) builder.BuildBackward(layer);
+      builder.BuildUpdate(layer);
+    }
+  }
+  std::vector<PlannedTask> tasks = std::move(builder).TakeTasks();
+  for (PlannedTask& task : tasks) task.task.timed = pass.timed;
+  return tasks;
+}
+
+std::vector<DataCell> Graph::InputCells(const Pass& pass) const {
+  const Names names(pass.job, pass.step, pass.batch_id);
+  std::vector<DataCell> cells;
+  for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
+    for (const Range& f :
+         NodesWithin({0, model_.layers.front()}, plan_.block, plan_.FeatureCellLevel(model_, 0))) {
+      cells.push_back({names.Features("act", 0, b, f), b, f});
+    }
+  }
+  return cells;
+}
+
+std::vector<DataCell> Graph::TargetCells(const Pass& pass) const {
+  const Names names(pass.job, pass.step, pass.batch_id);
+  const std::int64_t columns = model_.loss == Loss::kCrossEntropy ? 1 : model_.layers.back();
+  std::vector<DataCell> cells;
+  for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
+    cells.push_back({names.Rows("target", b), b, {0, columns}});
+  }
+  return cells;
+}
+
+std::vector<TileCell> Graph::Tiles(const std::string& job, std::int64_t version) const {
+  std::vector<TileCell> cells;
+  const int states = StateCount(training_.optimizer);
+  const auto add = [&](int tensor, const Range& outputs, const Range& inputs) {
+    for (int state = -1; state < states; ++state) {
+      cells.push_back(
+          {TileKey(job, version, tensor, state, outputs, inputs), tensor, state, outputs, inputs});
+    }
+  };
+  for (int layer = 0; layer < model_.layer_count(); ++layer) {
+    for (const TileRow& row : plan_.layers[static_cast<std::size_t>(layer)].rows) {
+      for (const Range& i : NodesWithin({0, model_.inputs(layer)}, plan_.block, row.input_level)) {
+        add(2 * layer, row.outputs, i);
+      }
+      add(2 * layer + 1, row.outputs, {0, 1});
+    }
+  }
+  return cells;
+}
+
+std::vector<std::pair<Key, Range>> Graph::Losses(const Pass& pass) const {
+  const Names names(pass.job, pass.step, pass.batch_id);
+  std::vector<std::pair<Key, Range>> losses;
+  const int level = plan_.layers.back().rows.front().batch_level;
+  for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, level)) {
+    losses.emplace_back(names.Rows("loss", b), b);
+  }
+  return losses;
+}
+
+}  // namespace acan

@@ -1,0 +1,90 @@
+// MetricsLog: the course of a run, metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "acan/manager/receipt.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace acan {
+
+class AtomicFile;
+
+struct StepMetrics {
+  std::int64_t step = 0;   // from 0
+  std::int64_t epoch = 0;  // from 0
+  double loss = 0;         // mean over the step's samples; written as null if it is not finite
+  double learning_rate = 0;
+  double samples_per_s = 0;
+  std::int64_t handlers = 0;
+  std::int64_t reissued = 0;  // tasks, since the run's start
+};
+
+struct EvaluationMetrics {
+  std::int64_t step = 0;  // the last one done before
+  std::int64_t epoch = 0;
+  double test_loss = 0;
+  std::optional<double> test_accuracy;
+};
+
+// Lines of metrics.jsonl by their "step": what was evaluated before that step, and the step's own.
+using MetricsLines = std::map<std::int64_t, std::string>;
+// Lines that are no JSON object with a step are left out.
+MetricsLines LinesByStep(std::string_view text);
+// The last lines of a file, of about `most_bytes`.
+MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
+
+// What of metrics.jsonl there is when a run goes on.
+struct EarlierMetrics {
+  std::int64_t first_step = 0;  // lines of earlier steps stay, later or torn ones are cut off
+  MetricsLines carried = {};    // from elsewhere; they count before those of the file
+  bool keep_file = true;        // false: what is in the file is of another run
+};
+
+// metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
+// killed run) has every finished step. For one thread.
+class MetricsLog {
+ public:
+  // Begins the file anew, or, with a `first_step` > 0, goes on with what there is: whole lines of
+  // earlier steps stay, later, torn and damaged ones go. Either way the file is a new one under the
+  // old name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
+  // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
+  // full).
+  explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
+      : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
+  MetricsLog(const std::string& path, const EarlierMetrics& earlier);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  // Of the steps before the first one: those that have no line, in order, and the first whose loss
+  // was not finite.
+  const std::vector<StepRange>& missing() const { return missing_; }
+  const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
+
+  // Each returns the line that it wrote.
+  std::string Step(const StepMetrics& metrics);
+  std::string Evaluation(const EvaluationMetrics& metrics);
+  // Thread safe. What was written is on disk when it returns.
+  void Sync() const;
+  // Thread safe. Whether the file of this name is not this one any more, but another or none.
+  bool Replaced() const;
+  bool Removed() const;  // none
+
+ private:
+  void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
+  std::string Write(const nlohmann::json& line);
+  [[noreturn]] void Fail(const std::string& doing, int error) const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::vector<StepRange> missing_;
+  std::optional<StepMetrics> first_not_finite_;  // of which only `step` and `learning_rate` count
+};
+
+}  // namespace acan

@@ -1,0 +1,209 @@
+#include "acan/manager/folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "acan/core/error.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostBytes = 4096;
+// CheckFree holds a lock for a moment, which must not be taken for an owner's.
+constexpr int kTries = 3;
+constexpr std::chrono::milliseconds kBetweenTries(5);
+
+std::string PathIn(const std::string& folder) {
+  return folder + "/manager.lock";
+}
+
+[[noreturn]] void Fail(const std::string& path, const char* doing, int error) {
+  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error)));
+}
+
+std::string ThisHost() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text.data();
+}
+
+FolderOwner ReadOwner(int descriptor) {
+  std::string text(kMostBytes, '\0');
+  const ssize_t got = ::pread(descriptor, text.data(), text.size(), 0);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  FolderOwner owner;
+  try {
+    const json value = json::parse(text);
+    owner.host = value.at("host").get<std::string>();
+    owner.since = value.at("since").get<std::string>();
+    owner.run = value.at("run").get<std::string>();
+    owner.pid = value.at("pid").get<pid_t>();
+  } catch (const json::exception&) {
+    return {};
+  }
+  return owner;
+}
+
+bool IsFileOf(const std::string& path, int descriptor) {
+  struct stat own = {};
+  struct stat there = {};
+  return ::fstat(descriptor, &own) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+enum class Locked : std::uint8_t { kYes, kNo, kNoLocks };
+
+Locked TryLock(int descriptor) {
+  for (int tries = 1;; ++tries) {
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Locked::kYes;
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return Locked::kNoLocks;
+    if (tries >= kTries) return Locked::kNo;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+}  // namespace
+
+FolderLock::FolderLock(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor), since_(Now()) {}
+
+FolderLock::~FolderLock() {
+  if (IsOwn()) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const std::string& run,
+                                             FolderOwner* owner, std::string* said) {
+  const std::string path = PathIn(folder);
+  for (;;) {
+    const int descriptor =
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (descriptor < 0) Fail(path, "open", errno);
+    const Locked locked = TryLock(descriptor);
+    if (locked == Locked::kNo) {
+      *owner = ReadOwner(descriptor);
+      ::close(descriptor);
+      return nullptr;
+    }
+    // Its owner removed it, or another one has replaced it.
+    if (!IsFileOf(path, descriptor)) {
+      ::close(descriptor);
+      continue;
+    }
+    const FolderOwner before = ReadOwner(descriptor);
+    std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
+    if (locked == Locked::kNoLocks) {
+      *said = fmt::format(
+          "{}: this file system has no locks ({}): see to it that no other manager writes to the "
+          "folder",
+          path, std::strerror(errno));
+    } else if (before.pid != 0 && before.host != ThisHost()) {
+      *said = fmt::format(
+          "{} was left by pid {} on host {}, which had the folder since {}; if that manager still "
+          "runs, the locks of this file system do not reach other hosts, and it must be stopped",
+          path, before.pid, before.host, before.since);
+    }
+    lock->Write(run);
+    return lock;
+  }
+}
+
+std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
+                                                 const std::string& run) {
+  const std::string path = PathIn(folder);
+  std::string draft = path + "-XXXXXX";
+  const int descriptor = ::mkostemp(draft.data(), O_CLOEXEC);
+  if (descriptor < 0) Fail(path, "replace", errno);
+  std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
+  TryLock(descriptor);
+  lock->Write(run);
+  if (::rename(draft.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(draft.c_str());
+    Fail(path, "replace", error);
+  }
+  return lock;
+}
+
+void FolderLock::CheckFree(const std::string& folder) {
+  const int descriptor =
+      ::open(PathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;  // who wants to write there will say what is wrong
+  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const FolderOwner owner = ReadOwner(descriptor);
+  ::close(descriptor);
+  if (held) throw FailureError(InUse(folder, owner));
+}
+
+std::string FolderLock::InUse(const std::string& folder, const FolderOwner& owner) {
+  const std::string who =
+      owner.pid == 0
+          ? fmt::format("a process that has locked {}", PathIn(folder))
+          : fmt::format("pid {} on host {} since {}", owner.pid, owner.host, owner.since);
+  std::string text = fmt::format(
+      "the output folder {} is in use by {}: wait until that is done, stop it, or name another "
+      "folder with --out",
+      folder, who);
+  if (owner.pid != 0 && owner.host != ThisHost()) {
+    text += fmt::format(
+        "; if the host {} is dead, the file server frees {} when it notices, which may take "
+        "minutes",
+        owner.host, PathIn(folder));
+  }
+  return text;
+}
+
+std::optional<FolderOwner> FolderLock::OwnerOf(const std::string& folder) {
+  const int descriptor =
+      ::open(PathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return std::nullopt;
+  const FolderOwner owner = ReadOwner(descriptor);
+  ::close(descriptor);
+  return owner;
+}
+
+// Where there are no locks another one may have written to the same file.
+bool FolderLock::IsOwn() const {
+  return IsFileOf(path_, descriptor_) && ReadOwner(descriptor_).run == run_;
+}
+
+void FolderLock::SetRun(const std::string& run) {
+  Write(run);
+}
+
+void FolderLock::Write(const std::string& run) {
+  const json value = {{"pid", ::getpid()}, {"host", ThisHost()}, {"since", since_}, {"run", run}};
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  run_ = run;
+  const auto bytes = static_cast<ssize_t>(text.size());
+  if (::ftruncate(descriptor_, 0) != 0 ||
+      ::pwrite(descriptor_, text.data(), text.size(), 0) != bytes) {
+    Fail(path_, "write", errno);
+  }
+}
+
+}  // namespace acan

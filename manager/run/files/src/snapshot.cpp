@@ -1,0 +1,207 @@
+#include "acan/manager/snapshot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "acan/core/error.h"
+#include "acan/manager/output_names.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "tuplespace/planted.h"
+
+namespace acan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+constexpr const char* kSuffix = ".safetensors";
+constexpr const char* kUnfinishedSuffix = ".tmp";  // AtomicFile's
+constexpr const char* kTrainingName = "training_id";
+constexpr const char* kStateName = "run_state";
+
+std::string StateText(const RunState& state) {
+  nlohmann::json json = {{"version", state.version},
+                         {"tasks_done", state.tasks_done},
+                         {"seconds", state.seconds},
+                         {"failures", state.failures}};
+  if (!state.contributors.empty()) json["contributors"] = state.contributors;
+  if (state.audits_passed > 0) json["audits_passed"] = state.audits_passed;
+  if (state.audits_skipped > 0) json["audits_skipped"] = state.audits_skipped;
+  if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
+  return json.dump();
+}
+
+std::optional<RunState> ParseState(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  try {
+    bool good = true;
+    const auto count = [&](const char* name) -> std::int64_t {
+      const nlohmann::json& value = json.at(name);
+      good = good && value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
+      return good ? value.get<std::int64_t>() : 0;
+    };
+    RunState state;
+    state.version = count("version");
+    state.tasks_done = count("tasks_done");
+    state.seconds = json.at("seconds").get<double>();
+    state.failures = count("failures");
+    if (json.contains("contributors")) {
+      state.contributors = json.at("contributors").get<std::vector<std::string>>();
+    }
+    if (json.contains("audits_passed")) state.audits_passed = count("audits_passed");
+    if (json.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
+    if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
+    if (!good) return std::nullopt;
+    return state;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
+    : folder_(std::move(folder)),
+      training_id_(std::move(training_id)),
+      model_(std::move(model)),
+      states_(states) {}
+
+std::string SnapshotFolder::PathOf(std::int64_t version) const {
+  return folder_ + "/" + SnapshotFileName(version);
+}
+
+std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw FailureError(
+        fmt::format("cannot make the folder for snapshots {}: {}", folder_, error.message()));
+  }
+  SnapshotExtras extras;
+  extras.states = states_;
+  extras.metadata[kTrainingName] = training_id_;
+  extras.metadata[kStateName] = StateText(state);
+  return std::make_unique<ModelWriter>(PathOf(state.version), model_, extras);
+}
+
+std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(suffix)) paths.push_back(at->path().string());
+  }
+  std::sort(paths.rbegin(), paths.rend());
+  return paths;
+}
+
+void SnapshotFolder::KeepNewest(std::size_t count) const {
+  const std::vector<std::string> paths = Files(kSuffix);
+  std::error_code ignored;
+  std::set<std::string> sought;  // in all of those so far
+  if (count > 0 && !paths.empty()) {
+    const std::vector<std::string> newest = ContributorsOf(paths.front());
+    sought.insert(newest.begin(), newest.end());
+  }
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::set<std::string> still;
+    if (!sought.empty()) {
+      for (const std::string& one : ContributorsOf(paths[i])) {
+        if (sought.count(one) != 0) still.insert(one);
+      }
+    }
+    if (i >= count && still.size() == sought.size()) fs::remove(paths[i], ignored);
+    sought = std::move(still);
+  }
+  for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
+}
+
+// Of a file that cannot be read: none, as of one without audits.
+std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path) const {
+  try {
+    const ModelReader file(path);
+    const auto text = file.Metadata().find(kStateName);
+    if (text == file.Metadata().end()) return {};
+    const std::optional<RunState> state = ParseState(text->second);
+    return state ? state->contributors : std::vector<std::string>();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
+  for (const std::string& path : Files(kSuffix)) {
+    const std::vector<std::string> contributors = ContributorsOf(path);
+    const bool tainted = std::any_of(contributors.begin(), contributors.end(),
+                                     [&](const auto& one) { return wrong.count(one) != 0; });
+    std::error_code ignored;
+    if (tainted) fs::remove(path, ignored);
+  }
+}
+
+void SnapshotFolder::RemoveNewerThan(std::int64_t version) const {
+  std::error_code ignored;
+  for (const std::string& path : Files(kSuffix)) {
+    if (path > PathOf(version)) fs::remove(path, ignored);
+  }
+}
+
+void SnapshotFolder::RemoveAll() const {
+  KeepNewest(0);
+  std::error_code ignored;
+  fs::remove(folder_, ignored);  // unless something else is in it
+}
+
+std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
+                                                  const std::function<void()>& go_on,
+                                                  std::string* problem, bool* others) const {
+  const auto text = [&file](const char* name) {
+    const auto found = file.Metadata().find(name);
+    return found == file.Metadata().end() ? std::string() : found->second;
+  };
+  if (!file.ChecksumIsRight(go_on) && !IsPlanted(tuplespace::Planted::kSnapshotIsNotChecked)) {
+    *problem = "is damaged: its checksum is wrong";
+    return std::nullopt;
+  }
+  if (text(kTrainingName) != training_id_) {
+    *others = true;
+    *problem = fmt::format(
+        "is of another training ({}, this one is {}): other data, model, seed "
+        "or other training settings",
+        text(kTrainingName), training_id_);
+    return std::nullopt;
+  }
+  const std::optional<RunState> state = ParseState(text(kStateName));
+  if (!state || file.Tensors().size() != ModelTensors(model_, states_).size() ||
+      file.Layers() != model_.layers) {
+    *others = true;
+    *problem = "does not have what this version of acan writes";
+    return std::nullopt;
+  }
+  return state;
+}
+
+std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
+    const std::function<void(const std::string&)>& say, bool* others,
+    const std::function<void()>& go_on) const {
+  *others = false;
+  for (const std::string& path : Files(kSuffix)) {
+    std::string problem;
+    try {
+      auto file = std::make_shared<const ModelReader>(path);
+      if (const std::optional<RunState> state = ReadState(*file, go_on, &problem, others)) {
+        return Found{path, *state, std::move(file)};
+      }
+      say(fmt::format("snapshot {} {}; passing it over", path, problem));
+    } catch (const Error& error) {
+      say(fmt::format("snapshot {}; passing it over", error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace acan

@@ -1,0 +1,83 @@
+#include "acan/manager/manager.h"
+
+#include <map>
+#include <mutex>
+
+#include "acan/manager/folder_lock.h"
+#include "fmt/format.h"
+#include "job_run.h"
+
+namespace acan {
+
+void CheckFolderIsFree(const std::string& out_dir) {
+  FolderLock::CheckFree(out_dir);
+}
+
+struct Manager::Impl {
+  std::optional<Receipt> Run();
+  void BeginAgain(const RunLost& lost);
+
+  ManagerOptions options;
+  Job job;
+  Data data;
+  EarlierLives earlier;
+  std::mutex mutex;  // of `life` and `stop_within_us`, which Stop uses
+  std::unique_ptr<JobRun> life;
+  std::optional<std::int64_t> stop_within_us;
+};
+
+std::optional<Receipt> Manager::Impl::Run() {
+  for (;;) {
+    try {
+      return life->Run();
+    } catch (const RunLost& lost) {
+      BeginAgain(lost);
+    } catch (const HandlersWrong& wrong) {
+      earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
+      BeginAgain({"the run goes back to before they had a part in it"});
+    } catch (const NotFiniteFound& found) {
+      earlier.finite_through = found.finite_through;
+      BeginAgain({"the run goes back to keep the last good weights"});
+    }
+  }
+}
+
+void Manager::Impl::BeginAgain(const RunLost& lost) {
+  if (options.log) options.log(fmt::format("{}: resuming", lost.why));
+  ++earlier.count;
+  earlier.runs = life->RunsLeft();
+  earlier.conflicts = life->conflicts();
+  earlier.folder = life->folder();
+  // Another manager may lead now: then this one stands by.
+  options.resume = options.standby = true;
+  auto next = std::make_unique<JobRun>(options, job, data, earlier);
+  earlier.folder.reset();
+  {
+    const std::lock_guard lock(mutex);
+    life.swap(next);
+    if (stop_within_us) life->Stop(*stop_within_us);
+  }
+  next.reset();  // it waits for its threads, and Stop must not wait for that
+}
+
+Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->options.resume |= impl_->options.standby;
+  impl_->job = std::move(job);
+  impl_->data = std::move(data);
+  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->earlier);
+}
+
+Manager::~Manager() = default;
+
+std::optional<Receipt> Manager::Run() {
+  return impl_->Run();
+}
+
+void Manager::Stop(std::chrono::microseconds within) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->stop_within_us = within.count();
+  impl_->life->Stop(within.count());
+}
+
+}  // namespace acan

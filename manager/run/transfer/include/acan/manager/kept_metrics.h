@@ -1,0 +1,59 @@
+// KeptMetrics: what metrics.jsonl says of a run's finished steps, kept in the space beside the
+// weights, for a manager on another host that goes on with them and has no such file.
+//
+//   ("metrics", job, run, first step, steps)    lines of metrics.jsonl, of one step or of many
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "acan/manager/metrics_log.h"
+#include "acan/manager/receipt.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+
+class KeptMetrics {
+ public:
+  // The space keeps no more of a run: the oldest lines go first.
+  static constexpr std::size_t kMostBytes = 16 << 20;
+  static constexpr std::int64_t kStepsOfOneTuple = 256;
+
+  // `submit` sends a request and does not wait for its answer.
+  KeptMetrics(std::function<void(tuplespace::RequestBody)> submit, std::string job_id,
+              std::string run)
+      : submit_(std::move(submit)), job_id_(std::move(job_id)), run_(std::move(run)) {}
+
+  // What earlier lives of the run wrote. REQUIRES: the first call.
+  void AddEarlier(const MetricsLines& lines);
+  // The line of an evaluation goes with that of the step that follows it.
+  void AddEvaluation(const std::string& line) { evaluations_ += line; }
+  void AddStep(std::int64_t step, const std::string& line);
+
+  // What the space has of `run`.
+  static MetricsLines Read(tuplespace::Client& client, const std::string& job_id,
+                           const std::string& run);
+  static tuplespace::Pattern AllOf(const std::string& job_id, const std::string& run);
+  static tuplespace::Pattern AllOf(const std::string& job_id);
+
+ private:
+  struct Tuple {
+    std::int64_t first = 0, steps = 0;
+    std::string lines;
+  };
+  tuplespace::Key KeyOf(const Tuple& tuple) const;
+  void Put(const Tuple& tuple);
+  void PutPacked(const Tuple& tuple);
+
+  const std::function<void(tuplespace::RequestBody)> submit_;
+  const std::string job_id_;
+  const std::string run_;
+  std::string evaluations_;  // since the last step
+  Tuple open_;               // steps that have a tuple each until there are enough for one
+  std::deque<std::pair<tuplespace::Key, std::size_t>> packed_;  // the oldest first, and their bytes
+  std::size_t packed_bytes_ = 0;
+};
+
+}  // namespace acan

@@ -1,0 +1,102 @@
+#include "acan/manager/kept_metrics.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tuplespace/planted.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using tuplespace::Pattern;
+
+constexpr const char* kKind = "metrics";
+constexpr std::size_t kTuplesOfOneRead = 64;
+
+}  // namespace
+
+Pattern KeptMetrics::AllOf(const std::string& job_id) {
+  return {{FieldPattern::Exact(kKind), FieldPattern::Exact(job_id)}, true};
+}
+
+Pattern KeptMetrics::AllOf(const std::string& job_id, const std::string& run) {
+  return {{FieldPattern::Exact(kKind), FieldPattern::Exact(job_id), FieldPattern::Exact(run)},
+          true};
+}
+
+Key KeptMetrics::KeyOf(const Tuple& tuple) const {
+  return {kKind, job_id_, run_, tuple.first, tuple.steps};
+}
+
+void KeptMetrics::Put(const Tuple& tuple) {
+  tuplespace::Tuple put;
+  put.key = KeyOf(tuple);
+  put.payload = tuplespace::Payload::Copy(tuple.lines);
+  submit_(tuplespace::Put{{std::move(put)}});
+}
+
+void KeptMetrics::PutPacked(const Tuple& tuple) {
+  Put(tuple);
+  packed_.emplace_back(KeyOf(tuple), tuple.lines.size());
+  packed_bytes_ += tuple.lines.size();
+  while (packed_bytes_ > kMostBytes && packed_.size() > 1) {
+    submit_(tuplespace::Retire{Pattern::Of(packed_.front().first), false});
+    packed_bytes_ -= packed_.front().second;
+    packed_.pop_front();
+  }
+}
+
+void KeptMetrics::AddEarlier(const MetricsLines& lines) {
+  Tuple packed;
+  for (const auto& [step, text] : lines) {
+    const bool follows = step == packed.first + packed.steps && packed.steps < kStepsOfOneTuple;
+    if (!follows) {
+      if (packed.steps > 0) PutPacked(packed);
+      packed = Tuple{step, 0, {}};
+    }
+    packed.lines += text;
+    ++packed.steps;
+  }
+  if (packed.steps > 0) PutPacked(packed);
+}
+
+// Each step at once, before the weights before it are retired: a manager that takes over from them
+// must find the lines of all steps that made them.
+void KeptMetrics::AddStep(std::int64_t step, const std::string& line) {
+  const Tuple one{step, 1, std::exchange(evaluations_, {}) + line};
+  if (!IsPlanted(tuplespace::Planted::kMetricsAreNotKept)) Put(one);
+  if (open_.steps == 0) open_.first = step;
+  ++open_.steps;
+  open_.lines += one.lines;
+  if (open_.steps < kStepsOfOneTuple) return;
+  PutPacked(std::exchange(open_, {}));
+  Pattern singles = AllOf(job_id_, run_);
+  singles.fields.push_back(FieldPattern::AtMost(step));
+  singles.fields.push_back(FieldPattern::Exact(std::int64_t{1}));
+  submit_(tuplespace::Retire{std::move(singles), false});
+}
+
+MetricsLines KeptMetrics::Read(tuplespace::Client& client, const std::string& job_id,
+                               const std::string& run) {
+  std::vector<Pattern> patterns;
+  for (const auto& found : client.ListAll(AllOf(job_id, run), /*metadata_only=*/true)) {
+    patterns.push_back(Pattern::Of(found.key));
+  }
+  MetricsLines lines;
+  for (std::size_t begin = 0; begin < patterns.size(); begin += kTuplesOfOneRead) {
+    const std::size_t end = std::min(patterns.size(), begin + kTuplesOfOneRead);
+    const std::vector<Pattern> some(patterns.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    patterns.begin() + static_cast<std::ptrdiff_t>(end));
+    // Nobody removes them: their manager is gone. If it is not, less is found.
+    for (const auto& found : client.ReadAll(some, std::chrono::seconds(3))) {
+      // A step may have been put alone and with others: what it says is the same.
+      lines.merge(LinesByStep(found.payload.text()));
+    }
+  }
+  return lines;
+}
+
+}  // namespace acan

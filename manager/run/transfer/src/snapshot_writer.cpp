@@ -1,0 +1,91 @@
+#include "acan/manager/snapshot_writer.h"
+
+#include <cassert>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/manager/tile_mover.h"
+#include "tuplespace/clock.h"
+
+namespace acan {
+namespace {
+
+constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
+
+struct Dropped {};  // thrown through Write by Drop
+
+}  // namespace
+
+SnapshotWriter::SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
+                               std::function<bool()> may_commit, std::function<void()> on_done)
+    : folder_(folder),
+      client_options_(std::move(client)),
+      may_commit_(std::move(may_commit)),
+      on_done_(std::move(on_done)) {}
+
+SnapshotWriter::~SnapshotWriter() {
+  Drop();
+}
+
+void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensors,
+                           std::vector<TileCell> tiles, bool only_finite) {
+  thread_.Join();
+  dropped_ = false;
+  running_ = true;
+  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles), only_finite] {
+    std::optional<Done> done = WriteOrDrop(state, tensors, tiles, only_finite);
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = std::move(done);
+    }
+    running_ = false;
+    on_done_();
+  });
+}
+
+// nullopt: it was dropped.
+std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
+    const RunState& state, const std::vector<TensorInfo>& tensors,
+    const std::vector<TileCell>& tiles, bool only_finite) {
+  const std::int64_t begin_us = tuplespace::MonotonicUs();
+  Done done{state.version, 0, "", true};
+  try {
+    done.finite = Write(state, tensors, tiles, only_finite);
+  } catch (const Dropped&) {
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    done.problem = error.what();
+  }
+  done.took_us = tuplespace::MonotonicUs() - begin_us;
+  return done;
+}
+
+bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
+                           const std::vector<TileCell>& tiles, bool only_finite) {
+  tuplespace::Client client(client_options_);
+  const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
+  const auto go_on = [this] {
+    if (dropped_) throw Dropped{};
+  };
+  const bool finite = TileMover(client, go_on).Write(*writer, tensors, tiles);
+  if (only_finite && !finite) return false;
+  if (!may_commit_()) throw FailureError("the run's other outputs are gone");
+  writer->Finish(go_on);
+  folder_.KeepNewest(kSnapshotsKept);
+  return finite;
+}
+
+void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {
+  dropped_ = true;
+  while (meanwhile && running_) meanwhile();
+  thread_.Join();
+  const std::lock_guard lock(mutex_);
+  done_.reset();
+}
+
+std::optional<SnapshotWriter::Done> SnapshotWriter::TakeDone() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(done_, std::nullopt);
+}
+
+}  // namespace acan

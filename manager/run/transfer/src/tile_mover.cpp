@@ -1,0 +1,298 @@
+#include "acan/manager/tile_mover.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <span>
+
+#include "acan/core/error.h"
+#include "acan/manager/tuple_names.h"
+#include "acan/manager/work_beside.h"
+#include "fmt/format.h"
+#include "tuplespace/planted.h"
+
+namespace acan {
+
+using tuplespace::FieldPattern;
+using tuplespace::IsPlanted;
+using tuplespace::Key;
+using tuplespace::Pattern;
+using tuplespace::Planted;
+
+namespace {
+
+bool IsBias(const TileCell& tile) {
+  return tile.tensor % 2 == 1;
+}
+
+std::size_t Values(const TileCell& tile) {
+  return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
+}
+
+int TensorOf(const TensorInfo& tensor) {
+  return 2 * tensor.layer + (tensor.is_bias ? 1 : 0);
+}
+
+// (tensor, state) to the place in the order of names.
+std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
+  std::map<std::pair<int, int>, std::size_t> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& tensor = tensors[i];
+    places[{TensorOf(tensor), tensor.state}] = i;
+  }
+  return places;
+}
+
+// Copies the values that two tiles of one matrix have in common. Values are row-major.
+void CopyOverlap(const TileCell& from, std::span<const float> values, const TileCell& to,
+                 std::vector<float>* out) {
+  const Range rows{std::max(from.outputs.begin, to.outputs.begin),
+                   std::min(from.outputs.end, to.outputs.end)};
+  const Range cols{std::max(from.inputs.begin, to.inputs.begin),
+                   std::min(from.inputs.end, to.inputs.end)};
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const std::int64_t source =
+        (row - from.outputs.begin) * from.inputs.size() + cols.begin - from.inputs.begin;
+    const std::int64_t target =
+        (row - to.outputs.begin) * to.inputs.size() + cols.begin - to.inputs.begin;
+    std::copy_n(values.begin() + source, cols.size(), out->begin() + target);
+  }
+}
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
+std::span<const float> Floats(const tuplespace::Payload& payload) {
+  return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
+}
+
+// The parts into which the ends of `ranges` cut an axis of `size`, by where they begin, and its
+// end.
+std::vector<std::int64_t> Ends(std::vector<std::int64_t> ends, std::int64_t size) {
+  ends.push_back(0);
+  ends.push_back(size);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+}  // namespace
+
+bool AreWhole(const std::vector<TileCell>& tiles, std::int64_t rows, std::int64_t cols) {
+  std::vector<std::int64_t> of_rows, of_cols;
+  for (const TileCell& tile : tiles) {
+    if (tile.outputs.end > rows || tile.inputs.end > cols) return false;
+    of_rows.insert(of_rows.end(), {tile.outputs.begin, tile.outputs.end});
+    of_cols.insert(of_cols.end(), {tile.inputs.begin, tile.inputs.end});
+  }
+  of_rows = Ends(std::move(of_rows), rows);
+  of_cols = Ends(std::move(of_cols), cols);
+  const auto part = [](const std::vector<std::int64_t>& ends, std::int64_t end) {
+    return static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), end) - ends.begin());
+  };
+  const std::size_t width = of_cols.size() - 1;
+  std::vector<bool> there((of_rows.size() - 1) * width, false);
+  for (const TileCell& tile : tiles) {
+    const std::size_t end = part(of_rows, tile.outputs.end);
+    for (std::size_t row = part(of_rows, tile.outputs.begin); row < end; ++row) {
+      const auto line = there.begin() + static_cast<std::ptrdiff_t>(row * width);
+      std::fill(line + static_cast<std::ptrdiff_t>(part(of_cols, tile.inputs.begin)),
+                line + static_cast<std::ptrdiff_t>(part(of_cols, tile.inputs.end)), true);
+    }
+  }
+  return std::find(there.begin(), there.end(), false) == there.end();
+}
+
+std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
+                                                    std::optional<std::chrono::seconds> patience) {
+  constexpr auto kTurn = std::chrono::seconds(1);
+  std::chrono::seconds missed{0};
+  for (;;) {
+    check_();
+    const auto found = client_.ReadOne(Pattern::Of(tile.key), kTurn);
+    if (!found) {
+      if (client_.connected()) missed += kTurn;
+      if (patience && missed >= *patience) return std::nullopt;
+      continue;
+    }
+    const tuplespace::Payload& payload = found->payload;
+    const std::size_t bytes = Values(tile) * sizeof(float);
+    if (payload.size() != bytes) {
+      throw FailureError(
+          fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
+    }
+    // One that came inside a control frame lies anywhere.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
+    return aligned ? payload : tuplespace::Payload::Copy(payload.data(), bytes);
+  }
+}
+
+void TileMover::Put(const TileCell& tile, std::vector<float> values) {
+  check_();
+  auto owner = std::make_shared<std::vector<float>>(std::move(values));
+  tuplespace::Tuple tuple;
+  tuple.key = tile.key;
+  const float* data = owner->data();
+  const std::size_t bytes = owner->size() * sizeof(float);
+  tuple.payload = tuplespace::Payload(std::move(owner), data, bytes);
+  client_.Put({std::move(tuple)});
+}
+
+FileTiles::FileTiles(const ModelReader& file, const Model& model)
+    : file_(file), places_(PlacesOf(file.Tensors())) {
+  if (file.Layers() != model.layers) {
+    throw UsageError(
+        fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
+                    fmt::join(file.Layers(), "-"), fmt::join(model.layers, "-")));
+  }
+}
+
+std::vector<float> FileTiles::Read(const TileCell& tile) {
+  std::vector<float> values(Values(tile), 0.0f);
+  const auto place = places_.find({tile.tensor, tile.state});
+  if (place != places_.end()) {
+    file_.Read(place->second, tile.outputs.begin, IsBias(tile) ? 0 : tile.inputs.begin,
+               tile.outputs.size(), tile.inputs.size(), values);
+  }
+  return values;
+}
+
+std::vector<float> SpaceTiles::Read(const TileCell& tile) {
+  std::vector<float> values(Values(tile));
+  for (const TileCell& old : tiles_) {
+    if (old.tensor == tile.tensor && old.state == tile.state &&
+        old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
+      const auto found = mover_.Fetch(old, patience_);
+      if (!found) throw TileGone{old.key};
+      CopyOverlap(old, Floats(*found), tile, &values);
+    }
+  }
+  return values;
+}
+
+void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
+  for (const TileCell& tile : tiles) Put(tile, source.Read(tile));
+}
+
+// One tensor of one version at a time, as the broker sends so many tuples at once and no more.
+std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t version, int tensors,
+                                         int states) {
+  std::vector<TileCell> tiles;
+  for (int state = -1; state < states; ++state) {
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      const Pattern pattern = TilesOfTensor(run, FieldPattern::Exact(version), tensor, state);
+      for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
+        if (found.stays) continue;  // with a handler, which may be lost before it is read
+        if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
+      }
+    }
+  }
+  return tiles;
+}
+
+std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
+                                                     int states, std::int64_t newest) {
+  // The first bias, in a few tiles, says which versions there are.
+  const Pattern first_bias = TilesOfTensor(run, FieldPattern::AtMost(newest), 1, -1);
+  std::set<std::int64_t> versions;
+  for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
+    if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
+  }
+  const std::vector<TensorInfo> tensors = ModelTensors(model, states);
+  const auto parameters = static_cast<int>(ModelTensors(model).size());
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    std::vector<TileCell> tiles = TilesOf(run, *version, parameters, states);
+    std::map<std::pair<int, int>, std::vector<TileCell>> of_tensor;
+    for (const TileCell& tile : tiles) of_tensor[{tile.tensor, tile.state}].push_back(tile);
+    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+      return AreWhole(of_tensor[{TensorOf(t), t.state}], t.rows, t.cols);
+    });
+    if (whole || (IsPlanted(Planted::kResumesFromPartialVersion) && !tiles.empty())) {
+      return Whole{*version, std::move(tiles)};
+    }
+  }
+  return std::nullopt;
+}
+
+void TileMover::Move(const std::string& run, std::int64_t version,
+                     const std::vector<TileCell>& from, const std::vector<TileCell>& to) {
+  const auto remove = [&](FieldPattern step, std::optional<FieldPattern> what) {
+    Pattern pattern{{FieldPattern::Exact(run), std::move(step)}, true};
+    if (what) pattern.fields.push_back(std::move(*what));
+    client_.RetireAll(pattern, false);
+  };
+  // Tasks first: none may find its inputs gone.
+  remove(FieldPattern::AtLeast(version), FieldPattern::Exact("task"));
+  remove(FieldPattern::AtLeast(version + 1), std::nullopt);
+  for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);
+  std::set<Key> kept;
+  std::set<Key> there;
+  for (const TileCell& tile : from) there.insert(tile.key);
+  SpaceTiles source(*this, from, std::nullopt);
+  for (const TileCell& tile : to) {
+    kept.insert(tile.key);
+    if (there.count(tile.key) == 0) Put(tile, source.Read(tile));
+  }
+  for (const TileCell& tile : from) {
+    if (kept.count(tile.key) == 0) client_.RetireAll(Pattern::Of(tile.key), false);
+  }
+}
+
+TileMover::Written TileMover::WriteModel(const std::string& path, const Model& model,
+                                         const std::vector<TileCell>& tiles, bool only_finite) {
+  std::string folder;
+  std::string file = path;
+  if (path.empty()) {
+    folder = (std::filesystem::temp_directory_path() / "acan-model-XXXXXX").string();
+    if (mkdtemp(folder.data()) == nullptr) {
+      throw FailureError(
+          fmt::format("cannot make a temporary folder {}: {}", folder, std::strerror(errno)));
+    }
+    file = folder + "/model.safetensors";
+  }
+  struct Cleanup {
+    const std::string& folder;
+    ~Cleanup() {
+      std::error_code ignored;
+      if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+    }
+  } cleanup{folder};
+  ModelWriter writer(file, model);
+  std::vector<TileCell> parameters;
+  for (const TileCell& tile : tiles) {
+    if (tile.state < 0) parameters.push_back(tile);
+  }
+  Written written;
+  written.finite = Write(writer, ModelTensors(model), parameters);
+  if (only_finite && !written.finite) return written;
+  WorkBeside(client_, check_, [&](const std::function<void()>& go_on) {
+    written.weights_sha256 = writer.Finish(go_on);
+  });
+  return written;
+}
+
+bool TileMover::AreFinite(const std::vector<TileCell>& tiles) {
+  return std::all_of(tiles.begin(), tiles.end(), [this](const TileCell& tile) {
+    return tile.state >= 0 || AllFinite(Floats(*Fetch(tile)));
+  });
+}
+
+bool TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
+                      const std::vector<TileCell>& tiles) {
+  const auto places = PlacesOf(tensors);
+  bool finite = true;
+  for (const TileCell& tile : tiles) {
+    const tuplespace::Payload payload = *Fetch(tile);
+    finite = finite && (tile.state >= 0 || AllFinite(Floats(payload)));
+    writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
+                 IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
+                 Floats(payload));
+  }
+  return finite;
+}
+
+}  // namespace acan

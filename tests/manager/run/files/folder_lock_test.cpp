@@ -1,0 +1,114 @@
+// An output folder has one owner, which the kernel knows, not a file that a killed process leaves.
+#include "acan/manager/folder_lock.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+std::unique_ptr<FolderLock> Take(const TestFolder& folder, const std::string& run,
+                                 FolderOwner* owner, std::string* said = nullptr) {
+  std::string ignored;
+  return FolderLock::Take(folder.path(), run, owner, said == nullptr ? &ignored : said);
+}
+
+TEST(FolderLockTest, NamesItsOwnerToOthers) {
+  const TestFolder folder;
+  FolderOwner owner;
+  auto first = Take(folder, "one", &owner);
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(first->IsOwn());
+  EXPECT_EQ(Take(folder, "two", &owner), nullptr);
+  EXPECT_EQ(owner.pid, ::getpid());
+  EXPECT_EQ(owner.run, "one");
+  first->SetRun("one again");
+  EXPECT_EQ(Take(folder, "two", &owner), nullptr);
+  EXPECT_EQ(owner.run, "one again");
+  ExpectError([&] { FolderLock::CheckFree(folder.path()); },
+              {folder.path() + " is in use by pid " + std::to_string(::getpid()), "on host",
+               "since 2", "--out"},
+              Error::Kind::kFailure);
+  first.reset();
+  FolderLock::CheckFree(folder.path());
+  EXPECT_EQ(folder.FileCount(), 0u);
+  EXPECT_NE(Take(folder, "two", &owner), nullptr);
+}
+
+TEST(FolderLockTest, EndsWithAKilledProcess) {
+  const TestFolder folder;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    FolderOwner owner;
+    const auto lock = Take(folder, "child", &owner);
+    [[maybe_unused]] const auto wrote = ::write(ready[1], lock ? "y" : "n", 1);
+    for (;;) ::pause();
+  }
+  char answer = 0;
+  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
+  ASSERT_EQ(answer, 'y');
+  FolderOwner owner;
+  EXPECT_EQ(Take(folder, "parent", &owner), nullptr);
+  EXPECT_EQ(owner.pid, child);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(folder.FileCount(), 1u) << "the file is left";
+  std::string said;
+  EXPECT_NE(Take(folder, "parent", &owner, &said), nullptr);
+  EXPECT_EQ(said, "");
+  for (const int end : ready) ::close(end);
+}
+
+TEST(FolderLockTest, SaysThatAnotherHostLeftIt) {
+  const TestFolder folder;
+  folder.Write("manager.lock",
+               R"({"pid": 17, "host": "elsewhere", "since": "yesterday", "run": "x"})");
+  FolderOwner owner;
+  std::string said;
+  EXPECT_NE(Take(folder, "here", &owner, &said), nullptr);
+  for (const char* part : {"pid 17", "host elsewhere", "since yesterday"}) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  }
+}
+
+TEST(FolderLockTest, WhoLeadsTakesItOver) {
+  const TestFolder folder;
+  FolderOwner owner;
+  auto first = Take(folder, "one", &owner);
+  auto second = FolderLock::TakeOver(folder.path(), "two");
+  EXPECT_FALSE(first->IsOwn());
+  EXPECT_TRUE(second->IsOwn());
+  first.reset();
+  EXPECT_TRUE(second->IsOwn()) << "the first leaves it alone";
+  EXPECT_EQ(Take(folder, "three", &owner), nullptr);
+  EXPECT_EQ(owner.run, "two");
+  second.reset();
+  EXPECT_EQ(folder.FileCount(), 0u);
+}
+
+TEST(FolderLockTest, AFileThatSaysNothingIsNoOwner) {
+  const TestFolder folder;
+  FolderOwner owner;
+  for (const char* text : {"", "{", "[]", "{\"pid\": \"x\"}"}) {
+    folder.Write("manager.lock", text);
+    std::string said;
+    EXPECT_NE(Take(folder, "here", &owner, &said), nullptr) << text;
+    EXPECT_EQ(said, "");
+  }
+  ExpectError(
+      [&] {
+        FolderOwner none;
+        std::string said;
+        FolderLock::Take(folder.Path("nowhere"), "x", &none, &said);
+      },
+      {"nowhere/manager.lock", "No such file"}, Error::Kind::kFailure);
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,159 @@
+// Metrics: what is written is read back, and what a file lacks is known.
+#include "acan/manager/metrics_log.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "nlohmann/json.hpp"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+TEST(MetricsLogTest, ALineAStepReadableAtOnce) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  log.Step({7, 1, 0.5, 0.1, 1000.0, 2, 3});
+  EXPECT_EQ(json::parse(ReadWhole(path)),
+            json::parse(R"({"step": 7, "epoch": 1, "loss": 0.5, "learning_rate": 0.1,
+                            "samples_per_s": 1000.0, "handlers": 2, "reissued": 3})"));
+  log.Step({8, 1, std::numeric_limits<double>::infinity(), 0.1, 1000.0, 2, 3});
+  log.Evaluation({8, 1, 0.25, 0.75});
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  std::getline(file, line);
+  EXPECT_TRUE(json::parse(line).at("loss").is_null());
+  std::getline(file, line);
+  EXPECT_EQ(json::parse(line),
+            json::parse(R"({"step": 8, "epoch": 1, "test_loss": 0.25, "test_accuracy": 0.75})"));
+}
+
+TEST(MetricsLogTest, BeginsAnewOrGoesOn) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  {
+    MetricsLog log(path);
+    for (std::int64_t step = 0; step < 5; ++step) log.Step({step, 0, 1.0, 0.1, 1.0, 1, 0});
+  }
+  const std::string all = ReadWhole(path);
+  folder.Write("metrics.jsonl", all + "{\"step\": 5, \"ep");
+  { MetricsLog log(path, 6); }
+  EXPECT_EQ(ReadWhole(path), all) << "the torn line is cut off";
+  {
+    MetricsLog log(path, 3);
+    log.Step({3, 0, 2.0, 0.1, 1.0, 1, 0});
+  }
+  std::ifstream file(path);
+  std::vector<double> losses;
+  for (std::string line; std::getline(file, line);) losses.push_back(json::parse(line)["loss"]);
+  EXPECT_EQ(losses, (std::vector<double>{1, 1, 1, 2}));
+  { MetricsLog log(path); }
+  EXPECT_EQ(ReadWhole(path), "");
+}
+
+// Whatever happened to the file: who goes on with it knows which steps it does not have.
+TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const auto line = [](std::int64_t step) {
+    return json{{"step", step}, {"loss", 1.0}, {"learning_rate", 0.1}}.dump() + "\n";
+  };
+  const auto missing = [&](const std::string& bytes, std::int64_t first_step) {
+    folder.Write("metrics.jsonl", bytes);
+    const MetricsLog log(path, first_step);
+    return RangesText(log.missing());
+  };
+  const std::string whole = line(0) + line(1) + line(2) + line(3) + line(4);
+  EXPECT_EQ(missing(whole, 5), "");
+  EXPECT_EQ(missing(whole, 3), "");
+  EXPECT_EQ(missing(whole, 6), "5");
+  EXPECT_EQ(missing(whole.substr(0, whole.size() - 1), 5), "4") << "it is torn";
+  EXPECT_EQ(missing("", 1000), "0 to 999");
+  EXPECT_EQ(missing(line(0) + "{\"step\": 1, \"lo\x01\n" + line(2), 3), "1");
+  EXPECT_EQ(ReadWhole(path), line(0) + line(2)) << "what is whole stays";
+  EXPECT_EQ(missing(line(2) + line(1) + line(4), 9), "0 to 1, 3 and 5 to 8");
+  EXPECT_EQ(missing(line(1) + line(3) + line(5) + line(7) + line(9), 20), "0, 2, 4 and 3 more");
+  std::filesystem::remove(path);
+  EXPECT_EQ(RangesText(MetricsLog(path, 7).missing()), "0 to 6");
+  EXPECT_EQ(RangesText(MetricsLog(path).missing()), "") << "a new one lacks nothing";
+}
+
+TEST(MetricsLogTest, KnowsTheFirstLossThatWasNotFinite) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  {
+    MetricsLog log(path);
+    log.Step({0, 0, 1.0, 0.1, 1.0, 1, 0});
+    log.Evaluation({1, 0, none, std::nullopt});
+    log.Step({1, 0, none, 0.25, 1.0, 1, 0});
+    log.Step({2, 0, none, 0.5, 1.0, 1, 0});
+  }
+  EXPECT_FALSE(MetricsLog(path, 3).first_not_finite() == std::nullopt);
+  EXPECT_EQ(MetricsLog(path, 3).first_not_finite()->step, 1);
+  EXPECT_EQ(MetricsLog(path, 3).first_not_finite()->learning_rate, 0.25);
+  EXPECT_FALSE(MetricsLog(path, 1).first_not_finite()) << "that step is done anew";
+}
+
+TEST(MetricsLogTest, LinesFromElsewhereFillWhatTheFileLacks) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  const auto line = [](int step, const char* from) {
+    return "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"from\":\"" + from + "\"}\n";
+  };
+  const std::string file = line(0, "file") + line(1, "file") + line(2, "file") + line(7, "file");
+  const MetricsLines carried = {{2, "{\"step\":2,\"test_loss\":1}\n" + line(2, "space")},
+                                {3, line(3, "space")},
+                                {5, line(5, "space")},
+                                {6, line(6, "space")}};
+  folder.Write("metrics.jsonl", file);
+  {
+    const MetricsLog log(path, EarlierMetrics{.first_step = 6, .carried = carried});
+    EXPECT_EQ(RangesText(log.missing()), "4");
+  }
+  EXPECT_EQ(ReadWhole(path),
+            line(0, "file") + line(1, "file") + carried.at(2) + carried.at(3) + carried.at(5));
+  folder.Write("metrics.jsonl", file);
+  {
+    const MetricsLog log(path,
+                         EarlierMetrics{.first_step = 4, .carried = carried, .keep_file = false});
+    EXPECT_EQ(RangesText(log.missing()), "0 to 1");
+  }
+  EXPECT_EQ(ReadWhole(path), carried.at(2) + carried.at(3)) << "the file was of another run";
+  EXPECT_EQ(LastLines(path, 1 << 20), (MetricsLines{{2, carried.at(2)}, {3, carried.at(3)}}));
+  EXPECT_EQ(LastLines(path, carried.at(3).size() + 45), (MetricsLines{{3, carried.at(3)}}));
+}
+
+TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
+  TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  EXPECT_FALSE(log.Replaced());
+  const MetricsLog successor(path);
+  EXPECT_TRUE(log.Replaced());
+  EXPECT_FALSE(successor.Replaced());
+  EXPECT_FALSE(log.Removed()) << "there is another one";
+  std::filesystem::remove(path);
+  EXPECT_TRUE(successor.Replaced());
+  EXPECT_TRUE(successor.Removed());
+}
+
+TEST(MetricsLogTest, FullDisksAreNamed) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  MetricsLog log("/dev/full");
+  ExpectError([&] { log.Step({}); }, {"/dev/full", "No space left on device"},
+              Error::Kind::kFailure);
+  const TestFolder folder;
+  ExpectError([&] { MetricsLog(folder.Path("no/m.jsonl")); }, {"no/m.jsonl"},
+              Error::Kind::kFailure);
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,341 @@
+// model.safetensors: written piece by piece, whole or not at all, and read back with suspicion.
+#include "acan/manager/model_file.h"
+#include "acan/manager/sha256.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
+
+#include "nlohmann/json.hpp"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+Model Perceptron(std::vector<std::int64_t> layers) {
+  Model model;
+  model.layers = std::move(layers);
+  return model;
+}
+
+float ValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
+  return static_cast<float>(tensor) * 1000.0f + static_cast<float>(row) * 10.0f +
+         static_cast<float>(col) + 0.25f;
+}
+
+// Writes every tensor in tiles of at most `tile` x `tile`, the last tensor first.
+std::string WriteModel(const std::string& path, const Model& model, std::int64_t tile) {
+  const std::vector<TensorInfo> tensors = ModelTensors(model);
+  ModelWriter writer(path, model);
+  for (std::size_t index = tensors.size(); index-- > 0;) {
+    for (std::int64_t row = 0; row < tensors[index].rows; row += tile) {
+      for (std::int64_t col = 0; col < tensors[index].cols; col += tile) {
+        const std::int64_t rows = std::min(tile, tensors[index].rows - row);
+        const std::int64_t cols = std::min(tile, tensors[index].cols - col);
+        std::vector<float> values;
+        for (std::int64_t r = row; r < row + rows; ++r) {
+          for (std::int64_t c = col; c < col + cols; ++c) values.push_back(ValueAt(index, r, c));
+        }
+        writer.Write(index, row, col, rows, cols, values);
+      }
+    }
+  }
+  return writer.Finish();
+}
+
+// A safetensors file with this header and `data_bytes` bytes of values.
+std::string SafeTensors(const std::string& header, std::size_t data_bytes) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(header.size() >> (8 * i) & 0xff);
+  return bytes + header + std::string(data_bytes, '\0');
+}
+
+// The header of a model 2 -> 3 -> 1, its values in name order.
+json GoodHeader() {
+  return json::parse(R"({
+    "layers.0.bias":   {"dtype": "F32", "shape": [3],    "data_offsets": [0, 12]},
+    "layers.0.weight": {"dtype": "F32", "shape": [3, 2], "data_offsets": [12, 36]},
+    "layers.1.bias":   {"dtype": "F32", "shape": [1],    "data_offsets": [36, 40]},
+    "layers.1.weight": {"dtype": "F32", "shape": [1, 3], "data_offsets": [40, 52]}})");
+}
+constexpr std::size_t kGoodBytes = 52;
+
+TEST(ModelTensorsTest, NamesAreInStringOrder) {
+  std::vector<std::int64_t> layers(12, 3);
+  const std::vector<TensorInfo> tensors = ModelTensors(Perceptron(layers));
+  ASSERT_EQ(tensors.size(), 22u);
+  EXPECT_EQ(tensors[0].name, "layers.0.bias");
+  EXPECT_EQ(tensors[1].name, "layers.0.weight");
+  EXPECT_EQ(tensors[4].name, "layers.10.bias");
+  EXPECT_EQ(tensors[6].name, "layers.2.bias");
+  EXPECT_TRUE(tensors[0].is_bias);
+  EXPECT_EQ(tensors[0].cols, 1);
+}
+
+TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
+  const TestFolder folder;
+  const Model model = Perceptron({7, 5, 3});
+  const std::string path = folder.Path("model.safetensors");
+  const std::string hash = WriteModel(path, model, 100);
+  const std::string whole = ReadWhole(path);
+  for (const std::int64_t tile : {1, 2, 3, 6}) {
+    EXPECT_EQ(WriteModel(path, model, tile), hash);
+    EXPECT_EQ(ReadWhole(path), whole);
+  }
+  EXPECT_EQ(folder.FileCount(), 1u);
+}
+
+TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.safetensors");
+  const std::string hash = WriteModel(path, Perceptron({2, 3}), 2);
+  const std::string file = ReadWhole(path);
+  const auto length =
+      static_cast<unsigned char>(file[0]) + 256 * static_cast<unsigned char>(file[1]);
+  EXPECT_EQ(length % 8, 0);
+  const json header = json::parse(file.substr(8, length));
+  EXPECT_EQ(header.at("__metadata__").at("format"), "pt");
+  EXPECT_EQ(header.at("layers.0.weight"),
+            json::parse(R"({"dtype": "F32", "shape": [3, 2], "data_offsets": [12, 36]})"));
+  EXPECT_EQ(header.at("layers.0.bias").at("shape"), json::parse("[3]"));
+  const std::string values = file.substr(8 + length);
+  EXPECT_EQ(values, Raw(std::vector<float>{0.25f, 10.25f, 20.25f, 1000.25f, 1001.25f, 1010.25f,
+                                           1011.25f, 1020.25f, 1021.25f}));
+  Sha256 expected;
+  expected.Add(values.data(), values.size());
+  EXPECT_EQ(hash, expected.Hex());
+  EXPECT_EQ(ModelReader(path).WeightsSha256(), hash);
+}
+
+TEST(ModelFileTest, ReadsRectangles) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.safetensors");
+  WriteModel(path, Perceptron({7, 5, 3}), 4);
+  const ModelReader reader(path);
+  EXPECT_EQ(reader.Layers(), (std::vector<std::int64_t>{7, 5, 3}));
+  std::vector<float> part(6);
+  reader.Read(1, 2, 3, 2, 3, part);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(part[static_cast<std::size_t>(i)], ValueAt(1, 2 + i / 3, 3 + i % 3));
+  }
+  std::vector<float> rows(14);
+  reader.Read(1, 1, 0, 2, 7, rows);
+  EXPECT_EQ(rows[0], ValueAt(1, 1, 0));
+  EXPECT_EQ(rows[13], ValueAt(1, 2, 6));
+}
+
+TEST(ModelFileTest, UnfinishedFilesDisappear) {
+  const TestFolder folder;
+  const std::string path = folder.Write("model.safetensors", "old");
+  {
+    ModelWriter writer(path, Perceptron({2, 3}));
+    EXPECT_EQ(folder.FileCount(), 2u);
+    EXPECT_THROW(writer.Finish(), std::logic_error);
+  }
+  EXPECT_EQ(folder.FileCount(), 1u);
+  EXPECT_EQ(ReadWhole(path), "old");
+}
+
+// A manager keeps its lead meanwhile.
+TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.safetensors");
+  const Model model = Perceptron({2000, 300});  // 2.4 MB
+  const std::vector<float> weights(2000 * 300, 0.5f);
+  const std::vector<float> biases(300, 0.5f);
+  const auto written = [&](const SnapshotExtras& extras) {
+    auto writer = std::make_unique<ModelWriter>(path, model, extras);
+    writer->Write(0, 0, 0, 300, 1, biases);
+    writer->Write(1, 0, 0, 300, 2000, weights);
+    return writer;
+  };
+  struct Ended {};
+  EXPECT_THROW(written({})->Finish([] { throw Ended{}; }), Ended);
+  EXPECT_EQ(folder.FileCount(), 0u);
+  int calls = 0;
+  written({})->Finish([&] { ++calls; });
+  EXPECT_GE(calls, 4);  // for the hash, and for the checksum
+  EXPECT_EQ(folder.FileCount(), 1u);
+}
+
+TEST(ModelFileTest, PlacesThatCannotBeWrittenAreNamed) {
+  const TestFolder folder;
+  const auto refused = [](const std::string& path, const std::string& words) {
+    ExpectError(
+        [&] {
+          ModelWriter(path, Perceptron({2, 3}));
+        },
+        {path, words}, Error::Kind::kFailure);
+  };
+  refused(folder.Path("none/model.safetensors"), "No such file or directory");
+  refused(folder.path(), "Is a directory");
+  refused("/proc/model.safetensors", "cannot create");
+  if (::geteuid() != 0) {
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0500), 0);
+    refused(folder.Path("model.safetensors"), "Permission denied");
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
+  }
+}
+
+// A file size limit stands for a full disk: the system refuses the space with an error in the same
+// calls. Without its signal ignored the process would be killed instead.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(ModelFileTest, NoSpaceIsFoundAtTheStart) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.safetensors");
+  {
+    const FileSizeLimit limit(4096);
+    ExpectError(
+        [&] {
+          ModelWriter(path, Perceptron({100, 100}));
+        },
+        {path, "File too large"}, Error::Kind::kFailure);
+  }
+  EXPECT_EQ(folder.FileCount(), 0u);
+}
+
+void ExpectRefused(const std::string& bytes, std::vector<std::string> parts) {
+  const TestFolder folder;
+  const std::string path = folder.Write("m.safetensors", bytes);
+  parts.push_back(path);
+  ExpectError([&] { ModelReader reader(path); }, parts);
+}
+
+TEST(ModelReaderTest, AcceptsAnyOrderOfValues) {
+  const TestFolder folder;
+  json header = GoodHeader();
+  header["layers.1.weight"]["data_offsets"] = {0, 12};
+  header["layers.0.bias"]["data_offsets"] = {40, 52};
+  std::string bytes = SafeTensors(header.dump(), 0);
+  std::vector<float> values(13);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const ModelReader reader(folder.Write("m", bytes + Raw(values)));
+  EXPECT_EQ(reader.Layers(), (std::vector<std::int64_t>{2, 3, 1}));
+  std::vector<float> bias(3);
+  reader.Read(0, 0, 0, 3, 1, bias);
+  EXPECT_EQ(bias, (std::vector<float>{10, 11, 12}));
+  // The hash follows the names, not the file.
+  Sha256 hash;
+  hash.Add(values.data() + 10, 12);
+  hash.Add(values.data() + 3, 24);
+  hash.Add(values.data() + 9, 4);
+  hash.Add(values.data(), 12);
+  EXPECT_EQ(reader.WeightsSha256(), hash.Hex());
+}
+
+TEST(ModelReaderTest, BrokenFilesAreNamed) {
+  const std::string good = SafeTensors(GoodHeader().dump(), kGoodBytes);
+  ExpectRefused("", {"truncated", "0 bytes"});
+  ExpectRefused(good.substr(0, 7), {"truncated", "7 bytes"});
+  ExpectRefused(good.substr(0, 50), {"truncated", "the file has 50"});
+  ExpectRefused(good.substr(0, good.size() - 1), {"truncated", "layers.1.weight"});
+  ExpectRefused(good + "x", {"1 bytes after its last tensor"});
+  ExpectRefused(std::string(64, '\xff'), {"18446744073709551615", "the most is"});
+  ExpectRefused(SafeTensors("{\"a\": ", 0), {"not valid JSON"});
+  ExpectRefused(SafeTensors("[]", 0), {"no JSON object"});
+  ExpectRefused(SafeTensors("{}", 0), {"has no tensors"});
+  ExpectRefused(SafeTensors("{\"a\": {}, \"a\": {}}", 0), {"\"a\" twice"});
+  ExpectRefused(SafeTensors(std::string(100000, '['), 0), {"header"});
+  ExpectRefused("PK\x03\x04 not a safetensors file at all", {"safetensors"});
+}
+
+void ExpectHeaderRefused(const std::function<void(json&)>& change,
+                         const std::vector<std::string>& parts,
+                         std::size_t data_bytes = kGoodBytes) {
+  json header = GoodHeader();
+  change(header);
+  SCOPED_TRACE(header.dump());
+  ExpectRefused(SafeTensors(header.dump(), data_bytes), parts);
+}
+
+TEST(ModelReaderTest, WrongTensorsAreNamed) {
+  const auto set = [](const std::string& name, const char* key, json value) {
+    return [=](json& header) { header[name][key] = value; };
+  };
+  const std::string weight = "layers.0.weight";
+  ExpectHeaderRefused(set(weight, "dtype", "F16"), {weight, "\"F16\"", "expected \"F32\""});
+  ExpectHeaderRefused(set(weight, "dtype", 3), {weight, "dtype 3"});
+  ExpectHeaderRefused(set(weight, "shape", {3, 3}), {weight, "24 bytes", "[3,3] needs 36"});
+  ExpectHeaderRefused(set(weight, "shape", {6}), {weight, "[outputs, inputs]"});
+  ExpectHeaderRefused(set(weight, "shape", {3, 2, 1}), {weight, "1 to 2 sizes"});
+  ExpectHeaderRefused(set(weight, "shape", {-3, 2}), {weight, "shape [-3,2]"});
+  ExpectHeaderRefused(set(weight, "shape", {3.0, 2}), {weight, "shape [3.0,2]"});
+  ExpectHeaderRefused(set(weight, "shape", {0, 2}), {weight, "dimension of 0"});
+  ExpectHeaderRefused(set(weight, "shape", {std::int64_t{1} << 40, std::int64_t{1} << 40}),
+                      {weight, "dimension of"});
+  ExpectHeaderRefused(set(weight, "shape", "x"), {weight, "shape \"x\""});
+  ExpectHeaderRefused(set(weight, "data_offsets", {12}), {weight, "data_offsets"});
+  ExpectHeaderRefused(set(weight, "data_offsets", {36, 12}), {weight, "36 to 12"});
+  ExpectHeaderRefused(set(weight, "data_offsets", {12, 1 << 20}), {weight, "of 52 bytes"});
+  ExpectHeaderRefused(set(weight, "data_offsets", {8, 32}), {weight, "expected 12", "overlap"});
+  ExpectHeaderRefused(set(weight, "data_offsets", {18446744073709551615u, 3}), {weight});
+  ExpectHeaderRefused([](json& header) { header["layers.0.weight"] = 3; }, {weight, "'dtype'"});
+  ExpectHeaderRefused([](json& header) { header["layers.0.weight"].erase("shape"); },
+                      {weight, "no 'shape'"});
+  ExpectHeaderRefused([](json& header) { header.erase("layers.0.bias"); },
+                      {"lacks the tensor 'layers.0.bias'"});
+  ExpectHeaderRefused([](json& header) { header.erase("layers.0.weight"); },
+                      {"lacks the tensor 'layers.0.weight'"});
+  ExpectHeaderRefused(
+      [](json& header) {
+        header["fc.weight"] = header["layers.1.weight"];
+        header.erase("layers.1.weight");
+      },
+      {"has the tensor 'fc.weight'", "layers.0.weight"});
+  ExpectHeaderRefused([](json& header) { header["layers.99.bias"] = header["layers.1.bias"]; },
+                      {"layers.99.bias"});
+  ExpectHeaderRefused([](json& header) { header["layers.01.bias"] = header["layers.1.bias"]; },
+                      {"layers.01.bias"});
+  ExpectHeaderRefused(
+      [](json& header) {
+        header["layers.0.bias"] = {{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 8}}};
+      },
+      {"layers.0.bias", "shape [2]", "expected [3]"});
+  ExpectHeaderRefused(
+      [](json& header) {
+        header["layers.1.weight"] = {
+            {"dtype", "F32"}, {"shape", {1, 2}}, {"data_offsets", {40, 48}}};
+      },
+      {"layers.1.weight", "takes 2 inputs", "has 3 outputs"}, 48);
+}
+
+TEST(ModelReaderTest, FilesThatCannotBeOpenedAreNamed) {
+  const TestFolder folder;
+  ExpectError([&] { ModelReader reader(folder.Path("none")); }, {"/none", "No such file"});
+  ExpectError([&] { ModelReader reader(folder.path()); }, {"expected a safetensors file"});
+}
+
+TEST(Sha256Test, KnownDigests) {
+  EXPECT_EQ(Sha256().Hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  Sha256 hash;
+  hash.Add("a", 1);
+  hash.Add("bc", 2);
+  EXPECT_EQ(hash.Hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,190 @@
+// Snapshots on disk: what is whole is found again, what is not is named and passed over.
+#include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+class SnapshotTest : public testing::Test {
+ protected:
+  SnapshotTest() { model_.layers = {5, 7, 3}; }
+
+  SnapshotFolder Folder(const std::string& training_id = "training", int states = 2) {
+    return {folder_.Path("snapshots"), training_id, model_, states};
+  }
+  void Write(std::int64_t version, const std::string& training_id = "training",
+             const std::vector<std::string>& contributors = {}) {
+    const SnapshotFolder folder = Folder(training_id);
+    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1});
+    const std::vector<TensorInfo> tensors = ModelTensors(model_, 2);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::vector<float> values(
+          static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
+          static_cast<float>(version) + static_cast<float>(tensors[i].state));
+      writer->Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
+    }
+    writer->Finish();
+  }
+  std::string PathOf(const std::string& version) const {
+    return folder_.Path("snapshots/step-00000000000" + version + ".safetensors");
+  }
+  std::optional<SnapshotFolder::Found> Newest(const std::string& training_id = "training") {
+    said_.clear();
+    const auto say = [this](const std::string& line) { said_ += line + "\n"; };
+    return Folder(training_id).Newest(say, &others_);
+  }
+  void FlipBit(const std::string& path, std::streamoff at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char byte = static_cast<char>(file.get() ^ 4);
+    file.seekp(at);
+    file.put(byte);
+  }
+
+  TestFolder folder_;
+  Model model_;
+  std::string said_;
+  bool others_ = false;
+};
+
+// A manager keeps its lead meanwhile.
+TEST_F(SnapshotTest, LookingThroughLargeFilesCanBeGoneOnWithOrEnded) {
+  model_.layers = {2000, 300, 3};
+  Write(3);
+  int calls = 0;
+  const auto say = [](const std::string&) {};
+  EXPECT_TRUE(Folder("training").Newest(say, &others_, [&] { ++calls; }));
+  EXPECT_GE(calls, 3);  // 2.4 MB of weights and as much of their state
+  struct Ended {};
+  EXPECT_THROW(Folder("training").Newest(say, &others_, [] { throw Ended{}; }), Ended);
+}
+
+TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
+  EXPECT_FALSE(Newest());  // no folder yet
+  Write(3);
+  Write(4);
+  const auto found = Newest();
+  ASSERT_TRUE(found) << said_;
+  EXPECT_EQ(found->path, PathOf("4"));
+  EXPECT_EQ(found->state.version, 4);
+  EXPECT_EQ(found->state.train_loss, 0.5);
+  EXPECT_EQ(found->state.tasks_done, 28);
+  EXPECT_EQ(found->state.failures, 2);
+  EXPECT_EQ(found->state.audits_passed, 30);
+  EXPECT_EQ(found->state.audits_skipped, 1);
+  EXPECT_EQ(said_, "");
+  const std::vector<TensorInfo>& tensors = found->file->Tensors();
+  ASSERT_EQ(tensors.size(), 12u);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<float> value(1);
+    found->file->Read(i, 0, 0, 1, 1, value);
+    EXPECT_EQ(value[0], 4.0f + static_cast<float>(tensors[i].state)) << tensors[i].name;
+  }
+}
+
+TEST_F(SnapshotTest, AFlippedBitAnywhereIsNamedAndTheOneBeforeIsUsed) {
+  Write(3);
+  Write(4);
+  const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(PathOf("4")));
+  // In the header (its names, its metadata, the checksum itself) and in the values.
+  for (std::streamoff at = 9; at < bytes; at += 61) {
+    FlipBit(PathOf("4"), at);
+    const auto found = Newest();
+    ASSERT_TRUE(found) << at << ": " << said_;
+    EXPECT_EQ(found->path, PathOf("3")) << at;
+    EXPECT_NE(said_.find(PathOf("4")), std::string::npos) << at << ": " << said_;
+    FlipBit(PathOf("4"), at);
+  }
+  EXPECT_EQ(Newest()->path, PathOf("4"));
+}
+
+TEST_F(SnapshotTest, ATornFileIsPassedOver) {
+  Write(3);
+  Write(4);
+  std::filesystem::resize_file(PathOf("4"), std::filesystem::file_size(PathOf("4")) - 1);
+  ASSERT_TRUE(Newest());
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+  std::filesystem::resize_file(PathOf("3"), 5);
+  EXPECT_FALSE(Newest());
+  EXPECT_NE(said_.find("truncated"), std::string::npos) << said_;
+}
+
+TEST_F(SnapshotTest, AnotherTrainingsIsPassedOver) {
+  Write(3, "another");
+  EXPECT_FALSE(Newest());
+  EXPECT_NE(said_.find("of another training"), std::string::npos) << said_;
+  EXPECT_TRUE(others_);
+}
+
+TEST_F(SnapshotTest, DamagedOnesAreNobodys) {
+  Write(3, "another");
+  FlipBit(PathOf("3"), 100);
+  Write(4);
+  std::filesystem::resize_file(PathOf("4"), 5);
+  EXPECT_FALSE(Newest());
+  EXPECT_FALSE(others_) << said_;
+}
+
+TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
+  for (const std::int64_t version : {1, 2, 3}) Write(version);
+  folder_.Write("snapshots/step-000000000004.safetensors.1.0.tmp", "of a killed writer");
+  Folder().KeepNewest(2);
+  EXPECT_FALSE(std::filesystem::exists(PathOf("1")));
+  EXPECT_TRUE(std::filesystem::exists(PathOf("2")));
+  EXPECT_FALSE(std::filesystem::exists(PathOf("4") + ".1.0.tmp"));
+  Folder().RemoveAll();
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("snapshots")));
+}
+
+TEST_F(SnapshotTest, NewerThanABeginningAreRemoved) {
+  for (const std::int64_t version : {9, 10, 11}) Write(version);
+  Folder().RemoveNewerThan(10);
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000009.safetensors", "step-000000000010.safetensors"}));
+}
+
+TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
+  Write(1);
+  Write(2, "training", {"a"});
+  Write(3, "training", {"a"});
+  Write(4, "training", {"a", "b"});
+  Write(5, "training", {"a", "b"});
+  Folder().KeepNewest(2);
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000001.safetensors", "step-000000000003.safetensors",
+                                "step-000000000004.safetensors", "step-000000000005.safetensors"}));
+  EXPECT_EQ(Newest()->state.contributors, (std::vector<std::string>{"a", "b"}));
+  Folder().RemoveOf({"b"});
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+  Folder().RemoveOf({"a"});
+  EXPECT_EQ(Newest()->path, PathOf("1"));
+}
+
+TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
+  const std::string job =
+      "[model]\nlayers = [4, 2]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
+      "samples = 100\n";
+  const auto id = [&](const std::string& more) {
+    return TrainingId(ParseJob(job + more, "test", ".", {}), "a", "b");
+  };
+  EXPECT_EQ(id(""), id("[tasks]\nsize_bytes = 20000\n"));
+  EXPECT_EQ(id(""), id("[snapshots]\nevery_steps = 7\n"));
+  EXPECT_EQ(id(""), id("[train]\nstop_if_not_finite = false\n"));
+  // As it always was: snapshots of earlier versions of acan are gone on from.
+  EXPECT_EQ(id(""), "b6a17f48035145b9");
+  EXPECT_NE(id(""), id("[train]\nseed = 2\n"));
+  EXPECT_NE(id(""), id("[train]\nepochs = 2\n"));
+  EXPECT_NE(TrainingId(ParseJob(job, "test", ".", {}), "a", "c"), id(""));
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,106 @@
+// KeptMetrics at a broker of the test's own: what one manager puts, another one reads.
+#include "acan/manager/kept_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <zmq.hpp>
+
+#include "tuplespace/broker.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+namespace {
+
+class KeptMetricsTest : public ::testing::Test {
+ protected:
+  KeptMetricsTest() {
+    tuplespace::BrokerOptions options;
+    options.listen = {"inproc://kept-metrics"};
+    options.context = &context_;
+    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
+    thread_ = std::thread([this] { broker_->Run(); });
+    client_ = std::make_unique<tuplespace::Client>(tuplespace::ClientOptions{
+        .endpoint = "inproc://kept-metrics", .name = "test", .id = {}, .context = &context_});
+  }
+  ~KeptMetricsTest() override {
+    client_.reset();
+    broker_->Stop();
+    thread_.join();
+    broker_.reset();
+  }
+
+  KeptMetrics Keep(const std::string& run) {
+    return {[this](tuplespace::RequestBody body) {
+              client_->Submit(std::move(body), [](tuplespace::ReplyBody&& reply) {
+                EXPECT_EQ(std::get_if<tuplespace::Error>(&reply), nullptr);
+              });
+            },
+            "job", run};
+  }
+  MetricsLines Read(const std::string& run) { return KeptMetrics::Read(*client_, "job", run); }
+  std::uint64_t Tuples(const std::string& run) {
+    return client_->CountOf(KeptMetrics::AllOf("job", run)).value();
+  }
+  static std::string Line(std::int64_t step, const std::string& what = "loss") {
+    return "{\"step\":" + std::to_string(step) + ",\"" + what + "\":0.5}\n";
+  }
+
+  zmq::context_t context_;
+  std::unique_ptr<tuplespace::Broker> broker_;
+  std::thread thread_;
+  std::unique_ptr<tuplespace::Client> client_;
+};
+
+TEST_F(KeptMetricsTest, EveryStepIsThereWithTheEvaluationBeforeIt) {
+  KeptMetrics kept = Keep("run");
+  constexpr std::int64_t kSteps = 3 * KeptMetrics::kStepsOfOneTuple + 7;
+  MetricsLines expected;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    if (step % 100 == 50) {
+      kept.AddEvaluation(Line(step, "test_loss"));
+      expected[step] = Line(step, "test_loss");
+    }
+    kept.AddStep(step, Line(step));
+    expected[step] += Line(step);
+  }
+  EXPECT_EQ(Read("run"), expected);
+  EXPECT_EQ(Tuples("run"), 3u + 7u);
+  EXPECT_EQ(Read("another"), MetricsLines());
+}
+
+TEST_F(KeptMetricsTest, WhoGoesOnKeepsWhatThereWasWithItsHoles) {
+  MetricsLines earlier;
+  for (std::int64_t step = 0; step < 1000; ++step) {
+    if (step < 300 || step > 310) earlier[step] = Line(step);
+  }
+  KeptMetrics kept = Keep("second");
+  kept.AddEarlier(earlier);
+  for (std::int64_t step = 1000; step < 1010; ++step) {
+    kept.AddStep(step, Line(step));
+    earlier[step] = Line(step);
+  }
+  EXPECT_EQ(Read("second"), earlier);
+}
+
+TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
+  KeptMetrics kept = Keep("run");
+  const std::string pad(20'000, 'x');
+  const std::int64_t steps = static_cast<std::int64_t>(KeptMetrics::kMostBytes / pad.size()) +
+                             2 * KeptMetrics::kStepsOfOneTuple;
+  std::size_t bytes = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    kept.AddStep(step,
+                 "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"pad\":\"" + pad + "\"}\n");
+  }
+  const MetricsLines lines = Read("run");
+  for (const auto& [step, text] : lines) bytes += text.size();
+  EXPECT_LE(bytes, KeptMetrics::kMostBytes + KeptMetrics::kStepsOfOneTuple * 2 * pad.size());
+  EXPECT_GT(lines.begin()->first, 0);
+  EXPECT_EQ(lines.rbegin()->first, steps - 1);
+  EXPECT_EQ(static_cast<std::int64_t>(lines.size()), steps - lines.begin()->first);
+}
+
+}  // namespace
+}  // namespace acan
