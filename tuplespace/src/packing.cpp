@@ -86,7 +86,7 @@ std::variant<std::vector<UnpackedWhole::Range>, Error> ReadRanges(std::span<cons
                    fmt::format("a payload has {} bytes, at most {}", size, limits.payload_bytes)};
     }
     const std::uint64_t begin = AlignUp(end, kPayloadAlign);
-    if (begin > bytes || size > bytes - begin) {
+    if (begin < end || begin > bytes || size > bytes - begin) {  // it may have wrapped round
       return Damaged(fmt::format("payload {} of {} bytes ends behind its message of {} bytes", i,
                                    size, bytes));
     }
