@@ -213,7 +213,7 @@ std::vector<ClumsyCase> FileCases() {
        2,
        {"job.toml: line 1 is not a record of an audit log"}},
 
-      {"keys: not there", "$ACAN broker --keys none", 2, {"none: cannot read the key file"}},
+      {"keys: not there", "$ACAN broker --keys none", 2, {"none: cannot open as a key file"}},
       {"keys: empty", ": > k; chmod 600 k; $ACAN broker --keys k", 2, {"k: the field role"}},
       {"keys: readable by others",
        "chmod 644 keys/broker.key; $ACAN broker --keys keys/broker.key",
