@@ -322,8 +322,7 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
   }
   if (const auto* delay = std::get_if<RequestDelayed>(&event)) {
     if (on_delay) {
-      on_delay(fmt::format("broker at {} has had no room for a request for seconds: {}",
-                           options.endpoint, delay->text));
+      on_delay(fmt::format("broker at {}: {}", options.endpoint, delay->text));
     }
     return 0;
   }
