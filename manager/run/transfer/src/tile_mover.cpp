@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <span>
 
@@ -244,24 +243,7 @@ void TileMover::Move(const std::string& run, std::int64_t version,
 
 TileMover::Written TileMover::WriteModel(const std::string& path, const Model& model,
                                          const std::vector<TileCell>& tiles, bool only_finite) {
-  std::string folder;
-  std::string file = path;
-  if (path.empty()) {
-    folder = (std::filesystem::temp_directory_path() / "acan-model-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) {
-      throw FailureError(
-          fmt::format("cannot make a temporary folder {}: {}", folder, std::strerror(errno)));
-    }
-    file = folder + "/model.safetensors";
-  }
-  struct Cleanup {
-    const std::string& folder;
-    ~Cleanup() {
-      std::error_code ignored;
-      if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
-    }
-  } cleanup{folder};
-  ModelWriter writer(file, model);
+  ModelWriter writer(path, model);
   std::vector<TileCell> parameters;
   for (const TileCell& tile : tiles) {
     if (tile.state < 0) parameters.push_back(tile);

@@ -91,6 +91,13 @@ TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
   EXPECT_EQ(folder.FileCount(), 1u);
 }
 
+TEST(ModelFileTest, WithoutAPathThereIsAHashAndNoFile) {
+  const TestFolder folder;
+  const Model model = Perceptron({7, 5, 3});
+  const std::string hash = WriteModel(folder.Path("model.safetensors"), model, 100);
+  EXPECT_EQ(WriteModel("", model, 2), hash);
+}
+
 TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");

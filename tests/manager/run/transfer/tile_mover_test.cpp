@@ -1,7 +1,16 @@
-// Which tiles are a whole matrix.
+// Which tiles are a whole matrix, and what is left of a model that is only hashed.
 #include "acan/manager/tile_mover.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <zmq.hpp>
+
+#include "acan/manager/model_file.h"
+#include "tuplespace/broker.h"
 
 namespace acan {
 namespace {
@@ -32,6 +41,46 @@ TEST(AreWholeTest, AnOverlapDoesNotFillAHoleOfItsSize) {
 
 TEST(AreWholeTest, TilesOfAnotherModelAreNot) {
   EXPECT_FALSE(AreWhole({Tile({0, 128}, {0, 128})}, 100, 70));
+}
+
+// A process may be killed at any moment: there is never a file that it would leave behind.
+TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
+  const std::filesystem::path parent = std::filesystem::temp_directory_path();
+  std::string folder = parent / "acan-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const char* before = std::getenv("TMPDIR");
+  const std::string restored = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", folder.c_str(), 1);
+
+  zmq::context_t context;
+  tuplespace::BrokerOptions options;
+  options.listen = {"inproc://space"};
+  options.context = &context;
+  tuplespace::Broker broker(std::move(options));
+  std::thread serving([&] { broker.Run(); });
+  tuplespace::Client client(
+      {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
+  std::vector<TileCell> tiles;
+  Model model;
+  model.layers = {3, 2};
+  for (const int tensor : {0, 1}) {
+    tiles.push_back({{"tile", tensor}, tensor, -1, {0, 2}, {0, tensor == 0 ? 3 : 1}});
+    tuplespace::Tuple tuple;
+    tuple.key = tiles.back().key;
+    tuple.payload = tuplespace::Payload::Copy(std::string(tensor == 0 ? 24 : 8, '\1'));
+    client.Put({std::move(tuple)});
+  }
+  int looked = 0;
+  TileMover mover(client, [&] {
+    ++looked;
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  });
+  EXPECT_EQ(mover.WriteModel("", model, tiles, true).weights_sha256.size(), 64u);
+  EXPECT_GE(looked, 2);
+  broker.Stop();
+  serving.join();
+  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", restored.c_str(), 1);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ struct SnapshotExtras {
 // can.
 class ModelWriter {
  public:
-  // Throws Error (failure) naming the path and the system's words (not writable, disk full).
+  // Throws Error (failure) naming the path and the system's words (not writable, disk full). With
+  // an empty path no file is kept, and Finish's hash is all that comes of it.
   ModelWriter(const std::string& path, const Model& model);
   // A snapshot: also carries a checksum of the whole file in its header.
   ModelWriter(const std::string& path, const Model& model, const SnapshotExtras& extras);
