@@ -380,6 +380,7 @@ RunState JobRun::StateAt(std::int64_t version) const {
   state.seconds = SecondsSoFar();
   state.failures = past_.failures;
   state.contributors.assign(contributors_.begin(), contributors_.end());
+  state.conflicts = conflicts_;
   std::tie(state.audits_passed, state.audits_skipped) = AuditsSoFar();
   return state;
 }

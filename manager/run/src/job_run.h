@@ -147,6 +147,7 @@ class JobRun {
   void Do(const StepCommitted& action);
   void Do(const Evaluated& action);
   void NoteConflict(const tuplespace::Notice& notice);
+  void AddConflict(const ResultConflict& conflict);
   void Do(const Stalled& action);
   void Do(const Say& action) { Log(action.text); }
   void Do(const GiveUp& action);

@@ -317,6 +317,7 @@ void JobRun::FindBeginning() {
     if (auto found = snapshots_->Newest(say, &others, go_on)) {
       past_ = found->state;
       saved_version_ = past_.version;
+      for (const ResultConflict& conflict : past_.conflicts) AddConflict(conflict);
       beginning_file_ = std::move(found->file);
       beginning_ = std::make_unique<FileTiles>(*beginning_file_, job_.model);
       Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));

@@ -38,15 +38,21 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
 
 // Devices of other kinds round otherwise where speed is asked for: that is no fault.
 void JobRun::NoteConflict(const tuplespace::Notice& notice) {
-  constexpr std::size_t kMostConflicts = 100;
   if (job_.training.precision != Precision::kExact) return;
   Log(
       fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
                   "the first counts. {}",
                   notice.key.ToString(), notice.by, notice.text));
-  if (conflicts_.size() < kMostConflicts) {
-    conflicts_.push_back({notice.key.ToString(), notice.text});
-  }
+  AddConflict({notice.key.ToString(), notice.text});
+}
+
+// A snapshot that a life of this process wrote names what this one knows already.
+void JobRun::AddConflict(const ResultConflict& conflict) {
+  constexpr std::size_t kMostConflicts = 100;
+  const bool known = std::any_of(conflicts_.begin(), conflicts_.end(), [&](const auto& other) {
+    return other.key == conflict.key && other.text == conflict.text;
+  });
+  if (!known && conflicts_.size() < kMostConflicts) conflicts_.push_back(conflict);
 }
 
 // Who is there, what the space has for them, and a few of the tasks that nobody has done.

@@ -31,8 +31,12 @@ std::string StateText(const RunState& state) {
   if (!state.contributors.empty()) json["contributors"] = state.contributors;
   if (state.audits_passed > 0) json["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) json["audits_skipped"] = state.audits_skipped;
+  for (const ResultConflict& conflict : state.conflicts) {
+    json["conflicts"].push_back({{"key", conflict.key}, {"text", conflict.text}});
+  }
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
-  return json.dump();
+  // A handler chooses some of the words of a conflict.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::optional<RunState> ParseState(const std::string& text) {
@@ -54,6 +58,12 @@ std::optional<RunState> ParseState(const std::string& text) {
     }
     if (json.contains("audits_passed")) state.audits_passed = count("audits_passed");
     if (json.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
+    if (json.contains("conflicts")) {
+      for (const nlohmann::json& one : json.at("conflicts")) {
+        state.conflicts.push_back(
+            {one.at("key").get<std::string>(), one.at("text").get<std::string>()});
+      }
+    }
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
     if (!good) return std::nullopt;
     return state;
