@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "acan/core/names.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
@@ -409,11 +410,26 @@ void JobRun::CheckMetrics() const {
 }
 
 void JobRun::Do(const DropSnapshot&) {
-  snapshot_writer_->Drop([this] { PollOnce(); });
+  DropSnapshotOfWriter();
+}
+
+void JobRun::DropSnapshotOfWriter() {
+  snapshot_writer_->Drop([this] {
+    PollOnce();
+    SayIfSnapshotIsSlow();
+  });
+}
+
+// Its thread waits for tiles, or for the disk.
+void JobRun::SayIfSnapshotIsSlow() {
+  if (const auto seconds = snapshot_writer_->SlowSeconds()) {
+    Log(fmt::format("a snapshot is still being written after {} s", *seconds));
+  }
 }
 
 void JobRun::TakeSnapshotDone() {
   if (!snapshot_writer_) return;
+  SayIfSnapshotIsSlow();
   const std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
   if (!done) return;
   CheckMetrics();
@@ -480,7 +496,7 @@ void JobRun::SendProgress() {
 }
 
 Receipt JobRun::Finish() {
-  if (snapshot_writer_) snapshot_writer_->Drop([this] { PollOnce(); });
+  if (snapshot_writer_) DropSnapshotOfWriter();
   const std::string& folder = options_.out_dir;
   const auto ended_early = [this] {
     return receipt_.not_finite && receipt_.not_finite->kept_version;
@@ -489,7 +505,15 @@ Receipt JobRun::Finish() {
   if (ended_early()) WriteKept();
   LookAtHandlers();
   LookAtSpace();
-  while (listing_ || client_.unanswered() > 0) PollOnce();
+  LongWait answers(NowUs());
+  while (listing_ || client_.unanswered() > 0) {
+    PollOnce();
+    if (const auto seconds = answers.Due(NowUs())) {
+      Log(fmt::format(
+          "the job is done but for {} requests that the broker has not answered for {} s",
+          client_.unanswered(), *seconds));
+    }
+  }
   receipt_.job = JobToJson(job_);
   receipt_.conflicts = conflicts_;
   receipt_.train_sha256 = data_.train.sha256;

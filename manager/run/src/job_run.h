@@ -120,7 +120,7 @@ class JobRun {
   bool SomebodyStandsBy();
   void PollOnce();  // for a little while at most, and keeps the lead
   TileMover Mover() {
-    return {client_, [this] { KeepLead(); }};
+    return {client_, [this] { KeepLead(); }, [this](const std::string& line) { Log(line); }};
   }
   std::string OutPath(const char* name) const { return options_.out_dir + "/" + name; }
   double SecondsSoFar() const;
@@ -142,6 +142,8 @@ class JobRun {
   void Do(const DropSnapshot&);
   void Do(const ReadyToStop& action);
   bool SnapshotMayCommit() const;
+  void DropSnapshotOfWriter();
+  void SayIfSnapshotIsSlow();
   void TakeSnapshotDone();
   void CheckMetrics() const;
   void Do(const StepCommitted& action);

@@ -20,8 +20,9 @@ void JobRun::Stop(std::int64_t within_us) {
   client_.Wake();
 }
 
-// Before there is a training there is nothing to save.
+// Whatever waits asks this. Before there is a training there is nothing to save.
 void JobRun::ThrowIfStopped() {
+  if (options_.alive) options_.alive();
   const std::int64_t within_us = stop_within_us_;
   if (within_us == kGoOn) return;
   // What a broker has that cannot be asked stays there; waiting for it may take for ever.

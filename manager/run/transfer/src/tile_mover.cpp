@@ -7,9 +7,11 @@
 #include <span>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "acan/manager/tuple_names.h"
 #include "acan/manager/work_beside.h"
 #include "fmt/format.h"
+#include "tuplespace/clock.h"
 #include "tuplespace/planted.h"
 
 namespace acan {
@@ -110,12 +112,16 @@ std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
                                                     std::optional<std::chrono::seconds> patience) {
   constexpr auto kTurn = std::chrono::seconds(1);
   std::chrono::seconds missed{0};
+  LongWait wait(tuplespace::MonotonicUs());
   for (;;) {
     check_();
     const auto found = client_.ReadOne(Pattern::Of(tile.key), kTurn);
     if (!found) {
       if (client_.connected()) missed += kTurn;
       if (patience && missed >= *patience) return std::nullopt;
+      if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
+        say_(fmt::format("waiting for {} for {} s", tile.key.ToString(), *seconds));
+      }
       continue;
     }
     const tuplespace::Payload& payload = found->payload;
@@ -251,7 +257,14 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const Model& m
   Written written;
   written.finite = Write(writer, ModelTensors(model), parameters);
   if (only_finite && !written.finite) return written;
-  WorkBeside(client_, check_, [&](const std::function<void()>& go_on) {
+  LongWait wait(tuplespace::MonotonicUs());
+  const auto check = [&] {
+    check_();
+    if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
+      say_(fmt::format("the model's file is not on the disk after {} s; going on", *seconds));
+    }
+  };
+  WorkBeside(client_, check, [&](const std::function<void()>& go_on) {
     written.weights_sha256 = writer.Finish(go_on);
   });
   return written;

@@ -43,9 +43,11 @@ class FileTiles final : public TileSource {
 
 class TileMover {
  public:
-  // `check` is called between tiles, and while a file is finished; it throws to stop.
-  TileMover(tuplespace::Client& client, std::function<void()> check)
-      : client_(client), check_(std::move(check)) {}
+  // `check` is called between tiles, and while a file is finished; it throws to stop. `say` is told
+  // what is waited for when that takes long; it may be null.
+  TileMover(tuplespace::Client& client, std::function<void()> check,
+            std::function<void(const std::string&)> say = {})
+      : client_(client), check_(std::move(check)), say_(std::move(say)) {}
 
   // Puts `tiles` with the source's values.
   void Load(TileSource& source, const std::vector<TileCell>& tiles);
@@ -87,6 +89,7 @@ class TileMover {
 
   tuplespace::Client& client_;
   std::function<void()> check_;
+  std::function<void(const std::string&)> say_;
 };
 
 // Tiles that are in the space, in whatever cut.
