@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -158,9 +159,12 @@ std::string DeviceText(const nlohmann::json& device) {
 
 int RunDevices(bool json) {
   RequireLimits("acan devices");
+  Watchdog watchdog({"acan devices", "it measures a device, or a driver does not answer",
+                     [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
   const auto add = [&](nlohmann::json device) {
+    watchdog.Beat();
     if (device["usable"].get<bool>()) exact = exact && device["exact"].get<bool>();
     if (!json) Print(DeviceText(device));
     devices.push_back(std::move(device));

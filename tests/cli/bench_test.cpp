@@ -130,5 +130,20 @@ TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
   }
 }
 
+// It would wait for it for ever.
+TEST(BenchTrain, EndsIfOneOfItsProcessesDies) {
+  const TestFolder temporary;
+  Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
+                {{"TMPDIR", temporary.path()}});
+  // The folder's keeper, the broker and a handler; until the test's time limit.
+  while (bench.Runs() && bench.Descendants().size() < 3) ::poll(nullptr, 0, 5);
+  const std::set<pid_t> processes = bench.Descendants();
+  ASSERT_GE(processes.size(), 3u) << bench.err();
+  SignalProcess(*processes.rbegin(), SIGKILL);
+  EXPECT_EQ(bench.Wait(), 1);
+  EXPECT_THAT(bench.err(), HasSubstr("a process of the benchmark has died"));
+  EXPECT_TRUE(AllGone(processes));
+}
+
 }  // namespace
 }  // namespace acan::testing
