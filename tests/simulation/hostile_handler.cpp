@@ -61,18 +61,18 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
     weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
   }
   static_assert(static_cast<std::size_t>(Deed::kLie) + 1 == kDeeds);
-  weights_.push_back(lies_ ? 1ull << random_.Below(6) : 0);
+  weights_.push_back(lies_ ? 1ull << random_.Between(2, 6) : 0);
   // Who takes nothing does little harm.
   weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
   // Some do but one kind of harm to all tasks that they can get.
   const std::uint64_t kind = random_.Below(6);
   clings_ = kind == 0;
-  const std::array kOnly = {Deed::kExtend, Deed::kFail,
-                            Deed::kGet};  // the last lets leases run out
-  if (kind < kOnly.size()) {
+  if (kind < (lies_ ? 4 : 3)) {
+    // The last two let leases run out, but for the lies.
+    const std::array kOnly = {Deed::kExtend, Deed::kFail, Deed::kGet, Deed::kGet};
     weights_.assign(kDeeds, 0);
     weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
-    weights_[static_cast<std::size_t>(kOnly[kind])] = 1;
+    weights_[static_cast<std::size_t>(kOnly.at(kind))] = 1;
     weights_[static_cast<std::size_t>(Deed::kLie)] = lies_ ? 1 : 0;
   }
   OnBroker();
@@ -97,6 +97,7 @@ std::int64_t HostileHandler::NextDelayUs() {
 
 void HostileHandler::OnBroker() {
   sessions_.clear();
+  fresh_leases_.clear();
   for (std::uint64_t i = 0; i < kIds; ++i) {
     sessions_[ClientIdPrefix(kHostileName) + std::to_string(i)] = 0;
   }
@@ -133,6 +134,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
       if (grants == nullptr) continue;
       for (const Grant& grant : grants->grants) {
         Remember(&own_leases_, LeaseRef{grant.key, grant.fence});
+        Remember(&fresh_leases_, {client, LeaseRef{grant.key, grant.fence}});
         Remember(&keys_, grant.key);
       }
     }
@@ -186,7 +188,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
     case Deed::kStore:
       return Ask(said, Store{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
     case Deed::kFail: {
-      const LeaseRef lease = AnyLease(random_.OneIn(8) ? leases_ : own_leases_);
+      const LeaseRef lease = random_.OneIn(8) ? AnyLease(leases_) : FreshLease(said->client);
       return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
     }
     case Deed::kPutCapacity:
@@ -234,7 +236,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       said->envelope.messages.emplace_back(Bye{});
       return;
     case Deed::kLie:
-      return Ask(said, AnyLie(AnyLease(own_leases_), observer));
+      return Ask(said, AnyLie(FreshLease(said->client), observer));
     case Deed::kCount:
       return;
   }
@@ -367,6 +369,16 @@ LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
   LeaseRef lease = random_.OneIn(3) ? known[random_.Below(known.size())]
                                     : known[known.size() - 1 - random_.Below(last)];
   if (random_.OneIn(16)) lease.fence += random_.Below(5) - 2;
+  return lease;
+}
+
+// Mostly one that `client` was given, once each; now and then one that others of its ids had.
+LeaseRef HostileHandler::FreshLease(const ClientId& client) {
+  const auto mine = [&](const auto& lease) { return lease.first == client; };
+  const auto at = std::find_if(fresh_leases_.begin(), fresh_leases_.end(), mine);
+  if (at == fresh_leases_.end() || random_.OneIn(4)) return AnyLease(own_leases_);
+  const LeaseRef lease = at->second;
+  fresh_leases_.erase(at);
   return lease;
 }
 

@@ -91,6 +91,7 @@ class HostileHandler {
   tuplespace::Key AnyKey();
   tuplespace::Pattern AnyPattern();
   tuplespace::LeaseRef AnyLease(const std::vector<tuplespace::LeaseRef>& known);
+  tuplespace::LeaseRef FreshLease(const tuplespace::ClientId& client);
   std::int64_t AnyDuration();
   std::uint64_t AnyCount();
   tuplespace::Complete AnyCompletion(const tuplespace::LeaseRef& lease, const Observer& observer);
@@ -112,8 +113,10 @@ class HostileHandler {
   std::uint64_t nonce_ = 0;
   tuplespace::RequestId next_request_ = 1;
   tuplespace::RequestId last_get_ = 0;
-  std::vector<tuplespace::Key> keys_;                                     // that it has seen
-  std::vector<tuplespace::LeaseRef> own_leases_;                          // held, or held before
+  std::vector<tuplespace::Key> keys_;             // that it has seen
+  std::vector<tuplespace::LeaseRef> own_leases_;  // held, or held before
+  // Whose, that it has neither failed nor lied about yet.
+  std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases_;
   std::vector<tuplespace::LeaseRef> leases_;                              // of others
   std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results_;  // of others
   std::set<std::string> lies_told_;

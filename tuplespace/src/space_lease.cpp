@@ -13,6 +13,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::size_t kMaxCauseBytes = 4096;
+constexpr std::size_t kMaxSaidBytes = 256;    // of it, where it is said again and again
 constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 constexpr std::size_t kMaxPastLeases = 8;     // of one task
 
@@ -319,7 +320,7 @@ void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
   std::vector<internal::Mishaps::Failed>& with = mishaps.failed_with;
   auto at = std::find_if(with.begin(), with.end(),
                          [&](const auto& each) { return each.principal == client.principal; });
-  if (at == with.end() && with.size() <= limits_.task_failures) {
+  if (at == with.end() && with.size() <= limits_.task_failures) {  // more need not be known
     at = with.insert(at, {client.principal, 0});
   }
   if (at != with.end()) ++at->times;
@@ -360,7 +361,7 @@ bool Space::Impl::IsHopeless(const Record& record, const Client& by, const std::
                 "task " + record.key.ToString() + " has failed " +
                     std::to_string(mishaps.failures) + " times, on all clients that are there; " +
                     "others may take it, these try again in " + std::to_string(pause_us / 1000) +
-                    " ms. Client \"" + *by.id + "\" said last: " + cause});
+                    " ms. Client \"" + *by.id + "\" said last: " + cause.substr(0, kMaxSaidBytes)});
   return false;
 }
 

@@ -241,11 +241,11 @@ Space::Impl::Record* Space::Impl::NextFor(const Taker& taker) const {
 
 // How many a Get may take now.
 std::uint64_t Space::Impl::PartOf(const Taker& taker) const {
-  if (IsOnProbation(*taker.client)) return 1;
   const std::uint64_t most_leases = taker.client->limits.leases;
   const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
   const std::uint64_t most =
       std::min<std::uint64_t>(taker.max_count, taker.got.grants.size() + left);
+  if (IsOnProbation(*taker.client)) return std::min<std::uint64_t>(most, 1);
   if (!taker.share) return most;
   const std::uint64_t ready = gauges_.tasks_ready + taker.got.grants.size();
   const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));

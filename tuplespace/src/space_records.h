@@ -79,7 +79,7 @@ struct Mishaps {
     std::uint32_t times = 0;
   };
   std::uint32_t failures = 0;
-  std::vector<Failed> failed_with;  // the first principals, see kMostFailedWith
+  std::vector<Failed> failed_with;  // the first few principals
   bool failed_with_key = false;     // one of them is a key
   // While it fails on all clients that are there, and one of them has a key: how often they tried
   // again, and when they may do so next.
