@@ -245,6 +245,7 @@ std::uint64_t Space::Impl::PartOf(const Taker& taker) const {
   const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
   const std::uint64_t most =
       std::min<std::uint64_t>(taker.max_count, taker.got.grants.size() + left);
+  if (IsOnProbation(*taker.client)) return std::min<std::uint64_t>(most, 1);
   if (!taker.share) return most;
   const std::uint64_t ready = gauges_.tasks_ready + taker.got.grants.size();
   const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));
@@ -262,10 +263,11 @@ void Space::Impl::Fill(Taker& taker) {
 void Space::Impl::Take(Taker& taker, Record* record) {
   assert(record->state == RecordState::kTakable && !record->lease);
   assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
-  const std::int64_t lease_us =
-      record->task ? LeaseUs(*record->task) : OrDefaultLease(taker.lease_us);
+  std::int64_t lease_us = OrDefaultLease(taker.lease_us);
   if (record->task) {
     const TaskSpec& spec = record->task->spec;
+    lease_us =
+        IsOnProbation(*taker.client) ? OrDefaultLease(spec.lease_us) : LeaseUs(*record->task);
     ++record->task->times_taken;
     if (spec.affinity >= 0 &&
         taker.client->held.contains(record->task->links[spec.affinity].input)) {
@@ -288,6 +290,9 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   taker.offer_bytes -= record->need_bytes();
   taker.got.grants.push_back(MakeGrant(taker, record));
   taker.got.grants.back().lease_us = lease_us;
+  if (record->task && taker.client->untried_of != nullptr) {
+    BeginTrial(*taker.client, *record, lease_us);
+  }
 }
 
 Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {

@@ -136,6 +136,7 @@ void JobRun::Turn() {
   if (now_us >= core_->NextDeadlineUs()) Step(ClockTick{});
   TakeSnapshotDone();
   StepAll();
+  if (!parked_.empty()) FollowParked();
   const std::int64_t wait_us =
       std::clamp<std::int64_t>(core_->NextDeadlineUs() - NowUs(), 0, kPollUs);
   if (!final_tiles_) client_.Poll(std::chrono::microseconds(wait_us));
@@ -350,12 +351,11 @@ void JobRun::Do(const ReadLosses& action) {
              [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
                LossesRead losses{unit, generation, {}, {}};
                for (const tuplespace::FoundTuple& tuple : found.tuples) {
-                 std::vector<float> sums(tuple.payload.size() / sizeof(float));
-                 if (sums.empty() || sums.size() > 2) {
-                   throw FailureError(fmt::format("{} has {} bytes, must have 4 or 8",
-                                                  tuple.key.ToString(), tuple.payload.size()));
-                 }
-                 std::memcpy(sums.data(), tuple.payload.data(), sums.size() * sizeof(float));
+                 // Empty: its size is wrong for every job. The core says who put it.
+                 const std::size_t bytes = tuple.payload.size();
+                 const bool fits = bytes == sizeof(float) || bytes == 2 * sizeof(float);
+                 std::vector<float> sums(fits ? bytes / sizeof(float) : 0);
+                 if (fits) std::memcpy(sums.data(), tuple.payload.data(), bytes);
                  losses.sums.push_back(std::move(sums));
                  losses.put_by.push_back(tuple.put_by);
                }

@@ -110,6 +110,7 @@ class JobRun {
   tuplespace::RequestId SubmitRead(tuplespace::Read read,
                                    std::function<void(tuplespace::Found&&)> then);
   void OnNotice(tuplespace::Notice&& notice);
+  void FollowParked();
   void SendProgress();
   void Log(const std::string& line) const {
     if (options_.log) options_.log(line);
@@ -208,9 +209,10 @@ class JobRun {
   };
   std::optional<Stopping> stopping_;
   std::optional<tuplespace::LeaseRef> leadership_;
-  bool trains_ = false;               // from Begin to the end
-  bool results_lost_ = false;         // until the run has gone back
-  std::int64_t disconnected_us_ = 0;  // since when, if it is
+  bool trains_ = false;                     // from Begin to the end
+  bool results_lost_ = false;               // until the run has gone back
+  std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
+  std::int64_t disconnected_us_ = 0;        // since when, if it is
   bool leads_ = false;  // not while it is asked again: after a reconnection, and by ConfirmLead
   std::unique_ptr<TileSource> beginning_;  // the weights to begin with; null: drawn
   std::shared_ptr<const ModelReader> beginning_file_;

@@ -15,8 +15,8 @@ using tuplespace::Pattern;
 void JobRun::OnNotice(tuplespace::Notice&& notice) {
   switch (notice.kind) {
     case tuplespace::Notice::Kind::kParked:
-      throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
-                                     notice.key.ToString(), notice.by, notice.text));
+      parked_.push_back(std::move(notice));
+      return FollowParked();
     case tuplespace::Notice::Kind::kLost:
       results_lost_ = true;
       Step(ResultsLost{notice.text});
@@ -33,6 +33,17 @@ void JobRun::OnNotice(tuplespace::Notice&& notice) {
     case tuplespace::Notice::Kind::kWanted:
     case tuplespace::Notice::Kind::kReleased:
       return;  // nothing stays here
+  }
+}
+
+// A task fails on every handler if one of its inputs has a wrong size. As long as an audit may
+// still find that out, it is no reason to end the run: the verdict begins it anew, without who
+// lied.
+void JobRun::FollowParked() {
+  for (const tuplespace::Notice& notice : parked_) {
+    if (core_ && core_->audits() && !core_->audits()->InputsAreDecided(notice.key)) continue;
+    throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
+                                   notice.key.ToString(), notice.by, notice.text));
   }
 }
 
@@ -101,6 +112,7 @@ void JobRun::Do(const RetireThrough& action) {
 
 void JobRun::Do(const MoveTiles& action) {
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
+  parked_.clear();  // they were taken back
   Mover().Move(run_, action.version, action.from, action.to);
   // More may have been lost meanwhile.
   results_lost_ = std::any_of(events_.begin(), events_.end(), [](const ManagerEvent& event) {

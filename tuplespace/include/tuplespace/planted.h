@@ -23,6 +23,9 @@ enum class Planted : std::uint8_t {
   kOneClientParksTasks,
   kExtensionNeverEnds,
   kBenchNeverEnds,
+  kNewIdsAreTrusted,
+  kEveryLapseDoubles,
+  kOneKeyParksTasks,
   kQuotasAreIgnored,
   // Session, BrokerCore
   kRejoiningKeepsLeases,

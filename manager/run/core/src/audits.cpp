@@ -136,6 +136,21 @@ std::size_t Audits::OpenIn(std::int64_t unit) const {
   return at == open_.end() ? 0 : at->second;
 }
 
+bool Audits::InputsAreDecided(const Key& task) const {
+  const PlannedTask* planned = nullptr;
+  for (const auto& [id, one] : cases_) {
+    if (one.task.key == task) planned = &one.task;
+    if (one.vote && one.vote->task.key == task) planned = &one.vote->task;
+  }
+  if (planned == nullptr) return true;
+  const std::set<Key> inputs(planned->inputs.begin(), planned->inputs.end());
+  return std::none_of(cases_.begin(), cases_.end(), [&](const auto& entry) {
+    const std::vector<acan::Output>& outputs = entry.second.task.task.outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const acan::Output& output) { return inputs.contains(output.key); });
+  });
+}
+
 void Audits::Proceed(AuditId id) {
   Case& one = cases_.at(id);
   assert(!one.vote);

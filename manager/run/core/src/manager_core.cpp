@@ -125,11 +125,12 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, Actions& out) {
   CheckLosses(*unit, event.put_by, out);
 }
 
-// No inputs, however wrong, give a negative loss or a number of right answers that is none. Who
-// says so computes wrong, whether it was audited or not.
+// No inputs, however wrong, give a negative loss, a number of right answers that is none, or sums
+// of another size. Who says so computes wrong, whether it was audited or not.
 void ManagerCore::CheckLosses(const Unit& unit, const std::vector<tuplespace::ClientId>& put_by,
                               Actions& out) {
   const Graph graph = MakeGraph();
+  const std::size_t size = config_.model.loss == Loss::kCrossEntropy ? 2 : 1;
   std::size_t next = 0;
   for (const Pass& pass : unit.passes) {
     for (const auto& [key, rows] : graph.Losses(pass)) {
@@ -138,10 +139,12 @@ void ManagerCore::CheckLosses(const Unit& unit, const std::vector<tuplespace::Cl
       const float right = sums.size() > 1 ? sums[1] : 0;
       const bool counts =
           right >= 0 && right <= static_cast<float>(rows.size()) && right == std::floor(right);
-      if (counts && !(sums[0] < 0)) continue;
+      const bool fits = sums.size() == size;
+      if (fits && counts && !(sums[0] < 0)) continue;
       const std::string text =
-          fmt::format("{} says that {} samples have a loss of {} and {} right answers",
-                      key.ToString(), rows.size(), sums[0], right);
+          fits ? fmt::format("{} says that {} samples have a loss of {} and {} right answers",
+                             key.ToString(), rows.size(), sums[0], right)
+               : fmt::format("{} has another size than {} bytes", key.ToString(), 4 * size);
       finished_ = true;
       if (audits_) {
         out.push_back(Quarantine{{{by}, text}});
