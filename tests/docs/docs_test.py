@@ -10,6 +10,7 @@
 - Every environment variable that the sources read is in docs/operations.md, and every ACAN_* variable
   there is read.
 - docs/jobs.md has the keys that the job reader knows, and no others.
+- Every document that a source names exists.
 - The program that tuplespace/README.md shows is the one that a test builds and runs.
 - With PROGRAM: every command and flag that the documents show is one that `--help` shows.
 
@@ -133,6 +134,13 @@ def variables_read(files):
     return {name: path for name, path in names.items() if not name.endswith("_AT_CALL")}
 
 
+def wrong_mentions(root, files):
+    for path, text in files:
+        for name in sorted(set(re.findall(r"\b(?:docs|tuplespace)/[\w-]+\.md\b", text))):
+            if not (root / name).exists():
+                yield f"{path.relative_to(root)} names {name}, which is not there"
+
+
 def wrong_variables(read, text):
     named = set(re.findall(r"`([A-Z][A-Z_]+)(?:=[^`]*)?`", text))
     for name in sorted(set(read) - named):
@@ -239,6 +247,7 @@ def check(root, program):
     library = root / "tuplespace/README.md"
     note(library, wrong_program((root / "tests/tuplespace/consumer/main.cpp").read_text("utf-8"),
                                 library.read_text(encoding="utf-8")))
+    problems.extend(wrong_mentions(root, files))
     if known:
         note(jobs, wrong_keys(known, jobs.read_text(encoding="utf-8")))
     else:
@@ -268,6 +277,11 @@ class SelfTest(unittest.TestCase):
     def test_paths(self):
         self.assertEqual(list(wrong_paths(self.ROOT, "`core/`, `scripts/*.sh`, `out/x`\n")), [])
         self.assertEqual(len(list(wrong_paths(self.ROOT, "`core/no_such.h`\n"))), 1)
+
+    def test_mentions(self):
+        file = self.ROOT / "core/x.h"
+        self.assertEqual(list(wrong_mentions(self.ROOT, [(file, "see docs/jobs.md")])), [])
+        self.assertEqual(len(list(wrong_mentions(self.ROOT, [(file, "see docs/no.md")]))), 1)
 
     def test_columns(self):
         self.assertEqual(len(list(long_lines("x" * 101))), 1)
