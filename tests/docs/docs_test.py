@@ -7,14 +7,15 @@
   in back quotes exists.
 - No line has more than 100 columns, but for tables, code and what cannot be wrapped (URLs).
 - README.md has at most 1,000 words.
-- Every environment variable that the sources read is in docs/operations.md, and every ACAN_* variable
-  there is read.
+- Every environment variable that the sources read is in docs/operations.md, and the sources read
+  every ACAN_* variable there.
 - docs/jobs.md has the keys that the job reader knows, and no others.
 - Every document that a source names exists.
 - The program that tuplespace/README.md shows is the one that a test builds and runs.
 - With PROGRAM: every command and flag that the documents show is one that `--help` shows.
 
-Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted error.
+Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted
+error.
 Exit code 1 if a document is wrong. Needs nothing but Python's own library.
 """
 import os
@@ -240,7 +241,8 @@ def check(root, program):
         note(path, long_lines(text))
         if program:
             note(path, wrong_commands(help_by(program), text))
-    readme, jobs, operations = root / "README.md", root / "docs/jobs.md", root / "docs/operations.md"
+    readme, jobs, operations = (root / name for name in
+                                ("README.md", "docs/jobs.md", "docs/operations.md"))
     note(readme, too_many_words(readme.read_text(encoding="utf-8")))
     read = {name: path.relative_to(root) for name, path in variables_read(files).items()}
     note(operations, wrong_variables(read, operations.read_text(encoding="utf-8")))
@@ -314,8 +316,8 @@ class SelfTest(unittest.TestCase):
 
     def test_commands(self):
         helps = {("train",): "--out DIR --set KEY", ("bench", "space"): "--json", (): "--version"}
-        text = ("```sh\nacan train a.toml --set x=1 \\\n  --out o   # --none\nacan bench space --json"
-                " | jq .\nbuild/release/bin/acan --version\n```\n")
+        text = ("```sh\nacan train a.toml --set x=1 \\\n  --out o   # --none\n"
+                "acan bench space --json | jq .\nbuild/release/bin/acan --version\n```\n")
         self.assertEqual(list(wrong_commands(helps.get, text)), [])
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan no\n```\n"))), 1)
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan train --ou o\n```\n"))), 1)
