@@ -1,5 +1,5 @@
 // What a receipt says of two results that differ, after the run was resumed.
-#include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
 #include "cluster_fixture.h"
 #include "tuplespace/client.h"
 

@@ -25,7 +25,6 @@ class LongWait {
     say_us_ = now_us + kSayAgainUs;
     return (now_us - begin_us_) / 1'000'000;
   }
-  bool said() const { return say_us_ != begin_us_ + kSayAfterUs; }
 
  private:
   std::int64_t begin_us_ = 0;

@@ -12,8 +12,8 @@ namespace acan {
 // All of a file of at most `max_bytes`. It may be a pipe: then somebody must write into it within
 // some seconds, so that this never waits for ever. `what` says what is expected, say "a job file".
 // Throws Error (usage) that names the path: it cannot be opened or read, is a directory, is longer,
-// is a pipe that nobody writes to. `check`, if there is one, is told what was opened before anything
-// is read, and may throw.
+// is a pipe that nobody writes to. `check`, if there is one, is told what was opened, before
+// anything is read, and may throw.
 std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what,
                          const std::function<void(const struct stat& opened)>& check = {});
 
