@@ -347,11 +347,12 @@ bool Space::Impl::IsHopeless(const Record& record, const Client& by, const std::
     failures += each.times;
     most_of_one = std::max(most_of_one, each.times);
   }
+  if (IsPlanted(Planted::kOneKeyParksTasks)) most_of_one = 0;
   if (failures - most_of_one >= limits_.task_failures) return true;
   if (mishaps.failures < limits_.task_failures) return false;
   if (IsPlanted(Planted::kOneClientParksTasks)) return true;
   if (AnotherCouldTake(record, nullptr, When::kSomeDay)) return false;
-  if (!mishaps.failed_with_key || IsPlanted(Planted::kOneKeyParksTasks)) return true;
+  if (!mishaps.failed_with_key) return true;
   if (now_us_ < mishaps.next_round_us) return false;
   if (mishaps.rounds >= limits_.rounds_alone) return true;
   const std::int64_t pause_us = BenchUs(mishaps.rounds++, 0);
