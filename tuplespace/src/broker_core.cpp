@@ -411,7 +411,10 @@ std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
     it->second.output.reserve(std::min(messages.size(), kUsualMessages));
   }
   dirty_.clear();
-  std::stable_partition(output.begin(), output.end(), HasNews);
+  // Most often they stand so already, and sorting takes memory.
+  if (!std::is_partitioned(output.begin(), output.end(), HasNews)) {
+    std::stable_partition(output.begin(), output.end(), HasNews);
+  }
   return output;
 }
 
