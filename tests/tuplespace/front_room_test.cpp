@@ -53,19 +53,21 @@ TEST(FrontRoom, IsInFrontOfTheBytesItWasMadeFor) {
 class FrontRoomTest : public testing::Test {
  protected:
   FrontRoomTest() {
-    to_.bind("inproc://front-room");
-    from_.connect("inproc://front-room");
+    broker_.bind("inproc://front-room");
+    client_.set(zmq::sockopt::routing_id, client_id_);
+    client_.connect("inproc://front-room");
   }
 
-  static void SendOne(zmq::socket_t& socket, const std::string& control, const Payload& payload) {
+  void SendOne(zmq::socket_t& socket, const std::string& control, const Payload& payload) {
     SendProgress progress;
-    ASSERT_EQ(Send(socket, nullptr, AsBytes(control), std::span(&payload, 1), progress),
+    const std::string* const to = &socket == &broker_ ? &client_id_ : nullptr;
+    ASSERT_EQ(Send(socket, to, AsBytes(control), std::span(&payload, 1), progress),
               SendResult::kSent);
   }
-  static ReceivedMultipart ReceiveOne(zmq::socket_t& socket) {
+  ReceivedMultipart ReceiveOne(zmq::socket_t& socket) {
     Receiver receiver;
     ReceivedMultipart message;
-    EXPECT_EQ(receiver.Receive(socket, /*router=*/false, message), ReceiveResult::kMessage);
+    EXPECT_EQ(receiver.Receive(socket, &socket == &broker_, message), ReceiveResult::kMessage);
     EXPECT_FALSE(message.problem);
     return message;
   }
@@ -77,15 +79,16 @@ class FrontRoomTest : public testing::Test {
     for (const std::byte rest : bytes.subspan(control.size())) EXPECT_EQ(rest, std::byte{0});
   }
 
+  const std::string client_id_ = "client";
   zmq::context_t context_;
-  zmq::socket_t to_{context_, zmq::socket_type::pair};
-  zmq::socket_t from_{context_, zmq::socket_type::pair};
+  zmq::socket_t broker_{context_, zmq::socket_type::router};
+  zmq::socket_t client_{context_, zmq::socket_type::dealer};
 };
 
 TEST_F(FrontRoomTest, ALargePayloadIsSentWithoutACopy) {
   const Payload payload = LargePayload();
-  SendOne(from_, "control", payload);
-  const ReceivedMultipart message = ReceiveOne(to_);
+  SendOne(client_, "control", payload);
+  const ReceivedMultipart message = ReceiveOne(broker_);
   ExpectControl(message, "control");
   ASSERT_EQ(message.payloads.size(), 1u);
   EXPECT_EQ(message.payloads[0].data(), payload.data());
@@ -95,18 +98,18 @@ TEST_F(FrontRoomTest, ALargePayloadIsSentWithoutACopy) {
 TEST_F(FrontRoomTest, IsFreeAgainWhenTheMessageIsGone) {
   const Payload payload = LargePayload();
   for (int i = 0; i < 3; ++i) {
-    SendOne(from_, "control", payload);
-    EXPECT_EQ(ReceiveOne(to_).payloads.at(0).data(), payload.data());
+    SendOne(client_, "control", payload);
+    EXPECT_EQ(ReceiveOne(broker_).payloads.at(0).data(), payload.data());
   }
 }
 
 // Two messages with one payload in flight: each has its own control frame.
 TEST_F(FrontRoomTest, ASecondMessageInFlightIsACopy) {
   const Payload payload = LargePayload();
-  SendOne(from_, "one", payload);
-  SendOne(from_, "another", payload);
-  const ReceivedMultipart one = ReceiveOne(to_);
-  const ReceivedMultipart other = ReceiveOne(to_);
+  SendOne(client_, "one", payload);
+  SendOne(client_, "another", payload);
+  const ReceivedMultipart one = ReceiveOne(broker_);
+  const ReceivedMultipart other = ReceiveOne(broker_);
   ExpectControl(one, "one");
   ExpectControl(other, "another");
   EXPECT_NE(other.payloads.at(0).data(), payload.data());
@@ -116,11 +119,11 @@ TEST_F(FrontRoomTest, ASecondMessageInFlightIsACopy) {
 // As a broker does, with the control frame of a reply that is longer than that of the request.
 TEST_F(FrontRoomTest, WhatWasReceivedIsSentOnWithoutACopy) {
   const std::string reply(300, 'r');
-  SendOne(from_, "request", LargePayload());
-  Payload received = ReceiveOne(to_).payloads.at(0);
+  SendOne(client_, "request", LargePayload());
+  Payload received = ReceiveOne(broker_).payloads.at(0);
   const std::byte* const data = received.data();
-  SendOne(to_, reply, std::exchange(received, {}));
-  const ReceivedMultipart message = ReceiveOne(from_);
+  SendOne(broker_, reply, std::exchange(received, {}));
+  const ReceivedMultipart message = ReceiveOne(client_);
   ExpectControl(message, reply);
   EXPECT_EQ(message.payloads.at(0).data(), data);
   EXPECT_EQ(message.payloads.at(0).text(), LargePayload().text());
@@ -128,10 +131,10 @@ TEST_F(FrontRoomTest, WhatWasReceivedIsSentOnWithoutACopy) {
 
 TEST_F(FrontRoomTest, AControlFrameThatFindsNoRoomIsSentWithACopy) {
   const std::string reply(3000, 'r');
-  SendOne(from_, "request", LargePayload());
-  const Payload received = ReceiveOne(to_).payloads.at(0);
-  SendOne(to_, reply, received);
-  const ReceivedMultipart message = ReceiveOne(from_);
+  SendOne(client_, "request", LargePayload());
+  const Payload received = ReceiveOne(broker_).payloads.at(0);
+  SendOne(broker_, reply, received);
+  const ReceivedMultipart message = ReceiveOne(client_);
   ExpectControl(message, reply);
   EXPECT_EQ(message.payloads.at(0).text(), LargePayload().text());
 }
@@ -140,8 +143,8 @@ TEST_F(FrontRoomTest, AControlFrameThatFindsNoRoomIsSentWithACopy) {
 TEST_F(FrontRoomTest, OnlyTheFirstPayloadOfAMessageHasRoom) {
   const std::vector<Payload> payloads = {Payload::Copy(std::string(20'000, 'a')), LargePayload()};
   SendProgress progress;
-  ASSERT_EQ(Send(from_, nullptr, AsBytes("control"), payloads, progress), SendResult::kSent);
-  const ReceivedMultipart message = ReceiveOne(to_);
+  ASSERT_EQ(Send(client_, nullptr, AsBytes("control"), payloads, progress), SendResult::kSent);
+  const ReceivedMultipart message = ReceiveOne(broker_);
   EXPECT_EQ(FrontRoom::Of(message.payloads.at(1)), nullptr);
 }
 
@@ -152,8 +155,8 @@ TEST_F(FrontRoomTest, WhatWasNotTakenIsSentAgain) {
   SendProgress progress;
   EXPECT_EQ(Send(alone, nullptr, AsBytes("control"), std::span(&payload, 1), progress),
             SendResult::kFull);
-  SendOne(from_, "control", payload);
-  EXPECT_EQ(ReceiveOne(to_).payloads.at(0).data(), payload.data());
+  SendOne(client_, "control", payload);
+  EXPECT_EQ(ReceiveOne(broker_).payloads.at(0).data(), payload.data());
 }
 
 }  // namespace
