@@ -208,12 +208,9 @@ ReceiveResult Client::Impl::ReceiveFromSocket() {
 }
 
 void Client::Impl::Understand() {
-  std::variant<ToClient, Error> decoded;
-  if (message.problem) {
-    decoded = *std::move(message.problem);
-  } else {
-    decoded = DecodeToClient(message.control(), message.payloads, &shared);
-  }
+  std::variant<ToClient, Error> decoded =
+      message.problem ? std::variant<ToClient, Error>(*std::move(message.problem))
+                      : DecodeToClient(message.control(), message.payloads, &shared);
   if (shared.failed()) {
     // The message is lost with its session; in the next one bytes travel.
     shared.GiveUp();

@@ -63,7 +63,7 @@ struct Space::Impl {
   void Answer(const Client& client, RequestId id, Body&& body) {
     Outgoing& out = out_.emplace_back();
     out.client = *client.id;
-    auto& reply = out.message.emplace<Reply>();
+    auto& reply = std::get<Reply>(out.message);  // what a new Outgoing holds
     reply.id = id;
     reply.body = std::forward<Body>(body);
   }
@@ -149,7 +149,7 @@ struct Space::Impl {
   }
 
   // ---- gets (space_get.cpp) --------------------------------------------------------------------
-  std::optional<Error> ProblemOf(const Client& client, const Get& get) const;
+  std::optional<Error> ProblemOf(const Client& client, const Get& get) const;  // but its pattern
   std::optional<std::uint64_t> EndReplaced(Client& client, RequestId id);
   GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const Client& client, GetGroup* group);
@@ -184,7 +184,7 @@ struct Space::Impl {
   void Take(Taker& taker, Record* record);
   std::uint64_t PartOf(const Taker& taker) const;
   void Fill(Taker& taker);
-  Grant MakeGrant(const Taker& taker, Record* record);
+  void FillGrant(const Taker& taker, Record* record, Grant* grant);
 
   // ---- leases (space_lease.cpp) ----------------------------------------------------------------
   std::int64_t OrDefaultLease(std::int64_t lease_us) const;

@@ -16,6 +16,15 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
+// All but `not_by` and `results`.
+TaskSpec ShownToTaker(const TaskSpec& spec) {
+  return {.inputs = spec.inputs,
+          .need_bytes = spec.need_bytes,
+          .priority = spec.priority,
+          .lease_us = spec.lease_us,
+          .affinity = spec.affinity};
+}
+
 bool Contains(const std::vector<ClientId>& sorted, const ClientId& id) {
   return std::binary_search(sorted.begin(), sorted.end(), id);
 }
@@ -288,24 +297,23 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   SetState(record, RecordState::kLeased);
   ++counters_.grants;
   taker.offer_bytes -= record->need_bytes();
-  taker.got.grants.push_back(MakeGrant(taker, record));
-  taker.got.grants.back().lease_us = lease_us;
+  Grant& grant = taker.got.grants.emplace_back();
+  grant.lease_us = lease_us;
+  FillGrant(taker, record, &grant);
   if (record->task && taker.client->untried_of != nullptr) {
     BeginTrial(*taker.client, *record, lease_us);
   }
 }
 
-Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
-  Grant grant;
+void Space::Impl::FillGrant(const Taker& taker, Record* record, Grant* filled) {
+  Grant& grant = *filled;
   grant.key = record->key;
   grant.payload = record->payload;
   grant.fence = record->lease->fence;
   counters_.bytes_out += record->payload.size();
-  if (!record->task) return grant;
-  grant.task = record->task->spec;
-  grant.task->not_by.clear();
-  grant.task->results.clear();
-  if (!taker.with_inputs) return grant;
+  if (!record->task) return;
+  grant.task = ShownToTaker(record->task->spec);
+  if (!taker.with_inputs) return;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
     const bool sent = !held && !link.input->stay;
@@ -313,7 +321,6 @@ Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
     grant.inputs.push_back(Copy(*link.input, !sent));
     grant.input_sent.push_back(sent);
   }
-  return grant;
 }
 
 }  // namespace tuplespace
