@@ -5,7 +5,7 @@
 
 #include "acan/manager/model_file.h"
 #include "acan/manager/receipt.h"
-#include "data_jobs.h"
+#include "data/data_jobs.h"
 
 namespace acan {
 namespace {
