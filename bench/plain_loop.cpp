@@ -213,9 +213,8 @@ double PlainLoop::Step(std::int64_t step) {
 std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
   for (const TensorInfo& info : ModelTensors(job_.model)) {
-    const auto layer =
-        static_cast<std::size_t>(std::stoi(info.name.substr(info.name.find('.') + 1)));
-    Tensor& tensor = info.is_bias ? layers_[layer].bias : layers_[layer].weight;
+    const auto layer = static_cast<std::size_t>(info.parameter.layer);
+    Tensor& tensor = info.parameter.IsBias() ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =
         device_.Download(tensor.values, View(tensor.values, tensor.rows, tensor.cols));
     hash.Add(bytes.data(), bytes.size());

@@ -6,7 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "chaos_run.h"

@@ -8,6 +8,7 @@
 #include "device_factory.h"
 #include "device_list.h"
 #include "fmt/format.h"
+#include "machine.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "watchdog.h"

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "acan/core/error.h"
+#include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
-#include "acan/manager/nearest.h"
 #include "job_words.h"
 #include "json_depth.h"
 #include "nlohmann/json.hpp"

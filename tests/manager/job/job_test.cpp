@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 #include "test_files.h"
 
 namespace acan {
@@ -316,9 +316,9 @@ TEST(NearestTest, CountsEditsAndSwaps) {
   EXPECT_EQ(EditDistance("abc", ""), 3);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
   EXPECT_EQ(EditDistance("rleu", "relu"), 1);
-  EXPECT_EQ(Nearest("Epochs", {"batch", "epochs"}), "epochs");
-  EXPECT_EQ(Nearest("b", {"batch", "epochs"}), "");
-  EXPECT_EQ(Nearest(std::string(1000, 'a'), {"batch"}), "");
+  EXPECT_EQ(ClosestWord("Epochs", {"batch", "epochs"}), "epochs");
+  EXPECT_EQ(ClosestWord("b", {"batch", "epochs"}), "");
+  EXPECT_EQ(ClosestWord(std::string(1000, 'a'), {"batch"}), "");
 }
 
 }  // namespace

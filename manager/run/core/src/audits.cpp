@@ -5,6 +5,7 @@
 #include <span>
 
 #include "acan/core/philox.h"
+#include "acan/core/tuple_kinds.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tuplespace/planted.h"
@@ -32,10 +33,10 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
     all.emplace_back(std::int64_t{number});
     return all;
   };
-  vote.key = Key(name({"task", fields[3], "audit"}));
+  vote.key = Key(name({WordOf(StepTuple::kTask), fields[3], WordOf(TaskName::kAudit)}));
   vote.affinity = -1;
   for (std::size_t i = 0; i < vote.task.outputs.size(); ++i) {
-    std::vector<tuplespace::Field> result = name({"audit"});
+    std::vector<tuplespace::Field> result = name({WordOf(StepTuple::kAudit)});
     result.emplace_back(static_cast<std::int64_t>(i));
     vote.task.outputs[i].key = Key(result);
     vote.task.outputs[i].keep = false;

@@ -24,25 +24,13 @@ using tuplespace::Planted;
 
 namespace {
 
-bool IsBias(const TileCell& tile) {
-  return tile.tensor % 2 == 1;
-}
-
 std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
 }
 
-int TensorOf(const TensorInfo& tensor) {
-  return 2 * tensor.layer + (tensor.is_bias ? 1 : 0);
-}
-
-// (tensor, state) to the place in the order of names.
-std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
-  std::map<std::pair<int, int>, std::size_t> places;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorInfo& tensor = tensors[i];
-    places[{TensorOf(tensor), tensor.state}] = i;
-  }
+std::map<MatrixId, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
+  std::map<MatrixId, std::size_t> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) places[tensors[i].matrix()] = i;
   return places;
 }
 
@@ -158,10 +146,10 @@ FileTiles::FileTiles(const ModelReader& file, const Model& model)
 
 std::vector<float> FileTiles::Read(const TileCell& tile) {
   std::vector<float> values(Values(tile), 0.0f);
-  const auto place = places_.find({tile.tensor, tile.state});
+  const auto place = places_.find(tile.matrix);
   if (place != places_.end()) {
-    file_.Read(place->second, tile.outputs.begin, IsBias(tile) ? 0 : tile.inputs.begin,
-               tile.outputs.size(), tile.inputs.size(), values);
+    file_.Read(place->second, tile.outputs.begin, tile.inputs.begin, tile.outputs.size(),
+               tile.inputs.size(), values);
   }
   return values;
 }
@@ -169,8 +157,8 @@ std::vector<float> FileTiles::Read(const TileCell& tile) {
 std::vector<float> SpaceTiles::Read(const TileCell& tile) {
   std::vector<float> values(Values(tile));
   for (const TileCell& old : tiles_) {
-    if (old.tensor == tile.tensor && old.state == tile.state &&
-        old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
+    if (old.matrix == tile.matrix && old.outputs.Overlaps(tile.outputs) &&
+        old.inputs.Overlaps(tile.inputs)) {
       const auto found = mover_.Fetch(old, patience_);
       if (!found) throw TileGone{old.key};
       CopyOverlap(old, Floats(*found), tile, &values);
@@ -184,12 +172,13 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
 }
 
 // One tensor of one version at a time, as the broker sends so many tuples at once and no more.
-std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t version, int tensors,
-                                         int states) {
+std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
+                                         const Model& model, int states) {
   std::vector<TileCell> tiles;
-  for (int state = -1; state < states; ++state) {
-    for (int tensor = 0; tensor < tensors; ++tensor) {
-      const Pattern pattern = TilesOfTensor(run, FieldPattern::Exact(version), tensor, state);
+  const std::vector<Parameter> parameters = ParametersOf(model);
+  for (const ParameterState state : StatesOf(states)) {
+    for (const Parameter& parameter : parameters) {
+      const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), {parameter.id, state});
       for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
         if (found.stays) continue;  // with a handler, which may be lost before it is read
         if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
@@ -202,19 +191,18 @@ std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t ve
 std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
                                                      int states, std::int64_t newest) {
   // The first bias, in a few tiles, says which versions there are.
-  const Pattern first_bias = TilesOfTensor(run, FieldPattern::AtMost(newest), 1, -1);
+  const Pattern first_bias = TilesOf(run, FieldPattern::AtMost(newest), {BiasOf(model, 0).id});
   std::set<std::int64_t> versions;
   for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
     if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
   }
   const std::vector<TensorInfo> tensors = ModelTensors(model, states);
-  const auto parameters = static_cast<int>(ModelTensors(model).size());
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
-    std::vector<TileCell> tiles = TilesOf(run, *version, parameters, states);
-    std::map<std::pair<int, int>, std::vector<TileCell>> of_tensor;
-    for (const TileCell& tile : tiles) of_tensor[{tile.tensor, tile.state}].push_back(tile);
-    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
-      return AreWhole(of_tensor[{TensorOf(t), t.state}], t.rows, t.cols);
+    std::vector<TileCell> tiles = TilesIn(run, *version, model, states);
+    std::map<MatrixId, std::vector<TileCell>> of_matrix;
+    for (const TileCell& tile : tiles) of_matrix[tile.matrix].push_back(tile);
+    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& tensor) {
+      return AreWhole(of_matrix[tensor.matrix()], tensor.rows(), tensor.cols());
     });
     if (whole || (IsPlanted(Planted::kResumesFromPartialVersion) && !tiles.empty())) {
       return Whole{*version, std::move(tiles)};
@@ -225,14 +213,9 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, con
 
 void TileMover::Move(const std::string& run, std::int64_t version,
                      const std::vector<TileCell>& from, const std::vector<TileCell>& to) {
-  const auto remove = [&](FieldPattern step, std::optional<FieldPattern> what) {
-    Pattern pattern{{FieldPattern::Exact(run), std::move(step)}, true};
-    if (what) pattern.fields.push_back(std::move(*what));
-    client_.RetireAll(pattern, false);
-  };
   // Tasks first: none may find its inputs gone.
-  remove(FieldPattern::AtLeast(version), FieldPattern::Exact("task"));
-  remove(FieldPattern::AtLeast(version + 1), std::nullopt);
+  client_.RetireAll(TasksOf(run, FieldPattern::AtLeast(version)), false);
+  client_.RetireAll({{FieldPattern::Exact(run), FieldPattern::AtLeast(version + 1)}, true}, false);
   for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);
   std::set<Key> kept;
   std::set<Key> there;
@@ -252,7 +235,7 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const Model& m
   ModelWriter writer(path, model);
   std::vector<TileCell> parameters;
   for (const TileCell& tile : tiles) {
-    if (tile.state < 0) parameters.push_back(tile);
+    if (tile.IsOfValue()) parameters.push_back(tile);
   }
   Written written;
   written.finite = Write(writer, ModelTensors(model), parameters);
@@ -272,7 +255,7 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const Model& m
 
 bool TileMover::AreFinite(const std::vector<TileCell>& tiles) {
   return std::all_of(tiles.begin(), tiles.end(), [this](const TileCell& tile) {
-    return tile.state >= 0 || AllFinite(Floats(*Fetch(tile)));
+    return !tile.IsOfValue() || AllFinite(Floats(*Fetch(tile)));
   });
 }
 
@@ -282,10 +265,9 @@ bool TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensor
   bool finite = true;
   for (const TileCell& tile : tiles) {
     const tuplespace::Payload payload = *Fetch(tile);
-    finite = finite && (tile.state >= 0 || AllFinite(Floats(payload)));
-    writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
-                 IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
-                 Floats(payload));
+    finite = finite && (!tile.IsOfValue() || AllFinite(Floats(payload)));
+    writer.Write(places.at(tile.matrix), tile.outputs.begin, tile.inputs.begin, tile.outputs.size(),
+                 tile.inputs.size(), Floats(payload));
   }
   return finite;
 }

@@ -16,7 +16,7 @@ namespace acan {
 namespace {
 
 TileCell Tile(Range outputs, Range inputs) {
-  return {tuplespace::Key{"tile", outputs.begin, inputs.begin}, 0, -1, outputs, inputs};
+  return {tuplespace::Key{"tile", outputs.begin, inputs.begin}, {}, outputs, inputs};
 }
 
 TEST(AreWholeTest, TilesThatMeetAreWhole) {

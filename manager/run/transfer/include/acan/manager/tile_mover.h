@@ -38,7 +38,7 @@ class FileTiles final : public TileSource {
 
  private:
   const ModelReader& file_;
-  std::map<std::pair<int, int>, std::size_t> places_;  // (tensor, state) to the file's order
+  std::map<MatrixId, std::size_t> places_;  // in the file's order
 };
 
 class TileMover {
@@ -83,7 +83,8 @@ class TileMover {
                                            std::optional<std::chrono::seconds> patience = {});
 
  private:
-  std::vector<TileCell> TilesOf(const std::string& run, std::int64_t version, int tensors,
+  // The tiles of one version, of all matrices of `model`.
+  std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version, const Model& model,
                                 int states);
   void Put(const TileCell& tile, std::vector<float> values);
 

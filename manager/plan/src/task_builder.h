@@ -1,4 +1,4 @@
-// Draft: a task while it is being written down.
+// TaskBuilder: a task while its buffers, calls and results are added one by one.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace acan {
 
-class Draft {
+class TaskBuilder {
  public:
-  Draft(TaskKind kind, const Training& training);
+  TaskBuilder(TaskKind kind, const Training& training);
 
   // A new buffer [rows, cols].
   int NewBuffer(std::int64_t rows, std::int64_t cols);

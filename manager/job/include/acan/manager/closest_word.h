@@ -12,7 +12,7 @@ int EditDistance(std::string_view a, std::string_view b);
 
 // The candidate nearest to `word` (letter case ignored), or an empty string if none is close: more
 // than a third of the letters, and more than one, would have to change.
-std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::string ClosestWord(std::string_view word, const std::vector<std::string>& candidates);
 
 // ": did you mean 'epochs'?", or ": expected one of a, b, c" if nothing is near.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);

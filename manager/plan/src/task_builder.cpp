@@ -1,4 +1,4 @@
-#include "draft.h"
+#include "task_builder.h"
 
 #include <cassert>
 
@@ -10,27 +10,27 @@ std::int32_t Narrow(std::int64_t value) {
 }
 }  // namespace
 
-Draft::Draft(TaskKind kind, const Training& training) {
+TaskBuilder::TaskBuilder(TaskKind kind, const Training& training) {
   task_.kind = kind;
   task_.precision = training.precision;
   task_.block = Narrow(training.block);
 }
 
-int Draft::NewBuffer(std::int64_t rows, std::int64_t cols) {
+int TaskBuilder::NewBuffer(std::int64_t rows, std::int64_t cols) {
   assert(rows > 0 && cols > 0);
   task_.buffers.push_back({Narrow(rows), Narrow(cols)});
   is_input_.push_back(false);
   return static_cast<int>(task_.buffers.size()) - 1;
 }
 
-int Draft::Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols) {
+int TaskBuilder::Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols) {
   const int buffer = NewBuffer(rows, cols);
   AddPiece(buffer, key, 0, 0, rows, cols);
   return buffer;
 }
 
-void Draft::AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row, std::int64_t col,
-                     std::int64_t rows, std::int64_t cols) {
+void TaskBuilder::AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row,
+                           std::int64_t col, std::int64_t rows, std::int64_t cols) {
   const Piece piece{InputIndex(key), static_cast<std::uint32_t>(buffer),
                     Narrow(row),     Narrow(col),
                     Narrow(rows),    Narrow(cols)};
@@ -38,24 +38,24 @@ void Draft::AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row, s
   if (CoversBuffer(piece, task_)) is_input_[static_cast<std::size_t>(buffer)] = true;
 }
 
-int Draft::Writable(int buffer) {
+int TaskBuilder::Writable(int buffer) {
   if (!IsInput(buffer)) return buffer;
   const BufferSpec spec = task_.buffers[static_cast<std::size_t>(buffer)];
   return NewBuffer(spec.rows, spec.cols);
 }
 
-View Draft::All(int buffer) const {
+View TaskBuilder::All(int buffer) const {
   if (buffer < 0) return {};
   const BufferSpec& spec = task_.buffers[static_cast<std::size_t>(buffer)];
   return {buffer, 0, 0, spec.rows, spec.cols};
 }
 
-View Draft::Part(int buffer, std::int64_t row, std::int64_t col, std::int64_t rows,
-                 std::int64_t cols) const {
+View TaskBuilder::Part(int buffer, std::int64_t row, std::int64_t col, std::int64_t rows,
+                       std::int64_t cols) const {
   return {buffer, Narrow(row), Narrow(col), Narrow(rows), Narrow(cols)};
 }
 
-void Draft::Gemm(GemmForm form, int a, int b, int c) {
+void TaskBuilder::Gemm(GemmForm form, int a, int b, int c) {
   Call call;
   call.gemm = true;
   call.form = form;
@@ -63,7 +63,7 @@ void Draft::Gemm(GemmForm form, int a, int b, int c) {
   task_.calls.push_back(std::move(call));
 }
 
-void Draft::Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars) {
+void TaskBuilder::Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars) {
   Call call;
   call.kernel = kernel;
   call.views = std::move(views);
@@ -71,7 +71,7 @@ void Draft::Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars
   task_.calls.push_back(std::move(call));
 }
 
-int Draft::Sum(const std::vector<int>& parts, const std::vector<Range>& ranges) {
+int TaskBuilder::Sum(const std::vector<int>& parts, const std::vector<Range>& ranges) {
   assert(!parts.empty() && parts.size() == ranges.size());
   std::vector<int> at = parts;  // the buffer that holds each partial now
   std::vector<int> spare;       // sums that were added into others
@@ -97,11 +97,11 @@ int Draft::Sum(const std::vector<int>& parts, const std::vector<Range>& ranges) 
   return at.front();
 }
 
-void Draft::Put(const tuplespace::Key& key, View view, bool keep) {
+void TaskBuilder::Put(const tuplespace::Key& key, View view, bool keep) {
   task_.outputs.push_back({key, view, keep});
 }
 
-void Draft::SetAffinity(int input_buffer) {
+void TaskBuilder::SetAffinity(int input_buffer) {
   for (const Piece& piece : task_.pieces) {
     if (static_cast<int>(piece.buffer) == input_buffer) {
       affinity_ = static_cast<std::int32_t>(piece.input);
@@ -109,7 +109,7 @@ void Draft::SetAffinity(int input_buffer) {
   }
 }
 
-PlannedTask Draft::Finish(tuplespace::Key key, std::int64_t priority, int layer) && {
+PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int layer) && {
   PlannedTask planned;
   planned.key = std::move(key);
   planned.inputs = std::move(inputs_);
@@ -120,7 +120,7 @@ PlannedTask Draft::Finish(tuplespace::Key key, std::int64_t priority, int layer)
   return planned;
 }
 
-std::uint32_t Draft::InputIndex(const tuplespace::Key& key) {
+std::uint32_t TaskBuilder::InputIndex(const tuplespace::Key& key) {
   const auto [it, is_new] = input_index_.try_emplace(key, inputs_.size());
   if (is_new) inputs_.push_back(key);
   return it->second;

@@ -1,4 +1,4 @@
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +36,7 @@ int EditDistance(std::string_view a, std::string_view b) {
   return previous.back();
 }
 
-std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
+std::string ClosestWord(std::string_view word, const std::vector<std::string>& candidates) {
   // A wrong word longer than this is no misspelling, and the distance costs its square.
   constexpr std::size_t kMaxWord = 64;
   if (word.size() > kMaxWord) return "";
@@ -53,7 +53,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string near = Nearest(word, candidates);
+  const std::string near = ClosestWord(word, candidates);
   if (!near.empty()) return fmt::format(": did you mean '{}'?", near);
   return fmt::format(": expected one of {}", fmt::join(candidates, ", "));
 }
