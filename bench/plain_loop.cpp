@@ -37,7 +37,7 @@ PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
     layer.bias = MakeTensor(2 * l + 1, 1, out, in);
     layer.activation = device.Allocate(Bytes(batch, out));
     layer.delta = device.Allocate(Bytes(batch, out));
-    if (model.activation == Activation::kGelu) layer.sums = device.Allocate(Bytes(batch, out));
+    if (RowOf(model.activation).gradient_takes_input) layer.sums = device.Allocate(Bytes(batch, out));
     layers_.push_back(std::move(layer));
   }
   inputs_ = device.Allocate(Bytes(batch, model.layers.front()));

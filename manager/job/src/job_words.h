@@ -15,10 +15,11 @@ template <typename Enum>
 using Words = std::vector<std::pair<std::string, Enum>>;
 
 inline const Words<Activation>& ActivationWords() {
-  static const Words<Activation> words = {
-      {"relu", Activation::kRelu}, {"clipped_relu", Activation::kClippedRelu},
-      {"tanh", Activation::kTanh}, {"sigmoid", Activation::kSigmoid},
-      {"gelu", Activation::kGelu}, {"identity", Activation::kIdentity}};
+  static const Words<Activation> words = [] {
+    Words<Activation> all;
+    for (const ActivationRow& row : kActivations) all.emplace_back(row.word, row.activation);
+    return all;
+  }();
   return words;
 }
 

@@ -221,8 +221,7 @@ void GraphBuilder::FinishForward(Draft& draft, int z, int layer, const Range& ro
   const Activation activation = last ? Activation::kIdentity : model_.activation;
   const int bias = draft.Input(TileKey(pass_.job, pass_.step, 2 * layer + 1, -1, outputs, {0, 1}),
                                1, outputs.size());
-  // Only gelu's derivative needs what went in; the others have theirs from what came out.
-  const bool keep_sums = pass_.train && activation == Activation::kGelu;
+  const bool keep_sums = pass_.train && RowOf(activation).gradient_takes_input;
   const int out = draft.Writable(z);
   const int sums = keep_sums ? draft.NewBuffer(rows.size(), outputs.size()) : -1;
   KernelScalars scalars;
@@ -335,7 +334,7 @@ void GraphBuilder::BuildBackward(int layer) {
 
 void GraphBuilder::FinishBackward(Draft& draft, int d_inputs, int layer, const Range& rows,
                                   const Range& inputs) {
-  const char* saved_as = model_.activation == Activation::kGelu ? "pre" : "act";
+  const char* saved_as = RowOf(model_.activation).gradient_takes_input ? "pre" : "act";
   const int saved = Assemble(draft, saved_as, layer, rows, inputs);
   const int out = draft.Writable(d_inputs);
   KernelScalars scalars;

@@ -275,11 +275,15 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, Gradients,
-    testing::Combine(testing::Values(Activation::kRelu, Activation::kClippedRelu, Activation::kTanh,
-                                     Activation::kSigmoid, Activation::kGelu),
-                     testing::Values(Loss::kCrossEntropy, Loss::kMeanSquaredError)));
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  for (const ActivationRow& row : kActivations) all.push_back(row.activation);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, Gradients,
+                         testing::Combine(testing::ValuesIn(AllActivations()),
+                                          testing::Values(Loss::kCrossEntropy,
+                                                          Loss::kMeanSquaredError)));
 
 TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
   const HandlerShares equal = SharesOf({100, 96, 103, 99}, 4);
