@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "acan/core/operators.h"
+#include "acan/core/optimizers.h"
 
 namespace acan {
 namespace {
@@ -94,6 +95,24 @@ std::string Section(const OperatorRow& row, std::string_view space, std::string_
   return out + "\n";
 }
 
+std::string RangeText(const OptimizerKey& key) {
+  return fmt::format("in [{}, {}{}", key.least, key.most, key.below_most ? ")" : "]");
+}
+
+std::string OptimizerSection(const OptimizerRow& row) {
+  std::string out = fmt::format("### {}\n\n", row.word);
+  out += Wrapped(fmt::format("{} Kernel {}, {} matri{} of state for each parameter.", row.meaning,
+                             RowOf(row.kernel).name, row.states, row.states == 1 ? "x" : "ces"),
+                 "", "");
+  out += "\n";
+  for (const OptimizerKey& key : kOptimizerKeys) {
+    const UsedKey* const used = FindKey(row, key.name);
+    if (used == nullptr) continue;
+    out += fmt::format("- `train.{}` {} [{}]\n", key.name, RangeText(key), used->standard);
+  }
+  return out + "\n";
+}
+
 std::string Document() {
   std::string out =
       "# Operators\n\n"
@@ -123,6 +142,12 @@ std::string Document() {
     out += fmt::format("- {} `{}`: its gradient takes its {}\n", static_cast<int>(row.activation),
                        row.word, row.gradient_takes_input ? "input" : "output");
   }
+  out +=
+      "\n## Optimizers\n\n"
+      "The words of the job file's key `train.optimizer` (`core/include/acan/core/optimizers.h`),\n"
+      "with the keys that each one uses, their ranges and their defaults.\n\n";
+  for (const OptimizerRow& row : kOptimizers) out += OptimizerSection(row);
+  out.pop_back();
   return out;
 }
 

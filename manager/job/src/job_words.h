@@ -30,8 +30,11 @@ inline const Words<Loss>& LossWords() {
 }
 
 inline const Words<Optimizer>& OptimizerWords() {
-  static const Words<Optimizer> words = {
-      {"sgd", Optimizer::kSgd}, {"momentum", Optimizer::kMomentum}, {"adamw", Optimizer::kAdamW}};
+  static const Words<Optimizer> words = [] {
+    Words<Optimizer> all;
+    for (const OptimizerRow& row : kOptimizers) all.emplace_back(row.word, row.optimizer);
+    return all;
+  }();
   return words;
 }
 

@@ -15,18 +15,6 @@ namespace {
 constexpr Range kNone{0, 0};
 constexpr std::int64_t kStepPriority = 1'000'000;
 
-Kernel OptimizerKernel(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kMomentum:
-      return Kernel::kMomentum;
-    case Optimizer::kAdamW:
-      return Kernel::kAdamW;
-    case Optimizer::kSgd:
-      break;
-  }
-  return Kernel::kSgd;
-}
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
@@ -433,7 +421,7 @@ void GraphBuilder::FinishUpdate(Draft& draft, int gradient, int tensor, const Ra
   for (const int buffer : after) views.push_back(draft.All(buffer));
   for (const int buffer : before) views.push_back(draft.All(buffer));
   views.push_back(draft.All(gradient));
-  draft.Launch(OptimizerKernel(training_.optimizer), std::move(views), pass_.optimizer);
+  draft.Launch(RowOf(training_.optimizer).kernel, std::move(views), pass_.optimizer);
   for (int state = -1; state < states; ++state) {
     draft.Put(TileKey(pass_.job, pass_.step + 1, tensor, state, outputs, inputs),
               draft.All(after[static_cast<std::size_t>(state + 1)]), true);

@@ -1,10 +1,12 @@
 #include "acan/manager/tuple_names.h"
 
+#include <array>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "acan/core/names.h"
+#include "acan/core/optimizers.h"
 
 namespace acan {
 
@@ -13,17 +15,11 @@ using tuplespace::Key;
 
 namespace {
 
-constexpr int kMaxStates = 2;
+constexpr std::array kStateWhat = {"state0", "state1", "state2", "state3"};
+static_assert(MostStates() <= static_cast<int>(kStateWhat.size()));
 
 const char* TileWhat(int state) {
-  switch (state) {
-    case 0:
-      return "state0";
-    case 1:
-      return "state1";
-    default:
-      return "tile";
-  }
+  return state < 0 ? "tile" : kStateWhat[static_cast<std::size_t>(state)];
 }
 
 }  // namespace
@@ -61,7 +57,7 @@ std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
     numbers[i] = *number;
   }
   if (what == nullptr) return std::nullopt;
-  for (int state = -1; state < kMaxStates; ++state) {
+  for (int state = -1; state < MostStates(); ++state) {
     if (*what != TileWhat(state)) continue;
     return std::pair{numbers[0],
                      TileCell{key, static_cast<int>(numbers[1]), state,

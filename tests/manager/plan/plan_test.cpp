@@ -91,8 +91,12 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer,
-                         testing::Values(Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kAdamW));
+std::vector<Optimizer> AllOptimizers() {
+  std::vector<Optimizer> all;
+  for (const OptimizerRow& row : kOptimizers) all.push_back(row.optimizer);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer, testing::ValuesIn(AllOptimizers()));
 
 TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
   PlanRequest request = RaggedRequest(Optimizer::kSgd);

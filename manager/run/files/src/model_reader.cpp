@@ -14,6 +14,7 @@
 #include <set>
 
 #include "acan/core/error.h"
+#include "acan/core/optimizers.h"
 #include "acan/manager/job.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
@@ -25,7 +26,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxStates = 2;
 
 // A tensor's entry of the header.
 struct Entry {
@@ -49,7 +49,7 @@ std::optional<LayerName> ParseName(const std::string& name) {
   for (const bool is_bias : {false, true}) {
     // Written back to refuse "layers.01.weight".
     const std::string base = fmt::format("layers.{}.{}", layer, is_bias ? "bias" : "weight");
-    for (int state = -1; state < kMaxStates; ++state) {
+    for (int state = -1; state < MostStates(); ++state) {
       if (name == (state < 0 ? base : fmt::format("{}.state{}", base, state))) {
         return LayerName{layer, is_bias, state};
       }

@@ -45,7 +45,7 @@ struct DataCell {
 struct TileCell {
   tuplespace::Key key;
   int tensor = 0;  // 2 * layer: weight; 2 * layer + 1: bias
-  int state = -1;  // -1: the parameters; 0, 1: optimizer state
+  int state = -1;  // -1: the parameters; 0 and up: optimizer state
   Range outputs;
   Range inputs;  // of a bias: [0, 1)
 };
@@ -69,9 +69,6 @@ class Graph {
   const Training& training_;
   const Plan& plan_;
 };
-
-// Optimizer state matrices for each parameter: sgd 0, momentum 1, AdamW 2.
-int StateCount(Optimizer optimizer);
 
 tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us);
 

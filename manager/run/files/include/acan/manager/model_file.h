@@ -20,7 +20,7 @@ struct TensorInfo {
   std::int64_t cols;  // weight: inputs; bias: 1 (written as shape [outputs])
   bool is_bias = false;
   int layer = 0;
-  int state = -1;  // -1: the parameters; 0, 1: optimizer state
+  int state = -1;  // -1: the parameters; 0 and up: optimizer state
 };
 
 // Tensors of a model in the order of their names as strings ("layers.10.bias" before
