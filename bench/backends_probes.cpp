@@ -75,7 +75,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
   const Dimensions dimensions = DimensionsNamed(
       row, std::array<NamedDimension, 2>{{{"rows", shape.rows}, {"cols", shape.cols}}});
   std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 1, column_written = 1;
-  std::array<OperandShape, kMaxKernelMatrices> shapes;
+  std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
   for (std::size_t i = 0; i < row.operands.size(); ++i) {

@@ -28,7 +28,10 @@ std::int64_t SizeOf(const OperandShape& shape, bool of_cols) {
   return of_cols ? shape.cols : shape.rows;
 }
 
+// Sets all dimensions of the row, those that operands give to 0. The others stay as they are:
+// clearing them would take as long as all the rest.
 void TakeFromScalars(const OperatorRow& row, const KernelScalars& scalars, Dimensions& out) {
+  for (std::size_t i = 0; i < row.dimensions.size(); ++i) out[i] = 0;
   for (const OperatorRow::FromScalar& from : row.from_scalars) {
     out[from.dimension] = scalars.i[from.integer];
   }
@@ -40,18 +43,22 @@ void TakeFromScalars(const OperatorRow& row, const KernelScalars& scalars, Dimen
 // The size that solves it, or 0: `actual` is not a multiple of the other factors.
 std::int64_t Solve(const Expression& product, std::size_t dimension, std::int64_t actual,
                    const Dimensions& known) {
-  if (product.steps.size() == 1) return actual;
   Dimensions dimensions = known;
   dimensions[dimension] = 1;
   const std::int64_t others = ValueOf(product, dimensions);
   return others > 0 && actual % others == 0 ? actual / others : 0;
 }
 
-void TakeFromOperand(const OperatorRow& row, const OperatorRow::FromOperand& from,
-                     std::span<const OperandShape> operands, Dimensions& out) {
+inline void TakeFromOperand(const OperatorRow& row, const OperatorRow::FromOperand& from,
+                            std::span<const OperandShape> operands, Dimensions& out) {
+  const std::int64_t actual = SizeOf(operands[from.operand], from.of_cols);
+  if (from.plain) {
+    out[from.dimension] = actual;
+    return;
+  }
   const Operand& operand = row.operands[from.operand];
-  out[from.dimension] = Solve(from.of_cols ? operand.cols : operand.rows, from.dimension,
-                              SizeOf(operands[from.operand], from.of_cols), out);
+  out[from.dimension] =
+      Solve(from.of_cols ? operand.cols : operand.rows, from.dimension, actual, out);
 }
 
 // "rows = 4, cols = 5": what the expressions of an operand were computed from.
@@ -66,6 +73,7 @@ std::string Values(const OperatorRow& row, const Operand& operand, const Dimensi
 }
 
 void CheckSizes(const OperatorRow& row, const KernelScalars& scalars) {
+  if (row.from_scalars.empty()) return;
   for (const Scalar& scalar : row.scalars) {
     if (scalar.rule != ScalarRule::kSize && scalar.rule != ScalarRule::kOffset) continue;
     const std::int64_t least = scalar.rule == ScalarRule::kSize ? 1 : 0;
@@ -115,7 +123,7 @@ void operators_parse::RefuseNumber(std::string_view what, std::size_t number, st
 
 Dimensions DimensionsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                         const KernelScalars& scalars) {
-  Dimensions dimensions{};
+  Dimensions dimensions;
   TakeFromScalars(row, scalars, dimensions);
   for (const OperatorRow::FromOperand& from : row.from_operands) {
     TakeFromOperand(row, from, operands, dimensions);
@@ -127,7 +135,7 @@ Dimensions CheckCall(const OperatorRow& row, std::span<const OperandShape> opera
                      const KernelScalars& scalars) {
   CheckPresence(row, operands);
   CheckSizes(row, scalars);
-  Dimensions dimensions{};
+  Dimensions dimensions;
   TakeFromScalars(row, scalars, dimensions);
   CheckDefined(row, dimensions);
   for (const OperatorRow::FromOperand& from : row.from_operands) {

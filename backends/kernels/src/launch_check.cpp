@@ -20,7 +20,7 @@ class Shapes {
   operator std::span<const OperandShape>() const { return {shapes_.data(), count_}; }
 
  private:
-  std::array<OperandShape, kMaxKernelMatrices> shapes_{};
+  std::array<OperandShape, kMaxKernelMatrices> shapes_;  // the first count_ are set
   std::size_t count_;
 };
 

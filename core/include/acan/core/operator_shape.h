@@ -52,22 +52,31 @@ struct Expression {
   Few<Step, kMaxExpressionSteps> steps;  // operands before their operator
   std::uint32_t uses = 0;
   std::uint32_t factors = 0;
+  // Most are plain products of a number and dimensions, which need no stack. 0: this one is not.
+  std::int64_t coefficient = 0;
+  Few<std::uint8_t, kMaxExpressionSteps> dimensions;
 
   // Nothing where the value is beyond 64 bits or a division is by 0.
-  constexpr std::optional<std::int64_t> ValueOf(const Dimensions& dimensions) const;
+  constexpr std::optional<std::int64_t> ValueOf(const Dimensions& values) const {
+    if (coefficient <= 0) return Compute(values);
+    std::int64_t product = coefficient;
+    for (const std::uint8_t dimension : dimensions) {
+      if (__builtin_mul_overflow(product, values[dimension], &product)) return std::nullopt;
+    }
+    return product;
+  }
+
+ private:
+  constexpr std::optional<std::int64_t> Compute(const Dimensions& values) const;
 };
 
-constexpr std::optional<std::int64_t> Expression::ValueOf(const Dimensions& dimensions) const {
-  if (steps.size() == 1) {
-    const auto value = steps[0].value;
-    return steps[0].what == Do::kNumber ? value : dimensions[static_cast<std::size_t>(value)];
-  }
+constexpr std::optional<std::int64_t> Expression::Compute(const Dimensions& values) const {
   std::array<std::int64_t, kMaxExpressionSteps> stack{};
   std::size_t top = 0;
   for (const Step& step : steps) {
     if (step.what == Do::kNumber || step.what == Do::kDimension) {
       stack[top++] =
-          step.what == Do::kNumber ? step.value : dimensions[static_cast<std::size_t>(step.value)];
+          step.what == Do::kNumber ? step.value : values[static_cast<std::size_t>(step.value)];
       continue;
     }
     const std::int64_t right = stack[--top];
@@ -128,6 +137,7 @@ class ShapeReader {
   constexpr Expression Formula() {
     Expression out;
     Sum(out);
+    FindProduct(out);
     return out;
   }
 
@@ -147,6 +157,20 @@ class ShapeReader {
 
   constexpr void Skip() {
     while (!AtEnd() && text_[at_] == ' ') ++at_;
+  }
+
+  static constexpr void FindProduct(Expression& out) {
+    std::int64_t coefficient = 1;
+    for (const Expression::Step& step : out.steps) {
+      if (step.what == Do::kNumber) {
+        coefficient *= step.value;
+      } else if (step.what == Do::kDimension) {
+        out.dimensions.Add(static_cast<std::uint8_t>(step.value));
+      } else if (step.what != Do::kMultiply) {
+        return;
+      }
+    }
+    out.coefficient = coefficient;
   }
 
   constexpr void Sum(Expression& out) {

@@ -63,17 +63,18 @@ struct OperatorRow {
   struct FromOperand {
     std::size_t dimension = 0, operand = 0;
     bool of_cols = false;
+    bool plain = false;  // the dimension is that number; else a factor of it
   };
   Few<FromScalar, kMaxDimensions> from_scalars;
   Few<Defined, 4> defined;
   Few<FromOperand, kMaxDimensions> from_operands;
 };
 
-// The shape of one operand of a call.
+// The shape of one operand of a call. Without defaults: checks make arrays of these all the time.
 struct OperandShape {
-  bool present = false;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
+  bool present;
+  std::int64_t rows;
+  std::int64_t cols;
 };
 
 struct CallCost {

@@ -144,8 +144,9 @@ constexpr void FindDimensions(OperatorRow& row) {
         if (operand.optional || operand.reads() != read) continue;
         for (const bool of_cols : {false, true}) {
           std::size_t dimension = 0;
-          if (!Gives(of_cols ? operand.cols : operand.rows, known, dimension)) continue;
-          row.from_operands.Add({dimension, i, of_cols});
+          const Expression& given = of_cols ? operand.cols : operand.rows;
+          if (!Gives(given, known, dimension)) continue;
+          row.from_operands.Add({dimension, i, of_cols, given.steps.size() == 1});
           known |= 1u << dimension;
           found = true;
         }
