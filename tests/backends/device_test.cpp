@@ -161,6 +161,16 @@ TEST(CpuIsaNames, AreParsedAndPrinted) {
   EXPECT_TRUE(CpuIsaAvailable(DetectCpuIsa()));
 }
 
+// The lines of conformance_table.inc from the first operation that differs.
+std::string TableFrom(Device& device, const std::string& first_difference) {
+  std::string lines;
+  for (const OperationHash& hash : RunConformanceBattery(device)) {
+    if (lines.empty() && hash.operation != first_difference) continue;
+    lines += "{\"" + hash.operation + "\",\n \"" + hash.sha256 + "\"},\n";
+  }
+  return lines;
+}
+
 class ConformanceTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(ConformanceTest, EveryDeviceIsExactWithin64KiB) {
@@ -170,7 +180,10 @@ TEST_P(ConformanceTest, EveryDeviceIsExactWithin64KiB) {
     const std::uint64_t scratch_bytes = device->budget().used_bytes();
     EXPECT_LE(scratch_bytes, (64u << 10) / 16);
     const ConformanceResult result = RunConformance(*device);
-    EXPECT_TRUE(result.exact) << result.first_difference;
+    EXPECT_TRUE(result.exact) << result.first_difference
+                              << " differs. Its line and those behind it, "
+                              << "as this device has them:\n"
+                              << TableFrom(*device, result.first_difference);
     EXPECT_EQ(result.first_difference, "");
     EXPECT_EQ(result.hash, RunConformance(*Make(64 << 10)).hash);
     EXPECT_EQ(device->budget().used_bytes(), scratch_bytes);

@@ -108,7 +108,8 @@ std::string OptimizerSection(const OptimizerRow& row) {
   for (const OptimizerKey& key : kOptimizerKeys) {
     const UsedKey* const used = FindKey(row, key.name);
     if (used == nullptr) continue;
-    out += fmt::format("- `train.{}` {} [{}]\n", key.name, RangeText(key), used->standard);
+    out +=
+        fmt::format("- `train.{}`, {}; {} by default\n", key.name, RangeText(key), used->standard);
   }
   return out + "\n";
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
 #include <limits>
@@ -22,26 +23,30 @@ constexpr std::int64_t kMaxResidentSteps = 1'000;
 constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
 constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
 
-std::vector<std::string> TrainKeys() {
-  std::vector<std::string> keys = {"batch", "epochs", "optimizer"};
-  for (const OptimizerKey& key : kOptimizerKeys) keys.emplace_back(key.name);
-  for (const char* key : {"seed", "precision", "block", "schedule", "warmup_steps", "step_every",
-                          "step_factor", "final_fraction", "stop_if_not_finite"}) {
-    keys.emplace_back(key);
+// Those of all optimizers go behind the key that chooses one.
+std::vector<SectionKeys> WithOptimizerKeys(std::vector<SectionKeys> sections) {
+  for (SectionKeys& section : sections) {
+    if (section.section != "train") continue;
+    auto at = std::ranges::find(section.keys, "optimizer") + 1;
+    for (const OptimizerKey& key : kOptimizerKeys) {
+      at = section.keys.insert(at, std::string(key.name)) + 1;
+    }
   }
-  return keys;
+  return sections;
 }
 
 const std::vector<SectionKeys>& KnownKeys() {
-  static const std::vector<SectionKeys> keys = {
-      {"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
-      {"data",
-       {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
-        "test_targets", "shuffle", "generated", "samples"}},
-      {"train", TrainKeys()},
-      {"tasks",
-       {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
-      {"snapshots", {"every_steps"}}};
+  static const std::vector<SectionKeys> keys = WithOptimizerKeys(
+      {{"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
+       {"data",
+        {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
+         "test_targets", "shuffle", "generated", "samples"}},
+       {"train",
+        {"batch", "epochs", "optimizer", "seed", "precision", "block", "schedule", "warmup_steps",
+         "step_every", "step_factor", "final_fraction", "stop_if_not_finite"}},
+       {"tasks",
+        {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
+       {"snapshots", {"every_steps"}}});
   return keys;
 }
 
