@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "acan/core/optimizers.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -9,6 +10,8 @@ namespace {
 
 constexpr ParameterState kStates[] = {ParameterState::kValue, ParameterState::kFirstMoment,
                                       ParameterState::kSecondMoment};
+static_assert(std::size(kStates) == 1 + kMostOptimizerStates);
+static_assert(MostStates() <= kMostOptimizerStates);
 
 // Weights have even numbers, and the bias of a layer follows its weights.
 ParameterId IdOf(ParameterRole role, int layer) {

@@ -151,14 +151,19 @@ def wrong_variables(read, text):
 
 
 def keys_known(files):
-    """The keys of the job reader's table, as section.key; None if the table is not found."""
+    """The keys of the job reader's and the optimizers' tables, as section.key; None if the job
+    reader's is not found."""
+    known, of_optimizers = None, set()
     for path, text in files:
         match = re.search(r"KnownKeys\(\)\s*\{(.*?)\n\}", text, re.S)
         if match and path.suffix == ".cpp":
             sections = re.findall(r"\{\"(\w+)\",\s*\{([^{}]*)\}\}", match.group(1))
-            return {f"{section}.{key}" for section, keys in sections
-                    for key in re.findall(r"\"(\w+)\"", keys)}
-    return None
+            known = {f"{section}.{key}" for section, keys in sections
+                     for key in re.findall(r"\"(\w+)\"", keys)}
+        match = re.search(r"kOptimizerKeys\[\] = \{(.*?)\n\};", text, re.S)
+        if match:
+            of_optimizers = {f"train.{key}" for key in re.findall(r"\{\"(\w+)\",", match.group(1))}
+    return known and known | of_optimizers
 
 
 def wrong_keys(known, text):
@@ -305,6 +310,9 @@ class SelfTest(unittest.TestCase):
         source = 'x& KnownKeys() {\n {"a", {"b", "c"}}, {"d", {"e"}}};\n return keys;\n}\n'
         known = keys_known([(Path("job.cpp"), source)])
         self.assertEqual(known, {"a.b", "a.c", "d.e"})
+        table = 'constexpr OptimizerKey kOptimizerKeys[] = {\n    {"beta", &X::beta, 0, 1},\n};\n'
+        self.assertEqual(keys_known([(Path("o.h"), table), (Path("job.cpp"), source)]),
+                         known | {"train.beta"})
         rows = "| `a.b` | x |\n| `a.c` | x |\n| `d.e` | x |\n"
         self.assertEqual(list(wrong_keys(known, rows)), [])
         self.assertEqual(len(list(wrong_keys(known, rows.replace("d.e", "d.f")))), 2)

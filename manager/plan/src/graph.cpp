@@ -10,18 +10,6 @@ namespace acan {
 
 using tuplespace::Key;
 
-int StateCount(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kSgd:
-      return 0;
-    case Optimizer::kMomentum:
-      return 1;
-    case Optimizer::kAdamW:
-      return 2;
-  }
-  return 0;
-}
-
 tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
   tuplespace::Tuple tuple;
   tuple.key = planned.key;

@@ -14,18 +14,6 @@ namespace {
 constexpr Range kNone{0, 0};
 constexpr std::int64_t kStepPriority = 1'000'000;
 
-Kernel OptimizerKernel(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kMomentum:
-      return Kernel::kMomentum;
-    case Optimizer::kAdamW:
-      return Kernel::kAdamW;
-    case Optimizer::kSgd:
-      break;
-  }
-  return Kernel::kSgd;
-}
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
@@ -228,8 +216,7 @@ void GraphBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Rang
   const bool last = LastLayer(layer);
   const Activation activation = last ? Activation::kIdentity : model_.activation;
   const int bias = task.Input(Tile(BiasOf(model_, layer), outputs, {0, 1}), 1, outputs.size());
-  // Only gelu's derivative needs what went in; the others have theirs from what came out.
-  const bool keep_sums = pass_.train && activation == Activation::kGelu;
+  const bool keep_sums = pass_.train && RowOf(activation).gradient_takes_input;
   const int out = task.Writable(z);
   const int sums = keep_sums ? task.NewBuffer(rows.size(), outputs.size()) : -1;
   KernelScalars scalars;
@@ -344,8 +331,9 @@ void GraphBuilder::BuildBackward(int layer) {
 
 void GraphBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
                                   const Range& inputs) {
-  const StepTuple saved_as =
-      model_.activation == Activation::kGelu ? StepTuple::kPreActivation : StepTuple::kActivation;
+  const StepTuple saved_as = RowOf(model_.activation).gradient_takes_input
+                                 ? StepTuple::kPreActivation
+                                 : StepTuple::kActivation;
   const int saved = Gather(task, saved_as, layer, rows, inputs);
   const int out = task.Writable(d_inputs);
   KernelScalars scalars;
@@ -447,7 +435,7 @@ void GraphBuilder::FinishUpdate(TaskBuilder& task, int gradient, const Parameter
   for (const int buffer : after) views.push_back(task.All(buffer));
   for (const int buffer : before) views.push_back(task.All(buffer));
   views.push_back(task.All(gradient));
-  task.Launch(OptimizerKernel(training_.optimizer), std::move(views), pass_.optimizer);
+  task.Launch(RowOf(training_.optimizer).kernel, std::move(views), pass_.optimizer);
   for (std::size_t i = 0; i < states.size(); ++i) {
     const MatrixId matrix{parameter.id, states[i]};
     task.Put(TileKey(pass_.job, pass_.step + 1, matrix, outputs, inputs), task.All(after[i]), true);

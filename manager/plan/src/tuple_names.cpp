@@ -1,10 +1,12 @@
 #include "acan/manager/tuple_names.h"
 
+#include <array>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "acan/core/names.h"
+#include "acan/core/optimizers.h"
 
 namespace acan {
 

@@ -91,8 +91,12 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer,
-                         testing::Values(Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kAdamW));
+std::vector<Optimizer> AllOptimizers() {
+  std::vector<Optimizer> all;
+  for (const OptimizerRow& row : kOptimizers) all.push_back(row.optimizer);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer, testing::ValuesIn(AllOptimizers()));
 
 TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
   PlanRequest request = RaggedRequest(Optimizer::kSgd);
@@ -275,11 +279,15 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, Gradients,
-    testing::Combine(testing::Values(Activation::kRelu, Activation::kClippedRelu, Activation::kTanh,
-                                     Activation::kSigmoid, Activation::kGelu),
-                     testing::Values(Loss::kCrossEntropy, Loss::kMeanSquaredError)));
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  for (const ActivationRow& row : kActivations) all.push_back(row.activation);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, Gradients,
+                         testing::Combine(testing::ValuesIn(AllActivations()),
+                                          testing::Values(Loss::kCrossEntropy,
+                                                          Loss::kMeanSquaredError)));
 
 TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
   const HandlerShares equal = SharesOf({100, 96, 103, 99}, 4);

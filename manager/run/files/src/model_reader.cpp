@@ -14,6 +14,7 @@
 #include <set>
 
 #include "acan/core/error.h"
+#include "acan/core/optimizers.h"
 #include "acan/manager/job.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"

@@ -72,9 +72,6 @@ class Graph {
   const Plan& plan_;
 };
 
-// Matrices of optimizer state for each parameter: sgd 0, momentum 1, AdamW 2.
-int StateCount(Optimizer optimizer);
-
 tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us);
 
 }  // namespace acan
