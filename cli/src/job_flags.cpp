@@ -35,7 +35,7 @@ void AddStopWithin(CLI::App& app, StopFlag& flag) {
 }
 
 void AddJobFlags(CLI::App& app, JobFlags& flags, bool required) {
-  app.add_option("job", flags.path, "the job file (see README.md, or the files in examples/)")
+  app.add_option("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
       ->required(required)
       ->type_name("JOB.toml");
   app.add_option(

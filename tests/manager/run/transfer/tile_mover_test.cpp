@@ -63,11 +63,15 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
   std::vector<TileCell> tiles;
   Model model;
   model.layers = {3, 2};
-  for (const int tensor : {0, 1}) {
-    tiles.push_back({{"tile", tensor}, tensor, -1, {0, 2}, {0, tensor == 0 ? 3 : 1}});
+  for (const Parameter& parameter : {WeightOf(model, 0), BiasOf(model, 0)}) {
+    tiles.push_back({{"tile", static_cast<std::int64_t>(parameter.id)},
+                     {parameter.id, ParameterState::kValue},
+                     {0, parameter.rows},
+                     {0, parameter.cols}});
     tuplespace::Tuple tuple;
     tuple.key = tiles.back().key;
-    tuple.payload = tuplespace::Payload::Copy(std::string(tensor == 0 ? 24 : 8, '\1'));
+    const auto bytes = static_cast<std::size_t>(4 * parameter.rows * parameter.cols);
+    tuple.payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));
     client.Put({std::move(tuple)});
   }
   int looked = 0;
