@@ -35,6 +35,14 @@ std::string_view KindProblem(PortKind kind, const Shape& shape) {
   return "";
 }
 
+void CheckExtent(const Operands& in, std::string_view name, const Extent& extent,
+                 std::int64_t least) {
+  in.ExpectAttribute(extent.height >= least && extent.width >= least && extent.height <= kMaxSide &&
+                         extent.width <= kMaxSide,
+                     name, fmt::format("{}x{}", extent.height, extent.width),
+                     fmt::format("at least {} and at most {} in both directions", least, kMaxSide));
+}
+
 }  // namespace
 
 Operands::Operands(const Graph& graph, const std::string& name, const Operator& op,
@@ -107,17 +115,10 @@ void Operands::ExpectAttribute(bool holds, std::string_view attribute, const std
 }
 
 void CheckWindow(const Operands& in, const Window& w) {
-  const auto check = [&](std::string_view name, const Extent& extent, std::int64_t least) {
-    in.ExpectAttribute(
-        extent.height >= least && extent.width >= least && extent.height <= kMaxRows &&
-            extent.width <= kMaxRows,
-        name, fmt::format("{}x{}", extent.height, extent.width),
-        fmt::format("at least {} and at most {} in both directions", least, kMaxRows));
-  };
-  check("input", w.input, 1);
-  check("kernel", w.kernel, 1);
-  check("stride", w.stride, 1);
-  check("padding", w.padding, 0);
+  CheckExtent(in, "input", w.input, 1);
+  CheckExtent(in, "kernel", w.kernel, 1);
+  CheckExtent(in, "stride", w.stride, 1);
+  CheckExtent(in, "padding", w.padding, 0);
   in.ExpectAttribute(
       w.kernel.height <= w.input.height + 2 * w.padding.height &&
           w.kernel.width <= w.input.width + 2 * w.padding.width,
@@ -156,9 +157,9 @@ void CheckHeads(const Operands& in, const Attention& op) {
 
 void CheckPatches(const Operands& in, const Patches& op) {
   const Extent& patch = op.patch;
-  in.ExpectAttribute(patch.height >= 1 && patch.width >= 1 && op.input.height >= 1 &&
-                         op.input.width >= 1 && op.input.height % patch.height == 0 &&
-                         op.input.width % patch.width == 0,
+  CheckExtent(in, "input", op.input, 1);
+  CheckExtent(in, "patch", patch, 1);
+  in.ExpectAttribute(op.input.height % patch.height == 0 && op.input.width % patch.width == 0,
                      "patch", fmt::format("{}x{}", patch.height, patch.width),
                      fmt::format("a divisor of the image of {}x{} in both directions",
                                  op.input.height, op.input.width));

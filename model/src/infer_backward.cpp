@@ -35,7 +35,7 @@ struct Backward {
     return {Shared(op.rows, in.features(1))};
   }
   Shapes operator()(const LearnedPositionsGradient& op) const {
-    in.ExpectAttribute(op.first >= 0 && op.first + in.rows(0) <= op.rows, "rows",
+    in.ExpectAttribute(op.first >= 0 && op.first <= op.rows - in.rows(0), "rows",
                        fmt::format("{}", op.rows),
                        fmt::format("at least first + the {} rows of 'dy'", in.rows(0)));
     return {Shared(op.rows, in.features(0))};
@@ -159,7 +159,7 @@ struct Backward {
   Shapes operator()(const SliceGradient& op) const {
     const bool positions = op.axis == SliceAxis::kPositions;
     const std::int64_t part = positions ? in.rows(0) : in.features(0);
-    in.ExpectAttribute(op.begin >= 0 && op.begin + part <= op.size, "size",
+    in.ExpectAttribute(op.begin >= 0 && op.begin <= op.size - part, "size",
                        fmt::format("{}", op.size),
                        fmt::format("at least begin + the {} of 'dy'", part));
     return {positions ? PerSample(op.size, in.features(0)) : PerSample(in.rows(0), op.size)};

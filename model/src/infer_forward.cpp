@@ -63,11 +63,11 @@ struct Forward {
   }
 
   Shapes operator()(const LearnedPositions& op) const {
-    in.ExpectAttribute(op.first >= 0 && op.rows >= 1, "rows",
-                       fmt::format("[{}, {})", op.first, op.first + op.rows),
-                       "at least one row from 0 on");
-    if (op.first + op.rows > in.rows(0)) {
-      in.Fail(0, fmt::format("at least {} rows, one for each position", op.first + op.rows));
+    in.ExpectAttribute(op.first >= 0 && op.first < in.rows(0), "first", fmt::format("{}", op.first),
+                       fmt::format("a row of the table's {}", in.rows(0)));
+    in.ExpectAttribute(op.rows >= 1, "rows", fmt::format("{}", op.rows), "at least 1");
+    if (op.rows > in.rows(0) - op.first) {
+      in.Fail(0, fmt::format("{} rows from row {} on, one for each position", op.rows, op.first));
     }
     return {PerSample(op.rows, in.features(0))};
   }
@@ -122,8 +122,8 @@ struct Forward {
   Shapes operator()(const RunningAverage& op) const {
     in.ExpectAttribute(op.momentum >= 0.0f && op.momentum <= 1.0f, "momentum",
                        fmt::format("{}", op.momentum), "from 0 to 1");
-    in.ExpectAttribute(op.positions >= 1, "positions", fmt::format("{}", op.positions),
-                       "at least 1");
+    in.ExpectAttribute(op.positions >= 1 && op.positions <= kMaxRows, "positions",
+                       fmt::format("{}", op.positions), fmt::format("from 1 to {}", kMaxRows));
     in.ExpectSame(1, 0);
     return {Same()};
   }

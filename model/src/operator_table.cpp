@@ -57,7 +57,8 @@ const std::vector<Cut> kSumOfRows{{kRows, kRowSums}};
 const std::vector<Cut> kSumOfRowsColumns{{kRows, kRowSums}, {kColumns, kParts}};
 const std::vector<Cut> kSumOfSamplesColumns{{kSamples, kRowSums}, {kColumns, kParts}};
 
-std::vector<OperatorRow> ForwardRows() {
+// Linear to GroupNorm.
+std::vector<OperatorRow> ProductsAndNorms() {
   return {
       {"linear",
        {{"x", kFeatures, kRows, kInputs},
@@ -90,6 +91,12 @@ std::vector<OperatorRow> ForwardRows() {
        {Columns("y")},
        {{kColumns, kParts}}},
       {"group_norm", {kSampleX, kWholeScale, kWholeBias}, {kSampleY}, kSamplesOnly},
+  };
+}
+
+// Convolution to SquaredError.
+std::vector<OperatorRow> ImagesAndElements() {
+  return {
       {"convolution",
        {kSampleX,
         {"weight", kMatrix, kOutputs, kTaps},
@@ -126,7 +133,8 @@ std::vector<OperatorRow> ForwardRows() {
   };
 }
 
-std::vector<OperatorRow> BackwardRows() {
+// LinearInputGradient to BatchNormInferenceGradient.
+std::vector<OperatorRow> GradientsOfProductsAndNorms() {
   return {
       {"linear_input_gradient",
        {{"dy", kFeatures, kRows, kOutputs}, {"weight", kMatrix, kOutputs, kInputs}},
@@ -171,6 +179,12 @@ std::vector<OperatorRow> BackwardRows() {
        {Columns("scale"), Columns("variance"), kDy},
        {kDx},
        kRowsColumns},
+  };
+}
+
+// GroupNormGradient to SquaredErrorGradient.
+std::vector<OperatorRow> GradientsOfImagesAndElements() {
+  return {
       {"group_norm_gradient", {kSampleX, kWholeScale, kSampleDy}, {kSampleDx}, kSamplesOnly},
       {"group_norm_scale_gradient",
        {kSampleX, kSampleDy},
@@ -211,8 +225,11 @@ std::vector<OperatorRow> BackwardRows() {
 
 const std::vector<OperatorRow>& OperatorTable() {
   static const std::vector<OperatorRow> table = [] {
-    std::vector<OperatorRow> rows = ForwardRows();
-    for (OperatorRow& row : BackwardRows()) rows.push_back(std::move(row));
+    std::vector<OperatorRow> rows;
+    for (const auto part : {ProductsAndNorms, ImagesAndElements, GradientsOfProductsAndNorms,
+                            GradientsOfImagesAndElements}) {
+      for (OperatorRow& row : part()) rows.push_back(std::move(row));
+    }
     assert(rows.size() == std::variant_size_v<Operator>);
     return rows;
   }();

@@ -29,6 +29,7 @@ inline constexpr std::int64_t kMaxNodes = 1 << 20;
 inline constexpr std::int64_t kMaxRows = std::int64_t{1} << 31;      // of a value, for each sample
 inline constexpr std::int64_t kMaxFeatures = std::int64_t{1} << 31;  // of a value
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of a value, for each sample
+inline constexpr std::int64_t kMaxSide = 1 << 15;  // of images, windows and patches, in pixels
 
 enum class InputRole : std::uint8_t {
   kNumbers,  // floats
@@ -155,6 +156,10 @@ void Validate(const Graph& graph);
 
 // Who reads each value, ascending. Indexed by ValueId.
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
+
+// How long an axis of a node's iteration space is in a batch of `samples`: in rows, samples,
+// positions of a sample, features, or heads. 0 if no operand and no result runs along it.
+std::int64_t AxisLength(const Graph& graph, NodeId node, Axis axis, std::int64_t samples);
 
 // Elements of all parameters that are no statistics, whether frozen or not: what a framework calls
 // the number of parameters. Tied ones count once.

@@ -1,5 +1,9 @@
 // The table of operators: for each its name, its operands and results, and how its iteration space
 // may be cut. Validation, dumps and planners read it; there is no other list of operators.
+//
+// To add one: its struct in operators.h or gradient_operators.h, its place in Operator, its row,
+// its shapes (src/infer_*.cpp), its gradient (src/gradient_rules.cpp); in the tests its definition
+// in the reference and a case among the operators' gradients, which fail until both are there.
 #pragma once
 
 #include <cstdint>
