@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -115,8 +116,14 @@ ValueId Graph::Add(const std::string& name, Operator op, std::vector<ValueId> op
   return node(AddNode(name, std::move(op), std::move(operands))).results.front();
 }
 
-void Graph::AddOutput(const std::string& name, ValueId value) {
-  outputs_.push_back({name, value});
+void Graph::AddOutput(const std::string& name, ValueId output) {
+  const Value& v = value(output);
+  for (const Output& other : outputs_) {
+    if (other.name != name) continue;
+    throw UsageError(fmt::format("output '{}' is '{}' and cannot be '{}' too; names must differ",
+                                 name, value(other.value).name, v.name));
+  }
+  outputs_.push_back({name, output});
 }
 
 void Graph::AddLoss(ValueId loss) {
@@ -130,6 +137,9 @@ void Graph::AddLoss(ValueId loss) {
                     "cross_entropy or squared_error",
                     v.name, ToText(v.shape)));
   }
+  if (std::find(losses_.begin(), losses_.end(), loss) != losses_.end()) {
+    throw UsageError(fmt::format("loss: '{}' is a loss already; each counts once", v.name));
+  }
   losses_.push_back(loss);
 }
 
@@ -141,6 +151,11 @@ void Graph::AddAssignment(ParameterId id, ValueId new_value) {
         "the same shape",
         to.name, Word(to.role), ToText(value(ValueOf(id)).shape), value(new_value).name,
         ToText(value(new_value).shape)));
+  }
+  for (const Assignment& other : assignments_) {
+    if (other.parameter != id) continue;
+    throw UsageError(fmt::format("parameter '{}' is assigned '{}' and cannot be assigned '{}' too",
+                                 to.name, value(other.value).name, value(new_value).name));
   }
   assignments_.push_back({id, new_value});
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "acan/core/error.h"
+#include "acan/model/dropout.h"
 
 namespace acan::model {
 namespace {
@@ -144,8 +145,7 @@ void CheckHeads(const Operands& in, const Attention& op) {
                      "key_value_heads", fmt::format("{}", op.key_value_heads),
                      fmt::format("a divisor of the {} heads", op.heads));
   in.ExpectAttribute(std::isfinite(op.scale), "scale", fmt::format("{}", op.scale), "finite");
-  in.ExpectAttribute(op.dropout >= 0.0f && op.dropout < 1.0f, "dropout",
-                     fmt::format("{}", op.dropout), "at least 0 and below 1");
+  CheckDropout(in, "dropout", op.dropout, op.dropout_stream);
   const std::int64_t width = q / op.heads * op.key_value_heads;
   const std::string why =
       fmt::format("as {} key-value heads have {} features each", op.key_value_heads, q / op.heads);
@@ -153,6 +153,14 @@ void CheckHeads(const Operands& in, const Attention& op) {
     in.ExpectRows(operand, in.rows(0), "those of operand 'q'");
     in.ExpectFeatures(operand, width, why);
   }
+}
+
+void CheckDropout(const Operands& in, std::string_view name, float rate, std::int64_t stream) {
+  in.ExpectAttribute(rate >= 0.0f && rate < 1.0f, name, fmt::format("{}", rate),
+                     "at least 0 and below 1");
+  in.ExpectAttribute(stream >= 0 && stream < kMaxDropoutStreams, "the stream of dropout",
+                     fmt::format("{}", stream),
+                     fmt::format("at least 0 and below {}", kMaxDropoutStreams));
 }
 
 void CheckPatches(const Operands& in, const Patches& op) {

@@ -64,6 +64,7 @@ void CheckWindow(const Operands& in, const Window& window);
 void CheckGroups(const Operands& in, const Convolution& op, std::int64_t inputs,
                  std::int64_t outputs);
 void CheckHeads(const Operands& in, const Attention& op);
+void CheckDropout(const Operands& in, std::string_view name, float rate, std::int64_t stream);
 void CheckPatches(const Operands& in, const Patches& op);
 
 }  // namespace acan::model

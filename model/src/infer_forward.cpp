@@ -227,8 +227,7 @@ struct Forward {
     return {Same()};
   }
   Shapes operator()(const Dropout& op) const {
-    in.ExpectAttribute(op.rate >= 0.0f && op.rate < 1.0f, "rate", fmt::format("{}", op.rate),
-                       "at least 0 and below 1");
+    CheckDropout(in, "rate", op.rate, op.stream);
     return {Same()};
   }
 

@@ -81,17 +81,13 @@ std::int64_t HeadsOf(const Graph& graph, const Node& node) {
 }
 
 std::string ParameterLine(const Parameter& p) {
-  return fmt::format(
-      "parameter {} [{}, {}]: {}, {}, file [{}] {}{}{}\n", p.name, p.rows, p.columns, Word(p.role),
-      ToText(p.initial),
-      [&] {
-        std::string sizes;
-        for (const std::int64_t size : p.file_shape) {
-          sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size);
-        }
-        return sizes;
-      }(),
-      Word(p.file_layout), p.frozen ? ", frozen" : "", p.decayed ? "" : ", not decayed");
+  std::string sizes;
+  for (const std::int64_t size : p.file_shape) {
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size);
+  }
+  return fmt::format("parameter {} [{}, {}]: {}, {}, file [{}] {}{}{}\n", p.name, p.rows, p.columns,
+                     Word(p.role), ToText(p.initial), sizes, Word(p.file_layout),
+                     p.frozen ? ", frozen" : "", p.decayed ? "" : ", not decayed");
 }
 
 std::string NodeLine(const Graph& graph, NodeId id) {
@@ -186,7 +182,8 @@ void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     bool matched = false;
     for (ParameterId id = 0; id < static_cast<ParameterId>(graph->parameters().size()); ++id) {
-      if (!Matches(pattern, graph->parameter(id).name)) continue;
+      const Parameter& parameter = graph->parameter(id);
+      if (parameter.role == Role::kStatistic || !Matches(pattern, parameter.name)) continue;
       graph->SetFrozen(id, true);
       matched = true;
     }

@@ -104,6 +104,23 @@ TEST(Graph, ErrorsNameTheAttribute) {
             "directions");
 }
 
+TEST(Graph, TakesEachOutputLossAndAssignmentOnce) {
+  Small s;
+  s.graph.AddOutput("out", s.x);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddOutput("out", s.ids); }),
+            "output 'out' is 'x' and cannot be 'ids' too; names must differ");
+  const ValueId targets = s.graph.AddInput("t", InputRole::kTargets, 6, 8);
+  const ValueId loss = s.graph.Add("loss", SquaredError{}, {s.x, targets});
+  s.graph.AddLoss(loss);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddLoss(loss); }),
+            "loss: 'loss' is a loss already; each counts once");
+  const ValueId mean =
+      s.graph.AddParameter(VectorParameter("mean", Role::kStatistic, 4, Constant{}));
+  s.graph.AddAssignment(2, mean);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddAssignment(2, s.bias); }),
+            "parameter 'mean' is assigned 'mean' and cannot be assigned 'b' too");
+}
+
 // What a mistake leaves behind is the graph before it.
 TEST(Graph, IsUnchangedByAMistake) {
   Small s;
@@ -329,6 +346,11 @@ TEST(Graph, FreezesByPatternAndDecaysByRole) {
   EXPECT_EQ(ErrorOf([&] { Freeze(&graph, {"layer.*"}); }),
             "freeze: no parameter's name matches 'layer.*'; the 6 parameters are 'layers.0.weight' "
             "to 'layers.2.bias'");
+  Graph resnet = Resnet({}, Mode::kTraining);
+  Freeze(&resnet, {"*"});
+  for (const Parameter& parameter : resnet.parameters()) {
+    EXPECT_EQ(parameter.frozen, parameter.role != Role::kStatistic) << parameter.name;
+  }
   SetDecay(&graph, DecayRule::kMatrices);
   for (const Parameter& parameter : graph.parameters()) {
     EXPECT_EQ(parameter.decayed, parameter.role == Role::kMatrix) << parameter.name;
@@ -358,6 +380,13 @@ TEST(Graph, RefusesAttributesThatWouldOverflow) {
   attention.heads = 8;
   attention.key_value_heads = -1;
   EXPECT_THAT(s.Error(attention, {s.x, s.x, s.x}), HasSubstr("key_value_heads is -1"));
+}
+
+TEST(Graph, RefusesStreamsOfDropoutBeyondTheirLimit) {
+  Small s;
+  EXPECT_EQ(s.Error(Dropout{0.5f, DropoutUnit::kElement, -1}, {s.x}),
+            "node 'n' (dropout): the stream of dropout is -1, but must be at least 0 and below "
+            "1048576");
 }
 
 TEST(OperatorTable, IsInTheOrderOfTheAlternatives) {

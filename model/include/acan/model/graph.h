@@ -99,12 +99,14 @@ class Graph {
   NodeId AddNode(const std::string& name, Operator op, std::vector<ValueId> operands,
                  NodeId gradient_of = kNoNode);
 
+  // Names of outputs differ; one value may have several.
   void AddOutput(const std::string& name, ValueId value);
-  // `value` is the first result of a loss operator. The batch's loss is the sum of all of them,
-  // each over its operator's divisor.
+  // `value` is the first result of a loss operator, and is added once. The batch's loss is the sum
+  // of all of them, each over its operator's divisor.
   void AddLoss(ValueId value);
-  // REQUIRES: the parameter's role is kStatistic, and it has the value's shape.
+  // At most one for a parameter, whose role is kStatistic, and which has the value's shape.
   void AddAssignment(ParameterId parameter, ValueId value);
+  // What WithGradients found. REQUIRES: equal shapes.
   void AddGradient(ValueId of, ValueId value);
   // Files count training steps under this name (an I64 scalar): "bn1.num_batches_tracked".
   void AddStepCounter(const std::string& name);
@@ -165,8 +167,9 @@ std::int64_t AxisLength(const Graph& graph, NodeId node, Axis axis, std::int64_t
 // the number of parameters. Tied ones count once.
 std::int64_t ParameterCount(const Graph& graph);
 
-// Freezes the parameters whose names match: '*' stands for any characters, also none. Throws Error
-// (usage) for a pattern that no parameter matches.
+// Freezes the parameters whose names match: '*' stands for any characters, also none. Running
+// statistics go on, as in PyTorch. Throws Error (usage) for a pattern that no other parameter
+// matches.
 void Freeze(Graph* graph, const std::vector<std::string>& patterns);
 
 enum class DecayRule : std::uint8_t {

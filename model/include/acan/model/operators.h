@@ -84,7 +84,8 @@ enum class AttentionMask : std::uint8_t {
 //
 // The second result has for each row and head what the backward pass needs to compute the weights
 // again: (K, sum), where K = the largest n over the visible keys, e^s = 2^n x p with n the integer
-// nearest to s / ln 2, and sum = the sum of e^s x 2^-K. Head h has columns 2h and 2h + 1.
+// nearest to s / ln 2, and sum = the sum of e^s x 2^-K. Head h has columns 2h and 2h + 1. In fp32
+// what is below 2^-100 of the largest is 0.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   AttentionMask mask = AttentionMask::kCausal;
@@ -355,7 +356,8 @@ enum class ActivationKind : std::uint8_t {
   kSigmoid,
 };
 
-// Why the gradient of some kinds reads the result: a layer's sums need not be kept for it.
+// What an activation's gradient reads beside dy. Where it is the result, the operand need not be
+// kept.
 enum class GradientReads : std::uint8_t { kOperand, kResult };
 GradientReads ReadsFor(ActivationKind kind);  // gelus and silu: their operand
 
