@@ -234,7 +234,7 @@ std::vector<ClumsyCase> FileCases() {
       {"keys: a directory",
        "chmod 700 keys; $ACAN handler --keys keys",
        2,
-       {"keys: is not a file"}},
+       {"keys: is a directory, expected a key file"}},
       {"keys: a pipe", "mkfifo -m 600 k; $ACAN handler --keys k", 2, {"k: is not a file"}},
       {"keys: cut short",
        "head -c 200 keys/handler.key > k; chmod 600 k; $ACAN handler --keys k",
