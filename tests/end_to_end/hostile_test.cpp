@@ -28,7 +28,7 @@ using tuplespace::FieldPattern;
 using tuplespace::Key;
 using Clock = std::chrono::steady_clock;
 
-// For what takes about three seconds when nobody disturbs it.
+// Without any progress. A whole run takes about three seconds when nobody disturbs it.
 constexpr std::chrono::seconds kPatience{100};
 constexpr std::chrono::milliseconds kLookAgain{10};
 
@@ -61,6 +61,12 @@ learning_rate = 0.05
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// What a manager's log said last about its position, like "step 750/1760"; "" if nothing yet.
+std::string LastStep(const std::string& log) {
+  const std::size_t at = log.rfind("step ");
+  return at == std::string::npos ? "" : log.substr(at, log.find_first_of(": \n", at + 5) - at);
 }
 
 void RunCommand(const std::vector<std::string>& words) {
@@ -105,12 +111,17 @@ class Cluster {
 
   // The hash of the run's weights; a note if it does not end well.
   std::string AwaitEnd() {
-    const Clock::time_point deadline = Clock::now() + kPatience;
+    Clock::time_point deadline = Clock::now() + kPatience;
+    std::string step;
     while (manager_->Runs()) {
       OthersAreAlive();  // and do not wait for somebody to read what they say
       std::this_thread::sleep_for(kLookAgain);
+      if (std::string now = LastStep(manager_->err()); now != step) {
+        step = std::move(now);
+        deadline = Clock::now() + kPatience;
+      }
       if (Clock::now() < deadline) continue;
-      ADD_FAILURE() << "the run does not end" << Logs();
+      ADD_FAILURE() << "the run does not go on" << Logs();
       manager_->Signal(SIGKILL);
     }
     seconds_ = SecondsSince(began_);
