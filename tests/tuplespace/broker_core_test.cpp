@@ -145,6 +145,7 @@ class FairBroker : public ::testing::Test {
     BrokerCoreOptions options;
     options.turn_cost = kTurnCost;
     options.waiting_cost = 1000;
+    options.refused_cost = 2;
     return options;
   }
   // So many puts of one tuple each, in one envelope.
@@ -214,7 +215,7 @@ TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {
   EXPECT_TRUE(core_.Knows("honest"));
 }
 
-TEST_F(FairBroker, WhatIsRefusedTakesTurnsToo) {
+TEST_F(FairBroker, WhatIsRefusedTakesTurnsTooAndCostsMore) {
   const Role observer{"observer", {Rule{{Operation::kRead}, {{FieldPattern::Any()}, true}, {}}}};
   const AllowedPeer peer{"watch", std::string(40, 'k'), "observer"};
   const AccessList list({observer}, {peer});
@@ -233,10 +234,12 @@ TEST_F(FairBroker, WhatIsRefusedTakesTurnsToo) {
     for (const auto& delivery : core_.TakeOutput()) count += delivery.envelope.messages.size();
     return count;
   };
-  EXPECT_EQ(errors(), kTurnCost / 2);
+  constexpr std::size_t kOfATurn =
+      kTurnCost / (2 * 2);  // each is a put of one tuple, twice as dear
+  EXPECT_EQ(errors(), kOfATurn);
   core_.Tick(1);
-  EXPECT_EQ(errors(), kTurnCost / 2);
-  for (int i = 0; i < 18; ++i) core_.Tick(1);
+  EXPECT_EQ(errors(), kOfATurn);
+  for (std::size_t left = 100 - 2 * kOfATurn; left > 0; left -= kOfATurn) core_.Tick(1);
   EXPECT_EQ(core_.GetStatistics().counters.refused_requests, 100u);
   EXPECT_EQ(core_.GetStatistics().tuples, 0u);
 }

@@ -111,11 +111,14 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
       ++requests_;
-      const std::uint64_t cost = CostOf(request->body);
+      std::uint64_t cost = CostOf(request->body);
       auto refusal = who != nullptr ? RefusalText(*who, client, request->body) : std::nullopt;
-      if (refusal) request->body = GetStats{};  // it may be large
+      if (refusal) {
+        request->body = GetStats{};  // it may be large
+        cost *= options_.refused_cost;
+      }
       if (MayServe(it->second, cost)) {
-        if (refusal) {  // which takes time, too
+        if (refusal) {
           Refuse(client, it->second, request->id, std::move(*refusal), now_us);
         } else {
           Serve(client, it, std::move(*request), now_us);

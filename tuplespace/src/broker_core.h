@@ -33,10 +33,12 @@ struct BrokerCoreOptions {
   // name, and one for each request. What is more waits for the next turns, in which the others come
   // first.
   std::uint64_t turn_cost = 512;
-  // A client whose requests wait and cost more than that together is lost: it sends faster than
-  // anybody can be served.
-  // More than the tuples that a space takes, so that filling one at a time loses nobody: a client
-  // that is lost sends all of it again.
+  // A request that the client's role forbids costs so many times as much. A program that keeps to
+  // its role sends next to none, so only a client that floods the broker with them gets less done.
+  std::uint64_t refused_cost = 16;
+  // The broker loses a client whose waiting requests cost more than that together: it sends faster
+  // than anybody can be served. The limit is more than the tuples that a space takes, so a client
+  // that fills a space tuple by tuple is not lost; it would send all of them again.
   std::uint64_t waiting_cost = 1 << 23;
 };
 
