@@ -445,9 +445,8 @@ void JobRun::Do(const StepCommitted& action) {
   progress_.epoch = action.epoch + 1;
   progress_.epochs = job_.training.epochs;
   progress_.loss = action.loss;
-  const double elapsed_s = static_cast<double>(now_us - begin_us_) * 1e-6;
-  progress_.eta_s = elapsed_s / static_cast<double>(progress_.step - past_.version) *
-                    static_cast<double>(progress_.steps - progress_.step);
+  time_left_.StepDone(now_us);
+  progress_.eta_s = time_left_.Seconds(progress_.steps - progress_.step);
   progress_.test_loss.reset();
   progress_.test_accuracy.reset();
   if (std::isfinite(action.loss) || !job_.stop_if_not_finite) {

@@ -23,6 +23,7 @@
 #include "acan/manager/tile_mover.h"
 #include "acan/manager/tuning.h"
 #include "handler_speeds.h"
+#include "time_left.h"
 #include "tuplespace/client.h"
 
 namespace acan {
@@ -223,6 +224,7 @@ class JobRun {
   std::int64_t next_look_us_ = 0, next_list_us_ = 0, next_extend_us_ = 0, begin_us_ = 0;
   bool listing_ = false, looking_ = false;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
+  TimeLeft time_left_;
   Progress progress_;
   Tuning tuning_;
   bool tuning_due_ = false;
