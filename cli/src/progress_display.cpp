@@ -15,10 +15,14 @@ constexpr milliseconds kLivePeriod{100};
 constexpr milliseconds kLinePeriod{2000};
 
 nlohmann::json ProgressJson(const Progress& progress) {
-  nlohmann::json json = {{"epoch", progress.epoch},       {"epochs", progress.epochs},
-                         {"step", progress.step},         {"steps", progress.steps},
-                         {"loss", progress.loss},         {"samples_per_s", progress.samples_per_s},
-                         {"handlers", progress.handlers}, {"reissued", progress.reissued},
+  nlohmann::json json = {{"epoch", progress.epoch},
+                         {"epochs", progress.epochs},
+                         {"step", progress.step},
+                         {"steps", progress.steps},
+                         {"loss", progress.loss},
+                         {"samples_per_s", progress.samples_per_s},
+                         {"handlers", progress.handlers},
+                         {"reissued", progress.reissued},
                          {"eta_s", nullptr}};
   if (progress.eta_s) json["eta_s"] = *progress.eta_s;
   if (progress.not_finite_step) json["not_finite_step"] = *progress.not_finite_step;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/names.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
@@ -508,7 +509,7 @@ Receipt JobRun::Finish() {
   });
   Tuple done;
   done.key = DoneKey(job_id_);
-  done.payload = Payload::Copy(ReceiptToJson(receipt_).dump());
+  done.payload = Payload::Copy(JsonText(ReceiptToJson(receipt_)));
   client_.Put({done});
   if (snapshots_ && !ended_early()) snapshots_->RemoveAll();
   RemoveRun(run_, tuplespace::Client::kForever);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/names.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/metrics_log.h"
@@ -46,7 +47,7 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
   std::ifstream file(metrics_path);
   std::int64_t steps = 0;
   for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJsonOrDiscard(line);
     if (!json.is_object() || !json.contains("loss") || !json.contains("step")) continue;
     if (json["step"] != steps) break;
     ++steps;
@@ -57,7 +58,7 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
 
 std::optional<double> LossIn(const std::string& lines) {
   const std::size_t begin = lines.rfind('\n', lines.size() - 2) + 1;  // npos + 1 is 0
-  const auto json = nlohmann::json::parse(lines.substr(begin), nullptr, false);
+  const auto json = ParseJsonOrDiscard(lines.substr(begin));
   if (!json.is_object() || !json.contains("loss") || !json["loss"].is_number()) return {};
   return json["loss"].get<double>();
 }
@@ -238,7 +239,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
   if (options_.resume) {
     for (const tuplespace::FoundTuple& found : client_.ListAll(Pattern::Of(DoneKey(job_id_)))) {
-      const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
+      const auto json = ParseJsonOrDiscard(found.payload.text());
       done = ReceiptFromJson(json, found.key.ToString());
     }
   }
@@ -409,7 +410,7 @@ void JobRun::BeginFiles() {
   NoteEarlierNotFinite();
   tuning_log_ =
       std::make_unique<TuningLog>(OutPath("tuning.jsonl"), !options_.resume && earlier_lives_ == 0);
-  WriteFileAtomically(OutPath("job.json"), JobToJson(job_).dump(2) + "\n");
+  WriteFileAtomically(OutPath("job.json"), JsonText(JobToJson(job_), 2) + "\n");
 }
 
 // For who takes over from this one, before there are weights that he could begin with.

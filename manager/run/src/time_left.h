@@ -10,8 +10,8 @@ namespace acan {
 // happen once and say nothing about the other steps. Not thread safe; no clock.
 class TimeLeft {
  public:
-  // Steps after the first one, and the time that they took, before there is an estimate: the mean of
-  // fewer steps, or of steps within less time, is mostly noise.
+  // Steps after the first one, and the time that they took, before there is an estimate: the mean
+  // of fewer steps, or of steps within less time, is mostly noise.
   static constexpr std::int64_t kLeastSteps = 5;
   static constexpr std::int64_t kLeastUs = 1'000'000;
 

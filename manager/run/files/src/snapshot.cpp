@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/output_names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -32,11 +33,11 @@ std::string StateText(const RunState& state) {
   if (state.audits_passed > 0) json["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) json["audits_skipped"] = state.audits_skipped;
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
-  return json.dump();
+  return JsonText(json);
 }
 
 std::optional<RunState> ParseState(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseJsonOrDiscard(text);
   try {
     bool good = true;
     const auto count = [&](const char* name) -> std::int64_t {
@@ -63,6 +64,24 @@ std::optional<RunState> ParseState(const std::string& text) {
 }
 
 }  // namespace
+
+std::string TrainingId(const Job& job, const std::string& train_sha256,
+                       const std::string& test_sha256) {
+  nlohmann::json json = JobToJson(job);
+  json.erase("tasks");
+  json.erase("snapshots");
+  json["train"].erase("stop_if_not_finite");
+  // The data are known by their hashes, wherever the files lie.
+  json["data"] = {{"shuffle", job.training.shuffle}};
+  const std::string text = JsonText(json) + train_sha256 + test_sha256;
+  Sha256 hash;
+  hash.Add(text.data(), text.size());
+  return hash.Hex().substr(0, 16);
+}
+
+std::string SnapshotName(std::int64_t version) {
+  return std::string(kSnapshotsName) + "/" + FileName(version);
+}
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
     : folder_(std::move(folder)),
