@@ -52,7 +52,8 @@ std::vector<Operation> AllOperations() {
           Operation::kComplete, Operation::kRetire, Operation::kWatermark};
 }
 
-// ("leader", job), ("done", job), ("run", job, name), ("quarantine", job, id), ("standby", job, id),
+// ("leader", job), ("done", job), ("run", job, name), ("quarantine", job, id), ("standby", job,
+// id),
 // ("metrics", job, run, ...).
 void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& rules) {
   rules.push_back(

@@ -29,9 +29,9 @@ TEST(ParseFastMath, KnowsThreeNamesAndNamesThem) {
   EXPECT_EQ(ParseFastMath("tf32", "--fast-math"), FastMath::kTf32);
   EXPECT_EQ(ParseFastMath("bf16", "--fast-math"), FastMath::kBf16);
   EXPECT_THAT([] { ParseFastMath("half", "ACAN_FAST_MATH"); },
-              ::testing::ThrowsMessage<Error>(::testing::AllOf(
-                  ::testing::HasSubstr("ACAN_FAST_MATH: \"half\""),
-                  ::testing::HasSubstr("write fp32, tf32 or bf16"))));
+              ::testing::ThrowsMessage<Error>(
+                  ::testing::AllOf(::testing::HasSubstr("ACAN_FAST_MATH: \"half\""),
+                                   ::testing::HasSubstr("write fp32, tf32 or bf16"))));
 }
 
 TEST(ParseMemory, ReadsWhatPeopleWrite) {

@@ -499,7 +499,7 @@ struct Broker::Impl {
   std::unique_ptr<Authenticator> authenticator;  // before the sockets that ask it
   zmq::socket_t router;
   std::unique_ptr<Monitor> monitor;
-  bool router_ready = true;  // there may be something to receive
+  bool router_ready = true;        // there may be something to receive
   std::uint64_t unread_turns = 0;  // in a row, after which there was
   bool monitor_ready = true;
   std::unique_ptr<Listeners> listeners;

@@ -88,7 +88,7 @@ std::variant<std::vector<UnpackedWhole::Range>, Error> ReadRanges(std::span<cons
     const std::uint64_t begin = AlignUp(end, kPayloadAlign);
     if (begin > bytes || size > bytes - begin) {
       return Damaged(fmt::format("payload {} of {} bytes ends behind its message of {} bytes", i,
-                                   size, bytes));
+                                 size, bytes));
     }
     ranges[i] = {begin, size};
     end = begin + size;
@@ -205,7 +205,7 @@ Assembly::Result Assembly::Begin(std::span<const std::byte> part) {
   Head head;
   if (part.size() < sizeof(head)) {
     return Damaged(fmt::format("a message of {} bytes came, the head alone has {}", part.size(),
-                                 sizeof(head)));
+                               sizeof(head)));
   }
   std::memcpy(&head, part.data(), sizeof(head));
   if (std::memcmp(head.mark, kWholeMark, sizeof(kWholeMark)) != 0) {

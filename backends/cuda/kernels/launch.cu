@@ -20,13 +20,13 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   return static_cast<acan_i64>(block) * size + thread;
 }
 
-#define ACAN_RUN_ELEMENT(function)                                                      \
-  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;             \
-       r += Place(gridDim.y, blockDim.y, 0)) {                                          \
-    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols;           \
-         c += Place(gridDim.x, blockDim.x, 0)) {                                        \
-      function(&l.args, r, c);                                                          \
-    }                                                                                   \
+#define ACAN_RUN_ELEMENT(function)                                            \
+  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;   \
+       r += Place(gridDim.y, blockDim.y, 0)) {                                \
+    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols; \
+         c += Place(gridDim.x, blockDim.x, 0)) {                              \
+      function(&l.args, r, c);                                                \
+    }                                                                         \
   }
 
 #define ACAN_RUN_ROW(function)                                   \
@@ -38,9 +38,9 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
   if (c < l.cols) function(&l.args, c, 1);
 
-#define ACAN_RUN(name, function, space, operands, variants)    \
+#define ACAN_RUN(name, function, space, operands, variants)      \
   __global__ void Run_##name(const __grid_constant__ Launch l) { \
-    ACAN_RUN_##space(function)                                 \
+    ACAN_RUN_##space(function)                                   \
   }
 ACAN_KERNEL_TABLE(ACAN_RUN)
 

@@ -47,8 +47,8 @@ struct SpaceLimits {
 
   // ---- trust: a client that keeps tasks from others gets none for a while, if others are there
 
-  // A lease of a task can be extended until it lasted so many times as long as the task asks for, if
-  // somebody else could take the task.
+  // A lease of a task can be extended until it lasted so many times as long as the task asks for,
+  // if somebody else could take the task.
   std::int64_t lease_extensions = 8;
   std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
   std::int64_t first_bench_us = 500'000;  // twice as long each time
