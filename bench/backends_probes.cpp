@@ -4,10 +4,11 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
-#include "acan/kernels/launch_check.h"
+#include "acan/core/operators.h"
 
 namespace acan::bench {
 namespace {
@@ -56,39 +57,41 @@ constexpr KernelCase kKernelCases[] = {
 };
 
 constexpr bool EveryKernelHasACase() {
-  for (int kernel = 0; kernel < static_cast<int>(Kernel::kCount); ++kernel) {
+  for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
     bool found = false;
-    for (const KernelCase& each : kKernelCases) found |= static_cast<int>(each.kernel) == kernel;
+    for (const KernelCase& each : kKernelCases) {
+      found |= static_cast<std::size_t>(each.kernel) == kernel;
+    }
     if (!found) return false;
   }
   return true;
 }
 static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKernelCases");
 
-double Bytes(const Matrix& matrix) {
-  return 4.0 * static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
-}
-
 // The operands of a case, and in `bytes` what it must at least read and write. Results that replace
 // nothing go to the last wide matrix.
 KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shape, double& bytes) {
-  std::array<KernelOperand, kMaxKernelMatrices> operands;
-  const auto count = static_cast<std::size_t>(KernelOperands(of.kernel, operands));
+  const OperatorRow& row = RowOf(of.kernel);
+  const Dimensions dimensions = DimensionsNamed(
+      row, std::array<NamedDimension, 2>{{{"rows", shape.rows}, {"cols", shape.cols}}});
   std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 1, column_written = 1;
+  std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
-  for (std::size_t i = 0; i < count; ++i) {
-    const KernelOperand& operand = operands[i];
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    const Operand& operand = row.operands[i];
     if (operand.optional && !of.optional) continue;
-    if (operand.shape == 'e') {
-      args.m[i] = area.Wide(operand.written ? written++ : read++, shape);
-    } else if (operand.shape == 'v') {
-      args.m[i] = area.Row(operand.written ? 1 : 0, shape.cols);
+    shapes[i] = ShapeOf(operand, dimensions);
+    if (shapes[i].cols == 1) {
+      args.m[i] = area.Column(operand.writes() ? column_written++ : 0, shapes[i].rows);
+    } else if (shapes[i].rows == 1) {
+      args.m[i] = area.Row(operand.writes() ? 1 : 0, shapes[i].cols);
     } else {
-      args.m[i] = area.Column(operand.written ? column_written++ : 0, shape.rows);
+      args.m[i] = area.Wide(operand.writes() ? written++ : read++, shape);
     }
-    bytes += Bytes(args.m[i]);
   }
+  const std::span<const OperandShape> all(shapes.data(), row.operands.size());
+  bytes += static_cast<double>(CostOf(row, all, of.scalars).bytes);
   return args;
 }
 
@@ -114,7 +117,7 @@ Group KernelGroup(const std::shared_ptr<WorkArea>& area, const std::shared_ptr<W
   for (const KernelCase& each : kKernelCases) {
     if (each.of_weights != of_weights) continue;
     group.probes.push_back(KernelProbe(area, each, shape,
-                                       {{"kernel", KernelName(each.kernel)},
+                                       {{"kernel", RowOf(each.kernel).name},
                                         {"variant", each.variant},
                                         {"rows", shape.rows},
                                         {"cols", shape.cols}}));

@@ -12,14 +12,20 @@
 #include <stdexcept>
 #include <vector>
 
+#include "child_watch.h"
 #include "fmt/format.h"
 
 namespace acan::bench {
 
-// Child processes that end with this object, or with this process.
+// Child processes that end with this object, or with this process. One that dies earlier ends this
+// process (ChildWatch).
 class Children {
  public:
+  Children() { ChildWatch::Begin(); }
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
   ~Children() {
+    const ChildWatch::MayEnd may_end;
     for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
     for (const pid_t pid : pids_) ::waitpid(pid, nullptr, 0);
   }
@@ -28,6 +34,7 @@ class Children {
     const pid_t pid = ::fork();
     if (pid < 0) throw std::runtime_error("cannot fork");
     if (pid == 0) {
+      ChildWatch::Forget();
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
       try {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "acan/core/operators.h"
 #include "acan/cuda/cuda_devices.h"
 #include "check.h"
 #include "clock.h"
@@ -85,8 +86,8 @@ class OnDevice {
  public:
   OnDevice(std::unique_ptr<Device> device, const Shape& s)
       : device_(std::move(device)), form_(s.form) {
-    const bool a_k_first = s.form == GemmForm::kGradient;
-    const bool b_k_first = s.form != GemmForm::kForward;
+    const bool a_k_first = SumIndexComesFirst(s.form, 0);
+    const bool b_k_first = SumIndexComesFirst(s.form, 1);
     a_ = RandomMatrix(*device_, a_k_first ? s.k : s.m, a_k_first ? s.m : s.k, 0);
     b_ = RandomMatrix(*device_, b_k_first ? s.k : s.n, b_k_first ? s.n : s.k, 1);
     c_ = RandomMatrix(*device_, s.m, s.n, 2);
@@ -120,8 +121,8 @@ class Bare {
     workspace_ = allocate(8 << 20);
     stream_ = NewStream("cuda:0");
     cublas_.emplace("cuda:0", stream_.get(), math, workspace_.get(), 32u << 20);
-    const bool a_k_first = s.form == GemmForm::kGradient;
-    const bool b_k_first = s.form != GemmForm::kForward;
+    const bool a_k_first = SumIndexComesFirst(s.form, 0);
+    const bool b_k_first = SumIndexComesFirst(s.form, 1);
     const auto operand = [&](const DeviceBytes& memory, bool k_first, std::int64_t rows) {
       return Operand{static_cast<const float*>(memory.get()), k_first ? 1 : s.k,
                      k_first ? rows : 1};

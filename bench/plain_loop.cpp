@@ -17,11 +17,6 @@ std::uint64_t Bytes(std::int64_t rows, std::int64_t cols) {
   return 4 * static_cast<std::uint64_t>(rows * cols);
 }
 
-Kernel OptimizerKernel(Optimizer optimizer) {
-  if (optimizer == Optimizer::kMomentum) return Kernel::kMomentum;
-  return optimizer == Optimizer::kAdamW ? Kernel::kAdamW : Kernel::kSgd;
-}
-
 }  // namespace
 
 PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
@@ -37,7 +32,8 @@ PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
     layer.bias = MakeTensor(2 * l + 1, 1, out, in);
     layer.activation = device.Allocate(Bytes(batch, out));
     layer.delta = device.Allocate(Bytes(batch, out));
-    if (model.activation == Activation::kGelu) layer.sums = device.Allocate(Bytes(batch, out));
+    if (RowOf(model.activation).gradient_takes_input)
+      layer.sums = device.Allocate(Bytes(batch, out));
     layers_.push_back(std::move(layer));
   }
   inputs_ = device.Allocate(Bytes(batch, model.layers.front()));
@@ -168,7 +164,7 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
   const Model& model = job_.model;
   const std::int64_t block = job_.training.block;
   const Precision precision = job_.training.precision;
-  const Kernel optimizer = OptimizerKernel(job_.training.optimizer);
+  const Kernel optimizer = RowOf(job_.training.optimizer).kernel;
   for (int l = model.layer_count() - 1; l >= 0; --l) {
     Layer& layer = layers_[static_cast<std::size_t>(l)];
     const std::int64_t in = model.inputs(l);
@@ -213,9 +209,8 @@ double PlainLoop::Step(std::int64_t step) {
 std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
   for (const TensorInfo& info : ModelTensors(job_.model)) {
-    const auto layer =
-        static_cast<std::size_t>(std::stoi(info.name.substr(info.name.find('.') + 1)));
-    Tensor& tensor = info.is_bias ? layers_[layer].bias : layers_[layer].weight;
+    const auto layer = static_cast<std::size_t>(info.parameter.layer);
+    Tensor& tensor = info.parameter.IsBias() ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =
         device_.Download(tensor.values, View(tensor.values, tensor.rows, tensor.cols));
     hash.Add(bytes.data(), bytes.size());

@@ -1,5 +1,6 @@
 #include "reference_gemm.h"
 
+#include "acan/core/operators.h"
 #include "onednn.h"
 #include "openblas.h"
 
@@ -7,8 +8,8 @@ namespace acan::bench {
 namespace {
 
 void MultiplyOpenBlas(const ReferenceProduct& p, int threads) {
-  const bool a_by_k = p.form != GemmForm::kGradient;
-  const bool b_by_k = p.form == GemmForm::kForward;
+  const bool a_by_k = !SumIndexComesFirst(p.form, 0);
+  const bool b_by_k = !SumIndexComesFirst(p.form, 1);
   const cpu::OpenBlasLibrary& openblas = cpu::OpenBlas();
   openblas.set_num_threads(threads);
   openblas.sgemm(CblasRowMajor, a_by_k ? CblasNoTrans : CblasTrans,
@@ -17,8 +18,8 @@ void MultiplyOpenBlas(const ReferenceProduct& p, int threads) {
 }
 
 void MultiplyOneDnn(const ReferenceProduct& p, int threads) {
-  const bool a_by_k = p.form != GemmForm::kGradient;
-  const bool b_by_k = p.form == GemmForm::kForward;
+  const bool a_by_k = !SumIndexComesFirst(p.form, 0);
+  const bool b_by_k = !SumIndexComesFirst(p.form, 1);
   cpu::OneDnnMultiply(
       {p.m, p.n, p.k, p.a, a_by_k ? p.k : p.m, !a_by_k, p.b, b_by_k ? p.k : p.n, b_by_k, p.c, p.n},
       threads);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "child_watch.h"
 #include "tuplespace/broker.h"
 
 namespace acan::bench {
@@ -85,10 +86,12 @@ class Forked : public Server {
   explicit Forked(const std::function<void(int)>& serve) {
     int ends[2];
     if (pipe(ends) != 0) throw std::runtime_error("the benchmark cannot make a pipe");
+    ChildWatch::Begin();
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ < 0) throw std::runtime_error("the benchmark cannot fork a broker process");
     if (pid_ == 0) {
+      ChildWatch::Forget();
       close(ends[0]);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
@@ -108,6 +111,7 @@ class Forked : public Server {
     if (endpoint_.empty()) throw std::runtime_error("the benchmark's broker process did not start");
   }
   ~Forked() override {
+    const ChildWatch::MayEnd may_end;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }

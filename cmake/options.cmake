@@ -50,10 +50,6 @@ set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -
   -Wimplicit-fallthrough -ffp-contract=off
   # gcc 12 sees overflows in fmt's inlined buffers that are none.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
-  # And in std::string's inlined copies. It is silent about them in system headers, but not where
-  # these are precompiled.
-  $<$<AND:$<BOOL:${ACAN_PRECOMPILED_HEADERS}>,$<CXX_COMPILER_ID:GNU>>:-Wno-array-bounds>
-  $<$<AND:$<BOOL:${ACAN_PRECOMPILED_HEADERS}>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   $<$<BOOL:${ACAN_WERROR}>:-Werror>)
 target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 target_link_libraries(acan_flags INTERFACE fmt::fmt)  # its definitions are those of precompiled fmt

@@ -4,9 +4,10 @@
 # version 14, as each version formats and warns differently. Installs nothing.
 #
 #   ./scripts/lint.sh                 both; fails if a tool is missing
-#   ./scripts/lint.sh --if-possible   succeeds without the tools, and says NOT RUN
 #   ./scripts/lint.sh --format        clang-format alone
 #   ./scripts/lint.sh --fix           formats all sources in place
+#
+# With --if-possible before or behind these it succeeds without the tools, and says NOT RUN.
 #
 # BUILD (build/ci) is the folder of a build: clang-tidy needs its compile_commands.json and its
 # generated headers. scripts/lint_tidy.py says what it does not check again.
@@ -18,16 +19,17 @@ say() { printf 'lint: %s\n' "$*"; }
 
 mode=all
 if_possible=no
-case "${1:-}" in
-'') ;;
---if-possible) if_possible=yes ;;
---format) mode=format ;;
---fix) mode=fix ;;
-*)
-  echo "usage: scripts/lint.sh [--if-possible | --format | --fix]" >&2
-  exit 2
-  ;;
-esac
+for flag in "$@"; do
+  case "$flag" in
+  --if-possible) if_possible=yes ;;
+  --format) mode=format ;;
+  --fix) mode=fix ;;
+  *)
+    echo "usage: scripts/lint.sh [--if-possible] [--format | --fix]" >&2
+    exit 2
+    ;;
+  esac
+done
 
 # tool NAME: the program of this name in version 14, or nothing.
 tool() {

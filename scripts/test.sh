@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing, builds with warnings as errors and runs all tests; then clang-format and
-# clang-tidy (scripts/lint.sh), and each fuzz target for some seconds, where their tools are there.
+# Installs what is missing, builds with warnings as errors and runs all tests; then clang-format
+# (scripts/lint.sh), and each fuzz target for some seconds, where their tools are there.
 #
 #   ./scripts/test.sh [flags of ctest]          for example: ./scripts/test.sh -L cli
 #
@@ -13,7 +13,7 @@ cmake --preset ci
 cmake --build --preset ci --parallel "$(nproc)"
 ctest --preset ci --parallel "$(nproc)" "$@"
 if [ $# -eq 0 ]; then
-  ./scripts/lint.sh --if-possible
+  ./scripts/lint.sh --if-possible --format
 fi
 if [ $# -eq 0 ] && [ "${FUZZ_SECONDS:-5}" -gt 0 ]; then
   ./scripts/fuzz.sh --if-possible "${FUZZ_SECONDS:-5}"

@@ -14,6 +14,7 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/toml_text.h"
+#include "acan/manager/text_file.h"
 #include "fmt/format.h"
 #include "toml++/toml.h"
 
@@ -21,7 +22,7 @@ namespace acan::cli {
 namespace {
 
 constexpr const char* kBrokerRole = "broker";
-constexpr std::size_t kMaxFileBytes = 16 << 20;
+constexpr std::int64_t kMaxFileBytes = 16 << 20;
 
 // The beginning of this day, in UTC.
 std::int64_t SecondOf(const toml::date& date, const toml::time& time = {}) {
@@ -61,15 +62,9 @@ class Descriptor {
   int fd_;
 };
 
-std::string ReadSecretFile(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
-    throw UsageError(fmt::format("{}: cannot read the key file: {}", path, std::strerror(errno)));
-  }
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    throw UsageError(fmt::format("{}: is not a file", path));
-  }
+// Throws Error (usage) unless nobody but its owner can use the secret key in it.
+void CheckSecretFile(const std::string& path, const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) throw UsageError(fmt::format("{}: is not a file", path));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw UsageError(
         fmt::format("{}: has mode {:04o}, so others may use its secret key; it must be 0600 (chmod "
@@ -81,19 +76,11 @@ std::string ReadSecretFile(const std::string& path) {
     throw UsageError(fmt::format("{}: belongs to user {}, must be this one's ({}) or root's", path,
                                  info.st_uid, ::geteuid()));
   }
-  std::string text;
-  for (;;) {
-    char bytes[4096];
-    const ssize_t count = ::read(file.get(), bytes, sizeof(bytes));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw FailureError(fmt::format("{}: {}", path, std::strerror(errno)));
-    if (count == 0) return text;
-    text.append(bytes, static_cast<std::size_t>(count));
-    if (text.size() > kMaxFileBytes) {
-      throw UsageError(
-          fmt::format("{}: has more than {} bytes, no key file has", path, kMaxFileBytes));
-    }
-  }
+}
+
+std::string ReadSecretFile(const std::string& path) {
+  return ReadTextFile(path, kMaxFileBytes, "a key file",
+                      [&path](const struct stat& opened) { CheckSecretFile(path, opened); });
 }
 
 // One table of a key file. `where` names it: "keys/broker.key, allowed[2]".

@@ -8,7 +8,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "chaos_run.h"

@@ -22,6 +22,10 @@ constexpr int kLookEveryMs = 5;
 constexpr milliseconds kThrottleTurn{20};  // stopped as long as running: half the speed
 constexpr int kMostOwnFailures = 5;
 
+std::int64_t MicrosecondsOf(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
+
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -39,6 +43,7 @@ ChaosRun::ChaosRun(ChaosOptions options, LocalCluster& cluster, Log& log)
 
 std::optional<ChaosReport> ChaosRun::Run(const std::function<bool()>& stopped) {
   const Clock::time_point begin = Clock::now();
+  next_step_.Begin(MicrosecondsOf(begin));
   for (int i = 0; i < (options_.standby ? 2 : 1); ++i) {
     StartManager(options_.standby ? "--standby" : nullptr);
   }
@@ -58,6 +63,7 @@ std::optional<ChaosReport> ChaosRun::Run(const std::function<bool()>& stopped) {
     Watch();
     TendManagers();
     TendSlowed();
+    SayIfNothingMoves();
     if (!receipt_line_ && Clock::now() >= next_fault) {
       DoFault();
       next_fault = Clock::now() + Pause();
@@ -139,10 +145,23 @@ void ChaosRun::Watch() {
   report_.steps_done += steps;
   own_failures_ = 0;
   const Clock::time_point now = Clock::now();
+  next_step_.Begin(MicrosecondsOf(now));
   for (const auto& [fault, since] : unrecovered_) {
     report_.recovery_s[fault].push_back(Seconds(now - since));
   }
   unrecovered_.clear();
+}
+
+// The managers say what they wait for, if they can.
+void ChaosRun::SayIfNothingMoves() {
+  const auto seconds = next_step_.Due(MicrosecondsOf(Clock::now()));
+  if (!seconds) return;
+  std::string waits = receipt_line_ ? "the job is done; its managers have not ended"
+                                    : "no new line is in " + options_.metrics_path;
+  if (!receipt_line_ && !unrecovered_.empty()) {
+    waits += fmt::format("; the last fault was: {}", unrecovered_.back().first);
+  }
+  log_.Warning(fmt::format("{} ({} s)", waits, *seconds));
 }
 
 void ChaosRun::DoFault() {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/long_wait.h"
 #include "child.h"
 #include "link_relay.h"
 #include "local_cluster.h"
@@ -74,6 +75,7 @@ class ChaosRun {
 
   void StartManager(const char* flag);
   void TendManagers();
+  void SayIfNothingMoves();
   void ManagerDied(Manager& manager);
   void Watch();
   void DoFault();
@@ -95,6 +97,7 @@ class ChaosRun {
   std::deque<Slowed> slowed_;
   std::vector<std::pair<std::string, Clock::time_point>> unrecovered_;
   std::uintmax_t metrics_bytes_ = 0;
+  LongWait next_step_{0};
   ChaosReport report_;
 };
 

@@ -8,6 +8,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "acan/module/loader.h"
 #include "fmt/format.h"
+#include "machine.h"
 
 namespace acan::cli {
 namespace {

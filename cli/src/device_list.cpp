@@ -1,17 +1,14 @@
 #include "device_list.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "fmt/format.h"
-#include "memory_limit.h"
+#include "machine.h"
 
 namespace acan::cli {
 namespace {
@@ -148,29 +145,6 @@ std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::stri
     list.insert(list.end(), static_cast<std::size_t>(count), spec);
   }
   return list;
-}
-
-int UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-std::uint64_t AvailableMemoryBytes() {
-  std::uint64_t bytes = std::uint64_t{1} << 30;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string name; meminfo >> name;) {
-    std::uint64_t kib = 0;
-    if (name == "MemAvailable:" && meminfo >> kib) bytes = kib << 10;
-    meminfo.ignore(256, '\n');
-  }
-  return std::min(bytes, FreeInControlGroups().value_or(bytes));
-}
-
-std::uint64_t DefaultMemoryBytes(std::size_t handlers) {
-  const std::uint64_t share = AvailableMemoryBytes() / 2 / std::max<std::size_t>(1, handlers);
-  return std::max(share, std::uint64_t{1} << 20);
 }
 
 }  // namespace acan::cli

@@ -35,13 +35,4 @@ DeviceSpec ParseDevice(const std::string& text, const std::string& origin);
 // Devices separated by commas; "Nx" before one stands for N of it.
 std::vector<DeviceSpec> ParseDeviceList(const std::string& text, const std::string& origin);
 
-// Cores that this process may use (its affinity mask): at least 1.
-int UsableCores();
-
-// The memory that the system, and the control groups of this process, still have free.
-std::uint64_t AvailableMemoryBytes();
-// What one of `handlers` handlers on this machine may hold when nobody said: half of what is
-// available, shared out. At least 1 MiB.
-std::uint64_t DefaultMemoryBytes(std::size_t handlers);
-
 }  // namespace acan::cli

@@ -8,8 +8,10 @@
 #include "device_factory.h"
 #include "device_list.h"
 #include "fmt/format.h"
+#include "machine.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -158,9 +160,12 @@ std::string DeviceText(const nlohmann::json& device) {
 
 int RunDevices(bool json) {
   RequireLimits("acan devices");
+  Watchdog watchdog({"acan devices", "it measures a device, or a driver does not answer",
+                     [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
   const auto add = [&](nlohmann::json device) {
+    watchdog.Beat();
     if (device["usable"].get<bool>()) exact = exact && device["exact"].get<bool>();
     if (!json) Print(DeviceText(device));
     devices.push_back(std::move(device));

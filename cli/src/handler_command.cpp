@@ -13,6 +13,7 @@
 #include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -99,6 +100,9 @@ int RunHandler(const Flags& flags) {
       throw UsageError(fmt::format("--inject: {}", error.what()));
     }
   }
+  Watchdog watchdog({"handler " + spec.Name(), "it computes, or waits for its device's driver",
+                     [&role](const std::string& line) { role.log().Warning(line); }});
+  options.alive = [&watchdog] { watchdog.Beat(); };
   const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });

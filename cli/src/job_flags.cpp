@@ -35,7 +35,7 @@ void AddStopWithin(Command& app, StopFlag& flag) {
 }
 
 void AddJobFlags(Command& app, JobFlags& flags, bool required) {
-  app.AddOption("job", flags.path, "the job file (see README.md, or the files in examples/)")
+  app.AddOption("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
       .Required(required)
       .TypeName("JOB.toml");
   app.AddOption(

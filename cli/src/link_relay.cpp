@@ -70,9 +70,12 @@ int NewSocket(const Address& address) {
   return fd;
 }
 
-// After connecting, which for a local address takes no time.
-void PrepareToPass(int fd, bool tcp) {
+void SetNonBlocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+void PrepareToPass(int fd, bool tcp) {
+  SetNonBlocking(fd);
   const int one = 1;
   if (tcp) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
@@ -151,7 +154,10 @@ void LinkRelay::Accept() {
     if (client < 0) return;
     const Address address = ParseAddress(broker_);
     const int broker = NewSocket(address);
-    if (::connect(broker, &address.any, address.size) != 0) {
+    // A broker that is stopped accepts nobody, and must not keep this thread: over TCP the
+    // connection is made later, on a socket in the file system there is none if its queue is full.
+    SetNonBlocking(broker);
+    if (::connect(broker, &address.any, address.size) != 0 && errno != EINPROGRESS) {
       // No broker now: the client sees its connection end and comes again.
       ::close(broker);
       ::close(client);

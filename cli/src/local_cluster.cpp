@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "child.h"
 #include "fmt/format.h"
 #include "process_setup.h"
@@ -31,8 +32,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds kShortLife{5000};  // a handler that dies younger is started again later
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;              // in a row, by its own fault: then it is given up
-constexpr milliseconds kStopPatience{8000};       // then SIGKILL
+constexpr int kMostFailedStarts = 5;             // in a row, by its own fault: then it is given up
+constexpr milliseconds kStopPatience{8000};      // then SIGKILL
+constexpr milliseconds kBrokerPatience{60'000};  // until it listens
+constexpr int kLookAgainMs = 1'000;
 constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, of which two belong to a start
 
 // When a process that died is started again: at once, or later and later if it dies young.
@@ -52,6 +55,10 @@ struct Slot {
   Clock::time_point start_at{};  // if there is no child
   Restart restart;
 };
+
+std::int64_t MicrosecondsOf(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
 
 bool BlamesItself(const Exit& exit) {
   return exit.signal != SIGKILL && exit.signal != SIGTERM && (exit.signal != 0 || exit.code != 0) &&
@@ -121,11 +128,23 @@ struct LocalCluster::Impl {
                                    ? "tcp://127.0.0.1:*"
                                    : "ipc://" + folder.path() + "/space";
     StartBroker(listen);
+    const Clock::time_point deadline = broker_started + kBrokerPatience;
+    LongWait wait(MicrosecondsOf(broker_started));
     while (endpoint.empty()) {
-      PollChildren(-1);
+      if (options.stopped && options.stopped()) throw Stopped{};
+      PollChildren(kLookAgainMs);
       if (broker->out_fd() < 0) {
         throw FailureError("the broker on " + listen + " " + Reap(*broker).Text() +
                            " before it listened");
+      }
+      const std::string who = fmt::format("the broker (pid {})", broker->pid());
+      if (const auto seconds = wait.Due(MicrosecondsOf(Clock::now()))) {
+        log.Warning(fmt::format("{} does not listen on {} after {} s; waiting for it", who, listen,
+                                *seconds));
+      }
+      if (Clock::now() >= deadline && endpoint.empty()) {
+        throw FailureError(fmt::format("{} does not listen on {} after {} s", who, listen,
+                                       kBrokerPatience.count() / 1000));
       }
     }
   }
@@ -296,6 +315,7 @@ struct LocalCluster::Impl {
       for (Slot& slot : slots) StartHandler(slot);
       listening.set_value();
     } catch (...) {
+      if (broker && endpoint.empty()) broker->Signal(SIGKILL);  // it has nothing yet
       EndAll();
       listening.set_exception(std::current_exception());
       return;

@@ -23,6 +23,9 @@ struct LocalClusterOptions {
   // What handlers connect to, given where the broker listens; null: just that. Called once, on
   // another thread.
   std::function<std::string(const std::string& endpoint)> handlers_connect_to;
+  // Asked once a second until the broker listens, on another thread: whether nobody wants it any
+  // more. May be null.
+  std::function<bool()> stopped = {};
 };
 
 class LocalCluster {
@@ -30,7 +33,9 @@ class LocalCluster {
   // Starts the processes; returns when the broker listens. One that dies is started again, later
   // and later if it keeps dying young; one that cannot start is given up. A new broker listens
   // where the last one did and has none of its tuples. What the processes log goes to `log`, which
-  // must outlive this. Throws Error (failure).
+  // must outlive this. Throws Error (failure), also if the broker does not listen after a minute,
+  // and Stopped if the options say so.
+  struct Stopped {};
   LocalCluster(LocalClusterOptions options, Log& log);
   ~LocalCluster();  // Stop
   LocalCluster(const LocalCluster&) = delete;

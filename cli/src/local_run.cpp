@@ -24,7 +24,15 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   const StopGuard starting(
       signals, [] {}, [] {});
   ProgressDisplay display(log);
-  LocalCluster cluster(run.cluster, log);
+  LocalClusterOptions cluster_options = run.cluster;
+  cluster_options.stopped = [&signals] { return signals.received() != 0; };
+  std::optional<LocalCluster> started;
+  try {
+    started.emplace(std::move(cluster_options), log);
+  } catch (const LocalCluster::Stopped&) {
+    return std::nullopt;
+  }
+  LocalCluster& cluster = *started;
   InterruptNobody();
   ManagerOptions options;
   options.endpoint = cluster.endpoint();
@@ -36,18 +44,24 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   options.audit_log = run.audit_log;
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&log](const std::string& line) { log.Info(line); };
+  std::optional<Watchdog> watchdog;
+  options.alive = [&watchdog] {
+    if (watchdog) watchdog->Beat();
+  };
   Manager manager(std::move(options), job, std::move(data));
   std::optional<Receipt> receipt;
   {
     const StopGuard guard(
         signals, [&] { manager.Stop(run.stop_within); }, [&cluster] { cluster.Kill(); });
     cluster.OnFailure([&manager] { manager.Stop(); });
+    watchdog.emplace(OfManager(log));
     try {
       receipt = manager.Run();
     } catch (...) {
       cluster.OnFailure(nullptr);
       throw;
     }
+    watchdog.reset();
     cluster.OnFailure(nullptr);
     cluster.Stop();
   }
@@ -55,6 +69,11 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
     throw FailureError(cluster.failure().value_or("the run ended before the job was done"));
   }
   return receipt;
+}
+
+Watchdog::Options OfManager(Log& log) {
+  return {"the manager", "it computes, or a disk or a file server does not answer",
+          [&log](const std::string& line) { log.Warning(line); }};
 }
 
 void LogJob(const Job& job, const Data& data, Log& log) {

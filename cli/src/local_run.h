@@ -13,6 +13,7 @@
 #include "local_cluster.h"
 #include "log.h"
 #include "stop_signals.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 
@@ -29,6 +30,9 @@ struct LocalRun {
 // it returns or throws, its processes and its temporary folder are gone. Throws Error.
 std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
                                   StopSignals& signals);
+
+// Says when a manager does not come round any more (ManagerOptions::alive). `log` must outlive it.
+Watchdog::Options OfManager(Log& log);
 
 // Logs the resolved job and the sizes of its data.
 void LogJob(const Job& job, const Data& data, Log& log);

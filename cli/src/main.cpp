@@ -15,7 +15,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/system_error_text.h"
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "process_setup.h"

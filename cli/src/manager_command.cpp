@@ -12,6 +12,7 @@
 #include "process_setup.h"
 #include "progress_display.h"
 #include "role.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -55,6 +56,8 @@ int RunManager(const Flags& flags) {
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   Data data = LoadData(job);
   LogJob(job, data, role.log());
+  Watchdog watchdog(OfManager(role.log()));
+  options.alive = [&watchdog] { watchdog.Beat(); };
   ProgressDisplay display(role.log());
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&role](const std::string& line) { role.log().Info(line); };

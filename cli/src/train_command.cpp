@@ -31,7 +31,7 @@ receipt.json, and while it runs snapshots, from which --resume goes on after any
 A first signal writes one of the last finished step before it ends (see --stop-within), a second one
 ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
 or weights that are not finite end the run with exit code 1; the last good weights stay in the folder
-snapshots (see train.stop_if_not_finite in README.md).
+snapshots (see train.stop_if_not_finite in docs/jobs.md).
 
 Examples:
   acan train examples/regression.toml

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "acan/core/names.h"
+#include "acan/core/tuple_kinds.h"
 
 namespace acan {
 
@@ -52,21 +53,22 @@ std::vector<Operation> AllOperations() {
           Operation::kComplete, Operation::kRetire, Operation::kWatermark};
 }
 
-// ("leader", job), ("done", job), ("run", job, name), ("quarantine", job, id), ("standby", job,
-// id),
-// ("metrics", job, run, ...).
+// For all tuples with the job in the second place.
 void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& rules) {
-  rules.push_back(
-      {operations, {{FieldPattern::Exact("metrics"), FieldPattern::Any()}, true}, {}, kJob});
-  for (const char* what : {"leader", "done"}) {
+  rules.push_back({operations,
+                   {{FieldPattern::Exact(WordOf(OtherTuple::kMetrics)), FieldPattern::Any()}, true},
+                   {},
+                   kJob});
+  for (const OtherTuple kind : {OtherTuple::kLeader, OtherTuple::kDone}) {
     rules.push_back(
-        {operations, {{FieldPattern::Exact(what), FieldPattern::Any()}, false}, {}, kJob});
+        {operations, {{FieldPattern::Exact(WordOf(kind)), FieldPattern::Any()}, false}, {}, kJob});
   }
-  for (const char* what : {"run", "quarantine", "standby"}) {
-    rules.push_back({operations,
-                     {{FieldPattern::Exact(what), FieldPattern::Any(), FieldPattern::Any()}, false},
-                     {},
-                     kJob});
+  for (const OtherTuple kind : {OtherTuple::kRun, OtherTuple::kQuarantine, OtherTuple::kStandby}) {
+    rules.push_back(
+        {operations,
+         {{FieldPattern::Exact(WordOf(kind)), FieldPattern::Any(), FieldPattern::Any()}, false},
+         {},
+         kJob});
   }
 }
 

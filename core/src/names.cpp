@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "acan/core/json_text.h"
+#include "acan/core/tuple_kinds.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -120,45 +121,60 @@ std::optional<Report> ReportFromJson(const std::string& text) {
 }
 
 Key HandlerKey(const std::string& id) {
-  return Key{"handler", id};
+  return Key{WordOf(OtherTuple::kHandler), id};
 }
 Key ReportKey(const std::string& id, std::int64_t number) {
-  return Key{"report", id, number};
+  return Key{WordOf(OtherTuple::kReport), id, number};
 }
 Key LeaderKey(const std::string& job) {
-  return Key{"leader", job};
+  return Key{WordOf(OtherTuple::kLeader), job};
 }
 Key DoneKey(const std::string& job) {
-  return Key{"done", job};
+  return Key{WordOf(OtherTuple::kDone), job};
 }
 
 Key StandbyKey(const std::string& job, const std::string& id) {
-  return Key{"standby", job, id};
+  return Key{WordOf(OtherTuple::kStandby), job, id};
 }
 
 Pattern AllStandbys(const std::string& job) {
-  return {{FieldPattern::Exact("standby"), FieldPattern::Exact(job), FieldPattern::Any()}, false};
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kStandby)), FieldPattern::Exact(job),
+           FieldPattern::Any()},
+          false};
+}
+
+Key RunKey(const std::string& job, const std::string& run) {
+  return Key{WordOf(OtherTuple::kRun), job, run};
+}
+
+Pattern AllRuns(const std::string& job) {
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kRun)), FieldPattern::Exact(job),
+           FieldPattern::Any()},
+          false};
 }
 
 Key QuarantineKey(const std::string& job, const std::string& id) {
-  return Key{"quarantine", job, id};
+  return Key{WordOf(OtherTuple::kQuarantine), job, id};
 }
 
 Pattern QuarantinedIn(const std::string& job) {
-  return {{FieldPattern::Exact("quarantine"), FieldPattern::Exact(job), FieldPattern::Any()},
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kQuarantine)), FieldPattern::Exact(job),
+           FieldPattern::Any()},
           false};
 }
 
 Pattern AllHandlers() {
-  return {{FieldPattern::Exact("handler"), FieldPattern::Any()}, false};
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kHandler)), FieldPattern::Any()}, false};
 }
 Pattern AllReports() {
-  return {{FieldPattern::Exact("report"), FieldPattern::Any(), FieldPattern::Any()}, false};
+  return {
+      {FieldPattern::Exact(WordOf(OtherTuple::kReport)), FieldPattern::Any(), FieldPattern::Any()},
+      false};
 }
 Pattern ReportsBefore(const std::string& id, std::int64_t number) {
-  return {
-      {FieldPattern::Exact("report"), FieldPattern::Exact(id), FieldPattern::AtMost(number - 1)},
-      false};
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kReport)), FieldPattern::Exact(id),
+           FieldPattern::AtMost(number - 1)},
+          false};
 }
 
 std::string WithoutStep(const Key& key) {
@@ -188,7 +204,9 @@ const char* PrecisionName(Precision precision) {
 Pattern RunnableTasks(bool exact, bool fast) {
   FieldPattern precision = FieldPattern::Any();
   if (exact != fast) precision = FieldPattern::Exact(exact ? "exact" : "fast");
-  return {{FieldPattern::Any(), FieldPattern::Any(), FieldPattern::Exact("task"), precision}, true};
+  return {{FieldPattern::Any(), FieldPattern::Any(), FieldPattern::Exact(WordOf(StepTuple::kTask)),
+           precision},
+          true};
 }
 
 }  // namespace acan

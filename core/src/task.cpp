@@ -1,11 +1,14 @@
 #include "acan/core/task.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
+#include "acan/core/operators.h"
 #include "fmt/format.h"
 #include "task_generated.h"
 
@@ -13,6 +16,7 @@ namespace acan {
 namespace {
 
 constexpr std::uint8_t kGemmCall = 255;
+static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxAxis = 1 << 24;
@@ -29,98 +33,27 @@ bool Contains(const BufferSpec& buffer, std::int32_t row, std::int32_t col, std:
          cols <= buffer.cols && row <= buffer.rows - rows && col <= buffer.cols - cols;
 }
 
-// Which views of a kernel are written; the others are read. Optional views may be absent.
-struct KernelShape {
-  std::size_t views;
-  unsigned written;   // bit mask
-  unsigned optional;  // bit mask
-};
-
-KernelShape ShapeOf(Kernel kernel) {
-  switch (kernel) {
-    case Kernel::kAdd:
-      return {3, 0b1, 0};
-    case Kernel::kFill:
-      return {1, 0b1, 0};
-    case Kernel::kUniform:
-      return {1, 0b1, 0};
-    case Kernel::kBiasActivation:
-      return {4, 0b1001, 0b1000};
-    case Kernel::kActivationGradient:
-      return {3, 0b1, 0};
-    case Kernel::kSoftmaxCrossEntropy:
-      return {5, 0b11001, 0b1};
-    case Kernel::kSquaredError:
-      return {4, 0b1001, 0b1};
-    case Kernel::kColumnSums:
-      return {2, 0b1, 0};
-    case Kernel::kSgd:
-      return {3, 0b1, 0};
-    case Kernel::kMomentum:
-      return {5, 0b11, 0};
-    case Kernel::kAdamW:
-      return {7, 0b111, 0};
-    case Kernel::kCount:
-      break;
-  }
-  Bad("unknown kernel");
+const OperatorRow& RowOf(const Call& call) {
+  return call.gemm ? acan::RowOf(call.form) : acan::RowOf(call.kernel);
 }
 
-// The shape [rows, cols] that view `i` must have, given that of view 1 (or 0 where there is only
-// one).
-void CheckKernelShapes(const Call& call) {
-  const auto& v = call.views;
-  const auto expect = [&](std::size_t i, std::int32_t rows, std::int32_t cols) {
-    if (i < v.size() && v[i].buffer >= 0 && (v[i].rows != rows || v[i].cols != cols)) {
-      Bad(fmt::format("operand {} of kernel {} is [{}, {}], must be [{}, {}]", i,
-                      static_cast<int>(call.kernel), v[i].rows, v[i].cols, rows, cols));
+// The shapes of a call's operands, without memory from the heap.
+class Shapes {
+ public:
+  // REQUIRES: call.views.size() <= kMaxKernelMatrices.
+  explicit Shapes(const Call& call) : count_(call.views.size()) {
+    assert(count_ <= shapes_.size());
+    for (std::size_t i = 0; i < count_; ++i) {
+      const View& view = call.views[i];
+      shapes_[i] = {view.buffer >= 0, view.rows, view.cols};
     }
-  };
-  if (v.size() < 2) return;
-  const std::int32_t rows = v[1].rows;
-  const std::int32_t cols = v[1].cols;
-  switch (call.kernel) {
-    case Kernel::kBiasActivation:
-      expect(0, rows, cols), expect(2, 1, cols), expect(3, rows, cols);
-      break;
-    case Kernel::kSoftmaxCrossEntropy:
-      expect(0, rows, cols), expect(2, rows, 1), expect(3, rows, 1), expect(4, rows, 1);
-      break;
-    case Kernel::kSquaredError:
-      expect(0, rows, cols), expect(2, rows, cols), expect(3, rows, 1);
-      break;
-    case Kernel::kColumnSums:
-      expect(0, 1, cols);
-      break;
-    default:
-      for (std::size_t i = 0; i < v.size(); ++i) expect(i, rows, cols);
   }
-}
+  operator std::span<const OperandShape>() const { return {shapes_.data(), count_}; }
 
-void CheckGemmShapes(const Call& call) {
-  if (call.views.size() != 3) Bad("a product has three operands");
-  const View& a = call.views[0];
-  const View& b = call.views[1];
-  const View& c = call.views[2];
-  bool agree = false;
-  switch (call.form) {
-    case GemmForm::kForward:
-      agree = a.rows == c.rows && b.rows == c.cols && a.cols == b.cols;
-      break;
-    case GemmForm::kBackward:
-      agree = a.rows == c.rows && b.cols == c.cols && a.cols == b.rows;
-      break;
-    case GemmForm::kGradient:
-      agree = a.cols == c.rows && b.cols == c.cols && a.rows == b.rows;
-      break;
-    default:
-      Bad("unknown form of product");
-  }
-  if (!agree) {
-    Bad(fmt::format("product of [{}, {}] and [{}, {}] cannot be [{}, {}]", a.rows, a.cols, b.rows,
-                    b.cols, c.rows, c.cols));
-  }
-}
+ private:
+  std::array<OperandShape, kMaxKernelMatrices> shapes_;  // the first count_ are set
+  std::size_t count_;
+};
 
 enum class BufferState : std::uint8_t { kEmpty, kInput, kAssembled, kWritten };
 
@@ -143,38 +76,45 @@ void CheckPieces(const Task& task, std::size_t input_count, std::vector<BufferSt
   }
 }
 
+void CheckPlace(const View& view, const Task& task) {
+  if (static_cast<std::size_t>(view.buffer) >= task.buffers.size()) Bad("operand of no buffer");
+  if (!Contains(task.buffers[static_cast<std::size_t>(view.buffer)], view.row, view.col, view.rows,
+                view.cols)) {
+    Bad("operand outside its buffer");
+  }
+}
+
+void CheckShapes(const Call& call, const OperatorRow& row) {
+  try {
+    CheckCall(row, Shapes(call), call.scalars);
+  } catch (const std::invalid_argument& error) {
+    Bad(error.what());
+  }
+}
+
 void CheckCalls(const Task& task, std::vector<BufferState>& state) {
   for (const Call& call : task.calls) {
-    KernelShape shape{3, 0b100, 0};
-    if (!call.gemm) shape = ShapeOf(call.kernel);
-    if (call.views.size() != shape.views) {
-      Bad(fmt::format("operation with {} operands, needs {}", call.views.size(), shape.views));
+    const OperatorRow& row = RowOf(call);
+    if (call.views.size() != row.operands.size()) {
+      Bad(fmt::format("{} with {} operands, needs {}", row.name, call.views.size(),
+                      row.operands.size()));
     }
+    for (const View& view : call.views) {
+      if (view.buffer >= 0) CheckPlace(view, task);
+    }
+    CheckShapes(call, row);
     for (std::size_t i = 0; i < call.views.size(); ++i) {
-      const View& view = call.views[i];
-      if (view.buffer < 0) {
-        if ((shape.optional >> i & 1) == 0) Bad(fmt::format("operand {} is absent", i));
-        continue;
-      }
-      if (static_cast<std::size_t>(view.buffer) >= task.buffers.size()) Bad("operand of no buffer");
-      const auto index = static_cast<std::size_t>(view.buffer);
-      if (!Contains(task.buffers[index], view.row, view.col, view.rows, view.cols)) {
-        Bad("operand outside its buffer");
-      }
-      if ((shape.written >> i & 1) == 0 && state[index] == BufferState::kEmpty) {
+      if (call.views[i].buffer < 0 || !row.operands[i].reads()) continue;
+      const auto index = static_cast<std::size_t>(call.views[i].buffer);
+      if (state[index] == BufferState::kEmpty) {
         Bad(fmt::format("buffer {} is read before it is written", index));
       }
     }
     for (std::size_t i = 0; i < call.views.size(); ++i) {
-      if (call.views[i].buffer < 0 || (shape.written >> i & 1) == 0) continue;
+      if (call.views[i].buffer < 0 || !row.operands[i].writes()) continue;
       BufferState& s = state[static_cast<std::size_t>(call.views[i].buffer)];
       if (s == BufferState::kInput) Bad("an input is written");
       s = BufferState::kWritten;
-    }
-    if (call.gemm) {
-      CheckGemmShapes(call);
-    } else {
-      CheckKernelShapes(call);
     }
   }
 }
@@ -259,10 +199,10 @@ Call DecodeCall(const wire::Call& in, Budget& budget) {
   Call call;
   call.gemm = in.kernel() == kGemmCall;
   if (call.gemm) {
-    if (in.form() > static_cast<std::uint8_t>(GemmForm::kGradient)) Bad("unknown form of product");
+    if (in.form() >= kProducts) Bad("unknown form of product");
     call.form = static_cast<GemmForm>(in.form());
   } else {
-    if (in.kernel() >= static_cast<std::uint8_t>(Kernel::kCount)) Bad("unknown kernel");
+    if (in.kernel() >= kKernels) Bad("unknown kernel");
     call.kernel = static_cast<Kernel>(in.kernel());
   }
   if (in.views() != nullptr) {
@@ -327,20 +267,9 @@ std::uint64_t NeedBytes(const Task& task) {
 }
 
 std::uint64_t Flops(const Task& task) {
-  const auto area = [](const View& view) {
-    return view.buffer < 0
-               ? 0
-               : static_cast<std::uint64_t>(view.rows) * static_cast<std::uint64_t>(view.cols);
-  };
   std::uint64_t flops = 0;
   for (const Call& call : task.calls) {
-    if (!call.gemm) {
-      flops += area(call.views.size() > 1 ? call.views[1] : call.views[0]);
-      continue;
-    }
-    const View& a = call.views[0];
-    const std::int32_t depth = call.form == GemmForm::kGradient ? a.rows : a.cols;
-    flops += 2 * area(call.views[2]) * static_cast<std::uint64_t>(depth);
+    flops += FlopsOf(RowOf(call), Shapes(call), call.scalars);
   }
   return flops;
 }

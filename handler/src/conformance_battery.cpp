@@ -1,12 +1,12 @@
 // The battery's operations and values. To change any of them is to change the table of hashes in
 // conformance.cpp, which every handler of a cluster must share.
-#include <fmt/format.h>
-
 #include <array>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "acan/core/operators.h"
 #include "acan/core/philox.h"
 #include "acan/handler/conformance.h"
 #include "hex_sha256.h"
@@ -71,17 +71,20 @@ class Operation {
   Operation(Device& device, std::string name) : device_(device), name_(std::move(name)) {}
 
   Matrix In(std::int64_t rows, std::int64_t cols, Values values) {
-    std::vector<std::uint32_t> words(static_cast<std::size_t>(rows * cols));
-    for (std::size_t i = 0; i < words.size(); ++i) words[i] = WordAt(values, i, tensor_);
-    ++tensor_;
-    return Hold(device_.Upload(tuplespace::Payload::Copy(words.data(), words.size() * 4)), rows,
-                cols);
+    return Hold(device_.Upload(Words(rows, cols, values)), rows, cols);
   }
 
   Matrix Out(std::int64_t rows, std::int64_t cols) {
     const BufferPtr buffer = device_.Allocate(static_cast<std::uint64_t>(rows * cols) * 4);
     const Matrix matrix = Hold(buffer, rows, cols);
     outputs_.emplace_back(buffer, matrix);
+    return matrix;
+  }
+
+  Matrix InOut(std::int64_t rows, std::int64_t cols, Values values) {
+    const tuplespace::Payload words = Words(rows, cols, values);
+    const Matrix matrix = Out(rows, cols);
+    device_.CopyIn(words, matrix);
     return matrix;
   }
 
@@ -95,6 +98,13 @@ class Operation {
   }
 
  private:
+  tuplespace::Payload Words(std::int64_t rows, std::int64_t cols, Values values) {
+    std::vector<std::uint32_t> words(static_cast<std::size_t>(rows * cols));
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = WordAt(values, i, tensor_);
+    ++tensor_;
+    return tuplespace::Payload::Copy(words.data(), words.size() * 4);
+  }
+
   Matrix Hold(BufferPtr buffer, std::int64_t rows, std::int64_t cols) {
     buffers_.push_back(std::move(buffer));
     return {buffers_.back().get(), 0, rows, cols, cols};
@@ -107,132 +117,153 @@ class Operation {
   std::vector<std::pair<BufferPtr, Matrix>> outputs_;
 };
 
-OperationHash RunGemm(Device& device, GemmForm form, std::string name, std::int64_t m,
-                      std::int64_t n, std::int64_t k, std::int64_t block, Values values) {
-  constexpr std::array<const char*, 3> kForms{"forward", "backward", "gradient"};
-  Operation op(device, fmt::format("gemm {} {}", kForms[static_cast<std::size_t>(form)], name));
-  const Matrix a = form == GemmForm::kGradient ? op.In(k, m, values) : op.In(m, k, values);
-  const Matrix b = form == GemmForm::kForward ? op.In(n, k, values) : op.In(k, n, values);
-  device.Gemm(form, Precision::kExact, block, a, b, op.Out(m, n));
-  return op.Finish();
-}
+// One operation of the battery: a row of operators.inc, the sizes of its dimensions, values for the
+// operands that it reads, in their order, and scalars.
+struct Case {
+  std::string_view variant;  // of the scalar with this rule, in words; empty: there is one
+  std::string_view what;     // what is special about it, in words
+  Few<NamedDimension, kMaxDimensions> sizes;
+  Few<Values, kMaxKernelMatrices> values;
+  KernelScalars scalars = {};
+};
 
-void RunGemms(Device& device, std::vector<OperationHash>& out) {
-  for (const GemmForm form : {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient}) {
-    out.push_back(RunGemm(device, form, "ragged", 35, 37, 83, kBlock, Values::kWide));
-    out.push_back(RunGemm(device, form, "one row", 1, 33, 150, 32, Values::kUnit));
-    out.push_back(RunGemm(device, form, "one column", 29, 1, 77, kBlock, Values::kUnit));
-    out.push_back(RunGemm(device, form, "deep", 3, 5, 1100, 64, Values::kUnit));
-    out.push_back(RunGemm(device, form, "one leaf", 13, 17, 64, 64, Values::kWide));
-    out.push_back(RunGemm(device, form, "special values", 9, 34, 51, kBlock, Values::kSpecial));
+struct KernelCase {
+  Kernel kernel;
+  Case of;
+};
+
+struct ProductCase {
+  std::int64_t block;
+  Case of;
+};
+
+std::string NameOf(const OperatorRow& row, const Case& of) {
+  std::string name(row.name);
+  for (const std::string_view words : {of.variant, of.what}) {
+    if (words.empty()) continue;
+    name += words == of.what && !of.variant.empty() ? ", " : " ";
+    name += words;
   }
+  return name;
 }
 
-void RunActivations(Device& device, std::vector<OperationHash>& out) {
-  constexpr std::array<const char*, 6> kNames{"identity", "relu",    "clipped_relu",
-                                              "tanh",     "sigmoid", "gelu"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    KernelArgs args;
-    args.scalars.i[0] = static_cast<std::int64_t>(i);
-    args.scalars.f[0] = 6.0f;
-    for (const Values values : {Values::kUnit, Values::kSpecial}) {
-      const std::string suffix =
-          fmt::format("{}{}", kNames[i], values == Values::kUnit ? "" : ", special values");
-      Operation forward(device, fmt::format("kBiasActivation {}", suffix));
-      args.m = {};
-      args.m[1] = forward.In(kRows, kCols, values);
-      args.m[2] = forward.In(1, kCols, Values::kUnit);
-      args.m[0] = forward.Out(kRows, kCols);
-      args.m[3] = forward.Out(kRows, kCols);
-      device.Launch(Kernel::kBiasActivation, args);
-      out.push_back(forward.Finish());
-
-      Operation backward(device, fmt::format("kActivationGradient {}", suffix));
-      args.m = {};
-      args.m[1] = backward.In(kRows, kCols, Values::kWide);
-      args.m[2] = backward.In(kRows, kCols, values);
-      args.m[0] = backward.Out(kRows, kCols);
-      device.Launch(Kernel::kActivationGradient, args);
-      out.push_back(backward.Finish());
+// Hashes what call(operands) makes of a case. Operands that may be absent are there.
+template <typename Call>
+OperationHash Run(Device& device, const OperatorRow& row, const Case& of, Call call) {
+  Operation op(device, NameOf(row, of));
+  const Dimensions dimensions = DimensionsNamed(row, of.sizes);
+  std::array<Matrix, kMaxKernelMatrices> m;
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    const OperandShape shape = ShapeOf(row.operands[i], dimensions);
+    switch (row.operands[i].access) {
+      case Access::kRead:
+        m[i] = op.In(shape.rows, shape.cols, of.values[read++]);
+        break;
+      case Access::kWrite:
+        m[i] = op.Out(shape.rows, shape.cols);
+        break;
+      case Access::kUpdate:
+        m[i] = op.InOut(shape.rows, shape.cols, of.values[read++]);
+        break;
     }
   }
-}
-
-void RunLosses(Device& device, std::vector<OperationHash>& out) {
-  for (const Values values : {Values::kUnit, Values::kSpecial}) {
-    const char* suffix = values == Values::kUnit ? "" : " special values";
-    KernelArgs args;
-    args.scalars.i[0] = kBlock;
-    args.scalars.f[0] = 0.0078125f;
-    Operation cross(device, fmt::format("kSoftmaxCrossEntropy{}", suffix));
-    args.m[1] = cross.In(kRows, kCols, values);
-    args.m[2] = cross.In(kRows, 1, Values::kLabels);
-    args.m[0] = cross.Out(kRows, kCols);
-    args.m[3] = cross.Out(kRows, 1);
-    args.m[4] = cross.Out(kRows, 1);
-    device.Launch(Kernel::kSoftmaxCrossEntropy, args);
-    out.push_back(cross.Finish());
-
-    Operation squared(device, fmt::format("kSquaredError{}", suffix));
-    args.m = {};
-    args.m[1] = squared.In(kRows, kCols, values);
-    args.m[2] = squared.In(kRows, kCols, Values::kUnit);
-    args.m[0] = squared.Out(kRows, kCols);
-    args.m[3] = squared.Out(kRows, 1);
-    device.Launch(Kernel::kSquaredError, args);
-    out.push_back(squared.Finish());
-
-    Operation sums(device, fmt::format("kColumnSums{}", suffix));
-    args.m = {};
-    args.m[1] = sums.In(kCols, 21, values);
-    args.m[0] = sums.Out(1, 21);
-    device.Launch(Kernel::kColumnSums, args);
-    out.push_back(sums.Finish());
-  }
-}
-
-// `written` results, then operands.
-OperationHash RunElements(Device& device, const char* name, Kernel kernel,
-                          const KernelScalars& scalars, int written,
-                          std::initializer_list<Values> operands) {
-  Operation op(device, name);
-  KernelArgs args;
-  args.scalars = scalars;
-  std::size_t i = 0;
-  for (; i < static_cast<std::size_t>(written); ++i) args.m[i] = op.Out(kRows, kCols);
-  for (const Values values : operands) args.m[i++] = op.In(kRows, kCols, values);
-  device.Launch(kernel, args);
+  call(m);
   return op.Finish();
 }
 
-void RunElementwise(Device& device, std::vector<OperationHash>& out) {
-  constexpr Values kWide = Values::kWide;
-  const auto run = [&](const char* name, Kernel kernel, const KernelScalars& scalars, int written,
-                       std::initializer_list<Values> operands) {
-    out.push_back(RunElements(device, name, kernel, scalars, written, operands));
+constexpr auto kAllProductCases = [] {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  const auto of = [](std::string_view what, std::int64_t m, std::int64_t n, std::int64_t k,
+                     std::int64_t block, Values values) {
+    return ProductCase{block, {"", what, {{"m", m}, {"n", n}, {"k", k}}, {values, values}}};
   };
-  run("kAdd", Kernel::kAdd, {}, 1, {kWide, kWide});
-  run("kAdd special values", Kernel::kAdd, {}, 1, {Values::kSpecial, kWide});
-  run("kFill", Kernel::kFill, {.f = {0.1f}, .i = {}}, 1, {});
-  const KernelScalars uniform{.f = {-0.0357142873f, 0.0357142873f},
-                              .i = {0x123456789abcdef, 3, 4096, 64, 784}};
-  run("kUniform", Kernel::kUniform, uniform, 1, {});
-  run("kSgd", Kernel::kSgd, {.f = {0.1f, 0.01f}, .i = {}}, 1, {kWide, kWide});
-  run("kMomentum", Kernel::kMomentum, {.f = {0.1f, 0.9f, 0.01f}, .i = {}}, 2,
-      {kWide, kWide, kWide});
-  const KernelScalars adamw{.f = {0.001f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.271f, 0.0547083385f},
-                            .i = {}};
-  run("kAdamW", Kernel::kAdamW, adamw, 3, {kWide, kWide, Values::kPositive, kWide});
+  return std::array{of("ragged", 35, 37, 83, kBlock, kWide),
+                    of("one row", 1, 33, 150, 32, kUnit),
+                    of("one column", 29, 1, 77, kBlock, kUnit),
+                    of("deep", 3, 5, 1100, 64, kUnit),
+                    of("one leaf", 13, 17, 64, 64, kWide),
+                    of("special values", 9, 34, 51, kBlock, kSpecial)};
+}();
+
+// A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
+constexpr auto kAllKernelCases = [] {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  Few<KernelCase, 256> all;
+  const auto add = [&](Kernel kernel, std::string_view variant, std::string_view what,
+                       const KernelScalars& scalars, const Few<Values, kMaxKernelMatrices>& values,
+                       std::int64_t rows = kRows, std::int64_t cols = kCols) {
+    all.Add({kernel, {variant, what, {{"rows", rows}, {"cols", cols}}, values, scalars}});
+  };
+  add(Kernel::kAdd, "", "", {}, {kWide, kWide});
+  add(Kernel::kAdd, "", "special values", {}, {kSpecial, kWide});
+  add(Kernel::kFill, "", "", {.f = {0.1f}, .i = {}}, {});
+  add(Kernel::kUniform, "", "",
+      {.f = {-0.0357142873f, 0.0357142873f}, .i = {0x123456789abcdef, 3, 4096, 64, 784}}, {});
+  add(Kernel::kSgd, "", "", {.f = {0.1f, 0.01f}, .i = {}}, {kWide, kWide});
+  add(Kernel::kMomentum, "", "", {.f = {0.1f, 0.9f, 0.01f}, .i = {}}, {kWide, kWide, kWide});
+  add(Kernel::kAdamW, "", "",
+      {.f = {0.001f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.271f, 0.0547083385f}, .i = {}},
+      {kWide, kWide, Values::kPositive, kWide});
+  for (const ActivationRow& each : kActivations) {
+    const KernelScalars scalars{.f = {6.0f}, .i = {static_cast<std::int64_t>(each.activation)}};
+    for (const Values values : {kUnit, kSpecial}) {
+      const std::string_view what = values == kUnit ? "" : "special values";
+      add(Kernel::kBiasActivation, each.word, what, scalars, {values, kUnit});
+      add(Kernel::kActivationGradient, each.word, what, scalars, {kWide, values});
+    }
+  }
+  for (const Values values : {kUnit, kSpecial}) {
+    const std::string_view what = values == kUnit ? "" : "special values";
+    const KernelScalars scalars{.f = {0.0078125f}, .i = {kBlock}};
+    add(Kernel::kSoftmaxCrossEntropy, "", what, scalars, {values, Values::kLabels});
+    add(Kernel::kSquaredError, "", what, scalars, {values, kUnit});
+    add(Kernel::kColumnSums, "", what, scalars, {values}, kCols, 21);
+  }
+  return all;
+}();
+
+constexpr bool EveryVariantHasACase() {
+  for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
+    for (std::int64_t variant = 0; variant < kKernelRows[kernel]->variants; ++variant) {
+      bool found = false;
+      for (const KernelCase& each : kAllKernelCases) {
+        found = found || (static_cast<std::size_t>(each.kernel) == kernel &&
+                          (kKernelRows[kernel]->variants == 1 || each.of.scalars.i[0] == variant));
+      }
+      if (!found) return false;
+    }
+  }
+  return true;
 }
+static_assert(EveryVariantHasACase(), "a kernel of operators.inc has no case for some variant");
+
+constexpr bool EveryOperandHasValues() {
+  for (const KernelCase& each : kAllKernelCases) {
+    std::size_t read = 0;
+    for (const Operand& operand : RowOf(each.kernel).operands) read += operand.reads() ? 1 : 0;
+    if (read != each.of.values.size()) return false;
+  }
+  return true;
+}
+static_assert(EveryOperandHasValues(), "a case has not one kind of values for each operand read");
 
 }  // namespace
 
 std::vector<OperationHash> RunConformanceBattery(Device& device) {
   std::vector<OperationHash> out;
-  RunGemms(device, out);
-  RunElementwise(device, out);
-  RunActivations(device, out);
-  RunLosses(device, out);
+  for (std::size_t form = 0; form < kProducts; ++form) {
+    for (const ProductCase& each : kAllProductCases) {
+      out.push_back(Run(device, *kProductRows[form], each.of, [&](const auto& m) {
+        device.Gemm(static_cast<GemmForm>(form), Precision::kExact, each.block, m[0], m[1], m[2]);
+      }));
+    }
+  }
+  for (const KernelCase& each : kAllKernelCases) {
+    out.push_back(Run(device, RowOf(each.kernel), each.of, [&](const auto& m) {
+      device.Launch(each.kernel, {m, each.of.scalars});
+    }));
+  }
   return out;
 }
 

@@ -49,6 +49,12 @@ std::vector<FlightId> DeviceThread::TakeBack() {
   return flights;
 }
 
+std::optional<std::int64_t> DeviceThread::BusySinceUs() const {
+  const std::lock_guard lock(mutex_);
+  if (!IsBusy()) return std::nullopt;
+  return busy_since_us_;
+}
+
 std::uint64_t DeviceThread::peak_bytes() const {
   return std::max(peak_bytes_.load(std::memory_order_relaxed), device_.budget().peak_bytes());
 }
@@ -118,7 +124,7 @@ bool DeviceThread::Conclude(Started& started) {
   const std::int64_t end_us = NowUs();
   const std::int64_t begin_us = std::max(started.begin_us, last_end_us_);
   outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
-  last_end_us_ = end_us;
+  last_end_us_ = busy_since_us_ = end_us;
   if (!outcome.failed) {
     took_.at(static_cast<std::size_t>(started.kind)) = {
         std::max<std::int64_t>(1, end_us - begin_us), started.flops, started.at_once};

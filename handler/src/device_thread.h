@@ -67,6 +67,8 @@ class DeviceThread {
   std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
+  // Since when it has finished no task although it has begun some; nullopt: it computes nothing.
+  std::optional<std::int64_t> BusySinceUs() const;
   // Most bytes held at once: the device's, and inputs that wait to be copied to it.
   std::uint64_t peak_bytes() const;
 
@@ -91,6 +93,8 @@ class DeviceThread {
   };
 
   void Enqueue(DeviceJob job);
+  bool IsBusy() const { return starting_ || finishing_ || !started_.empty(); }
+  void NoteStart();
   bool IsShort(const DeviceJob& job) const;
   bool RunsHere(const DeviceJob& job) const;
   void TellBefore(const DeviceJob& job);
@@ -105,7 +109,7 @@ class DeviceThread {
   Device& device_;
   std::function<void()> wake_;
   const Throttle* const throttle_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_, result_, stopping_;  // for the starter, the finisher, and sleepers
   std::deque<DeviceJob> jobs_;
   bool starting_ = false;  // a thread, or Go, runs a task
@@ -116,6 +120,8 @@ class DeviceThread {
   std::int64_t untold_since_us_ = kNothingUntold;  // the oldest outcome that nobody was told of
   std::array<std::optional<Took>, kTaskKinds> took_;
   std::int64_t last_end_us_ = 0;
+  std::int64_t busy_since_us_ =
+      0;                     // while it is busy: the last time that it began to be, or a task ended
   std::int64_t due_us_ = 0;  // when the task before was to end, by the throttle
   bool stop_ = false;
   std::atomic<std::uint64_t> waiting_bytes_{0};

@@ -35,6 +35,12 @@ void DeviceThread::Enqueue(DeviceJob job) {
   jobs_.push_back(std::move(job));
 }
 
+// REQUIRES: the lock is held.
+void DeviceThread::NoteStart() {
+  if (!IsBusy()) busy_since_us_ = NowUs();
+  starting_ = true;
+}
+
 bool DeviceThread::Go() {
   const std::int64_t until_us = NowUs() + kGoUs;
   std::unique_lock lock(mutex_);
@@ -46,7 +52,7 @@ bool DeviceThread::Go() {
     if (NowUs() >= until_us) return true;
     DeviceJob job = std::move(jobs_.front());
     jobs_.pop_front();
-    starting_ = true;
+    NoteStart();
     lock.unlock();
     Started started = Start(std::move(job));
     const bool ready = started.at_once;
@@ -71,7 +77,7 @@ void DeviceThread::StartLoop() {
     if (stop_) return;
     DeviceJob job = std::move(jobs_.front());
     jobs_.pop_front();
-    starting_ = true;
+    NoteStart();
     lock.unlock();
     Started started = Start(std::move(job));
     if (started.at_once) {

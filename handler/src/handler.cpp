@@ -84,6 +84,8 @@ void Handler::Impl::Begin() {
 
 bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   if (!device_thread) Begin();
+  if (options.alive) options.alive();
+  SayIfDeviceIsStuck();
   const bool more = device_thread->Go();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
   SupplyNext();
@@ -104,12 +106,28 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   }
   if (stop && !draining) {
     draining = true;
+    device_wait.Begin(NowUs());  // who stops it hears soon what that waits for
     for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
     Step(Drain{});
     // Results can only leave if somebody takes them: without a broker there is nothing to wait
     // for.
   }
   return !core.drained() && !(draining && !client.connected());
+}
+
+// A device may hang for ever, with a driver that does. Nobody else can tell.
+void Handler::Impl::SayIfDeviceIsStuck() {
+  const std::int64_t now_us = NowUs();
+  const std::optional<std::int64_t> since_us = device_thread->BusySinceUs();
+  if (since_us != busy_since_us) device_wait.Begin(since_us.value_or(now_us));
+  busy_since_us = since_us;
+  if (!since_us) return;
+  if (!device_wait.Due(now_us)) return;
+  Log(fmt::format(
+      "{} has computed for {} s without an end of any task; what it has taken goes to "
+      "others when its lease ends{}",
+      device->info().name, (now_us - *since_us) / 1'000'000,
+      draining ? ". To stop waits for it; a second signal ends this process at once" : ""));
 }
 
 HandlerReport Handler::Impl::Run() {

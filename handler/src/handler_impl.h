@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/long_wait.h"
 #include "acan/core/names.h"
 #include "acan/core/task.h"
 #include "acan/handler/handler.h"
@@ -49,6 +50,7 @@ struct Handler::Impl {
   void Begin();
   bool Turn(std::int64_t most_wait_us);
   HandlerReport Run();
+  void SayIfDeviceIsStuck();
   void Apply(std::vector<HandlerAction> actions);
   void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
@@ -112,7 +114,9 @@ struct Handler::Impl {
   std::int64_t report_every_us = kFirstReportUs;
   std::uint64_t reported_tasks = UINT64_MAX;
   std::int64_t reported_at_us = 0;
-  std::int64_t say_waiting_at_us = INT64_MAX;   // that no broker has answered yet
+  std::int64_t say_waiting_at_us = INT64_MAX;  // that no broker has answered yet
+  std::optional<std::int64_t> busy_since_us;   // of the device, when it was last looked at
+  LongWait device_wait{0};
   std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
 };
 

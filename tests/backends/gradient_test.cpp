@@ -51,7 +51,7 @@ TEST_P(ActivationGradientTest, IsTheSlopeOfTheForwardKernel) {
     ASSERT_NEAR(y.v[i], Activate(GetParam(), z.v[i]), 1e-6) << "at " << z.v[i];
   }
   const OnDevice gradient = Put(*device, g);
-  const bool takes_input = GetParam() == Activation::kGelu;
+  const bool takes_input = RowOf(GetParam()).gradient_takes_input;
   args.m = {gradient.matrix, gradient.matrix, takes_input ? in.matrix : out.matrix};
   device->Launch(Kernel::kActivationGradient, args);
   const Host got = Fetch(*device, gradient);
@@ -64,10 +64,12 @@ TEST_P(ActivationGradientTest, IsTheSlopeOfTheForwardKernel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ActivationGradientTest,
-                         ::testing::Values(Activation::kIdentity, Activation::kRelu,
-                                           Activation::kClippedRelu, Activation::kTanh,
-                                           Activation::kSigmoid, Activation::kGelu));
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  for (const ActivationRow& row : kActivations) all.push_back(row.activation);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, ActivationGradientTest, ::testing::ValuesIn(AllActivations()));
 
 double CrossEntropy(const std::vector<double>& x, std::size_t label) {
   double largest = x[0];

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "acan/core/philox.h"
-#include "acan/kernels/launch_check.h"
 #include "reference.h"
 
 namespace acan::test {
@@ -65,10 +64,6 @@ float ActivateGradient(Activation activation, float g, float y) {
   }
   return NAN;
 }
-
-constexpr Activation kActivations[] = {Activation::kIdentity,    Activation::kRelu,
-                                       Activation::kClippedRelu, Activation::kTanh,
-                                       Activation::kSigmoid,     Activation::kGelu};
 
 // A host matrix whose element (r, c) is of(r, c).
 template <typename Of>
@@ -153,7 +148,8 @@ TEST_P(KernelTest, UniformIsAFunctionOfThePlaceAlone) {
 
 TEST_P(KernelTest, BiasActivation) {
   ForAll([](Device& device, const Case& at) {
-    for (const Activation activation : kActivations) {
+    for (const ActivationRow& row : kActivations) {
+      const Activation activation = row.activation;
       const Host x = Values(at.rows, at.cols, 4);
       const Host bias = Random(1, at.cols, 5);
       const Host z =
@@ -161,17 +157,17 @@ TEST_P(KernelTest, BiasActivation) {
       const Host want =
           Make(at.rows, at.cols, [&](auto r, auto c) { return Activate(activation, z.at(r, c)); });
       const OnDevice in = Put(device, x, at.pad);
-      const OnDevice row = Put(device, bias);
+      const OnDevice biases = Put(device, bias);
       const OnDevice out = Space(device, at.rows, at.cols, at.pad);
       const OnDevice sums = Space(device, at.rows, at.cols);
       KernelArgs args;
       args.scalars.i[0] = static_cast<std::int64_t>(activation);
       args.scalars.f[0] = kBound;
-      args.m = {out.matrix, in.matrix, row.matrix, sums.matrix};
+      args.m = {out.matrix, in.matrix, biases.matrix, sums.matrix};
       device.Launch(Kernel::kBiasActivation, args);
-      EXPECT_EQ(Difference(Fetch(device, out), want), "") << static_cast<int>(activation);
+      EXPECT_EQ(Difference(Fetch(device, out), want), "") << row.word;
       EXPECT_EQ(Difference(Fetch(device, sums), z), "");
-      args.m = {in.matrix, in.matrix, row.matrix};
+      args.m = {in.matrix, in.matrix, biases.matrix};
       device.Launch(Kernel::kBiasActivation, args);
       EXPECT_EQ(Difference(Fetch(device, in), want), "") << "in place, without z";
     }
@@ -180,7 +176,8 @@ TEST_P(KernelTest, BiasActivation) {
 
 TEST_P(KernelTest, ActivationGradient) {
   ForAll([](Device& device, const Case& at) {
-    for (const Activation activation : kActivations) {
+    for (const ActivationRow& row : kActivations) {
+      const Activation activation = row.activation;
       const Host g = Values(at.rows, at.cols, 6);
       const Host y = Values(at.rows, at.cols, 7);
       const Host want = Make(at.rows, at.cols, [&](auto r, auto c) {
@@ -193,7 +190,7 @@ TEST_P(KernelTest, ActivationGradient) {
       args.scalars.f[0] = kBound;
       args.m = {gradient.matrix, gradient.matrix, output.matrix};
       device.Launch(Kernel::kActivationGradient, args);
-      EXPECT_EQ(Difference(Fetch(device, gradient), want), "") << static_cast<int>(activation);
+      EXPECT_EQ(Difference(Fetch(device, gradient), want), "") << row.word;
     }
   });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -33,6 +34,16 @@ std::vector<Host> Results(Device& device, const Operation& op, Precision precisi
   for (const Host& host : operands) in.push_back(Put(device, host, shape.pad));
   for (const auto& [rows, cols] : op.results(shape)) {
     out.push_back(Space(device, rows, cols, shape.pad));
+  }
+  std::size_t read = 0, written = 0;
+  for (const Operand& operand : op.row().operands) {
+    if (operand.access == Access::kUpdate) {
+      const Host& host = operands[read];
+      device.CopyIn(tuplespace::Payload::Copy(host.v.data(), host.v.size() * 4),
+                    out[written].matrix);
+    }
+    read += operand.reads() ? 1 : 0;
+    written += operand.writes() ? 1 : 0;
   }
   for (const OnDevice& each : in) in_matrices.push_back(each.matrix);
   for (const OnDevice& each : out) out_matrices.push_back(each.matrix);
@@ -67,14 +78,14 @@ TEST_P(OpMatrix, EveryOperationIsItsDefinitionAndTheCpusBits) {
       SCOPED_TRACE(fmt::format("{} [{}, {}] inner {} pad {}", op.name, shape.rows, shape.cols,
                                shape.inner, shape.pad));
       const std::vector<Host> operands = op.operands(shape);
-      const std::vector<Doubles> want = op.definition(operands);
+      const std::vector<Doubles> want = op.definition(shape, operands);
       const std::vector<Host> exact = Results(*device, op, Precision::kExact, shape, operands);
       ExpectNear(exact, want);
       const std::vector<Host> of_cpu = Results(*cpu, op, Precision::kExact, shape, operands);
       for (std::size_t i = 0; i < exact.size(); ++i) {
         ASSERT_EQ(Difference(exact[i], of_cpu[i]), "") << "result " << i;
       }
-      if (op.product && device->info().fast) {
+      if (op.product() && device->info().fast) {
         ExpectNear(Results(*device, op, Precision::kFast, shape, operands), want);
       }
       if (HasFatalFailure()) return;
@@ -127,6 +138,20 @@ TEST_P(OpMatrix, MemoryIsCountedToTheByteAndReadOnlyBuffersAreNotWritten) {
   for (std::int64_t r = 0; r < 3; ++r) {
     EXPECT_EQ(std::memcmp(part.data() + r * 16, &host.v[static_cast<std::size_t>(10 + r * 8)], 16),
               0);
+  }
+}
+
+TEST(Operations, AreAllOfTheTable) {
+  for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
+    const OperatorRow& row = *kKernelRows[kernel];
+    for (std::int64_t variant = 0; variant < row.variants; ++variant) {
+      EXPECT_TRUE(std::ranges::any_of(AllOperations(),
+                                      [&](const Operation& op) {
+                                        return !op.product() && &op.row() == &row &&
+                                               (row.variants == 1 || op.scalars.i[0] == variant);
+                                      }))
+          << row.name << ", variant " << variant;
+    }
   }
 }
 

@@ -1,13 +1,15 @@
-// Every operation of a device, each described once: its operands, what runs it, and its definition
-// in float64.
+// Every operation of a device, each described once: values for its operands, and its definition in
+// float64. Operands, shapes and what is written are those of operators.inc.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "acan/core/operators.h"
 #include "reference.h"
 
 namespace acan::test {
@@ -24,13 +26,21 @@ struct Doubles {
 
 struct Operation {
   std::string name;
-  bool product = false;  // runs in fast precision too
-  std::function<std::vector<Host>(const Shape&)> operands;
-  std::function<std::vector<std::pair<std::int64_t, std::int64_t>>(const Shape&)> results;
-  std::function<void(Device&, Precision, const std::vector<Matrix>& in,
-                     const std::vector<Matrix>& out)>
-      run;
-  std::function<std::vector<Doubles>(const std::vector<Host>&)> definition;
+  std::variant<GemmForm, Kernel> call;
+  KernelScalars scalars;
+  // The values of each operand that is read, of the given rows and columns.
+  using Values = std::function<Host(const Shape&, std::int64_t rows, std::int64_t cols)>;
+  std::vector<Values> values;
+  // Of each operand that is written, from those that are read.
+  std::function<std::vector<Doubles>(const Shape&, const std::vector<Host>&)> definition;
+
+  bool product() const { return std::holds_alternative<GemmForm>(call); }  // fast precision too
+  const OperatorRow& row() const;
+  std::vector<Host> operands(const Shape& shape) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> results(const Shape& shape) const;
+  // What is read and written is in `out`.
+  void run(Device& device, Precision precision, const std::vector<Matrix>& in,
+           const std::vector<Matrix>& out) const;
 };
 
 const std::vector<Operation>& AllOperations();

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "acan/kernels/launch_check.h"
+#include "acan/core/operators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -61,9 +61,8 @@ TEST(BenchBackends, MeasuresEveryProductKernelAndTransferOfADevice) {
         ExpectNumber(row, key);
     }
     EXPECT_EQ(products.size(), 6u) << "three forms in two precisions";
-    for (int kernel = 0; kernel < static_cast<int>(Kernel::kCount); ++kernel) {
-      EXPECT_TRUE(kernels.count(std::string(KernelName(static_cast<Kernel>(kernel)))) == 1)
-          << KernelName(static_cast<Kernel>(kernel)) << " on " << name;
+    for (const OperatorRow* kernel : kKernelRows) {
+      EXPECT_EQ(kernels.count(std::string(kernel->name)), 1u) << kernel->name << " on " << name;
     }
     EXPECT_THAT(transfers, ::testing::ElementsAre("down", "up"));
   }
@@ -128,6 +127,21 @@ TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
     EXPECT_EQ(bench.Wait(), -signal) << bench.err();  // and of all that hold its output
     EXPECT_THAT(temporary.Names(), IsEmpty());
   }
+}
+
+// It would wait for it for ever.
+TEST(BenchTrain, EndsIfOneOfItsProcessesDies) {
+  const TestFolder temporary;
+  Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
+                {{"TMPDIR", temporary.path()}});
+  // The folder's keeper, the broker and a handler; until the test's time limit.
+  while (bench.Runs() && bench.Descendants().size() < 3) ::poll(nullptr, 0, 5);
+  const std::set<pid_t> processes = bench.Descendants();
+  ASSERT_GE(processes.size(), 3u) << bench.err();
+  SignalProcess(*processes.rbegin(), SIGKILL);
+  EXPECT_EQ(bench.Wait(), 1);
+  EXPECT_THAT(bench.err(), HasSubstr("a process of the benchmark has died"));
+  EXPECT_TRUE(AllGone(processes));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ std::vector<ClumsyCase> FlagCases() {
       {"keygen: adds without keys",
        "$ACAN keygen --out none --add handler",
        2,
-       {"none/broker.key: cannot read the key file"}},
+       {"none/broker.key: cannot open as a key file"}},
 
       {"devices: a word too many", "$ACAN devices all", 2, {"all"}},
       {"eval: no model", "$ACAN eval job.toml", 2, {"--model"}},

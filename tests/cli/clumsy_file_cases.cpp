@@ -213,7 +213,7 @@ std::vector<ClumsyCase> FileCases() {
        2,
        {"job.toml: line 1 is not a record of an audit log"}},
 
-      {"keys: not there", "$ACAN broker --keys none", 2, {"none: cannot read the key file"}},
+      {"keys: not there", "$ACAN broker --keys none", 2, {"none: cannot open as a key file"}},
       {"keys: empty", ": > k; chmod 600 k; $ACAN broker --keys k", 2, {"k: the field role"}},
       {"keys: readable by others",
        "chmod 644 keys/broker.key; $ACAN broker --keys keys/broker.key",
@@ -234,7 +234,7 @@ std::vector<ClumsyCase> FileCases() {
       {"keys: a directory",
        "chmod 700 keys; $ACAN handler --keys keys",
        2,
-       {"keys: is not a file"}},
+       {"keys: is a directory, expected a key file"}},
       {"keys: a pipe", "mkfifo -m 600 k; $ACAN handler --keys k", 2, {"k: is not a file"}},
       {"keys: cut short",
        "head -c 200 keys/handler.key > k; chmod 600 k; $ACAN handler --keys k",

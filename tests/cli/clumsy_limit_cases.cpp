@@ -232,7 +232,7 @@ std::vector<ClumsyCase> PermissionCases() {
       {"keys of somebody else",
        "chmod 755 .; chmod 755 keys; " AS_NOBODY "handler --keys keys/handler.key",
        2,
-       {"keys/handler.key: cannot read the key file: Permission denied"}},
+       {"keys/handler.key: cannot open as a key file: Permission denied"}},
       {"out that cannot be written",
        "chmod 755 .; chmod 777 tmp; " AS_NOBODY "train job.toml --out trained",
        1,

@@ -7,6 +7,7 @@
 #include "device_factory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "machine.h"
 
 namespace acan::cli {
 namespace {

@@ -1,5 +1,6 @@
-// Preloaded into a process: a child between fork and exec gets a SIGTERM, at the call that
+// Preloaded into a process: a child between fork and exec gets a signal, at the call that
 // SIGNAL_AT_CALL names: "setpgid", the first one that such a child makes, or "execv", the last.
+// SIGNAL=STOP: SIGSTOP, otherwise SIGTERM.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -15,7 +16,9 @@ const pid_t first_process = ::getpid();
 void SignalAt(const char* call) {
   const char* wanted = std::getenv("SIGNAL_AT_CALL");
   if (wanted == nullptr || std::strcmp(wanted, call) != 0) return;
-  if (::getpid() != first_process) ::kill(::getpid(), SIGTERM);
+  const char* signal = std::getenv("SIGNAL");
+  const bool stop = signal != nullptr && std::strcmp(signal, "STOP") == 0;
+  if (::getpid() != first_process) ::kill(::getpid(), stop ? SIGSTOP : SIGTERM);
 }
 
 template <typename Function>

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "acan/core/exact_math.h"
+
 namespace acan {
 namespace {
 

@@ -161,6 +161,20 @@ TEST_F(FaultyDevice, ThatIsLostEndsItsHandlerAndNotTheJob) {
   ExpectReference(manager);
 }
 
+// What it took goes to others; it says why it does nothing, and a second signal ends it.
+TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
+  Program faulty(HandlerWords("opencl:0"), Fault("hang:0"));
+  ASSERT_TRUE(faulty.WaitForErr("joined"));
+  Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
+  Program healthy(HandlerWords("cpu:1"));
+  EXPECT_TRUE(faulty.WaitForErr("opencl:0 has computed for"));
+  ExpectReference(manager);
+  faulty.Signal(SIGTERM);
+  EXPECT_TRUE(faulty.WaitForErr("a second signal ends this process at once"));
+  faulty.Signal(SIGTERM);
+  EXPECT_EQ(faulty.Wait(), 128 + SIGTERM);
+}
+
 // Its tasks are the only ones that there are, so the job cannot end; it says why.
 TEST_F(FaultyDevice, AloneMakesTheJobFailInItsWords) {
   Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));

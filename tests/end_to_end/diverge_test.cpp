@@ -55,8 +55,8 @@ learning_rate = 1e6
     const ModelReader reader(path);
     for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
       const TensorInfo& tensor = reader.Tensors()[i];
-      std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols));
-      reader.Read(i, 0, 0, tensor.rows, tensor.cols, values);
+      std::vector<float> values(static_cast<std::size_t>(tensor.rows() * tensor.cols()));
+      reader.Read(i, 0, 0, tensor.rows(), tensor.cols(), values);
       for (const float value : values) {
         if (!std::isfinite(value)) return false;
       }
@@ -73,10 +73,10 @@ learning_rate = 1e6
     ModelWriter writer(path, model);
     const std::vector<TensorInfo> tensors = ModelTensors(model);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const bool huge = tensors[i].layer == 0 && !tensors[i].is_bias;
-      const std::vector<float> values(static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
-                                      huge ? 1e33f : 0.01f);
-      writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
+      const bool huge = tensors[i].parameter.layer == 0 && !tensors[i].parameter.IsBias();
+      const std::vector<float> values(
+          static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols()), huge ? 1e33f : 0.01f);
+      writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), values);
     }
     writer.Finish();
     return path;

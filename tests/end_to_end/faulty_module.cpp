@@ -1,6 +1,8 @@
-// A module "opencl" whose one device is the CPU with faults. ACAN_TEST_FAULT says which: "memory:N"
-// or "lost:N": the products after the N-th that a task asked for find no memory, or no device.
-// The products of the proof at the start do not count.
+// A module "opencl" whose one device is the CPU with faults. ACAN_TEST_FAULT says which:
+// "memory:N", "lost:N" or "hang:N": the products after the N-th that a task asked for find no
+// memory, or no device, or never end. The products of the proof at the start do not count.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string>
 
@@ -13,7 +15,7 @@ namespace acan {
 namespace {
 
 struct Fault {
-  bool lost = false;
+  std::string kind;
   std::int64_t after = 0;
 };
 
@@ -21,8 +23,9 @@ Fault FaultOfEnvironment() {
   const char* variable = std::getenv("ACAN_TEST_FAULT");
   const std::string text = variable == nullptr ? "" : variable;
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) throw UsageError("ACAN_TEST_FAULT: write memory:N or lost:N");
-  return {text.substr(0, colon) == "lost", std::stoll(text.substr(colon + 1))};
+  if (colon == std::string::npos)
+    throw UsageError("ACAN_TEST_FAULT: write memory:N, lost:N or hang:N");
+  return {text.substr(0, colon), std::stoll(text.substr(colon + 1))};
 }
 
 class FaultyDevice final : public test::ForwardingDevice {
@@ -37,7 +40,9 @@ class FaultyDevice final : public test::ForwardingDevice {
     // The battery's blocks and the measured squares are not what jobs of tests have.
     const bool of_task = block == 64 && c.rows != c.cols;
     if (of_task && c.rows > 16 && --fault_.after < 0) {
-      if (fault_.lost) throw DeviceLost("clFinish on opencl:0: CL_DEVICE_NOT_AVAILABLE (injected)");
+      while (fault_.kind == "hang") ::pause();
+      if (fault_.kind == "lost")
+        throw DeviceLost("clFinish on opencl:0: CL_DEVICE_NOT_AVAILABLE (injected)");
       throw OutOfMemory("clCreateBuffer on opencl:0: CL_OUT_OF_RESOURCES (injected)");
     }
     inner_->Gemm(form, precision, block, a, b, c);

@@ -363,7 +363,14 @@ TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
 
 TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
   tasks_are_taken_ = true;
-  TrainUnder({{"evil", 8, {TakeUnderManyIds}}});
+  EXPECT_GT(TrainUnder({{"evil", 8, {TakeUnderManyIds}}}).benched, 0u);
+}
+
+TEST_F(HostileTest, WhoHasTheKeyOfTheHandlersDoesNotStopThem) {
+  tasks_are_taken_ = true;
+  const Counters counters = TrainUnder({{"handler", 4, {TakeUnderManyIds, FailTasks}}});
+  EXPECT_GT(counters.benched, 0u);
+  EXPECT_EQ(counters.parked, 0u);
 }
 
 // ---- by seed -----------------------------------------------------------------------------------

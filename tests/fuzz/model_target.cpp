@@ -43,16 +43,16 @@ void CheckTensors(const ModelReader& reader, std::uint64_t file_bytes) {
   Require(reader.Layers().size() >= 2, "a model of {} layers", reader.Layers().size());
   for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
     const TensorInfo& tensor = reader.Tensors()[i];
-    const auto values = static_cast<std::uint64_t>(tensor.rows * tensor.cols);
+    const auto values = static_cast<std::uint64_t>(tensor.rows() * tensor.cols());
     Require(values <= file_bytes / sizeof(float), "{} has {} values in a file of {} bytes",
-            tensor.name, values, file_bytes);
+            tensor.Name(), values, file_bytes);
     std::vector<float> out(values);
-    reader.Read(i, 0, 0, tensor.rows, tensor.cols, out);
+    reader.Read(i, 0, 0, tensor.rows(), tensor.cols(), out);
     if (values == 0) continue;
     float last = 0;
-    reader.Read(i, tensor.rows - 1, tensor.cols - 1, 1, 1, {&last, 1});
+    reader.Read(i, tensor.rows() - 1, tensor.cols() - 1, 1, 1, {&last, 1});
     Require(std::memcmp(&last, &out.back(), sizeof(last)) == 0, "two reads of {} differ",
-            tensor.name);
+            tensor.Name());
   }
   Require(reader.WeightsSha256().size() == 64, "no hash of the weights");
 }
@@ -66,10 +66,10 @@ void CheckSnapshots(const ModelReader& reader, std::string_view file) {
   const std::string training = id == metadata.end() ? "" : id->second;
   Model model;
   model.layers = reader.Layers();
-  const int states = std::max(
-      0, 1 + std::max_element(reader.Tensors().begin(), reader.Tensors().end(),
-                              [](const auto& a, const auto& b) { return a.state < b.state; })
-                 ->state);
+  int states = 0;
+  for (const TensorInfo& tensor : reader.Tensors()) {
+    states = std::max(states, static_cast<int>(tensor.state));
+  }
   const SnapshotFolder snapshots(folder.path(), training, model, states);
   bool others = false;
   int said = 0;
@@ -120,8 +120,8 @@ std::string Written(const std::vector<std::int64_t>& layers, const SnapshotExtra
       extras == nullptr ? ModelWriter(path, model) : ModelWriter(path, model, *extras);
   const auto tensors = ModelTensors(model, extras == nullptr ? 0 : extras->states);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto count = static_cast<std::size_t>(tensors[i].rows * tensors[i].cols);
-    writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, std::vector<float>(count, 1.0f));
+    const auto count = static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols());
+    writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), std::vector<float>(count, 1.0f));
   }
   writer.Finish();
   return folder.Read("model.safetensors");

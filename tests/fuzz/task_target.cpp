@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "acan/core/operators.h"
 #include "acan/core/task.h"
 #include "target.h"
 #include "task_generated.h"
@@ -77,7 +78,7 @@ Task Product() {
 }
 
 // One operation whose operands are all [4, 8].
-Task Elementwise(Kernel kernel, std::size_t operands) {
+Task Elementwise(Kernel kernel) {
   Task task;
   task.kind = TaskKind::kUpdate;
   task.block = 64;
@@ -85,7 +86,7 @@ Task Elementwise(Kernel kernel, std::size_t operands) {
   task.chunk = 3;
   Call call;
   call.kernel = kernel;
-  for (std::size_t i = 0; i < operands; ++i) {
+  for (std::size_t i = 0; i < RowOf(kernel).operands.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     task.buffers.push_back({4, 8});
     // What is read comes in two pieces, so that it may be written, too.
@@ -107,9 +108,9 @@ std::vector<Seed> Seeds() {
     return NumberBytes(8, 1) + std::string(EncodeTask(task).text());
   };
   return {{"product", bytes(Product())},
-          {"fill", bytes(Elementwise(Kernel::kFill, 1))},
-          {"add", bytes(Elementwise(Kernel::kAdd, 3))},
-          {"adamw", bytes(Elementwise(Kernel::kAdamW, 7))}};
+          {"fill", bytes(Elementwise(Kernel::kFill))},
+          {"add", bytes(Elementwise(Kernel::kAdd))},
+          {"adamw", bytes(Elementwise(Kernel::kAdamW))}};
 }
 
 // Views that lie in the description once, and are those of thousands of operations.
@@ -126,7 +127,7 @@ std::string SharedViews() {
 }
 
 std::vector<Seed> Hostile() {
-  Task huge = Elementwise(Kernel::kFill, 1);
+  Task huge = Elementwise(Kernel::kFill);
   huge.buffers.resize(50'000, {1 << 24, 1 << 24});
   return {
       {"shared-views", NumberBytes(8, 1) + SharedViews()},

@@ -149,6 +149,29 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   EXPECT_EQ(gate.most(), 2);
 }
 
+TEST(DeviceThread, IsBusyFromItsFirstTaskToTheEndOfItsLast) {
+  Gate gate;
+  LateDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  EXPECT_FALSE(thread.BusySinceUs());
+  const std::int64_t before_us = NowUs();
+  for (const FlightId flight : {1, 2}) thread.Add(JobOf(flight, 1.0f));
+  thread.Go();
+  gate.AwaitPending(2);
+  const std::optional<std::int64_t> first_us = thread.BusySinceUs();
+  ASSERT_TRUE(first_us);
+  EXPECT_GE(*first_us, before_us);
+  gate.Open(1);
+  outcomes.Await(thread, 1);
+  const std::optional<std::int64_t> second_us = thread.BusySinceUs();
+  ASSERT_TRUE(second_us);
+  EXPECT_GT(*second_us, *first_us) << "a task has ended since";
+  gate.Open(1);
+  outcomes.Await(thread, 1);
+  while (thread.BusySinceUs()) std::this_thread::yield();  // told before the thread has come round
+}
+
 TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   Gate gate;
   gate.Lose();

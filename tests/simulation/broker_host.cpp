@@ -59,7 +59,8 @@ void BrokerHost::Start() {
   Join(kObserver);
   Join(kLiar);
   if (hostile_ != nullptr) {
-    observer_->SetLimits(tuplespace::ClientIdPrefix(kHostileName), hostile_->who().role->limits);
+    observer_->SetLimits([this](const ClientId& client) { return KeyOf(client) != nullptr; },
+                         hostile_->who().role->limits);
     hostile_->OnBroker();
     LetHostileAct();
   }
@@ -75,7 +76,6 @@ void BrokerHost::Kill() {
   waiting_.clear();
   to_lie_about_.clear();
   own_sessions_.clear();
-  takers_.clear();
   stopped_ = false;
   ++life_;
   timer_at_us_ = kNever;
@@ -122,8 +122,6 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     ++totals_.requests;
     observer_->OnRequest(from->client(), envelope.session, *request);
     if (hostile_ != nullptr) hostile_->Overhear(*request);
-    const auto* get = std::get_if<tuplespace::Get>(&request->body);
-    if (get != nullptr && !get->pattern.AsExactKey()) takers_.insert(from->client());
     const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
     if (complete == nullptr || lies_one_in_ == 0) continue;
     for (const Tuple& tuple : complete->results) {
@@ -133,7 +131,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     }
   }
   const bool known = core_->Knows(from->client());
-  core_->Receive(from->client(), std::move(envelope), NowUs());
+  core_->Receive(from->client(), std::move(envelope), NowUs(), KeyOf(from->client()));
   if (known && !core_->Knows(from->client())) OnLost(from->client());  // it left
   Flush(from->client());
   if (!to_lie_about_.empty()) Lie();
@@ -163,7 +161,6 @@ void BrokerHost::Lose(const ClientId& client) {
 
 void BrokerHost::OnLost(const ClientId& client) {
   observer_->OnLost(client);
-  takers_.erase(client);
 }
 
 void BrokerHost::Tick() {
@@ -352,6 +349,17 @@ void BrokerHost::Lie() {
   }
 }
 
+// The hostile handler's, of which honest handlers may have a copy; null: none.
+const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) const {
+  if (hostile_ == nullptr) return nullptr;
+  if (HostileHandler::Is(client)) return &hostile_->who();
+  if (!key_is_shared_) return nullptr;
+  const auto route = routes_.find(client);
+  const bool is_handler =
+      route != routes_.end() && route->second->process()->name().starts_with("handler");
+  return is_handler ? &hostile_->who() : nullptr;
+}
+
 // ---- a hostile handler, next door
 // -----------------------------------------------------------------
 
@@ -367,10 +375,7 @@ void BrokerHost::LetHostileAct() {
 }
 
 void BrokerHost::ActHostile() {
-  std::vector<ClientId> others;
-  std::copy_if(takers_.begin(), takers_.end(), std::back_inserter(others),
-               [this](const ClientId& client) { return core_->Knows(client); });
-  HostileHandler::Said said = hostile_->Say(*observer_, others);
+  HostileHandler::Said said = hostile_->Say(*observer_);
   ++totals_.hostile;
   world_.Note(fmt::format("{}: {}", said.client, said.what));
   for (const ClientMessage& message : said.envelope.messages) {

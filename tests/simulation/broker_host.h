@@ -41,7 +41,11 @@ class BrokerHost final : public Listener {
   // Now and then somebody puts a result again, with other bytes.
   void SetLiesOneIn(std::uint64_t results) { lies_one_in_ = results; }
   // From the next broker on it is there, too.
-  void SetHostile(std::unique_ptr<HostileHandler> hostile) { hostile_ = std::move(hostile); }
+  // `key_is_shared`: honest handlers come with the same key as it.
+  void SetHostile(std::unique_ptr<HostileHandler> hostile, bool key_is_shared) {
+    hostile_ = std::move(hostile);
+    key_is_shared_ = key_is_shared;
+  }
   // All that must be there.
   void CheckAll();
   // Every key that is there.
@@ -65,6 +69,7 @@ class BrokerHost final : public Listener {
   void Lie();
   void Probe();
   void CheckSpace();
+  const tuplespace::AccessList::Entry* KeyOf(const tuplespace::ClientId& client) const;
   void LetHostileAct();
   void ActHostile();
   void CheckNothingIsLeftOf(const tuplespace::ClientId& client);
@@ -92,7 +97,7 @@ class BrokerHost final : public Listener {
   std::map<tuplespace::ClientId, std::uint64_t> own_sessions_;  // of the observer and the liar
   tuplespace::RequestId next_request_ = 1;
   std::unique_ptr<HostileHandler> hostile_;  // may be null
-  std::set<tuplespace::ClientId> takers_;    // of tasks, that mean well
+  bool key_is_shared_ = false;
   BrokerTotals totals_;
 };
 

@@ -241,10 +241,12 @@ void Cluster::Begin() {
   StartBroker();
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
-  if (Audited()) {  // enough that somebody is right, and each can check the others
-    HandlerSlot liar = DrawHandler(true);
-    liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
-    AddHandler(liar);
+  if (Audited()) {    // enough that somebody is right, and each can check the others
+    if (!hostile_) {  // which lies itself
+      HandlerSlot liar = DrawHandler(true);
+      liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
+      AddHandler(liar);
+    }
     while (handlers_.size() < 4) AddHandler(DrawHandler(true));
     results_.may_differ = true;
   }

@@ -18,9 +18,10 @@ void Cluster::DrawHostile() {
   Random random(seed_ ^ 0xe711);
   hostile_ = disturbed_ && random.OneIn(kHostileOneIn);
   if (!hostile_) return;
-  auto handler = std::make_unique<HostileHandler>(random.Next());
-  world_.Note(handler->Describe());
-  broker_.SetHostile(std::move(handler));
+  auto handler = std::make_unique<HostileHandler>(random.Next(), Audited());
+  const bool key_is_shared = random.OneIn(3);
+  world_.Note(handler->Describe() + (key_is_shared ? " with the key of all handlers" : ""));
+  broker_.SetHostile(std::move(handler), key_is_shared);
 }
 
 // Not all faults in all seeds: some defects show only while something else does not happen.
@@ -32,8 +33,8 @@ void Cluster::DrawFaults() {
     }
   }
   mean_gap_us_ = random().Magnitude(30'000, 4 * kSecondUs);
-  // Of one task a third would end the job, rightly; and so would those of a hostile handler.
-  failures_left_ = hostile_ ? 0 : 2;
+  // Of one task a third would end the job, rightly.
+  failures_left_ = 2;
   if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
   if (random().OneIn(2)) broker_.SetLiesOneIn(8);
   faulty_ = true;

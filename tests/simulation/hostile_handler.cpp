@@ -47,25 +47,33 @@ const char* HostileHandler::NameOf(Deed deed) {
                                                              "supply",
                                                              "flood",
                                                              "join again",
-                                                             "leave"};
+                                                             "leave",
+                                                             "lie"};
   return kNames[static_cast<std::size_t>(deed)];
 }
 
-HostileHandler::HostileHandler(std::uint64_t seed)
-    : random_(seed), access_(MakeAccess()), who_(access_.Find(std::string(40, '0'))) {
+HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
+    : random_(seed), lies_(lies), access_(MakeAccess()), who_(access_.Find(std::string(40, '0'))) {
   pause_us_ = random_.Magnitude(10'000, 4'000'000);
   after_one_in_ = 1ull << random_.Between(2, 8);
   // Not everything in every seed, and not everything as often.
-  while (weights_.size() < kDeeds) {
+  while (weights_.size() + 1 < kDeeds) {
     weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
   }
+  static_assert(static_cast<std::size_t>(Deed::kLie) + 1 == kDeeds);
+  weights_.push_back(lies_ ? 1ull << random_.Between(2, 6) : 0);
   // Who takes nothing does little harm.
   weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
-  clings_ = random_.OneIn(5);
-  if (clings_) {
+  // Some do but one kind of harm to all tasks that they can get.
+  const std::uint64_t kind = random_.Below(6);
+  clings_ = kind == 0;
+  if (kind < (lies_ ? 4 : 3)) {
+    // The last two let leases run out, but for the lies.
+    const std::array kOnly = {Deed::kExtend, Deed::kFail, Deed::kGet, Deed::kGet};
     weights_.assign(kDeeds, 0);
     weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
-    weights_[static_cast<std::size_t>(Deed::kExtend)] = 1;
+    weights_[static_cast<std::size_t>(kOnly.at(kind))] = 1;
+    weights_[static_cast<std::size_t>(Deed::kLie)] = lies_ ? 1 : 0;
   }
   OnBroker();
 }
@@ -89,6 +97,7 @@ std::int64_t HostileHandler::NextDelayUs() {
 
 void HostileHandler::OnBroker() {
   sessions_.clear();
+  fresh_leases_.clear();
   for (std::uint64_t i = 0; i < kIds; ++i) {
     sessions_[ClientIdPrefix(kHostileName) + std::to_string(i)] = 0;
   }
@@ -105,7 +114,10 @@ void HostileHandler::Overhear(const Request& request) {
     for (const Tuple& tuple : put->tuples) Remember(&keys_, tuple.key);
   } else if (const auto* complete = std::get_if<Complete>(&request.body)) {
     Remember(&leases_, complete->lease);
-    for (const Tuple& tuple : complete->results) Remember(&keys_, tuple.key);
+    for (const Tuple& tuple : complete->results) {
+      Remember(&keys_, tuple.key);
+      if (lies_ && tuple.payload.size() > 0) Remember(&results_, {tuple.key, tuple.payload});
+    }
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
     Remember(&leases_, extend->lease);
   }
@@ -122,6 +134,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
       if (grants == nullptr) continue;
       for (const Grant& grant : grants->grants) {
         Remember(&own_leases_, LeaseRef{grant.key, grant.fence});
+        Remember(&fresh_leases_, {client, LeaseRef{grant.key, grant.fence}});
         Remember(&keys_, grant.key);
       }
     }
@@ -131,8 +144,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
 // ---- what it says
 // --------------------------------------------------------------------------------
 
-HostileHandler::Said HostileHandler::Say(const Observer& observer,
-                                         const std::vector<ClientId>& others) {
+HostileHandler::Said HostileHandler::Say(const Observer& observer) {
   Said said;
   auto at = sessions_.begin();
   std::advance(at, static_cast<std::ptrdiff_t>(random_.Below(random_.OneIn(2) ? 1 : kIds)));
@@ -142,7 +154,7 @@ HostileHandler::Said HostileHandler::Say(const Observer& observer,
   const std::uint64_t deeds = random_.OneIn(4) ? 1 + random_.Below(6) : 1;
   for (std::uint64_t i = 0; i < deeds; ++i) {
     const Deed deed = Draw();
-    Do(deed, observer, others, &said);
+    Do(deed, observer, &said);
     said.what += fmt::format("{}{}", said.what.empty() ? "" : ", ", NameOf(deed));
   }
   return said;
@@ -159,17 +171,13 @@ HostileHandler::Deed HostileHandler::Draw() {
   return Deed::kGet;
 }
 
-void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<ClientId>& others,
-                        Said* said) {
+void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
   switch (deed) {
     case Deed::kGet:
       last_get_ = next_request_;
       return Ask(said, AnyGet());
-    case Deed::kCompleteOwn: {
-      const LeaseRef lease = AnyLease(own_leases_);
-      if (MayFail(lease.key, observer, others)) Ask(said, AnyCompletion(lease, observer));
-      return;
-    }
+    case Deed::kCompleteOwn:
+      return Ask(said, AnyCompletion(AnyLease(own_leases_), observer));
     case Deed::kCompleteOthers:
       return Ask(said, AnyCompletion(AnyLease(leases_), observer));
     case Deed::kCompleteInvented:
@@ -180,11 +188,8 @@ void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<C
     case Deed::kStore:
       return Ask(said, Store{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
     case Deed::kFail: {
-      const LeaseRef lease = AnyLease(random_.OneIn(8) ? leases_ : own_leases_);
-      if (MayFail(lease.key, observer, others)) {
-        Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
-      }
-      return;
+      const LeaseRef lease = random_.OneIn(8) ? AnyLease(leases_) : FreshLease(said->client);
+      return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
     }
     case Deed::kPutCapacity:
       return Ask(said, Put{{Capacity(said->client)}});
@@ -230,6 +235,8 @@ void HostileHandler::Do(Deed deed, const Observer& observer, const std::vector<C
     case Deed::kLeave:
       said->envelope.messages.emplace_back(Bye{});
       return;
+    case Deed::kLie:
+      return Ask(said, AnyLie(FreshLease(said->client), observer));
     case Deed::kCount:
       return;
   }
@@ -365,6 +372,16 @@ LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
   return lease;
 }
 
+// Mostly one that `client` was given, once each; now and then one that others of its ids had.
+LeaseRef HostileHandler::FreshLease(const ClientId& client) {
+  const auto mine = [&](const auto& lease) { return lease.first == client; };
+  const auto at = std::find_if(fresh_leases_.begin(), fresh_leases_.end(), mine);
+  if (at == fresh_leases_.end() || random_.OneIn(4)) return AnyLease(own_leases_);
+  const LeaseRef lease = at->second;
+  fresh_leases_.erase(at);
+  return lease;
+}
+
 std::int64_t HostileHandler::AnyDuration() {
   switch (random_.Below(8)) {
     case 0:
@@ -381,7 +398,7 @@ std::int64_t HostileHandler::AnyDuration() {
   }
 }
 
-// Never exactly what the task declares, see above.
+// Never exactly what the task declares: see AnyLie.
 Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& observer) {
   Complete complete{lease, {}};
   const TaskSpec* task = observer.Task(lease.key);
@@ -406,15 +423,57 @@ Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& ob
   return complete;
 }
 
-// A task that has failed on all that are there is parked, and the job ends: that is how a job ends
-// of which a task cannot be done. So it does not fail what nobody else is there for.
-bool HostileHandler::MayFail(const Key& task, const Observer& observer,
-                             const std::vector<ClientId>& others) const {
-  const TaskSpec* spec = observer.Task(task);
-  if (spec == nullptr) return true;
-  return std::any_of(others.begin(), others.end(), [&](const ClientId& other) {
-    return std::find(spec->not_by.begin(), spec->not_by.end(), other) == spec->not_by.end();
-  });
+// Everything that the task declares, with wrong bytes; others each time, also for the same lease.
+Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer) {
+  const TaskSpec* task = observer.Task(lease.key);
+  if (task == nullptr || task->results.empty()) return AnyCompletion(lease, observer);
+  Complete complete{lease, {}};
+  const std::uint64_t right_one_in = random_.OneIn(2) ? 3 : 1'000'000;
+  for (const Key& key : task->results) {
+    Tuple tuple;
+    tuple.key = key;
+    tuple.payload = WrongBytes(key);
+    // Some of its results may be right, if it has heard them from others.
+    if (random_.OneIn(right_one_in)) {
+      const std::string bytes = BytesLike(key);
+      if (lies_told_.insert(bytes).second) tuple.payload = Payload::Copy(bytes);
+    }
+    tuple.held = random_.OneIn(4);
+    complete.results.push_back(std::move(tuple));
+  }
+  return complete;
+}
+
+Payload HostileHandler::WrongBytes(const Key& result) {
+  std::string bytes;
+  do {
+    bytes = BytesLike(result);
+    switch (random_.Below(4)) {
+      case 0:
+        for (char& byte : bytes) byte = static_cast<char>(random_.Next());
+        break;
+      case 1:
+        if (!bytes.empty()) bytes[random_.Below(bytes.size())] ^= 1 << random_.Below(8);
+        break;
+      case 2:
+        bytes.resize(random_.Below(2 * bytes.size() + 8), 'e');
+        break;
+      default:  // those of another task
+        break;
+    }
+  } while (!lies_told_.insert(bytes).second);
+  return Payload::Copy(bytes);
+}
+
+// What others brought under this key, or under another one.
+std::string HostileHandler::BytesLike(const Key& result) {
+  const auto same = [&](const auto& known) { return known.first == result; };
+  auto known = std::find_if(results_.begin(), results_.end(), same);
+  if (known == results_.end() || random_.OneIn(4)) {
+    if (results_.empty()) return std::string(1 + random_.Below(200), 'e');
+    known = results_.begin() + static_cast<std::ptrdiff_t>(random_.Below(results_.size()));
+  }
+  return std::string(known->second.text());
 }
 
 }  // namespace acan::simulation

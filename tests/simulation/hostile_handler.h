@@ -1,13 +1,17 @@
 // HostileHandler: somebody with a handler's key who wants to do harm. It sends requests that are
 // well formed, with any fields: what it has seen of others, what it holds, and what never existed.
 //
-// It computes nothing: a result with the right key and other bytes counts as long as nobody else
-// has computed it, and only audits help against that.
+// It computes nothing. A result with the right key and wrong bytes counts as long as nobody else
+// has computed it, and only audits help against that: so it brings such results only where every
+// result is audited. No two of its clients bring the same wrong bytes, as two that agree are
+// believed.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "access_list.h"
@@ -21,7 +25,8 @@ inline constexpr const char* kHostileName = "evil";
 
 class HostileHandler {
  public:
-  explicit HostileHandler(std::uint64_t seed);
+  // `lies`: it completes tasks with all their results and wrong bytes in them.
+  HostileHandler(std::uint64_t seed, bool lies);
 
   // What its key stands for.
   const tuplespace::AccessList::Entry& who() const { return *who_; }
@@ -43,8 +48,7 @@ class HostileHandler {
     tuplespace::ToBroker envelope;
     std::string what;  // for the history
   };
-  // `others`: clients that are there and ask for tasks.
-  Said Say(const Observer& observer, const std::vector<tuplespace::ClientId>& others);
+  Said Say(const Observer& observer);
 
  private:
   enum class Deed : std::uint8_t {
@@ -67,14 +71,14 @@ class HostileHandler {
     kFlood,
     kJoinAgain,
     kLeave,
+    kLie,
     kCount,
   };
   static constexpr std::size_t kDeeds = static_cast<std::size_t>(Deed::kCount);
   static const char* NameOf(Deed deed);
 
   Deed Draw();
-  void Do(Deed deed, const Observer& observer, const std::vector<tuplespace::ClientId>& others,
-          Said* said);
+  void Do(Deed deed, const Observer& observer, Said* said);
   void Ask(Said* said, tuplespace::RequestBody body);
   void AskAgain(Said* said, tuplespace::RequestId id, tuplespace::RequestBody body);
   tuplespace::RequestBody AnyGet();
@@ -87,15 +91,18 @@ class HostileHandler {
   tuplespace::Key AnyKey();
   tuplespace::Pattern AnyPattern();
   tuplespace::LeaseRef AnyLease(const std::vector<tuplespace::LeaseRef>& known);
+  tuplespace::LeaseRef FreshLease(const tuplespace::ClientId& client);
   std::int64_t AnyDuration();
   std::uint64_t AnyCount();
   tuplespace::Complete AnyCompletion(const tuplespace::LeaseRef& lease, const Observer& observer);
-  bool MayFail(const tuplespace::Key& task, const Observer& observer,
-               const std::vector<tuplespace::ClientId>& others) const;
+  tuplespace::Complete AnyLie(const tuplespace::LeaseRef& lease, const Observer& observer);
+  tuplespace::Payload WrongBytes(const tuplespace::Key& result);
+  std::string BytesLike(const tuplespace::Key& result);
   template <class Value>
   void Remember(std::vector<Value>* values, const Value& value);
 
   Random random_;
+  const bool lies_;
   bool clings_ = false;  // takes tasks, extends their leases for as long as it may, nothing else
   tuplespace::AccessList access_;
   const tuplespace::AccessList::Entry* who_;
@@ -108,7 +115,11 @@ class HostileHandler {
   tuplespace::RequestId last_get_ = 0;
   std::vector<tuplespace::Key> keys_;             // that it has seen
   std::vector<tuplespace::LeaseRef> own_leases_;  // held, or held before
-  std::vector<tuplespace::LeaseRef> leases_;      // of others
+  // Whose, that it has neither failed nor lied about yet.
+  std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases_;
+  std::vector<tuplespace::LeaseRef> leases_;                              // of others
+  std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results_;  // of others
+  std::set<std::string> lies_told_;
 };
 
 }  // namespace acan::simulation

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "fmt/format.h"
+#include "hostile_handler.h"
 #include "tuplespace/space.h"
 
 namespace acan::simulation {
@@ -54,8 +55,10 @@ std::int64_t After(std::int64_t now_us, std::int64_t duration_us) {
   return duration_us < kMost - now_us ? now_us + duration_us : kMost;
 }
 
-const SpaceLimits kLimits;  // of every broker here
+constexpr SpaceLimits kLimits;          // of every broker here
+constexpr std::size_t kPastLeases = 8;  // that it remembers of one task
 constexpr const char* kCountsAsFailed = "counts as failed";
+constexpr const char* kIsBenched = "gets no tasks for";
 
 }  // namespace
 
@@ -199,7 +202,7 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
 }
 
 void Observer::OnFalseCompletion(const ClientId& client, const LeaseRef& ref, std::int64_t now_us) {
-  if (!IsLimited(client)) {
+  if (!HostileHandler::Is(client)) {
     report_(fmt::format("{} means well, and completed {} with other results than it declares",
                         client, ref.key.ToString()));
   }
@@ -224,6 +227,7 @@ void Observer::OnCompleted(const ClientId& client, const Complete& complete,
   const bool is_late = reply.lease == LeaseStatus::kStale;
   const bool is_false = tasks_.contains(key) && !IsDeclared(complete);
   if (may == May::kNo || (is_late && (is_false || any(PutStatus::kRefused)))) return;
+  if (tasks_.contains(key)) tried_.insert(client);
   if (may == May::kYes || any(PutStatus::kStored)) {
     if (tasks_.contains(key)) completed_.insert(key);
     completed_now_.insert(key);
@@ -306,7 +310,46 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
   }
 }
 
+// A new client of a key that offended lately gets one task at a time.
+void Observer::CheckGrants(const ClientId& client, const Grants& grants,
+                           std::int64_t now_us) const {
+  constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
+  const bool tried = !IsLimited(client) || tried_.contains(client);
+  if (!tried && grants.grants.size() > 1 && now_us < offence_us_ + kRememberedUs) {
+    report_(fmt::format("{} has done nothing, and gets {} tasks at once", client,
+                        grants.grants.size()));
+  }
+}
+
+// A lease that ran out makes the next one twice as long, but only one client's of each key, and
+// never longer than it could be extended.
+void Observer::CheckLease(const Key& key, const Lease& lease) const {
+  const auto task = tasks_.find(key);
+  if (task == tasks_.end()) return;
+  const std::int64_t asked_us = task->second.lease_us;
+  const std::int64_t base_us = asked_us > 0 ? asked_us : kLimits.default_lease_us;
+  std::int64_t most_us = base_us * kLimits.lease_extensions;
+  const auto past = past_leases_.find(key);
+  const std::size_t known = past == past_leases_.end() ? 0 : past->second.size();
+  if (known < kPastLeases) {
+    std::map<ClientId, int> of_key;
+    int doublings = 0;
+    for (std::size_t i = 0; i < known; ++i) {
+      const ClientId& client = past->second[i].client;
+      doublings += IsLimited(client) ? 0 : 1;
+      if (IsLimited(client)) ++of_key[client];
+    }
+    int most_of_one = 0;
+    for (const auto& [client, count] : of_key) most_of_one = std::max(most_of_one, count);
+    most_us = std::min(most_us, base_us << (doublings + most_of_one));
+  }
+  if (lease.lease_us <= most_us) return;
+  report_(fmt::format("{} has {} for {} us, may have it for {} us", lease.client, key.ToString(),
+                      lease.lease_us, most_us));
+}
+
 void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64_t now_us) {
+  CheckGrants(client, grants, now_us);
   for (const Grant& grant : grants.grants) {
     // Given out when its holder was lost, and completed by that one in the same turn; or put and
     // retired in one.
@@ -329,6 +372,7 @@ void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64
                           .lease_us = grant.lease_us,
                           .sure_us = end_us,
                           .end_us = end_us};
+    CheckLease(grant.key, leases_.at(grant.key));
     if (completed_.contains(grant.key)) {
       report_(fmt::format("{} was given out after it was completed", grant.key.ToString()));
     }
@@ -373,6 +417,8 @@ void Observer::OnNotice(const ClientId& client, const Notice& notice, std::int64
 
 // Its Gets that wait are answered when the time is over that the notice names.
 void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
+  if (notice.text.find(kIsBenched) == std::string::npos) return;  // a task fails on all
+  if (IsLimited(notice.by)) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t bench_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
@@ -450,6 +496,7 @@ void Observer::OnRetired(const Retire& retire) {
 
 void Observer::OnLost(const ClientId& client) {
   own_.erase(client);
+  tried_.erase(client);
   std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
   std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
   for (const auto& [key, lease] : leases_) {
@@ -459,10 +506,9 @@ void Observer::OnLost(const ClientId& client) {
 }
 
 void Observer::Lose(const Key& key, const Lease& lease) {
-  constexpr std::size_t kRemembered = 8;  // by the space, of one task
   if (!tasks_.contains(key)) return;
   std::vector<Lease>& past = past_leases_[key];
-  if (past.size() >= kRemembered) past.erase(past.begin());
+  if (past.size() >= kPastLeases) past.erase(past.begin());
   past.push_back(lease);
 }
 

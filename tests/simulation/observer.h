@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,9 +34,10 @@ class Observer {
   Observer(Results& results, std::function<void(const std::string&)> report)
       : results_(results), report_(std::move(report)) {}
 
-  // Clients whose ids begin so have these limits; the others have none.
-  void SetLimits(std::string prefix, const tuplespace::ClientLimits& limits) {
-    limited_prefix_ = std::move(prefix);
+  // These clients have a key, and with it these limits; the others have none.
+  void SetLimits(std::function<bool(const tuplespace::ClientId&)> have_key,
+                 const tuplespace::ClientLimits& limits) {
+    have_key_ = std::move(have_key);
     limits_ = limits;
   }
 
@@ -95,6 +97,9 @@ class Observer {
                 std::int64_t now_us);
   void OnNotice(const tuplespace::ClientId& client, const tuplespace::Notice& notice,
                 std::int64_t now_us);
+  void CheckGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
+                   std::int64_t now_us) const;
+  void CheckLease(const tuplespace::Key& key, const Lease& lease) const;
   void OnBenched(const tuplespace::Notice& notice, std::int64_t now_us);
   void OnPut(const tuplespace::ClientId& client, const std::vector<tuplespace::Tuple>& tuples,
              const std::vector<std::uint64_t>& hashes,
@@ -119,7 +124,7 @@ class Observer {
   void CheckStored(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
                    const tuplespace::CompleteReply& reply, May may) const;
   bool IsLimited(const tuplespace::ClientId& client) const {
-    return !limited_prefix_.empty() && client.starts_with(limited_prefix_);
+    return have_key_ && have_key_(client);
   }
   // Whose answers show that a Tick served it, as its requests had waited; else "".
   tuplespace::ClientId ServedLate(
@@ -157,7 +162,9 @@ class Observer {
   std::map<tuplespace::Key, tuplespace::TaskSpec> tasks_;  // see Task
   std::vector<tuplespace::Pattern> watermarks_;
   std::vector<tuplespace::Pattern> retired_now_;  // in the present turn
-  std::string limited_prefix_;
+  std::function<bool(const tuplespace::ClientId&)> have_key_;
+  std::int64_t offence_us_ = std::numeric_limits<std::int64_t>::min() / 2;  // of that key, the last
+  std::set<tuplespace::ClientId> tried_;  // that have completed a task
   tuplespace::ClientLimits limits_;
   std::map<tuplespace::ClientId, std::set<tuplespace::Key>> own_;  // what limited clients put
 };

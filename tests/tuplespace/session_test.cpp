@@ -17,9 +17,11 @@
 namespace tuplespace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 // A session that a test drives by hand.
 class SessionTest : public ::testing::Test {
@@ -68,6 +70,8 @@ class SessionTest : public ::testing::Test {
     }
     return count;
   }
+
+  std::vector<std::string> DelaysWithin(std::int64_t wait_us, bool broker_answers_pings);
 
   std::int64_t now_us_ = 1'000'000;
   Session session_{SessionOptions{}};
@@ -235,7 +239,7 @@ TEST_F(SessionTest, ABrokerThatIsBusyForLongIsNamedOnce) {
       const auto* delayed = std::get_if<RequestDelayed>(&event);
       if (delayed == nullptr) continue;
       EXPECT_GT(i, 10) << "not before it was asked for a second";
-      EXPECT_EQ(delayed->text, Busy().text);
+      EXPECT_THAT(delayed->text, ::testing::EndsWith(Busy().text));
       ++said;
     }
     while (SentIds().empty()) {
@@ -245,6 +249,78 @@ TEST_F(SessionTest, ABrokerThatIsBusyForLongIsNamedOnce) {
     }
   }
   EXPECT_EQ(said, 1);
+}
+
+// Ticks when they are due for so long; what was said of delays.
+std::vector<std::string> SessionTest::DelaysWithin(std::int64_t wait_us,
+                                                   bool broker_answers_pings) {
+  std::vector<std::string> texts;
+  const std::int64_t end_us = now_us_ + wait_us;
+  while (now_us_ < end_us) {
+    now_us_ = std::min(end_us, session_.NextDeadlineUs());
+    session_.Tick(now_us_);
+    const bool sent = session_.HasOutput();
+    session_.TakeOutput(now_us_);
+    if (sent && broker_answers_pings) session_.Receive(From(100, Pong{}), now_us_);
+    for (const SessionEvent& event : session_.TakeEvents()) {
+      if (std::holds_alternative<RelinkWanted>(event)) session_.LinkUp(now_us_);
+      const auto* delayed = std::get_if<RequestDelayed>(&event);
+      if (delayed != nullptr) texts.push_back(delayed->text);
+    }
+  }
+  return texts;
+}
+
+TEST_F(SessionTest, WithoutABrokerWhoWaitsIsToldOnceWithinTenSeconds) {
+  session_.LinkUp(now_us_);
+  EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty()) << "nobody waits";
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("requests that wait: 1")));
+  EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty());
+}
+
+TEST_F(SessionTest, ALostBrokerIsSpokenOfAgainWithinTenSeconds) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  session_.LinkDown("cut", now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("no answer for")));
+}
+
+TEST_F(SessionTest, ABrokerThatDoesNotAnswerARequestIsNamedWithinTenSeconds) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(
+      DelaysWithin(10'000'000, true),
+      ElementsAre(AllOf(HasSubstr("has not answered a Put"), HasSubstr("requests that wait: 1"))));
+  EXPECT_THAT(DelaysWithin(60'000'000, true), SizeIs(2)) << "twice a minute";
+}
+
+// The broker sends nothing at all, which its silence will end some time later.
+TEST_F(SessionTest, ASilentBrokerIsNamedBeforeItCountsAsLost) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+}
+
+TEST_F(SessionTest, ASilentBrokerIsNamedAlsoToWhoWaitsForTuples) {
+  Join();
+  Read forever;
+  forever.wait_us = kForeverUs;
+  session_.Submit(forever, now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+}
+
+// Of a Read only what is beyond its own wait.
+TEST_F(SessionTest, ARequestThatWaitsByItselfIsNotLate) {
+  Join();
+  Read forever;
+  forever.wait_us = kForeverUs;
+  session_.Submit(forever, now_us_);
+  Read waits;
+  waits.wait_us = 20'000'000;
+  session_.Submit(waits, now_us_);
+  EXPECT_THAT(DelaysWithin(25'000'000, true), IsEmpty());
+  EXPECT_THAT(DelaysWithin(5'000'000, true), ElementsAre(HasSubstr("has not answered a Read")));
 }
 
 TEST_F(SessionTest, ABusyBrokerIsAskedAgainToJoin) {

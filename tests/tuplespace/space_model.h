@@ -19,8 +19,7 @@ struct ModelTuple {
   ClientId put_by;
   bool ephemeral = false;
   bool parked = false;
-  int failures = 0;
-  std::set<ClientId> failed_by;
+  std::map<ClientId, int> failures;  // by whom
   ClientId stays_with;  // that has its bytes; empty: they are here
   ClientId leased_by;   // empty: not leased
   std::uint64_t fence = 0;

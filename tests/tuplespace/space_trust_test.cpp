@@ -218,6 +218,7 @@ TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
   for (int i = 0; i < 5; ++i) {
     const ClientId client = "evil/" + std::to_string(i);
     d.Step(ClientJoined{client, "evil", {}});
+    d.Advance(SpaceLimits{}.most_bench_us);
     const LeaseRef lease = Take(client);
     d.Ask<LeaseReply>(client, Fail{lease, "no"});
     d.Lose(client);
@@ -258,6 +259,7 @@ TEST_F(TrustTest, WhoClingsToATaskMakesTheNextLeaseNoLonger) {
   for (int i = 0; i < 6; ++i) {
     const ClientId client = "evil/" + std::to_string(i);
     d.Step(ClientJoined{client, "evil", {}});
+    d.Advance(SpaceLimits{}.most_bench_us);
     const auto grants = d.GetNow(client, Every("t"));
     ASSERT_EQ(grants.size(), 1u) << client;
     EXPECT_EQ(grants[0].lease_us, kLeaseUs) << client;

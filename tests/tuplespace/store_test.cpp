@@ -19,7 +19,8 @@ struct Shown {
 class StoreTest : public testing::Test {
  protected:
   void Add(const Key& key, bool stored) {
-    Record* record = stored ? store_.AddShown(key) : store_.FindOrAdd(key);
+    Record* record =
+        stored ? store_.AddShown(key, Store::HashOf(key.bytes())) : store_.FindOrAdd(key);
     record->state = stored ? RecordState::kTakable : RecordState::kCompleted;
     expected_[record->key.bytes()] = {record, stored};
   }

@@ -161,16 +161,17 @@ struct Broker::Impl {
       if (!router_ready || unread_turns % kUnreadTurns == 0) LoseEnded();
       TakeNewPeers();
       EndKeys();
-      WatchConnections();
-      if (authenticator) authenticator->Answer(*access, MonotonicUs());
-      core.Tick(MonotonicUs());
+      const std::int64_t now_us = MonotonicUs();
+      WatchConnections(now_us);
+      if (authenticator) authenticator->Answer(*access, now_us);
+      core.Tick(now_us);
       Probe();
       RetryOutbox();
       Flush();
       if (outbox.TakeUsedSocket()) router_ready = true;
       if (received == 0 && !connections.HasEndedClients()) {
         Wait();
-      } else if (MonotonicUs() >= polled_at_us + kUnpolledUs) {
+      } else if (now_us >= polled_at_us + kUnpolledUs) {
         PollSockets(0);
       }
     }
@@ -179,7 +180,7 @@ struct Broker::Impl {
 
   int ReceiveTurn() {
     int received = 0;
-    const std::int64_t end_us = MonotonicUs() + kTurnUs;
+    const std::int64_t end_us = router_ready ? MonotonicUs() + kTurnUs : 0;
     while (received < kTurnMessages && router_ready) {
       if (received > 0 && MonotonicUs() >= end_us) break;
       const ReceiveResult result = receiver.Receive(router, /*router=*/true, message);
@@ -202,10 +203,9 @@ struct Broker::Impl {
     return received;
   }
 
-  void WatchConnections() {
+  void WatchConnections(std::int64_t now_us) {
     Monitor::Seen seen;
     if (std::exchange(monitor_ready, false)) seen = monitor->Drain();
-    const std::int64_t now_us = MonotonicUs();
     bool ended = false;
     // Who never said a word had no session to lose; but its words may still wait to be received.
     std::uint64_t mute = 0;

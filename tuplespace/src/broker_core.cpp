@@ -67,7 +67,7 @@ std::optional<std::string> RefusalText(const AccessList::Entry& who, const Clien
 }
 
 // It says more than that what the client asked for was done.
-bool HasNews(const BrokerCore::Delivery& delivery) {
+bool HasNews(const std::vector<BrokerMessage>& messages) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
     const auto* reply = std::get_if<Reply>(&message);
     return std::holds_alternative<Done>(message) ||
@@ -76,7 +76,6 @@ bool HasNews(const BrokerCore::Delivery& delivery) {
                                  std::holds_alternative<LeaseReply>(reply->body) ||
                                  std::holds_alternative<RetireReply>(reply->body)));
   };
-  const std::vector<BrokerMessage>& messages = delivery.envelope.messages;
   return !std::all_of(messages.begin(), messages.end(), is_acknowledgement);
 }
 
@@ -143,8 +142,8 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
 
 void BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
                        std::int64_t now_us) {
-  Event event;
-  auto& incoming = event.emplace<Incoming>();
+  Event event(std::in_place_type<Incoming>);
+  auto& incoming = std::get<Incoming>(event);
   incoming.client = client;
   incoming.request = std::move(request);
   Step(std::move(event), now_us, peer);
@@ -401,17 +400,20 @@ void BrokerCore::SendDone(const ClientId& client, Peer& peer, RequestId id) {
 }
 
 std::vector<BrokerCore::Delivery> BrokerCore::TakeOutput() {
-  std::vector<Delivery> output = std::exchange(strays_, {});
-  for (ClientId& client : dirty_) {
-    const auto it = peers_.find(client);
-    if (it == peers_.end() || it->second.output.empty()) continue;
-    output.push_back({std::move(client), {it->second.session, {}}});
-    std::vector<BrokerMessage>& messages = output.back().envelope.messages;
-    messages.swap(it->second.output);
-    it->second.output.reserve(std::min(messages.size(), kUsualMessages));
+  std::vector<Delivery> output = std::exchange(strays_, {});  // errors, which are news
+  output.reserve(output.size() + dirty_.size());
+  for (const bool news : {true, false}) {
+    for (const ClientId& client : dirty_) {
+      const auto it = peers_.find(client);
+      if (it == peers_.end() || it->second.output.empty()) continue;
+      if (HasNews(it->second.output) != news) continue;
+      std::vector<BrokerMessage>& messages =
+          output.emplace_back(Delivery{client, {it->second.session, {}}}).envelope.messages;
+      messages.swap(it->second.output);
+      it->second.output.reserve(std::min(messages.size(), kUsualMessages));
+    }
   }
   dirty_.clear();
-  std::stable_partition(output.begin(), output.end(), HasNews);
   return output;
 }
 

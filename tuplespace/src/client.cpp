@@ -208,12 +208,9 @@ ReceiveResult Client::Impl::ReceiveFromSocket() {
 }
 
 void Client::Impl::Understand() {
-  std::variant<ToClient, Error> decoded;
-  if (message.problem) {
-    decoded = *std::move(message.problem);
-  } else {
-    decoded = DecodeToClient(message.control(), message.payloads, &shared);
-  }
+  std::variant<ToClient, Error> decoded =
+      message.problem ? std::variant<ToClient, Error>(*std::move(message.problem))
+                      : DecodeToClient(message.control(), message.payloads, &shared);
   if (shared.failed()) {
     // The message is lost with its session; in the next one bytes travel.
     shared.GiveUp();
@@ -322,8 +319,7 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
   }
   if (const auto* delay = std::get_if<RequestDelayed>(&event)) {
     if (on_delay) {
-      on_delay(fmt::format("broker at {} has had no room for a request for seconds: {}",
-                           options.endpoint, delay->text));
+      on_delay(fmt::format("broker at {}: {}", options.endpoint, delay->text));
     }
     return 0;
   }

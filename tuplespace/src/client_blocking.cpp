@@ -13,6 +13,10 @@ using Duration = Client::Duration;
 
 // A wait that the space keeps itself is answered as timed out; that answer needs time to arrive.
 constexpr std::int64_t kAnswerGraceUs = 250'000;
+// Of the caller's interrupt.
+constexpr std::int64_t kAskEveryUs = 1'000'000;
+// Take, when it has been granted a tuple: then the answer is worth waiting for longer.
+constexpr std::int64_t kCompletePatienceUs = 5'000'000;
 
 std::int64_t WaitUs(Duration wait) {
   return wait == Client::kForever ? kForeverUs : std::max<std::int64_t>(0, wait.count());
@@ -52,7 +56,7 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
     const std::int64_t until_us = session.joined() ? late_us : deadline_us;
     const std::int64_t now_us = MonotonicUs();
     // At least once, so that a wait of nothing still sends and looks.
-    Poll(std::max(until_us, now_us), -1);
+    Poll(std::clamp(until_us, now_us, now_us + kAskEveryUs), -1);
     if (answer) break;
     if (MonotonicUs() >= (session.joined() ? late_us : deadline_us)) return std::nullopt;
   }
@@ -136,10 +140,16 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
     if (grants.empty()) return std::nullopt;
     Grant& grant = grants.front();
     const std::size_t bytes = grant.payload.size();
-    // Once granted, the answer is worth waiting for: without it nobody could say whose the tuple
-    // is.
-    const auto completed = CompleteTask({grant.key, grant.fence}, {}, kForever);
-    if (completed && completed->lease == LeaseStatus::kOk) {
+    const Duration most =
+        wait == kForever ? kForever : left() + std::chrono::microseconds(kCompletePatienceUs);
+    const auto completed = CompleteTask({grant.key, grant.fence}, {}, most);
+    if (!completed) {
+      throw SpaceError(ErrorCode::kBusy,
+                       fmt::format("{} was granted, but the broker at {} has not said that it was "
+                                   "taken: it may be gone, or come back when its lease ends",
+                                   grant.key.ToString(), impl_->options.endpoint));
+    }
+    if (completed->lease == LeaseStatus::kOk) {
       FoundTuple taken;
       taken.key = std::move(grant.key);
       taken.payload = std::move(grant.payload);

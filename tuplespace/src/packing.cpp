@@ -58,6 +58,14 @@ std::uint64_t FrontBytes(std::uint64_t control_bytes, std::uint64_t payloads) {
   return SizesBegin(control_bytes) + payloads * sizeof(std::uint64_t);
 }
 
+// Whether the message is one part that ends with its only payload, a large one.
+bool IsOneLargePayload(std::uint64_t control_bytes, std::span<const Payload> payloads) {
+  constexpr std::uint64_t kMostFrontBytes = 4096;  // far below what a receiver takes
+  return payloads.size() == 1 && payloads[0].size() >= Payload::kLargeBytes &&
+         FrontBytes(control_bytes, 1) + kPayloadAlign <= kMostFrontBytes &&
+         payloads[0].size() <= kPartBytes - kMostFrontBytes;
+}
+
 Error Damaged(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
@@ -86,7 +94,7 @@ std::variant<std::vector<UnpackedWhole::Range>, Error> ReadRanges(std::span<cons
                    fmt::format("a payload has {} bytes, at most {}", size, limits.payload_bytes)};
     }
     const std::uint64_t begin = AlignUp(end, kPayloadAlign);
-    if (begin > bytes || size > bytes - begin) {
+    if (begin < end || begin > bytes || size > bytes - begin) {  // it may have wrapped round
       return Damaged(fmt::format("payload {} of {} bytes ends behind its message of {} bytes", i,
                                  size, bytes));
     }
@@ -105,9 +113,11 @@ std::variant<std::vector<UnpackedWhole::Range>, Error> ReadRanges(std::span<cons
 // -------------------------------------------------------------------------------------
 
 Packer::Packer(std::span<const std::byte> control, std::span<const Payload> payloads,
-               SendProgress& progress)
-    : control_(control), payloads_(payloads), progress_(progress) {
-  bytes_ = FrontBytes(control.size(), payloads.size());
+               SendProgress& progress, std::size_t spare_bytes)
+    : control_(control), control_bytes_(control.size()), payloads_(payloads), progress_(progress) {
+  const bool one_large = IsOneLargePayload(control.size() + spare_bytes, payloads);
+  if (one_large) control_bytes_ += spare_bytes;
+  bytes_ = FrontBytes(control_bytes_, payloads.size());
   sizes_.reserve(payloads.size());
   begins_.reserve(payloads.size());
   for (const Payload& payload : payloads) {
@@ -115,13 +125,14 @@ Packer::Packer(std::span<const std::byte> control, std::span<const Payload> payl
     begins_.push_back(AlignUp(bytes_, kPayloadAlign));
     bytes_ = begins_.back() + payload.size();
   }
+  if (one_large) front_bytes_ = begins_[0];
   Head head;
   std::memcpy(head.mark, kWholeMark, sizeof(head.mark));
   if (control.size() >= sizeof(head.root)) {
     std::memcpy(&head.root, control.data(), sizeof(head.root));
     head.root += kPackedHeadBytes;
   }
-  head.control_bytes = static_cast<std::uint32_t>(control.size());
+  head.control_bytes = static_cast<std::uint32_t>(control_bytes_);
   head.payloads = static_cast<std::uint32_t>(payloads.size());
   head.number = progress_.number;
   head.bytes = bytes_;
@@ -157,7 +168,7 @@ void Packer::Advance() {
 Packer::Piece Packer::PieceAt(std::size_t index) const {
   if (index == 0) return {0, head_};
   if (index == 1) return {kPackedHeadBytes, control_};
-  if (index == 2) return {SizesBegin(control_.size()), std::as_bytes(std::span(sizes_))};
+  if (index == 2) return {SizesBegin(control_bytes_), std::as_bytes(std::span(sizes_))};
   return {begins_[index - 3], payloads_[index - 3].bytes()};
 }
 

@@ -46,11 +46,12 @@ struct SendProgress {
   std::uint64_t bytes = 0;  // of the packed message
 };
 
-// Cuts one message into parts. What it is made of must outlive it. REQUIRES: progress.number != 0.
+// Cuts one message into parts. What it is made of must outlive it. If the message is one part with
+// one large payload, `spare_bytes` zeros follow the control frame. REQUIRES: progress.number != 0.
 class Packer {
  public:
   Packer(std::span<const std::byte> control, std::span<const Payload> payloads,
-         SendProgress& progress);
+         SendProgress& progress, std::size_t spare_bytes = 0);
 
   bool done() const { return progress_.bytes == bytes_; }
   // Of the next part. REQUIRES: !done().
@@ -58,6 +59,11 @@ class Packer {
   // Writes the next part; progress is made by Advance. REQUIRES: `part` has PartBytes().
   void CopyPart(std::span<std::byte> part);
   void Advance();
+  // Of a message that is one part with one large payload: how many bytes are in front of the
+  // payload. Else 0.
+  std::size_t front_bytes() const { return front_bytes_; }
+  // Writes them. REQUIRES: `front` has front_bytes(), not 0; no part was copied before.
+  void CopyFront(std::span<std::byte> front) { CopyBody(0, front); }
 
  private:
   // What stands at `begin`; what comes before the next piece is zero.
@@ -70,12 +76,14 @@ class Packer {
   void CopyBody(std::uint64_t from, std::span<std::byte> out);
 
   std::span<const std::byte> control_;
+  std::uint64_t control_bytes_ = 0;  // with zeros behind it, if there are any
   std::span<const Payload> payloads_;
   SendProgress& progress_;
   std::byte head_[kPackedHeadBytes];
   std::vector<std::uint64_t> sizes_;
   std::vector<std::uint64_t> begins_;  // of the payloads
   std::uint64_t bytes_ = 0;
+  std::size_t front_bytes_ = 0;
   std::size_t piece_ = 0;  // the first that may still be needed
 };
 

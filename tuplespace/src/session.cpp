@@ -19,8 +19,11 @@ constexpr std::int64_t kStableUs = 1'000'000;
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
 // What is damaged so often in a row is so at its source: asking again will not mend it.
-constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
 constexpr int kMostDamaged = 3;
+constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
+// An answer takes no longer, and no broker is away for longer, without being spoken of.
+constexpr std::int64_t kAnswerPatienceUs = 7'000'000;
+constexpr std::int64_t kLookUnansweredEveryUs = 1'000'000;
 
 std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - now_us ? kForeverUs : now_us + wait_us;
@@ -46,6 +49,19 @@ std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t byt
   if (!put_by.empty()) what += fmt::format(" ({} bytes, put by \"{}\")", bytes, put_by);
   return what + " does not have the hash that came with it";
 }
+
+struct NameOfRequest {
+  const char* operator()(const Put&) const { return "Put"; }
+  const char* operator()(const Read&) const { return "Read"; }
+  const char* operator()(const Get&) const { return "Get"; }
+  const char* operator()(const Complete&) const { return "Complete"; }
+  const char* operator()(const Supply&) const { return "Supply"; }
+  const char* operator()(const List&) const { return "List"; }
+  const char* operator()(const Count&) const { return "Count"; }
+  const char* operator()(const Retire&) const { return "Retire"; }
+  const char* operator()(const GetStats&) const { return "Stats"; }
+  const char* operator()(const auto&) const { return "request"; }
+};
 
 std::int64_t* WaitOf(RequestBody& body) {
   if (auto* read = std::get_if<Read>(&body)) return &read->wait_us;
@@ -129,6 +145,7 @@ void Session::Leave() {
 void Session::LinkUp(std::int64_t now_us) {
   if (state_ == State::kFailed || state_ == State::kLeft) return;
   relink_at_us_ = kForeverUs;
+  if (nonce_ == options_.first_nonce) alone_since_us_ = now_us;  // the first attempt
   BeginHello(now_us);
 }
 
@@ -147,6 +164,7 @@ void Session::LinkDown(const std::string& why, std::int64_t now_us) {
   if (state_ == State::kJoined) {
     if (now_us - joined_at_us_ >= kStableUs) relink_delay_us_ = 0;
     events_.push_back(ConnectionChanged{false, why});
+    alone_since_us_ = now_us;
   }
   state_ = State::kNoLink;
   hello_due_ = ping_due_ = false;
@@ -193,6 +211,7 @@ void Session::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   welcome_ = welcome;
   joined_at_us_ = now_us;
   sent_at_us_ = now_us;
+  alone_since_us_ = kForeverUs;
   hello_due_ = false;
   hello_deadline_us_ = hello_retry_at_us_ = kForeverUs;
   hello_timeout_us_ = options_.hello_timeout_us;
@@ -214,6 +233,7 @@ void Session::OnSessionError(Error&& error, std::uint64_t session, std::int64_t 
   if (error.code == ErrorCode::kHelloRequired) {
     if (state_ != State::kJoined || session != welcome_.session) return;
     events_.push_back(ConnectionChanged{false, error.text});
+    alone_since_us_ = now_us;
     BeginHello(now_us);
   } else if (error.code == ErrorCode::kBusy) {
     if (state_ != State::kJoining) return;
@@ -267,7 +287,42 @@ void Session::OnReply(Reply&& reply, std::int64_t now_us) {
 void Session::NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us) {
   if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < say_busy_at_us_) return;
   say_busy_at_us_ = After(now_us, kSayBusyEveryUs);
-  events_.push_back(RequestDelayed{error.text});
+  events_.push_back(RequestDelayed{"it has had no room for a request for seconds: " + error.text});
+}
+
+// Once until there is a broker again: whoever looked away knows that it is not there.
+void Session::NoteAlone(std::int64_t now_us) {
+  if (unanswered() == 0 || now_us < AloneDueUs()) return;
+  events_.push_back(
+      RequestDelayed{fmt::format("no answer for {} s; requests that wait: {}",
+                                 (now_us - alone_since_us_) / 1'000'000, unanswered())});
+  alone_since_us_ = kForeverUs;
+}
+
+// The broker is there and answers Pings, but not this. A Read or Get waits for its tuples as long
+// as it says.
+void Session::NoteUnanswered(std::int64_t now_us) {
+  if (now_us < look_unanswered_at_us_) return;
+  look_unanswered_at_us_ = now_us + kLookUnansweredEveryUs;
+  const auto say = [&](std::string text) {
+    look_unanswered_at_us_ = now_us + kSayBusyEveryUs;
+    events_.push_back(RequestDelayed{std::move(text)});
+  };
+  const bool silent = ping_sent_at_us_ != kForeverUs && now_us - heard_at_us_ >= kAnswerPatienceUs;
+  if (silent && unanswered() > 0) {
+    return say(fmt::format("nothing was heard of it for {} s; requests that wait: {}",
+                           (now_us - heard_at_us_) / 1'000'000, unanswered()));
+  }
+  for (auto& [id, pending] : pending_) {
+    if (pending.sent == 0 || pending.queued) continue;
+    const bool waits = WaitOf(pending.request.body) != nullptr;
+    const std::int64_t from_us =
+        waits ? std::max(pending.sent_at_us, pending.deadline_us) : pending.sent_at_us;
+    if (now_us - from_us < kAnswerPatienceUs) continue;
+    return say(fmt::format("it has not answered a {} for {} s; requests that wait: {}",
+                           std::visit(NameOfRequest(), pending.request.body),
+                           (now_us - from_us) / 1'000'000, unanswered()));
+  }
 }
 
 void Session::TryLater(Pending& pending, std::int64_t now_us) {
@@ -334,6 +389,10 @@ void Session::Fail(const Error& error) {
   failure_ = error;
 }
 
+std::int64_t Session::AloneDueUs() const {
+  return unanswered() == 0 ? kForeverUs : After(alone_since_us_, kAnswerPatienceUs);
+}
+
 std::int64_t Session::PingDueUs() const {
   if (state_ != State::kJoined || ping_due_ || ping_sent_at_us_ != kForeverUs) return kForeverUs;
   // Both directions count: the broker must hear of us, and we of it.
@@ -350,7 +409,9 @@ void Session::Tick(std::int64_t now_us) {
     hello_timeout_us_ = std::min(2 * hello_timeout_us_, options_.max_hello_timeout_us);
     LinkDown("no welcome", now_us);
   }
+  if (state_ == State::kNoLink || state_ == State::kJoining) NoteAlone(now_us);
   if (state_ != State::kJoined) return;
+  NoteUnanswered(now_us);
   if (ping_sent_at_us_ != kForeverUs && now_us - ping_sent_at_us_ >= welcome_.silence_us) {
     LinkDown(fmt::format("nothing heard of the broker for {} us", welcome_.silence_us), now_us);
     return;
@@ -369,12 +430,16 @@ void Session::Tick(std::int64_t now_us) {
 std::int64_t Session::NextDeadlineUs() const {
   switch (state_) {
     case State::kNoLink:
-      return relink_at_us_;
+      return std::min(relink_at_us_, AloneDueUs());
     case State::kJoining:
-      return std::min(hello_deadline_us_, hello_retry_at_us_);
+      return std::min({hello_deadline_us_, hello_retry_at_us_, AloneDueUs()});
     case State::kJoined: {
       std::int64_t next_us = PingDueUs();
       if (ping_sent_at_us_ != kForeverUs) next_us = ping_sent_at_us_ + welcome_.silence_us;
+      if (ping_sent_at_us_ != kForeverUs && unanswered() > 0) {
+        next_us = std::min(
+            next_us, std::max(look_unanswered_at_us_, ping_sent_at_us_ + kLookUnansweredEveryUs));
+      }
       if (!retries_.empty()) next_us = std::min(next_us, retries_.begin()->first);
       return next_us;
     }
@@ -452,6 +517,7 @@ Session::Output Session::TakeOutput(std::int64_t now_us) {
       *wait_us = std::max<std::int64_t>(0, pending.deadline_us - now_us);
     }
     ++pending.sent;
+    pending.sent_at_us = now_us;
     output.messages.emplace_back(&pending.request);
   }
   to_send_.clear();

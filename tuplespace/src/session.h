@@ -43,9 +43,10 @@ struct ConnectionChanged {
 struct PayloadDamaged {
   std::string text;  // names the key and who put it
 };
-// The broker has had no room for a request for seconds. It is asked on and on.
+// A request waits for longer than it should: the broker has had no room for it for seconds, or does
+// not answer it, or there is no broker. The session goes on trying.
 struct RequestDelayed {
-  std::string text;  // the broker's
+  std::string text;  // what it waits for
 };
 using SessionEvent =
     std::variant<Reply, Notice, ConnectionChanged, RelinkWanted, PayloadDamaged, RequestDelayed>;
@@ -104,11 +105,12 @@ class Session {
     std::int64_t deadline_us = kForeverUs;  // of a Read or Get that waits
     std::int64_t busy_delay_us = 0;
     std::uint64_t bytes = 0;
-    std::uint32_t sent = 0;    // how often, in this session
-    int damaged = 0;           // how often a payload of it, or of its answer, was
-    bool queued = false;       // it is in to_send_
-    bool backing_off = false;  // it is in retries_
-    bool internal = false;     // nobody waits for the answer
+    std::uint32_t sent = 0;       // how often, in this session
+    int damaged = 0;              // how often a payload of it, or of its answer, was
+    bool queued = false;          // it is in to_send_
+    bool backing_off = false;     // it is in retries_
+    bool internal = false;        // nobody waits for the answer
+    std::int64_t sent_at_us = 0;  // the last time, in this session
   };
 
   RequestId Insert(RequestBody body, bool internal, std::int64_t now_us);
@@ -122,11 +124,14 @@ class Session {
   void PutBack(const ReplyBody& body, std::int64_t now_us);
   void TryLater(Pending& pending, std::int64_t now_us);
   void NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us);
+  void NoteAlone(std::int64_t now_us);
+  void NoteUnanswered(std::int64_t now_us);
   bool AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us);
   bool DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us);
   std::optional<Error> TooLarge(const Pending& pending) const;
   void Fail(const Error& error);
   std::int64_t PingDueUs() const;
+  std::int64_t AloneDueUs() const;
 
   SessionOptions options_;
   State state_ = State::kNoLink;
@@ -154,7 +159,9 @@ class Session {
   std::uint64_t kept_bytes_ = 0;
   std::deque<RequestId> to_send_;
   std::multimap<std::int64_t, RequestId> retries_;
-  std::int64_t say_busy_at_us_ = INT64_MIN;  // not before
+  std::int64_t say_busy_at_us_ = INT64_MIN;   // not before
+  std::int64_t look_unanswered_at_us_ = 0;    // not before
+  std::int64_t alone_since_us_ = kForeverUs;  // without a session, and it was not said
   std::vector<SessionEvent> events_;
 };
 

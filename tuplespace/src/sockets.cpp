@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "front_room.h"
 #include "wire.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -81,16 +82,54 @@ std::uint64_t NextNumber() {
   return number;
 }
 
+// The payload of a message in flight, whose front is in the room before the payload.
+struct SentInPlace {
+  Payload payload;
+  FrontRoom* room = nullptr;
+};
+
+void ReleaseSent(void*, void* hint) {
+  const std::unique_ptr<SentInPlace> sent(static_cast<SentInPlace*>(hint));
+  sent->room->Release();
+}
+
+// The whole message around its payload, if there is room for that; else it is empty.
+zmq::message_t PackInPlace(Packer& packer, std::span<const Payload> payloads) {
+  const std::size_t front_bytes = packer.front_bytes();
+  FrontRoom* const room = front_bytes > 0 ? FrontRoom::Of(payloads[0]) : nullptr;
+  if (room == nullptr) return {};
+  auto sent = std::make_unique<SentInPlace>(SentInPlace{payloads[0], room});
+  std::byte* const begin = room->Take(front_bytes);
+  if (begin == nullptr) return {};
+  packer.CopyFront({begin, front_bytes});
+  zmq::message_t message(begin, packer.PartBytes(), ReleaseSent, sent.get());
+  static_cast<void>(sent.release());
+  return message;
+}
+
+zmq::message_t NextPart(Packer& packer, std::span<const Payload> payloads) {
+  zmq::message_t part = PackInPlace(packer, payloads);
+  if (part.size() > 0) return part;
+  part.rebuild(packer.PartBytes());
+  packer.CopyPart({part.data<std::byte>(), part.size()});
+  return part;
+}
+
 // A payload of a message that came in one part: shared, if it is most of that, else copied, as it
 // would keep all of it. Numbers are read in place from what is aligned for them.
-Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range) {
+Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range, bool is_first) {
   const auto* const data = static_cast<const std::byte*>(part.data()) + range.begin;
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(std::uint64_t) == 0;
   if (range.bytes < part.size() / 2 || !aligned) return Payload::Copy(data, range.bytes);
   auto owner = std::make_shared<zmq::message_t>();
   owner->copy(part);
-  const auto* const begin = static_cast<const std::byte*>(owner->data()) + range.begin;
-  return Payload(std::move(owner), begin, range.bytes);
+  auto* const begin = static_cast<std::byte*>(owner->data());
+  // Before the first there are only the head, the control frame and sizes, which are of no use to
+  // anybody when the message has been decoded.
+  if (is_first && range.bytes >= Payload::kLargeBytes) {
+    return FrontRoom::PayloadBehind(std::move(owner), begin, range.begin, range.bytes);
+  }
+  return Payload(std::move(owner), begin + range.begin, range.bytes);
 }
 
 }  // namespace
@@ -164,7 +203,9 @@ ReceiveResult Receiver::Take(ReceivedMultipart& message, zmq::message_t&& part) 
   } else {
     const auto& whole = std::get<UnpackedWhole>(result);
     message.payloads.reserve(whole.payloads.size());
-    for (const auto& range : whole.payloads) message.payloads.push_back(ToPayload(part, range));
+    for (const auto& range : whole.payloads) {
+      message.payloads.push_back(ToPayload(part, range, message.payloads.empty()));
+    }
     message.frame = std::move(part);
     message.control_begin = whole.control_begin;
     message.control_bytes = whole.control_bytes;
@@ -176,15 +217,17 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
                 std::span<const std::byte> control, std::span<const Payload> payloads,
                 SendProgress& progress) {
   if (progress.number == 0) progress.number = NextNumber();
-  Packer packer(control, payloads, progress);
+  // A broker sends payloads on. So a client leaves room for the control frame of a reply, which is
+  // somewhat longer than that of a request.
+  constexpr std::size_t kSpareBytes = 256;
+  Packer packer(control, payloads, progress, routing_id == nullptr ? kSpareBytes : 0);
   while (!packer.done()) {
     if (routing_id != nullptr) {
       zmq::message_t frame(routing_id->data(), routing_id->size());
       const int error = SendFrame(socket, frame, /*more=*/true);
       if (error != 0) return error == EAGAIN ? SendResult::kFull : SendResult::kUnroutable;
     }
-    zmq::message_t part(packer.PartBytes());
-    packer.CopyPart({part.data<std::byte>(), part.size()});
+    zmq::message_t part = NextPart(packer, payloads);
     const int error = SendFrame(socket, part, /*more=*/false);
     // Once a ROUTER has accepted the id there is room; a later error means that the connection
     // ended.

@@ -111,6 +111,7 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   }
   auto client = std::make_unique<Client>();
   client->id = std::make_shared<const ClientId>(event.client);
+  if (!event.principal.empty()) JoinKey(*client, event.principal);
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
   clients_.emplace(std::move(event.client), std::move(client));
@@ -130,6 +131,10 @@ void Space::Impl::OnEvent(ClientLost&& event) {
             [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
   for (Record* record : held) RemoveHolder(client, record);
 
+  if (client.untried_of != nullptr && !client.leases.empty()) {
+    Record* record = client.leases.first()->deadline.record;
+    if (record->task) NoteInVain(client, record, 1, "leaves with a task that it has not done");
+  }
   while (!client.leases.empty()) {
     ++counters_.leases_returned;
     Record* record = client.leases.first()->deadline.record;
@@ -139,6 +144,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   while (!client.ephemerals.empty()) Remove(client.ephemerals.begin()->second, false);
   assert(client.held.empty() && client.reads.empty() && client.gets.empty());
   assert(client.lease_count == 0 && client.own_payload_bytes == 0);
+  LeaveKey(client);
   clients_.erase(at);
   EndBenchesIfNobodyIsLeft();
 }

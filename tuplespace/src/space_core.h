@@ -44,6 +44,7 @@ struct Space::Impl {
   using GetGroup = internal::GetGroup;
   using GetWaiter = internal::GetWaiter;
   using InputLink = internal::InputLink;
+  using KeyTrust = internal::KeyTrust;
   using Placement = internal::Placement;
   using ReadWaiter = internal::ReadWaiter;
   using Record = internal::Record;
@@ -62,7 +63,7 @@ struct Space::Impl {
   void Answer(const Client& client, RequestId id, Body&& body) {
     Outgoing& out = out_.emplace_back();
     out.client = *client.id;
-    auto& reply = out.message.emplace<Reply>();
+    auto& reply = std::get<Reply>(out.message);  // what a new Outgoing holds
     reply.id = id;
     reply.body = std::forward<Body>(body);
   }
@@ -148,7 +149,7 @@ struct Space::Impl {
   }
 
   // ---- gets (space_get.cpp) --------------------------------------------------------------------
-  std::optional<Error> ProblemOf(const Client& client, const Get& get) const;
+  std::optional<Error> ProblemOf(const Client& client, const Get& get) const;  // but its pattern
   std::optional<std::uint64_t> EndReplaced(Client& client, RequestId id);
   GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const Client& client, GetGroup* group);
@@ -183,10 +184,11 @@ struct Space::Impl {
   void Take(Taker& taker, Record* record);
   std::uint64_t PartOf(const Taker& taker) const;
   void Fill(Taker& taker);
-  Grant MakeGrant(const Taker& taker, Record* record);
+  void FillGrant(const Taker& taker, Record* record, Grant* grant);
 
   // ---- leases (space_lease.cpp) ----------------------------------------------------------------
   std::int64_t OrDefaultLease(std::int64_t lease_us) const;
+  std::int64_t LongestLeaseUs(const internal::TaskState& task) const;
   std::int64_t LeaseUs(const internal::TaskState& task) const;
   Record* FindLeased(const Client& client, const LeaseRef& lease);  // null: stale, counted
   void CompleteTask(Client& client, RequestId id, Complete&& complete, Record* task,
@@ -204,20 +206,45 @@ struct Space::Impl {
   void LoseLease(Record* record) const;
   void ReturnLease(Record* record);  // the lease ends, the tuple stays
   void EndExpired(Record* record);
-  void Bar(Record* record, const Client& client);
+  void AddBarred(internal::TaskState& task, const Client& client) const;
+  void BarUntilOthersTried(Record* record, const Client& client);
   enum class When : bool { kNow, kSomeDay };  // some day: benches end
   bool AnotherCouldTake(const Record& record, const Client* but = nullptr,
                         When when = When::kNow) const;
+  // As AnotherCouldTake, but for all untried clients of `key`.
+  bool OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const;
+  template <class Accept>
+  bool AnyUserCouldTake(const Record& record, Accept accept) const;
+  static internal::Mishaps& MishapsOf(internal::TaskState& task);
+  bool Doubles(const Client& holder, internal::TaskState& task) const;
+  bool IsHopeless(const Record& record, const Client& by, const std::string& cause);
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
   void Orphan(Record* task, const Key& input);
   void UnlinkInputs(Record* task);
 
   // ---- trust (space_trust.cpp) -----------------------------------------------------------------
-  bool IsBenched(const Client& client) const { return now_us_ < client.trust.benched_until_us; }
-  void NoteCompleted(Client& client) const;
+  static std::int64_t BenchEndUs(const Client& client) {
+    const KeyTrust* key = client.untried_of;
+    if (key == nullptr) return client.trust.benched_until_us;
+    return std::max({client.trust.benched_until_us, key->benched_until_us, key->trial_until_us});
+  }
+  bool IsBenched(const Client& client) const { return now_us_ < BenchEndUs(client); }
+  void JoinKey(Client& client, const std::string& name);
+  void LeaveKey(Client& client);
+  std::uint32_t OffencesOf(const KeyTrust& key) const;
+  bool IsOnProbation(const Client& client) const {
+    return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
+  }
+  void BeginTrial(Client& client, const Record& task, std::int64_t lease_us);
+  void EndTrial(Client& client);
+  void BenchUntried(const KeyTrust& key);
+  void EndGetsOf(Client& client);
+  void NoteCompleted(Client& client);
   void NoteInVain(Client& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
   void Bench(Client& client, const Record& task, const std::string& what, std::int64_t least_us);
+  std::int64_t BenchUs(std::uint32_t times, std::int64_t least_us) const;
+  void NoteOffence(Client& client, const Record& task, std::int64_t bench_us);
   void PutOnBench(GetWaiter& waiter);
   void LeaveGroup(GetWaiter& waiter);
   void EndBenchesIfNobodyIsLeft();
@@ -242,6 +269,7 @@ struct Space::Impl {
   internal::Store store_;
   internal::DeadlineHeap deadlines_;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  std::map<std::string, KeyTrust> keys_;  // of clients that are there, and those with offences
   internal::PatternIndex<internal::Watermark> watermarks_;
   std::map<std::uint64_t, internal::Watermark*> watermarks_by_age_;  // by raised_at
   internal::PatternIndex<internal::ReadGroup> read_groups_;

@@ -16,7 +16,6 @@ Error Bad(std::string text) {
 }  // namespace
 
 std::optional<Error> Space::Impl::ProblemOf(const Client& client, const Get& get) const {
-  if (const auto problem = get.pattern.Problem()) return Bad("pattern of a Get: " + *problem);
   if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
   if (get.max_count > MostOfRequest(client)) {
     return Error{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) + ", at most " +
@@ -53,6 +52,14 @@ std::optional<std::uint64_t> Space::Impl::EndReplaced(Client& client, RequestId 
 
 void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
   const std::optional<std::uint64_t> place = EndReplaced(client, id);
+  // Most Gets repeat the pattern of the client's last one, which is known to be valid.
+  GetGroup* group = client.last_group;
+  const bool repeats = group != nullptr && internal::SamePattern(group->pattern, get.pattern);
+  if (!repeats) {
+    if (const auto problem = get.pattern.Problem()) {
+      return Refuse(*client.id, id, Bad("pattern of a Get: " + *problem));
+    }
+  }
   if (auto problem = ProblemOf(client, get)) return Refuse(*client.id, id, std::move(*problem));
   if (client.reads.contains(id)) {
     return Refuse(*client.id, id,
@@ -63,10 +70,7 @@ void Space::Impl::Handle(Client& client, RequestId id, Get&& get) {
     if (auto busy = CheckRoomForOpenRequest(client))
       return Refuse(*client.id, id, std::move(*busy));
   }
-  GetGroup* group = client.last_group;
-  if (group == nullptr || !internal::SamePattern(group->pattern, get.pattern)) {
-    group = FindOrMakeGroup(get.pattern);
-  }
+  if (!repeats) group = FindOrMakeGroup(get.pattern);
   if (group == nullptr) {
     return Refuse(
         *client.id, id,

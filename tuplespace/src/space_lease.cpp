@@ -13,6 +13,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::size_t kMaxCauseBytes = 4096;
+constexpr std::size_t kMaxSaidBytes = 256;    // of it, where it is said again and again
 constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 constexpr std::size_t kMaxPastLeases = 8;     // of one task
 
@@ -40,12 +41,43 @@ std::int64_t Space::Impl::OrDefaultLease(std::int64_t lease_us) const {
   return lease_us != 0 ? lease_us : std::min(limits_.default_lease_us, limits_.max_lease_us);
 }
 
-// Of the next lease of the task. Whoever is slower than thought must be able to finish some day.
+// How long a task may be kept from others, by extending its lease or by leases that ran out.
+std::int64_t Space::Impl::LongestLeaseUs(const internal::TaskState& task) const {
+  const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
+  const bool ends = lease_us <= kForeverUs / limits_.lease_extensions;
+  return ends ? limits_.lease_extensions * lease_us : kForeverUs;
+}
+
+// Of the next lease of the task. Where a device is slower than thought, others should not do the
+// same work again and again. A lease that is still too short for it loses nothing: the device may
+// extend it, or complete the task late.
 std::int64_t Space::Impl::LeaseUs(const internal::TaskState& task) const {
   const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
-  const std::uint32_t doublings = std::min(task.times_expired, kMostDoublings);
-  const bool most = lease_us > limits_.max_lease_us >> doublings;
-  return most ? limits_.max_lease_us : lease_us << doublings;
+  if (task.times_doubled == 0) return lease_us;
+  std::int64_t most_us = limits_.max_lease_us;
+  if (!IsPlanted(Planted::kEveryLapseDoubles)) most_us = std::min(most_us, LongestLeaseUs(task));
+  const std::uint32_t doublings = std::min(task.times_doubled, kMostDoublings);
+  return lease_us > most_us >> doublings ? most_us : lease_us << doublings;
+}
+
+// Whether a lease that ran out makes the next one of the task longer. That of a client on probation
+// does not, and of the clients of one key only one's do: else whoever makes new ids would keep the
+// task for twice as long with each.
+bool Space::Impl::Doubles(const Client& holder, internal::TaskState& task) const {
+  if (IsPlanted(Planted::kEveryLapseDoubles)) return true;
+  if (IsOnProbation(holder) || LeaseUs(task) >= LongestLeaseUs(task)) return false;
+  if (holder.key == nullptr) return true;
+  auto& by = MishapsOf(task).doubled_by;
+  const auto same = [&](const auto& each) { return each.first == holder.principal; };
+  const auto at = std::find_if(by.begin(), by.end(), same);
+  if (at != by.end()) return at->second == *holder.id;
+  by.emplace_back(holder.principal, *holder.id);
+  return true;
+}
+
+internal::Mishaps& Space::Impl::MishapsOf(internal::TaskState& task) {
+  if (!task.mishaps) task.mishaps = std::make_unique<internal::Mishaps>();
+  return *task.mishaps;
 }
 
 Space::Impl::Record* Space::Impl::FindLeased(const Client& client, const LeaseRef& lease) {
@@ -232,10 +264,9 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
 // itself: else a few clients together could keep a task for ever.
 std::int64_t Space::Impl::LastEndUs(const Record& record) const {
   if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
-  const std::int64_t lease_us = OrDefaultLease(record.task->spec.lease_us);
+  const std::int64_t longest_us = LongestLeaseUs(*record.task);
   const std::int64_t granted_us = record.lease->granted_us;
-  if (lease_us > (kForeverUs - granted_us) / limits_.lease_extensions) return kForeverUs;
-  return granted_us + std::max(limits_.lease_extensions * lease_us, LeaseUs(*record.task));
+  return longest_us > kForeverUs - granted_us ? kForeverUs : granted_us + longest_us;
 }
 
 // A task whose lease was extended as far as it can be goes to others first, and makes the next
@@ -249,9 +280,10 @@ void Space::Impl::EndExpired(Record* record) {
     if (kept_on) {
       NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on",
                  kept_us);
-      Bar(record, holder);
+      AddBarred(*record->task, holder);
+      BarUntilOthersTried(record, holder);
     } else {
-      ++record->task->times_expired;
+      if (Doubles(holder, *record->task)) ++record->task->times_doubled;
       NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
     }
   }
@@ -279,52 +311,106 @@ void Space::Impl::Handle(Client& client, RequestId id, Fail&& fail) {
   Answer(client, id, LeaseReply{});
 }
 
-// `client` holds the task. It is given to others, or parked if it failed on enough of them: one
-// that fails whatever it takes must not end what others can do.
+// `client` holds the task. It is given to others, or parked if there is no hope for it.
 void Space::Impl::FailTask(Client& client, Record* record, std::string cause) {
   ++counters_.failed;
-  internal::TaskState& task = *record->task;
-  std::vector<std::string>& with = task.failed_with;
-  if (with.size() < limits_.task_failures &&
-      std::find(with.begin(), with.end(), client.principal) == with.end()) {
-    with.push_back(client.principal);
+  internal::Mishaps& mishaps = MishapsOf(*record->task);
+  ++mishaps.failures;
+  mishaps.failed_with_key |= client.key != nullptr;
+  std::vector<internal::Mishaps::Failed>& with = mishaps.failed_with;
+  auto at = std::find_if(with.begin(), with.end(),
+                         [&](const auto& each) { return each.principal == client.principal; });
+  if (at == with.end() && with.size() <= limits_.task_failures) {  // more need not be known
+    at = with.insert(at, {client.principal, 0});
   }
-  ++task.failures;
-  Bar(record, client);
-  const bool enough = with.size() >= limits_.task_failures ||
-                      !AnotherCouldTake(*record, nullptr, When::kSomeDay) ||
-                      IsPlanted(Planted::kOneClientParksTasks);
-  if (task.failures >= limits_.task_failures && enough) {
+  if (at != with.end()) ++at->times;
+  cause.resize(std::min(cause.size(), kMaxCauseBytes));
+  AddBarred(*record->task, client);
+  if (IsHopeless(*record, client, cause)) {
     DropLease(record);
-    cause.resize(std::min(cause.size(), kMaxCauseBytes));
     Park(record, Notice::Kind::kParked, *client.id, std::move(cause));
   } else {
+    BarUntilOthersTried(record, client);
     ReturnLease(record);
   }
 }
 
-// A task that failed on a client is for others alone as long as a lease of it lasts, if there are
-// others that ever asked for such tasks: each of them will have ended one by then, however busy it
-// is, and one bad device alone does not make the task fail for good. Then anybody may try again.
-void Space::Impl::Bar(Record* record, const Client& client) {
-  internal::TaskState& task = *record->task;
+// Whether a task that has just failed with `by` is to be parked, which ends a run. What a single
+// key reports is no reason for that while others could do the task. Where nobody else is there,
+// nobody knows whether the task or the client is bad: then those with a key try for a while, as
+// somebody may come who can do it.
+bool Space::Impl::IsHopeless(const Record& record, const Client& by, const std::string& cause) {
+  internal::Mishaps& mishaps = *record.task->mishaps;
+  std::uint32_t failures = 0;
+  std::uint32_t most_of_one = 0;
+  for (const auto& each : mishaps.failed_with) {
+    failures += each.times;
+    most_of_one = std::max(most_of_one, each.times);
+  }
+  if (IsPlanted(Planted::kOneKeyParksTasks)) most_of_one = 0;
+  if (failures - most_of_one >= limits_.task_failures) return true;
+  if (mishaps.failures < limits_.task_failures) return false;
+  if (IsPlanted(Planted::kOneClientParksTasks)) return true;
+  if (AnotherCouldTake(record, nullptr, When::kSomeDay)) return false;
+  if (!mishaps.failed_with_key) return true;
+  if (now_us_ < mishaps.next_round_us) return false;
+  if (mishaps.rounds >= limits_.rounds_alone) return true;
+  const std::int64_t pause_us = BenchUs(mishaps.rounds++, 0);
+  mishaps.next_round_us = After(pause_us);
+  Notify(record.put_by,
+         Notice{Notice::Kind::kMistrusted, record.key, *by.id,
+                "task " + record.key.ToString() + " has failed " +
+                    std::to_string(mishaps.failures) + " times, on all clients that are there; " +
+                    "others may take it, these try again in " + std::to_string(pause_us / 1000) +
+                    " ms. Client \"" + *by.id + "\" said last: " + cause.substr(0, kMaxSaidBytes)});
+  return false;
+}
+
+void Space::Impl::AddBarred(internal::TaskState& task, const Client& client) const {
   const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), *client.id);
   const bool is_new = at == task.barred.end() || *at != *client.id;
   if (is_new && task.barred.size() < 2 * limits_.task_exclusions) {
     task.barred.insert(at, *client.id);
   }
-  task.barred_until_us = AnotherCouldTake(*record) ? After(LeaseUs(task)) : now_us_;
+}
+
+// A task that failed on a client is for others alone as long as a lease of it lasts, if there are
+// others that ever asked for such tasks: each of them will have ended one by then, however busy it
+// is, and one bad device alone does not make the task fail for good. Then anybody may try again. If
+// it has failed on all of them, those on whom it failed earlier are the others.
+void Space::Impl::BarUntilOthersTried(Record* record, const Client& client) {
+  internal::TaskState& task = *record->task;
+  if (!AnotherCouldTake(*record)) {
+    task.barred = task.spec.not_by;
+    AddBarred(task, client);
+  }
+  if (AnotherCouldTake(*record)) {
+    task.barred_until_us = After(LeaseUs(task));
+  } else {
+    task.barred_until_us = task.mishaps ? std::max(task.mishaps->next_round_us, now_us_) : now_us_;
+  }
 }
 
 // Whether a client is there that asks for such tasks, on which this one has not failed, and that
 // gets tasks at present, or some day.
 bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but, When when) const {
+  return AnyUserCouldTake(record, [&](const Client* user) {
+    return user != but && (when == When::kSomeDay || !IsBenched(*user));
+  });
+}
+
+bool Space::Impl::OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const {
+  return AnyUserCouldTake(
+      record, [&](const Client* user) { return user->untried_of != &key && !IsBenched(*user); });
+}
+
+template <class Accept>
+bool Space::Impl::AnyUserCouldTake(const Record& record, Accept accept) const {
   const std::vector<ClientId>& barred = record.task->barred;
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
     found = std::any_of(group->users.begin(), group->users.end(), [&](const Client* user) {
-      return user != but && (when == When::kSomeDay || !IsBenched(*user)) &&
-             !std::binary_search(barred.begin(), barred.end(), *user->id);
+      return accept(user) && !std::binary_search(barred.begin(), barred.end(), *user->id);
     });
     return !found;
   });

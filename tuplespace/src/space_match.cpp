@@ -16,6 +16,15 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
+// All but `not_by` and `results`.
+TaskSpec ShownToTaker(const TaskSpec& spec) {
+  return {.inputs = spec.inputs,
+          .need_bytes = spec.need_bytes,
+          .priority = spec.priority,
+          .lease_us = spec.lease_us,
+          .affinity = spec.affinity};
+}
+
 bool Contains(const std::vector<ClientId>& sorted, const ClientId& id) {
   return std::binary_search(sorted.begin(), sorted.end(), id);
 }
@@ -245,6 +254,7 @@ std::uint64_t Space::Impl::PartOf(const Taker& taker) const {
   const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
   const std::uint64_t most =
       std::min<std::uint64_t>(taker.max_count, taker.got.grants.size() + left);
+  if (IsOnProbation(*taker.client)) return std::min<std::uint64_t>(most, 1);
   if (!taker.share) return most;
   const std::uint64_t ready = gauges_.tasks_ready + taker.got.grants.size();
   const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));
@@ -262,10 +272,11 @@ void Space::Impl::Fill(Taker& taker) {
 void Space::Impl::Take(Taker& taker, Record* record) {
   assert(record->state == RecordState::kTakable && !record->lease);
   assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
-  const std::int64_t lease_us =
-      record->task ? LeaseUs(*record->task) : OrDefaultLease(taker.lease_us);
+  std::int64_t lease_us = OrDefaultLease(taker.lease_us);
   if (record->task) {
     const TaskSpec& spec = record->task->spec;
+    lease_us =
+        IsOnProbation(*taker.client) ? OrDefaultLease(spec.lease_us) : LeaseUs(*record->task);
     ++record->task->times_taken;
     if (spec.affinity >= 0 &&
         taker.client->held.contains(record->task->links[spec.affinity].input)) {
@@ -286,21 +297,23 @@ void Space::Impl::Take(Taker& taker, Record* record) {
   SetState(record, RecordState::kLeased);
   ++counters_.grants;
   taker.offer_bytes -= record->need_bytes();
-  taker.got.grants.push_back(MakeGrant(taker, record));
-  taker.got.grants.back().lease_us = lease_us;
+  Grant& grant = taker.got.grants.emplace_back();
+  grant.lease_us = lease_us;
+  FillGrant(taker, record, &grant);
+  if (record->task && taker.client->untried_of != nullptr) {
+    BeginTrial(*taker.client, *record, lease_us);
+  }
 }
 
-Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
-  Grant grant;
+void Space::Impl::FillGrant(const Taker& taker, Record* record, Grant* filled) {
+  Grant& grant = *filled;
   grant.key = record->key;
   grant.payload = record->payload;
   grant.fence = record->lease->fence;
   counters_.bytes_out += record->payload.size();
-  if (!record->task) return grant;
-  grant.task = record->task->spec;
-  grant.task->not_by.clear();
-  grant.task->results.clear();
-  if (!taker.with_inputs) return grant;
+  if (!record->task) return;
+  grant.task = ShownToTaker(record->task->spec);
+  if (!taker.with_inputs) return;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
     const bool sent = !held && !link.input->stay;
@@ -308,7 +321,6 @@ Grant Space::Impl::MakeGrant(const Taker& taker, Record* record) {
     grant.inputs.push_back(Copy(*link.input, !sent));
     grant.input_sent.push_back(sent);
   }
-  return grant;
 }
 
 }  // namespace tuplespace

@@ -53,15 +53,14 @@ TakeEntry* Join(TakeEntry* before, TakeEntry* after) {
 }
 
 void InsertBelow(TakeEntry** slot, TakeEntry* entry) {
-  TakeEntry* node = *slot;
-  if (node == nullptr || node->rank < entry->rank) {
-    Split(node, *entry, &entry->left, &entry->right);
-    *slot = entry;
-    Update(entry);
-    return;
+  while (*slot != nullptr && (*slot)->rank >= entry->rank) {
+    TakeEntry* node = *slot;
+    node->least_need_bytes = std::min(node->least_need_bytes, entry->need_bytes);
+    slot = entry->Before(*node) ? &node->left : &node->right;
   }
-  InsertBelow(entry->Before(*node) ? &node->left : &node->right, entry);
-  Update(node);
+  Split(*slot, *entry, &entry->left, &entry->right);
+  *slot = entry;
+  Update(entry);
 }
 
 void EraseBelow(TakeEntry** slot, TakeEntry* entry) {

@@ -174,7 +174,8 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
   if (IsPlanted(Planted::kAcknowledgedButNotStored) && counters_.puts % 64 == 0) {
     return PutStatus::kStored;
   }
-  Record* record = store_.Find(tuple.key.bytes());
+  const std::size_t hash = internal::Store::HashOf(tuple.key.bytes());
+  Record* record = store_.Find(tuple.key.bytes(), hash);
   if (record != nullptr && record->stored())
     return PutAgain(client, record, tuple, origin.task_owner);
   if (record != nullptr && record->state == RecordState::kCompleted &&
@@ -187,7 +188,7 @@ PutStatus Space::Impl::PutOne(Client& client, Tuple&& tuple, const Origin& origi
     return PutStatus::kRetired;
   }
   if (record == nullptr) {
-    record = store_.AddShown(std::move(tuple.key));
+    record = store_.AddShown(std::move(tuple.key), hash);
   } else {
     store_.Show(record);
   }

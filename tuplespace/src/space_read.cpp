@@ -242,6 +242,7 @@ void Space::Impl::Unwatch(ReadWaiter& waiter) {
 }
 
 void Space::Impl::WakeReaders() {
+  if (fresh_.empty()) return;
   std::vector<ReadWaiter*> woken;
   const auto wake = [&woken](const internal::List<ReadWatch>& watches) {
     for (const ReadWatch* watch = watches.first(); watch != nullptr; watch = watch->next) {

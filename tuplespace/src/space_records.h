@@ -72,16 +72,32 @@ struct DoneTask {
   std::vector<Key> results;
 };
 
+// What went wrong with a task; most tasks have none.
+struct Mishaps {
+  struct Failed {
+    std::string principal;
+    std::uint32_t times = 0;
+  };
+  std::uint32_t failures = 0;
+  std::vector<Failed> failed_with;  // the first few principals
+  bool failed_with_key = false;     // one of them is a key
+  // While it fails on all clients that are there, and one of them has a key: how often they tried
+  // again, and when they may do so next.
+  std::uint32_t rounds = 0;
+  std::int64_t next_round_us = INT64_MIN;
+  // Whose lapses made the next lease longer: a key, and the client of it.
+  std::vector<std::pair<std::string, ClientId>> doubled_by;
+};
+
 struct TaskState {
   explicit TaskState(Record* record) : ready_timer(record, Deadline::Kind::kReady) {}
   TaskSpec spec;
   std::vector<InputLink> links;  // as spec.inputs; empty once the task cannot need them any more
   std::uint32_t missing = 0;     // links whose input is not stored
-  std::uint32_t failures = 0;
   std::uint32_t times_taken = 0;
-  std::uint32_t times_expired = 0;
-  std::vector<PastLease> past_leases;    // the last few
-  std::vector<std::string> failed_with;  // principals; as many as limits.task_failures at most
+  std::uint32_t times_doubled = 0;     // its lease, by having run out
+  std::vector<PastLease> past_leases;  // the last few
+  std::unique_ptr<Mishaps> mishaps;    // null: none
   // Sorted, each once: spec.not_by, and besides those on whom it failed.
   std::vector<ClientId> barred;
   std::int64_t ready_since_us = 0;
@@ -265,9 +281,24 @@ struct Trust {
   std::int64_t benched_until_us = INT64_MIN;
 };
 
+// What the clients of one key did. A client is untried until it completes a task: whoever has the
+// key can make as many such clients as it likes, so together they are trusted like one client.
+struct KeyTrust {
+  std::uint64_t clients = 0;     // that are there
+  std::vector<Client*> untried;  // of those, in the order in which they joined
+  std::uint32_t offences = 0;    // benches of its clients, as of `offence_us`; see OffencesOf
+  std::int64_t offence_us = 0;   // when the last one began
+  std::uint32_t in_vain = 0;     // tasks that untried clients took and did not do
+  std::int64_t in_vain_us = 0;   // when the last one was
+  std::int64_t benched_until_us = INT64_MIN;  // untried clients get no tasks,
+  std::int64_t trial_until_us = INT64_MIN;    // as one of them failed; or is being tried
+};
+
 struct Client {
   OwnerId id;
   std::string principal;
+  KeyTrust* key = nullptr;         // null: it came without a key, so it is its own principal
+  KeyTrust* untried_of = nullptr;  // `key`, until it completes a task
   ClientLimits limits;
   Trust trust;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;

@@ -10,16 +10,16 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
 
-std::size_t HashOf(std::string_view key_bytes) {
-  return XXH3_64bits(key_bytes.data(), key_bytes.size());
-}
-
 }  // namespace
 
 Store::Store() : slots_(kFirstSlots) {}
 
 Store::~Store() {
   for (const Slot& slot : slots_) delete slot.record;
+}
+
+std::size_t Store::HashOf(std::string_view key_bytes) {
+  return XXH3_64bits(key_bytes.data(), key_bytes.size());
 }
 
 Record* Store::Find(std::string_view key_bytes) const {
@@ -51,8 +51,7 @@ Record* Store::FindOrAdd(const Key& key) {
   return record != nullptr ? record : Add(key, hash, &shadows_);
 }
 
-Record* Store::AddShown(Key key) {
-  const std::size_t hash = HashOf(key.bytes());
+Record* Store::AddShown(Key key, std::size_t hash) {
   return Add(std::move(key), hash, &stored_);
 }
 

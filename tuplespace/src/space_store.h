@@ -26,12 +26,15 @@ class Store {
   std::size_t stored() const { return stored_.size(); }
 
   Record* Find(std::string_view key_bytes) const;
+  // The same with the hash of the key, which spares to compute it twice.
+  static std::size_t HashOf(std::string_view key_bytes);
+  Record* Find(std::string_view key_bytes, std::size_t hash) const;
   // A record that is added is kWanted.
   Record* FindOrAdd(const Key& key);
 
   // The record counts as stored, or no longer. The caller sets the state.
-  // AddShown REQUIRES: the key has no record.
-  Record* AddShown(Key key);
+  // AddShown REQUIRES: the key has no record; `hash` is the key's.
+  Record* AddShown(Key key, std::size_t hash);
   void Show(Record* record);
   // Hide: destroys the record if it is not used, as EraseIfUnused.
   void Hide(Record* record);
@@ -99,7 +102,6 @@ class Store {
     Record* record = nullptr;  // null: free
   };
 
-  Record* Find(std::string_view key_bytes, std::size_t hash) const;
   Record* Add(Key key, std::size_t hash, KeyOrder* order);
   static bool IsUsed(const Record& record);
   void Destroy(Record* record);  // it is in neither order

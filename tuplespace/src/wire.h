@@ -25,6 +25,9 @@ inline constexpr std::size_t kMaxTextBytes = 16'384;           // of causes and 
 inline constexpr std::size_t kMaxControlBytes = 1ull << 30;    // FlatBuffers end at 2 GiB
 inline constexpr std::size_t kBatchControlBytes = 256 * 1024;  // a batch is closed beyond this
 inline constexpr std::size_t kBatchFrames = 1024;              // or beyond this
+// Or beyond these bytes of payload frames: a large payload that has a message of its own is sent
+// without a copy (FrontRoom), which then saves more than the message costs.
+inline constexpr std::size_t kBatchFrameBytes = 128 * 1024;
 
 // A payload in shared memory as it stands in a message.
 struct SegmentRef {
@@ -75,7 +78,7 @@ class Encoder {
   void Add(const BrokerSegments& segments);
 
   bool empty() const;
-  bool full() const;  // the batch should be closed: kBatchControlBytes or kBatchFrames is reached
+  bool full() const;  // the batch should be closed: one of kBatch... is reached
   // The control frame; valid until the next Begin.
   std::span<const std::byte> Finish();
   // The payload frames, in order.

@@ -265,6 +265,13 @@ std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::siz
   }
   // Not fewer than any honest frame of this size can hold: a table with its offset takes 8 bytes.
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(control.size() / 8 + 16);
+  flatbuffers::Verifier whole(control.data(), control.size(), kMaxDepth, max_tables);
+  if (wire::VerifyEnvelopeBuffer(whole)) {
+    const wire::Envelope* const envelope = wire::GetEnvelope(control.data());
+    if (envelope->version() != kProtocolVersion) return OtherVersion(envelope->version());
+    return envelope;
+  }
+  // That of another version may differ in all but the version.
   const auto version = VersionOf(control, max_tables);
   if (!version) {
     return Error{ErrorCode::kBadRequest,
@@ -272,12 +279,8 @@ std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::siz
                              control.size(), wire::EnvelopeIdentifier())};
   }
   if (*version != kProtocolVersion) return OtherVersion(*version);
-  flatbuffers::Verifier whole(control.data(), control.size(), kMaxDepth, max_tables);
-  if (!wire::VerifyEnvelopeBuffer(whole)) {
-    return Error{ErrorCode::kBadRequest,
-                 fmt::format("the control frame of {} bytes is damaged", control.size())};
-  }
-  return wire::GetEnvelope(control.data());
+  return Error{ErrorCode::kBadRequest,
+               fmt::format("the control frame of {} bytes is damaged", control.size())};
 }
 
 void CheckFrames(const FrameReader& in) {

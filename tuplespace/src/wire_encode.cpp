@@ -40,6 +40,7 @@ struct Encoder::Impl {
   std::vector<Offset<wire::Grant>> granted;  // of the message at work
   std::string scratch;
   std::vector<Payload> frames;
+  std::uint64_t frame_bytes = 0;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // one frame for a shared payload
   std::uint64_t session = 0;
   SegmentNamer* namer = nullptr;
@@ -105,6 +106,7 @@ struct Encoder::Impl {
     }
     known->second = next;
     frames.push_back(payload);
+    frame_bytes += payload.size();
     wire.frame = next;
     return wire;
   }
@@ -301,6 +303,7 @@ void Encoder::Begin(std::uint64_t session, std::uint32_t version, SegmentNamer* 
   impl_->builder.Clear();
   impl_->messages.clear();
   impl_->frames.clear();
+  impl_->frame_bytes = 0;
   impl_->frame_of.clear();
   impl_->session = session;
   impl_->namer = namer;
@@ -396,7 +399,8 @@ bool Encoder::empty() const {
 }
 
 bool Encoder::full() const {
-  return impl_->builder.GetSize() >= kBatchControlBytes || impl_->frames.size() >= kBatchFrames;
+  return impl_->builder.GetSize() >= kBatchControlBytes || impl_->frames.size() >= kBatchFrames ||
+         impl_->frame_bytes >= kBatchFrameBytes;
 }
 
 std::span<const std::byte> Encoder::Finish() {

@@ -105,7 +105,7 @@ cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {
   cpu::LaunchArgs launch{};
   for (std::size_t i = 0; i < args.m.size(); ++i) {
     const Matrix& m = args.m[i];
-    if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+    if (IsWritten(kernel, i)) CheckWritable(RowOf(kernel).name, m);
     launch.m[i] = {Address(m), m.rows, m.cols, m.stride};
   }
   std::copy(args.scalars.f.begin(), args.scalars.f.end(), launch.f);
@@ -113,13 +113,22 @@ cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {
   return launch;
 }
 
-cpu::GemmProblem ProblemOf(GemmForm form, const GemmShape& shape, std::int64_t block,
-                           const Matrix& a, const Matrix& b, const Matrix& c) {
-  const bool a_k_first = form == GemmForm::kGradient;
-  const bool b_k_first = form != GemmForm::kForward;
-  const cpu::Operand left{Address(a), a_k_first ? 1 : a.stride, a_k_first ? a.stride : 1};
-  const cpu::Operand right{Address(b), b_k_first ? 1 : b.stride, b_k_first ? b.stride : 1};
-  return {left, right, Address(c), c.stride, shape.m, shape.n, shape.k, block, nullptr, 0, 0};
+cpu::GemmProblem ProblemOf(const GemmShape& shape, std::int64_t block, const Matrix& a,
+                           const Matrix& b, const Matrix& c) {
+  const auto operand = [](const Matrix& m, bool k_first) {
+    return cpu::Operand{Address(m), k_first ? 1 : m.stride, k_first ? m.stride : 1};
+  };
+  return {operand(a, shape.a_k_first),
+          operand(b, shape.b_k_first),
+          Address(c),
+          c.stride,
+          shape.m,
+          shape.n,
+          shape.k,
+          block,
+          nullptr,
+          0,
+          0};
 }
 
 bool SameView(const Matrix& x, const Matrix& y) {
@@ -141,7 +150,7 @@ bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const M
     if (m.buffer == nullptr) continue;
     if (m.buffer == c.buffer && !SameView(m, c)) return false;
     const bool read_by_product = m.buffer == a.buffer || m.buffer == b.buffer;
-    if (read_by_product && IsWritten(kernel, static_cast<int>(i))) return false;
+    if (read_by_product && IsWritten(kernel, i)) return false;
   }
   return true;
 }
@@ -255,8 +264,7 @@ class CpuDevice final : public Device {
 
  private:
   void GemmExact(const cpu::GemmProblem& problem);
-  void GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
-                const Matrix& c);
+  void GemmFast(const GemmShape& shape, const Matrix& a, const Matrix& b, const Matrix& c);
 
   std::shared_ptr<HostMemory> memory_;
   const cpu::IsaTable& table_;
@@ -272,27 +280,25 @@ void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, con
   const GemmShape shape = CheckGemm(form, block, a, b, c);
   CheckWritable("gemm result", c);
   if (precision == Precision::kFast) {
-    GemmFast(form, shape, a, b, c);
+    GemmFast(shape, a, b, c);
   } else {
-    GemmExact(ProblemOf(form, shape, block, a, b, c));
+    GemmExact(ProblemOf(shape, block, a, b, c));
   }
 }
 
-void CpuDevice::GemmFast(GemmForm form, const GemmShape& shape, const Matrix& a, const Matrix& b,
+void CpuDevice::GemmFast(const GemmShape& shape, const Matrix& a, const Matrix& b,
                          const Matrix& c) {
-  const bool a_k_first = form == GemmForm::kGradient;
-  const bool b_k_first = form != GemmForm::kForward;
   if (bf16_) {
-    cpu::OneDnnMultiplyBf16({shape.m, shape.n, shape.k, Address(a), a.stride, a_k_first, Address(b),
-                             b.stride, !b_k_first, Address(c), c.stride},
+    cpu::OneDnnMultiplyBf16({shape.m, shape.n, shape.k, Address(a), a.stride, shape.a_k_first,
+                             Address(b), b.stride, !shape.b_k_first, Address(c), c.stride},
                             info_.threads);
     return;
   }
   const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
   const cpu::OpenBlasLibrary& openblas = cpu::OpenBlas();
   openblas.set_num_threads(info_.threads);
-  openblas.sgemm(CblasRowMajor, a_k_first ? CblasTrans : CblasNoTrans,
-                 b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+  openblas.sgemm(CblasRowMajor, shape.a_k_first ? CblasTrans : CblasNoTrans,
+                 shape.b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
                  narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
                  0.0f, Address(c), narrow(c.stride));
 }
@@ -307,7 +313,7 @@ void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block,
     return;
   }
   const cpu::Then then{static_cast<int>(kernel), LaunchArgsOf(kernel, args)};
-  cpu::GemmProblem problem = ProblemOf(form, shape, block, a, b, c);
+  cpu::GemmProblem problem = ProblemOf(shape, block, a, b, c);
   problem.then = &then;
   GemmExact(problem);
 }

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "acan/core/kernel_constants.h"
+
 namespace acan::cpu {
 
 // A part of a kernel's iteration space: rows and columns [begin, end).
@@ -23,9 +25,9 @@ struct View {
 };
 
 struct LaunchArgs {
-  View m[7];
-  float f[8];
-  int64_t i[8];
+  View m[ACAN_KERNEL_MATRICES];
+  float f[ACAN_KERNEL_FLOATS];
+  int64_t i[ACAN_KERNEL_INTEGERS];
 };
 
 // One element of a product's operand: data[row * row_stride + k * k_stride].

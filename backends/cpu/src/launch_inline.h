@@ -1,4 +1,4 @@
-// Runs the kernels of table.h over a region. Included once per instruction set, inside that unit's
+// Runs the kernels of operators.inc over a region. Included once per instruction set, inside that unit's
 // own anonymous namespace, after prelude.h.
 
 #if defined(__clang__)
@@ -15,8 +15,8 @@ acan_args KernelArgsOf(const LaunchArgs& args) {
     out.m[i].cols = args.m[i].cols;
     out.m[i].stride = args.m[i].stride;
   }
-  for (int i = 0; i < 8; ++i) out.f[i] = args.f[i];
-  for (int i = 0; i < 8; ++i) out.i[i] = args.i[i];
+  for (int i = 0; i < ACAN_KERNEL_FLOATS; ++i) out.f[i] = args.f[i];
+  for (int i = 0; i < ACAN_KERNEL_INTEGERS; ++i) out.i[i] = args.i[i];
   return out;
 }
 
@@ -32,27 +32,14 @@ void RunElements(const acan_args& args, const Region& region, Body body) {
   }
 }
 
-template <int kVariants, typename Body>
+// Each variant is compiled apart. The check of the launch lets none through that is not there.
+template <int kVariants, int kVariant = 0, typename Body>
 void RunElement(const acan_args& args, const Region& region, Body body) {
   if constexpr (kVariants == 1) {
     RunElements<-1>(args, region, body);
-  } else {
-    switch (args.i[0]) {
-      case 0:
-        return RunElements<0>(args, region, body);
-      case 1:
-        return RunElements<1>(args, region, body);
-      case 2:
-        return RunElements<2>(args, region, body);
-      case 3:
-        return RunElements<3>(args, region, body);
-      case 4:
-        return RunElements<4>(args, region, body);
-      case 5:
-        return RunElements<5>(args, region, body);
-      default:
-        return RunElements<-1>(args, region, body);
-    }
+  } else if constexpr (kVariant < kVariants) {
+    if (args.i[0] == kVariant) return RunElements<kVariant>(args, region, body);
+    RunElement<kVariants, kVariant + 1>(args, region, body);
   }
 }
 
@@ -70,12 +57,6 @@ void RunColumn(const acan_args& args, const Region& region, Body body) {
   for (; c + 16 <= region.col_end; c += 16) body(&args, c, 16);
   for (; c < region.col_end; ++c) body(&args, c, 1);
 }
-
-enum KernelIndex {
-#define ACAN_INDEX(name, function, space, operands, variants) k_##name,
-  ACAN_KERNEL_TABLE(ACAN_INDEX)
-#undef ACAN_INDEX
-};
 
 #define ACAN_BODY_ELEMENT(function)                                             \
   [](const acan_args* x, int64_t r, int64_t c) __attribute__((always_inline)) { \
@@ -96,10 +77,9 @@ enum KernelIndex {
 void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
   const acan_args args = KernelArgsOf(launch);
   switch (kernel) {
-#define ACAN_CASE(name, function, space, operands, variants) \
-  case k_##name:                                             \
-    return ACAN_RUN_##space<variants>(args, region, ACAN_BODY_##space(function));
-    ACAN_KERNEL_TABLE(ACAN_CASE)
-#undef ACAN_CASE
+#define ACAN_OPERATOR(number, enumerator, function, iteration, variants, ...) \
+  case number:                                                                \
+    return ACAN_RUN_##iteration<variants>(args, region, ACAN_BODY_##iteration(function));
+#include "acan/core/operators.inc"
   }
 }

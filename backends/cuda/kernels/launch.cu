@@ -1,4 +1,4 @@
-// One CUDA kernel for each row of table.h.
+// One CUDA kernel for each row of operators.inc.
 #include "kernel_args.h"
 #include "prelude.cuh"
 
@@ -38,22 +38,20 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
   if (c < l.cols) function(&l.args, c, 1);
 
-#define ACAN_RUN(name, function, space, operands, variants)      \
-  __global__ void Run_##name(const __grid_constant__ Launch l) { \
-    ACAN_RUN_##space(function)                                   \
+#define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
+  __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
+    ACAN_RUN_##iteration(function)                                     \
   }
-ACAN_KERNEL_TABLE(ACAN_RUN)
+#include "acan/core/operators.inc"
 
 }  // namespace
 
 const void* TableKernel(Kernel kernel) {
   switch (kernel) {
-#define ACAN_CASE(name, function, space, operands, variants) \
-  case Kernel::name:                                         \
-    return reinterpret_cast<const void*>(&Run_##name);
-    ACAN_KERNEL_TABLE(ACAN_CASE)
-    case Kernel::kCount:
-      break;
+#define ACAN_OPERATOR(number, enumerator, ...) \
+  case Kernel::enumerator:                     \
+    return reinterpret_cast<const void*>(&Run_##enumerator);
+#include "acan/core/operators.inc"
   }
   return nullptr;
 }

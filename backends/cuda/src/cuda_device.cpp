@@ -313,9 +313,8 @@ class CudaDevice final : public Device {
     const auto operand = [](const Matrix& m, bool k_first) {
       return Operand{DataOf(m), k_first ? 1 : m.stride, k_first ? m.stride : 1};
     };
-    const Product product{operand(a, form == GemmForm::kGradient),
-                          operand(b, form != GemmForm::kForward), DataOf(c), c.stride, shape.m,
-                          shape.n, shape.k,
+    const Product product{operand(a, shape.a_k_first), operand(b, shape.b_k_first), DataOf(c),
+                          c.stride, shape.m, shape.n, shape.k,
                           // A leaf is no longer than the sum.
                           std::min(block, std::int64_t{1} << 30)};
     gpu_->Enter();
@@ -330,11 +329,12 @@ class CudaDevice final : public Device {
 
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
+    const OperatorRow& row = RowOf(kernel);
     gpu_->Enter();
     LaunchArgs launch{};
     for (std::size_t i = 0; i < args.m.size(); ++i) {
       const Matrix& m = args.m[i];
-      if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+      if (IsWritten(kernel, i)) CheckWritable(row.name, m);
       AwaitUpload(m);
       launch.m[i] = {DataOf(m), m.rows, m.cols, m.stride};
     }
@@ -343,7 +343,7 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), KernelName(kernel), GridOf(region), parameters);
+    Run(TableKernel(kernel), row.name, GridOf(region), parameters);
   }
 
   void Synchronize() override {

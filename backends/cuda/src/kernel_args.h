@@ -49,12 +49,12 @@ struct LaunchArgs {
     float* data;
     std::int64_t rows, cols, stride;
   } m[kMaxKernelMatrices];
-  float f[8];
-  std::int64_t i[8];
+  float f[ACAN_KERNEL_FLOATS];
+  std::int64_t i[ACAN_KERNEL_INTEGERS];
   std::int64_t region_rows, region_cols;
 };
 
-// The kernel of a row of the table; its parameter: LaunchArgs. Element kernels run over a
+// The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
 // two-dimensional grid of any size (x: columns), the others over x alone.
 const void* TableKernel(Kernel kernel);
 

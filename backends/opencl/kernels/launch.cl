@@ -1,4 +1,5 @@
-/* One OpenCL kernel for each row of table.h, called acan_run_NAME. */
+/* One OpenCL kernel for each row of operators.inc, called acan_run_NAME. The rows follow behind this
+ * text. */
 
 /* As acan::opencl::LaunchScalars. */
 typedef struct {
@@ -6,12 +7,15 @@ typedef struct {
   acan_i64 rows[ACAN_KERNEL_MATRICES];
   acan_i64 cols[ACAN_KERNEL_MATRICES];
   acan_i64 stride[ACAN_KERNEL_MATRICES];
-  acan_i64 i[8];
-  float f[8];
+  acan_i64 i[ACAN_KERNEL_INTEGERS];
+  float f[ACAN_KERNEL_FLOATS];
   acan_i64 region_rows;
   acan_i64 region_cols;
 } acan_launch;
 
+#if ACAN_KERNEL_MATRICES != 7
+#error "the buffers below, and the calls with them, are one for each matrix"
+#endif
 #define ACAN_BUFFERS                                                                             \
   __global float *d0, __global float *d1, __global float *d2, __global float *d3,                \
       __global float *d4, __global float *d5, __global float *d6
@@ -32,8 +36,8 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
     a.m[i].cols = l->cols[i];
     a.m[i].stride = l->stride[i];
   }
-  for (i = 0; i < 8; ++i) a.i[i] = l->i[i];
-  for (i = 0; i < 8; ++i) a.f[i] = l->f[i];
+  for (i = 0; i < ACAN_KERNEL_INTEGERS; ++i) a.i[i] = l->i[i];
+  for (i = 0; i < ACAN_KERNEL_FLOATS; ++i) a.f[i] = l->f[i];
   return a;
 }
 
@@ -66,10 +70,11 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
     function(&a, c, (int)left);                                                       \
   }
 
-#define ACAN_RUN(name, function, space, operands, variants)              \
-  __kernel void acan_run_##name(const acan_launch l, ACAN_BUFFERS) {     \
-    const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6);    \
-    ACAN_RUN_##space(function)                                           \
+/* OpenCL C has no macros with "...". */
+#define ACAN_PRODUCT(number, enumerator, name, space, operands, flops, meaning)
+#define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
+                      flops, meaning)                                                              \
+  __kernel void acan_run_##enumerator(const acan_launch l, ACAN_BUFFERS) {                         \
+    const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6);                              \
+    ACAN_RUN_##iteration(function)                                                                 \
   }
-
-ACAN_KERNEL_TABLE(ACAN_RUN)

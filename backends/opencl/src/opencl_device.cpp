@@ -8,7 +8,6 @@
 
 #include "acan/core/error.h"
 #include "acan/kernels/launch_check.h"
-#include "acan/kernels/table.h"
 #include "acan/opencl/opencl_devices.h"
 #include "fast_gemm.h"
 #include "gemm.h"
@@ -21,18 +20,13 @@ namespace {
 // As acan_launch in launch.cl.
 struct LaunchScalars {
   std::array<cl_long, kMaxKernelMatrices> offset, rows, cols, stride;
-  std::array<cl_long, 8> i;
-  std::array<cl_float, 8> f;
+  std::array<cl_long, ACAN_KERNEL_INTEGERS> i;
+  std::array<cl_float, ACAN_KERNEL_FLOATS> f;
   cl_long region_rows;
   cl_long region_cols;
 };
-static_assert(sizeof(LaunchScalars) == (4 * kMaxKernelMatrices + 8 + 2) * 8 + 32);
-
-constexpr const char* kKernelNames[] = {
-#define ACAN_NAME(name, function, space, operands, variants) "acan_run_" #name,
-    ACAN_KERNEL_TABLE(ACAN_NAME)
-#undef ACAN_NAME
-};
+static_assert(sizeof(LaunchScalars) ==
+              (4 * ACAN_KERNEL_MATRICES + ACAN_KERNEL_INTEGERS + 2) * 8 + 4 * ACAN_KERNEL_FLOATS);
 
 // Charged to the budget, which outlives the device with it.
 class ClBuffer final : public Buffer {
@@ -102,9 +96,11 @@ class OpenClDevice final : public Device {
     info_.threads = session_.compute_units();
     info_.own_memory = true;
     program_ = session_.Build(
-        std::string(kElementwiseText) + kReductionsText + kTableText + kLaunchText,
+        std::string(kElementwiseText) + kReductionsText + kLaunchText + kOperatorsText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
-    for (const char* name : kKernelNames) kernels_.push_back(session_.KernelOf(program_, name));
+    for (const OperatorRow* row : kKernelRows) {
+      kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));
+    }
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
     gemm_ = MakeGemm(session_, gemm_kind_, *budget_);
   }
@@ -190,13 +186,11 @@ class OpenClDevice final : public Device {
             const Matrix& b, const Matrix& c) override {
     const GemmShape shape = CheckGemm(form, block, a, b, c);
     CheckWritable("gemm result", c);
-    const bool a_k_first = form == GemmForm::kGradient;
-    const bool b_k_first = form != GemmForm::kForward;
     const auto operand = [](const Matrix& m, bool k_first) {
       return Operand{MemoryOf(m), m.offset, k_first ? 1 : m.stride, k_first ? m.stride : 1};
     };
-    const Product product{operand(a, a_k_first),
-                          operand(b, b_k_first),
+    const Product product{operand(a, shape.a_k_first),
+                          operand(b, shape.b_k_first),
                           MemoryOf(c),
                           c.offset,
                           c.stride,
@@ -213,10 +207,11 @@ class OpenClDevice final : public Device {
 
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
+    const OperatorRow& row = RowOf(kernel);
     LaunchScalars scalars{};
     for (std::size_t i = 0; i < args.m.size(); ++i) {
       const Matrix& m = args.m[i];
-      if (IsWritten(kernel, static_cast<int>(i))) CheckWritable(KernelName(kernel), m);
+      if (IsWritten(kernel, i)) CheckWritable(row.name, m);
       scalars.offset[i] = m.offset;
       scalars.rows[i] = m.rows;
       scalars.cols[i] = m.cols;
@@ -237,13 +232,12 @@ class OpenClDevice final : public Device {
     const bool cpu = session_.candidate().cpu;
     switch (region.space) {
       case KernelSpace::kElement:
-        return session_.Run(run, KernelName(kernel), {(cols + elements - 1) / elements, rows},
+        return session_.Run(run, row.name, {(cols + elements - 1) / elements, rows},
                             {cpu ? 1 : 64, 1});
       case KernelSpace::kRow:
-        return session_.Run(run, KernelName(kernel), {rows, 1}, {cpu ? 1 : 64, 1});
+        return session_.Run(run, row.name, {rows, 1}, {cpu ? 1 : 64, 1});
       case KernelSpace::kColumn:
-        return session_.Run(run, KernelName(kernel), {(cols + lanes - 1) / lanes, 1},
-                            {cpu ? 1 : 64, 1});
+        return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {cpu ? 1 : 64, 1});
     }
   }
 

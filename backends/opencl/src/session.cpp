@@ -47,7 +47,8 @@ Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide,
 
 Program Session::Build(const std::string& text, const std::string& macros) const {
   std::string all;
-  for (const char* part : {kPreludeText, kPhiloxText, kSoftFloatText, kMathText, kArgsText}) {
+  for (const char* part :
+       {kPreludeText, kPhiloxText, kSoftFloatText, kMathText, kConstantsText, kArgsText}) {
     all += part;
   }
   all += text + appended_;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -75,6 +76,10 @@ void SyncDirectoryOf(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  if (path.empty()) {
+    OpenNameless();
+    return;
+  }
   // Renaming onto a directory would fail only at the end.
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) Fail("write", EISDIR);
@@ -91,7 +96,21 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::OpenNameless() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  path_ = folder / "acan-XXXXXX";
+  if (error) Fail("make a temporary file", error.value());
+  descriptor_ = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+  if (descriptor_ >= 0) return;
+  // A file system that makes none without a name: it has one for a moment.
+  std::string name = path_;
+  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor_ < 0) Fail("make a temporary file", errno);
+  ::unlink(name.c_str());
 }
 
 void AtomicFile::Fail(const std::string& doing, int error) const {
@@ -139,6 +158,7 @@ void AtomicFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) cons
 }
 
 void AtomicFile::Commit() {
+  if (temporary_.empty()) return;
   if (::fsync(descriptor_) != 0) Fail("sync", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) Fail("rename", errno);
   const int descriptor = descriptor_;

@@ -74,15 +74,20 @@ std::string KindText(const fs::file_status& status) {
 
 }  // namespace
 
-std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what) {
+std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what,
+                         const std::function<void(const struct stat& opened)>& check) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) {
     throw UsageError(fmt::format("{}: cannot open as {}: {}", path, what, SystemErrorText(errno)));
   }
   struct stat status {};
-  if (::fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
+  if (::fstat(file.get(), &status) != 0) {
+    throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
+  }
+  if (S_ISDIR(status.st_mode)) {
     throw UsageError(fmt::format("{}: is a directory, expected {}", path, what));
   }
+  if (check) check(status);
   const bool pipe = !S_ISREG(status.st_mode);
   std::string text;
   std::array<char, 1 << 16> buffer{};

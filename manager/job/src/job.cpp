@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
 #include <limits>
@@ -17,29 +18,47 @@
 namespace acan {
 namespace {
 
-constexpr double kMaxRate = 1e6;
-constexpr double kMinEpsilon = 1e-37;  // smaller would be 0 or denormal as a float
 constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 constexpr std::int64_t kMaxPouch = 1'000'000;
 constexpr std::int64_t kMaxResidentSteps = 1'000;
 constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
 constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
-constexpr double kAdamWWeightDecay = 0.01;  // PyTorch's default for AdamW
+
+// Those of all optimizers go behind the key that chooses one.
+std::vector<SectionKeys> WithOptimizerKeys(std::vector<SectionKeys> sections) {
+  for (SectionKeys& section : sections) {
+    if (section.section != "train") continue;
+    auto at = std::ranges::find(section.keys, "optimizer") + 1;
+    for (const OptimizerKey& key : kOptimizerKeys) {
+      at = section.keys.insert(at, std::string(key.name)) + 1;
+    }
+  }
+  return sections;
+}
 
 const std::vector<SectionKeys>& KnownKeys() {
-  static const std::vector<SectionKeys> keys = {
-      {"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
-      {"data",
-       {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
-        "test_targets", "shuffle", "generated", "samples"}},
-      {"train",
-       {"batch", "epochs", "optimizer", "learning_rate", "momentum", "beta1", "beta2", "epsilon",
-        "weight_decay", "seed", "precision", "block", "schedule", "warmup_steps", "step_every",
-        "step_factor", "final_fraction", "stop_if_not_finite"}},
-      {"tasks",
-       {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
-      {"snapshots", {"every_steps"}}};
+  static const std::vector<SectionKeys> keys = WithOptimizerKeys(
+      {{"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
+       {"data",
+        {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
+         "test_targets", "shuffle", "generated", "samples"}},
+       {"train",
+        {"batch", "epochs", "optimizer", "seed", "precision", "block", "schedule", "warmup_steps",
+         "step_every", "step_factor", "final_fraction", "stop_if_not_finite"}},
+       {"tasks",
+        {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
+       {"snapshots", {"every_steps"}}});
   return keys;
+}
+
+// "optimizer = "a" or optimizer = "b"": those that use `key`.
+std::string OptimizersWith(std::string_view key) {
+  std::string text;
+  for (const OptimizerRow& row : kOptimizers) {
+    if (FindKey(row, key) == nullptr) continue;
+    text += fmt::format("{}optimizer = \"{}\"", text.empty() ? "" : " or ", row.word);
+  }
+  return text;
 }
 
 // Reads the sections in the order model, data, train, tasks: later ones check against earlier ones.
@@ -152,25 +171,20 @@ void JobParser::ReadTraining() {
 void JobParser::ReadOptimizer() {
   Training& training = job_.training;
   train_.Word("optimizer", OptimizerWords(), &training.optimizer);
-  const std::string chosen =
-      fmt::format("optimizer \"{}\"", WordOf(OptimizerWords(), training.optimizer));
-  const bool momentum = training.optimizer == Optimizer::kMomentum;
-  const bool adamw = training.optimizer == Optimizer::kAdamW;
-  RefuseUnused(train_, "momentum", momentum, chosen, "optimizer = \"momentum\"");
-  for (const char* key : {"beta1", "beta2", "epsilon"}) {
-    RefuseUnused(train_, key, adamw, chosen, "optimizer = \"adamw\"");
+  const OptimizerRow& row = RowOf(training.optimizer);
+  for (const OptimizerKey& key : kOptimizerKeys) {
+    RefuseUnused(train_, std::string(key.name), FindKey(row, key.name) != nullptr,
+                 fmt::format("optimizer \"{}\"", row.word), OptimizersWith(key.name));
   }
-  if (adamw) training.weight_decay = kAdamWWeightDecay;
-  train_.Number("learning_rate", 0, kMaxRate, &training.learning_rate);
-  train_.Number("momentum", 0, 1, &training.momentum);
-  for (const auto& [key, value] :
-       {std::pair{"beta1", &training.beta1}, {"beta2", &training.beta2}}) {
-    train_.Number(key, 0, 1, value);
-    // 1 - beta^t would be 0 and the bias correction a division by it.
-    if (*value == 1.0) train_.Refuse(key, "must be below 1");
+  for (const OptimizerKey& key : kOptimizerKeys) {
+    const std::string name(key.name);
+    double& value = training.*key.value;
+    if (const UsedKey* used = FindKey(row, key.name)) value = used->standard;
+    train_.Number(name, key.least, key.most, &value);
+    if (key.below_most && value == key.most) {
+      train_.Refuse(name, fmt::format("must be below {}", key.most));
+    }
   }
-  train_.Number("epsilon", kMinEpsilon, 1, &training.epsilon);
-  train_.Number("weight_decay", 0, kMaxRate, &training.weight_decay);
 }
 
 void JobParser::ReadSchedule() {

@@ -9,7 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "acan/core/toml_text.h"
-#include "acan/manager/nearest.h"
+#include "acan/manager/closest_word.h"
 
 namespace acan {
 namespace {
@@ -108,9 +108,9 @@ std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& se
   for (const SectionKeys& other : known) {
     if (HasKey(other, key)) return fmt::format(": it belongs in [{}]", other.section);
   }
-  if (!Nearest(key, section.keys).empty()) return DidYouMean(key, section.keys);
+  if (!ClosestWord(key, section.keys).empty()) return DidYouMean(key, section.keys);
   for (const SectionKeys& other : known) {
-    const std::string near = Nearest(key, other.keys);
+    const std::string near = ClosestWord(key, other.keys);
     if (!near.empty()) return fmt::format(": did you mean '{}' in [{}]?", near, other.section);
   }
   return DidYouMean(key, section.keys);
@@ -348,7 +348,7 @@ std::optional<std::size_t> Section::WordIndex(const std::string& key,
   const std::string& word = node->as_string()->get();
   const auto at = std::find(words.begin(), words.end(), word);
   if (at != words.end()) return static_cast<std::size_t>(at - words.begin());
-  const std::string near = Nearest(word, words);
+  const std::string near = ClosestWord(word, words);
   const std::string all = fmt::format("must be one of {}", fmt::join(words, ", "));
   Refuse(key, near.empty() ? all : fmt::format("did you mean \"{}\"? It {}", near, all));
 }

@@ -6,8 +6,8 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
+#include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
-#include "acan/manager/nearest.h"
 #include "job_words.h"
 #include "json_depth.h"
 #include "nlohmann/json.hpp"
@@ -54,18 +54,14 @@ json TrainingToJson(const Training& training) {
   json train = {{"batch", training.batch},
                 {"epochs", training.epochs},
                 {"optimizer", WordOf(OptimizerWords(), training.optimizer)},
-                {"learning_rate", training.learning_rate},
-                {"weight_decay", training.weight_decay},
                 {"seed", training.seed},
                 {"precision", WordOf(PrecisionWords(), training.precision)},
                 {"block", training.block},
                 {"schedule", WordOf(ScheduleWords(), training.schedule.kind)},
                 {"warmup_steps", training.schedule.warmup_steps}};
-  if (training.optimizer == Optimizer::kMomentum) train["momentum"] = training.momentum;
-  if (training.optimizer == Optimizer::kAdamW) {
-    train["beta1"] = training.beta1;
-    train["beta2"] = training.beta2;
-    train["epsilon"] = training.epsilon;
+  for (const OptimizerKey& key : kOptimizerKeys) {
+    if (FindKey(RowOf(training.optimizer), key.name) == nullptr) continue;
+    train[std::string(key.name)] = training.*key.value;
   }
   if (training.schedule.kind == ScheduleKind::kStep) {
     train["step_every"] = training.schedule.step_every;

@@ -15,10 +15,11 @@ template <typename Enum>
 using Words = std::vector<std::pair<std::string, Enum>>;
 
 inline const Words<Activation>& ActivationWords() {
-  static const Words<Activation> words = {
-      {"relu", Activation::kRelu}, {"clipped_relu", Activation::kClippedRelu},
-      {"tanh", Activation::kTanh}, {"sigmoid", Activation::kSigmoid},
-      {"gelu", Activation::kGelu}, {"identity", Activation::kIdentity}};
+  static const Words<Activation> words = [] {
+    Words<Activation> all;
+    for (const ActivationRow& row : kActivations) all.emplace_back(row.word, row.activation);
+    return all;
+  }();
   return words;
 }
 
@@ -29,8 +30,11 @@ inline const Words<Loss>& LossWords() {
 }
 
 inline const Words<Optimizer>& OptimizerWords() {
-  static const Words<Optimizer> words = {
-      {"sgd", Optimizer::kSgd}, {"momentum", Optimizer::kMomentum}, {"adamw", Optimizer::kAdamW}};
+  static const Words<Optimizer> words = [] {
+    Words<Optimizer> all;
+    for (const OptimizerRow& row : kOptimizers) all.emplace_back(row.word, row.optimizer);
+    return all;
+  }();
   return words;
 }
 

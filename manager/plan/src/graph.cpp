@@ -2,26 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 
-#include "acan/core/names.h"
-#include "draft.h"
 #include "graph_builder.h"
 
 namespace acan {
 
 using tuplespace::Key;
-
-int StateCount(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kSgd:
-      return 0;
-    case Optimizer::kMomentum:
-      return 1;
-    case Optimizer::kAdamW:
-      return 2;
-  }
-  return 0;
-}
 
 tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
   tuplespace::Tuple tuple;
@@ -71,53 +58,54 @@ std::vector<PlannedTask> Graph::Tasks(const Pass& pass) const {
 }
 
 std::vector<DataCell> Graph::InputCells(const Pass& pass) const {
-  const Names names(pass.job, pass.step, pass.batch_id);
+  const PassKeys keys(pass.job, pass.step, pass.batch_id);
   std::vector<DataCell> cells;
   for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
     for (const Range& f :
          NodesWithin({0, model_.layers.front()}, plan_.block, plan_.FeatureCellLevel(model_, 0))) {
-      cells.push_back({names.Features("act", 0, b, f), b, f});
+      cells.push_back({keys.Features(StepTuple::kActivation, 0, b, f), b, f});
     }
   }
   return cells;
 }
 
 std::vector<DataCell> Graph::TargetCells(const Pass& pass) const {
-  const Names names(pass.job, pass.step, pass.batch_id);
+  const PassKeys keys(pass.job, pass.step, pass.batch_id);
   const std::int64_t columns = model_.loss == Loss::kCrossEntropy ? 1 : model_.layers.back();
   std::vector<DataCell> cells;
   for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
-    cells.push_back({names.Rows("target", b), b, {0, columns}});
+    cells.push_back({keys.Rows(StepTuple::kTarget, b), b, {0, columns}});
   }
   return cells;
 }
 
 std::vector<TileCell> Graph::Tiles(const std::string& job, std::int64_t version) const {
   std::vector<TileCell> cells;
-  const int states = StateCount(training_.optimizer);
-  const auto add = [&](int tensor, const Range& outputs, const Range& inputs) {
-    for (int state = -1; state < states; ++state) {
-      cells.push_back(
-          {TileKey(job, version, tensor, state, outputs, inputs), tensor, state, outputs, inputs});
+  const std::span<const ParameterState> states = StatesOf(StateCount(training_.optimizer));
+  const auto add = [&](const Parameter& parameter, const Range& outputs, const Range& inputs) {
+    for (const ParameterState state : states) {
+      const MatrixId matrix{parameter.id, state};
+      cells.push_back({TileKey(job, version, matrix, outputs, inputs), matrix, outputs, inputs});
     }
   };
   for (int layer = 0; layer < model_.layer_count(); ++layer) {
+    const Parameter weight = WeightOf(model_, layer), bias = BiasOf(model_, layer);
     for (const TileRow& row : plan_.layers[static_cast<std::size_t>(layer)].rows) {
       for (const Range& i : NodesWithin({0, model_.inputs(layer)}, plan_.block, row.input_level)) {
-        add(2 * layer, row.outputs, i);
+        add(weight, row.outputs, i);
       }
-      add(2 * layer + 1, row.outputs, {0, 1});
+      add(bias, row.outputs, {0, 1});
     }
   }
   return cells;
 }
 
 std::vector<std::pair<Key, Range>> Graph::Losses(const Pass& pass) const {
-  const Names names(pass.job, pass.step, pass.batch_id);
+  const PassKeys keys(pass.job, pass.step, pass.batch_id);
   std::vector<std::pair<Key, Range>> losses;
   const int level = plan_.layers.back().rows.front().batch_level;
   for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, level)) {
-    losses.emplace_back(names.Rows("loss", b), b);
+    losses.emplace_back(keys.Rows(StepTuple::kLoss, b), b);
   }
   return losses;
 }

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-
-#include "acan/core/names.h"
+#include <span>
 
 namespace acan {
 
@@ -15,18 +14,6 @@ namespace {
 constexpr Range kNone{0, 0};
 constexpr std::int64_t kStepPriority = 1'000'000;
 
-Kernel OptimizerKernel(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kMomentum:
-      return Kernel::kMomentum;
-    case Optimizer::kAdamW:
-      return Kernel::kAdamW;
-    case Optimizer::kSgd:
-      break;
-  }
-  return Kernel::kSgd;
-}
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
@@ -35,7 +22,7 @@ GraphBuilder::GraphBuilder(const Model& model, const Training& training, const P
       training_(training),
       plan_(plan),
       pass_(pass),
-      names_(pass.job, pass.step, pass.batch_id) {}
+      keys_(pass.job, pass.step, pass.batch_id) {}
 
 const std::vector<TileRow>& GraphBuilder::RowsOf(int layer) const {
   return plan_.layers[static_cast<std::size_t>(layer)].rows;
@@ -43,6 +30,11 @@ const std::vector<TileRow>& GraphBuilder::RowsOf(int layer) const {
 
 std::vector<Range> GraphBuilder::BatchNodes(int level) const {
   return NodesWithin({0, pass_.rows}, block(), level);
+}
+
+Key GraphBuilder::Tile(const Parameter& parameter, const Range& outputs, const Range& inputs,
+                       ParameterState state) const {
+  return TileKey(pass_.job, pass_.step, {parameter.id, state}, outputs, inputs);
 }
 
 std::int64_t GraphBuilder::ForwardPriority(int layer) const {
@@ -56,54 +48,54 @@ std::int64_t GraphBuilder::UpdatePriority(int layer) const {
   return pass_.step * kStepPriority + kStepPriority / 2 + 4 * layer;
 }
 
-void GraphBuilder::Add(Draft&& draft, const char* kind, int layer, const Range& rows,
+void GraphBuilder::Add(TaskBuilder&& task, TaskName name, int layer, const Range& rows,
                        const Range& outputs, const Range& inputs, std::int64_t priority) {
-  tasks_.push_back(std::move(draft).Finish(
-      names_.Task(kind, training_.precision, layer, rows, outputs, inputs), priority, layer));
+  tasks_.push_back(std::move(task).Finish(
+      keys_.Task(name, training_.precision, layer, rows, outputs, inputs), priority, layer));
 }
 
-int GraphBuilder::Assemble(Draft& draft, const char* what, int boundary, const Range& rows,
-                           const Range& features) const {
-  const int buffer = draft.NewBuffer(rows.size(), features.size());
+int GraphBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+                         const Range& features) const {
+  const int buffer = task.NewBuffer(rows.size(), features.size());
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
     for (const Range& f :
          NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
-      draft.AddPiece(buffer, names_.Features(what, boundary, b, f), b.begin - rows.begin,
-                     f.begin - features.begin, b.size(), f.size());
+      task.AddPiece(buffer, keys_.Features(kind, boundary, b, f), b.begin - rows.begin,
+                    f.begin - features.begin, b.size(), f.size());
     }
   }
   return buffer;
 }
 
-void GraphBuilder::Disperse(Draft& draft, const char* what, int boundary, const Range& rows,
-                            const Range& features, int buffer) const {
+void GraphBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+                           const Range& features, int buffer) const {
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
     for (const Range& f :
          NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
-      draft.Put(
-          names_.Features(what, boundary, b, f),
-          draft.Part(buffer, b.begin - rows.begin, f.begin - features.begin, b.size(), f.size()));
+      task.Put(
+          keys_.Features(kind, boundary, b, f),
+          task.Part(buffer, b.begin - rows.begin, f.begin - features.begin, b.size(), f.size()));
     }
   }
 }
 
-int GraphBuilder::SumOf(Draft& draft, const std::vector<Partial>& parts, std::int64_t rows,
+int GraphBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts, std::int64_t rows,
                         std::int64_t cols) const {
   std::vector<int> buffers;
   std::vector<Range> ranges;
   for (const Partial& part : parts) {
-    buffers.push_back(draft.Input(part.key, rows, cols));
+    buffers.push_back(task.Input(part.key, rows, cols));
     ranges.push_back(part.range);
   }
-  return draft.Sum(buffers, ranges);
+  return task.Sum(buffers, ranges);
 }
 
 template <class KeyOf>
-std::vector<GraphBuilder::Partial> GraphBuilder::Gather(std::vector<Partial> parts,
+std::vector<GraphBuilder::Partial> GraphBuilder::Reduce(std::vector<Partial> parts,
                                                         std::int64_t shape_rows,
                                                         std::int64_t shape_cols,
                                                         const KeyOf& key_of, TaskKind kind,
-                                                        const char* name, std::int64_t priority,
+                                                        TaskName name, std::int64_t priority,
                                                         int layer, const Range& a, const Range& b) {
   const auto bytes = static_cast<std::uint64_t>(4 * shape_rows * shape_cols);
   // Besides the partials: sums on the way up the tree, and what the task makes of the whole.
@@ -123,13 +115,13 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Gather(std::vector<Partial> par
     std::vector<Partial> half(std::make_move_iterator(first), std::make_move_iterator(last));
     const Range range{half.front().range.begin, half.back().range.end};
     half =
-        Gather(std::move(half), shape_rows, shape_cols, key_of, kind, name, priority, layer, a, b);
+        Reduce(std::move(half), shape_rows, shape_cols, key_of, kind, name, priority, layer, a, b);
     if (half.size() > 1) {
-      Draft draft(kind, training_);
-      const int sum = SumOf(draft, half, shape_rows, shape_cols);
+      TaskBuilder task(kind, training_);
+      const int sum = SumOf(task, half, shape_rows, shape_cols);
       const Key key = key_of(range);
-      draft.Put(key, draft.All(sum));
-      Add(std::move(draft), name, layer, a, b, range, priority);
+      task.Put(key, task.All(sum));
+      Add(std::move(task), name, layer, a, b, range, priority);
       half = {{range, key}};
     }
     halves.push_back(std::move(half.front()));
@@ -142,35 +134,40 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Gather(std::vector<Partial> par
 
 void GraphBuilder::BuildInitialize() {
   for (int layer = 0; layer < model_.layer_count(); ++layer) {
-    const std::int64_t fan_in = model_.inputs(layer);
-    // nn.Linear: weights and biases uniform in +-1/sqrt(inputs).
-    const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
+    const Parameter weight = WeightOf(model_, layer), bias = BiasOf(model_, layer);
     for (const TileRow& row : RowsOf(layer)) {
-      for (const Range& i : NodesWithin({0, fan_in}, block(), row.input_level)) {
-        Draft draft(TaskKind::kInitialize, training_);
-        const auto make = [&](int tensor, const Range& o, const Range& in, std::int64_t columns) {
-          for (int state = -1; state < StateCount(training_.optimizer); ++state) {
-            const bool bias = tensor % 2 == 1;
-            const int buffer =
-                bias ? draft.NewBuffer(1, o.size()) : draft.NewBuffer(o.size(), in.size());
-            KernelScalars s;
-            if (state < 0) {
-              s.f = {-bound, bound};
-              s.i = {static_cast<std::int64_t>(training_.seed), tensor, bias ? 0 : o.begin,
-                     bias ? o.begin : in.begin, columns};
-              draft.Launch(Kernel::kUniform, {draft.All(buffer)}, s);
-            } else {
-              draft.Launch(Kernel::kFill, {draft.All(buffer)}, s);
-            }
-            draft.Put(TileKey(pass_.job, pass_.step, tensor, state, o, in), draft.All(buffer),
-                      true);
-          }
-        };
-        make(2 * layer, row.outputs, i, fan_in);
-        if (i.begin == 0) make(2 * layer + 1, row.outputs, {0, 1}, model_.outputs(layer));
-        Add(std::move(draft), "initialize", layer, kNone, row.outputs, i, layer);
+      const Range& o = row.outputs;
+      for (const Range& i : NodesWithin({0, weight.cols}, block(), row.input_level)) {
+        TaskBuilder task(TaskKind::kInitialize, training_);
+        Draw(task, weight, o, i);
+        if (i.begin == 0) Draw(task, bias, o, {0, 1});
+        Add(std::move(task), TaskName::kInitialize, layer, kNone, o, i, layer);
       }
     }
+  }
+}
+
+// As nn.Linear: weights and biases uniform in +-1/sqrt(inputs). The optimizer's state is zeros.
+void GraphBuilder::Draw(TaskBuilder& task, const Parameter& parameter, const Range& outputs,
+                        const Range& inputs) {
+  const bool bias = parameter.IsBias();
+  const std::int64_t fan_in = model_.inputs(parameter.layer);
+  const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
+  for (const ParameterState state : StatesOf(StateCount(training_.optimizer))) {
+    const int buffer =
+        bias ? task.NewBuffer(1, outputs.size()) : task.NewBuffer(outputs.size(), inputs.size());
+    KernelScalars scalars;
+    if (state == ParameterState::kValue) {
+      // Elements are counted as those of a matrix [outputs, inputs], of a bias [1, outputs].
+      scalars.f = {-bound, bound};
+      scalars.i = {static_cast<std::int64_t>(training_.seed),
+                   static_cast<std::int64_t>(parameter.id), bias ? 0 : outputs.begin,
+                   bias ? outputs.begin : inputs.begin, bias ? parameter.rows : parameter.cols};
+      task.Launch(Kernel::kUniform, {task.All(buffer)}, scalars);
+    } else {
+      task.Launch(Kernel::kFill, {task.All(buffer)}, scalars);
+    }
+    task.Put(Tile(parameter, outputs, inputs, state), task.All(buffer), true);
   }
 }
 
@@ -183,29 +180,28 @@ void GraphBuilder::BuildForward(int layer) {
     for (const Range& b : BatchNodes(row.batch_level)) {
       std::vector<Partial> parts;
       for (const Range& i : nodes) {
-        Draft draft(TaskKind::kForward, training_);
-        const int x = Assemble(draft, "act", layer, b, i);
-        const int w =
-            draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(), i.size());
-        draft.SetAffinity(w);
-        const int z = draft.NewBuffer(b.size(), o.size());
-        draft.Gemm(GemmForm::kForward, x, w, z);
+        TaskBuilder task(TaskKind::kForward, training_);
+        const int x = Gather(task, StepTuple::kActivation, layer, b, i);
+        const int w = task.Input(Tile(WeightOf(model_, layer), o, i), o.size(), i.size());
+        task.SetAffinity(w);
+        const int z = task.NewBuffer(b.size(), o.size());
+        task.Gemm(GemmForm::kForward, x, w, z);
         if (nodes.size() == 1) {
-          FinishForward(draft, z, layer, b, o);
+          FinishForward(task, z, layer, b, o);
         } else {
-          parts.push_back({i, names_.Box("part.forward", layer, b, o, i)});
-          draft.Put(parts.back().key, draft.All(z));
+          parts.push_back({i, keys_.Box(StepTuple::kForwardPart, layer, b, o, i)});
+          task.Put(parts.back().key, task.All(z));
         }
-        Add(std::move(draft), "forward", layer, b, o, i, priority);
+        Add(std::move(task), TaskName::kForward, layer, b, o, i, priority);
       }
       if (nodes.size() == 1) continue;
-      parts = Gather(
+      parts = Reduce(
           std::move(parts), b.size(), o.size(),
-          [&](const Range& i) { return names_.Box("part.forward", layer, b, o, i); },
-          TaskKind::kActivation, "sum.forward", priority + 1, layer, b, o);
-      Draft draft(TaskKind::kActivation, training_);
-      FinishForward(draft, SumOf(draft, parts, b.size(), o.size()), layer, b, o);
-      Add(std::move(draft), "activation", layer, b, o, kNone, priority + 1);
+          [&](const Range& i) { return keys_.Box(StepTuple::kForwardPart, layer, b, o, i); },
+          TaskKind::kActivation, TaskName::kForwardSum, priority + 1, layer, b, o);
+      TaskBuilder task(TaskKind::kActivation, training_);
+      FinishForward(task, SumOf(task, parts, b.size(), o.size()), layer, b, o);
+      Add(std::move(task), TaskName::kActivation, layer, b, o, kNone, priority + 1);
     }
   }
 }
@@ -215,69 +211,69 @@ bool GraphBuilder::LossIsFused() const {
   return RowsOf(model_.layer_count() - 1).size() == 1;
 }
 
-void GraphBuilder::FinishForward(Draft& draft, int z, int layer, const Range& rows,
+void GraphBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Range& rows,
                                  const Range& outputs) {
   const bool last = LastLayer(layer);
   const Activation activation = last ? Activation::kIdentity : model_.activation;
-  const int bias = draft.Input(TileKey(pass_.job, pass_.step, 2 * layer + 1, -1, outputs, {0, 1}),
-                               1, outputs.size());
-  // Only gelu's derivative needs what went in; the others have theirs from what came out.
-  const bool keep_sums = pass_.train && activation == Activation::kGelu;
-  const int out = draft.Writable(z);
-  const int sums = keep_sums ? draft.NewBuffer(rows.size(), outputs.size()) : -1;
+  const int bias = task.Input(Tile(BiasOf(model_, layer), outputs, {0, 1}), 1, outputs.size());
+  const bool keep_sums = pass_.train && RowOf(activation).gradient_takes_input;
+  const int out = task.Writable(z);
+  const int sums = keep_sums ? task.NewBuffer(rows.size(), outputs.size()) : -1;
   KernelScalars scalars;
   scalars.f[0] = model_.clip_bound;
   scalars.i[0] = static_cast<std::int64_t>(activation);
-  draft.Launch(Kernel::kBiasActivation,
-               {draft.All(out), draft.All(z), draft.All(bias), draft.All(sums)}, scalars);
+  task.Launch(Kernel::kBiasActivation, {task.All(out), task.All(z), task.All(bias), task.All(sums)},
+              scalars);
   if (last && LossIsFused()) {
-    FinishLoss(draft, out, rows);
+    FinishLoss(task, out, rows);
     return;
   }
-  Disperse(draft, "act", layer + 1, rows, outputs, out);
-  if (keep_sums) Disperse(draft, "pre", layer + 1, rows, outputs, sums);
+  Scatter(task, StepTuple::kActivation, layer + 1, rows, outputs, out);
+  if (keep_sums) Scatter(task, StepTuple::kPreActivation, layer + 1, rows, outputs, sums);
 }
 
 void GraphBuilder::BuildLoss() {
   if (LossIsFused()) return;
   const int last = model_.layer_count() - 1;
   for (const Range& b : BatchNodes(RowsOf(last).front().batch_level)) {
-    Draft draft(TaskKind::kLoss, training_);
-    FinishLoss(draft, Assemble(draft, "act", last + 1, b, {0, model_.layers.back()}), b);
-    Add(std::move(draft), "loss", last, b, kNone, kNone, ForwardPriority(last) + 2);
+    TaskBuilder task(TaskKind::kLoss, training_);
+    FinishLoss(task, Gather(task, StepTuple::kActivation, last + 1, b, {0, model_.layers.back()}),
+               b);
+    Add(std::move(task), TaskName::kLoss, last, b, kNone, kNone, ForwardPriority(last) + 2);
   }
 }
 
-void GraphBuilder::FinishLoss(Draft& draft, int logits, const Range& rows) {
+void GraphBuilder::FinishLoss(TaskBuilder& task, int logits, const Range& rows) {
   const std::int64_t outputs = model_.layers.back();
   const bool classes = model_.loss == Loss::kCrossEntropy;
   const std::int64_t target_cols = classes ? 1 : outputs;
-  const int targets = draft.NewBuffer(rows.size(), target_cols);
+  const int targets = task.NewBuffer(rows.size(), target_cols);
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
-    draft.AddPiece(targets, names_.Rows("target", b), b.begin - rows.begin, 0, b.size(),
-                   target_cols);
+    task.AddPiece(targets, keys_.Rows(StepTuple::kTarget, b), b.begin - rows.begin, 0, b.size(),
+                  target_cols);
   }
-  const int delta = pass_.train ? draft.NewBuffer(rows.size(), outputs) : -1;
-  const int per_row = draft.NewBuffer(rows.size(), classes ? 2 : 1);
-  const int sums = draft.NewBuffer(1, classes ? 2 : 1);
+  const int delta = pass_.train ? task.NewBuffer(rows.size(), outputs) : -1;
+  const int per_row = task.NewBuffer(rows.size(), classes ? 2 : 1);
+  const int sums = task.NewBuffer(1, classes ? 2 : 1);
   KernelScalars scalars;
   scalars.i[0] = block();
   const auto samples = static_cast<float>(pass_.rows);
-  std::vector<View> views{draft.All(delta), draft.All(logits), draft.All(targets),
-                          draft.Part(per_row, 0, 0, rows.size(), 1)};
+  std::vector<View> views{task.All(delta), task.All(logits), task.All(targets),
+                          task.Part(per_row, 0, 0, rows.size(), 1)};
   if (classes) {
     scalars.f[0] = 1.0f / samples;
-    views.push_back(draft.Part(per_row, 0, 1, rows.size(), 1));
-    draft.Launch(Kernel::kSoftmaxCrossEntropy, std::move(views), scalars);
+    views.push_back(task.Part(per_row, 0, 1, rows.size(), 1));
+    task.Launch(Kernel::kSoftmaxCrossEntropy, std::move(views), scalars);
   } else {
     scalars.f[0] = 2.0f / (samples * static_cast<float>(outputs));
-    draft.Launch(Kernel::kSquaredError, std::move(views), scalars);
+    task.Launch(Kernel::kSquaredError, std::move(views), scalars);
   }
   KernelScalars order;
   order.i[0] = block();
-  draft.Launch(Kernel::kColumnSums, {draft.All(sums), draft.All(per_row)}, order);
-  draft.Put(names_.Rows("loss", rows), draft.All(sums));
-  if (pass_.train) Disperse(draft, "delta", model_.layer_count(), rows, {0, outputs}, delta);
+  task.Launch(Kernel::kColumnSums, {task.All(sums), task.All(per_row)}, order);
+  task.Put(keys_.Rows(StepTuple::kLoss, rows), task.All(sums));
+  if (pass_.train)
+    Scatter(task, StepTuple::kDelta, model_.layer_count(), rows, {0, outputs}, delta);
 }
 
 void GraphBuilder::BuildBackward(int layer) {
@@ -294,19 +290,18 @@ void GraphBuilder::BuildBackward(int layer) {
     const Range& o = row.outputs;
     for (const Range& b : BatchNodes(row.batch_level)) {
       for (const Range& i : NodesWithin(all_inputs, block(), row.input_level)) {
-        Draft draft(TaskKind::kBackward, training_);
-        const int d = Assemble(draft, "delta", layer + 1, b, o);
-        const int w =
-            draft.Input(TileKey(pass_.job, pass_.step, 2 * layer, -1, o, i), o.size(), i.size());
-        draft.SetAffinity(w);
-        const int d_inputs = draft.NewBuffer(b.size(), i.size());
-        draft.Gemm(GemmForm::kBackward, d, w, d_inputs);
+        TaskBuilder task(TaskKind::kBackward, training_);
+        const int d = Gather(task, StepTuple::kDelta, layer + 1, b, o);
+        const int w = task.Input(Tile(WeightOf(model_, layer), o, i), o.size(), i.size());
+        task.SetAffinity(w);
+        const int d_inputs = task.NewBuffer(b.size(), i.size());
+        task.Gemm(GemmForm::kBackward, d, w, d_inputs);
         if (tile_rows.size() == 1) {
-          FinishBackward(draft, d_inputs, layer, b, i);
+          FinishBackward(task, d_inputs, layer, b, i);
         } else {
-          draft.Put(names_.Box("part.backward", layer, b, o, i), draft.All(d_inputs));
+          task.Put(keys_.Box(StepTuple::kBackwardPart, layer, b, o, i), task.All(d_inputs));
         }
-        Add(std::move(draft), "backward", layer, b, o, i, priority);
+        Add(std::move(task), TaskName::kBackward, layer, b, o, i, priority);
       }
     }
   }
@@ -320,30 +315,33 @@ void GraphBuilder::BuildBackward(int layer) {
     for (const Range& i : NodesWithin(all_inputs, block(), input_level)) {
       std::vector<Partial> parts;
       for (const TileRow& row : tile_rows) {
-        parts.push_back({row.outputs, names_.Box("part.backward", layer, b, row.outputs, i)});
+        parts.push_back(
+            {row.outputs, keys_.Box(StepTuple::kBackwardPart, layer, b, row.outputs, i)});
       }
-      parts = Gather(
+      parts = Reduce(
           std::move(parts), b.size(), i.size(),
-          [&](const Range& o) { return names_.Box("part.backward", layer, b, o, i); },
-          TaskKind::kActivation, "sum.backward", priority + 1, layer, b, i);
-      Draft draft(TaskKind::kActivation, training_);
-      FinishBackward(draft, SumOf(draft, parts, b.size(), i.size()), layer, b, i);
-      Add(std::move(draft), "activation_gradient", layer, b, kNone, i, priority + 1);
+          [&](const Range& o) { return keys_.Box(StepTuple::kBackwardPart, layer, b, o, i); },
+          TaskKind::kActivation, TaskName::kBackwardSum, priority + 1, layer, b, i);
+      TaskBuilder task(TaskKind::kActivation, training_);
+      FinishBackward(task, SumOf(task, parts, b.size(), i.size()), layer, b, i);
+      Add(std::move(task), TaskName::kActivationGradient, layer, b, kNone, i, priority + 1);
     }
   }
 }
 
-void GraphBuilder::FinishBackward(Draft& draft, int d_inputs, int layer, const Range& rows,
+void GraphBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
                                   const Range& inputs) {
-  const char* saved_as = model_.activation == Activation::kGelu ? "pre" : "act";
-  const int saved = Assemble(draft, saved_as, layer, rows, inputs);
-  const int out = draft.Writable(d_inputs);
+  const StepTuple saved_as = RowOf(model_.activation).gradient_takes_input
+                                 ? StepTuple::kPreActivation
+                                 : StepTuple::kActivation;
+  const int saved = Gather(task, saved_as, layer, rows, inputs);
+  const int out = task.Writable(d_inputs);
   KernelScalars scalars;
   scalars.f[0] = model_.clip_bound;
   scalars.i[0] = static_cast<std::int64_t>(model_.activation);
-  draft.Launch(Kernel::kActivationGradient, {draft.All(out), draft.All(d_inputs), draft.All(saved)},
-               scalars);
-  Disperse(draft, "delta", layer, rows, inputs, out);
+  task.Launch(Kernel::kActivationGradient, {task.All(out), task.All(d_inputs), task.All(saved)},
+              scalars);
+  Scatter(task, StepTuple::kDelta, layer, rows, inputs, out);
 }
 
 void GraphBuilder::BuildUpdate(int layer) {
@@ -355,20 +353,20 @@ void GraphBuilder::BuildUpdate(int layer) {
         BuildSplitUpdate(layer, row, i, batch);
         continue;
       }
-      Draft draft(TaskKind::kUpdate, training_);
-      const int x = Assemble(draft, "act", layer, batch.front(), i);
-      const int d = Assemble(draft, "delta", layer + 1, batch.front(), o);
-      const int gradient = draft.NewBuffer(o.size(), i.size());
-      draft.Gemm(GemmForm::kGradient, d, x, gradient);
-      FinishUpdate(draft, gradient, 2 * layer, o, i);
+      TaskBuilder task(TaskKind::kUpdate, training_);
+      const int x = Gather(task, StepTuple::kActivation, layer, batch.front(), i);
+      const int d = Gather(task, StepTuple::kDelta, layer + 1, batch.front(), o);
+      const int gradient = task.NewBuffer(o.size(), i.size());
+      task.Gemm(GemmForm::kGradient, d, x, gradient);
+      FinishUpdate(task, gradient, WeightOf(model_, layer), o, i);
       if (i.begin == 0) {
-        const int bias_gradient = draft.NewBuffer(1, o.size());
+        const int bias_gradient = task.NewBuffer(1, o.size());
         KernelScalars order;
         order.i[0] = block();
-        draft.Launch(Kernel::kColumnSums, {draft.All(bias_gradient), draft.All(d)}, order);
-        FinishUpdate(draft, bias_gradient, 2 * layer + 1, o, {0, 1});
+        task.Launch(Kernel::kColumnSums, {task.All(bias_gradient), task.All(d)}, order);
+        FinishUpdate(task, bias_gradient, BiasOf(model_, layer), o, {0, 1});
       }
-      Add(std::move(draft), "update", layer, kNone, o, i, UpdatePriority(layer));
+      Add(std::move(task), TaskName::kUpdate, layer, kNone, o, i, UpdatePriority(layer));
     }
   }
 }
@@ -379,65 +377,68 @@ void GraphBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Range& 
   const std::int64_t priority = UpdatePriority(layer);
   const bool with_bias = inputs.begin == 0;
   const auto bias_key = [&](const Range& b) {
-    return names_.Box("part.bias_gradient", layer, b, o, kNone);
+    return keys_.Box(StepTuple::kBiasGradientPart, layer, b, o, kNone);
   };
-  const auto key = [&](const Range& b) { return names_.Box("part.gradient", layer, b, o, inputs); };
+  const auto key = [&](const Range& b) {
+    return keys_.Box(StepTuple::kGradientPart, layer, b, o, inputs);
+  };
   std::vector<Partial> parts;
   std::vector<Partial> bias_parts;
   for (const Range& b : batch) {
-    Draft draft(TaskKind::kUpdate, training_);
-    const int x = Assemble(draft, "act", layer, b, inputs);
-    const int d = Assemble(draft, "delta", layer + 1, b, o);
-    const int gradient = draft.NewBuffer(o.size(), inputs.size());
-    draft.Gemm(GemmForm::kGradient, d, x, gradient);
+    TaskBuilder task(TaskKind::kUpdate, training_);
+    const int x = Gather(task, StepTuple::kActivation, layer, b, inputs);
+    const int d = Gather(task, StepTuple::kDelta, layer + 1, b, o);
+    const int gradient = task.NewBuffer(o.size(), inputs.size());
+    task.Gemm(GemmForm::kGradient, d, x, gradient);
     parts.push_back({b, key(b)});
-    draft.Put(parts.back().key, draft.All(gradient));
+    task.Put(parts.back().key, task.All(gradient));
     if (with_bias) {
-      const int bias_gradient = draft.NewBuffer(1, o.size());
+      const int bias_gradient = task.NewBuffer(1, o.size());
       KernelScalars order;
       order.i[0] = block();
-      draft.Launch(Kernel::kColumnSums, {draft.All(bias_gradient), draft.All(d)}, order);
+      task.Launch(Kernel::kColumnSums, {task.All(bias_gradient), task.All(d)}, order);
       bias_parts.push_back({b, bias_key(b)});
-      draft.Put(bias_parts.back().key, draft.All(bias_gradient));
+      task.Put(bias_parts.back().key, task.All(bias_gradient));
     }
-    Add(std::move(draft), "gradient", layer, b, o, inputs, priority);
+    Add(std::move(task), TaskName::kGradient, layer, b, o, inputs, priority);
   }
   // The sums' tasks are named by (outputs, inputs) and the batch range that they cover.
-  parts = Gather(std::move(parts), o.size(), inputs.size(), key, TaskKind::kUpdate, "sum.gradient",
-                 priority + 1, layer, o, inputs);
-  Draft draft(TaskKind::kUpdate, training_);
-  FinishUpdate(draft, SumOf(draft, parts, o.size(), inputs.size()), 2 * layer, o, inputs);
+  parts = Reduce(std::move(parts), o.size(), inputs.size(), key, TaskKind::kUpdate,
+                 TaskName::kGradientSum, priority + 1, layer, o, inputs);
+  TaskBuilder task(TaskKind::kUpdate, training_);
+  FinishUpdate(task, SumOf(task, parts, o.size(), inputs.size()), WeightOf(model_, layer), o,
+               inputs);
   if (with_bias) {
-    bias_parts = Gather(std::move(bias_parts), 1, o.size(), bias_key, TaskKind::kUpdate,
-                        "sum.bias_gradient", priority + 1, layer, o, kNone);
-    FinishUpdate(draft, SumOf(draft, bias_parts, 1, o.size()), 2 * layer + 1, o, {0, 1});
+    bias_parts = Reduce(std::move(bias_parts), 1, o.size(), bias_key, TaskKind::kUpdate,
+                        TaskName::kBiasGradientSum, priority + 1, layer, o, kNone);
+    FinishUpdate(task, SumOf(task, bias_parts, 1, o.size()), BiasOf(model_, layer), o, {0, 1});
   }
-  Add(std::move(draft), "update", layer, kNone, o, inputs, priority + 2);
+  Add(std::move(task), TaskName::kUpdate, layer, kNone, o, inputs, priority + 2);
 }
 
-void GraphBuilder::FinishUpdate(Draft& draft, int gradient, int tensor, const Range& outputs,
-                                const Range& inputs) {
-  const bool bias = tensor % 2 == 1;
+void GraphBuilder::FinishUpdate(TaskBuilder& task, int gradient, const Parameter& parameter,
+                                const Range& outputs, const Range& inputs) {
+  const bool bias = parameter.IsBias();
   const std::int64_t rows = bias ? 1 : outputs.size();
   const std::int64_t cols = bias ? outputs.size() : inputs.size();
-  const int states = StateCount(training_.optimizer);
+  const std::span<const ParameterState> states = StatesOf(StateCount(training_.optimizer));
   std::vector<int> before;
   std::vector<int> after;
-  for (int state = -1; state < states; ++state) {
-    before.push_back(
-        draft.Input(TileKey(pass_.job, pass_.step, tensor, state, outputs, inputs), rows, cols));
+  for (const ParameterState state : states) {
+    before.push_back(task.Input(Tile(parameter, outputs, inputs, state), rows, cols));
     // The new weights take the gradient's place: it is read before they are written.
-    after.push_back(state < 0 ? draft.Writable(gradient) : draft.NewBuffer(rows, cols));
+    const bool value = state == ParameterState::kValue;
+    after.push_back(value ? task.Writable(gradient) : task.NewBuffer(rows, cols));
   }
-  if (!bias) draft.SetAffinity(before.front());
+  if (!bias) task.SetAffinity(before.front());
   std::vector<View> views;
-  for (const int buffer : after) views.push_back(draft.All(buffer));
-  for (const int buffer : before) views.push_back(draft.All(buffer));
-  views.push_back(draft.All(gradient));
-  draft.Launch(OptimizerKernel(training_.optimizer), std::move(views), pass_.optimizer);
-  for (int state = -1; state < states; ++state) {
-    draft.Put(TileKey(pass_.job, pass_.step + 1, tensor, state, outputs, inputs),
-              draft.All(after[static_cast<std::size_t>(state + 1)]), true);
+  for (const int buffer : after) views.push_back(task.All(buffer));
+  for (const int buffer : before) views.push_back(task.All(buffer));
+  views.push_back(task.All(gradient));
+  task.Launch(RowOf(training_.optimizer).kernel, std::move(views), pass_.optimizer);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const MatrixId matrix{parameter.id, states[i]};
+    task.Put(TileKey(pass_.job, pass_.step + 1, matrix, outputs, inputs), task.All(after[i]), true);
   }
 }
 

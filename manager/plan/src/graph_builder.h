@@ -7,7 +7,7 @@
 
 #include "acan/manager/graph.h"
 #include "acan/manager/tuple_names.h"
-#include "draft.h"
+#include "task_builder.h"
 
 namespace acan {
 
@@ -37,32 +37,37 @@ class GraphBuilder {
   std::vector<Range> BatchNodes(int level) const;
   bool LastLayer(int layer) const { return layer == model_.layer_count() - 1; }
   bool LossIsFused() const;
+  // Of the version that the pass reads.
+  tuplespace::Key Tile(const Parameter& parameter, const Range& outputs, const Range& inputs,
+                       ParameterState state = ParameterState::kValue) const;
 
-  // Puts together [rows, features] of boundary `boundary` from the cells in the space.
-  int Assemble(Draft& draft, const char* what, int boundary, const Range& rows,
-               const Range& features) const;
+  // A buffer with [rows, features] of boundary `boundary`, gathered from the cells in the space.
+  int Gather(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+             const Range& features) const;
   // Puts `buffer` = [rows, features] of the boundary into the space, cell by cell.
-  void Disperse(Draft& draft, const char* what, int boundary, const Range& rows,
-                const Range& features, int buffer) const;
-  // Gathers partial sums of shape [shape_rows, shape_cols] over the reduced axis until few enough
-  // are left for one task, putting tasks that add some up.
+  void Scatter(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+               const Range& features, int buffer) const;
+  // Reduces partial sums of shape [shape_rows, shape_cols] over the reduced axis, by tasks that add
+  // some of them up, until few enough are left for one task.
   template <class KeyOf>
-  std::vector<Partial> Gather(std::vector<Partial> parts, std::int64_t shape_rows,
+  std::vector<Partial> Reduce(std::vector<Partial> parts, std::int64_t shape_rows,
                               std::int64_t shape_cols, const KeyOf& key_of, TaskKind kind,
-                              const char* name, std::int64_t priority, int layer, const Range& a,
+                              TaskName name, std::int64_t priority, int layer, const Range& a,
                               const Range& b);
-  int SumOf(Draft& draft, const std::vector<Partial>& parts, std::int64_t rows,
+  int SumOf(TaskBuilder& task, const std::vector<Partial>& parts, std::int64_t rows,
             std::int64_t cols) const;
 
-  void FinishForward(Draft& draft, int z, int layer, const Range& rows, const Range& outputs);
-  void FinishLoss(Draft& draft, int logits, const Range& rows);
-  void FinishBackward(Draft& draft, int d_inputs, int layer, const Range& rows,
+  void Draw(TaskBuilder& task, const Parameter& parameter, const Range& outputs,
+            const Range& inputs);
+  void FinishForward(TaskBuilder& task, int z, int layer, const Range& rows, const Range& outputs);
+  void FinishLoss(TaskBuilder& task, int logits, const Range& rows);
+  void FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
                       const Range& inputs);
-  void FinishUpdate(Draft& draft, int gradient, int tensor, const Range& outputs,
-                    const Range& inputs);
+  void FinishUpdate(TaskBuilder& task, int gradient, const Parameter& parameter,
+                    const Range& outputs, const Range& inputs);
   void BuildSplitUpdate(int layer, const TileRow& row, const Range& inputs,
                         const std::vector<Range>& batch);
-  void Add(Draft&& draft, const char* kind, int layer, const Range& rows, const Range& outputs,
+  void Add(TaskBuilder&& task, TaskName name, int layer, const Range& rows, const Range& outputs,
            const Range& inputs, std::int64_t priority);
 
   // Earlier stages of a step first; among them what the critical path needs.
@@ -74,7 +79,7 @@ class GraphBuilder {
   const Training& training_;
   const Plan& plan_;
   const Pass& pass_;
-  Names names_;
+  PassKeys keys_;
   std::vector<PlannedTask> tasks_;
 };
 

@@ -1,10 +1,12 @@
 #include "acan/manager/tuple_names.h"
 
+#include <array>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "acan/core/names.h"
+#include "acan/core/optimizers.h"
 
 namespace acan {
 
@@ -13,39 +15,57 @@ using tuplespace::Key;
 
 namespace {
 
-constexpr int kMaxStates = 2;
-
-const char* TileWhat(int state) {
+StepTuple KindOf(ParameterState state) {
   switch (state) {
-    case 0:
-      return "state0";
-    case 1:
-      return "state1";
-    default:
-      return "tile";
+    case ParameterState::kFirstMoment:
+      return StepTuple::kFirstMoment;
+    case ParameterState::kSecondMoment:
+      return StepTuple::kSecondMoment;
+    case ParameterState::kValue:
+      break;
   }
+  return StepTuple::kTile;
+}
+
+std::int64_t NumberOf(ParameterId parameter) {
+  return static_cast<std::int64_t>(parameter);
 }
 
 }  // namespace
 
-Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
-            const Range& outputs, const Range& inputs) {
-  return Key{job,           version,     TileWhat(state), std::int64_t{tensor},
-             outputs.begin, outputs.end, inputs.begin,    inputs.end};
+Key TileKey(const std::string& job, std::int64_t version, MatrixId matrix, const Range& outputs,
+            const Range& inputs) {
+  return Key{job,
+             version,
+             WordOf(KindOf(matrix.state)),
+             NumberOf(matrix.parameter),
+             outputs.begin,
+             outputs.end,
+             inputs.begin,
+             inputs.end};
 }
 
-tuplespace::Pattern TilesOfTensor(const std::string& job, FieldPattern version, int tensor,
-                                  int state) {
-  return {{FieldPattern::Exact(job), std::move(version), FieldPattern::Exact(TileWhat(state)),
-           FieldPattern::Exact(std::int64_t{tensor})},
+tuplespace::Pattern TilesOf(const std::string& job, FieldPattern version, MatrixId matrix) {
+  return {{FieldPattern::Exact(job), std::move(version),
+           FieldPattern::Exact(WordOf(KindOf(matrix.state))),
+           FieldPattern::Exact(NumberOf(matrix.parameter))},
           true};
+}
+
+tuplespace::Pattern TasksOf(const std::string& job, FieldPattern step) {
+  return {
+      {FieldPattern::Exact(job), std::move(step), FieldPattern::Exact(WordOf(StepTuple::kTask))},
+      true};
 }
 
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step) {
   std::vector<tuplespace::Pattern> patterns;
-  for (const char* what : {"act", "pre", "delta", "part.", "loss", "target"}) {
+  for (const char* prefix : {WordOf(StepTuple::kActivation), WordOf(StepTuple::kPreActivation),
+                             WordOf(StepTuple::kDelta), kPartPrefix, WordOf(StepTuple::kLoss),
+                             WordOf(StepTuple::kTarget)}) {
     patterns.push_back(
-        {{FieldPattern::Exact(job), FieldPattern::Exact(step), FieldPattern::Prefix(what)}, true});
+        {{FieldPattern::Exact(job), FieldPattern::Exact(step), FieldPattern::Prefix(prefix)},
+         true});
   }
   return patterns;
 }
@@ -53,46 +73,48 @@ std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::i
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
   const std::vector<tuplespace::Field> fields = key.Fields();
   if (fields.size() != 8) return std::nullopt;
-  const auto* what = std::get_if<std::string>(&fields[2]);
+  const auto* kind = std::get_if<std::string>(&fields[2]);
   std::int64_t numbers[6] = {};
   for (std::size_t i = 0; i < 6; ++i) {
     const auto* number = std::get_if<std::int64_t>(&fields[i == 0 ? 1 : i + 2]);
     if (number == nullptr) return std::nullopt;
     numbers[i] = *number;
   }
-  if (what == nullptr) return std::nullopt;
-  for (int state = -1; state < kMaxStates; ++state) {
-    if (*what != TileWhat(state)) continue;
-    return std::pair{numbers[0],
-                     TileCell{key, static_cast<int>(numbers[1]), state,
-                              Range{numbers[2], numbers[3]}, Range{numbers[4], numbers[5]}}};
+  if (kind == nullptr) return std::nullopt;
+  const auto [version, parameter, o_begin, o_end, i_begin, i_end] = numbers;
+  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+    if (*kind != WordOf(KindOf(state))) continue;
+    return std::pair{
+        version,
+        TileCell{
+            key, {ParameterId{parameter}, state}, Range{o_begin, o_end}, Range{i_begin, i_end}}};
   }
   return std::nullopt;
 }
 
-Key Names::Features(const char* what, int boundary, const Range& rows,
-                    const Range& features) const {
-  return Key{job_,       step_,    what,           batch_id_,   std::int64_t{boundary},
+Key PassKeys::Features(StepTuple kind, int boundary, const Range& rows,
+                       const Range& features) const {
+  return Key{job_,       step_,    WordOf(kind),   batch_id_,   std::int64_t{boundary},
              rows.begin, rows.end, features.begin, features.end};
 }
 
-Key Names::Rows(const char* what, const Range& rows) const {
-  return Key{job_, step_, what, batch_id_, rows.begin, rows.end};
+Key PassKeys::Rows(StepTuple kind, const Range& rows) const {
+  return Key{job_, step_, WordOf(kind), batch_id_, rows.begin, rows.end};
 }
 
-Key Names::Box(const char* what, int layer, const Range& rows, const Range& outputs,
-               const Range& inputs) const {
-  return Key{job_,     step_,         what,        batch_id_,    std::int64_t{layer}, rows.begin,
-             rows.end, outputs.begin, outputs.end, inputs.begin, inputs.end};
+Key PassKeys::Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,
+                  const Range& inputs) const {
+  return Key{job_,     step_,         WordOf(kind), batch_id_,    std::int64_t{layer}, rows.begin,
+             rows.end, outputs.begin, outputs.end,  inputs.begin, inputs.end};
 }
 
-Key Names::Task(const char* kind, Precision precision, int layer, const Range& rows,
-                const Range& outputs, const Range& inputs) const {
+Key PassKeys::Task(TaskName name, Precision precision, int layer, const Range& rows,
+                   const Range& outputs, const Range& inputs) const {
   return Key{job_,
              step_,
-             "task",
+             WordOf(StepTuple::kTask),
              PrecisionName(precision),
-             kind,
+             WordOf(name),
              batch_id_,
              std::int64_t{layer},
              rows.begin,

@@ -44,13 +44,11 @@ class GraphRunner {
     for (const auto& [key, range] : graph_.Losses(pass)) losses_.push_back(Floats(key));
   }
 
-  std::vector<float> Tensor(int number, std::int64_t version) {
-    const bool bias = number % 2 == 1;
-    const std::int64_t rows = model_.outputs(number / 2);
-    const std::int64_t cols = bias ? 1 : model_.inputs(number / 2);
-    std::vector<float> all(static_cast<std::size_t>(rows * cols), NAN);
+  std::vector<float> ValueOf(const Parameter& parameter, std::int64_t version) {
+    const std::int64_t cols = parameter.cols;
+    std::vector<float> all(static_cast<std::size_t>(parameter.rows * cols), NAN);
     for (const TileCell& tile : graph_.Tiles("job", version)) {
-      if (tile.tensor != number || tile.state >= 0) continue;
+      if (tile.matrix != MatrixId{parameter.id}) continue;
       const std::vector<float> values = Floats(tile.key);
       for (std::int64_t r = 0; r < tile.outputs.size(); ++r) {
         for (std::int64_t c = 0; c < tile.inputs.size(); ++c) {
@@ -64,8 +62,8 @@ class GraphRunner {
 
   std::string Hash(std::int64_t version) {
     Sha256 hash;
-    for (int tensor = 0; tensor < 2 * model_.layer_count(); ++tensor) {
-      const std::vector<float> values = Tensor(tensor, version);
+    for (const Parameter& parameter : ParametersOf(model_)) {
+      const std::vector<float> values = ValueOf(parameter, version);
       hash.Add(values.data(), 4 * values.size());
     }
     return hash.Hex();

@@ -91,8 +91,12 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer,
-                         testing::Values(Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kAdamW));
+std::vector<Optimizer> AllOptimizers() {
+  std::vector<Optimizer> all;
+  for (const OptimizerRow& row : kOptimizers) all.push_back(row.optimizer);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer, testing::ValuesIn(AllOptimizers()));
 
 TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
   PlanRequest request = RaggedRequest(Optimizer::kSgd);
@@ -247,8 +251,9 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
   runner.Step(0, 1, batch.inputs, batch.targets, 21);
 
   std::vector<std::vector<double>> tensors;
-  for (int t = 0; t < 6; ++t) {
-    const std::vector<float> values = runner.Tensor(t, 0);
+  const std::vector<Parameter> parameters = ParametersOf(request.model);
+  for (const Parameter& parameter : parameters) {
+    const std::vector<float> values = runner.ValueOf(parameter, 0);
     tensors.emplace_back(values.begin(), values.end());
   }
   float loss = 0;
@@ -258,12 +263,11 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
               LossInDouble(request.model, tensors, batch, 21), 1e-6);
 
   std::mt19937 random(4);
-  for (int t = 0; t < 6; ++t) {
-    const std::vector<float> after = runner.Tensor(t, 1);
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    const std::vector<float> after = runner.ValueOf(parameters[index], 1);
     for (int i = 0; i < 25; ++i) {
       const std::size_t at = random() % after.size();
       auto moved = tensors;
-      const auto index = static_cast<std::size_t>(t);
       constexpr double kStep = 1e-6;
       moved[index][at] += kStep;
       const double above = LossInDouble(request.model, moved, batch, 21);
@@ -271,15 +275,19 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
       const double below = LossInDouble(request.model, moved, batch, 21);
       const double expected = (above - below) / (2 * kStep);
       const double gradient = tensors[index][at] - static_cast<double>(after[at]);
-      EXPECT_NEAR(gradient, expected, 2e-6) << "tensor " << t << " element " << at;
+      EXPECT_NEAR(gradient, expected, 2e-6) << parameters[index].Name() << " element " << at;
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(
-    All, Gradients,
-    testing::Combine(testing::Values(Activation::kRelu, Activation::kClippedRelu, Activation::kTanh,
-                                     Activation::kSigmoid, Activation::kGelu),
-                     testing::Values(Loss::kCrossEntropy, Loss::kMeanSquaredError)));
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  for (const ActivationRow& row : kActivations) all.push_back(row.activation);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, Gradients,
+                         testing::Combine(testing::ValuesIn(AllActivations()),
+                                          testing::Values(Loss::kCrossEntropy,
+                                                          Loss::kMeanSquaredError)));
 
 TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
   const HandlerShares equal = SharesOf({100, 96, 103, 99}, 4);

@@ -1,4 +1,4 @@
-// A manager, a handler and their broker in one small program, with the installed headers only.
+// A manager, a handler and their broker in one program, with the installed headers only.
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -6,43 +6,28 @@
 #include <tuplespace/broker.h>
 #include <tuplespace/client.h>
 
+using namespace tuplespace;
+
+std::string SquareOf(std::int64_t number, const std::string& endpoint) {
+  Client manager({.endpoint = endpoint}), handler({.endpoint = endpoint});
+  Tuple task{.key = Key{"square", number}, .payload = {}, .task = TaskSpec{}};
+  task.task->results = {Key{"squared", number}};
+  manager.Put({task});
+
+  const Pattern squares{{FieldPattern::Exact("square"), FieldPattern::Any()}};
+  for (const Grant& grant : handler.GetSome({.pattern = squares})) {
+    const auto n = std::get<std::int64_t>(grant.key.Fields()[1]);
+    const Payload result = Payload::Copy(std::to_string(n * n));
+    handler.CompleteTask({grant.key, grant.fence}, {{.key = Key{"squared", n}, .payload = result}});
+  }
+  return std::string(manager.ReadOne(Pattern::Of(Key{"squared", number}))->payload.text());
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: consumer ENDPOINT\n");
-    return 2;
-  }
-  tuplespace::BrokerOptions broker_options;
-  broker_options.listen = {argv[1]};
-  tuplespace::Broker broker(broker_options);
+  const std::string endpoint = argc > 1 ? argv[1] : "tcp://127.0.0.1:5556";
+  Broker broker({.listen = {endpoint}});
   std::thread serving([&] { broker.Run(); });
-
-  std::string answer;
-  {
-    tuplespace::ClientOptions options;
-    options.endpoint = argv[1];
-    tuplespace::Client manager(options);
-    tuplespace::Client handler(options);
-    tuplespace::Tuple task;
-    task.key = tuplespace::Key{"square", 12};
-    task.task.emplace();
-    task.task->results = {tuplespace::Key{"squared", 12}};
-    manager.Put({task});
-
-    tuplespace::Get get;
-    get.pattern.fields = {tuplespace::FieldPattern::Exact(std::string("square")),
-                          tuplespace::FieldPattern::Any()};
-    for (const tuplespace::Grant& grant : handler.GetSome(get)) {
-      const auto number = std::get<std::int64_t>(grant.key.Fields()[1]);
-      tuplespace::Tuple result;
-      result.key = tuplespace::Key{"squared", number};
-      result.payload = tuplespace::Payload::Copy(std::to_string(number * number));
-      handler.CompleteTask({grant.key, grant.fence}, {result});
-    }
-    const auto found = manager.ReadOne(tuplespace::Pattern::Of(tuplespace::Key{"squared", 12}));
-    if (found) answer = found->payload.text();
-  }
+  std::printf("12 squared is %s\n", SquareOf(12, endpoint).c_str());
   broker.Stop();
   serving.join();
-  std::printf("12 squared is %s\n", answer.c_str());
-  return answer == "144" ? 0 : 1;
 }

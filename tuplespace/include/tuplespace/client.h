@@ -81,8 +81,10 @@ class Client {
   // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
   // row is so at its source and answered with Error{kDamaged}.
   void OnDamage(std::function<void(const std::string& text)> handler);
-  // A request was answered kBusy for seconds, and is sent on and on; `text` says which limit it
-  // meets. At most twice a minute.
+  // A request waits for longer than it should, and goes on waiting; `text` says for what: it was
+  // answered kBusy for seconds (which limit it meets), the broker does not answer it, or is not
+  // there. About 10 s after it began, and then at most twice a minute; that no broker is there,
+  // once until one is.
   void OnDelay(std::function<void(const std::string& text)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
   // succeeds. After a lost connection (or broker) the space has forgotten this client's leases,
@@ -115,9 +117,10 @@ class Client {
   using Duration = std::chrono::microseconds;
   static constexpr Duration kForever = Duration::max();
 
-  // Wake() does not end these calls, and without a broker they wait for one. `check` does, by
-  // throwing: each of them asks it before it waits, and again whenever something came or Wake() was
-  // called. What it throws leaves the call, whose request is abandoned. Null: none.
+  // Wake() does not end these calls, and without a broker they wait for one (OnDelay says so).
+  // `check` does, by throwing: each of them asks it before it waits, once a second, and whenever
+  // something came or Wake() was called. What it throws leaves the call, whose request is
+  // abandoned. Null: none.
   void SetInterrupt(std::function<void()> check);
 
   std::optional<std::vector<PutStatus>> Put(std::vector<Tuple> tuples, Duration wait = kForever);
@@ -131,7 +134,9 @@ class Client {
   std::vector<Grant> GetSome(const tuplespace::Get& get, Duration wait = kForever);
   std::optional<CompleteReply> CompleteTask(const LeaseRef& lease, std::vector<Tuple> results = {},
                                             Duration wait = kForever);
-  // Linda's `in`: get, then complete at once; the tuple is gone when this returns one.
+  // Linda's `in`: get, then complete at once; the tuple is gone when this returns one. Once a tuple
+  // was granted this waits some seconds longer than `wait`; if the broker has not said by then
+  // whether it was taken, nobody can, and SpaceError(kBusy) names the key.
   std::optional<FoundTuple> Take(const Pattern& pattern, Duration wait = kForever);
   std::optional<std::uint64_t> RetireAll(const Pattern& pattern, bool watermark = true,
                                          Duration wait = kForever);

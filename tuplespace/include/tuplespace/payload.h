@@ -66,12 +66,15 @@ class Payload {
         region_(region) {}
 
   static Payload Copy(const void* data, std::size_t size) {
+    if (size >= kLargeBytes) return CopyBehindRoom(data, size);
     auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
     if (size != 0) std::memcpy(bytes.get(), data, size);
     const std::byte* begin = bytes.get();
     return Payload(std::move(bytes), begin, size);
   }
   static Payload Copy(std::string_view text) { return Copy(text.data(), text.size()); }
+  // From here on it is worth while to send a payload through a socket without a copy.
+  static constexpr std::size_t kLargeBytes = 16 << 10;
 
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -90,6 +93,8 @@ class Payload {
   }
 
  private:
+  static Payload CopyBehindRoom(const void* data, std::size_t size);
+
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;

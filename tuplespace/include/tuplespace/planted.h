@@ -22,6 +22,9 @@ enum class Planted : std::uint8_t {
   kOneClientParksTasks,
   kExtensionNeverEnds,
   kBenchNeverEnds,
+  kNewIdsAreTrusted,
+  kEveryLapseDoubles,
+  kOneKeyParksTasks,
   kQuotasAreIgnored,
   // Session, BrokerCore
   kRejoiningKeepsLeases,

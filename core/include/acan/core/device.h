@@ -1,6 +1,6 @@
 // Device: the seam between acan and what computes. A backend (CPU, OpenCL, CUDA) implements the
-// methods below; everything that is not a matrix product is one of the kernels of the table in
-// kernels.h, written once and compiled by every backend.
+// methods below; everything that is not a matrix product is one of the kernels of operators.inc,
+// written once and compiled by every backend.
 //
 // A device is called by one thread at a time, not always the same, except where a method says
 // otherwise. Work may be asynchronous: calls are executed in order; Download and Synchronize wait
@@ -90,14 +90,6 @@ class PendingDownload {
   virtual tuplespace::Payload Wait() = 0;
 };
 
-// The three products of training, as c[m, n] = sum over k.
-enum class GemmForm : std::uint8_t {
-  kForward,   // c[m,n] = sum_k a[m,k] * b[n,k]    outputs  = inputs[batch, in]  * weight[out, in]^T
-  kBackward,  // c[m,n] = sum_k a[m,k] * b[k,n]    d_inputs = delta[batch, out]  * weight[out, in]
-  kGradient,  // c[m,n] = sum_k a[k,m] * b[k,n]    d_weight = delta[batch, out]^T * inputs[batch,
-              // in]
-};
-
 // One that was over at once.
 class ReadyDownload final : public PendingDownload {
  public:
@@ -156,9 +148,10 @@ class Device {
     return Download(buffer, {buffer.get(), 0, 1, words, words});
   }
 
-  // c = op(a) * op(b), see GemmForm. Exact: every element is the canonical tree over k from 0 with
-  // leaves of `block` (k is a node of the model's tree, so this is the model's own sum).
-  // REQUIRES: shapes agree; block a power of two >= 16; c overlaps neither a nor b.
+  // c = op(a) * op(b), as operators.inc says for each form. Exact: every element is the canonical
+  // tree over k from 0 with leaves of `block` (k is a node of the model's tree, so this is the
+  // model's own sum). REQUIRES: shapes agree; block a power of two >= 16; c overlaps neither a nor
+  // b.
   virtual void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                     const Matrix& b, const Matrix& c) = 0;
 

@@ -7,11 +7,11 @@
 
 #include "acan/core/device.h"
 #include "acan/core/kernels.h"
+#include "acan/core/optimizers.h"
 
 namespace acan {
 
 enum class Loss : std::uint8_t { kCrossEntropy, kMeanSquaredError };
-enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
 enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine };
 
 // A multi-layer perceptron. layers = inputs, hidden..., outputs; every hidden layer is followed by
@@ -37,7 +37,8 @@ struct Schedule {
   double final_fraction = 0.0;  // kCosine: ends at this share of the learning rate
 };
 
-struct Training {
+// With the values that its optimizer uses (optimizers.h).
+struct Training : Hyperparameters {
   std::int64_t batch = 128;  // samples of one optimizer step; the last of an epoch may be less
   std::int64_t epochs = 5;
   std::uint64_t seed = 1;
@@ -45,10 +46,6 @@ struct Training {
   std::int64_t block = 64;  // leaf length of the canonical order, a power of two >= 16
   bool shuffle = true;
   Optimizer optimizer = Optimizer::kSgd;
-  double learning_rate = 0.1;
-  double momentum = 0.9;                              // kMomentum
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // kAdamW
-  double weight_decay = 0.0;                          // PyTorch: sgd and momentum 0, AdamW 0.01
   Schedule schedule;
 };
 

@@ -1,17 +1,5 @@
-// The tuples that managers and handlers agree on. A step's tuples are (job, step, what, ...), so
-// that one retire watermark sweeps everything that a finished step leaves behind.
-//
-//   (job, step, "task", precision, kind, batch, layer, b0, b1, o0, o1, i0, i1)    a task
-//   (job, step, "act" | "pre" | "delta" | "part" | "grad" | ..., ...)             what tasks make
-//   (job, version, "tile", tensor, o0, o1, i0, i1)                                weights;
-//   "state0", ...
-//   ("handler", id)          a handler's capacity; there as long as the handler is connected
-//   ("report", id, number)   a handler's counts so far
-//   ("leader", job)          held under a lease by the job's manager
-//   ("done", job)            the receipt of its last finished run, for managers that stand by
-//   ("standby", job, id)     a manager that waits for the lead
-//   ("metrics", job, run, step, steps)  lines of metrics.jsonl, for a manager of another host
-//   ("quarantine", job, id)  a handler that computed a wrong result, and gets no task of this job
+// What managers and handlers tell each other through the space, and the keys of it.
+// acan/core/tuple_kinds.h has the layout of all keys.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +46,8 @@ tuplespace::Key LeaderKey(const std::string& job);
 tuplespace::Key DoneKey(const std::string& job);
 tuplespace::Key StandbyKey(const std::string& job, const std::string& id);
 tuplespace::Pattern AllStandbys(const std::string& job);
+tuplespace::Key RunKey(const std::string& job, const std::string& run);
+tuplespace::Pattern AllRuns(const std::string& job);
 tuplespace::Key QuarantineKey(const std::string& job, const std::string& id);
 tuplespace::Pattern QuarantinedIn(const std::string& job);
 tuplespace::Pattern AllHandlers();

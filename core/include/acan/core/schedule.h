@@ -21,15 +21,8 @@ std::int64_t StepsPerEpoch(std::int64_t samples, std::int64_t batch);
 // REQUIRES: 0 <= step < total_steps; step_every > 0 for kStep.
 double LearningRateAt(const Training& training, std::int64_t step, std::int64_t total_steps);
 
-// The scalars of the optimizer's kernel (kSgd, kMomentum, kAdamW; see kernels.h) for `step`.
-// Computed in double, rounded to float once. REQUIRES: as LearningRateAt.
+// The scalars of the optimizer's kernel for `step` (optimizers.h). REQUIRES: as LearningRateAt.
 KernelScalars OptimizerScalarsAt(const Training& training, std::int64_t step,
                                  std::int64_t total_steps);
-
-// cos(pi * x) for x in [0, 1], within 1e-15 of the true value; exactly 1, 0, -1 at 0, 1/2, 1.
-double CosinePi(double x);
-
-// base ^ exponent by squaring, lowest bit of the exponent first. REQUIRES: exponent >= 0.
-double IntegerPower(double base, std::int64_t exponent);
 
 }  // namespace acan

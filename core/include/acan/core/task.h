@@ -50,8 +50,8 @@ struct View {
   std::uint64_t bytes() const { return BufferSpec{rows, cols}.bytes(); }
 };
 
-// One operation: a matrix product c = views[2] of a = views[0] and b = views[1], or a kernel with
-// the operands and scalars that its table row says.
+// One operation: a matrix product or a kernel, with the operands and scalars that its row of
+// operators.inc says, in its order.
 struct Call {
   bool gemm = false;
   GemmForm form = GemmForm::kForward;
@@ -89,8 +89,7 @@ bool CoversBuffer(const Piece& piece, const Task& task);
 // assembled ones. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
 
-// Operations on floats: two for each multiply and add of a product, one for each element that a
-// kernel reads first.
+// Operations on floats, as the rows of the calls count them.
 std::uint64_t Flops(const Task& task);
 
 tuplespace::Payload EncodeTask(const Task& task);

@@ -31,6 +31,8 @@ struct HandlerOptions {
   bool shared_memory = true;              // see tuplespace::ClientOptions
   zmq::context_t* context = nullptr;      // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
+  // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
+  std::function<void()> alive = {};
 };
 
 struct HandlerReport {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "acan/core/philox.h"
+#include "acan/core/tuple_kinds.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tuplespace/planted.h"
@@ -32,10 +33,10 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
     all.emplace_back(std::int64_t{number});
     return all;
   };
-  vote.key = Key(name({"task", fields[3], "audit"}));
+  vote.key = Key(name({WordOf(StepTuple::kTask), fields[3], WordOf(TaskName::kAudit)}));
   vote.affinity = -1;
   for (std::size_t i = 0; i < vote.task.outputs.size(); ++i) {
-    std::vector<tuplespace::Field> result = name({"audit"});
+    std::vector<tuplespace::Field> result = name({WordOf(StepTuple::kAudit)});
     result.emplace_back(static_cast<std::int64_t>(i));
     vote.task.outputs[i].key = Key(result);
     vote.task.outputs[i].keep = false;
@@ -134,6 +135,21 @@ void Audits::Forget() {
 std::size_t Audits::OpenIn(std::int64_t unit) const {
   const auto at = open_.find(unit);
   return at == open_.end() ? 0 : at->second;
+}
+
+bool Audits::InputsAreDecided(const Key& task) const {
+  const PlannedTask* planned = nullptr;
+  for (const auto& [id, one] : cases_) {
+    if (one.task.key == task) planned = &one.task;
+    if (one.vote && one.vote->task.key == task) planned = &one.vote->task;
+  }
+  if (planned == nullptr) return true;
+  const std::set<Key> inputs(planned->inputs.begin(), planned->inputs.end());
+  return std::none_of(cases_.begin(), cases_.end(), [&](const auto& entry) {
+    const std::vector<acan::Output>& outputs = entry.second.task.task.outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const acan::Output& output) { return inputs.contains(output.key); });
+  });
 }
 
 void Audits::Proceed(AuditId id) {

@@ -31,7 +31,7 @@ struct TensorPlace {
 };
 
 inline std::int64_t TensorBytes(const TensorInfo& tensor) {
-  return tensor.rows * tensor.cols * static_cast<std::int64_t>(sizeof(float));
+  return tensor.rows() * tensor.cols() * static_cast<std::int64_t>(sizeof(float));
 }
 
 // Calls run(offset of the first byte, index of the first value, count of values) for every stretch

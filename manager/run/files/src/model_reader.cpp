@@ -15,6 +15,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
+#include "acan/core/optimizers.h"
 #include "acan/manager/job.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
@@ -26,19 +27,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxStates = 2;
-
 // A tensor's entry of the header.
 struct Entry {
   std::vector<std::int64_t> shape;
   TensorPlace place;
 };
 
-// "layers.3.weight" -> (3, weight, -1); nullopt for any other name.
+// "layers.3.weight" -> (3, the value); nullopt for any other name.
 struct LayerName {
   int layer;
-  bool is_bias;
-  int state;
+  int states;  // that a file with this tensor must have
 };
 std::optional<LayerName> ParseName(const std::string& name) {
   constexpr std::string_view kPrefix = "layers.";
@@ -47,13 +45,13 @@ std::optional<LayerName> ParseName(const std::string& name) {
   const char* const end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, layer);
   if (error != std::errc() || layer < 0) return std::nullopt;
-  for (const bool is_bias : {false, true}) {
-    // Written back to refuse "layers.01.weight".
-    const std::string base = fmt::format("layers.{}.{}", layer, is_bias ? "bias" : "weight");
-    for (int state = -1; state < kMaxStates; ++state) {
-      if (name == (state < 0 ? base : fmt::format("{}.state{}", base, state))) {
-        return LayerName{layer, is_bias, state};
-      }
+  Parameter parameter;
+  parameter.layer = layer;
+  for (const ParameterRole role : {ParameterRole::kWeight, ParameterRole::kBias}) {
+    parameter.role = role;
+    for (int states = 0; states <= kMostOptimizerStates; ++states) {
+      // Written back to refuse "layers.01.weight".
+      if (name == parameter.Name(StatesOf(states).back())) return LayerName{layer, states};
     }
   }
   return std::nullopt;
@@ -247,7 +245,7 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
                       name, kMaxLayerEntries - 2));
     }
     layers = std::max(layers, parsed->layer + 1);
-    states = std::max(states, parsed->state + 1);
+    states = std::max(states, parsed->states);
   }
   if (layers == 0) Refuse("has no tensors; expected layers.0.weight, layers.0.bias, ...");
   for (int layer = 0; layer < layers; ++layer) {
@@ -271,12 +269,11 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
 
 void ModelReader::Impl::CheckStates(const std::map<std::string, Entry>& entries) const {
   for (const TensorInfo& tensor : ModelTensors(model, states)) {
-    const auto found = entries.find(tensor.name);
-    if (found == entries.end()) Refuse(fmt::format("lacks the tensor '{}'", tensor.name));
-    const Entry& parameter =
-        entries.at(fmt::format("layers.{}.{}", tensor.layer, tensor.is_bias ? "bias" : "weight"));
+    const auto found = entries.find(tensor.Name());
+    if (found == entries.end()) Refuse(fmt::format("lacks the tensor '{}'", tensor.Name()));
+    const Entry& parameter = entries.at(tensor.parameter.Name());
     if (found->second.shape != parameter.shape) {
-      Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.name,
+      Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.Name(),
                          JsonText(json(found->second.shape)), JsonText(json(parameter.shape))));
     }
   }
@@ -308,7 +305,7 @@ ModelReader::ModelReader(const std::string& path) : impl_(std::make_unique<Impl>
   impl_->CheckPlaces(entries);
   impl_->tensors = ModelTensors(impl_->model, impl_->states);
   for (const TensorInfo& tensor : impl_->tensors) {
-    impl_->places.push_back(entries.at(tensor.name).place);
+    impl_->places.push_back(entries.at(tensor.Name()).place);
   }
 }
 
@@ -339,7 +336,7 @@ const std::map<std::string, std::string>& ModelReader::Metadata() const {
 std::string ModelReader::WeightsSha256() const {
   std::vector<TensorPlace> places;
   for (std::size_t i = 0; i < impl_->tensors.size(); ++i) {
-    if (impl_->tensors[i].state < 0) places.push_back(impl_->places[i]);
+    if (impl_->tensors[i].state == ParameterState::kValue) places.push_back(impl_->places[i]);
   }
   Sha256 hash;
   HashTensors(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <map>
 #include <stdexcept>
 
 #include "acan/core/json_text.h"
@@ -18,32 +19,28 @@ static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian values, written here as they lie in memory");
 
 std::vector<TensorInfo> ModelTensors(const Model& model, int states) {
-  std::vector<TensorInfo> tensors;
-  for (int i = 0; i < model.layer_count(); ++i) {
-    for (int state = -1; state < states; ++state) {
-      const std::string suffix = state < 0 ? "" : fmt::format(".state{}", state);
-      tensors.push_back({fmt::format("layers.{}.weight{}", i, suffix), model.outputs(i),
-                         model.inputs(i), false, i, state});
-      tensors.push_back(
-          {fmt::format("layers.{}.bias{}", i, suffix), model.outputs(i), 1, true, i, state});
+  std::map<std::string, TensorInfo> by_name;
+  for (const Parameter& parameter : ParametersOf(model)) {
+    for (const ParameterState state : StatesOf(states)) {
+      by_name.emplace(parameter.Name(state), TensorInfo{parameter, state});
     }
   }
-  std::sort(tensors.begin(), tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  std::vector<TensorInfo> tensors;
+  for (const auto& [name, tensor] : by_name) tensors.push_back(tensor);
   return tensors;
 }
 
 void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t row,
                 std::int64_t col, std::int64_t rows, std::int64_t cols,
                 const std::function<void(std::int64_t, std::size_t, std::size_t)>& run) {
-  assert(row >= 0 && rows >= 0 && row + rows <= tensor.rows);
-  assert(col >= 0 && cols >= 0 && col + cols <= tensor.cols);
+  assert(row >= 0 && rows >= 0 && row + rows <= tensor.rows());
+  assert(col >= 0 && cols >= 0 && col + cols <= tensor.cols());
   if (rows == 0 || cols == 0) return;
   // Whole rows lie one after the other: one stretch.
-  const std::int64_t stretches = cols == tensor.cols ? 1 : rows;
-  const std::int64_t count = cols == tensor.cols ? rows * cols : cols;
+  const std::int64_t stretches = cols == tensor.cols() ? 1 : rows;
+  const std::int64_t count = cols == tensor.cols() ? rows * cols : cols;
   for (std::int64_t i = 0; i < stretches; ++i) {
-    const std::int64_t element = (row + i) * tensor.cols + col;
+    const std::int64_t element = (row + i) * tensor.cols() + col;
     run(place.begin + element * static_cast<std::int64_t>(sizeof(float)),
         static_cast<std::size_t>(i * cols), static_cast<std::size_t>(count));
   }
@@ -71,9 +68,9 @@ std::string HeaderBytes(const std::vector<TensorInfo>& tensors,
   std::int64_t offset = 0;
   for (const TensorInfo& tensor : tensors) {
     const std::int64_t end = offset + TensorBytes(tensor);
-    nlohmann::json shape = {tensor.rows};
-    if (!tensor.is_bias) shape.push_back(tensor.cols);
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, end}}};
+    nlohmann::json shape = {tensor.rows()};
+    if (!tensor.parameter.IsBias()) shape.push_back(tensor.cols());
+    header[tensor.Name()] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = JsonText(header);
@@ -108,7 +105,7 @@ void ModelWriter::Impl::Begin(const Model& model, const SnapshotExtras& extras) 
   for (const TensorInfo& tensor : tensors) {
     places.push_back({offset, offset + TensorBytes(tensor)});
     offset += TensorBytes(tensor);
-    values_left += tensor.rows * tensor.cols;
+    values_left += tensor.rows() * tensor.cols();
   }
   file.Reserve(offset);
   file.WriteAt(0, header.data(), header.size());

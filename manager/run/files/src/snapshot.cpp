@@ -32,8 +32,12 @@ std::string StateText(const RunState& state) {
   if (!state.contributors.empty()) json["contributors"] = state.contributors;
   if (state.audits_passed > 0) json["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) json["audits_skipped"] = state.audits_skipped;
+  for (const ResultConflict& conflict : state.conflicts) {
+    json["conflicts"].push_back({{"key", conflict.key}, {"text", conflict.text}});
+  }
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
-  return JsonText(json);
+  // A handler chooses some of the words of a conflict.
+  return JsonTextReplacing(json);
 }
 
 std::optional<RunState> ParseState(const std::string& text) {
@@ -55,6 +59,12 @@ std::optional<RunState> ParseState(const std::string& text) {
     }
     if (json.contains("audits_passed")) state.audits_passed = count("audits_passed");
     if (json.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
+    if (json.contains("conflicts")) {
+      for (const nlohmann::json& one : json.at("conflicts")) {
+        state.conflicts.push_back(
+            {one.at("key").get<std::string>(), one.at("text").get<std::string>()});
+      }
+    }
     if (json.contains("train_loss")) state.train_loss = json.at("train_loss").get<double>();
     if (!good) return std::nullopt;
     return state;
@@ -64,24 +74,6 @@ std::optional<RunState> ParseState(const std::string& text) {
 }
 
 }  // namespace
-
-std::string TrainingId(const Job& job, const std::string& train_sha256,
-                       const std::string& test_sha256) {
-  nlohmann::json json = JobToJson(job);
-  json.erase("tasks");
-  json.erase("snapshots");
-  json["train"].erase("stop_if_not_finite");
-  // The data are known by their hashes, wherever the files lie.
-  json["data"] = {{"shuffle", job.training.shuffle}};
-  const std::string text = JsonText(json) + train_sha256 + test_sha256;
-  Sha256 hash;
-  hash.Add(text.data(), text.size());
-  return hash.Hex().substr(0, 16);
-}
-
-std::string SnapshotName(std::int64_t version) {
-  return std::string(kSnapshotsName) + "/" + FileName(version);
-}
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
     : folder_(std::move(folder)),

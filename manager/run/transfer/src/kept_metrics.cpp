@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/tuple_kinds.h"
 #include "tuplespace/planted.h"
 
 namespace acan {
@@ -13,22 +14,22 @@ using tuplespace::FieldPattern;
 using tuplespace::Key;
 using tuplespace::Pattern;
 
-constexpr const char* kKind = "metrics";
 constexpr std::size_t kTuplesOfOneRead = 64;
 
 }  // namespace
 
 Pattern KeptMetrics::AllOf(const std::string& job_id) {
-  return {{FieldPattern::Exact(kKind), FieldPattern::Exact(job_id)}, true};
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kMetrics)), FieldPattern::Exact(job_id)}, true};
 }
 
 Pattern KeptMetrics::AllOf(const std::string& job_id, const std::string& run) {
-  return {{FieldPattern::Exact(kKind), FieldPattern::Exact(job_id), FieldPattern::Exact(run)},
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kMetrics)), FieldPattern::Exact(job_id),
+           FieldPattern::Exact(run)},
           true};
 }
 
 Key KeptMetrics::KeyOf(const Tuple& tuple) const {
-  return {kKind, job_id_, run_, tuple.first, tuple.steps};
+  return {WordOf(OtherTuple::kMetrics), job_id_, run_, tuple.first, tuple.steps};
 }
 
 void KeptMetrics::Put(const Tuple& tuple) {

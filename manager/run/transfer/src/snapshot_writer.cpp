@@ -32,6 +32,7 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
   thread_.Join();
   dropped_ = false;
   running_ = true;
+  wait_.Begin(tuplespace::MonotonicUs());
   thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles), only_finite] {
     std::optional<Done> done = WriteOrDrop(state, tensors, tiles, only_finite);
     {
@@ -81,6 +82,10 @@ void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {
   thread_.Join();
   const std::lock_guard lock(mutex_);
   done_.reset();
+}
+
+std::optional<std::int64_t> SnapshotWriter::SlowSeconds() {
+  return running_ ? wait_.Due(tuplespace::MonotonicUs()) : std::nullopt;
 }
 
 std::optional<SnapshotWriter::Done> SnapshotWriter::TakeDone() {

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <span>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "acan/manager/tuple_names.h"
 #include "acan/manager/work_beside.h"
 #include "fmt/format.h"
+#include "tuplespace/clock.h"
 #include "tuplespace/planted.h"
 
 namespace acan {
@@ -23,25 +24,13 @@ using tuplespace::Planted;
 
 namespace {
 
-bool IsBias(const TileCell& tile) {
-  return tile.tensor % 2 == 1;
-}
-
 std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
 }
 
-int TensorOf(const TensorInfo& tensor) {
-  return 2 * tensor.layer + (tensor.is_bias ? 1 : 0);
-}
-
-// (tensor, state) to the place in the order of names.
-std::map<std::pair<int, int>, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
-  std::map<std::pair<int, int>, std::size_t> places;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorInfo& tensor = tensors[i];
-    places[{TensorOf(tensor), tensor.state}] = i;
-  }
+std::map<MatrixId, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
+  std::map<MatrixId, std::size_t> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) places[tensors[i].matrix()] = i;
   return places;
 }
 
@@ -111,12 +100,16 @@ std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
                                                     std::optional<std::chrono::seconds> patience) {
   constexpr auto kTurn = std::chrono::seconds(1);
   std::chrono::seconds missed{0};
+  LongWait wait(tuplespace::MonotonicUs());
   for (;;) {
     check_();
     const auto found = client_.ReadOne(Pattern::Of(tile.key), kTurn);
     if (!found) {
       if (client_.connected()) missed += kTurn;
       if (patience && missed >= *patience) return std::nullopt;
+      if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
+        say_(fmt::format("waiting for {} for {} s", tile.key.ToString(), *seconds));
+      }
       continue;
     }
     const tuplespace::Payload& payload = found->payload;
@@ -153,10 +146,10 @@ FileTiles::FileTiles(const ModelReader& file, const Model& model)
 
 std::vector<float> FileTiles::Read(const TileCell& tile) {
   std::vector<float> values(Values(tile), 0.0f);
-  const auto place = places_.find({tile.tensor, tile.state});
+  const auto place = places_.find(tile.matrix);
   if (place != places_.end()) {
-    file_.Read(place->second, tile.outputs.begin, IsBias(tile) ? 0 : tile.inputs.begin,
-               tile.outputs.size(), tile.inputs.size(), values);
+    file_.Read(place->second, tile.outputs.begin, tile.inputs.begin, tile.outputs.size(),
+               tile.inputs.size(), values);
   }
   return values;
 }
@@ -164,8 +157,8 @@ std::vector<float> FileTiles::Read(const TileCell& tile) {
 std::vector<float> SpaceTiles::Read(const TileCell& tile) {
   std::vector<float> values(Values(tile));
   for (const TileCell& old : tiles_) {
-    if (old.tensor == tile.tensor && old.state == tile.state &&
-        old.outputs.Overlaps(tile.outputs) && old.inputs.Overlaps(tile.inputs)) {
+    if (old.matrix == tile.matrix && old.outputs.Overlaps(tile.outputs) &&
+        old.inputs.Overlaps(tile.inputs)) {
       const auto found = mover_.Fetch(old, patience_);
       if (!found) throw TileGone{old.key};
       CopyOverlap(old, Floats(*found), tile, &values);
@@ -179,12 +172,13 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
 }
 
 // One tensor of one version at a time, as the broker sends so many tuples at once and no more.
-std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t version, int tensors,
-                                         int states) {
+std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
+                                         const Model& model, int states) {
   std::vector<TileCell> tiles;
-  for (int state = -1; state < states; ++state) {
-    for (int tensor = 0; tensor < tensors; ++tensor) {
-      const Pattern pattern = TilesOfTensor(run, FieldPattern::Exact(version), tensor, state);
+  const std::vector<Parameter> parameters = ParametersOf(model);
+  for (const ParameterState state : StatesOf(states)) {
+    for (const Parameter& parameter : parameters) {
+      const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), {parameter.id, state});
       for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
         if (found.stays) continue;  // with a handler, which may be lost before it is read
         if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
@@ -197,19 +191,18 @@ std::vector<TileCell> TileMover::TilesOf(const std::string& run, std::int64_t ve
 std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
                                                      int states, std::int64_t newest) {
   // The first bias, in a few tiles, says which versions there are.
-  const Pattern first_bias = TilesOfTensor(run, FieldPattern::AtMost(newest), 1, -1);
+  const Pattern first_bias = TilesOf(run, FieldPattern::AtMost(newest), {BiasOf(model, 0).id});
   std::set<std::int64_t> versions;
   for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
     if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
   }
   const std::vector<TensorInfo> tensors = ModelTensors(model, states);
-  const auto parameters = static_cast<int>(ModelTensors(model).size());
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
-    std::vector<TileCell> tiles = TilesOf(run, *version, parameters, states);
-    std::map<std::pair<int, int>, std::vector<TileCell>> of_tensor;
-    for (const TileCell& tile : tiles) of_tensor[{tile.tensor, tile.state}].push_back(tile);
-    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
-      return AreWhole(of_tensor[{TensorOf(t), t.state}], t.rows, t.cols);
+    std::vector<TileCell> tiles = TilesIn(run, *version, model, states);
+    std::map<MatrixId, std::vector<TileCell>> of_matrix;
+    for (const TileCell& tile : tiles) of_matrix[tile.matrix].push_back(tile);
+    const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& tensor) {
+      return AreWhole(of_matrix[tensor.matrix()], tensor.rows(), tensor.cols());
     });
     if (whole || (IsPlanted(Planted::kResumesFromPartialVersion) && !tiles.empty())) {
       return Whole{*version, std::move(tiles)};
@@ -220,14 +213,9 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, con
 
 void TileMover::Move(const std::string& run, std::int64_t version,
                      const std::vector<TileCell>& from, const std::vector<TileCell>& to) {
-  const auto remove = [&](FieldPattern step, std::optional<FieldPattern> what) {
-    Pattern pattern{{FieldPattern::Exact(run), std::move(step)}, true};
-    if (what) pattern.fields.push_back(std::move(*what));
-    client_.RetireAll(pattern, false);
-  };
   // Tasks first: none may find its inputs gone.
-  remove(FieldPattern::AtLeast(version), FieldPattern::Exact("task"));
-  remove(FieldPattern::AtLeast(version + 1), std::nullopt);
+  client_.RetireAll(TasksOf(run, FieldPattern::AtLeast(version)), false);
+  client_.RetireAll({{FieldPattern::Exact(run), FieldPattern::AtLeast(version + 1)}, true}, false);
   for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);
   std::set<Key> kept;
   std::set<Key> there;
@@ -244,32 +232,22 @@ void TileMover::Move(const std::string& run, std::int64_t version,
 
 TileMover::Written TileMover::WriteModel(const std::string& path, const Model& model,
                                          const std::vector<TileCell>& tiles, bool only_finite) {
-  std::string folder;
-  std::string file = path;
-  if (path.empty()) {
-    folder = (std::filesystem::temp_directory_path() / "acan-model-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) {
-      throw FailureError(
-          fmt::format("cannot make a temporary folder {}: {}", folder, std::strerror(errno)));
-    }
-    file = folder + "/model.safetensors";
-  }
-  struct Cleanup {
-    const std::string& folder;
-    ~Cleanup() {
-      std::error_code ignored;
-      if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
-    }
-  } cleanup{folder};
-  ModelWriter writer(file, model);
+  ModelWriter writer(path, model);
   std::vector<TileCell> parameters;
   for (const TileCell& tile : tiles) {
-    if (tile.state < 0) parameters.push_back(tile);
+    if (tile.IsOfValue()) parameters.push_back(tile);
   }
   Written written;
   written.finite = Write(writer, ModelTensors(model), parameters);
   if (only_finite && !written.finite) return written;
-  WorkBeside(client_, check_, [&](const std::function<void()>& go_on) {
+  LongWait wait(tuplespace::MonotonicUs());
+  const auto check = [&] {
+    check_();
+    if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
+      say_(fmt::format("the model's file is not on the disk after {} s; going on", *seconds));
+    }
+  };
+  WorkBeside(client_, check, [&](const std::function<void()>& go_on) {
     written.weights_sha256 = writer.Finish(go_on);
   });
   return written;
@@ -277,7 +255,7 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const Model& m
 
 bool TileMover::AreFinite(const std::vector<TileCell>& tiles) {
   return std::all_of(tiles.begin(), tiles.end(), [this](const TileCell& tile) {
-    return tile.state >= 0 || AllFinite(Floats(*Fetch(tile)));
+    return !tile.IsOfValue() || AllFinite(Floats(*Fetch(tile)));
   });
 }
 
@@ -287,10 +265,9 @@ bool TileMover::Write(ModelWriter& writer, const std::vector<TensorInfo>& tensor
   bool finite = true;
   for (const TileCell& tile : tiles) {
     const tuplespace::Payload payload = *Fetch(tile);
-    finite = finite && (tile.state >= 0 || AllFinite(Floats(payload)));
-    writer.Write(places.at({tile.tensor, tile.state}), tile.outputs.begin,
-                 IsBias(tile) ? 0 : tile.inputs.begin, tile.outputs.size(), tile.inputs.size(),
-                 Floats(payload));
+    finite = finite && (!tile.IsOfValue() || AllFinite(Floats(payload)));
+    writer.Write(places.at(tile.matrix), tile.outputs.begin, tile.inputs.begin, tile.outputs.size(),
+                 tile.inputs.size(), Floats(payload));
   }
   return finite;
 }

@@ -90,6 +90,25 @@ TEST_F(AuditsTest, AVoteShowsNothingOfWhatItChecks) {
   EXPECT_EQ(vote.inputs, task.inputs);
 }
 
+// What fails on all handlers may have an input of a wrong size.
+TEST_F(AuditsTest, InputsAreDecidedWhenTheAuditsOfTheirTasksAre) {
+  Present({"a", "b", "c"});
+  const PlannedTask first = TaskNumber(1, 2);
+  PlannedTask second = TaskNumber(2);
+  second.inputs = {Key{"run", 5, "tile"}, first.task.outputs[1].key};
+  Put(first);
+  Put(second);
+  EXPECT_TRUE(audits_.InputsAreDecided(first.key));
+  EXPECT_FALSE(audits_.InputsAreDecided(second.key)) << "nobody has reported the first";
+  Compute(first, "a");
+  const PlannedTask vote = Vote();
+  EXPECT_FALSE(audits_.InputsAreDecided(second.key));
+  EXPECT_TRUE(audits_.InputsAreDecided(vote.key));
+  EXPECT_TRUE(audits_.InputsAreDecided(TaskNumber(9).key)) << "it is not audited";
+  Answer(vote, "b");
+  EXPECT_TRUE(audits_.InputsAreDecided(second.key));
+}
+
 TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
   for (const bool first_lies : {true, false}) {
     Present({"a", "b", "c"});

@@ -38,7 +38,7 @@ TEST(ManagerCoreAuditsTest, NothingIsCommittedAfterAWrongResult) {
 TEST(ManagerCoreAuditsTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const std::vector<float>& losses :
-       std::vector<std::vector<float>>{{2, -1}, {2, 0.5f}, {2, 1e6f}, {2, nan}, {-2, 1}}) {
+       std::vector<std::vector<float>>{{2, -1}, {2, 0.5f}, {2, 1e6f}, {2, nan}, {-2, 1}, {2}, {}}) {
     for (const double share : {0.0, 1e-9}) {
       Shell shell(AuditedJob(share));
       shell.losses = losses;
@@ -46,9 +46,11 @@ TEST(ManagerCoreAuditsTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
       shell.RunAll();
       EXPECT_TRUE(shell.committed.empty());
       if (share > 0) {
-        EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"}) << losses[1];
+        EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"})
+            << ::testing::PrintToString(losses);
       } else {
-        EXPECT_NE(shell.gave_up.find("handler id1 computes wrong"), std::string::npos) << losses[1];
+        EXPECT_NE(shell.gave_up.find("handler id1 computes wrong"), std::string::npos)
+            << ::testing::PrintToString(losses);
       }
     }
   }

@@ -5,7 +5,7 @@
 
 #include "acan/manager/model_file.h"
 #include "acan/manager/receipt.h"
-#include "data_jobs.h"
+#include "data/data_jobs.h"
 
 namespace acan {
 namespace {
@@ -76,8 +76,8 @@ TEST(DamagedFilesTest, ModelFiles) {
   ModelWriter writer(path, model);
   const std::vector<TensorInfo> tensors = ModelTensors(model);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t count = tensors[i].rows * tensors[i].cols;
-    writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols,
+    const std::int64_t count = tensors[i].rows() * tensors[i].cols();
+    writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(),
                  std::vector<float>(static_cast<std::size_t>(count), 0.5f));
   }
   writer.Finish();

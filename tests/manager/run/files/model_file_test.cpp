@@ -34,10 +34,10 @@ std::string WriteModel(const std::string& path, const Model& model, std::int64_t
   const std::vector<TensorInfo> tensors = ModelTensors(model);
   ModelWriter writer(path, model);
   for (std::size_t index = tensors.size(); index-- > 0;) {
-    for (std::int64_t row = 0; row < tensors[index].rows; row += tile) {
-      for (std::int64_t col = 0; col < tensors[index].cols; col += tile) {
-        const std::int64_t rows = std::min(tile, tensors[index].rows - row);
-        const std::int64_t cols = std::min(tile, tensors[index].cols - col);
+    for (std::int64_t row = 0; row < tensors[index].rows(); row += tile) {
+      for (std::int64_t col = 0; col < tensors[index].cols(); col += tile) {
+        const std::int64_t rows = std::min(tile, tensors[index].rows() - row);
+        const std::int64_t cols = std::min(tile, tensors[index].cols() - col);
         std::vector<float> values;
         for (std::int64_t r = row; r < row + rows; ++r) {
           for (std::int64_t c = col; c < col + cols; ++c) values.push_back(ValueAt(index, r, c));
@@ -70,12 +70,12 @@ TEST(ModelTensorsTest, NamesAreInStringOrder) {
   std::vector<std::int64_t> layers(12, 3);
   const std::vector<TensorInfo> tensors = ModelTensors(Perceptron(layers));
   ASSERT_EQ(tensors.size(), 22u);
-  EXPECT_EQ(tensors[0].name, "layers.0.bias");
-  EXPECT_EQ(tensors[1].name, "layers.0.weight");
-  EXPECT_EQ(tensors[4].name, "layers.10.bias");
-  EXPECT_EQ(tensors[6].name, "layers.2.bias");
-  EXPECT_TRUE(tensors[0].is_bias);
-  EXPECT_EQ(tensors[0].cols, 1);
+  EXPECT_EQ(tensors[0].Name(), "layers.0.bias");
+  EXPECT_EQ(tensors[1].Name(), "layers.0.weight");
+  EXPECT_EQ(tensors[4].Name(), "layers.10.bias");
+  EXPECT_EQ(tensors[6].Name(), "layers.2.bias");
+  EXPECT_TRUE(tensors[0].parameter.IsBias());
+  EXPECT_EQ(tensors[0].cols(), 1);
 }
 
 TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
@@ -89,6 +89,13 @@ TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
     EXPECT_EQ(ReadWhole(path), whole);
   }
   EXPECT_EQ(folder.FileCount(), 1u);
+}
+
+TEST(ModelFileTest, WithoutAPathThereIsAHashAndNoFile) {
+  const TestFolder folder;
+  const Model model = Perceptron({7, 5, 3});
+  const std::string hash = WriteModel(folder.Path("model.safetensors"), model, 100);
+  EXPECT_EQ(WriteModel("", model, 2), hash);
 }
 
 TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {

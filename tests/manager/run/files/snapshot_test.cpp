@@ -22,13 +22,14 @@ class SnapshotTest : public testing::Test {
   void Write(std::int64_t version, const std::string& training_id = "training",
              const std::vector<std::string>& contributors = {}) {
     const SnapshotFolder folder = Folder(training_id);
-    const auto writer = folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1});
+    const auto writer =
+        folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1, conflicts_});
     const std::vector<TensorInfo> tensors = ModelTensors(model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
-          static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
+          static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols()),
           static_cast<float>(version) + static_cast<float>(tensors[i].state));
-      writer->Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
+      writer->Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), values);
     }
     writer->Finish();
   }
@@ -50,6 +51,7 @@ class SnapshotTest : public testing::Test {
 
   TestFolder folder_;
   Model model_;
+  std::vector<ResultConflict> conflicts_ = {};
   std::string said_;
   bool others_ = false;
 };
@@ -85,8 +87,19 @@ TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::vector<float> value(1);
     found->file->Read(i, 0, 0, 1, 1, value);
-    EXPECT_EQ(value[0], 4.0f + static_cast<float>(tensors[i].state)) << tensors[i].name;
+    EXPECT_EQ(value[0], 4.0f + static_cast<float>(tensors[i].state)) << tensors[i].Name();
   }
+}
+
+TEST_F(SnapshotTest, ConflictsAreKept) {
+  conflicts_ = {{"(\"run\", 3)", "a second put by \"b\xff\" differs"}, {"(\"run\", 4)", "more"}};
+  Write(3);
+  const auto found = Newest();
+  ASSERT_TRUE(found) << said_;
+  ASSERT_EQ(found->state.conflicts.size(), 2u);
+  EXPECT_EQ(found->state.conflicts[0].key, "(\"run\", 3)");
+  EXPECT_EQ(found->state.conflicts[0].text, "a second put by \"b\ufffd\" differs");
+  EXPECT_EQ(found->state.conflicts[1].text, "more");
 }
 
 TEST_F(SnapshotTest, AFlippedBitAnywhereIsNamedAndTheOneBeforeIsUsed) {

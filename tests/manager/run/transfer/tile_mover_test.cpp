@@ -1,13 +1,22 @@
-// Which tiles are a whole matrix.
+// Which tiles are a whole matrix, and what is left of a model that is only hashed.
 #include "acan/manager/tile_mover.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <zmq.hpp>
+
+#include "acan/manager/model_file.h"
+#include "tuplespace/broker.h"
 
 namespace acan {
 namespace {
 
 TileCell Tile(Range outputs, Range inputs) {
-  return {tuplespace::Key{"tile", outputs.begin, inputs.begin}, 0, -1, outputs, inputs};
+  return {tuplespace::Key{"tile", outputs.begin, inputs.begin}, {}, outputs, inputs};
 }
 
 TEST(AreWholeTest, TilesThatMeetAreWhole) {
@@ -32,6 +41,50 @@ TEST(AreWholeTest, AnOverlapDoesNotFillAHoleOfItsSize) {
 
 TEST(AreWholeTest, TilesOfAnotherModelAreNot) {
   EXPECT_FALSE(AreWhole({Tile({0, 128}, {0, 128})}, 100, 70));
+}
+
+// A process may be killed at any moment: there is never a file that it would leave behind.
+TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
+  const std::filesystem::path parent = std::filesystem::temp_directory_path();
+  std::string folder = parent / "acan-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const char* before = std::getenv("TMPDIR");
+  const std::string restored = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", folder.c_str(), 1);
+
+  zmq::context_t context;
+  tuplespace::BrokerOptions options;
+  options.listen = {"inproc://space"};
+  options.context = &context;
+  tuplespace::Broker broker(std::move(options));
+  std::thread serving([&] { broker.Run(); });
+  tuplespace::Client client(
+      {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
+  std::vector<TileCell> tiles;
+  Model model;
+  model.layers = {3, 2};
+  for (const Parameter& parameter : {WeightOf(model, 0), BiasOf(model, 0)}) {
+    tiles.push_back({{"tile", static_cast<std::int64_t>(parameter.id)},
+                     {parameter.id, ParameterState::kValue},
+                     {0, parameter.rows},
+                     {0, parameter.cols}});
+    tuplespace::Tuple tuple;
+    tuple.key = tiles.back().key;
+    const auto bytes = static_cast<std::size_t>(4 * parameter.rows * parameter.cols);
+    tuple.payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));
+    client.Put({std::move(tuple)});
+  }
+  int looked = 0;
+  TileMover mover(client, [&] {
+    ++looked;
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  });
+  EXPECT_EQ(mover.WriteModel("", model, tiles, true).weights_sha256.size(), 64u);
+  EXPECT_GE(looked, 2);
+  broker.Stop();
+  serving.join();
+  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", restored.c_str(), 1);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
-/* What every kernel is called with, and how it reaches its operands. See acan/core/kernels.h for
- * the meaning of m, f and i per kernel. */
+/* What every kernel is called with, and how it reaches its operands. The rows of
+ * acan/core/operators.inc say what m, f and i are for each kernel. */
 #ifndef ACAN_KERNELS_ARGS_H
 #define ACAN_KERNELS_ARGS_H
-
-#define ACAN_KERNEL_MATRICES 7
 
 typedef struct {
   ACAN_GLOBAL float* data; /* element (r, c) is data[r * stride + c]; null: operand absent */
@@ -14,8 +12,8 @@ typedef struct {
 
 typedef struct {
   acan_matrix m[ACAN_KERNEL_MATRICES];
-  float f[8];
-  acan_i64 i[8];
+  float f[ACAN_KERNEL_FLOATS];
+  acan_i64 i[ACAN_KERNEL_INTEGERS];
 } acan_args;
 
 ACAN_FN float acan_load(const acan_matrix* m, acan_i64 r, acan_i64 c) {

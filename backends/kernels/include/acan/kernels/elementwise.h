@@ -2,14 +2,6 @@
 #ifndef ACAN_KERNELS_ELEMENTWISE_H
 #define ACAN_KERNELS_ELEMENTWISE_H
 
-/* The values of acan::Activation. */
-#define ACAN_IDENTITY 0
-#define ACAN_RELU 1
-#define ACAN_CLIPPED_RELU 2
-#define ACAN_TANH 3
-#define ACAN_SIGMOID 4
-#define ACAN_GELU 5
-
 ACAN_FN void acan_add(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) + acan_load(&a->m[2], r, c));
 }

@@ -1,10 +1,12 @@
 /* All kernels, once, for every backend. A backend's prelude defines ACAN_FN (function qualifiers),
  * ACAN_GLOBAL (address space of operands), ACAN_FMA, ACAN_DIV, ACAN_SQRT (correctly rounded),
  * ACAN_AS_U32, ACAN_AS_F32 (bit casts), acan_i32, acan_i64 and ACAN_COLUMN_LANES (the most columns
- * one call of a column kernel takes), then includes this file and wraps each row of table.h. */
+ * one call of a column kernel takes), then includes this file and wraps each row of
+ * acan/core/operators.inc. */
 #ifndef ACAN_KERNELS_KERNELS_H
 #define ACAN_KERNELS_KERNELS_H
 
+#include "acan/core/kernel_constants.h"
 #include "acan/core/philox.h"
 #include "acan/kernels/math.h"
 
@@ -12,6 +14,5 @@
 
 #include "acan/kernels/elementwise.h"
 #include "acan/kernels/reductions.h"
-#include "acan/kernels/table.h"
 
 #endif /* ACAN_KERNELS_KERNELS_H */

@@ -1,17 +1,15 @@
-// What every backend checks before it runs anything, from the one table of kernels. All throw
+// What every backend checks before it runs anything, from the table of calls (operators.h). All throw
 // std::invalid_argument that names the operation, the operand, what it is and what it must be.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "acan/core/device.h"
-#include "acan/core/kernels.h"
+#include "acan/core/operators.h"
 
 namespace acan {
-
-enum class KernelSpace : std::uint8_t { kElement, kRow, kColumn };
 
 struct KernelRegion {
   KernelSpace space;
@@ -19,29 +17,22 @@ struct KernelRegion {
   std::int64_t cols;
 };
 
-// "kAdd", as the table has it.
-std::string_view KernelName(Kernel kernel);
-
-struct KernelOperand {
-  bool written = false;
-  char shape = 'e';  // as in table.h: e [rows, cols], v [1, cols], s [rows, 1]
-  bool optional = false;
-};
-
-// The operands of `kernel`, as the table has them. Returns how many.
-int KernelOperands(Kernel kernel, std::array<KernelOperand, kMaxKernelMatrices>& out);
-
 // Checks presence, shape and bounds of every operand, and the scalars that would make a kernel run
 // astray (activation, block). Returns what to iterate over.
 KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args);
 
-// Whether operand `index` of `kernel` is written.
-bool IsWritten(Kernel kernel, int index);
+// Whether operand `index` of `kernel` is written; of those that it does not have none is.
+inline bool IsWritten(Kernel kernel, std::size_t index) {
+  const OperatorRow& row = RowOf(kernel);
+  return index < row.operands.size() && row.operands[index].writes();
+}
 
 struct GemmShape {
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
+  bool a_k_first;  // a is [k, m], else [m, k]
+  bool b_k_first;  // b is [k, n], else [n, k]
 };
 
 // Checks shapes, bounds, overlap of c with a and b, and block.

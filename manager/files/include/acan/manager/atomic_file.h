@@ -9,6 +9,9 @@ namespace acan {
 
 // Written under a temporary name beside `path`; Commit syncs and renames it. The destructor removes
 // what was not committed. Errors are Error (failure) that name the path and the system's words.
+//
+// With an empty path the file lies in the folder for temporary files ($TMPDIR, else /tmp) and has
+// no name: it goes with this object, or with the process, however that ends. Commit does nothing.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -25,10 +28,11 @@ class AtomicFile {
   void Commit();
 
  private:
+  void OpenNameless();
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
-  std::string temporary_;
+  std::string temporary_;  // empty: the file has no name
   int descriptor_ = -1;
 };
 

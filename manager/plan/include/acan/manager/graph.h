@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "acan/core/model.h"
+#include "acan/core/parameter.h"
 #include "acan/core/task.h"
 #include "acan/manager/plan.h"
 #include "tuplespace/messages.h"
@@ -41,13 +42,14 @@ struct DataCell {
   Range features;
 };
 
-// A tile or a piece of optimizer state of one version.
+// The part [outputs, inputs] of a parameter, or of the optimizer's state for it, in one version.
 struct TileCell {
   tuplespace::Key key;
-  int tensor = 0;  // 2 * layer: weight; 2 * layer + 1: bias
-  int state = -1;  // -1: the parameters; 0, 1: optimizer state
+  MatrixId matrix;
   Range outputs;
   Range inputs;  // of a bias: [0, 1)
+
+  bool IsOfValue() const { return matrix.state == ParameterState::kValue; }
 };
 
 class Graph {
@@ -69,9 +71,6 @@ class Graph {
   const Training& training_;
   const Plan& plan_;
 };
-
-// Optimizer state matrices for each parameter: sgd 0, momentum 1, AdamW 2.
-int StateCount(Optimizer optimizer);
 
 tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us);
 

@@ -1,4 +1,4 @@
-// The keys of what the manager plans (acan/core/names.h has the scheme).
+// The keys of what the manager plans; acan/core/tuple_kinds.h has their layout.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,38 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/parameter.h"
 #include "acan/core/range.h"
+#include "acan/core/tuple_kinds.h"
 #include "acan/manager/graph.h"
 
 namespace acan {
 
-tuplespace::Key TileKey(const std::string& job, std::int64_t version, int tensor, int state,
+tuplespace::Key TileKey(const std::string& job, std::int64_t version, MatrixId matrix,
                         const Range& outputs, const Range& inputs);
-// All tiles of a tensor.
-tuplespace::Pattern TilesOfTensor(const std::string& job, tuplespace::FieldPattern version,
-                                  int tensor, int state);
-// The inverse: the version and the tile of a key, if it is one of a tile.
+// All tiles of a matrix.
+tuplespace::Pattern TilesOf(const std::string& job, tuplespace::FieldPattern version,
+                            MatrixId matrix);
+// The inverse of TileKey: the version and the tile of a key, if it is one of a tile.
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
 // What the tasks of a step were given and made, but for tiles.
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step);
 
-// Names of the tuples of one pass.
-class Names {
+// Of a step, or of all later ones.
+tuplespace::Pattern TasksOf(const std::string& job, tuplespace::FieldPattern step);
+
+// The keys of the tuples of one pass.
+class PassKeys {
  public:
-  Names(std::string job, std::int64_t step, std::int64_t batch_id)
+  PassKeys(std::string job, std::int64_t step, std::int64_t batch_id)
       : job_(std::move(job)), step_(step), batch_id_(batch_id) {}
-  tuplespace::Key Features(const char* what, int boundary, const Range& rows,
+  // Of boundary `boundary`: the inputs of that layer.
+  tuplespace::Key Features(StepTuple kind, int boundary, const Range& rows,
                            const Range& features) const;
-  tuplespace::Key Rows(const char* what, const Range& rows) const;
-  tuplespace::Key Box(const char* what, int layer, const Range& rows, const Range& outputs,
+  tuplespace::Key Rows(StepTuple kind, const Range& rows) const;
+  tuplespace::Key Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,
                       const Range& inputs) const;
-  tuplespace::Key Task(const char* kind, Precision precision, int layer, const Range& rows,
+  tuplespace::Key Task(TaskName name, Precision precision, int layer, const Range& rows,
                        const Range& outputs, const Range& inputs) const;
 
  private:

@@ -50,6 +50,8 @@ struct ManagerOptions {
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null
   std::function<void(const Tuning&)> tuning;            // on Run's thread; may be null
   std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
+  // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
+  std::function<void()> alive = {};
 };
 
 // Throws Error (failure) if a manager writes to this output folder: who, and what to do. Managers

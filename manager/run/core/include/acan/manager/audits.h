@@ -70,6 +70,9 @@ class Audits {
   Output TakeOutput() { return std::exchange(output_, {}); }
 
   std::size_t OpenIn(std::int64_t unit) const;
+  // False: an input of this task, or of this vote, is a result whose case is open. Then it may be
+  // wrong, and the task may fail on every handler for that. True also for tasks without a case.
+  bool InputsAreDecided(const tuplespace::Key& task) const;
   std::uint64_t passed() const { return passed_; }
   std::uint64_t skipped() const { return skipped_; }  // nobody else was there
 

@@ -11,16 +11,19 @@
 #include <vector>
 
 #include "acan/core/model.h"
+#include "acan/core/parameter.h"
 
 namespace acan {
 
+// A tensor of a file: a parameter, or the optimizer's state for it.
 struct TensorInfo {
-  std::string name;   // "layers.0.weight", "layers.0.weight.state1"
-  std::int64_t rows;  // weight: outputs; bias: outputs
-  std::int64_t cols;  // weight: inputs; bias: 1 (written as shape [outputs])
-  bool is_bias = false;
-  int layer = 0;
-  int state = -1;  // -1: the parameters; 0, 1: optimizer state
+  Parameter parameter;  // written as [rows, cols], a bias as [rows]
+  ParameterState state = ParameterState::kValue;
+
+  std::string Name() const { return parameter.Name(state); }
+  std::int64_t rows() const { return parameter.rows; }
+  std::int64_t cols() const { return parameter.cols; }
+  MatrixId matrix() const { return {parameter.id, state}; }
 };
 
 // Tensors of a model in the order of their names as strings ("layers.10.bias" before
@@ -40,7 +43,8 @@ struct SnapshotExtras {
 // can.
 class ModelWriter {
  public:
-  // Throws Error (failure) naming the path and the system's words (not writable, disk full).
+  // Throws Error (failure) naming the path and the system's words (not writable, disk full). With
+  // an empty path no file is kept, and Finish's hash is all that comes of it.
   ModelWriter(const std::string& path, const Model& model);
   // A snapshot: also carries a checksum of the whole file in its header.
   ModelWriter(const std::string& path, const Model& model, const SnapshotExtras& extras);

@@ -14,6 +14,7 @@
 
 #include "acan/core/model.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/receipt.h"
 
 namespace acan {
 
@@ -27,6 +28,7 @@ struct RunState {
   // Handlers (client ids) of whose results something may be in it, if the run has audits; sorted.
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
+  std::vector<ResultConflict> conflicts = {};          // of all lives
 };
 
 // Touches only its own kind of files. One thread at a time may write or remove.

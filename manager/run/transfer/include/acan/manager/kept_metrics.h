@@ -1,7 +1,6 @@
 // KeptMetrics: what metrics.jsonl says of a run's finished steps, kept in the space beside the
 // weights, for a manager on another host that goes on with them and has no such file.
-//
-//   ("metrics", job, run, first step, steps)    lines of metrics.jsonl, of one step or of many
+// A tuple has the lines of one step or of many (OtherTuple::kMetrics).
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "acan/core/long_wait.h"
 #include "acan/manager/graph.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/worker_thread.h"
@@ -41,6 +42,8 @@ class SnapshotWriter {
   // It waits a little each time, and may throw; then Drop must be called once more.
   void Drop(const std::function<void()>& meanwhile = {});
   std::optional<Done> TakeDone();
+  // For how many seconds one has been under way, if it takes long and it is time to say so.
+  std::optional<std::int64_t> SlowSeconds();
 
  private:
   std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
@@ -55,6 +58,7 @@ class SnapshotWriter {
   const std::function<void()> on_done_;
   std::atomic<bool> dropped_{false};
   std::atomic<bool> running_{false};
+  LongWait wait_{0};
   std::mutex mutex_;
   std::optional<Done> done_;
   WorkerThread thread_;

@@ -38,14 +38,16 @@ class FileTiles final : public TileSource {
 
  private:
   const ModelReader& file_;
-  std::map<std::pair<int, int>, std::size_t> places_;  // (tensor, state) to the file's order
+  std::map<MatrixId, std::size_t> places_;  // in the file's order
 };
 
 class TileMover {
  public:
-  // `check` is called between tiles, and while a file is finished; it throws to stop.
-  TileMover(tuplespace::Client& client, std::function<void()> check)
-      : client_(client), check_(std::move(check)) {}
+  // `check` is called between tiles, and while a file is finished; it throws to stop. `say` is told
+  // what is waited for when that takes long; it may be null.
+  TileMover(tuplespace::Client& client, std::function<void()> check,
+            std::function<void(const std::string&)> say = {})
+      : client_(client), check_(std::move(check)), say_(std::move(say)) {}
 
   // Puts `tiles` with the source's values.
   void Load(TileSource& source, const std::vector<TileCell>& tiles);
@@ -81,12 +83,14 @@ class TileMover {
                                            std::optional<std::chrono::seconds> patience = {});
 
  private:
-  std::vector<TileCell> TilesOf(const std::string& run, std::int64_t version, int tensors,
+  // The tiles of one version, of all matrices of `model`.
+  std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version, const Model& model,
                                 int states);
   void Put(const TileCell& tile, std::vector<float> values);
 
   tuplespace::Client& client_;
   std::function<void()> check_;
+  std::function<void(const std::string&)> say_;
 };
 
 // Tiles that are in the space, in whatever cut.

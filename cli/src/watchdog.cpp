@@ -1,0 +1,55 @@
+#include "watchdog.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace acan::cli {
+
+Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { Watch(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::Beat() {
+  const std::lock_guard lock(mutex_);
+  beaten_ = true;
+}
+
+void Watchdog::Watch() {
+  Clock::time_point since = Clock::now();
+  Clock::time_point say_at = since + options_.patience;
+  Clock::time_point looked = since;
+  const auto seconds = [&since](Clock::time_point now) {
+    return std::chrono::duration_cast<std::chrono::duration<double>>(now - since).count();
+  };
+  bool said = false;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, options_.look_every, [this] { return stop_; })) {
+    const Clock::time_point now = Clock::now();
+    // A process that was stopped, or that got no processor, was not stuck.
+    const bool paused = now - looked > 3 * options_.look_every;
+    looked = now;
+    if (std::exchange(beaten_, false) || paused) {
+      if (said && !paused) {
+        options_.say(fmt::format("{} goes on after {:.0f} s", options_.what, seconds(now)));
+      }
+      said = said && paused;
+      since = now;
+      say_at = now + options_.patience;
+    } else if (now >= say_at) {
+      said = true;
+      say_at = now + options_.again;
+      options_.say(fmt::format("{} has not come round for {:.0f} s: {}", options_.what,
+                               seconds(now), options_.why));
+    }
+  }
+}
+
+}  // namespace acan::cli

@@ -1,0 +1,30 @@
+/* What the host and the kernels' single source must agree on, in the subset of C that C++, OpenCL C
+ * and CUDA compile: the size of a call, and the activations. */
+#ifndef ACAN_CORE_KERNEL_CONSTANTS_H
+#define ACAN_CORE_KERNEL_CONSTANTS_H
+
+/* The most operands, float scalars and integer scalars of one call. launch.cl names each operand.
+ */
+#define ACAN_KERNEL_MATRICES 7
+#define ACAN_KERNEL_FLOATS 8
+#define ACAN_KERNEL_INTEGERS 8
+
+/* X(number, enumerator, constant of the kernels, word of job files, what the gradient takes)
+ *
+ * The number travels as a scalar of calls and must never change. The gradient of an activation is
+ * a function of its OUTPUT or of its INPUT; the manager keeps what the gradient takes. */
+#define ACAN_ACTIVATION_TABLE(X)                                     \
+  X(0, kIdentity, ACAN_IDENTITY, "identity", OUTPUT)                 \
+  X(1, kRelu, ACAN_RELU, "relu", OUTPUT)                             \
+  /* x if 0 < x <= bound, else 0 (FT-ClipAct, Hoang et al., 2020) */ \
+  X(2, kClippedRelu, ACAN_CLIPPED_RELU, "clipped_relu", OUTPUT)      \
+  X(3, kTanh, ACAN_TANH, "tanh", OUTPUT)                             \
+  X(4, kSigmoid, ACAN_SIGMOID, "sigmoid", OUTPUT)                    \
+  /* x * Phi(x) with the error function, as PyTorch's default */     \
+  X(5, kGelu, ACAN_GELU, "gelu", INPUT)
+
+#define ACAN_ACTIVATION_CONSTANT(number, enumerator, constant, word, takes) constant = number,
+enum { ACAN_ACTIVATION_TABLE(ACAN_ACTIVATION_CONSTANT) ACAN_ACTIVATION_COUNT };
+#undef ACAN_ACTIVATION_CONSTANT
+
+#endif /* ACAN_CORE_KERNEL_CONSTANTS_H */

@@ -1,0 +1,91 @@
+// The kinds of tuples that managers and handlers agree on, and the layout of their keys. The words
+// and the order of the fields are on the wire: they never change.
+//
+// Tuples of a step begin with (run, step, kind), so that one watermark retires all that a finished
+// step leaves behind. `run` is the id of the job, "-", and letters that no other life of the job
+// has. `step` counts from 0; for tiles it is the version, which is the number of steps behind them.
+// A range is two fields, [begin, end): b of the batch's samples, f of the features of a boundary
+// (0: the model's inputs; l: what layer l reads and layer l - 1 makes), o of a layer's outputs, i
+// of its inputs. `batch` is 0 in training and counts from 1 in an evaluation.
+//
+//   (run, step, "task", precision, task, batch, layer, b, o, i)   a task; `task` is a word of
+//   TaskName (run, step, "task", precision, "audit", audit, vote)          a task that is done once
+//   more (run, step, "audit", audit, vote, output)                     its results (run, step,
+//   "act" | "pre" | "delta", batch, boundary, b, f)   [b, f]: activations, the sums that
+//                                                 the activation function took, and the gradients
+//                                                 by those sums
+//   (run, step, "part.*", batch, layer, b, o, i)  a partial sum over one of the ranges
+//   (run, step, "target" | "loss", batch, b)      labels [b, 1] or values [b, outputs]; the sums of
+//                                                 the losses and of right answers [1, 1 or 2]
+//   (run, version, "tile" | "state0" | "state1", parameter, o, i)   [o, i] of a parameter, or of
+//   the
+//                                                 optimizer's state for it; of a bias [1, o]
+//
+// Other tuples, which outlive a step:
+//
+//   ("handler", id)                what a handler is (Capacity); there while it is connected
+//   ("report", id, number)         its counts so far (Report)
+//   ("leader", job)                held under a lease by the job's manager
+//   ("standby", job, id)           a manager that waits for the lead
+//   ("run", job, run)              a life of a job of which something may be left
+//   ("done", job)                  the receipt of its last finished run, for managers that stand by
+//   ("metrics", job, run, first step, steps)  lines of metrics.jsonl, for managers on other hosts
+//   ("quarantine", job, id)        a handler that computed a wrong result: it gets no task of the
+//   job
+#pragma once
+
+#include <cstdint>
+
+namespace acan {
+
+enum class StepTuple : std::uint8_t {
+  kTask,
+  kAudit,
+  kActivation,
+  kPreActivation,
+  kDelta,
+  kForwardPart,       // over inputs
+  kBackwardPart,      // over outputs
+  kGradientPart,      // over the batch
+  kBiasGradientPart,  // over the batch
+  kTarget,
+  kLoss,
+  kTile,
+  kFirstMoment,
+  kSecondMoment,
+};
+const char* WordOf(StepTuple kind);
+// With this all kinds of partial sums begin, and no other.
+inline constexpr const char* kPartPrefix = "part.";
+
+// What a task of a step is for.
+enum class TaskName : std::uint8_t {
+  kInitialize,
+  kForward,
+  kForwardSum,
+  kActivation,
+  kLoss,
+  kBackward,
+  kBackwardSum,
+  kActivationGradient,
+  kGradient,
+  kGradientSum,
+  kBiasGradientSum,
+  kUpdate,
+  kAudit,
+};
+const char* WordOf(TaskName name);
+
+enum class OtherTuple : std::uint8_t {
+  kHandler,
+  kReport,
+  kLeader,
+  kStandby,
+  kRun,
+  kDone,
+  kMetrics,
+  kQuarantine,
+};
+const char* WordOf(OtherTuple kind);
+
+}  // namespace acan

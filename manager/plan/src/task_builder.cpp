@@ -1,0 +1,129 @@
+#include "task_builder.h"
+
+#include <cassert>
+
+namespace acan {
+namespace {
+std::int32_t Narrow(std::int64_t value) {
+  assert(value >= 0 && value <= INT32_MAX);
+  return static_cast<std::int32_t>(value);
+}
+}  // namespace
+
+TaskBuilder::TaskBuilder(TaskKind kind, const Training& training) {
+  task_.kind = kind;
+  task_.precision = training.precision;
+  task_.block = Narrow(training.block);
+}
+
+int TaskBuilder::NewBuffer(std::int64_t rows, std::int64_t cols) {
+  assert(rows > 0 && cols > 0);
+  task_.buffers.push_back({Narrow(rows), Narrow(cols)});
+  is_input_.push_back(false);
+  return static_cast<int>(task_.buffers.size()) - 1;
+}
+
+int TaskBuilder::Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols) {
+  const int buffer = NewBuffer(rows, cols);
+  AddPiece(buffer, key, 0, 0, rows, cols);
+  return buffer;
+}
+
+void TaskBuilder::AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row,
+                           std::int64_t col, std::int64_t rows, std::int64_t cols) {
+  const Piece piece{InputIndex(key), static_cast<std::uint32_t>(buffer),
+                    Narrow(row),     Narrow(col),
+                    Narrow(rows),    Narrow(cols)};
+  task_.pieces.push_back(piece);
+  if (CoversBuffer(piece, task_)) is_input_[static_cast<std::size_t>(buffer)] = true;
+}
+
+int TaskBuilder::Writable(int buffer) {
+  if (!IsInput(buffer)) return buffer;
+  const BufferSpec spec = task_.buffers[static_cast<std::size_t>(buffer)];
+  return NewBuffer(spec.rows, spec.cols);
+}
+
+View TaskBuilder::All(int buffer) const {
+  if (buffer < 0) return {};
+  const BufferSpec& spec = task_.buffers[static_cast<std::size_t>(buffer)];
+  return {buffer, 0, 0, spec.rows, spec.cols};
+}
+
+View TaskBuilder::Part(int buffer, std::int64_t row, std::int64_t col, std::int64_t rows,
+                       std::int64_t cols) const {
+  return {buffer, Narrow(row), Narrow(col), Narrow(rows), Narrow(cols)};
+}
+
+void TaskBuilder::Gemm(GemmForm form, int a, int b, int c) {
+  Call call;
+  call.gemm = true;
+  call.form = form;
+  call.views = {All(a), All(b), All(c)};
+  task_.calls.push_back(std::move(call));
+}
+
+void TaskBuilder::Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars) {
+  Call call;
+  call.kernel = kernel;
+  call.views = std::move(views);
+  call.scalars = scalars;
+  task_.calls.push_back(std::move(call));
+}
+
+int TaskBuilder::Sum(const std::vector<int>& parts, const std::vector<Range>& ranges) {
+  assert(!parts.empty() && parts.size() == ranges.size());
+  std::vector<int> at = parts;  // the buffer that holds each partial now
+  std::vector<int> spare;       // sums that were added into others
+  for (const Combine& combine : CombineOrder(ranges, task_.block)) {
+    const int left = at[combine.left];
+    const int right = at[combine.right];
+    int out = left;
+    if (IsInput(left)) {
+      if (!IsInput(right)) {
+        out = right;
+      } else if (!spare.empty()) {
+        out = spare.back();
+        spare.pop_back();
+      } else {
+        out = Writable(left);
+      }
+    } else if (!IsInput(right)) {
+      spare.push_back(right);
+    }
+    Launch(Kernel::kAdd, {All(out), All(left), All(right)});
+    at[combine.left] = out;
+  }
+  return at.front();
+}
+
+void TaskBuilder::Put(const tuplespace::Key& key, View view, bool keep) {
+  task_.outputs.push_back({key, view, keep});
+}
+
+void TaskBuilder::SetAffinity(int input_buffer) {
+  for (const Piece& piece : task_.pieces) {
+    if (static_cast<int>(piece.buffer) == input_buffer) {
+      affinity_ = static_cast<std::int32_t>(piece.input);
+    }
+  }
+}
+
+PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int layer) && {
+  PlannedTask planned;
+  planned.key = std::move(key);
+  planned.inputs = std::move(inputs_);
+  planned.affinity = affinity_;
+  planned.priority = priority;
+  planned.layer = layer;
+  planned.task = std::move(task_);
+  return planned;
+}
+
+std::uint32_t TaskBuilder::InputIndex(const tuplespace::Key& key) {
+  const auto [it, is_new] = input_index_.try_emplace(key, inputs_.size());
+  if (is_new) inputs_.push_back(key);
+  return it->second;
+}
+
+}  // namespace acan

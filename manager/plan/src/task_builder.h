@@ -1,0 +1,54 @@
+// TaskBuilder: a task while its buffers, calls and results are added one by one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "acan/core/range.h"
+#include "acan/core/task.h"
+#include "acan/manager/graph.h"
+
+namespace acan {
+
+class TaskBuilder {
+ public:
+  TaskBuilder(TaskKind kind, const Training& training);
+
+  // A new buffer [rows, cols].
+  int NewBuffer(std::int64_t rows, std::int64_t cols);
+  // A buffer that is the whole input tuple `key`.
+  int Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols);
+  // Input tuple `key` = [rows, cols] at (row, col) of `buffer`.
+  void AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row, std::int64_t col,
+                std::int64_t rows, std::int64_t cols);
+  bool IsInput(int buffer) const { return is_input_[static_cast<std::size_t>(buffer)]; }
+  // A buffer of the same shape that may be written: `buffer` itself unless it is an input.
+  int Writable(int buffer);
+
+  View All(int buffer) const;
+  View Part(int buffer, std::int64_t row, std::int64_t col, std::int64_t rows,
+            std::int64_t cols) const;
+
+  void Gemm(GemmForm form, int a, int b, int c);
+  void Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars = {});
+  // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the whole.
+  int Sum(const std::vector<int>& parts, const std::vector<Range>& ranges);
+
+  void Put(const tuplespace::Key& key, View view, bool keep = false);
+  void SetAffinity(int input_buffer);
+
+  PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int layer) &&;
+
+ private:
+  std::uint32_t InputIndex(const tuplespace::Key& key);
+
+  Task task_;
+  std::vector<tuplespace::Key> inputs_;
+  std::map<tuplespace::Key, std::uint32_t> input_index_;
+  std::vector<bool> is_input_;
+  std::int32_t affinity_ = -1;
+};
+
+}  // namespace acan

@@ -1,0 +1,45 @@
+// ManagerConfig: what a ManagerCore is told when its life begins.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "acan/core/model.h"
+#include "acan/manager/job.h"
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+// When the state of the run is written to disk.
+struct SnapshotPolicy {
+  // Steps between two; unset: as often as costs least in all, by Young's rule (J. W. Young, "A
+  // first order approximation to the optimum checkpoint interval", 1974) from what one took and how
+  // often the run was lost.
+  std::optional<std::int64_t> every_steps;
+  double past_seconds = 0;  // of the run's earlier lives
+  std::int64_t failures = 0;
+  std::int64_t saved_version = 0;  // the newest that has a snapshot; 0 needs none
+};
+
+struct ManagerConfig {
+  Model model;
+  Training training;
+  TaskLimits limits;
+  std::string run;  // names this run's tuples
+  std::int64_t train_samples = 0;
+  std::int64_t test_samples = 0;
+  bool load_weights = false;                // the weights of first_version come from outside
+  std::int64_t first_version = 0;           // steps that an earlier life of the run has done
+  std::optional<SnapshotPolicy> snapshots;  // unset: none
+  int expected_handlers = 0;                // wait for so many before planning, for a while
+  bool fixed_handlers = false;              // no others will come: do not wait for a larger one
+  double overhead_us = 0;                   // of a task beside its computing; 0: not measured
+  std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
+  std::uint64_t least_removed_bytes = UINT64_MAX;  // of results that go when spent
+  std::set<tuplespace::ClientId> quarantined;      // handlers that were wrong: no task goes to them
+  std::int64_t kept_versions = 0;  // so many before the newest stay in the space, whole
+};
+
+}  // namespace acan

@@ -1,0 +1,162 @@
+#include "acan/manager/handler_pool.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "acan/core/size_text.h"
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
+constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
+constexpr std::int64_t kSayAgainUs = 30'000'000;
+// Of all work, what the handlers do for whose memory the large tasks are cut.
+constexpr double kShareOfLargeHandlers = 0.75;
+
+}  // namespace
+
+void HandlerPool::OnHandlers(const HandlersSeen& event) {
+  handlers_.clear();
+  for (const auto& [id, capacity] : event.handlers) {
+    const bool usable =
+        config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
+    if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
+  }
+  // Better than nobody.
+  const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };
+  if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
+    std::erase_if(handlers_, is_idler);
+  }
+}
+
+HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
+  if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
+    if (said_nobody_at_us_) out.push_back(Say{"a handler is there: going on"});
+    said_nobody_at_us_.reset();
+    unfit_since_us_.reset();
+    NameTooSmall(plan->largest_need_bytes, out);
+    return {};
+  }
+  if (!unfit_since_us_) unfit_since_us_ = now_us;
+  const bool patient = now_us - *unfit_since_us_ < kSayAfterUs;
+  if (handlers_.empty()) {
+    if (!patient) SayNobodyIsThere(now_us, out);
+    return {};
+  }
+  // A handler that was lost may come back at once: give it a moment before cutting anew.
+  if (plan != nullptr && patient) return {};
+  return TryToPlan(plan, now_us, out);
+}
+
+void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
+  if (said_nobody_at_us_ && now_us - *said_nobody_at_us_ <= kSayAgainUs) return;
+  out.push_back(
+      Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
+  said_nobody_at_us_ = now_us;
+}
+
+HandlerPool::Advice HandlerPool::LeaveOutIdlers(const WorkersSeen& event, const Plan& plan,
+                                                std::int64_t now_us, ManagerActions& out) {
+  std::set<tuplespace::ClientId> idle;
+  for (const auto& [id, capacity] : handlers_) {
+    const bool could = capacity.memory_bytes >= plan.largest_need_bytes;
+    if (could && !event.workers.contains(id)) idle.insert(id);
+  }
+  if (idle.empty() || idle.size() == handlers_.size()) return {};
+  for (const tuplespace::ClientId& id : idle) {
+    out.push_back(
+        Say{fmt::format("handler {} ({}) has room for all tasks, and has done none: the steps are "
+                        "cut for the others",
+                        handlers_.at(id).name, id)});
+    handlers_.erase(id);
+  }
+  idlers_.merge(idle);
+  hopeless_bytes_ = 0;
+  return TryToPlan(&plan, now_us, out);
+}
+
+std::uint64_t HandlerPool::LargestMemory() const {
+  std::uint64_t largest = 0;
+  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
+  return largest;
+}
+
+// The smallest memory that a handler must have to take part in the large tasks: the smallest of the
+// largest handlers that together do most of the work. Smaller ones do the small tasks.
+std::uint64_t HandlerPool::PlanningCapacity() const {
+  std::vector<std::pair<std::uint64_t, double>> by_size;
+  double total = 0;
+  for (const auto& [id, capacity] : handlers_) {
+    const double speed = std::max(capacity.gflops, 1e-3);
+    by_size.emplace_back(capacity.memory_bytes, speed);
+    total += speed;
+  }
+  std::sort(by_size.begin(), by_size.end(), std::greater<>());
+  double sum = 0;
+  for (const auto& [bytes, speed] : by_size) {
+    sum += speed;
+    if (sum >= kShareOfLargeHandlers * total) return bytes;
+  }
+  return by_size.back().first;
+}
+
+std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
+  PlanRequest request;
+  request.model = config_.model;
+  request.training = config_.training;
+  request.training.batch = std::min(config_.training.batch, config_.train_samples);
+  request.capacity_bytes = capacity_bytes;
+  request.size_bytes = config_.limits.size_bytes;
+  request.batch_rows = config_.limits.batch_rows;
+  std::vector<double> gflops;
+  int threads = 0;
+  for (const auto& [id, capacity] : handlers_) {
+    gflops.push_back(capacity.gflops);
+    threads += std::max(1, capacity.threads);
+  }
+  request.handlers = SharesOf(std::move(gflops), threads);
+  request.overhead_us = config_.overhead_us;
+  return MakePlan(request, &smallest_need_bytes_);
+}
+
+HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
+                                           ManagerActions& out) {
+  const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
+  if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) return {};
+  // What was too little is so whoever else has come.
+  if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
+    std::optional<Plan> next = PlanFor(PlanningCapacity());
+    if (!next) next = PlanFor(largest);
+    if (next) {
+      NameTooSmall(next->largest_need_bytes, out);
+      unfit_since_us_.reset();
+      said_nobody_at_us_.reset();
+      return std::move(*next);
+    }
+    hopeless_bytes_ = largest;
+  }
+  if (config_.fixed_handlers) {
+    const Capacity& first = handlers_.begin()->second;
+    return GiveUp{fmt::format(
+        "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
+        "more: give the handlers more memory, or use a smaller batch or train.block",
+        SizeText(smallest_need_bytes_), first.name, SizeText(first.memory_bytes))};
+  }
+  NameTooSmall(smallest_need_bytes_, out);
+  return {};
+}
+
+void HandlerPool::NameTooSmall(std::uint64_t need_bytes, ManagerActions& out) {
+  for (const auto& [id, capacity] : handlers_) {
+    if (capacity.memory_bytes >= need_bytes || !named_too_small_.insert(id).second) continue;
+    out.push_back(Say{
+        fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
+                    SizeText(need_bytes), SizeText(capacity.memory_bytes), capacity.name)});
+  }
+}
+
+}  // namespace acan

@@ -1,0 +1,125 @@
+// ManagerCore: how the next unit is opened, which is when its tasks are made.
+#include <algorithm>
+
+#include "acan/core/schedule.h"
+#include "acan/manager/manager_core.h"
+
+namespace acan {
+namespace {
+
+// A snapshot keeps its tiles from being retired: then the space would fill.
+constexpr std::int64_t kMostStepsBeyondSnapshot = 16;
+constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, about
+
+}  // namespace
+
+bool ManagerCore::OpenNextUnit(ManagerActions& out) {
+  Unit unit;
+  unit.id = next_unit_;
+  const bool epoch_ended =
+      steps_.next % steps_.per_epoch == 0 && (steps_.next > 0 || steps_.total == 0);
+  if (weights_ == Weights::kNone) {
+    OpenInitialize(unit, out);
+  } else if (epoch_ended && !evaluation_.IsOpened()) {
+    OpenEvaluate(unit, out);
+  } else if (snapshots_.version() &&
+             steps_.next > *snapshots_.version() + kMostStepsBeyondSnapshot) {
+    return false;
+  } else if (steps_.next < steps_.total) {
+    OpenTrain(unit, out);
+  } else {
+    return false;
+  }
+  policy_->MarkChunks(unit.to_put);
+  // An audit needs the inputs of its task for as long as it can be asked for.
+  if (!audits_ && unit.step >= versions_.spent_from) {
+    unit.spent.emplace(unit.to_put, config_.least_removed_bytes);
+    if (unit.spent->empty()) unit.spent.reset();
+  }
+  ++next_unit_;
+  units_.push_back(std::move(unit));
+  return true;
+}
+
+void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
+  weights_ = Weights::kOpened;
+  unit.kind = Unit::Kind::kInitialize;
+  if (config_.load_weights) {
+    unit.loads_weights = true;
+    out.push_back(LoadWeights{generation_, config_.first_version,
+                              MakeGraph().Tiles(config_.run, config_.first_version)});
+  } else {
+    unit.to_put = MakeGraph().Initialize(config_.run);
+  }
+}
+
+void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
+  evaluation_.OnStepOpened();
+  const std::int64_t epoch = steps_.next / steps_.per_epoch;
+  const std::int64_t first = steps_.next % steps_.per_epoch * config_.training.batch;
+  unit.kind = Unit::Kind::kTrain;
+  unit.step = steps_.next++;
+  Pass pass;
+  pass.job = config_.run;
+  pass.step = unit.step;
+  pass.rows = std::min(config_.training.batch, config_.train_samples - first);
+  pass.optimizer = OptimizerScalarsAt(config_.training, unit.step, steps_.total);
+  pass.timed = policy_->timed();
+  out.push_back(PutPassData{pass, first, false, epoch});
+  const Graph graph = MakeGraph();
+  unit.to_put = graph.Tasks(pass);
+  LetStay(unit);
+  ReadLosses read{unit.id, generation_, {}};
+  for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+  unit.passes.push_back(std::move(pass));
+  out.push_back(std::move(read));
+}
+
+// Large results may stay on devices with memory of their own: tiles, save those of each so many
+// steps, and what only the tasks of the unit read if there is but one handler to read it.
+void ManagerCore::LetStay(Unit& unit) const {
+  const std::map<std::string, Capacity>& handlers = pool_.handlers();
+  const auto has_own = [](const auto& handler) { return handler.second.own_memory; };
+  const bool any = std::any_of(handlers.begin(), handlers.end(), has_own);
+  // An audit compares bytes.
+  const bool kept = config_.kept_versions > 0;
+  if (!any || audits_ || kept || config_.limits.resident_steps <= 1) return;
+  const std::int64_t version = unit.step + 1;
+  const bool tiles_stay = version % config_.limits.resident_steps != 0 && version != steps_.total;
+  const bool others_stay = handlers.size() == 1;
+  for (PlannedTask& task : unit.to_put) {
+    for (Output& output : task.task.outputs) {
+      const bool large = output.view.bytes() >= config_.least_removed_bytes;
+      output.may_stay = large && (output.keep ? tiles_stay : others_stay);
+      unit.tiles_stay = unit.tiles_stay || (output.keep && output.may_stay);
+    }
+  }
+}
+
+void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
+  unit.step = steps_.next;
+  const Graph graph = MakeGraph();
+  const std::int64_t batch = plan_->batch;
+  ReadLosses read{unit.id, generation_, {}};
+  std::int64_t next = evaluation_.next_sample();
+  const std::int64_t end = std::min(config_.test_samples, next + std::max(batch, kEvaluationRows));
+  while (next < end) {
+    Pass pass;
+    pass.job = config_.run;
+    pass.step = unit.step;
+    pass.batch_id = next / batch + 1;
+    pass.rows = std::min(batch, config_.test_samples - next);
+    pass.train = false;
+    pass.timed = policy_->timed();
+    out.push_back(PutPassData{pass, next, true, 0});
+    for (PlannedTask& task : graph.Tasks(pass)) unit.to_put.push_back(std::move(task));
+    for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+    unit.passes.push_back(pass);
+    next += pass.rows;
+  }
+  out.push_back(std::move(read));
+  const bool last = evaluation_.OpenedUntil(next);
+  unit.kind = last ? Unit::Kind::kEvaluateLast : Unit::Kind::kEvaluate;
+}
+
+}  // namespace acan

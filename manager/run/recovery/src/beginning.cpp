@@ -1,0 +1,153 @@
+#include "acan/manager/beginning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/manager/kept_metrics.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/training_id.h"
+#include "acan/manager/tuple_names.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+
+constexpr std::chrono::seconds kEarlierTilePatience(3);
+constexpr std::int64_t kMostStepsAhead = 3;  // that ManagerCore has in the space
+
+// Lines of finished steps in metrics.jsonl: what the run before this one had committed.
+std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
+  if (!std::filesystem::is_regular_file(metrics_path)) return 0;  // /dev/zero has no end
+  std::ifstream file(metrics_path);
+  std::int64_t steps = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = ParseJsonOrDiscard(line);
+    if (!json.is_object() || !json.contains("loss") || !json.contains("step")) continue;
+    if (json["step"] != steps) break;
+    ++steps;
+    if (json["loss"].is_number()) *last_loss = json["loss"].get<double>();
+  }
+  return steps;
+}
+
+std::optional<double> LossIn(const std::string& lines) {
+  const std::size_t begin = lines.rfind('\n', lines.size() - 2) + 1;  // npos + 1 is 0
+  const auto json = ParseJsonOrDiscard(lines.substr(begin));
+  if (!json.is_object() || !json.contains("loss") || !json["loss"].is_number()) return {};
+  return json["loss"].get<double>();
+}
+
+}  // namespace
+
+void Beginning::OpenInitialWeights() {
+  if (context_.job.initial_weights.empty()) return;
+  file_ = std::make_shared<const ModelReader>(context_.job.initial_weights);
+  weights_ = std::make_unique<FileTiles>(*file_, context_.job.model);
+  source_ = Source::kInitialWeights;
+}
+
+void Beginning::GoOnFrom(std::unique_ptr<TileSource> weights) {
+  weights_ = std::move(weights);
+  source_ = Source::kEarlierLife;
+}
+
+// An earlier run's folder may be another one: then its files say nothing of these weights.
+bool Beginning::FileMetricsAreOfThisJob() const {
+  if (!context_.HasFolder()) return false;
+  const std::string path = context_.OutPath(kJobName);
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  try {
+    return TrainingId(JobFromJson(json, path), context_.data.train.sha256,
+                      context_.data.test.sha256) == context_.job_id;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Steps whose metrics are neither in the file nor in the space were not committed; they are cheap
+// to do again. If it is further ahead than a manager ever is of what it has committed, its metrics
+// were lost: then the weights are worth more.
+void Beginning::FindInSpace(const std::string& run) {
+  leadership_.Keep();  // there may be hundreds, where the broker was lost again and again
+  tuplespace::Client& client = context_.client;
+  client.RetireAll(TasksOf(run, FieldPattern::Any()), false);
+  std::optional<double> loss;
+  MetricsLines kept = KeptMetrics::Read(client, context_.job_id, run);
+  std::int64_t newest = kept.empty() ? 0 : kept.rbegin()->first + 1;
+  if (!context_.HasFolder()) newest = INT64_MAX;
+  if (metrics_.keep_file) {
+    newest = std::max(newest, StepsIn(context_.OutPath(kMetricsName), &loss));
+  }
+  TileMover mover(
+      client, [this] { leadership_.Keep(); },
+      [this](const std::string& line) { context_.Log(line); });
+  const Model& model = context_.job.model;
+  const int states = context_.OptimizerStates();
+  auto whole = mover.FindWhole(run, model, states, newest);
+  if (!whole) {
+    auto ahead = mover.FindWhole(run, model, states, INT64_MAX);
+    if (ahead && ahead->version - kMostStepsAhead > newest) whole.emplace(std::move(*ahead));
+  }
+  if (!whole || whole->version <= past_.version) return;
+  past_.version = whole->version;
+  if (loss) past_.train_loss = loss;
+  if (const auto last = kept.find(whole->version - 1); last != kept.end()) {
+    if (const auto of_last = LossIn(last->second)) past_.train_loss = of_last;
+  }
+  metrics_.carried = std::move(kept);
+  GoOnFrom(std::make_unique<SpaceTiles>(std::move(mover), std::move(whole->tiles),
+                                        kEarlierTilePatience));
+  context_.Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
+}
+
+void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
+  if (limits_.finite_through) snapshots.RemoveNewerThan(*limits_.finite_through);
+  const auto say = [this](const std::string& line) { context_.Log(line); };
+  const auto go_on = [this] {
+    context_.client.Poll(std::chrono::milliseconds(0));
+    leadership_.Keep();
+  };
+  auto found = snapshots.Newest(say, others, go_on);
+  if (!found) return;
+  past_ = found->state;
+  saved_version_ = past_.version;
+  file_ = std::move(found->file);
+  GoOnFrom(std::make_unique<FileTiles>(*file_, context_.job.model));
+  context_.Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
+}
+
+void Beginning::Find(const SnapshotFolder* snapshots,
+                     const std::vector<std::string>& earlier_runs) {
+  bool others = false;
+  if (snapshots != nullptr) FindInSnapshots(*snapshots, &others);
+  metrics_.keep_file = GoesOn() || FileMetricsAreOfThisJob();
+  // Of whose results those weights were made is not known if they may be wrong, nor whether they
+  // are good where the run diverged.
+  if (context_.job.tasks.audit == 0 && !limits_.finite_through) {
+    for (const std::string& run : earlier_runs) FindInSpace(run);
+  }
+  // Beginning anew removes what is in the folder: a wrong job must not cost another one's
+  // snapshots. Damaged ones are of no use to anybody.
+  if (!GoesOn() && limits_.earlier_lives == 0 && others) {
+    throw UsageError(fmt::format(
+        "none of the snapshots in {} can be used (see above): name the job that they are of, or "
+        "begin anew without --resume",
+        context_.OutPath(kSnapshotsName)));
+  }
+  if (!GoesOn()) {
+    context_.Log("nothing is left of an earlier run: beginning anew");
+    OpenInitialWeights();
+  }
+  past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);
+}
+
+}  // namespace acan

@@ -1,0 +1,181 @@
+#include "acan/manager/leadership.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+#include <variant>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+#include "acan/manager/kept_metrics.h"
+#include "fmt/format.h"
+#include "tuplespace/clock.h"
+#include "tuplespace/planted.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+using tuplespace::IsPlanted;
+using tuplespace::Key;
+using tuplespace::MonotonicUs;
+using tuplespace::Pattern;
+using tuplespace::Planted;
+using tuplespace::Tuple;
+
+constexpr std::int64_t kLeaseUs = 10'000'000;
+constexpr std::int64_t kExtendEveryUs = 2'000'000;
+constexpr std::int64_t kSayNoBrokerUs = 2'000'000;
+constexpr std::int64_t kWaitForLeadUs = 1'000'000;  // at once
+constexpr auto kAnswerWait = std::chrono::seconds(2);
+
+}  // namespace
+
+bool Leadership::MayWait(const RunSettings& settings, std::int64_t begin_us) {
+  // The lease of one that was killed just now may still run.
+  return settings.standby ||
+         (settings.resume && MonotonicUs() - begin_us < kLeaseUs + kExtendEveryUs);
+}
+
+void Leadership::OnConnection(bool connected, const std::string& why) {
+  if (!connected) {
+    disconnected_us_ = MonotonicUs();
+    context_.Log(
+        fmt::format("lost the broker at {}: {}; waiting for it", context_.settings.endpoint, why));
+  }
+  // Leases go back when a connection ends: what comes next must not be written before it is known
+  // whether nobody else leads meanwhile.
+  if (IsPlanted(Planted::kKeepsLeadOverReconnection)) return;
+  state_ = State::kAsks;
+  if (connected && lease_) Extend();
+}
+
+void Leadership::Connect() {
+  tuplespace::Client& client = context_.client;
+  client.SetInterrupt([this] { stop_.Check(); });
+  client.OnConnection(
+      [this](bool connected, const std::string& why) { OnConnection(connected, why); });
+  client.OnDamage([this](const std::string& text) { context_.Log(text); });
+  client.OnDelay([this](const std::string& text) { context_.Log(text); });
+  const std::int64_t begin_us = MonotonicUs();
+  bool said = false;
+  while (!client.connected()) {
+    client.Poll(std::chrono::milliseconds(100));
+    stop_.Check();
+    if (!said && MonotonicUs() > begin_us + kSayNoBrokerUs) {
+      said = true;
+      const std::string& endpoint = context_.settings.endpoint;
+      context_.Log(fmt::format(
+          "no broker answers at {} yet; waiting for one (start: acan broker --listen {})", endpoint,
+          endpoint));
+    }
+    folder_.GiveUpIfWithoutLeadSince(begin_us);
+  }
+}
+
+void Leadership::Take() {
+  tuplespace::Client& client = context_.client;
+  const Key key = LeaderKey(context_.job_id);
+  Tuple tuple;
+  tuple.key = key;
+  tuplespace::Get get;
+  get.pattern = Pattern::Of(key);
+  get.lease_us = kLeaseUs;
+  get.wait_us = 0;
+  Tuple standby;  // a leader that is stopped leaves its weights to who stands by
+  standby.key = StandbyKey(context_.job_id, client.id());
+  standby.ephemeral = true;
+  const std::int64_t begin_us = MonotonicUs();
+  for (bool said = false;;) {
+    stop_.Check();
+    // Again each time: it goes when the job is done, and when the broker is lost with the leader.
+    client.Put({tuple});
+    std::vector<tuplespace::Grant> grants = client.GetSome(get);
+    if (!grants.empty()) {
+      if (said) client.RetireAll(Pattern::Of(standby.key), false);
+      lease_ = tuplespace::LeaseRef{key, grants.front().fence};
+      state_ = State::kLeads;
+      Extend();
+      return;
+    }
+    // A broker that was started anew since the lead was put.
+    if (client.CountOf(Pattern::Of(key)) == 0u) continue;
+    if (!MayWait(context_.settings, begin_us)) {
+      throw FailureError(fmt::format(
+          "job {} ({}) already has a manager at {}: wait until it is done, or stop it first",
+          context_.job_id, context_.settings.source, context_.settings.endpoint));
+    }
+    if (!said) {
+      context_.Log(fmt::format("job {} has a manager: waiting to take over when it is gone",
+                               context_.job_id));
+    }
+    said = true;
+    folder_.GiveUpIfWithoutLeadSince(begin_us);
+    client.Put({standby});
+    get.wait_us = kWaitForLeadUs;
+  }
+}
+
+void Leadership::Extend() {
+  next_extend_us_ = MonotonicUs() + kExtendEveryUs;
+  const tuplespace::Extend extend{*lease_, kLeaseUs};
+  context_.client.Submit(extend, [this](tuplespace::ReplyBody&& reply) {
+    const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
+    if (lease == nullptr) return;
+    if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
+      throw RunLost{"the lead was lost with the broker or the connection"};
+    }
+    // Another manager may have had it meanwhile.
+    if (folder_.IsLostAfterBegin()) {
+      throw RunLost{"the output folder was given up without a broker"};
+    }
+    state_ = State::kLeads;
+  });
+}
+
+void Leadership::Keep() {
+  stop_.Check();
+  if (leads() && MonotonicUs() >= next_extend_us_) Extend();
+}
+
+void Leadership::Confirm() {
+  state_ = State::kAsks;
+  Extend();
+  while (!leads()) {
+    context_.client.Poll(std::chrono::microseconds(kPollUs));
+    stop_.Check();
+  }
+}
+
+void Leadership::Await() {
+  if (!context_.client.connected()) folder_.GiveUpIfWithoutLeadSince(disconnected_us_);
+  context_.client.Poll(std::chrono::microseconds(kPollUs));
+}
+
+void Leadership::PollOnce() {
+  context_.client.Poll(std::chrono::microseconds(kPollUs));
+  Keep();
+}
+
+void Leadership::GiveUp() {
+  tuplespace::Client& client = context_.client;
+  const std::string& job_id = context_.job_id;
+  client.RetireAll(Pattern::Of(RunKey(job_id, context_.run)), false);
+  // A broker that was started anew may have got results of runs of which it never heard.
+  client.RetireAll({{FieldPattern::Prefix(job_id + "-")}, true}, false);
+  client.RetireAll(KeptMetrics::AllOf(job_id), false);
+  client.CompleteTask(*lease_);
+}
+
+bool Leadership::SomebodyStandsBy() {
+  context_.client.SetInterrupt(nullptr);
+  try {
+    if (!context_.client.connected() || !leads()) return false;
+    return context_.client.CountOf(AllStandbys(context_.job_id), kAnswerWait).value_or(0) > 0;
+  } catch (const std::exception&) {
+  } catch (const RunLost&) {
+  }
+  return false;
+}
+
+}  // namespace acan

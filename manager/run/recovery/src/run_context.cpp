@@ -1,0 +1,33 @@
+#include "acan/manager/run_context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "acan/manager/graph.h"
+#include "acan/manager/training_id.h"
+
+namespace acan {
+namespace {
+
+// The end of a client's id is random; with keys it begins with a name.
+std::string RunName(const std::string& job_id, const std::string& client_id) {
+  return job_id + "-" +
+         client_id.substr(client_id.size() - std::min<std::size_t>(client_id.size(), 12));
+}
+
+}  // namespace
+
+RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_options, const Job& of,
+                       const Data& with_data)
+    : settings(std::move(with)),
+      job(of),
+      data(with_data),
+      job_id(TrainingId(job, data.train.sha256, data.test.sha256)),
+      client(std::move(client_options)),
+      run(RunName(job_id, client.id())) {}
+
+int RunContext::OptimizerStates() const {
+  return StateCount(job.training.optimizer);
+}
+
+}  // namespace acan

@@ -1,0 +1,133 @@
+#include "audit_trail.h"
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using tuplespace::Tuple;
+
+// A task can leave out no more.
+constexpr std::size_t kMostQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
+
+std::int64_t UnixUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+std::vector<SeenResult> SeenResults(tuplespace::Found&& found) {
+  std::vector<SeenResult> results;
+  for (tuplespace::FoundTuple& tuple : found.tuples) {
+    results.push_back({std::move(tuple.key), std::move(tuple.put_by), tuple.hash});
+  }
+  return results;
+}
+
+void AuditTrail::CheckWritable() const {
+  if (!log_path_.empty()) AuditLog::CheckWritable(log_path_);
+}
+
+void AuditTrail::Open(Leadership& leadership) {
+  if (log_path_.empty()) return;
+  std::string said;
+  log_.emplace(log_path_, &said, [&] {
+    context_.client.Poll(std::chrono::microseconds(0));
+    leadership.Keep();
+  });
+  if (!said.empty()) context_.Log(said);
+}
+
+void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
+  for (const auto& found : context_.client.ListAll(QuarantinedIn(context_.job_id))) {
+    const auto id = std::get<std::string>(found.key.Fields().back());
+    quarantined_.emplace(id, std::string(found.payload.text()));
+  }
+  for (const auto& [id, why] : quarantined_) {
+    context_.Log(fmt::format("quarantined: {}: {}", id, why));
+  }
+  if (quarantined_.size() > kMostQuarantined) {
+    throw FailureError(fmt::format(
+        "{} handlers gave wrong results (see above), and at most {} can be kept out of a job: find "
+        "out what is wrong with them, and resume at a new broker with handlers that are right",
+        quarantined_.size(), kMostQuarantined));
+  }
+  if (snapshots != nullptr && !quarantined_.empty()) {
+    std::set<std::string> wrong;
+    for (const auto& [id, why] : quarantined_) wrong.insert(id);
+    snapshots->RemoveOf(wrong);
+  }
+}
+
+void AuditTrail::Begin(const RunState& past) {
+  contributors_.insert(past.contributors.begin(), past.contributors.end());
+  if (!log_) return;
+  log_->Add({{"what", "begin"},
+             {"job", context_.job_id},
+             {"run", context_.run},
+             {"version", past.version},
+             {"audit", context_.job.tasks.audit}});
+}
+
+void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
+  const double share = context_.job.tasks.audit;
+  for (const SeenResult& result : results) {
+    // Where every result is audited none counts that only one handler computed.
+    if (share > 0 && share < 1) contributors_.insert(result.put_by);
+    if (!log_) continue;
+    log_->Add({{"what", "result"},
+               {"key", result.key.ToString()},
+               {"hash", result.hash ? nlohmann::json(result.hash->ToString()) : nullptr},
+               {"handler", result.put_by},
+               {"time_us", UnixUs()}});
+  }
+}
+
+void AuditTrail::Quarantine(const AuditVerdict& verdict,
+                            const std::map<std::string, HandlerSeen>& known) {
+  HandlersWrong wrong;
+  std::vector<Tuple> tuples;
+  for (const std::string& id : verdict.wrong) {
+    const auto at = known.find(id);
+    const std::string name = at == known.end() ? "gone" : at->second.name;
+    wrong.handlers.emplace(id, fmt::format("{}: {}", name, verdict.text));
+    context_.Log(fmt::format("handler {} ({}) is quarantined: {}", id, name, verdict.text));
+    tuples.emplace_back();
+    tuples.back().key = QuarantineKey(context_.job_id, id);
+    tuples.back().payload = tuplespace::Payload::Copy(wrong.handlers.at(id));
+    if (log_) {
+      log_->Add(
+          {{"what", "quarantine"}, {"handler", id}, {"why", verdict.text}, {"time_us", UnixUs()}});
+    }
+  }
+  context_.client.Put(std::move(tuples));
+  throw HandlersWrong(wrong);
+}
+
+void AuditTrail::Flush() {
+  if (log_) log_->Flush();
+}
+
+void AuditTrail::Sync() {
+  if (log_) log_->Sync();
+}
+
+void AuditTrail::Finish(Receipt* receipt) {
+  for (const auto& [id, why] : quarantined_) receipt->audits.quarantined.push_back({id, why});
+  if (!quarantined_.empty()) context_.client.RetireAll(QuarantinedIn(context_.job_id), false);
+  if (!log_) return;
+  log_->Add({{"what", "done"}, {"weights_sha256", receipt->weights_sha256}, {"time_us", UnixUs()}});
+  log_->Sync();
+  receipt->audit_log_head = log_->head();
+}
+
+}  // namespace acan

@@ -1,0 +1,131 @@
+// JobRun: how it ends: the outputs, and what the space keeps of it.
+#include <algorithm>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/core/long_wait.h"
+#include "acan/core/names.h"
+#include "acan/core/schedule.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/work_beside.h"
+#include "fmt/format.h"
+#include "job_run.h"
+#include "tuplespace/clock.h"
+
+namespace acan {
+
+// The model that was trained to the end.
+void JobRun::WriteWeights() {
+  const Job& job = context_.job;
+  const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
+  const TileMover::Written written =
+      space_.Mover().WriteModel(path, job.model, *final_tiles_, job.stop_if_not_finite);
+  receipt_.weights_sha256 = written.weights_sha256;
+  receipt_.steps = core_->total_steps();
+  receipt_.epochs = job.training.epochs;
+  if (written.finite) return;
+  NotFinite found{NotFinite::What::kWeights, 0, job.training.learning_rate, std::nullopt};
+  if (receipt_.steps > 0) {
+    found.step = receipt_.steps - 1;
+    found.learning_rate = LearningRateAt(job.training, found.step, receipt_.steps);
+  }
+  OnNotFinite(found);
+}
+
+// The last good weights of a run that diverged.
+void JobRun::WriteKept() {
+  const Job& job = context_.job;
+  const std::int64_t version = *divergence_.kept_version();
+  const TileMover::Written written = space_.Mover().WriteModel("", job.model, *final_tiles_, true);
+  if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
+  if (!written.finite) {
+    throw FailureError(
+        "the weights with which the run began are not finite: look at model.initial_weights");
+  }
+  receipt_.weights_sha256 = written.weights_sha256;
+  receipt_.steps = version;
+  receipt_.epochs = version * job.training.epochs / std::max<std::int64_t>(1, core_->total_steps());
+  // Of whichever epoch was done last; they say nothing of these weights.
+  receipt_.test_loss.reset();
+  receipt_.test_accuracy.reset();
+  const SnapshotFolder* snapshots = files_.snapshots();
+  if (snapshots == nullptr) return;
+  const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));
+  space_.Mover().Write(*writer, ModelTensors(job.model, context_.OptimizerStates()), *final_tiles_);
+  WorkBeside(
+      context_.client, [this] { leadership_.Keep(); },
+      [&](const std::function<void()>& go_on) { writer->Finish(go_on); });
+  snapshots->RemoveNewerThan(version);
+  snapshots->KeepNewest(1);
+}
+
+AuditSummary JobRun::AuditsSoFar() const {
+  AuditSummary summary{context_.job.tasks.audit,
+                       beginning_.past().audits_passed,
+                       beginning_.past().audits_skipped,
+                       {}};
+  if (core_->audits()) {
+    summary.passed += static_cast<std::int64_t>(core_->audits()->passed());
+    summary.skipped += static_cast<std::int64_t>(core_->audits()->skipped());
+  }
+  return summary;
+}
+
+void JobRun::FillReceipt() {
+  receipt_.job = JobToJson(context_.job);
+  receipt_.conflicts = notices_.conflicts();
+  receipt_.train_sha256 = context_.data.train.sha256;
+  receipt_.test_sha256 = context_.data.test.sha256;
+  receipt_.code_version = ACAN_VERSION;
+  for (const auto& [id, handler] : statistics_.handlers()) receipt_.handlers.push_back(handler);
+  receipt_.tasks_done = beginning_.past().tasks_done + space_.tasks_put();
+  receipt_.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
+  receipt_.tasks_duplicated = statistics_.tasks_duplicated();
+  receipt_.not_finite = divergence_.found();
+  receipt_.audits = AuditsSoFar();
+}
+
+// Of all requests, and of a last look at the statistics.
+void JobRun::AwaitAnswers() {
+  statistics_.Look();
+  LongWait answers(tuplespace::MonotonicUs());
+  while (statistics_.looking() || context_.client.unanswered() > 0) {
+    leadership_.PollOnce();
+    if (const auto seconds = answers.Due(tuplespace::MonotonicUs())) {
+      context_.Log(fmt::format(
+          "the job is done but for {} requests that the broker has not answered for {} s",
+          context_.client.unanswered(), *seconds));
+    }
+  }
+}
+
+Receipt JobRun::Finish() {
+  tuplespace::Client& client = context_.client;
+  files_.DropSnapshot([this] { leadership_.PollOnce(); });
+  if (!divergence_.kept_version()) WriteWeights();
+  const bool ended_early = divergence_.kept_version().has_value();
+  if (ended_early) WriteKept();
+  AwaitAnswers();
+  FillReceipt();
+  NoteTuning(/*at_once=*/true);
+  audits_.Finish(&receipt_);
+  leadership_.Confirm();
+  files_.Check();
+  // From here on whoever takes over finds that the job is done.
+  files_.WriteReceipt(receipt_);
+  // It is: to stop now would save nothing, unless there is no broker to tell it to.
+  client.SetInterrupt([this] {
+    if (!context_.client.connected()) stop_.Check();
+  });
+  tuplespace::Tuple done;
+  done.key = DoneKey(context_.job_id);
+  done.payload = tuplespace::Payload::Copy(JsonText(ReceiptToJson(receipt_)));
+  client.Put({done});
+  if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
+  earlier_runs_.RemoveOwn();
+  folder_.GiveUp();  // before another one can have the lead
+  leadership_.GiveUp();
+  return receipt_;
+}
+
+}  // namespace acan

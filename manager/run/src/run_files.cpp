@@ -1,0 +1,170 @@
+#include "run_files.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/manager/atomic_file.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/text_file.h"
+#include "acan/manager/training_id.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+// That appear whole or not at all, so that a killed manager may leave unfinished ones.
+constexpr std::array kWholeFiles = {kModelName, kMetricsName, kJobName, kReceiptName};
+
+}  // namespace
+
+RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
+                   const tuplespace::ClientOptions& client)
+    : context_(context), folder_(folder) {
+  if (!context_.HasFolder()) return;
+  const std::string& out_dir = context_.settings.out_dir;
+  std::error_code error;
+  std::filesystem::create_directories(out_dir, error);
+  if (error) {
+    throw FailureError(
+        fmt::format("cannot make the output folder {}: {}", out_dir, error.message()));
+  }
+  // Fails now, not after the training, if the outputs cannot be written here.
+  for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
+    RequireKeptFile(context_.OutPath(name), Devices::kAllowed);
+  }
+  const ModelWriter probe(context_.OutPath(kModelName), context_.job.model);
+  snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.job.model,
+                     context_.OptimizerStates());
+  tuplespace::ClientOptions writer_client = client;
+  writer_client.name = "snapshots of " + context_.settings.source;
+  snapshot_writer_.emplace(
+      *snapshots_, std::move(writer_client), [this] { return SnapshotMayCommit(); },
+      [this] { context_.client.Wake(); });
+}
+
+// ---- receipts ----------------------------------------------------------------------------------
+
+std::optional<std::string> RunFiles::ReceiptText() const {
+  if (!context_.HasFolder()) return std::nullopt;
+  std::ifstream file(context_.OutPath(kReceiptName), std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::optional<Receipt> RunFiles::NewReceipt() const {
+  const auto text = ReceiptText();
+  if (!text || text == earlier_receipt_) return std::nullopt;
+  const std::string path = context_.OutPath(kReceiptName);
+  Receipt receipt = ReadReceipt(path);
+  const Job job = JobFromJson(receipt.job, path);
+  if (TrainingId(job, receipt.train_sha256, receipt.test_sha256) != context_.job_id) {
+    return std::nullopt;
+  }
+  return receipt;
+}
+
+void RunFiles::WriteReceipt(const Receipt& receipt) const {
+  if (context_.HasFolder()) acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
+}
+
+// ---- metrics -----------------------------------------------------------------------------------
+
+// Snapshots newer than where this begins are damaged, or came late from a manager that lost the
+// lead.
+void RunFiles::RemoveLaterSnapshots(const Start& start) const {
+  if (start.goes_on) {
+    snapshots_->RemoveNewerThan(start.version);
+  } else {
+    snapshots_->RemoveAll();
+  }
+}
+
+void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
+  if (!context_.HasFolder()) return;
+  // Of an earlier run, or another training.
+  std::filesystem::remove(context_.OutPath(kReceiptName));
+  RemoveLaterSnapshots(start);
+  for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
+  const std::string metrics_path = context_.OutPath(kMetricsName);
+  start.metrics.first_step = start.version;
+  metrics_ = std::make_unique<MetricsLog>(metrics_path, start.metrics);
+  folder_.OnFilesBegun();
+  // For who takes over from this manager, before there are weights that he could begin with.
+  kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);
+  kept_metrics_->AddEarlier(LastLines(metrics_path, KeptMetrics::kMostBytes));
+  // The thread of a manager that lost the lead may be writing one still, and looks at the metrics
+  // before it is done: so once more after those were replaced.
+  RemoveLaterSnapshots(start);
+  if (!metrics_->missing().empty()) {
+    context_.Log(
+        fmt::format("{} has no line of step {}: what it had was damaged or lost before the run was "
+                    "resumed; the receipt says so, too",
+                    metrics_path, RangesText(metrics_->missing())));
+  }
+  tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.new_tuning);
+  WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
+}
+
+void RunFiles::AddStep(const StepMetrics& metrics) {
+  if (metrics_) kept_metrics_->AddStep(metrics.step, metrics_->Step(metrics));
+}
+
+void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
+  if (metrics_) kept_metrics_->AddEvaluation(metrics_->Evaluation(metrics));
+}
+
+void RunFiles::AddTuning(const Tuning& tuning) {
+  if (tuning_log_) tuning_log_->Write(tuning);
+}
+
+void RunFiles::Check() const {
+  if (!metrics_ || !metrics_->Replaced()) return;
+  if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
+  throw FailureError(
+      fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
+                  "must be left alone until the job is done",
+                  context_.OutPath(kMetricsName)));
+}
+
+// ---- snapshots ---------------------------------------------------------------------------------
+
+void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
+  snapshot_writer_->Start(state, ModelTensors(context_.job.model, context_.OptimizerStates()),
+                          std::move(tiles), context_.job.stop_if_not_finite);
+}
+
+void RunFiles::DropSnapshot(const std::function<void()>& poll) {
+  if (!snapshot_writer_) return;
+  snapshot_writer_->Drop([&] {
+    poll();
+    SayIfSnapshotIsSlow();
+  });
+}
+
+std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
+  if (!snapshot_writer_) return std::nullopt;
+  SayIfSnapshotIsSlow();
+  return snapshot_writer_->TakeDone();
+}
+
+// Its thread waits for tiles, or for the disk.
+void RunFiles::SayIfSnapshotIsSlow() {
+  if (const auto seconds = snapshot_writer_->SlowSeconds()) {
+    context_.Log(fmt::format("a snapshot is still being written after {} s", *seconds));
+  }
+}
+
+// On the writer's thread. A snapshot without the metrics of all its steps must never be seen: not
+// after a power cut, and not if another manager has begun since, from an earlier version.
+bool RunFiles::SnapshotMayCommit() const {
+  metrics_->Sync();
+  return !metrics_->Replaced();
+}
+
+}  // namespace acan

@@ -1,0 +1,244 @@
+#include "space_actions.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "acan/manager/pass_data.h"
+#include "acan/manager/tuple_names.h"
+#include "acan/manager/work_beside.h"
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+using tuplespace::Key;
+using tuplespace::Pattern;
+using tuplespace::ReplyBody;
+
+constexpr std::size_t kMostReportsOfOnePut = 256;
+constexpr std::size_t kTasksOfOnePut = 32;               // or a few more
+constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
+constexpr std::uint32_t kStalledTasksNamed = 3;
+
+}  // namespace
+
+void SpaceActions::Submit(tuplespace::RequestBody body) {
+  context_.client.Submit(std::move(body), [](ReplyBody&& reply) {
+    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+      throw tuplespace::SpaceError(error->code, error->text);
+    }
+  });
+}
+
+tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
+                                               std::function<void(tuplespace::Found&&)> then) {
+  read.wait_us = tuplespace::kForeverUs;
+  auto id = std::make_shared<tuplespace::RequestId>(0);
+  *id = context_.client.Submit(std::move(read),
+                               [this, id, then = std::move(then)](ReplyBody&& reply) {
+                                 open_reads_.erase(*id);
+                                 if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+                                   throw tuplespace::SpaceError(error->code, error->text);
+                                 }
+                                 auto& found = std::get<tuplespace::Found>(reply);
+                                 if (!found.timed_out)
+                                   then(std::move(found));  // else it was cancelled
+                               });
+  open_reads_.insert(*id);
+  return *id;
+}
+
+void SpaceActions::CancelReads() {
+  for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
+}
+
+TileMover SpaceActions::Mover() {
+  return {context_.client, [this] { leadership_.Keep(); },
+          [this](const std::string& line) { context_.Log(line); }};
+}
+
+// ---- data and tasks ----------------------------------------------------------------------------
+
+// Hundreds of millions of samples take longer than the lead's lease.
+void SpaceActions::OrderEpoch(std::int64_t epoch) {
+  const std::int64_t samples = context_.data.train.samples;
+  const Training& training = context_.job.training;
+  const auto draw = [&](const auto&) {
+    order_ = EpochOrder(samples, training.seed, epoch, training.shuffle);
+  };
+  ordered_epoch_ = -1;
+  if (samples <= kSamplesOrderedAtOnce) {
+    draw(nullptr);
+  } else {
+    WorkBeside(
+        context_.client, [this] { leadership_.Keep(); }, draw);
+  }
+  ordered_epoch_ = epoch;
+}
+
+void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
+  const Graph graph(context_.job.model, context_.job.training, plan);
+  const DataSet& set = action.test ? context_.data.test : context_.data.train;
+  if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
+  const auto sample_at = [&](std::int64_t row) {
+    const std::int64_t place = action.first_sample + row;
+    return action.test ? place : order_[static_cast<std::size_t>(place)];
+  };
+  tuplespace::Put put{PassTuples(graph, action.pass, set, sample_at)};
+  Submit(std::move(put));
+}
+
+// In pieces, the first of which handlers compute while the others are made.
+void SpaceActions::Do(PutTasks& action) {
+  const std::size_t count = action.tasks.size();
+  tasks_put_ += static_cast<std::int64_t>(count);
+  // A read stays open for each report.
+  const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
+  tuplespace::Put put;
+  for (std::size_t begin = 0; begin < count; begin += every) {
+    const std::size_t end = std::min(count, begin + every);
+    for (std::size_t i = begin; i < end; ++i) {
+      put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
+    }
+    if (put.tuples.size() >= kTasksOfOnePut || end == count) {
+      Submit(std::exchange(put, {}));
+      leadership_.Keep();
+      if (end < count) context_.client.Flush();
+    }
+    ReadDone(action, begin, end);
+  }
+}
+
+void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size_t end) {
+  tuplespace::Read read;
+  read.metadata_only = true;
+  std::vector<Work> work;
+  std::vector<std::size_t> first_of;  // into the patterns, of each task
+  for (std::size_t i = begin; i < end; ++i) {
+    first_of.push_back(read.patterns.size());
+    read.patterns.push_back(Pattern::Of(action.done_when[i]));
+    work.push_back(action.work[i]);
+    if (audits_.LogsAll()) {
+      const std::vector<Output>& outputs = action.tasks[i].task.outputs;
+      for (std::size_t o = 1; o < outputs.size(); ++o) {
+        read.patterns.push_back(Pattern::Of(outputs[o].key));
+      }
+    } else {
+      for (const Key& key : action.audited[i]) read.patterns.push_back(Pattern::Of(key));
+    }
+  }
+  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
+                               first = action.first + begin, work = std::move(work),
+                               first_of = std::move(first_of)](tuplespace::Found&& found) {
+    ChunkDone done{unit, generation, first, work.size(), {}, {}};
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
+      statistics_.OnTaskDone(tuple.put_by, work[i]);
+      done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
+    }
+    OnChunk(std::move(done), std::move(found));
+  });
+}
+
+void SpaceActions::OnChunk(ChunkDone event, tuplespace::Found&& found) {
+  if (audits_.Watches()) {
+    event.results = SeenResults(std::move(found));
+    audits_.OnResults(event.results);
+  }
+  post_(std::move(event));
+}
+
+void SpaceActions::Do(const ReadLosses& action) {
+  tuplespace::Read read;
+  for (const Key& key : action.keys) read.patterns.push_back(Pattern::Of(key));
+  SubmitRead(std::move(read),
+             [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
+               LossesRead losses{unit, generation, {}, {}};
+               for (const tuplespace::FoundTuple& tuple : found.tuples) {
+                 // Empty: its size is wrong for every job. The core says who put it.
+                 const std::size_t bytes = tuple.payload.size();
+                 const bool fits = bytes == sizeof(float) || bytes == 2 * sizeof(float);
+                 std::vector<float> sums(fits ? bytes / sizeof(float) : 0);
+                 if (fits) std::memcpy(sums.data(), tuple.payload.data(), bytes);
+                 losses.sums.push_back(std::move(sums));
+                 losses.put_by.push_back(tuple.put_by);
+               }
+               post_(std::move(losses));
+             });
+}
+
+// ---- audits ------------------------------------------------------------------------------------
+
+void SpaceActions::Do(const PutVote& action) {
+  const PlannedTask& task = action.vote.task;
+  Submit(tuplespace::Put{{ToTuple(task, action.lease_us)}});
+  tuplespace::Read read;
+  read.metadata_only = true;
+  for (const Output& output : task.task.outputs) read.patterns.push_back(Pattern::Of(output.key));
+  votes_[action.vote.audit] = SubmitRead(
+      std::move(read),
+      [this, audit = action.vote.audit, generation = action.generation](tuplespace::Found&& found) {
+        votes_.erase(audit);
+        post_(VoteDone{audit, generation, SeenResults(std::move(found))});
+      });
+}
+
+void SpaceActions::Do(const DropVote& action) {
+  const auto at = votes_.find(action.audit);
+  if (at != votes_.end()) Submit(tuplespace::Cancel{at->second});
+  votes_.erase(action.audit);
+  Submit(tuplespace::Retire{Pattern::Of(action.task), false});
+}
+
+// ---- what goes ---------------------------------------------------------------------------------
+
+void SpaceActions::Do(const RemoveResults& action) {
+  for (const Key& key : action.keys) Submit(tuplespace::Retire{Pattern::Of(key), false});
+}
+
+void SpaceActions::Do(const RemoveStep& action) {
+  for (Pattern& pattern : StepWithoutTiles(context_.run, action.step)) {
+    Submit(tuplespace::Retire{std::move(pattern), false});
+  }
+}
+
+void SpaceActions::Do(const RetireThrough& action) {
+  Submit(tuplespace::Retire{
+      {{FieldPattern::Exact(context_.run), FieldPattern::AtMost(action.step)}, true}, true});
+}
+
+void SpaceActions::GoBack(const MoveTiles& action) {
+  CancelReads();
+  Mover().Move(context_.run, action.version, action.from, action.to);
+}
+
+// Says who is there, what the space has for them, and a few of the tasks that nobody has done.
+void SpaceActions::Do(const Stalled& action) {
+  std::string workers;
+  WorkersSeen seen;
+  for (const auto& [id, handler] : statistics_.handlers()) {
+    if (handler.tasks > 0) seen.workers.insert(id);
+    workers += fmt::format("{}{} did {}", workers.empty() ? "" : ", ", handler.name, handler.tasks);
+  }
+  context_.Log(
+      fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
+                  "can be taken, {} are taken; tasks done so far: {}",
+                  action.seconds, action.step, action.in_flight, action.space.tasks_ready,
+                  action.space.tasks_leased, workers));
+  tuplespace::List list;
+  list.pattern = TasksOf(context_.run, FieldPattern::Exact(action.step));
+  list.limit = kStalledTasksNamed;
+  list.metadata_only = true;
+  context_.client.Submit(list, [this](ReplyBody&& reply) {
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found == nullptr) return;
+    for (const tuplespace::FoundTuple& task : found->tuples) {
+      context_.Log(fmt::format("not done: {}", task.key.ToString()));
+    }
+  });
+  if (action.asks_who_works) post_(std::move(seen));
+}
+
+}  // namespace acan

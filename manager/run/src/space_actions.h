@@ -1,0 +1,71 @@
+// SpaceActions: does in the space what ManagerCore asks for, and tells it what came of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/leadership.h"
+#include "acan/manager/manager_core.h"
+#include "acan/manager/run_context.h"
+#include "acan/manager/tile_mover.h"
+#include "audit_trail.h"
+#include "run_statistics.h"
+
+namespace acan {
+
+class SpaceActions {
+ public:
+  // The references must outlive it. `post` takes events for the core, which must not be stepped
+  // before the action is done.
+  SpaceActions(RunContext& context, Leadership& leadership, RunStatistics& statistics,
+               AuditTrail& audits, std::function<void(ManagerEvent)> post)
+      : context_(context),
+        leadership_(leadership),
+        statistics_(statistics),
+        audits_(audits),
+        post_(std::move(post)) {}
+
+  // `plan`: the one under which the action was made.
+  void PutData(const PutPassData& action, const Plan& plan);
+  void Do(PutTasks& action);
+  void Do(const PutVote& action);
+  void Do(const DropVote& action);
+  void Do(const ReadLosses& action);
+  void Do(const RemoveResults& action);
+  void Do(const RemoveStep& action);
+  void Do(const RetireThrough& action);
+  void Do(const Stalled& action);
+  // The run goes back; WeightsReady is for the caller to post.
+  void GoBack(const MoveTiles& action);
+
+  // Sends a request and does not wait for its answer; an answer that is an error is thrown by Poll.
+  void Submit(tuplespace::RequestBody body);
+  void CancelReads();
+  TileMover Mover();
+  std::int64_t tasks_put() const { return tasks_put_; }
+
+ private:
+  void OrderEpoch(std::int64_t epoch);
+  void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
+  void OnChunk(ChunkDone event, tuplespace::Found&& found);
+  tuplespace::RequestId SubmitRead(tuplespace::Read read,
+                                   std::function<void(tuplespace::Found&&)> then);
+
+  RunContext& context_;
+  Leadership& leadership_;
+  RunStatistics& statistics_;
+  AuditTrail& audits_;
+  const std::function<void(ManagerEvent)> post_;
+  std::int64_t tasks_put_ = 0;
+  std::set<tuplespace::RequestId> open_reads_;
+  std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results
+  std::int64_t ordered_epoch_ = -1;                 // the one of `order_`
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace acan

@@ -1,0 +1,61 @@
+#include "space_notices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+
+namespace acan {
+
+void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
+  switch (notice.kind) {
+    case tuplespace::Notice::Kind::kParked:
+      parked_.push_back(std::move(notice));
+      return FollowParked(audits);
+    case tuplespace::Notice::Kind::kLost:
+      results_lost_ = true;
+      post_(ResultsLost{notice.text});
+      return;
+    case tuplespace::Notice::Kind::kOrphaned:
+      if (results_lost_) return;  // the run goes back, and removes the task
+      throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
+                                     notice.key.ToString(), notice.text));
+    case tuplespace::Notice::Kind::kConflict:
+      return OnConflict(notice);
+    case tuplespace::Notice::Kind::kMistrusted:
+      context_.Log(notice.text);
+      return;
+    case tuplespace::Notice::Kind::kWanted:
+    case tuplespace::Notice::Kind::kReleased:
+      return;  // nothing stays here
+  }
+}
+
+void SpaceNotices::FollowParked(const Audits* audits) const {
+  for (const tuplespace::Notice& notice : parked_) {
+    if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
+    throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
+                                   notice.key.ToString(), notice.by, notice.text));
+  }
+}
+
+// Devices of other kinds round otherwise where speed is asked for: that is no fault.
+void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
+  if (context_.job.training.precision != Precision::kExact) return;
+  context_.Log(
+      fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
+                  "the first counts. {}",
+                  notice.key.ToString(), notice.by, notice.text));
+  AddConflict({notice.key.ToString(), notice.text});
+}
+
+void SpaceNotices::AddConflict(const ResultConflict& conflict) {
+  constexpr std::size_t kMostConflicts = 100;
+  const bool known = std::any_of(conflicts_.begin(), conflicts_.end(), [&](const auto& other) {
+    return other.key == conflict.key && other.text == conflict.text;
+  });
+  if (!known && conflicts_.size() < kMostConflicts) conflicts_.push_back(conflict);
+}
+
+}  // namespace acan

@@ -1,0 +1,50 @@
+// SpaceNotices: what the space tells a manager unasked: tasks that fail or can never run, results
+// that are lost or differ.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/audits.h"
+#include "acan/manager/manager_events.h"
+#include "acan/manager/receipt.h"
+#include "acan/manager/run_context.h"
+
+namespace acan {
+
+class SpaceNotices {
+ public:
+  // `post` takes what the core should know; `conflicts`: of earlier lives. The context must outlive
+  // it.
+  SpaceNotices(const RunContext& context, std::function<void(ManagerEvent)> post,
+               std::vector<ResultConflict> conflicts)
+      : context_(context), post_(std::move(post)), conflicts_(std::move(conflicts)) {}
+
+  // Throws Error (failure) for what no handler can mend. `audits`: null if there are none.
+  void On(tuplespace::Notice&& notice, const Audits* audits);
+  // A task fails on every handler if one of its inputs has a wrong size. As long as an audit may
+  // still find that out, it is no reason to end the run: the verdict begins it anew, without who
+  // lied. Later it is one: throws Error (failure).
+  void FollowParked(const Audits* audits) const;
+  // From here on the run goes back: the tasks are taken back.
+  void OnGoingBack() { parked_.clear(); }
+  // It went back, and results were lost again meanwhile or not.
+  void OnWentBack(bool lost_again) { results_lost_ = lost_again; }
+  // Adds one that is not known yet: a snapshot that a life of this process wrote names what this
+  // one knows already.
+  void AddConflict(const ResultConflict& conflict);
+
+  const std::vector<ResultConflict>& conflicts() const { return conflicts_; }
+
+ private:
+  void OnConflict(const tuplespace::Notice& notice);
+
+  const RunContext& context_;
+  const std::function<void(ManagerEvent)> post_;
+  std::vector<ResultConflict> conflicts_;   // of all lives
+  std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
+  bool results_lost_ = false;               // until the run has gone back
+};
+
+}  // namespace acan

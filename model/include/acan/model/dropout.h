@@ -1,0 +1,34 @@
+// What dropout draws: a pure function of (seed, step, stream, element), by Philox. Forward and
+// backward pass, any cut and any device draw the same.
+#pragma once
+
+#include <cstdint>
+
+#include "acan/core/philox.h"
+
+namespace acan::model {
+
+// Philox counts by (low, high). Initial weights have high = the parameter's number, below 2^32;
+// dropout has the highest bit set, so the two never meet.
+inline constexpr std::int64_t kMaxDropoutStreams = 1 << 20;
+inline constexpr std::int64_t kMaxDropoutSteps = std::int64_t{1} << 41;
+
+inline std::uint64_t DropoutCounterHigh(std::int64_t step, std::int64_t stream) {
+  return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(step) << 20 |
+         static_cast<std::uint64_t>(stream);
+}
+
+// Whether the element is kept: its uniform number in [0, 1) is not below the rate. Element e is
+// word e mod 4 of the counter e / 4. REQUIRES: step and stream are below their limits.
+inline bool DropoutKeeps(std::uint64_t seed, std::int64_t step, std::int64_t stream,
+                         std::uint64_t element, float rate) {
+  const acan_philox4 words = acan_philox(seed, element / 4, DropoutCounterHigh(step, stream));
+  return acan_unit_float(words.v[element % 4]) >= rate;
+}
+
+// What a kept element is multiplied by.
+inline float DropoutScale(float rate) {
+  return static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)));
+}
+
+}  // namespace acan::model

@@ -1,0 +1,238 @@
+// What looks at a graph as a whole.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "acan/core/error.h"
+#include "acan/model/graph.h"
+#include "words.h"
+
+namespace acan::model {
+namespace {
+
+// Which values serve an output, a loss, an assignment or a gradient.
+std::vector<bool> Serving(const Graph& graph) {
+  std::vector<bool> serves(graph.values().size());
+  const auto mark = [&](ValueId id) { serves[static_cast<std::size_t>(id)] = true; };
+  for (const Output& output : graph.outputs()) mark(output.value);
+  for (const ValueId loss : graph.losses()) mark(loss);
+  for (const Assignment& assignment : graph.assignments()) {
+    mark(assignment.value);
+    mark(graph.ValueOf(assignment.parameter));
+  }
+  for (const Gradient& gradient : graph.gradients()) mark(gradient.value);
+  for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
+    const bool any = std::any_of(node->results.begin(), node->results.end(),
+                                 [&](ValueId id) { return serves[static_cast<std::size_t>(id)]; });
+    if (!any) continue;
+    for (const ValueId operand : node->operands) {
+      if (operand != kNoValue) mark(operand);
+    }
+  }
+  return serves;
+}
+
+std::string_view SourceName(Source source) {
+  switch (source) {
+    case Source::kInput:
+      return "input";
+    case Source::kParameter:
+      return "parameter";
+    case Source::kNode:
+      break;
+  }
+  return "node";
+}
+
+// '*' stands for any characters.
+bool Matches(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0;
+  std::size_t star = std::string_view::npos, after_star = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      after_star = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++after_star;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool RunsOverSamples(Axis axis) {
+  return axis == Axis::kSamples || axis == Axis::kQueries || axis == Axis::kKeys;
+}
+
+// The length of Axis::kHeads.
+std::int64_t HeadsOf(const Graph& graph, const Node& node) {
+  if (const auto* op = std::get_if<Attention>(&node.op)) return op->key_value_heads;
+  if (const auto* op = std::get_if<AttentionGradient>(&node.op)) return op->forward.key_value_heads;
+  if (const auto* op = std::get_if<Rotary>(&node.op)) {
+    return graph.value(node.operands[0]).shape.features / op->head_size;
+  }
+  return 0;
+}
+
+std::string ParameterLine(const Parameter& p) {
+  std::string sizes;
+  for (const std::int64_t size : p.file_shape) {
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size);
+  }
+  return fmt::format("parameter {} [{}, {}]: {}, {}, file [{}] {}{}{}\n", p.name, p.rows, p.columns,
+                     Word(p.role), ToText(p.initial), sizes, Word(p.file_layout),
+                     p.frozen ? ", frozen" : "", p.decayed ? "" : ", not decayed");
+}
+
+std::string NodeLine(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const OperatorRow& row = RowOf(node.op);
+  std::string operands;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const Port& port = row.operands[std::min(i, row.operands.size() - 1)];
+    if (node.operands[i] == kNoValue) continue;
+    operands += fmt::format("{}{}={}", operands.empty() ? "" : ", ", port.name,
+                            graph.value(node.operands[i]).name);
+  }
+  std::string results;
+  for (const ValueId result : node.results) {
+    results += fmt::format("{}{}", results.empty() ? "" : ", ", ToText(graph.value(result).shape));
+  }
+  return fmt::format(
+      "node {} {}: {} of {} -> {}{}\n", id, node.name, ToText(node.op), operands, results,
+      node.gradient_of == kNoNode ? "" : fmt::format(", gradient of node {}", node.gradient_of));
+}
+
+}  // namespace
+
+void Validate(const Graph& graph) {
+  if (graph.outputs().empty() && graph.losses().empty()) {
+    throw UsageError("graph: it has neither an output nor a loss; add one");
+  }
+  const std::vector<bool> serves = Serving(graph);
+  for (const Value& value : graph.values()) {
+    // A result beside one that serves may be left unread.
+    if (value.source == Source::kNode) continue;
+    if (!serves[static_cast<std::size_t>(&value - graph.values().data())]) {
+      throw UsageError(fmt::format(
+          "graph: {} '{}' of shape {} serves no output and no loss; remove it or use it",
+          SourceName(value.source), value.name, ToText(value.shape)));
+    }
+  }
+  for (const Node& node : graph.nodes()) {
+    const bool any = std::any_of(node.results.begin(), node.results.end(),
+                                 [&](ValueId id) { return serves[static_cast<std::size_t>(id)]; });
+    if (!any) {
+      throw UsageError(
+          fmt::format("node '{}' ({}): none of its results serves an output or a loss; remove it "
+                      "or use it",
+                      node.name, RowOf(node.op).name));
+    }
+  }
+}
+
+std::vector<std::vector<Use>> UsesOf(const Graph& graph) {
+  std::vector<std::vector<Use>> uses(graph.values().size());
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    const std::vector<ValueId>& operands = graph.node(id).operands;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] == kNoValue) continue;
+      uses[static_cast<std::size_t>(operands[i])].push_back({id, static_cast<std::int32_t>(i)});
+    }
+  }
+  return uses;
+}
+
+std::int64_t AxisLength(const Graph& graph, NodeId id, Axis axis, std::int64_t samples) {
+  const Node& node = graph.node(id);
+  const OperatorRow& row = RowOf(node.op);
+  if (axis == Axis::kHeads) return HeadsOf(graph, node);
+  const auto length = [&](const Port& port, ValueId value) -> std::int64_t {
+    if (value == kNoValue) return 0;
+    const Shape& shape = graph.value(value).shape;
+    if (port.columns == axis) return shape.features;
+    if (axis == Axis::kSamples && RunsOverSamples(port.rows)) return samples;
+    if (port.rows != axis) return 0;
+    return axis == Axis::kRows ? shape.TotalRows(samples) : shape.rows;
+  };
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    if (const std::int64_t n = length(row.operands[i], node.operands[i]); n > 0) return n;
+  }
+  for (std::size_t i = 0; i < row.results.size(); ++i) {
+    if (const std::int64_t n = length(row.results[i], node.results[i]); n > 0) return n;
+  }
+  return 0;
+}
+
+std::int64_t ParameterCount(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : graph.parameters()) {
+    if (parameter.role != Role::kStatistic) count += parameter.elements();
+  }
+  return count;
+}
+
+void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (ParameterId id = 0; id < static_cast<ParameterId>(graph->parameters().size()); ++id) {
+      const Parameter& parameter = graph->parameter(id);
+      if (parameter.role == Role::kStatistic || !Matches(pattern, parameter.name)) continue;
+      graph->SetFrozen(id, true);
+      matched = true;
+    }
+    if (!matched) {
+      const std::vector<Parameter>& all = graph->parameters();
+      throw UsageError(fmt::format(
+          "freeze: no parameter's name matches '{}'; the {} parameters are '{}' to '{}'", pattern,
+          all.size(), all.empty() ? "" : all.front().name, all.empty() ? "" : all.back().name));
+    }
+  }
+}
+
+void SetDecay(Graph* graph, DecayRule rule) {
+  for (ParameterId id = 0; id < static_cast<ParameterId>(graph->parameters().size()); ++id) {
+    const Role role = graph->parameter(id).role;
+    const bool matrix = role == Role::kMatrix || role == Role::kEmbedding;
+    graph->SetDecayed(id, role != Role::kStatistic && (rule == DecayRule::kEverything || matrix));
+  }
+}
+
+std::string Dump(const Graph& graph) {
+  std::string text;
+  for (const Input& input : graph.inputs()) {
+    text += fmt::format("input {} {}: {}{}\n", input.name, ToText(graph.value(input.value).shape),
+                        Word(input.role),
+                        input.bound > 0 ? fmt::format(", bound {}", input.bound) : "");
+  }
+  for (const Parameter& parameter : graph.parameters()) text += ParameterLine(parameter);
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    text += NodeLine(graph, id);
+  }
+  for (const Output& output : graph.outputs()) {
+    text += fmt::format("output {} = {}\n", output.name, graph.value(output.value).name);
+  }
+  for (const ValueId loss : graph.losses()) {
+    text += fmt::format("loss {}\n", graph.value(loss).name);
+  }
+  for (const Assignment& assignment : graph.assignments()) {
+    text += fmt::format("assign {} = {}\n", graph.parameter(assignment.parameter).name,
+                        graph.value(assignment.value).name);
+  }
+  for (const Gradient& gradient : graph.gradients()) {
+    text += fmt::format("gradient of {} = {}\n", graph.value(gradient.of).name,
+                        graph.value(gradient.value).name);
+  }
+  for (const std::string& counter : graph.step_counters()) {
+    text += fmt::format("step counter {}\n", counter);
+  }
+  return text;
+}
+
+}  // namespace acan::model

@@ -1,0 +1,70 @@
+// What is said of a thread that does not come round, and when.
+#include "watchdog.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace acan::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+// The lines of a watchdog.
+class Lines {
+ public:
+  void Add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+    changed_.notify_all();
+  }
+  // Waits for the line with this number.
+  std::string At(std::size_t index) {
+    std::unique_lock lock(mutex_);
+    const bool came =
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return lines_.size() > index; });
+    return came ? lines_[index] : "nothing was said";
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return lines_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;
+};
+
+TEST(Watchdog, SaysThatNothingComesRoundAndThenThatItGoesOn) {
+  Lines lines;
+  Watchdog watchdog({"the manager", "a disk does not answer",
+                     [&](const std::string& line) { lines.Add(line); }, milliseconds(200),
+                     milliseconds(100), milliseconds(50)});
+  EXPECT_THAT(lines.At(0), HasSubstr("the manager has not come round for"));
+  EXPECT_THAT(lines.At(0), HasSubstr("a disk does not answer"));
+  EXPECT_THAT(lines.At(1), HasSubstr("has not come round"));
+  // It may be stuck once more before it is looked at.
+  std::size_t next = lines.count();
+  for (;; ++next) {
+    watchdog.Beat();
+    if (lines.At(next).find("goes on after") != std::string::npos) break;
+    ASSERT_LT(next, 1000u);
+  }
+  EXPECT_THAT(lines.At(next), HasSubstr("the manager goes on after"));
+}
+
+TEST(Watchdog, EndsWithoutAWord) {
+  Lines lines;
+  {
+    const Watchdog watchdog({"the manager", "", [&](const std::string& line) { lines.Add(line); }});
+  }
+  EXPECT_EQ(lines.count(), 0u);
+}
+
+}  // namespace
+}  // namespace acan::cli

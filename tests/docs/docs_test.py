@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Checks what can be checked of the documents.
+
+    docs_test.py REPOSITORY [PROGRAM]
+
+- Every link to a file or a heading leads somewhere, and every path of the repository that is named
+  in back quotes exists.
+- No line has more than 100 columns, but for tables, code and what cannot be wrapped (URLs).
+- README.md has at most 1,000 words.
+- Every environment variable that the sources read is in docs/operations.md, and the sources read
+  every ACAN_* variable there.
+- docs/jobs.md has the keys that the job reader knows, and no others.
+- Every document that a source names exists.
+- The program that tuplespace/README.md shows is the one that a test builds and runs.
+- With PROGRAM: every command and flag that the documents show is one that `--help` shows.
+
+Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted
+error.
+Exit code 1 if a document is wrong. Needs nothing but Python's own library.
+"""
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+MOST_COLUMNS = 100
+MOST_README_WORDS = 1000
+
+# Folders whose paths in back quotes must exist; what a build or a run makes is none of them.
+FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "handler",
+           "manager", "scripts", "tests", "tuplespace")
+PRODUCT = ("backends", "bench", "cli", "core", "handler", "manager", "model", "monitor", "python",
+           "tuplespace")
+
+FENCE = re.compile(r"^\s*(```|~~~)")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+URL = re.compile(r"https?://\S+")
+
+
+def documents(root):
+    found = sorted(root.glob("*.md")) + sorted(root.glob("docs/**/*.md"))
+    return found + sorted(root.glob("tuplespace/*.md"))
+
+
+def lines_outside_code(text):
+    """(number, line) of all lines that are not in a fenced block."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield number, line
+
+
+def anchors(text):
+    """The names of the headings, as GitHub makes them."""
+    names, seen = set(), {}
+    for _, line in lines_outside_code(text):
+        match = re.match(r"^#{1,6}\s+(.*?)\s*#*$", line)
+        if not match:
+            continue
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match.group(1))
+        name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        count = seen.get(name, 0)
+        seen[name] = count + 1
+        names.add(f"{name}-{count}" if count else name)
+    return names
+
+
+def wrong_links(root, path, text):
+    for number, line in lines_outside_code(text):
+        for target in LINK.findall(line):
+            if URL.match(target) or target.startswith("mailto:"):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (path.parent / name).resolve() if name else path
+            if not file.exists():
+                yield f"line {number}: the link {target} leads to no file"
+            elif not file.is_relative_to(root):
+                yield f"line {number}: the link {target} leaves the repository"
+            elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+                yield f"line {number}: the link {target} leads to no heading"
+
+
+def wrong_paths(root, text):
+    pattern = re.compile(r"`((?:%s)/[\w./*{},@-]*)`" % "|".join(FOLDERS))
+    for number, line in lines_outside_code(text):
+        for name in pattern.findall(line):
+            if "NAME" in name:  # a place for one
+                continue
+            choices = re.sub(r"\{[^}]*\}", "*", name)
+            if not (root / name).exists() and not list(root.glob(choices.rstrip("/"))):
+                yield f"line {number}: there is no {name}"
+
+
+def long_lines(text):
+    for number, line in lines_outside_code(text):
+        if line.lstrip().startswith("|"):
+            continue
+        rest = URL.sub("", re.sub(r"\]\([^)]*\)", "]", line))
+        if len(rest) > MOST_COLUMNS:
+            yield f"line {number}: {len(line)} columns; the most is {MOST_COLUMNS}"
+
+
+def too_many_words(text):
+    words = len(text.split())
+    if words > MOST_README_WORDS:
+        yield f"{words} words; the most is {MOST_README_WORDS}"
+
+
+def sources(root):
+    """(path, text) of everything that may read a variable."""
+    for folder in PRODUCT + ("tests", "scripts", "deploy"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".cpp", ".h", ".cu", ".py", ".sh", ".sbatch") and path.is_file():
+                if path.name != Path(__file__).name:
+                    yield path, path.read_text(encoding="utf-8")
+
+
+def variables_read(files):
+    """Names of environment variables, each with a file that reads it."""
+    names = {}
+    for path, text in files:
+        if path.suffix in (".sh", ".sbatch"):
+            found = re.findall(r"\$\{?(ACAN_[A-Z_]+)\b", text)
+        else:
+            found = re.findall(r"[\"'](ACAN_[A-Z_]+)[\"']", text)
+            if path.suffix in (".cpp", ".h") and "tests" not in path.parts:
+                found += re.findall(r"(?:getenv|Variable)\(\"([A-Z_]+)\"\)", text)
+        for name in found:
+            names.setdefault(name, path)
+    return names
+
+
+def wrong_mentions(root, files):
+    for path, text in files:
+        for name in sorted(set(re.findall(r"\b(?:docs|tuplespace)/[\w-]+\.md\b", text))):
+            if not (root / name).exists():
+                yield f"{path.relative_to(root)} names {name}, which is not there"
+
+
+def wrong_variables(read, text):
+    named = set(re.findall(r"`([A-Z][A-Z_]+)(?:=[^`]*)?`", text))
+    for name in sorted(set(read) - named):
+        yield f"{name}, which {read[name]} reads, is missing"
+    for name in sorted(n for n in named - set(read) if n.startswith("ACAN_")):
+        yield f"nothing reads {name}"
+
+
+def keys_known(files):
+    """The keys of the job reader's and the optimizers' tables, as section.key; None if the job
+    reader's is not found."""
+    known, of_optimizers = None, set()
+    for path, text in files:
+        match = re.search(r"KnownKeys\(\)\s*\{(.*?)\n\}", text, re.S)
+        if match and path.suffix == ".cpp":
+            sections = re.findall(r"\{\"(\w+)\",\s*\{([^{}]*)\}\}", match.group(1))
+            known = {f"{section}.{key}" for section, keys in sections
+                     for key in re.findall(r"\"(\w+)\"", keys)}
+        match = re.search(r"kOptimizerKeys\[\] = \{(.*?)\n\};", text, re.S)
+        if match:
+            of_optimizers = {f"train.{key}" for key in re.findall(r"\{\"(\w+)\",", match.group(1))}
+    return known and known | of_optimizers
+
+
+def wrong_keys(known, text):
+    named = re.findall(r"^\| `(\w+\.\w+)` \|", text, re.M)
+    for key in sorted(set(k for k in named if named.count(k) > 1)):
+        yield f"{key} has more than one row"
+    for key in sorted(known - set(named)):
+        yield f"{key}, which the job reader knows, has no row"
+    for key in sorted(set(named) - known):
+        yield f"the job reader does not know {key}"
+
+
+def wrong_program(program, text):
+    shown = re.findall(r"^```cpp\n(.*?)^```$", text, re.S | re.M)
+    if program not in shown:
+        yield "the program in C++ is not tests/tuplespace/consumer/main.cpp, which a test runs"
+
+
+def commands_shown(text):
+    """(line, words) of every command of acan in a block of shell."""
+    shell, pending, begin = False, "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            shell = line.strip() in ("```sh", "```shell", "```bash") and not shell
+            continue
+        if not shell:
+            continue
+        pending, begin = (pending + line, begin) if pending else (line, number)
+        if pending.endswith("\\"):
+            pending = pending[:-1]
+            continue
+        for part in re.split(r"&&|\||;", re.sub(r"(^|\s)#.*$", "", pending)):
+            match = re.match(r"^\s*(?:[^\s=]*/)?acan\s+(.*)$", part)
+            if match:
+                yield begin, match.group(1).split()
+        pending = ""
+
+
+def wrong_commands(help_of, text):
+    for number, words in commands_shown(text):
+        depth = 2 if words[0] == "bench" and len(words) > 1 and words[1][0] != "-" else 1
+        command = tuple(words[:depth]) if words[0][0] != "-" else ()
+        if command == ("COMMAND",):
+            continue
+        shown = help_of(command)
+        if shown is None:
+            yield f"line {number}: acan has no command {' '.join(command)}"
+            continue
+        for word in words:
+            flag = word.split("=")[0]
+            if flag.startswith("--") and not re.search(re.escape(flag) + r"(?![\w-])", shown):
+                yield f"line {number}: acan {' '.join(command)} has no flag {flag}"
+
+
+def help_by(program):
+    kept = {}
+
+    def help_of(command):
+        if command not in kept:
+            done = subprocess.run([program, *command, "--help"], capture_output=True, text=True,
+                                  check=False)
+            kept[command] = done.stdout if done.returncode == 0 else None
+        return kept[command]
+
+    return help_of
+
+
+def check(root, program):
+    files = list(sources(root))
+    known = keys_known(files)
+    problems = []
+
+    def note(path, found):
+        problems.extend(f"{path.relative_to(root)}: {text}" for text in found)
+
+    for path in documents(root):
+        text = path.read_text(encoding="utf-8")
+        note(path, wrong_links(root, path, text))
+        note(path, wrong_paths(root, text))
+        note(path, long_lines(text))
+        if program:
+            note(path, wrong_commands(help_by(program), text))
+    readme, jobs, operations = (root / name for name in
+                                ("README.md", "docs/jobs.md", "docs/operations.md"))
+    note(readme, too_many_words(readme.read_text(encoding="utf-8")))
+    read = {name: path.relative_to(root) for name, path in variables_read(files).items()}
+    note(operations, wrong_variables(read, operations.read_text(encoding="utf-8")))
+    library = root / "tuplespace/README.md"
+    note(library, wrong_program((root / "tests/tuplespace/consumer/main.cpp").read_text("utf-8"),
+                                library.read_text(encoding="utf-8")))
+    problems.extend(wrong_mentions(root, files))
+    if known:
+        note(jobs, wrong_keys(known, jobs.read_text(encoding="utf-8")))
+    else:
+        problems.append("the table KnownKeys() of the job reader was not found")
+    return problems
+
+
+class SelfTest(unittest.TestCase):
+    """Each check finds what it is there for, and nothing in what is right."""
+
+    ROOT = Path(__file__).resolve().parents[2]
+
+    def test_links(self):
+        path = self.ROOT / "README.md"
+        text = "# A b\n[x](LICENSE) [y](#a-b) [z](https://a.b/c)\n"
+        self.assertEqual(list(wrong_links(self.ROOT, path, text)),
+                         ["line 2: the link #a-b leads to no heading"]
+                         if "a-b" not in anchors(path.read_text(encoding="utf-8")) else [])
+        self.assertEqual(len(list(wrong_links(self.ROOT, path, "[x](no/such.md)\n"))), 1)
+        self.assertEqual(len(list(wrong_links(self.ROOT, path, "[x](../outside)\n"))), 1)
+        self.assertEqual(list(wrong_links(self.ROOT, path, "```\n[x](no/such.md)\n```\n")), [])
+
+    def test_anchors(self):
+        self.assertEqual(anchors("# What `it` costs, 4\n## A\n## A\n```\n# no\n```\n"),
+                         {"what-it-costs-4", "a", "a-1"})
+
+    def test_paths(self):
+        self.assertEqual(list(wrong_paths(self.ROOT, "`core/`, `scripts/*.sh`, `out/x`\n")), [])
+        self.assertEqual(len(list(wrong_paths(self.ROOT, "`core/no_such.h`\n"))), 1)
+
+    def test_mentions(self):
+        file = self.ROOT / "core/x.h"
+        self.assertEqual(list(wrong_mentions(self.ROOT, [(file, "see docs/jobs.md")])), [])
+        self.assertEqual(len(list(wrong_mentions(self.ROOT, [(file, "see docs/no.md")]))), 1)
+
+    def test_columns(self):
+        self.assertEqual(len(list(long_lines("x" * 101))), 1)
+        self.assertEqual(list(long_lines("x" * 100 + "\n| " + "x" * 200 + " |\n")), [])
+        self.assertEqual(list(long_lines("see https://a.b/" + "c" * 200)), [])
+
+    def test_words(self):
+        self.assertEqual(list(too_many_words("a " * MOST_README_WORDS)), [])
+        self.assertEqual(len(list(too_many_words("a " * (MOST_README_WORDS + 1)))), 1)
+
+    def test_variables(self):
+        read = variables_read([(Path("a.cpp"), 'getenv("TMPDIR"); Add("ACAN_X");'),
+                               (Path("b.sh"), "echo ${ACAN_Y:-1}")])
+        self.assertEqual(set(read), {"TMPDIR", "ACAN_X", "ACAN_Y"})
+        self.assertEqual(list(wrong_variables(read, "`TMPDIR` `ACAN_X=1` `ACAN_Y`")), [])
+        self.assertEqual(len(list(wrong_variables(read, "`TMPDIR` `ACAN_X` `ACAN_Z`"))), 2)
+
+    def test_keys(self):
+        source = 'x& KnownKeys() {\n {"a", {"b", "c"}}, {"d", {"e"}}};\n return keys;\n}\n'
+        known = keys_known([(Path("job.cpp"), source)])
+        self.assertEqual(known, {"a.b", "a.c", "d.e"})
+        table = 'constexpr OptimizerKey kOptimizerKeys[] = {\n    {"beta", &X::beta, 0, 1},\n};\n'
+        self.assertEqual(keys_known([(Path("o.h"), table), (Path("job.cpp"), source)]),
+                         known | {"train.beta"})
+        rows = "| `a.b` | x |\n| `a.c` | x |\n| `d.e` | x |\n"
+        self.assertEqual(list(wrong_keys(known, rows)), [])
+        self.assertEqual(len(list(wrong_keys(known, rows.replace("d.e", "d.f")))), 2)
+        self.assertEqual(len(list(wrong_keys(known, rows + "| `a.b` | x |\n"))), 1)
+
+    def test_program(self):
+        self.assertEqual(list(wrong_program("int x;\n", "a\n```cpp\nint x;\n```\n")), [])
+        self.assertEqual(len(list(wrong_program("int y;\n", "a\n```cpp\nint x;\n```\n"))), 1)
+
+    def test_commands(self):
+        helps = {("train",): "--out DIR --set KEY", ("bench", "space"): "--json", (): "--version"}
+        text = ("```sh\nacan train a.toml --set x=1 \\\n  --out o   # --none\n"
+                "acan bench space --json | jq .\nbuild/release/bin/acan --version\n```\n")
+        self.assertEqual(list(wrong_commands(helps.get, text)), [])
+        self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan no\n```\n"))), 1)
+        self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan train --ou o\n```\n"))), 1)
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: docs_test.py REPOSITORY [PROGRAM]")
+    result = unittest.TextTestRunner(verbosity=0).run(
+        unittest.defaultTestLoader.loadTestsFromTestCase(SelfTest))
+    problems = check(Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) == 3 else None)
+    for problem in problems:
+        print(problem)
+    sys.exit(1 if problems or not result.wasSuccessful() else 0)
+
+
+if __name__ == "__main__":
+    main()

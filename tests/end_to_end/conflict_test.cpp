@@ -1,0 +1,77 @@
+// What a receipt says of two results that differ, after the run was resumed.
+#include "acan/manager/training_id.h"
+#include "cluster_fixture.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::FieldPattern;
+
+// A client that puts something of a manager's again, with other bytes.
+class Liar {
+ public:
+  explicit Liar(const std::string& endpoint)
+      : client_({.endpoint = endpoint, .name = "a liar", .id = {}}) {}
+
+  // False: there is nothing by now.
+  bool Lie(const std::string& job_id) {
+    const tuplespace::Pattern metrics{{FieldPattern::Exact("metrics"), FieldPattern::Exact(job_id)},
+                                      true};
+    const auto found = client_.ListAll(metrics, /*metadata_only=*/true);
+    if (found.empty()) return false;
+    tuplespace::Tuple other;
+    other.key = found.front().key;
+    other.payload = tuplespace::Payload::Copy("a lie");
+    return client_.Put({std::move(other)}) == std::vector{tuplespace::PutStatus::kConflict};
+  }
+
+ private:
+  tuplespace::Client client_;
+};
+
+class ConflictTest : public ClusterTest {
+ protected:
+  ManagerOptions Options(bool resume) {
+    ManagerOptions options;
+    options.endpoint = endpoint_;
+    options.source = "test";
+    options.out_dir = folder_ + "/out";
+    options.resume = resume;
+    options.log = [this](const std::string& line) { log_ += line + "\n"; };
+    return options;
+  }
+  bool HasLog(const std::string& text) const { return log_.find(text) != std::string::npos; }
+};
+
+TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
+  const Job job = SmallJob("[snapshots]\nevery_steps = 1\n");
+  const Data data = LoadData(job);
+  const std::string job_id = TrainingId(job, data.train.sha256, data.test.sha256);
+  AddHandler(1 << 20);
+  Liar liar(endpoint_);
+  bool lied = false;
+  std::unique_ptr<Manager> manager;
+  ManagerOptions options = Options(/*resume=*/false);
+  options.progress = [&](const Progress&) {
+    if (!lied) lied = liar.Lie(job_id);
+    if (HasLog("corruption")) manager->Stop(std::chrono::seconds(60));
+  };
+  manager = std::make_unique<Manager>(std::move(options), job, LoadData(job));
+  ASSERT_FALSE(manager->Run().has_value()) << log_;
+  ASSERT_TRUE(lied && HasLog("nothing of it is lost")) << log_;
+  manager.reset();
+
+  const std::optional<Receipt> receipt =
+      Manager(Options(/*resume=*/true), job, LoadData(job)).Run();
+  ASSERT_TRUE(receipt.has_value()) << log_;
+  EXPECT_TRUE(HasLog("going on from snapshot")) << log_;
+  ASSERT_EQ(receipt->conflicts.size(), 1u);
+  EXPECT_NE(receipt->conflicts[0].key.find("metrics"), std::string::npos)
+      << receipt->conflicts[0].key;
+  EXPECT_FALSE(receipt->conflicts[0].text.empty());
+  EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
+}
+
+}  // namespace
+}  // namespace acan

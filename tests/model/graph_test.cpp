@@ -1,0 +1,482 @@
+// Graphs: sentences for mistakes, validation, dumps, and what a gradient's graph has.
+#include "acan/model/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "acan/core/error.h"
+#include "acan/model/dropout.h"
+#include "acan/model/gradients.h"
+#include "acan/model/presets.h"
+
+namespace acan::model {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// The text of the Error (usage) that `run` throws.
+template <class Run>
+std::string ErrorOf(const Run& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "no error";
+}
+
+struct Small {
+  Graph graph;
+  ValueId x = graph.AddInput("x", InputRole::kNumbers, 6, 8);
+  ValueId ids = graph.AddInput("ids", InputRole::kTokens, 6, 1, 10);
+  ValueId weight = graph.AddParameter(MatrixParameter("w", 4, 8, Constant{}));
+  ValueId bias = graph.AddParameter(VectorParameter("b", Role::kBias, 4, Constant{}));
+
+  std::string Error(const Operator& op, const std::vector<ValueId>& operands) {
+    return ErrorOf([&] { graph.Add("n", op, operands); });
+  }
+};
+
+TEST(Graph, ErrorsNameTheNodeTheOperandItsShapeAndWhatWasExpected) {
+  Small s;
+  const ValueId wide = s.graph.AddParameter(MatrixParameter("wide", 4, 9, Constant{}));
+  EXPECT_EQ(
+      s.Error(Linear{}, {s.x, wide}),
+      "node 'n' (linear): operand 'weight' is 'wide' of shape [4, 9]; expected 8 features, as "
+      "operand 'x' has 8 features");
+  EXPECT_EQ(s.Error(Linear{}, {s.x}), "node 'n' (linear): operand 'weight' is missing");
+  EXPECT_EQ(s.Error(Linear{}, {s.ids, s.weight}),
+            "node 'n' (linear): operand 'x' is 'ids' of shape integers [samples x 6, 1]; expected "
+            "floats with rows for each sample");
+  EXPECT_EQ(s.Error(Linear{}, {s.x, s.weight, s.weight}),
+            "node 'n' (linear): operand 'bias' is 'w' of shape [4, 8]; expected one row of floats "
+            "that all samples share");
+  EXPECT_EQ(s.Error(Add{}, {s.x, s.bias}),
+            "node 'n' (add): operand 'b' is 'b' of shape [1, 4]; expected [samples x 6, 8], the "
+            "shape of operand 'a'");
+  EXPECT_EQ(s.Error(Add{}, {s.x, s.x, s.x}),
+            "node 'n' (add): it has 3 operands, but takes 2 at most");
+  EXPECT_EQ(s.Error(Add{}, {s.x, 99}),
+            "node 'n' (add): its operands include value 99, but the graph has 5 values so far");
+}
+
+TEST(Graph, ErrorsNameTheAttribute) {
+  Small s;
+  Attention attention;
+  attention.heads = 3;
+  attention.key_value_heads = 3;
+  EXPECT_EQ(s.Error(attention, {s.x, s.x, s.x}),
+            "node 'n' (attention): heads is 3, but must be a divisor of the 8 features of 'q'");
+  attention.heads = 4;
+  EXPECT_EQ(s.Error(attention, {s.x, s.x, s.x}),
+            "node 'n' (attention): key_value_heads is 3, but must be a divisor of the 4 heads");
+  attention.key_value_heads = 2;
+  EXPECT_EQ(s.Error(attention, {s.x, s.x, s.x}),
+            "node 'n' (attention): operand 'k' is 'x' of shape [samples x 6, 8]; expected 4 "
+            "features, as 2 key-value heads have 2 features each");
+  EXPECT_EQ(s.Error(Dropout{1.0f}, {s.x}),
+            "node 'n' (dropout): rate is 1, but must be at least 0 and below 1");
+  EXPECT_EQ(
+      s.Error(Slice{SliceAxis::kPositions, 2, 7}, {s.x}),
+      "node 'n' (slice): [begin, end) is [2, 7), but must be a range that is not empty inside "
+      "[0, 6)");
+  EXPECT_EQ(s.Error(LearnedPositions{0, 5}, {s.weight}),
+            "node 'n' (learned_positions): operand 'table' is 'w' of shape [4, 8]; expected 5 rows "
+            "from row 0 on, one for each position");
+  EXPECT_EQ(
+      s.Error(Rotary{3}, {s.x}),
+      "node 'n' (rotary): head_size is 3, but must be even and a divisor of the 8 features of "
+      "'x'");
+  const Window window{{2, 2}, {3, 3}, {1, 1}, {0, 0}};
+  EXPECT_EQ(
+      s.Error(Pooling{PoolingKind::kAverage, window}, {s.x}),
+      "node 'n' (pooling): kernel is 3x3, but must be no larger than the padded input of 2x2");
+  EXPECT_EQ(s.Error(Scale{std::numeric_limits<float>::infinity()}, {s.x}),
+            "node 'n' (scale): factor is inf, but must be finite");
+  EXPECT_EQ(s.Error(Patches{{2, 3}, {2, 2}}, {s.x}),
+            "node 'n' (patches): patch is 2x2, but must be a divisor of the image of 2x3 in both "
+            "directions");
+}
+
+TEST(Graph, TakesEachOutputLossAndAssignmentOnce) {
+  Small s;
+  s.graph.AddOutput("out", s.x);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddOutput("out", s.ids); }),
+            "output 'out' is 'x' and cannot be 'ids' too; names must differ");
+  const ValueId targets = s.graph.AddInput("t", InputRole::kTargets, 6, 8);
+  const ValueId loss = s.graph.Add("loss", SquaredError{}, {s.x, targets});
+  s.graph.AddLoss(loss);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddLoss(loss); }),
+            "loss: 'loss' is a loss already; each counts once");
+  const ValueId mean =
+      s.graph.AddParameter(VectorParameter("mean", Role::kStatistic, 4, Constant{}));
+  s.graph.AddAssignment(2, mean);
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddAssignment(2, s.bias); }),
+            "parameter 'mean' is assigned 'mean' and cannot be assigned 'b' too");
+}
+
+// What a mistake leaves behind is the graph before it.
+TEST(Graph, IsUnchangedByAMistake) {
+  Small s;
+  const std::string before = Dump(s.graph);
+  s.Error(Linear{}, {s.x, s.bias});
+  s.Error(Add{}, {s.x, s.bias});
+  EXPECT_EQ(Dump(s.graph), before);
+  s.graph.Add("n", Linear{}, {s.x, s.weight, s.bias});
+}
+
+TEST(Graph, RefusesEqualNamesAndSizesBeyondItsLimits) {
+  Small s;
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddInput("w", InputRole::kNumbers, 1, 1); }),
+            "graph: there are two values named 'w'; names must differ");
+  EXPECT_THAT(ErrorOf([&] { s.graph.AddInput("big", InputRole::kNumbers, 1LL << 30, 1LL << 30); }),
+              HasSubstr("value 'big' has the shape [samples x 1073741824, 1073741824]; rows and "
+                        "features must be"));
+  EXPECT_THAT(ErrorOf([&] { s.graph.AddInput("t", InputRole::kTokens, 4, 2, 10); }),
+              HasSubstr("input 't' (tokens) has 4 rows, 2 features and the bound 10"));
+  Parameter odd = MatrixParameter("odd", 2, 3, Constant{});
+  odd.file_shape = {7};
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddParameter(odd); }),
+            "parameter 'odd': its shape in files has 7 elements, but the parameter has 2 x 3");
+  EXPECT_EQ(ErrorOf([&] { s.graph.AddLoss(s.x); }),
+            "loss: 'x' of shape [samples x 6, 8] is no loss; expected the first result of "
+            "cross_entropy or squared_error");
+  EXPECT_THAT(ErrorOf([&] { s.graph.AddAssignment(0, s.weight); }),
+              HasSubstr("parameter 'w' (matrix, [4, 8]) cannot be assigned 'w'"));
+}
+
+TEST(Graph, ValidationNamesWhatServesNothing) {
+  Small s;
+  EXPECT_EQ(ErrorOf([&] { Validate(s.graph); }),
+            "graph: it has neither an output nor a loss; add one");
+  const ValueId y = s.graph.Add("y", Linear{}, {s.x, s.weight, s.bias});
+  s.graph.AddOutput("y", y);
+  EXPECT_EQ(ErrorOf([&] { Validate(s.graph); }),
+            "graph: input 'ids' of shape integers [samples x 6, 1] serves no output and no loss; "
+            "remove it or use it");
+  const ValueId table = s.graph.AddParameter(MatrixParameter("table", 10, 3, Constant{}));
+  s.graph.AddOutput("e", s.graph.Add("e", Embedding{}, {s.ids, table}));
+  Validate(s.graph);
+  s.graph.Add("dead", Scale{}, {y});
+  EXPECT_EQ(ErrorOf([&] { Validate(s.graph); }),
+            "node 'dead' (scale): none of its results serves an output or a loss; remove it or use "
+            "it");
+}
+
+TEST(Gradients, OfAPerceptronAreTheOperatorsOfToday) {
+  MlpOptions options;
+  options.layers = {5, 4, 3};
+  const Graph graph = WithGradients(Mlp(options, Mode::kTraining));
+  EXPECT_EQ(Dump(graph),
+            "input x [samples x 1, 5]: numbers\n"
+            "input labels integers [samples x 1, 1]: labels, bound 3\n"
+            "parameter layers.0.weight [4, 5]: matrix, uniform(-0.4472136, 0.4472136), file [4, "
+            "5] same\n"
+            "parameter layers.0.bias [1, 4]: bias, uniform(-0.4472136, 0.4472136), file [4] same\n"
+            "parameter layers.1.weight [3, 4]: matrix, uniform(-0.5, 0.5), file [3, 4] same\n"
+            "parameter layers.1.bias [1, 3]: bias, uniform(-0.5, 0.5), file [3] same\n"
+            "node 0 layers.0: linear of x=x, weight=layers.0.weight, bias=layers.0.bias -> "
+            "[samples x 1, 4]\n"
+            "node 1 layers.0.activation: activation(kind=relu) of x=layers.0 -> [samples x 1, 4]\n"
+            "node 2 layers.1: linear of x=layers.0.activation, weight=layers.1.weight, "
+            "bias=layers.1.bias -> [samples x 1, 3]\n"
+            "node 3 loss: cross_entropy(label_smoothing=0, ignored_label=-100) of "
+            "logits=layers.1, labels=labels -> [samples x 1, 1], [samples x 1, 1]\n"
+            "node 4 loss.gradient.logits: cross_entropy_gradient(label_smoothing=0, "
+            "ignored_label=-100) of logits=layers.1, labels=labels -> [samples x 1, 3], gradient "
+            "of node 3\n"
+            "node 5 layers.1.gradient.x: linear_input_gradient of dy=loss.gradient.logits, "
+            "weight=layers.1.weight -> [samples x 1, 4], gradient of node 2\n"
+            "node 6 layers.1.gradient.weight: linear_weight_gradient of dy=loss.gradient.logits, "
+            "x=layers.0.activation -> [3, 4], gradient of node 2\n"
+            "node 7 layers.1.gradient.bias: column_sums of x=loss.gradient.logits -> [1, 3], "
+            "gradient of node 2\n"
+            "node 8 layers.0.activation.gradient.x: activation_gradient(kind=relu) of "
+            "reads=layers.0.activation, dy=layers.1.gradient.x -> [samples x 1, 4], gradient of "
+            "node 1\n"
+            "node 9 layers.0.gradient.weight: linear_weight_gradient of "
+            "dy=layers.0.activation.gradient.x, x=x -> [4, 5], gradient of node 0\n"
+            "node 10 layers.0.gradient.bias: column_sums of x=layers.0.activation.gradient.x -> "
+            "[1, 4], gradient of node 0\n"
+            "output outputs = layers.1\n"
+            "loss loss\n"
+            "gradient of layers.0.weight = layers.0.gradient.weight\n"
+            "gradient of layers.0.bias = layers.0.gradient.bias\n"
+            "gradient of layers.1.weight = layers.1.gradient.weight\n"
+            "gradient of layers.1.bias = layers.1.gradient.bias\n");
+}
+
+// The nodes that make up the gradient of `name`, from the sum of all to the first two.
+TEST(Gradients, ThatMeetAreAddedInAscendingOrderOfTheirConsumers) {
+  Graph graph;
+  const ValueId x = graph.AddInput("x", InputRole::kNumbers, 1, 2);
+  const ValueId w = graph.AddParameter(MatrixParameter("w", 2, 2, Constant{}));
+  const ValueId a = graph.Add("a", Linear{}, {x, w});
+  const ValueId b = graph.Add("b", Linear{}, {a, w});
+  const ValueId c = graph.Add("c", Linear{}, {b, w});
+  const ValueId targets = graph.AddInput("t", InputRole::kTargets, 1, 2);
+  graph.AddLoss(graph.Add("loss", SquaredError{}, {c, targets}));
+  const Graph all = WithGradients(graph);
+  ASSERT_EQ(all.gradients().size(), 1u);
+  const Node& last = all.node(all.value(all.gradients()[0].value).index);
+  const Node& first = all.node(all.value(last.operands[0]).index);
+  EXPECT_EQ(all.value(last.operands[1]).name, "c.gradient.weight");
+  EXPECT_EQ(all.value(first.operands[0]).name, "a.gradient.weight");
+  EXPECT_EQ(all.value(first.operands[1]).name, "b.gradient.weight");
+}
+
+TEST(Gradients, OfATiedHeadAreTheEmbeddingsAndThenTheHeads) {
+  GptOptions options;
+  options.n_layer = 1;
+  options.n_head = 1;
+  options.n_embd = 4;
+  options.block_size = 3;
+  options.vocab_size = 5;
+  const Graph graph = WithGradients(Gpt(options, Mode::kTraining));
+  const Gradient tied = graph.gradients().front();
+  ASSERT_EQ(graph.value(tied.of).name, "transformer.wte.weight");
+  const Node& sum = graph.node(graph.value(tied.value).index);
+  EXPECT_TRUE(std::holds_alternative<Add>(sum.op));
+  EXPECT_EQ(graph.value(sum.operands[0]).name, "transformer.wte.gradient.table");
+  EXPECT_EQ(graph.value(sum.operands[1]).name, "lm_head.gradient.weight");
+}
+
+TEST(Gradients, OfSlicesThatAreTheWholeAreOneConcat) {
+  GptOptions options;
+  options.n_layer = 1;
+  options.n_head = 2;
+  options.n_embd = 4;
+  options.block_size = 3;
+  options.vocab_size = 5;
+  const Graph graph = WithGradients(Gpt(options, Mode::kTraining));
+  int concats = 0;
+  for (const Node& node : graph.nodes()) {
+    EXPECT_FALSE(std::holds_alternative<SliceGradient>(node.op)) << node.name;
+    if (!std::holds_alternative<Concat>(node.op)) continue;
+    ++concats;
+    ASSERT_EQ(node.operands.size(), 3u);
+    const std::string of = "transformer.h.0.attn.gradient.qkv";
+    EXPECT_EQ(graph.value(node.operands[0]).name, of);
+    EXPECT_EQ(graph.value(node.operands[1]).name, of + ":dk");
+    EXPECT_EQ(graph.value(node.operands[2]).name, of + ":dv");
+  }
+  EXPECT_EQ(concats, 1);
+}
+
+TEST(Gradients, LeaveOutWhatOnlyFrozenParametersNeed) {
+  GptOptions options;
+  options.n_layer = 2;
+  options.n_head = 2;
+  options.n_embd = 4;
+  options.block_size = 3;
+  options.vocab_size = 5;
+  Graph graph = Gpt(options, Mode::kTraining);
+  Freeze(&graph, {"transformer.w*", "transformer.h.0.*", "transformer.h.1.attn.*"});
+  const Graph all = WithGradients(graph);
+  std::set<std::string> trained;
+  for (const Gradient& gradient : all.gradients()) {
+    trained.insert(all.value(gradient.of).name);
+  }
+  EXPECT_THAT(trained, testing::ElementsAre(
+                           "transformer.h.1.ln_1.bias", "transformer.h.1.ln_1.weight",
+                           "transformer.h.1.ln_2.bias", "transformer.h.1.ln_2.weight",
+                           "transformer.h.1.mlp.c_fc.bias", "transformer.h.1.mlp.c_fc.weight",
+                           "transformer.h.1.mlp.c_proj.bias", "transformer.h.1.mlp.c_proj.weight",
+                           "transformer.ln_f.bias", "transformer.ln_f.weight"));
+  for (const Node& node : all.nodes()) {
+    if (node.gradient_of == kNoNode) continue;
+    const std::string& of = all.node(node.gradient_of).name;
+    EXPECT_FALSE(of.starts_with("transformer.h.0.") || of.starts_with("transformer.w"))
+        << node.name;
+  }
+  // Through the frozen attention, and no further than the norm before it.
+  EXPECT_THAT(Dump(all), AllOf(HasSubstr("transformer.h.1.attn.c_attn.gradient.x"),
+                               testing::Not(HasSubstr("c_attn.gradient.weight")),
+                               testing::Not(HasSubstr("h.1.ln_1.gradient.x"))));
+  Validate(all);
+}
+
+TEST(Gradients, SayWhatHasNone) {
+  Small s;
+  EXPECT_EQ(ErrorOf([&] { WithGradients(s.graph); }),
+            "gradients: the graph has no loss; add one to train it");
+  const ValueId y = s.graph.Add("y", Linear{}, {s.x, s.weight});
+  const ValueId targets = s.graph.AddInput("t", InputRole::kTargets, 6, 4);
+  s.graph.AddLoss(s.graph.Add("loss", SquaredError{}, {y, targets}));
+  EXPECT_EQ(ErrorOf([&] { WithGradients(s.graph); }),
+            "gradients: the loss does not depend on the parameter 'b'; freeze it, or leave it out");
+  s.graph.SetFrozen(1, true);
+  const Graph all = WithGradients(s.graph);
+  EXPECT_EQ(ErrorOf([&] { WithGradients(all); }), "gradients: the graph has its gradients already");
+  EXPECT_EQ(ErrorOf([&] { WithGradients(s.graph, {s.ids}); }),
+            "gradients: 'ids' is no input of floats, so its gradient cannot be asked for");
+}
+
+TEST(Gradients, DoNotGoThroughStatistics) {
+  Graph graph;
+  const ValueId x = graph.AddInput("x", InputRole::kNumbers, 2, 3);
+  const ValueId scale = graph.AddParameter(VectorParameter("s", Role::kScale, 3, Constant{1}));
+  const ValueId bias = graph.AddParameter(VectorParameter("b", Role::kBias, 3, Constant{}));
+  const Node norm = graph.node(graph.AddNode("norm", BatchNorm{}, {x, scale, bias}));
+  const ValueId y = graph.Add("y", ScaleColumns{}, {norm.results[0], norm.results[1]});
+  const ValueId targets = graph.AddInput("t", InputRole::kTargets, 2, 3);
+  graph.AddLoss(graph.Add("loss", SquaredError{}, {y, targets}));
+  EXPECT_EQ(ErrorOf([&] { WithGradients(graph); }),
+            "node 'norm' (batch_norm): its result 'mean' has no gradient, but the loss depends on "
+            "it");
+}
+
+TEST(Graph, FreezesByPatternAndDecaysByRole) {
+  MlpOptions options;
+  options.layers = {2, 3, 4, 5};
+  Graph graph = Mlp(options, Mode::kTraining);
+  Freeze(&graph, {"*.0.*", "layers.2.bias"});
+  std::vector<std::string> frozen;
+  for (const Parameter& parameter : graph.parameters()) {
+    if (parameter.frozen) frozen.push_back(parameter.name);
+    EXPECT_TRUE(parameter.decayed);
+  }
+  EXPECT_THAT(frozen, testing::ElementsAre("layers.0.weight", "layers.0.bias", "layers.2.bias"));
+  EXPECT_EQ(ErrorOf([&] { Freeze(&graph, {"layer.*"}); }),
+            "freeze: no parameter's name matches 'layer.*'; the 6 parameters are 'layers.0.weight' "
+            "to 'layers.2.bias'");
+  Graph resnet = Resnet({}, Mode::kTraining);
+  Freeze(&resnet, {"*"});
+  for (const Parameter& parameter : resnet.parameters()) {
+    EXPECT_EQ(parameter.frozen, parameter.role != Role::kStatistic) << parameter.name;
+  }
+  SetDecay(&graph, DecayRule::kMatrices);
+  for (const Parameter& parameter : graph.parameters()) {
+    EXPECT_EQ(parameter.decayed, parameter.role == Role::kMatrix) << parameter.name;
+  }
+}
+
+// Attributes that come from a file may be anything.
+TEST(Graph, RefusesAttributesThatWouldOverflow) {
+  Small s;
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  const auto window = [](const Extent& input, const Extent& kernel, const Extent& padding) {
+    return Window{input, kernel, {1, 1}, padding};
+  };
+  EXPECT_THAT(s.Error(Convolution{window({kHuge, kHuge}, {1, 1}, {0, 0})}, {s.x, s.weight}),
+              HasSubstr("input is 9223372036854775807x9223372036854775807, but must be at least 1 "
+                        "and at most 32768 in both directions"));
+  EXPECT_THAT(s.Error(Convolution{window({2, 3}, {1, 1}, {0, kHuge})}, {s.x, s.weight}),
+              HasSubstr("padding is 0x9223372036854775807"));
+  EXPECT_THAT(s.Error(Patches{{kHuge, kHuge}, {1, 1}}, {s.x}), HasSubstr("input is"));
+  EXPECT_THAT(s.Error(LearnedPositions{kHuge, kHuge}, {s.weight}),
+              HasSubstr("first is 9223372036854775807, but must be a row of the table's 4"));
+  EXPECT_THAT(s.Error(Slice{SliceAxis::kFeatures, kHuge - 1, kHuge}, {s.x}), HasSubstr("[begin"));
+  EXPECT_THAT(s.Error(SliceGradient{SliceAxis::kFeatures, kHuge, kHuge}, {s.x}),
+              HasSubstr("size is 9223372036854775807"));
+  EXPECT_THAT(s.Error(Reshape{kHuge}, {s.x}), HasSubstr("positions is 9223372036854775807"));
+  Attention attention;
+  attention.heads = 8;
+  attention.key_value_heads = -1;
+  EXPECT_THAT(s.Error(attention, {s.x, s.x, s.x}), HasSubstr("key_value_heads is -1"));
+}
+
+TEST(Graph, RefusesStreamsOfDropoutBeyondTheirLimit) {
+  Small s;
+  EXPECT_EQ(s.Error(Dropout{0.5f, DropoutUnit::kElement, -1}, {s.x}),
+            "node 'n' (dropout): the stream of dropout is -1, but must be at least 0 and below "
+            "1048576");
+}
+
+TEST(OperatorTable, IsInTheOrderOfTheAlternatives) {
+  const std::vector<Operator> all = [] {
+    std::vector<Operator> operators;
+    [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+      (operators.push_back(Operator(std::in_place_index<kIndex>)), ...);
+    }
+    (std::make_index_sequence<std::variant_size_v<Operator>>{});
+    return operators;
+  }();
+  ASSERT_EQ(OperatorTable().size(), all.size());
+  for (const Operator& op : all) {
+    const std::string text = ToText(op);
+    EXPECT_EQ(text.substr(0, text.find('(')), RowOf(op).name);
+  }
+}
+
+// An axis that may be cut is an axis of an operand or a result; one that is cut into parts is an
+// axis of each result.
+TEST(OperatorTable, CutsRunAlongOperandsAndResults) {
+  const auto runs = [](const Port& port, Axis axis) {
+    return port.rows == axis || port.columns == axis ||
+           // Ranges of samples are part of every range of positions.
+           (axis == Axis::kSamples && (port.rows == Axis::kQueries || port.rows == Axis::kKeys));
+  };
+  for (const OperatorRow& row : OperatorTable()) {
+    EXPECT_FALSE(row.cuts.empty()) << row.name;
+    for (const Cut& cut : row.cuts) {
+      const auto along = [&](const Port& port) { return runs(port, cut.axis); };
+      EXPECT_TRUE(std::any_of(row.operands.begin(), row.operands.end(), along) ||
+                  std::any_of(row.results.begin(), row.results.end(), along))
+          << row.name << " " << ToText(cut.axis);
+      if (cut.halving != Halving::kParts) continue;
+      EXPECT_TRUE(std::all_of(row.results.begin(), row.results.end(), along))
+          << row.name << " " << ToText(cut.axis);
+    }
+  }
+}
+
+TEST(OperatorTable, TellsTheLengthsOfAxes) {
+  Small s;
+  const NodeId linear = s.graph.AddNode("linear", Linear{}, {s.x, s.weight});
+  const auto of = [&](NodeId node, Axis axis) { return AxisLength(s.graph, node, axis, 3); };
+  EXPECT_EQ(of(linear, Axis::kRows), 18);
+  EXPECT_EQ(of(linear, Axis::kOutputs), 4);
+  EXPECT_EQ(of(linear, Axis::kInputs), 8);
+  EXPECT_EQ(of(linear, Axis::kHeads), 0);
+  EXPECT_EQ(of(linear, Axis::kSamples), 0);
+  Attention op;
+  op.heads = 4;
+  op.key_value_heads = 2;
+  const ValueId k = s.graph.AddInput("k", InputRole::kNumbers, 6, 4);
+  const NodeId attention = s.graph.AddNode("attention", op, {s.x, k, k});
+  EXPECT_EQ(of(attention, Axis::kSamples), 3);
+  EXPECT_EQ(of(attention, Axis::kHeads), 2);
+  EXPECT_EQ(of(attention, Axis::kQueries), 6);
+  EXPECT_EQ(of(attention, Axis::kKeys), 6);
+  const ValueId table = s.graph.AddParameter(MatrixParameter("table", 10, 5, Constant{}));
+  const ValueId y = s.graph.Add("embedding", Embedding{}, {s.ids, table});
+  const NodeId gradient =
+      s.graph.AddNode("gradient", EmbeddingGradient{Embedding{}, 10}, {s.ids, y}, 2);
+  EXPECT_EQ(of(gradient, Axis::kOutputs), 10);
+  EXPECT_EQ(of(gradient, Axis::kColumns), 5);
+  // Every axis that may be cut has a length.
+  for (NodeId node = 0; node < static_cast<NodeId>(s.graph.nodes().size()); ++node) {
+    for (const Cut& cut : RowOf(s.graph.node(node).op).cuts) EXPECT_GT(of(node, cut.axis), 0);
+  }
+}
+
+TEST(Dropout, KeepsItsShareAndDrawsApartForEveryCounter) {
+  constexpr std::uint64_t kElements = 100'000;
+  constexpr float kRate = 0.3f;
+  const auto kept = [&](std::uint64_t seed, std::int64_t step, std::int64_t stream) {
+    std::vector<bool> keeps;
+    for (std::uint64_t i = 0; i < kElements; ++i) {
+      keeps.push_back(DropoutKeeps(seed, step, stream, i, kRate));
+    }
+    return keeps;
+  };
+  const std::vector<bool> first = kept(1, 0, 0);
+  const auto share = static_cast<double>(std::count(first.begin(), first.end(), true)) / kElements;
+  EXPECT_NEAR(share, 0.7, 0.01);
+  for (const std::vector<bool>& other : {kept(2, 0, 0), kept(1, 1, 0), kept(1, 0, 1)}) {
+    double equal = 0;
+    for (std::size_t i = 0; i < kElements; ++i) equal += first[i] == other[i] ? 1 : 0;
+    EXPECT_NEAR(equal / kElements, 0.7 * 0.7 + 0.3 * 0.3, 0.01);
+  }
+  EXPECT_TRUE(DropoutKeeps(1, 0, 0, 5, 0.0f));
+}
+
+}  // namespace
+}  // namespace acan::model

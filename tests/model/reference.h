@@ -1,0 +1,81 @@
+// An interpreter of graphs in float64, written from the definitions in the operators' headers, as
+// plainly as they are: the reference for shapes, gradients and, later, kernels.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "acan/model/graph.h"
+
+namespace acan::model {
+
+// Row-major; integers are held as doubles.
+struct Matrix {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<double> values;
+
+  Matrix() = default;
+  Matrix(std::int64_t r, std::int64_t c)
+      : rows(r), columns(c), values(static_cast<std::size_t>(r * c)) {}
+  double& at(std::int64_t r, std::int64_t c) {
+    return values.at(static_cast<std::size_t>(r * columns + c));
+  }
+  double at(std::int64_t r, std::int64_t c) const {
+    return values.at(static_cast<std::size_t>(r * columns + c));
+  }
+};
+
+// What a batch is beside its values.
+struct Batch {
+  std::int64_t samples = 1;
+  std::uint64_t seed = 1;
+  std::int64_t step = 0;
+};
+
+// One node's operands and results, while it is computed.
+struct Call {
+  const Batch& batch;
+  std::vector<const Matrix*> in;  // nullptr where an operand is left out
+  std::vector<Matrix>& out;       // of the results' shapes, zeros
+
+  const Matrix& x(std::size_t i) const { return *in.at(i); }
+  bool has(std::size_t i) const { return in.at(i) != nullptr; }
+  std::int64_t samples() const { return batch.samples; }
+  // Rows of one sample.
+  std::int64_t positions(const Matrix& m) const { return m.rows / batch.samples; }
+};
+
+void ComputeForward(const Operator& op, const Call& call);
+void ComputeBackward(const Operator& op, const Call& call);
+
+// Parts that forward and backward operators share.
+double AttentionDropout(const Attention& op, const Batch& batch, std::int64_t row,
+                        std::int64_t head, std::int64_t key, std::int64_t positions);
+double DropoutFactor(const Dropout& op, const Batch& batch, const Matrix& x, std::int64_t row,
+                     std::int64_t column);
+std::int64_t VisibleKeys(const Attention& op, std::int64_t query, std::int64_t length);
+double CountedLabels(const CrossEntropy& op, const Matrix& labels);
+
+class Reference {
+ public:
+  Reference(const Graph& graph, const Batch& batch) : graph_(graph), batch_(batch) {}
+
+  // Of an input or a parameter. Checks the size.
+  void Set(ValueId id, const Matrix& value);
+  // Computes all nodes in order.
+  void Run();
+
+  const Matrix& operator[](ValueId id) const { return values_.at(id); }
+  Matrix& Mutable(ValueId id) { return values_.at(id); }
+  // The batch's loss: each term's sum over its divisor.
+  double Loss() const;
+
+ private:
+  const Graph& graph_;
+  Batch batch_;
+  std::map<ValueId, Matrix> values_;
+};
+
+}  // namespace acan::model

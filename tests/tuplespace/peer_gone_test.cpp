@@ -1,0 +1,261 @@
+// Every blocking call of a client whose broker is not there, says nothing, is killed or stopped: it
+// ends by its deadline or by its interrupt, and without both it says what it waits for.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <latch>
+
+#include "broker_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kShort{200};
+
+// Each call of Client's blocking half; whether it came back with something.
+struct Call {
+  const char* name;
+  std::function<bool(Client&, Client::Duration)> run;
+};
+
+const std::vector<Call>& Calls() {
+  static const Pattern nothing = AnyOf("nothing");
+  static const Key key{"a", 1};
+  static const std::vector<Call> calls = {
+      {"Put", [](Client& c, auto wait) { return c.Put({PlainTuple(key, "a")}, wait).has_value(); }},
+      {"ReadOne", [](Client& c, auto wait) { return c.ReadOne(nothing, wait).has_value(); }},
+      {"ReadAll", [](Client& c, auto wait) { return !c.ReadAll({nothing}, wait).empty(); }},
+      {"ListAll", [](Client& c, auto wait) { return !c.ListAll(nothing, false, wait).empty(); }},
+      {"CountOf", [](Client& c, auto wait) { return c.CountOf(nothing, wait).has_value(); }},
+      {"GetSome",
+       [](Client& c, auto wait) {
+         Get get;
+         get.pattern = nothing;
+         return !c.GetSome(get, wait).empty();
+       }},
+      {"CompleteTask",
+       [](Client& c, auto wait) {
+         return c.CompleteTask({key, 1}, {}, wait).has_value();
+       }},
+      {"Take", [](Client& c, auto wait) { return c.Take(nothing, wait).has_value(); }},
+      {"RetireAll",
+       [](Client& c, auto wait) { return c.RetireAll(nothing, true, wait).has_value(); }},
+      {"GetStatistics", [](Client& c, auto wait) { return c.GetStatistics(wait).has_value(); }},
+  };
+  return calls;
+}
+
+// A broker as a process.
+class BrokerProcess {
+ public:
+  // REQUIRES: this process has no threads but its first.
+  explicit BrokerProcess(const std::string& endpoint) {
+    std::array<int, 2> ready{};
+    if (pipe(ready.data()) != 0) throw std::runtime_error("pipe");
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ready[0]);
+      Broker broker(BrokerThread::Options(endpoint));
+      [[maybe_unused]] const auto said = write(ready[1], "r", 1);
+      broker.Run();
+      _exit(0);
+    }
+    close(ready[1]);
+    char said = 0;
+    const bool listens = read(ready[0], &said, 1) == 1;
+    close(ready[0]);
+    if (!listens) throw std::runtime_error("the broker did not start");
+  }
+  ~BrokerProcess() { Kill(); }
+  BrokerProcess(const BrokerProcess&) = delete;
+  BrokerProcess& operator=(const BrokerProcess&) = delete;
+
+  // Returns when it has stopped.
+  void Stop() const {
+    kill(pid_, SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);
+  }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Accepts connections and reads nothing of them.
+class MutePeer {
+ public:
+  explicit MutePeer(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    const auto* any = reinterpret_cast<const sockaddr*>(&address);
+    if (bind(fd_, any, sizeof(address)) != 0 || listen(fd_, 64) != 0) {
+      throw std::runtime_error("cannot listen on " + path);
+    }
+  }
+  ~MutePeer() { close(fd_); }
+  MutePeer(const MutePeer&) = delete;
+  MutePeer& operator=(const MutePeer&) = delete;
+
+ private:
+  int fd_;
+};
+
+enum class Gone : std::uint8_t { kNobody, kMute, kKilled, kStopped };
+
+// What is at an endpoint, or is not.
+class Peer {
+ public:
+  // REQUIRES: this process has no threads but its first.
+  explicit Peer(Gone gone) : gone_(gone) {
+    if (gone == Gone::kMute) mute_.emplace(folder_.Path("s"));
+    if (is_broker()) broker_.emplace(folder_.Ipc());
+  }
+  std::string endpoint() const { return folder_.Ipc(); }
+  Gone gone() const { return gone_; }
+  bool is_broker() const { return gone_ == Gone::kKilled || gone_ == Gone::kStopped; }
+  void Stop() const {
+    if (broker_) broker_->Stop();
+  }
+  // In the middle of a call.
+  void Kill() {
+    if (gone_ == Gone::kKilled) broker_->Kill();
+  }
+
+ private:
+  const Gone gone_;
+  TemporaryFolder folder_;
+  std::optional<MutePeer> mute_;
+  std::optional<BrokerProcess> broker_;
+};
+
+// A client that has joined if there is somebody to join, and what it was told since.
+struct Watched {
+  explicit Watched(const Peer& peer) : client(ClientAt(peer.endpoint())) {
+    client.OnConnection([this](bool connected, const std::string&) { lost = !connected; });
+    client.OnDelay([this](const std::string& text) { said = text; });
+    if (!peer.is_broker()) return;
+    EXPECT_TRUE(PollUntil(client, [this] { return client.connected(); }));
+  }
+  bool lost = false;
+  std::string said;  // of what is waited for
+  Client client;
+};
+
+struct Interrupted {};
+
+class PeerGone : public ::testing::TestWithParam<std::tuple<std::size_t, Gone>> {
+ protected:
+  PeerGone() : peer_(std::get<1>(GetParam())), watched_(peer_) { peer_.Stop(); }
+  const Call& call() const { return Calls()[std::get<0>(GetParam())]; }
+
+  Peer peer_;
+  Watched watched_;
+};
+
+TEST_P(PeerGone, TheCallEndsByItsDeadline) {
+  peer_.Kill();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(call().run(watched_.client, kShort));
+  EXPECT_FALSE(call().run(watched_.client, Client::Duration(0)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kGenerous);
+}
+
+// Another thread asks for the end once the call waits and, where the broker is killed meanwhile,
+// has heard of it.
+TEST_P(PeerGone, TheCallEndsByItsInterrupt) {
+  Client& client = watched_.client;
+  std::latch waits(1);
+  std::atomic<bool> ask{false};
+  bool first = true;
+  client.SetInterrupt([&] {
+    if (std::exchange(first, false)) waits.count_down();
+    if (ask && (peer_.gone() != Gone::kKilled || watched_.lost)) throw Interrupted{};
+  });
+  std::thread other([&] {
+    waits.wait();
+    peer_.Kill();
+    ask = true;
+    client.Wake();
+  });
+  EXPECT_THROW(call().run(client, Client::kForever), Interrupted);
+  other.join();
+  EXPECT_EQ(client.unanswered(), 0u) << "the request is abandoned";
+}
+
+std::string NameOf(const ::testing::TestParamInfo<PeerGone::ParamType>& tested) {
+  const std::string ways[] = {"WithNobodyThere", "WithAMutePeer", "WithAKilledBroker",
+                              "WithAStoppedBroker"};
+  return Calls()[std::get<0>(tested.param)].name +
+         ways[static_cast<std::size_t>(std::get<1>(tested.param))];
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, PeerGone,
+                         ::testing::Combine(::testing::Range<std::size_t>(0, Calls().size()),
+                                            ::testing::Values(Gone::kNobody, Gone::kMute,
+                                                              Gone::kKilled, Gone::kStopped)),
+                         NameOf);
+
+// Calls until it was said what the call waits for.
+void ExpectSays(Watched& one, const Call& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  one.client.SetInterrupt([&] {
+    const bool late = std::chrono::steady_clock::now() - begin > kGenerous;
+    if (late || !one.said.empty()) throw Interrupted{};
+  });
+  EXPECT_THROW(call.run(one.client, Client::kForever), Interrupted) << call.name;
+  EXPECT_THAT(one.said, AllOf(HasSubstr("broker at ipc://"), HasSubstr("requests that wait: 1")))
+      << call.name;
+}
+
+// All calls at a time, as each takes its seconds.
+TEST(ACallWithoutADeadline, SaysWhatItWaitsFor) {
+  const Peer stopped(Gone::kStopped), mute(Gone::kMute), nobody(Gone::kNobody);
+  std::vector<std::pair<std::unique_ptr<Watched>, const Call*>> all;
+  for (const Peer* peer : {&stopped, &mute, &nobody}) {
+    for (const Call& call : Calls()) all.emplace_back(std::make_unique<Watched>(*peer), &call);
+  }
+  stopped.Stop();
+  std::vector<std::thread> threads;
+  for (const auto& one : all) {
+    threads.emplace_back([&one] { ExpectSays(*one.first, *one.second); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Between the two requests of a Take its broker stops: whose the tuple is nobody can say, but that.
+TEST(Take, EndsIfTheBrokerIsStoppedAfterItGranted) {
+  const TemporaryFolder folder;
+  BrokerProcess broker(folder.Ipc());
+  Client client(ClientAt(folder.Ipc()));
+  ASSERT_TRUE(client.Put({PlainTuple({"a", 1}, "taken")}, kGenerous));
+  int asked = 0;
+  client.SetInterrupt([&] {
+    if (++asked == 2) broker.Stop();  // the Get is answered by now
+  });
+  try {
+    client.Take(AnyOf("a"), kShort);
+    FAIL() << "a Take that was not completed says nothing";
+  } catch (const SpaceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBusy);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("(\"a\", 1)"), HasSubstr(folder.Ipc())));
+  }
+}
+
+}  // namespace
+}  // namespace tuplespace
