@@ -109,7 +109,8 @@ TEST_F(Keys, AreAddedAndRevokedByName) {
 }
 
 TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
-  EXPECT_THAT(HandlerRefusal(folder_ / "none.key"), HasSubstr("none.key: cannot open as a key file"));
+  EXPECT_THAT(HandlerRefusal(folder_ / "none.key"),
+              HasSubstr("none.key: cannot open as a key file"));
   EXPECT_THAT(HandlerRefusal(folder_ / "keys"), HasSubstr("is a directory, expected a key file"));
   for (const mode_t mode : {0640, 0604, 0660, 0610}) {
     EXPECT_THAT(HandlerRefusal(Edited("handler", "role", "role", mode)),
