@@ -33,8 +33,14 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 
 find_program(CCACHE_PROGRAM ccache)
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  if(ACAN_PRECOMPILED_HEADERS)
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      env CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${CCACHE_PROGRAM})
+  endif()
 endif()
 
 # Warnings and numerics for all of acan's own targets. -ffp-contract=off: fused multiply-add happens
@@ -46,6 +52,7 @@ set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
   $<$<BOOL:${ACAN_WERROR}>:-Werror>)
 target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
+target_link_libraries(acan_flags INTERFACE fmt::fmt)  # its definitions are those of precompiled fmt
 # nvcc's code for devices, and what it passes to the host's compiler (not -Wpedantic: nvcc's own line
 # directives are no standard C++).
 target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-fmad=false -ftz=false \

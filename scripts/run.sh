@@ -8,8 +8,12 @@ cd "$(dirname "$0")/.."
 say() { printf 'run: %s\n' "$*"; }
 
 ./scripts/setup.sh
+# CUDA only for the GPUs that are here; where there is none, for the oldest that acan supports, with
+# code (PTX) that newer ones can run too.
+architectures=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+  sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/\1\2-real/p' | sort -u | paste -s -d ';' -) || architectures=""
 say "building (the first time takes some minutes)"
-cmake --preset release >/dev/null
+cmake --preset release "-DACAN_CUDA_ARCHITECTURES=${architectures:-75}" >/dev/null
 cmake --build --preset release --target acan --parallel "$(nproc)"
 
 data=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz

@@ -11,7 +11,6 @@
 #include <initializer_list>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/toml_text.h"
@@ -327,8 +326,8 @@ void WriteAccessFile(const std::string& path, const AccessFile& file) {
       Existing::kRefuse);
 }
 
-void AddKeys(CLI::App& app, Setting& setting, const std::string& what) {
-  AddSetting(app, setting, "--keys", "ACAN_KEYS", what)->type_name("FILE");
+void AddKeys(Command& app, Setting& setting, const std::string& what) {
+  AddSetting(app, setting, "--keys", "ACAN_KEYS", what).TypeName("FILE");
 }
 
 }  // namespace acan::cli

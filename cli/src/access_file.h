@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "flags.h"
 #include "setting.h"
 #include "tuplespace/access.h"
 
@@ -44,6 +45,6 @@ void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing e
 void WriteAccessFile(const std::string& path, const AccessFile& file);
 
 // Adds --keys (ACAN_KEYS), a path.
-void AddKeys(CLI::App& app, Setting& setting, const std::string& what);
+void AddKeys(Command& app, Setting& setting, const std::string& what);
 
 }  // namespace acan::cli

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "CLI/CLI.hpp"
+#include "acan/core/json_text.h"
 #include "backends_bench.h"
 #include "command.h"
 #include "device_factory.h"
@@ -99,7 +99,7 @@ int RunBackends(const Flags& flags) {
   terminal.EndLive();
   result["acan"] = ACAN_VERSION;
   if (flags.json) {
-    PrintLine(result.dump());
+    PrintLine(JsonText(result));
   } else {
     Print(bench::BackendsText(result));
   }
@@ -110,26 +110,25 @@ int RunBackends(const Flags& flags) {
 
 }  // namespace
 
-void AddBackendsBench(CLI::App& bench, Chosen& chosen) {
+void AddBackendsBench(Command& bench, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = bench.add_subcommand("backends", "Every device beside its own limits");
+  Command command = bench.AddCommand("backends", "Every device beside its own limits");
   command
-      ->add_option("--device", flags->devices,
-                   "devices separated by commas (default: cpu:1, all cores, and all that modules "
-                   "offer)")
-      ->type_name("LIST");
+      .AddOption("--device", flags->devices,
+                 "devices separated by commas (default: cpu:1, all cores, and all that modules "
+                 "offer)")
+      .TypeName("LIST");
   command
-      ->add_option("--repeats", flags->repeats,
-                   fmt::format("how often, at least {} (default: {}; with --quick {})",
-                               bench::kLeastBackendsRepeats, flags->options.repeats,
-                               bench::kLeastBackendsRepeats))
-      ->check(CLI::Range(bench::kLeastBackendsRepeats, bench::kMostBackendsRepeats));
-  command->add_flag("--quick", flags->options.quick, "small sizes, a few seconds: to see it work");
-  command->add_option("--svg", flags->svg, "also draw the result into this file")
-      ->type_name("FILE");
-  command->add_flag("--json", flags->json, "one line of JSON");
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunBackends(*flags); }; });
+      .AddOption("--repeats", flags->repeats,
+                 fmt::format("how often, at least {} (default: {}; with --quick {})",
+                             bench::kLeastBackendsRepeats, flags->options.repeats,
+                             bench::kLeastBackendsRepeats))
+      .Between(bench::kLeastBackendsRepeats, bench::kMostBackendsRepeats);
+  command.AddFlag("--quick", flags->options.quick, "small sizes, a few seconds: to see it work");
+  command.AddOption("--svg", flags->svg, "also draw the result into this file").TypeName("FILE");
+  command.AddFlag("--json", flags->json, "one line of JSON");
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunBackends(*flags); }; });
 }
 
 }  // namespace acan::cli

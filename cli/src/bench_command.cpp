@@ -1,5 +1,5 @@
 // acan bench: measurements, as JSON or as lines for people.
-#include "CLI/CLI.hpp"
+#include "acan/core/json_text.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"
@@ -40,52 +40,49 @@ void PrintNumbers(const nlohmann::json& value, const std::string& place) {
     }
     return;
   }
-  PrintLine(fmt::format("{:<60} {:>12}", place, value.dump()));
+  PrintLine(fmt::format("{:<60} {:>12}", place, JsonText(value)));
 }
 
 int Report(const nlohmann::json& result, bool json) {
   if (json) {
-    PrintLine(result.dump());
+    PrintLine(JsonText(result));
   } else {
     PrintNumbers(result, "");
   }
   return 0;
 }
 
-void AddSpaceBench(CLI::App& app, Chosen& chosen) {
+void AddSpaceBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::SpaceBenchOptions>();
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("space", "The tuple space and its broker");
-  command->add_option("--transport", options->transports, "inproc, ipc or tcp; may be given again")
-      ->type_name("KIND");
-  command->add_option("--repeats", options->repeats, "how often, at least 5")
-      ->capture_default_str();
-  command->add_flag("--curve", options->curve, "instead: what CURVE costs over tcp");
-  command->add_flag("--json", *json, "one line of JSON");
-  command->footer("\nExample:\n  acan bench space --transport ipc\n  acan bench space --curve");
-  command->callback(
+  Command command = app.AddCommand("space", "The tuple space and its broker");
+  command.AddOption("--transport", options->transports, "inproc, ipc or tcp; may be given again")
+      .TypeName("KIND");
+  command.AddOption("--repeats", options->repeats, "how often, at least 5").ShowDefault();
+  command.AddFlag("--curve", options->curve, "instead: what CURVE costs over tcp");
+  command.AddFlag("--json", *json, "one line of JSON");
+  command.Footer("\nExample:\n  acan bench space --transport ipc\n  acan bench space --curve");
+  command.OnParsed(
       [=, &chosen] { chosen.run = [=] { return Report(bench::RunSpaceBench(*options), *json); }; });
 }
 
-void AddGemmBench(CLI::App& app, Chosen& chosen) {
+void AddGemmBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::GemmBenchOptions>();
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("gemm", "Exact matrix products against OpenBLAS and oneDNN");
-  command->add_option("--threads", options->threads, "threads of each")->capture_default_str();
-  command->add_option("--repeats", options->repeats, "how often, at least 7")
-      ->capture_default_str();
-  command->add_option("--batch", options->batches, "samples; may be given again");
-  command->add_option("--layer", options->layers,
-                      "inputs and outputs of a layer, like 784x4096; may be given again");
+  Command command = app.AddCommand("gemm", "Exact matrix products against OpenBLAS and oneDNN");
+  command.AddOption("--threads", options->threads, "threads of each").ShowDefault();
+  command.AddOption("--repeats", options->repeats, "how often, at least 7").ShowDefault();
+  command.AddOption("--batch", options->batches, "samples; may be given again");
+  command.AddOption("--layer", options->layers,
+                    "inputs and outputs of a layer, like 784x4096; may be given again");
   const auto device = std::make_shared<std::string>();
-  command->add_option("--device", *device, "measured beside the CPU, like opencl:0")
-      ->type_name("DEVICE");
-  command->add_flag("--json", *json, "one line of JSON");
-  command->footer(
+  command.AddOption("--device", *device, "measured beside the CPU, like opencl:0")
+      .TypeName("DEVICE");
+  command.AddFlag("--json", *json, "one line of JSON");
+  command.Footer(
       "\nExamples:\n  acan bench gemm --threads 1 --batch 128 --layer 1024\n"
       "  acan bench gemm --threads 2 --device opencl:0");
-  command->callback([=, &chosen] {
+  command.OnParsed([=, &chosen] {
     chosen.run = [=] {
       std::unique_ptr<Device> other;
       if (!device->empty()) {
@@ -99,29 +96,26 @@ void AddGemmBench(CLI::App& app, Chosen& chosen) {
   });
 }
 
-void AddTrainBench(CLI::App& app, Chosen& chosen) {
+void AddTrainBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::TrainBenchOptions>();
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("train", "Training through the space against one plain loop");
-  command
-      ->add_option("--handlers", options->handlers, "handlers of one thread; threads of the loop")
-      ->capture_default_str();
-  command->add_option("--batch", options->batch, "samples of a step")->capture_default_str();
-  command->add_option("--steps", options->steps, "steps of one run")->capture_default_str();
-  command->add_option("--repeats", options->repeats, "pairs of runs")->capture_default_str();
-  command->add_option("--layers", options->layers, "inputs, hidden layers, outputs")
-      ->delimiter(',');
+  Command command = app.AddCommand("train", "Training through the space against one plain loop");
+  command.AddOption("--handlers", options->handlers, "handlers of one thread; threads of the loop")
+      .ShowDefault();
+  command.AddOption("--batch", options->batch, "samples of a step").ShowDefault();
+  command.AddOption("--steps", options->steps, "steps of one run").ShowDefault();
+  command.AddOption("--repeats", options->repeats, "pairs of runs").ShowDefault();
+  command.AddOption("--layers", options->layers, "inputs, hidden layers, outputs").Delimiter(',');
   const auto device = std::make_shared<std::string>();
   command
-      ->add_option("--device", *device,
-                   "one handler and the loop on this device in place of the CPU, like cuda:0@8GiB")
-      ->type_name("DEVICE");
-  command->add_flag("--json", *json, "one line of JSON");
-  command->footer(
+      .AddOption("--device", *device,
+                 "one handler and the loop on this device in place of the CPU, like cuda:0@8GiB")
+      .TypeName("DEVICE");
+  command.AddFlag("--json", *json, "one line of JSON");
+  command.Footer(
       "\nExamples:\n  acan bench train --repeats 5\n"
       "  acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6");
-  command->callback([=, &chosen] {
+  command.OnParsed([=, &chosen] {
     chosen.run = [=] {
       bench::TrainBenchOptions given = *options;
       if (!device->empty()) {
@@ -136,26 +130,23 @@ void AddTrainBench(CLI::App& app, Chosen& chosen) {
   });
 }
 
-void AddPoliciesBench(CLI::App& app, Chosen& chosen) {
+void AddPoliciesBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::PoliciesBenchOptions>();
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("policies", "Unequal handlers under each scheduling policy");
-  command->add_option("--policy", options->policies, "tasks.policy; may be given again");
-  command->add_option("--speeds", options->speeds, "of the handlers, in units")->delimiter(',');
-  command->add_option("--unit", options->unit_gflops, "GFLOP/s of speed 1")->capture_default_str();
-  command->add_option("--batch", options->batch, "samples of a step")->capture_default_str();
-  command->add_option("--steps", options->steps, "steps of one run")->capture_default_str();
-  command->add_option("--repeats", options->repeats, "rounds over all policies")
-      ->capture_default_str();
-  command->add_option("--layers", options->layers, "inputs, hidden layers, outputs")
-      ->delimiter(',');
-  command->add_flag("--json", *json, "one line of JSON");
-  command->footer("\nExample:\n  acan bench policies --policy auto --policy paper --repeats 1");
-  command->callback([=, &chosen] {
+  Command command = app.AddCommand("policies", "Unequal handlers under each scheduling policy");
+  command.AddOption("--policy", options->policies, "tasks.policy; may be given again");
+  command.AddOption("--speeds", options->speeds, "of the handlers, in units").Delimiter(',');
+  command.AddOption("--unit", options->unit_gflops, "GFLOP/s of speed 1").ShowDefault();
+  command.AddOption("--batch", options->batch, "samples of a step").ShowDefault();
+  command.AddOption("--steps", options->steps, "steps of one run").ShowDefault();
+  command.AddOption("--repeats", options->repeats, "rounds over all policies").ShowDefault();
+  command.AddOption("--layers", options->layers, "inputs, hidden layers, outputs").Delimiter(',');
+  command.AddFlag("--json", *json, "one line of JSON");
+  command.Footer("\nExample:\n  acan bench policies --policy auto --policy paper --repeats 1");
+  command.OnParsed([=, &chosen] {
     chosen.run = [=] {
       const nlohmann::json result = bench::RunPoliciesBench(*options);
-      PrintLine(*json ? result.dump() : bench::PoliciesTable(result));
+      PrintLine(*json ? JsonText(result) : bench::PoliciesTable(result));
       return 0;
     };
   });
@@ -163,15 +154,15 @@ void AddPoliciesBench(CLI::App& app, Chosen& chosen) {
 
 }  // namespace
 
-void AddBench(CLI::App& app, Chosen& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Measure the parts of acan on this machine");
-  command->require_subcommand(1);
-  command->footer(kExample);
-  AddSpaceBench(*command, chosen);
-  AddGemmBench(*command, chosen);
-  AddBackendsBench(*command, chosen);
-  AddTrainBench(*command, chosen);
-  AddPoliciesBench(*command, chosen);
+void AddBench(Command& app, Chosen& chosen) {
+  Command command = app.AddCommand("bench", "Measure the parts of acan on this machine");
+  command.RequireCommand();
+  command.Footer(kExample);
+  AddSpaceBench(command, chosen);
+  AddGemmBench(command, chosen);
+  AddBackendsBench(command, chosen);
+  AddTrainBench(command, chosen);
+  AddPoliciesBench(command, chosen);
 }
 
 }  // namespace acan::cli

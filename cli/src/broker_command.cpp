@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "access_file.h"
 #include "command.h"
@@ -140,32 +139,32 @@ int RunBroker(const Flags& flags) {
 
 }  // namespace
 
-void AddBroker(CLI::App& app, Chosen& chosen) {
+void AddBroker(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("broker", "Serve a tuple space: where managers and handlers meet");
+  Command command =
+      app.AddCommand("broker", "Serve a tuple space: where managers and handlers meet");
   command
-      ->add_option("--listen", flags->listen,
-                   std::string("where to listen; may be given again (default: ") + kDefaultPlace +
-                       ") [$ACAN_LISTEN]")
-      ->type_name("ENDPOINT");
+      .AddOption("--listen", flags->listen,
+                 std::string("where to listen; may be given again (default: ") + kDefaultPlace +
+                     ") [$ACAN_LISTEN]")
+      .TypeName("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
-  AddKeys(*command, flags->keys, "the broker's key file, for other addresses");
-  command->add_flag("--check-payloads", flags->check_payloads,
-                    "compare what is put with its hash on arrival, not only where it is used");
+  AddKeys(command, flags->keys, "the broker's key file, for other addresses");
+  command.AddFlag("--check-payloads", flags->check_payloads,
+                  "compare what is put with its hash on arrival, not only where it is used");
   AddSetting(
-      *command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
+      command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
       "off: payloads travel over the sockets even between processes of this host (default: on)")
-      ->type_name("on|off");
+      .TypeName("on|off");
   AddSetting(
-      *command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
+      command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
       "the most bytes of payloads that it holds, like 64GiB (default: three quarters of this "
       "machine's memory, at least 16GiB)")
-      ->type_name("SIZE");
-  AddRoleFlags(*command, flags->role);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });
+      .TypeName("SIZE");
+  AddRoleFlags(command, flags->role);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });
 }
 
 }  // namespace acan::cli

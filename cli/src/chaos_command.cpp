@@ -3,9 +3,11 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <sstream>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
@@ -53,8 +55,8 @@ std::vector<std::pair<Harm, Victim>> ParseFaults(const Flags& flags) {
                                                  {"everything", Victim::kEverything}};
   std::vector<std::pair<Harm, Victim>> faults;
   const auto add = [&](const std::string& flag, const std::string& list, Harm harm) {
-    for (const std::string& word : CLI::detail::split(list, ',')) {
-      if (list.empty()) break;
+    std::istringstream words(list);
+    for (std::string word; std::getline(words, word, ',');) {
       const auto victim = victims.find(word);
       if (victim == victims.end()) {
         throw UsageError(
@@ -252,7 +254,7 @@ int RunChaos(const Flags& flags) {
   if (!report) return 128 + signals.received();
   outcome.chaos = std::move(*report);
   Print(ReportText(outcome));
-  if (flags.json) PrintLine(ReportJson(outcome).dump());
+  if (flags.json) PrintLine(JsonText(ReportJson(outcome)));
   if (outcome.chaos.faults.empty()) {
     throw FailureError(
         "the job was done before the first fault: nothing is shown; give it more "
@@ -263,49 +265,48 @@ int RunChaos(const Flags& flags) {
 
 }  // namespace
 
-void AddChaos(CLI::App& app, Chosen& chosen) {
+void AddChaos(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand(
-      "chaos", "Train a job while killing what trains it, and compare the weights");
-  AddJobFlags(*command, flags->job);
-  AddClusterFlags(*command, flags->cluster);
+  Command command =
+      app.AddCommand("chaos", "Train a job while killing what trains it, and compare the weights");
+  AddJobFlags(command, flags->job);
+  AddClusterFlags(command, flags->cluster);
   command
-      ->add_option("--kill", flags->kill,
-                   "SIGKILL for these (default, if none of --kill, --stop, --throttle and --cut is "
-                   "given: handlers,manager,broker)")
-      ->type_name("LIST");
-  command->add_option("--stop", flags->stop, "SIGSTOP for these, SIGCONT after --pause")
-      ->type_name("LIST");
-  command->add_option("--throttle", flags->throttle, "half speed for these, for --pause")
-      ->type_name("LIST");
+      .AddOption("--kill", flags->kill,
+                 "SIGKILL for these (default, if none of --kill, --stop, --throttle and --cut is "
+                 "given: handlers,manager,broker)")
+      .TypeName("LIST");
+  command.AddOption("--stop", flags->stop, "SIGSTOP for these, SIGCONT after --pause")
+      .TypeName("LIST");
+  command.AddOption("--throttle", flags->throttle, "half speed for these, for --pause")
+      .TypeName("LIST");
+  command.AddOption("--cut", flags->cut, "nothing passes between these and the broker, for --pause")
+      .TypeName("LIST");
+  command.AddFlag("--standby", flags->standby,
+                  "a second manager stands by, in place of starting a dead one with --resume");
   command
-      ->add_option("--cut", flags->cut, "nothing passes between these and the broker, for --pause")
-      ->type_name("LIST");
-  command->add_flag("--standby", flags->standby,
-                    "a second manager stands by, in place of starting a dead one with --resume");
-  command
-      ->add_option("--undisturbed", flags->undisturbed,
-                   "the receipt of an undisturbed run of the same job, in place of a first run")
-      ->type_name("FILE");
-  command->add_option("--every", flags->every, "a fault so often on average")
-      ->type_name("TIME")
-      ->capture_default_str();
-  command->add_option("--pause", flags->pause, "how long something is stopped, slow or cut off")
-      ->type_name("TIME")
-      ->capture_default_str();
-  command->add_option("--seed", flags->seed, "of the faults")
-      ->check([](const std::string& text) {  // which CLI11 would wrap around
+      .AddOption("--undisturbed", flags->undisturbed,
+                 "the receipt of an undisturbed run of the same job, in place of a first run")
+      .TypeName("FILE");
+  command.AddOption("--every", flags->every, "a fault so often on average")
+      .TypeName("TIME")
+      .ShowDefault();
+  command.AddOption("--pause", flags->pause, "how long something is stopped, slow or cut off")
+      .TypeName("TIME")
+      .ShowDefault();
+  command.AddOption("--seed", flags->seed, "of the faults")
+      .Check([](const std::string& text) {  // which CLI11 would wrap around
         return text.starts_with('-') ? "must be a number from 0 on" : "";
       })
-      ->capture_default_str();
-  AddSetting(*command, flags->out, "--out", "ACAN_OUT",
+      .ShowDefault();
+  AddSetting(command, flags->out, "--out", "ACAN_OUT",
              "the folder for the disturbed run's outputs (default: out/NAME-chaos, NAME that of "
              "the job file)")
-      ->type_name("DIR");
-  command->add_flag("--json", flags->json, "the last line on stdout is the report as JSON");
-  AddLogFormat(*command, flags->log_format);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunChaos(*flags); }; });
+      .TypeName("DIR");
+  command.AddFlag("--json", flags->json, "the last line on stdout is the report as JSON");
+  AddLogFormat(command, flags->log_format);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunChaos(*flags); }; });
 }
 
 }  // namespace acan::cli

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -70,7 +71,7 @@ std::optional<ChaosReport> ChaosRun::Run(const std::function<bool()>& stopped) {
   }
   for (const Slowed& slowed : slowed_) Send(slowed.pid, SIGCONT);
   report_.seconds = Seconds(Clock::now() - begin);
-  report_.receipt = nlohmann::json::parse(*receipt_line_, nullptr, /*allow_exceptions=*/false);
+  report_.receipt = ParseJsonOrDiscard(*receipt_line_);
   if (!report_.receipt.is_object()) {
     throw FailureError("the manager ended without a receipt");
   }

@@ -5,10 +5,7 @@
 #include <string>
 
 #include "acan/core/error.h"
-
-namespace CLI {
-class App;
-}
+#include "flags.h"
 
 namespace acan::cli {
 
@@ -18,18 +15,18 @@ struct Chosen {
   std::function<int()> run;
 };
 
-void AddTrain(CLI::App& app, Chosen& chosen);
-void AddBroker(CLI::App& app, Chosen& chosen);
-void AddHandler(CLI::App& app, Chosen& chosen);
-void AddManager(CLI::App& app, Chosen& chosen);
-void AddChaos(CLI::App& app, Chosen& chosen);
-void AddKeygen(CLI::App& app, Chosen& chosen);
-void AddDevices(CLI::App& app, Chosen& chosen);
-void AddEval(CLI::App& app, Chosen& chosen);
-void AddVerify(CLI::App& app, Chosen& chosen);
-void AddBench(CLI::App& app, Chosen& chosen);            // only in builds with ACAN_BENCH
-void AddBackendsBench(CLI::App& bench, Chosen& chosen);  // its `backends`
-void AddVersion(CLI::App& app, Chosen& chosen);
+void AddTrain(Command& app, Chosen& chosen);
+void AddBroker(Command& app, Chosen& chosen);
+void AddHandler(Command& app, Chosen& chosen);
+void AddManager(Command& app, Chosen& chosen);
+void AddChaos(Command& app, Chosen& chosen);
+void AddKeygen(Command& app, Chosen& chosen);
+void AddDevices(Command& app, Chosen& chosen);
+void AddEval(Command& app, Chosen& chosen);
+void AddVerify(Command& app, Chosen& chosen);
+void AddBench(Command& app, Chosen& chosen);            // only in builds with ACAN_BENCH
+void AddBackendsBench(Command& bench, Chosen& chosen);  // its `backends`
+void AddVersion(Command& app, Chosen& chosen);
 
 // Writes to stdout at once, so that a reader of a pipe sees it. Throws Error (failure) if nobody
 // takes it.

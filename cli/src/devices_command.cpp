@@ -1,7 +1,7 @@
 // acan devices: what this machine has, measured and proved.
 #include <algorithm>
 
-#include "CLI/CLI.hpp"
+#include "acan/core/json_text.h"
 #include "acan/handler/conformance.h"
 #include "acan/module/loader.h"
 #include "command.h"
@@ -180,19 +180,18 @@ int RunDevices(bool json) {
       add(ExamineListed(*loaded.module, static_cast<int>(i), list.devices[i]));
     }
   }
-  if (json) PrintLine(devices.dump());
+  if (json) PrintLine(JsonText(devices));
   return exact ? 0 : 1;
 }
 
 }  // namespace
 
-void AddDevices(CLI::App& app, Chosen& chosen) {
+void AddDevices(Command& app, Chosen& chosen) {
   const auto json = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("devices", "Show, prove and measure this machine's devices");
-  command->add_flag("--json", *json, "one line of JSON: an array of devices");
-  command->footer(kExample);
-  command->callback([json, &chosen] { chosen.run = [json] { return RunDevices(*json); }; });
+  Command command = app.AddCommand("devices", "Show, prove and measure this machine's devices");
+  command.AddFlag("--json", *json, "one line of JSON: an array of devices");
+  command.Footer(kExample);
+  command.OnParsed([json, &chosen] { chosen.run = [json] { return RunDevices(*json); }; });
 }
 
 }  // namespace acan::cli

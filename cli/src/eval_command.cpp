@@ -1,7 +1,7 @@
 // acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
 #include <filesystem>
 
-#include "CLI/CLI.hpp"
+#include "acan/core/json_text.h"
 #include "acan/manager/model_file.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -80,28 +80,27 @@ int RunEval(const Flags& flags) {
       RunLocally({cluster, "", flags.job.path, false}, job, LoadData(job), log, signals);
   if (!receipt) return 128 + signals.received();
   PrintLine(TestText(*receipt));
-  if (flags.json) PrintLine(ReceiptToJson(*receipt).dump());
+  if (flags.json) PrintLine(JsonText(ReceiptToJson(*receipt)));
   return 0;
 }
 
 }  // namespace
 
-void AddEval(CLI::App& app, Chosen& chosen) {
+void AddEval(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model on test data");
-  AddJobFlags(*command, flags->job);
-  command->add_option("--model", flags->model, "the model.safetensors to evaluate")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--inputs", flags->inputs, "other test inputs than the job's")
-      ->type_name("FILE");
-  command->add_option("--targets", flags->targets, "the labels or targets of --inputs")
-      ->type_name("FILE");
-  AddClusterFlags(*command, flags->cluster);
-  command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
-  AddLogFormat(*command, flags->log_format);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunEval(*flags); }; });
+  Command command = app.AddCommand("eval", "Evaluate a trained model on test data");
+  AddJobFlags(command, flags->job);
+  command.AddOption("--model", flags->model, "the model.safetensors to evaluate")
+      .Required()
+      .TypeName("FILE");
+  command.AddOption("--inputs", flags->inputs, "other test inputs than the job's").TypeName("FILE");
+  command.AddOption("--targets", flags->targets, "the labels or targets of --inputs")
+      .TypeName("FILE");
+  AddClusterFlags(command, flags->cluster);
+  command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddLogFormat(command, flags->log_format);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEval(*flags); }; });
 }
 
 }  // namespace acan::cli

@@ -1,7 +1,6 @@
 // acan handler: takes tasks that fit its device, computes, puts the results back.
 #include <unistd.h>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
@@ -117,38 +116,38 @@ int RunHandler(const Flags& flags) {
 
 }  // namespace
 
-void AddHandler(CLI::App& app, Chosen& chosen) {
+void AddHandler(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("handler", "Compute: serve one device to whatever manager has tasks");
-  AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
+  Command command =
+      app.AddCommand("handler", "Compute: serve one device to whatever manager has tasks");
+  AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
              std::string("the broker (default: ") + kDefaultPlace + ")")
-      ->type_name("ENDPOINT");
-  AddSetting(*command, flags->device, "--device", "ACAN_DEVICE",
+      .TypeName("ENDPOINT");
+  AddSetting(command, flags->device, "--device", "ACAN_DEVICE",
              "cpu, cpu:THREADS, opencl:N, opencl:N/PART, cuda:N or auto (default: auto, the first "
              "GPU, else all cores)")
-      ->type_name("DEVICE");
-  AddSetting(*command, flags->memory, "--memory", "ACAN_MEMORY",
+      .TypeName("DEVICE");
+  AddSetting(command, flags->memory, "--memory", "ACAN_MEMORY",
              "the most bytes it may hold, like 64MiB (default: half of what is free; of a GPU nine "
              "tenths)")
-      ->type_name("SIZE");
-  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
-  AddSetting(*command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",
+      .TypeName("SIZE");
+  AddKeys(command, flags->keys, "its key file, for a broker with keys");
+  AddSetting(command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",
              "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
              "(default), tf32 or bf16; CUDA, and bf16 on CPUs that have it; others compute in fp32")
-      ->type_name("MATH");
-  AddSetting(*command, flags->throttle, "--throttle", "ACAN_THROTTLE",
+      .TypeName("MATH");
+  AddSetting(command, flags->throttle, "--throttle", "ACAN_THROTTLE",
              "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
              "wall clock, like 1,5,10@5s")
-      ->type_name("GFLOPS");
+      .TypeName("GFLOPS");
   command
-      ->add_option("--inject", flags->inject,
-                   "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
-                   "result_bits:RATE, weights:RATE)")
-      ->type_name("SPEC");
-  AddRoleFlags(*command, flags->role);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });
+      .AddOption("--inject", flags->inject,
+                 "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
+                 "result_bits:RATE, weights:RATE)")
+      .TypeName("SPEC");
+  AddRoleFlags(command, flags->role);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });
 }
 
 }  // namespace acan::cli

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/text_file.h"
 #include "device_factory.h"
 #include "fmt/format.h"
@@ -17,35 +17,33 @@
 
 namespace acan::cli {
 
-void AddAuditLog(CLI::App& app, std::string& path) {
-  app.add_option("--audit-log", path,
-                 "append a line for every result to FILE: its key, hash and handler, each line "
-                 "chained to the one before; acan verify checks it")
-      ->type_name("FILE");
+void AddAuditLog(Command& app, std::string& path) {
+  app.AddOption("--audit-log", path,
+                "append a line for every result to FILE: its key, hash and handler, each line "
+                "chained to the one before; acan verify checks it")
+      .TypeName("FILE");
 }
 
-void AddStopWithin(CLI::App& app, StopFlag& flag) {
+void AddStopWithin(Command& app, StopFlag& flag) {
   constexpr double kMostS = 86'400;
-  app.add_option("--stop-within", flag.within_s,
-                 "after a first signal to stop (SIGINT, SIGTERM, SIGHUP): the seconds that a "
-                 "snapshot of the last finished step may take; 0: stop at once, as a second "
-                 "signal does (default: 10)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, kMostS));
+  app.AddOption("--stop-within", flag.within_s,
+                "after a first signal to stop (SIGINT, SIGTERM, SIGHUP): the seconds that a "
+                "snapshot of the last finished step may take; 0: stop at once, as a second "
+                "signal does (default: 10)")
+      .TypeName("SECONDS")
+      .Between(0.0, kMostS);
 }
 
-void AddJobFlags(CLI::App& app, JobFlags& flags, bool required) {
-  app.add_option("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
-      ->required(required)
-      ->type_name("JOB.toml");
-  app.add_option(
+void AddJobFlags(Command& app, JobFlags& flags, bool required) {
+  app.AddOption("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
+      .Required(required)
+      .TypeName("JOB.toml");
+  app.AddOption(
          "--set", flags.set,
          "sets a key of the job, like train.epochs=3; may be given again [$ACAN_SET, with ';' "
          "between]")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      .TypeName("KEY=VALUE")
+      .Repeated();
 }
 
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
@@ -59,7 +57,7 @@ Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
                     path, std::strerror(ENOENT)));
   }
   const std::string text = ReadTextFile(path, kMaxJobBytes, "the job that a run keeps");
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = ParseJsonOrDiscard(text);
   if (json.is_discarded()) throw UsageError(fmt::format("{}: is not valid JSON", path));
   return JobFromJson(json, path);
 }
@@ -77,20 +75,20 @@ Job ReadJob(const JobFlags& flags) {
   return LoadJob(flags.path, overrides);
 }
 
-void AddClusterFlags(CLI::App& app, ClusterFlags& flags, const std::string& handlers_by_default) {
+void AddClusterFlags(Command& app, ClusterFlags& flags, const std::string& handlers_by_default) {
   AddSetting(
       app, flags.handlers, "--handlers", "ACAN_HANDLERS",
       "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: " + handlers_by_default + ")")
-      ->type_name("LIST");
+      .TypeName("LIST");
   AddSetting(
       app, flags.memory, "--memory", "ACAN_MEMORY",
       "the most bytes that each handler may hold, like 64MiB (default: a share of half of what "
       "is free; of a GPU, of nine tenths)")
-      ->type_name("SIZE");
+      .TypeName("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
              "between the processes: ipc (default), or tcp on loopback, where any local user may "
              "connect")
-      ->type_name("KIND");
+      .TypeName("KIND");
 }
 
 LocalClusterOptions ParseCluster(const ClusterFlags& flags) {

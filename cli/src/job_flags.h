@@ -9,12 +9,9 @@
 
 #include "acan/manager/job.h"
 #include "device_list.h"
+#include "flags.h"
 #include "local_cluster.h"
 #include "setting.h"
-
-namespace CLI {
-class App;
-}
 
 namespace acan::cli {
 
@@ -23,9 +20,9 @@ struct JobFlags {
   std::vector<std::string> set;
 };
 // The job file and --set.
-void AddJobFlags(CLI::App& app, JobFlags& flags, bool required = true);
+void AddJobFlags(Command& app, JobFlags& flags, bool required = true);
 // --audit-log.
-void AddAuditLog(CLI::App& app, std::string& path);
+void AddAuditLog(Command& app, std::string& path);
 // --stop-within, which is kStopWithinS if it is not given.
 inline constexpr double kStopWithinS = 10;
 struct StopFlag {
@@ -34,7 +31,7 @@ struct StopFlag {
     return std::chrono::milliseconds(static_cast<std::int64_t>(within_s * 1e3));
   }
 };
-void AddStopWithin(CLI::App& app, StopFlag& flag);
+void AddStopWithin(Command& app, StopFlag& flag);
 // The job that a run in `folder` (its --out) was given. Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.
@@ -47,7 +44,7 @@ struct ClusterFlags {
 };
 // --handlers (its help says `handlers_by_default`), --memory, --transport.
 void AddClusterFlags(
-    CLI::App& app, ClusterFlags& flags,
+    Command& app, ClusterFlags& flags,
     const std::string& handlers_by_default = "auto, every GPU and a cpu:1 for each core");
 // With defaults filled in: every GPU and a cpu:1 for each core, half of the free memory shared out,
 // nine tenths of each GPU's.

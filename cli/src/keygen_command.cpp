@@ -7,7 +7,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
@@ -167,27 +166,25 @@ int RunKeygen(const Flags& flags) {
 
 }  // namespace
 
-void AddKeygen(CLI::App& app, Chosen& chosen) {
+void AddKeygen(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("keygen", "Make keys for handlers and managers on other hosts");
-  command->add_option("--out", flags->out, "the folder of the key files")
-      ->type_name("DIR")
-      ->capture_default_str();
-  CLI::Option* add =
-      command->add_option("--add", flags->add, "one more key: handler, manager, observer")
-          ->type_name("ROLE");
-  command->add_option("--name", flags->name, "what to call it (default: its role)")
-      ->type_name("NAME");
-  command->add_option("--jobs", flags->jobs, "only for jobs with this id, like 3f2a* or my.toml")
-      ->type_name("PATTERN");
-  command->add_option("--until", flags->until, "it counts no more after this date, like 2027-01-31")
-      ->type_name("DATE");
-  command->add_option("--revoke", flags->revoke, "the key of this name counts no more")
-      ->type_name("NAME")
-      ->excludes(add);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunKeygen(*flags); }; });
+  Command command = app.AddCommand("keygen", "Make keys for handlers and managers on other hosts");
+  command.AddOption("--out", flags->out, "the folder of the key files")
+      .TypeName("DIR")
+      .ShowDefault();
+  const Flag add =
+      command.AddOption("--add", flags->add, "one more key: handler, manager, observer")
+          .TypeName("ROLE");
+  command.AddOption("--name", flags->name, "what to call it (default: its role)").TypeName("NAME");
+  command.AddOption("--jobs", flags->jobs, "only for jobs with this id, like 3f2a* or my.toml")
+      .TypeName("PATTERN");
+  command.AddOption("--until", flags->until, "it counts no more after this date, like 2027-01-31")
+      .TypeName("DATE");
+  command.AddOption("--revoke", flags->revoke, "the key of this name counts no more")
+      .TypeName("NAME")
+      .Excludes(add);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunKeygen(*flags); }; });
 }
 
 }  // namespace acan::cli

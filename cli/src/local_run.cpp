@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
@@ -153,7 +154,7 @@ std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
   if (!ended_early) Print(SummaryText(receipt, out_dir));
-  if (json) PrintLine(ReceiptToJson(receipt).dump());
+  if (json) PrintLine(JsonText(ReceiptToJson(receipt)));
   if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
   // Where all results were audited, those that count were confirmed.
   if (!receipt.conflicts.empty() && receipt.audits.share < 1) {

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <mutex>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -24,7 +24,7 @@ std::string JsonTime(Time time) {
 
 // Bytes that are no UTF-8 (a file's name, say) are replaced: a log line must not throw.
 std::string Dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonTextReplacing(json);
 }
 
 // Passes whole lines to the terminal, above its live line.
@@ -71,10 +71,10 @@ LogFormat ParseLogFormat(const Setting& setting) {
                                setting.value));
 }
 
-void AddLogFormat(CLI::App& app, Setting& setting) {
+void AddLogFormat(Command& app, Setting& setting) {
   AddSetting(app, setting, "--log-format", "ACAN_LOG_FORMAT",
              "text or json (one object a line), on stderr")
-      ->type_name("FORMAT");
+      .TypeName("FORMAT");
 }
 
 Log::Log(LogFormat format, const std::string& role) : format_(format), role_(role) {

@@ -4,13 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "flags.h"
 #include "nlohmann/json_fwd.hpp"
 #include "setting.h"
 #include "terminal.h"
 
-namespace CLI {
-class App;
-}
 namespace spdlog {
 class logger;
 }
@@ -21,7 +19,7 @@ enum class LogFormat { kText, kJson };
 // "text" or "json". Throws Error (usage).
 LogFormat ParseLogFormat(const Setting& setting);
 // Adds --log-format (ACAN_LOG_FORMAT) to a command.
-void AddLogFormat(CLI::App& app, Setting& setting);
+void AddLogFormat(Command& app, Setting& setting);
 
 // Thread safe.
 class Log {

@@ -124,6 +124,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
+  Command program(app);
   Chosen chosen;
   for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices,
                           AddEval, AddVerify, AddChaos,
@@ -131,7 +132,7 @@ int Main(int argc, char** argv) {
                           AddBench,
 #endif
                           AddVersion}) {
-    add(app, chosen);
+    add(program, chosen);
   }
   RefuseEmptyValues(app);
   try {

@@ -1,7 +1,6 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include <filesystem>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/access_roles.h"
 #include "access_file.h"
 #include "command.h"
@@ -83,29 +82,28 @@ int RunManager(const Flags& flags) {
 
 }  // namespace
 
-void AddManager(CLI::App& app, Chosen& chosen) {
+void AddManager(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("manager", "Train a job with the handlers that a broker has");
-  AddJobFlags(*command, flags->job);
-  AddSetting(*command, flags->connect, "--connect", "ACAN_CONNECT",
+  Command command = app.AddCommand("manager", "Train a job with the handlers that a broker has");
+  AddJobFlags(command, flags->job);
+  AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
              std::string("the broker (default: ") + kDefaultPlace + ")")
-      ->type_name("ENDPOINT");
-  AddSetting(*command, flags->out, "--out", "ACAN_OUT",
+      .TypeName("ENDPOINT");
+  AddSetting(command, flags->out, "--out", "ACAN_OUT",
              "the folder for the outputs (default: out/NAME of the job)")
-      ->type_name("DIR");
-  command->add_flag("--resume", flags->resume,
-                    "goes on from what an earlier manager of this job left: the weights in the "
-                    "space, or its newest snapshot in --out");
-  command->add_flag("--standby", flags->standby,
-                    "waits while another manager has this job, then goes on as --resume does");
-  AddAuditLog(*command, flags->audit_log);
-  AddStopWithin(*command, flags->stop);
-  command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
-  AddKeys(*command, flags->keys, "its key file, for a broker with keys");
-  AddRoleFlags(*command, flags->role);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });
+      .TypeName("DIR");
+  command.AddFlag("--resume", flags->resume,
+                  "goes on from what an earlier manager of this job left: the weights in the "
+                  "space, or its newest snapshot in --out");
+  command.AddFlag("--standby", flags->standby,
+                  "waits while another manager has this job, then goes on as --resume does");
+  AddAuditLog(command, flags->audit_log);
+  AddStopWithin(command, flags->stop);
+  command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddKeys(command, flags->keys, "its key file, for a broker with keys");
+  AddRoleFlags(command, flags->role);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });
 }
 
 }  // namespace acan::cli

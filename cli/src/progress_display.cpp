@@ -15,11 +15,16 @@ constexpr milliseconds kLivePeriod{100};
 constexpr milliseconds kLinePeriod{2000};
 
 nlohmann::json ProgressJson(const Progress& progress) {
-  nlohmann::json json = {{"epoch", progress.epoch},       {"epochs", progress.epochs},
-                         {"step", progress.step},         {"steps", progress.steps},
-                         {"loss", progress.loss},         {"samples_per_s", progress.samples_per_s},
-                         {"handlers", progress.handlers}, {"reissued", progress.reissued},
-                         {"eta_s", progress.eta_s}};
+  nlohmann::json json = {{"epoch", progress.epoch},
+                         {"epochs", progress.epochs},
+                         {"step", progress.step},
+                         {"steps", progress.steps},
+                         {"loss", progress.loss},
+                         {"samples_per_s", progress.samples_per_s},
+                         {"handlers", progress.handlers},
+                         {"reissued", progress.reissued},
+                         {"eta_s", nullptr}};
+  if (progress.eta_s) json["eta_s"] = *progress.eta_s;
   if (progress.not_finite_step) json["not_finite_step"] = *progress.not_finite_step;
   if (progress.test_loss) json["test_loss"] = *progress.test_loss;
   if (progress.test_accuracy) json["test_accuracy"] = *progress.test_accuracy;
@@ -55,8 +60,8 @@ std::string ProgressText(const Progress& progress) {
   if (progress.step > 0) {
     text += fmt::format("  loss {:.4f}  {:.0f} samples/s", progress.loss, progress.samples_per_s);
   }
-  if (progress.step > 0 && progress.step < progress.steps) {
-    text += fmt::format("  {} left", DurationText(progress.eta_s));
+  if (progress.eta_s && progress.step < progress.steps) {
+    text += fmt::format("  {} left", DurationText(*progress.eta_s));
   }
   text += fmt::format("  {} handler{}", progress.handlers, progress.handlers == 1 ? "" : "s");
   text += fmt::format("  {} re-issued", progress.reissued);

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "CLI/CLI.hpp"
 #include "broker_host.h"
 #include "child.h"
 
@@ -15,10 +14,9 @@ constexpr unsigned kOrphanPatience_s = 10;
 
 }  // namespace
 
-void AddRoleFlags(CLI::App& app, RoleFlags& flags) {
+void AddRoleFlags(Command& app, RoleFlags& flags) {
   AddLogFormat(app, flags.log_format);
-  app.add_option(kChildFlag, flags.parent)
-      ->group("");  // hidden: `acan train` gives it to its children
+  app.AddOption(kChildFlag, flags.parent, "").Hidden();  // `acan train` gives it to its children
 }
 
 void InterruptNobody() {

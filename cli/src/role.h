@@ -7,13 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "flags.h"
 #include "log.h"
 #include "setting.h"
 #include "stop_signals.h"
-
-namespace CLI {
-class App;
-}
 
 namespace acan::cli {
 
@@ -22,7 +19,7 @@ struct RoleFlags {
   Setting log_format;
   pid_t parent = 0;  // of a role that `acan train` started; 0: started by hand
 };
-void AddRoleFlags(CLI::App& app, RoleFlags& flags);
+void AddRoleFlags(Command& app, RoleFlags& flags);
 
 // This thread and those that it will start take no processor from others when they are woken
 // (SCHED_BATCH): handlers and managers have many threads, short of processors they would interrupt

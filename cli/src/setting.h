@@ -3,10 +3,7 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "flags.h"
 
 namespace acan::cli {
 
@@ -20,7 +17,7 @@ struct Setting {
 };
 
 // Adds `flag` to `app`. The variable is named in its help. REQUIRES: `setting` outlives `app`.
-CLI::Option* AddSetting(CLI::App& app, Setting& setting, const std::string& flag,
-                        const std::string& variable, const std::string& description);
+Flag AddSetting(Command& app, Setting& setting, const std::string& flag,
+                const std::string& variable, const std::string& description);
 
 }  // namespace acan::cli

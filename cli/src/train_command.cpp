@@ -1,7 +1,6 @@
 // acan train: a job on this machine with one command.
 #include <filesystem>
 
-#include "CLI/CLI.hpp"
 #include "acan/core/error.h"
 #include "acan/manager/manager.h"
 #include "command.h"
@@ -81,28 +80,28 @@ int RunTrain(const Flags& flags) {
 
 }  // namespace
 
-void AddTrain(CLI::App& app, Chosen& chosen) {
+void AddTrain(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("train", "Train a job on this machine, with handlers of its own");
-  AddJobFlags(*command, flags->job, /*required=*/false);
-  AddClusterFlags(*command, flags->cluster);
+  Command command =
+      app.AddCommand("train", "Train a job on this machine, with handlers of its own");
+  AddJobFlags(command, flags->job, /*required=*/false);
+  AddClusterFlags(command, flags->cluster);
   AddSetting(
-      *command, flags->out, "--out", "ACAN_OUT",
+      command, flags->out, "--out", "ACAN_OUT",
       "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME of "
       "the job)")
-      ->type_name("DIR");
+      .TypeName("DIR");
   command
-      ->add_option("--resume", flags->resume,
-                   "goes on with the run that writes to DIR from its last snapshot; with the same "
-                   "job, or without one: the one that it had")
-      ->type_name("DIR");
-  AddAuditLog(*command, flags->audit_log);
-  AddStopWithin(*command, flags->stop);
-  command->add_flag("--json", flags->json, "the last line on stdout is the receipt as JSON");
-  AddLogFormat(*command, flags->log_format);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunTrain(*flags); }; });
+      .AddOption("--resume", flags->resume,
+                 "goes on with the run that writes to DIR from its last snapshot; with the same "
+                 "job, or without one: the one that it had")
+      .TypeName("DIR");
+  AddAuditLog(command, flags->audit_log);
+  AddStopWithin(command, flags->stop);
+  command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
+  AddLogFormat(command, flags->log_format);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunTrain(*flags); }; });
 }
 
 }  // namespace acan::cli

@@ -2,7 +2,7 @@
 #include <array>
 #include <filesystem>
 
-#include "CLI/CLI.hpp"
+#include "acan/core/json_text.h"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
@@ -92,7 +92,7 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
   const nlohmann::json found = ReceiptToJson(again);
   const nlohmann::json expected = ReceiptToJson(receipt);
   const auto text = [](const nlohmann::json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
+    return value.is_string() ? value.get<std::string>() : JsonText(value);
   };
   for (const char* field : kDecidedByTheJob) {
     const nlohmann::json::json_pointer at(field);
@@ -162,22 +162,21 @@ int RunVerify(const Flags& flags) {
 
 }  // namespace
 
-void AddVerify(CLI::App& app, Chosen& chosen) {
+void AddVerify(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("verify", "Check a receipt against its model, or train again");
-  command->add_option("receipt", flags->path, "a receipt.json, or the folder that has it")
-      ->required()
-      ->type_name("DIR|receipt.json");
-  command->add_flag("--rerun", flags->rerun, "train the receipt's job again and compare");
+  Command command = app.AddCommand("verify", "Check a receipt against its model, or train again");
+  command.AddOption("receipt", flags->path, "a receipt.json, or the folder that has it")
+      .Required()
+      .TypeName("DIR|receipt.json");
+  command.AddFlag("--rerun", flags->rerun, "train the receipt's job again and compare");
   command
-      ->add_option("--audit-log", flags->audit_log,
-                   "the run's audit log: is its chain unbroken, and its end the receipt's?")
-      ->type_name("FILE");
-  AddClusterFlags(*command, flags->cluster, "cpu:1; for --rerun only");
-  AddLogFormat(*command, flags->log_format);
-  command->footer(kExample);
-  command->callback([flags, &chosen] { chosen.run = [flags] { return RunVerify(*flags); }; });
+      .AddOption("--audit-log", flags->audit_log,
+                 "the run's audit log: is its chain unbroken, and its end the receipt's?")
+      .TypeName("FILE");
+  AddClusterFlags(command, flags->cluster, "cpu:1; for --rerun only");
+  AddLogFormat(command, flags->log_format);
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunVerify(*flags); }; });
 }
 
 }  // namespace acan::cli

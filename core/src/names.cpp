@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "acan/core/json_text.h"
 #include "acan/core/tuple_kinds.h"
 #include "nlohmann/json.hpp"
 
@@ -65,12 +66,12 @@ std::string CapacityToJson(const Capacity& c) {
             {"own_memory", c.own_memory},
             {"conformance_hash", c.conformance_hash}};
   if (!c.jobs.empty()) j["jobs"] = c.jobs;
-  return j.dump();
+  return JsonText(j);
 }
 
 std::optional<Capacity> CapacityFromJson(const std::string& text) {
   try {
-    const json j = json::parse(text);
+    const json j = ParseJson(text);
     Capacity c;
     c.name = OneLine(j.at("name").get<std::string>());
     c.device = OneLine(j.at("device").get<std::string>());
@@ -93,14 +94,17 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
 }
 
 std::string ReportToJson(const Report& r) {
-  return json{{"tasks", r.tasks},           {"failed", r.failed}, {"tile_hits", r.tile_hits},
-              {"peak_bytes", r.peak_bytes}, {"busy_s", r.busy_s}, {"gflop", r.gflop}}
-      .dump();
+  return JsonText({{"tasks", r.tasks},
+                   {"failed", r.failed},
+                   {"tile_hits", r.tile_hits},
+                   {"peak_bytes", r.peak_bytes},
+                   {"busy_s", r.busy_s},
+                   {"gflop", r.gflop}});
 }
 
 std::optional<Report> ReportFromJson(const std::string& text) {
   try {
-    const json j = json::parse(text);
+    const json j = ParseJson(text);
     Report r;
     r.tasks = CountOf(j, "tasks");
     r.failed = CountOf(j, "failed");

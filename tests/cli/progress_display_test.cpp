@@ -34,6 +34,16 @@ TEST(ProgressText, NamesWhatMatters) {
       "epoch 2/8  step 900/3752  loss 0.4123  21034 samples/s  0:12 left  4 handlers  3 re-issued");
 }
 
+TEST(ProgressText, SaysNothingOfTheTimeLeftWhileItIsUnknown) {
+  Progress progress;
+  progress.epoch = progress.epochs = 1;
+  progress.step = 1;
+  progress.steps = 2345;
+  EXPECT_THAT(ProgressText(progress), Not(HasSubstr("left")));
+  progress.eta_s = 90;
+  EXPECT_THAT(ProgressText(progress), HasSubstr("  1:30 left  "));
+}
+
 TEST(ProgressText, SaysSinceWhenTheLossIsNotFinite) {
   Progress progress;
   progress.steps = progress.epochs = progress.epoch = 1;

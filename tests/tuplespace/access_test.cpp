@@ -350,8 +350,10 @@ TEST_P(Guarded, RolesDoWhatTheyMay) {
   EXPECT_TRUE(master.id().starts_with("master/"));
   Tuple task = TaskTuple({"task", 1}, "work");
   task.task->results = {Key{"data", 2}};
-  EXPECT_EQ(
-      RefusalOf([&] { return master.Put({task, PlainTuple({"data", 1}, "in")}, kGenerous); }), "");
+  EXPECT_EQ(RefusalOf([&] {
+              return master.Put({task, PlainTuple({"data", 1}, "in")}, kGenerous);
+            }),
+            "");
   Get get;
   get.pattern = AnyOf("task");
   const std::vector<Grant> grants = worker.GetSome(get, kGenerous);

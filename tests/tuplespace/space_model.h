@@ -20,8 +20,8 @@ struct ModelTuple {
   bool ephemeral = false;
   bool parked = false;
   std::map<ClientId, int> failures;  // by whom
-  ClientId stays_with;  // that has its bytes; empty: they are here
-  ClientId leased_by;   // empty: not leased
+  ClientId stays_with;               // that has its bytes; empty: they are here
+  ClientId leased_by;                // empty: not leased
   std::uint64_t fence = 0;
   std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
   std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost

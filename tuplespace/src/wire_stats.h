@@ -2,19 +2,16 @@
 #pragma once
 
 // COUNTER(name) for the fields of Counters, GAUGE(name) for those of Stats.
-#define TUPLESPACE_STATS(COUNTER, GAUGE)                                                         \
-  COUNTER(puts)                                                                                  \
-  COUNTER(duplicates)                                                                            \
-  COUNTER(conflicts)                                                                             \
-  COUNTER(retired_puts) COUNTER(reads) COUNTER(gets) COUNTER(grants) COUNTER(completed)          \
-      COUNTER(stale) COUNTER(leases_expired) COUNTER(leases_returned) COUNTER(stored_back)       \
-          COUNTER(failed) COUNTER(parked) COUNTER(busy) COUNTER(bad_requests)                    \
-              COUNTER(affinity_hits) COUNTER(steals) COUNTER(bytes_in) COUNTER(bytes_out)        \
-                  GAUGE(tuples) GAUGE(payload_bytes) GAUGE(tasks_waiting) GAUGE(tasks_ready)     \
-                      GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) \
-                          GAUGE(clients) GAUGE(held_keys) COUNTER(refused_connections)           \
-                              COUNTER(failed_connections) COUNTER(refused_requests)          \
-                                  COUNTER(messages) COUNTER(requests)                    \
-                                      COUNTER(stayed) COUNTER(wanted) COUNTER(lost)      \
-                                          COUNTER(refused_results)                       \
-                                              COUNTER(false_completions) COUNTER(benched)
+// clang-format would nest the rows.
+// clang-format off
+#define TUPLESPACE_STATS(COUNTER, GAUGE)                                                          \
+  COUNTER(puts) COUNTER(duplicates) COUNTER(conflicts) COUNTER(retired_puts) COUNTER(reads)       \
+  COUNTER(gets) COUNTER(grants) COUNTER(completed) COUNTER(stale) COUNTER(leases_expired)         \
+  COUNTER(leases_returned) COUNTER(stored_back) COUNTER(failed) COUNTER(parked) COUNTER(busy)     \
+  COUNTER(bad_requests) COUNTER(affinity_hits) COUNTER(steals) COUNTER(bytes_in)                  \
+  COUNTER(bytes_out) GAUGE(tuples) GAUGE(payload_bytes) GAUGE(tasks_waiting) GAUGE(tasks_ready)   \
+  GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) GAUGE(clients)       \
+  GAUGE(held_keys) COUNTER(refused_connections) COUNTER(failed_connections)                       \
+  COUNTER(refused_requests) COUNTER(messages) COUNTER(requests) COUNTER(stayed) COUNTER(wanted)   \
+  COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)
+// clang-format on

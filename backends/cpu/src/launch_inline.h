@@ -1,5 +1,5 @@
-// Runs the kernels of operators.inc over a region. Included once per instruction set, inside that unit's
-// own anonymous namespace, after prelude.h.
+// Runs the kernels of operators.inc over a region. Included once per instruction set, inside that
+// unit's own anonymous namespace, after prelude.h.
 
 #if defined(__clang__)
 #define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

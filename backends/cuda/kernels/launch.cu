@@ -20,13 +20,13 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   return static_cast<acan_i64>(block) * size + thread;
 }
 
-#define ACAN_RUN_ELEMENT(function)                                                      \
-  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;             \
-       r += Place(gridDim.y, blockDim.y, 0)) {                                          \
-    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols;           \
-         c += Place(gridDim.x, blockDim.x, 0)) {                                        \
-      function(&l.args, r, c);                                                          \
-    }                                                                                   \
+#define ACAN_RUN_ELEMENT(function)                                            \
+  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;   \
+       r += Place(gridDim.y, blockDim.y, 0)) {                                \
+    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols; \
+         c += Place(gridDim.x, blockDim.x, 0)) {                              \
+      function(&l.args, r, c);                                                \
+    }                                                                         \
   }
 
 #define ACAN_RUN_ROW(function)                                   \

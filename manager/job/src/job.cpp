@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/text_file.h"
 #include "job_reader.h"
 #include "job_words.h"
@@ -283,7 +284,7 @@ void JobParser::ReadTasksAndSnapshots() {
 
 std::optional<std::string> PathProblem(const std::string& path) {
   try {
-    static_cast<void>(nlohmann::json(path).dump());
+    static_cast<void>(JsonText(nlohmann::json(path)));
     return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return fmt::format(

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
 #include "job_words.h"
@@ -99,7 +100,7 @@ constexpr std::array<const char*, 5> kSections = {"model", "data", "train", "tas
 // but for one character: TOML wants DEL escaped. No other character has this byte in UTF-8.
 std::string ValueText(const json& value) {
   constexpr char kDelete = '\x7f';
-  std::string text = value.dump();
+  std::string text = JsonText(value);
   for (std::size_t at = 0; (at = text.find(kDelete, at)) != std::string::npos;) {
     text.replace(at, 1, "\\u007f");
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/job.h"
 #include "acan/manager/output_names.h"
@@ -77,7 +78,7 @@ class Fields {
  private:
   static std::string Shown(const json& value) {
     constexpr std::size_t kMost = 80;
-    const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    const std::string text = JsonTextReplacing(value);
     return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
   }
 
@@ -193,7 +194,7 @@ std::vector<StepRange> RangesFromJson(const Fields& fields, const char* key,
 // Names come from other processes: what is no UTF-8 becomes what a file has in its place.
 std::string HashOfOthers(json receipt) {
   receipt.erase(kHashName);
-  const std::string text = receipt.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string text = JsonTextReplacing(receipt);
   Sha256 hash;
   hash.Add(text.data(), text.size());
   return hash.Hex();
@@ -310,8 +311,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
 
 void WriteReceipt(const std::string& path, const Receipt& receipt) {
   // Names come from other processes: what is no UTF-8 must not lose the receipt.
-  WriteFileAtomically(
-      path, ReceiptToJson(receipt).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  WriteFileAtomically(path, JsonTextReplacing(ReceiptToJson(receipt), 2) + "\n");
 }
 
 Receipt ReadReceipt(const std::string& path) {
@@ -321,7 +321,7 @@ Receipt ReadReceipt(const std::string& path) {
 json ReadReceiptJson(const std::string& path) {
   const std::string text = ReadTextFile(path, kMaxReceiptBytes, "a receipt");
   try {
-    return json::parse(text);
+    return ParseJson(text);
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", path, problem.what()));
   }

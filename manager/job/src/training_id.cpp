@@ -1,5 +1,6 @@
 #include "acan/manager/training_id.h"
 
+#include "acan/core/json_text.h"
 #include "acan/manager/sha256.h"
 #include "nlohmann/json.hpp"
 
@@ -13,7 +14,7 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   json["train"].erase("stop_if_not_finite");
   // The data are known by their hashes, wherever the files lie.
   json["data"] = {{"shuffle", job.training.shuffle}};
-  const std::string text = json.dump() + train_sha256 + test_sha256;
+  const std::string text = JsonText(json) + train_sha256 + test_sha256;
   Sha256 hash;
   hash.Add(text.data(), text.size());
   return hash.Hex().substr(0, 16);

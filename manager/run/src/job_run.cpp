@@ -193,8 +193,7 @@ void JobRun::TakeSnapshotDone() {
 // ---- steps -------------------------------------------------------------------------------------
 
 void JobRun::Do(const StepCommitted& action) {
-  const Progress& progress =
-      statistics_.OnStep(action, beginning_.past().version, core_->total_steps());
+  const Progress& progress = statistics_.OnStep(action, core_->total_steps());
   if (std::isfinite(action.loss) || !context_.job.stop_if_not_finite) {
     receipt_.final_train_loss = action.loss;
   }

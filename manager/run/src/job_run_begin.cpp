@@ -1,6 +1,7 @@
 // JobRun: how it begins: where an earlier life ended, or anew.
 #include <algorithm>
 
+#include "acan/core/json_text.h"
 #include "acan/core/names.h"
 #include "fmt/format.h"
 #include "job_run.h"
@@ -41,7 +42,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   if (options_.resume) {
     const Pattern receipt = Pattern::Of(DoneKey(context_.job_id));
     for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
-      const auto json = nlohmann::json::parse(found.payload.text(), nullptr, false);
+      const auto json = ParseJsonOrDiscard(found.payload.text());
       done = ReceiptFromJson(json, found.key.ToString());
     }
   }

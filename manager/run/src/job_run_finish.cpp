@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/long_wait.h"
 #include "acan/core/names.h"
 #include "acan/core/schedule.h"
@@ -118,7 +119,7 @@ Receipt JobRun::Finish() {
   });
   tuplespace::Tuple done;
   done.key = DoneKey(context_.job_id);
-  done.payload = tuplespace::Payload::Copy(ReceiptToJson(receipt_).dump());
+  done.payload = tuplespace::Payload::Copy(JsonText(ReceiptToJson(receipt_)));
   client.Put({done});
   if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
   earlier_runs_.RemoveOwn();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/text_file.h"
@@ -107,7 +108,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
                     metrics_path, RangesText(metrics_->missing())));
   }
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.new_tuning);
-  WriteFileAtomically(context_.OutPath(kJobName), JobToJson(context_.job).dump(2) + "\n");
+  WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
 }
 
 void RunFiles::AddStep(const StepMetrics& metrics) {

@@ -109,8 +109,7 @@ void RunStatistics::OnTaskDone(const std::string& handler, const Work& work) {
   tuning_.gflop_done += static_cast<double>(work.flops) * 1e-9;
 }
 
-const Progress& RunStatistics::OnStep(const StepCommitted& step, std::int64_t first,
-                                      std::int64_t steps) {
+const Progress& RunStatistics::OnStep(const StepCommitted& step, std::int64_t steps) {
   const std::int64_t now_us = MonotonicUs();
   recent_.emplace_back(now_us, step.rows);
   while (recent_.size() > 2 && recent_.front().first < now_us - kRateWindowUs) recent_.pop_front();
@@ -123,9 +122,8 @@ const Progress& RunStatistics::OnStep(const StepCommitted& step, std::int64_t fi
   progress_.epoch = step.epoch + 1;
   progress_.epochs = context_.job.training.epochs;
   progress_.loss = step.loss;
-  const double elapsed_s = static_cast<double>(now_us - begin_us_) * 1e-6;
-  progress_.eta_s = elapsed_s / static_cast<double>(progress_.step - first) *
-                    static_cast<double>(progress_.steps - progress_.step);
+  time_left_.StepDone(now_us);
+  progress_.eta_s = time_left_.Seconds(progress_.steps - progress_.step);
   progress_.test_loss.reset();
   progress_.test_accuracy.reset();
   return progress_;

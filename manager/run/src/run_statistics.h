@@ -18,6 +18,7 @@
 #include "acan/manager/task_policy.h"
 #include "acan/manager/tuning.h"
 #include "handler_speeds.h"
+#include "time_left.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
@@ -38,8 +39,8 @@ class RunStatistics {
   bool looking() const { return listing_ || counting_; }
 
   void OnTaskDone(const std::string& handler, const Work& work);
-  // What is told after a step, of `steps`; the run began after `first` of them.
-  const Progress& OnStep(const StepCommitted& step, std::int64_t first, std::int64_t steps);
+  // What is told after a step, of `steps`.
+  const Progress& OnStep(const StepCommitted& step, std::int64_t steps);
   const Progress& OnEvaluated(const Evaluated& evaluated);
   void OnNotFinite(std::int64_t step) { progress_.not_finite_step = step; }
   const Progress& progress() const { return progress_; }
@@ -66,6 +67,7 @@ class RunStatistics {
   std::map<std::string, HandlerSeen> handlers_;
   HandlerSpeeds speeds_;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
+  TimeLeft time_left_;
   Progress progress_;
   Tuning tuning_;
   bool tuning_due_ = false;

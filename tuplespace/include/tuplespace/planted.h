@@ -1,6 +1,5 @@
-// Bugs that can be switched on in the simulation's own build of these sources, to show that it
-// finds them. In the product there is nothing to switch on, and the compiler removes what stands
-// behind.
+// Bugs that the simulation's own build of a source can switch on, to show that the simulation finds
+// them. In the product there is nothing to switch on, and the compiler removes the code behind it.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +60,9 @@ inline bool IsPlanted(Planted bug) {
   return planted_bug == bug;
 }
 #else
-constexpr bool IsPlanted(Planted) {
+// consteval, so that no object of the product has a function of this name: the simulation links
+// such objects beside its own, which have the one above.
+consteval bool IsPlanted(Planted) {
   return false;
 }
 #endif

@@ -39,8 +39,8 @@ struct SpaceLimits {
   // A task is parked if it failed so often and nobody is there on whom it did not fail, or if it
   // failed so often without counting the key that failed it most: no key can park it beside others.
   std::uint32_t task_failures = 3;
-  // Where one of those that are there has a key, and might be hostile, they try so often again, with
-  // pauses as long as benches (ten minutes in all), before the task is parked. Whoever joins
+  // Where one of those that are there has a key, and might be hostile, they try so often again,
+  // with pauses as long as benches (ten minutes in all), before the task is parked. Whoever joins
   // meanwhile may take the task at once.
   std::uint32_t rounds_alone = 16;
   std::int64_t default_lease_us = 10'000'000;
@@ -51,8 +51,9 @@ struct SpaceLimits {
 
   // ---- trust: a client that keeps tasks from others gets none for a while, if others are there
 
-  // A lease of a task can be extended until it lasted so many times as long as the task asks for, if
-  // somebody else could take the task. Leases that run out make the next one no longer than that.
+  // A lease of a task can be extended until it lasted so many times as long as the task asks for,
+  // if somebody else could take the task. Leases that run out make the next one no longer than
+  // that.
   std::int64_t lease_extensions = 8;
   std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
   std::int64_t first_bench_us = 500'000;  // twice as long each time

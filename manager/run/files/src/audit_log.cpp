@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
@@ -136,7 +137,7 @@ void AuditLog::Fail(const std::string& doing, int error) const {
 void AuditLog::Add(nlohmann::json record) {
   record["n"] = records_++;
   // Names come from other processes: what is no UTF-8 must not end the run.
-  const std::string text = record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = JsonTextReplacing(record);
   head_ = ChainOf(head_, text);
   unwritten_ += fmt::format("{}{}{}{}}}\n", kChain, head_, kRecord, text);
   if (unwritten_.size() >= kMostUnwrittenBytes) Flush();

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -56,7 +57,7 @@ FolderOwner ReadOwner(int descriptor) {
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   FolderOwner owner;
   try {
-    const json value = json::parse(text);
+    const json value = ParseJson(text);
     owner.host = value.at("host").get<std::string>();
     owner.since = value.at("since").get<std::string>();
     owner.run = value.at("run").get<std::string>();
@@ -197,7 +198,7 @@ void FolderLock::SetRun(const std::string& run) {
 
 void FolderLock::Write(const std::string& run) {
   const json value = {{"pid", ::getpid()}, {"host", ThisHost()}, {"since", since_}, {"run", run}};
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = JsonTextReplacing(value) + "\n";
   run_ = run;
   const auto bytes = static_cast<ssize_t>(text.size());
   if (::ftruncate(descriptor_, 0) != 0 ||

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/text_file.h"
@@ -42,7 +43,7 @@ struct Line {
 };
 
 std::optional<Line> ParseLine(const std::string& text) {
-  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json value = ParseJsonOrDiscard(text);
   if (!value.is_object() || !value.contains("step")) return std::nullopt;
   if (!value.at("step").is_number_integer()) return std::nullopt;
   Line line;
@@ -165,7 +166,7 @@ void MetricsLog::Fail(const std::string& doing, int error) const {
 }
 
 std::string MetricsLog::Write(const json& line) {
-  std::string text = line.dump() + "\n";
+  std::string text = JsonText(line) + "\n";
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t wrote = ::write(descriptor_, text.data() + done, text.size() - done);

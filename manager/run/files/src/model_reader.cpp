@@ -14,6 +14,7 @@
 #include <set>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/optimizers.h"
 #include "acan/manager/job.h"
 #include "acan/manager/model_file.h"
@@ -139,7 +140,7 @@ json ModelReader::Impl::ReadHeader() {
   const auto check_names = [&](int depth, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::key && depth == 1 &&
         !names.insert(parsed.get<std::string>()).second) {
-      Refuse(fmt::format("the header has {} twice", parsed.dump()));
+      Refuse(fmt::format("the header has {} twice", JsonText(parsed)));
     }
     // Nothing in a header is deep; a file that is must not exhaust anything.
     if (depth > 8) Refuse("the header is nested too deeply");
@@ -161,7 +162,7 @@ Entry ModelReader::Impl::ParseEntry(const std::string& name, const json& value) 
   };
   const json& type = field("dtype");
   if (type != "F32") {
-    Refuse(fmt::format("tensor '{}' has dtype {}, expected \"F32\"", name, type.dump()));
+    Refuse(fmt::format("tensor '{}' has dtype {}, expected \"F32\"", name, JsonText(type)));
   }
   const auto sizes = [&](const char* key, std::size_t fewest, std::size_t most) {
     const json& list = field(key);
@@ -172,8 +173,8 @@ Entry ModelReader::Impl::ParseEntry(const std::string& name, const json& value) 
       if (good) values.push_back(list[i].get<std::int64_t>());
     }
     if (!good) {
-      Refuse(fmt::format("tensor '{}' has {} {}, expected {} to {} sizes", name, key, list.dump(),
-                         fewest, most));
+      Refuse(fmt::format("tensor '{}' has {} {}, expected {} to {} sizes", name, key,
+                         JsonText(list), fewest, most));
     }
     return values;
   };
@@ -196,7 +197,7 @@ Entry ModelReader::Impl::ParseEntry(const std::string& name, const json& value) 
   }
   if (offsets[1] - offsets[0] != bytes) {
     Refuse(fmt::format("tensor '{}' has {} bytes, but its shape {} needs {}", name,
-                       offsets[1] - offsets[0], field("shape").dump(), bytes));
+                       offsets[1] - offsets[0], JsonText(field("shape")), bytes));
   }
   entry.place = {data_begin + offsets[0], data_begin + offsets[1]};
   return entry;
@@ -229,7 +230,7 @@ void ModelReader::Impl::CheckBias(const std::map<std::string, Entry>& entries, i
   if (bias == entries.end()) Refuse(fmt::format("lacks the tensor '{}'", name));
   if (bias->second.shape != std::vector<std::int64_t>{outputs}) {
     Refuse(fmt::format("tensor '{}' has shape {}, expected [{}] as layers.{}.weight says", name,
-                       json(bias->second.shape).dump(), outputs, layer));
+                       JsonText(json(bias->second.shape)), outputs, layer));
   }
 }
 
@@ -254,7 +255,7 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
     const std::vector<std::int64_t>& shape = weight->second.shape;
     if (shape.size() != 2) {
       Refuse(fmt::format("tensor '{}' has shape {}, expected [outputs, inputs]", name,
-                         json(shape).dump()));
+                         JsonText(json(shape))));
     }
     if (layer == 0) model.layers.push_back(shape[1]);
     if (shape[1] != model.layers.back()) {
@@ -273,7 +274,7 @@ void ModelReader::Impl::CheckStates(const std::map<std::string, Entry>& entries)
     const Entry& parameter = entries.at(tensor.parameter.Name());
     if (found->second.shape != parameter.shape) {
       Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.Name(),
-                         json(found->second.shape).dump(), json(parameter.shape).dump()));
+                         JsonText(json(found->second.shape)), JsonText(json(parameter.shape))));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "acan/core/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
@@ -72,7 +73,7 @@ std::string HeaderBytes(const std::vector<TensorInfo>& tensors,
     header[tensor.Name()] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = JsonText(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/output_names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -36,11 +37,11 @@ std::string StateText(const RunState& state) {
   }
   if (state.train_loss && std::isfinite(*state.train_loss)) json["train_loss"] = *state.train_loss;
   // A handler chooses some of the words of a conflict.
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonTextReplacing(json);
 }
 
 std::optional<RunState> ParseState(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseJsonOrDiscard(text);
   try {
     bool good = true;
     const auto count = [&](const char* name) -> std::int64_t {

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/tuning.h"
@@ -28,16 +29,19 @@ void TuningLog::Fail(const char* doing, int error) const {
 }
 
 void TuningLog::Write(const Tuning& t) {
-  const std::string line =
-      nlohmann::json{
-          {"unix_s", t.unix_s},         {"step", t.step},
-          {"pouches", t.pouches},       {"pouch", t.pouch},
-          {"in_flight", t.in_flight},   {"timeout_ms", static_cast<double>(t.timeout_us) * 1e-3},
-          {"handlers", t.handlers},     {"gflops", t.gflops},
-          {"busy_s", t.busy_s},         {"tasks_done", t.tasks_done},
-          {"gflop_done", t.gflop_done}, {"reissued", t.reissued}}
-          .dump() +
-      "\n";
+  const std::string line = JsonText({{"unix_s", t.unix_s},
+                                     {"step", t.step},
+                                     {"pouches", t.pouches},
+                                     {"pouch", t.pouch},
+                                     {"in_flight", t.in_flight},
+                                     {"timeout_ms", static_cast<double>(t.timeout_us) * 1e-3},
+                                     {"handlers", t.handlers},
+                                     {"gflops", t.gflops},
+                                     {"busy_s", t.busy_s},
+                                     {"tasks_done", t.tasks_done},
+                                     {"gflop_done", t.gflop_done},
+                                     {"reissued", t.reissued}}) +
+                           "\n";
   std::size_t done = 0;
   while (done < line.size()) {
     const ssize_t wrote = ::write(descriptor_, line.data() + done, line.size() - done);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/json_text.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/training_id.h"
@@ -28,7 +29,7 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
   std::ifstream file(metrics_path);
   std::int64_t steps = 0;
   for (std::string line; std::getline(file, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = ParseJsonOrDiscard(line);
     if (!json.is_object() || !json.contains("loss") || !json.contains("step")) continue;
     if (json["step"] != steps) break;
     ++steps;
@@ -39,7 +40,7 @@ std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* las
 
 std::optional<double> LossIn(const std::string& lines) {
   const std::size_t begin = lines.rfind('\n', lines.size() - 2) + 1;  // npos + 1 is 0
-  const auto json = nlohmann::json::parse(lines.substr(begin), nullptr, false);
+  const auto json = ParseJsonOrDiscard(lines.substr(begin));
   if (!json.is_object() || !json.contains("loss") || !json["loss"].is_number()) return {};
   return json["loss"].get<double>();
 }

@@ -36,7 +36,8 @@
 /* Four words more a row: quads stay aligned, and transposed ones meet different banks. */
 #define ACAN_QUAD_PITCH (ACAN_QUAD_EDGE + 4)
 #define ACAN_QUAD_OPERAND_WORDS (ACAN_QUAD_STEP * ACAN_QUAD_PITCH)
-#define ACAN_QUAD_WORDS (2 * 2 * ACAN_QUAD_OPERAND_WORDS) /* of local memory, aligned to 16 bytes */
+/* Of local memory, aligned to 16 bytes. */
+#define ACAN_QUAD_WORDS (2 * 2 * ACAN_QUAD_OPERAND_WORDS)
 
 /* An operand: element (row, k) is data[row * row_stride + k * k_stride], one of which is 1. */
 typedef struct {
@@ -83,7 +84,8 @@ ACAN_FN acan_quad_source acan_quad_find(const acan_quad_operand* operand, int k_
   return s;
 }
 
-/* The quad of the next step, of which `left` k are there; elements beyond them are 0 and not used. */
+/* The quad of the next step, of which `left` k are there; elements beyond them are 0 and not used.
+ */
 ACAN_FN ACAN_FLOAT4 acan_quad_fetch(acan_quad_source* s, int k_first, int vector, int left) {
   const ACAN_GLOBAL float* from = s->from;
   ACAN_FLOAT4 quad;
@@ -186,10 +188,8 @@ ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand
   const int warp = thread / 32;
   const int my_row = warp / ACAN_WARPS_N * (16 * ACAN_QUADS_M) + thread % 32 / 8 * 4;
   const int my_col = warp % ACAN_WARPS_N * (32 * ACAN_QUADS_N) + thread % 8 * 4;
-  acan_quad_source from_a =
-      acan_quad_find(a, a_k_first, vector, tile_row * ACAN_QUAD_EDGE, thread);
-  acan_quad_source from_b =
-      acan_quad_find(b, b_k_first, vector, tile_col * ACAN_QUAD_EDGE, thread);
+  acan_quad_source from_a = acan_quad_find(a, a_k_first, vector, tile_row * ACAN_QUAD_EDGE, thread);
+  acan_quad_source from_b = acan_quad_find(b, b_k_first, vector, tile_col * ACAN_QUAD_EDGE, thread);
   const int steps_of_leaf = block / ACAN_QUAD_STEP;
   int steps_left = steps_of_leaf;
   acan_i64 left = k;

@@ -1,7 +1,7 @@
-/* One tile of an exact product by one work-group of a GPU, in the subset of C that OpenCL C and CUDA
- * share. Operands go through local memory; every thread keeps ACAN_THREAD_M x ACAN_THREAD_N sums of
- * c in registers, in the canonical order: a leaf of `block` is a chain of fma from 0, k ascending;
- * leaf sums meet in the binary counter of args.h. The sizes decide speed, never bits.
+/* One tile of an exact product by one work-group of a GPU, in the subset of C that OpenCL C and
+ * CUDA share. Operands go through local memory; every thread keeps ACAN_THREAD_M x ACAN_THREAD_N
+ * sums of c in registers, in the canonical order: a leaf of `block` is a chain of fma from 0, k
+ * ascending; leaf sums meet in the binary counter of args.h. The sizes decide speed, never bits.
  *
  * Includers define, beside what kernels.h needs:
  *   ACAN_LOCAL, ACAN_BARRIER()         address space and barrier of a work-group
@@ -39,9 +39,8 @@ ACAN_FN void acan_tile_load(const acan_operand* from, acan_i64 row0, acan_i64 k0
     const int row = from->k_stride == 1 ? e / ACAN_TILE_K : e % height;
     const int kk = from->k_stride == 1 ? e % ACAN_TILE_K : e / height;
     const int there = (row0 + row < from->rows) & (k0 + kk < k_end);
-    to[kk * pitch + row] = there ? from->data[(row0 + row) * from->row_stride +
-                                              (k0 + kk) * from->k_stride]
-                                 : 0.0f;
+    to[kk * pitch + row] =
+        there ? from->data[(row0 + row) * from->row_stride + (k0 + kk) * from->k_stride] : 0.0f;
   }
 }
 
@@ -87,8 +86,8 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
   }
 }
 
-/* Tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS threads of the
- * work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and ACAN_TILE_B_WORDS.
+/* Tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS threads of
+ * the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and ACAN_TILE_B_WORDS.
  * REQUIRES: k > 0; block a multiple of 16. */
 ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
                             acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,

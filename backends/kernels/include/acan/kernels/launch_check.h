@@ -1,5 +1,6 @@
-// What every backend checks before it runs anything, from the table of calls (operators.h). All throw
-// std::invalid_argument that names the operation, the operand, what it is and what it must be.
+// What every backend checks before it runs anything, from the table of calls (operators.h). All
+// throw std::invalid_argument that names the operation, the operand, what it is and what it must
+// be.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ struct Progress {
   double samples_per_s = 0;            // over the last seconds
   int handlers = 0;                    // alive now
   std::uint64_t reissued = 0;
-  double eta_s = 0;
+  std::optional<double> eta_s;  // until the last step is done; unknown in the first few steps
   std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
   std::optional<std::int64_t> not_finite_step;     // NotFinite::step, once there was one
 };

@@ -1,0 +1,103 @@
+#include "flags.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace acan::cli {
+
+Flag& Flag::TypeName(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Flag& Flag::ShowDefault() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Flag& Flag::Required(bool required) {
+  option_->required(required);
+  return *this;
+}
+
+Flag& Flag::Hidden() {
+  option_->group("");
+  return *this;
+}
+
+Flag& Flag::Excludes(const Flag& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Flag& Flag::Repeated() {
+  option_->take_all()->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return *this;
+}
+
+Flag& Flag::Delimiter(char delimiter) {
+  option_->delimiter(delimiter);
+  return *this;
+}
+
+Flag& Flag::Between(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Flag& Flag::Between(double least, double most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Flag& Flag::Check(const std::function<std::string(const std::string&)>& problem) {
+  option_->check(problem);
+  return *this;
+}
+
+Command Command::AddCommand(const std::string& name, const std::string& description) {
+  return Command(*app_->add_subcommand(name, description));
+}
+
+void Command::RequireCommand() {
+  app_->require_subcommand(1);
+}
+
+template <typename Value>
+Flag Command::AddOption(const std::string& name, Value& value, const std::string& description) {
+  return Flag(app_->add_option(name, value, description));
+}
+
+template Flag Command::AddOption(const std::string&, std::string&, const std::string&);
+template Flag Command::AddOption(const std::string&, int&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::optional<int>&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::int64_t&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::uint64_t&, const std::string&);
+template Flag Command::AddOption(const std::string&, double&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::vector<std::int64_t>&,
+                                 const std::string&);
+template Flag Command::AddOption(const std::string&, std::vector<double>&, const std::string&);
+
+Flag Command::AddFlag(const std::string& name, bool& value, const std::string& description) {
+  return Flag(app_->add_flag(name, value, description));
+}
+
+Flag Command::AddOptionFunction(const std::string& name,
+                                const std::function<void(const std::string&)>& take,
+                                const std::string& description) {
+  return Flag(app_->add_option_function<std::string>(name, take, description));
+}
+
+void Command::Footer(const std::string& text) {
+  app_->footer(text);
+}
+
+void Command::OnParsed(const std::function<void()>& done) {
+  app_->callback(done);
+}
+
+}  // namespace acan::cli

@@ -1,0 +1,39 @@
+// TimeLeft: when a run will be done, estimated from the steps that it did.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace acan {
+
+// The time before the end of the first step is not counted: connecting, planning and filling caches
+// happen once and say nothing about the other steps. Not thread safe; no clock.
+class TimeLeft {
+ public:
+  // Steps after the first one, and the time that they took, before there is an estimate: the mean
+  // of fewer steps, or of steps within less time, is mostly noise.
+  static constexpr std::int64_t kLeastSteps = 5;
+  static constexpr std::int64_t kLeastUs = 1'000'000;
+
+  // A step ended. REQUIRES: `now_us` does not go back.
+  void StepDone(std::int64_t now_us) {
+    if (steps_++ == 0) first_us_ = now_us;
+    last_us_ = now_us;
+  }
+
+  // The seconds that `steps` more steps will take; nullopt while too few are done.
+  std::optional<double> Seconds(std::int64_t steps) const {
+    const std::int64_t counted = steps_ - 1;
+    const std::int64_t took_us = last_us_ - first_us_;
+    if (counted < kLeastSteps || took_us < kLeastUs) return std::nullopt;
+    return static_cast<double>(took_us) * 1e-6 / static_cast<double>(counted) *
+           static_cast<double>(steps);
+  }
+
+ private:
+  std::int64_t steps_ = 0;
+  std::int64_t first_us_ = 0;
+  std::int64_t last_us_ = 0;
+};
+
+}  // namespace acan

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Checks the sources without running them: clang-format against .clang-format over all C++ and CUDA
+# sources, then clang-tidy with the checks of .clang-tidy over the product's sources. Both must be
+# version 14, as each version formats and warns differently. Installs nothing.
+#
+#   ./scripts/lint.sh                 both; fails if a tool is missing
+#   ./scripts/lint.sh --format        clang-format alone
+#   ./scripts/lint.sh --fix           formats all sources in place
+#
+# With --if-possible before or behind these it succeeds without the tools, and says NOT RUN.
+#
+# BUILD (build/ci) is the folder of a build: clang-tidy needs its compile_commands.json and its
+# generated headers. scripts/lint_tidy.py says what it does not check again.
+# Exit code: 1 if something was found, or a tool is missing.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'lint: %s\n' "$*"; }
+
+mode=all
+if_possible=no
+for flag in "$@"; do
+  case "$flag" in
+  --if-possible) if_possible=yes ;;
+  --format) mode=format ;;
+  --fix) mode=fix ;;
+  *)
+    echo "usage: scripts/lint.sh [--if-possible] [--format | --fix]" >&2
+    exit 2
+    ;;
+  esac
+done
+
+# tool NAME: the program of this name in version 14, or nothing.
+tool() {
+  for program in "$1-14" "$1"; do
+    if command -v "$program" >/dev/null 2>&1 && "$program" --version | grep -q 'version 14\.'; then
+      printf '%s' "$program"
+      return
+    fi
+  done
+}
+
+# missing NAME: says so; returns 1 if that is a failure.
+missing() {
+  say "NOT RUN: there is no $1 of version 14 (Debian 12: $1)"
+  [ "$if_possible" = yes ]
+}
+
+failed=no
+
+format=$(tool clang-format)
+if [ -z "$format" ]; then
+  missing clang-format || failed=yes
+else
+  sources=$(find . -path ./build -prune -o -path './.*' -prune -o \
+    '(' -name '*.h' -o -name '*.cpp' -o -name '*.cu' ')' -type f -print)
+  if [ "$mode" = fix ]; then
+    # shellcheck disable=SC2086  # a list of words: no source has a space in its name
+    "$format" -i $sources
+    exit 0
+  fi
+  # shellcheck disable=SC2086
+  if "$format" --dry-run --Werror $sources; then
+    say "clang-format: $(printf '%s\n' "$sources" | wc -l) files are formatted"
+  else
+    say "clang-format: some files are not formatted; scripts/lint.sh --fix formats them"
+    failed=yes
+  fi
+fi
+
+if [ "$mode" = all ]; then
+  tidy=$(tool clang-tidy)
+  if [ -z "$tidy" ]; then
+    missing clang-tidy || failed=yes
+  else
+    python3 scripts/lint_tidy.py "$tidy" "${BUILD:-build/ci}" || failed=yes
+  fi
+fi
+
+[ "$failed" = no ]
