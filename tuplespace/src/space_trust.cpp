@@ -22,15 +22,16 @@ constexpr std::uint32_t kOffencesOfTrials = 2;
 // ---- keys --------------------------------------------------------------------------------------
 
 void Space::Impl::JoinKey(Client& client, const std::string& name) {
-  const auto [at, is_new] = keys_.try_emplace(name);
-  if (is_new) {
+  const auto added = keys_.try_emplace(name);
+  KeyTrust& own = added.first->second;
+  if (added.second) {
     std::erase_if(keys_, [&](const auto& entry) {
       const KeyTrust& key = entry.second;
       const bool is_old = now_us_ - key.in_vain_us >= limits_.key_forgiven_us;
-      return &key != &at->second && key.clients == 0 && is_old && OffencesOf(key) == 0;
+      return &key != &own && key.clients == 0 && is_old && OffencesOf(key) == 0;
     });
   }
-  client.key = &at->second;
+  client.key = &own;
   client.untried_of = client.key;
   ++client.key->clients;
   client.key->untried.push_back(&client);
