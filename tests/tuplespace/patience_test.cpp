@@ -9,7 +9,8 @@
 namespace tuplespace {
 namespace {
 
-constexpr std::int64_t kNow = 1'000'000'000;
+// Later than any real clock says: Look may find the processor busy until some time from now.
+constexpr std::int64_t kNow = 1'000'000'000'000'000'000;
 
 bool Looks(const Patience& patience, std::int64_t now_us = kNow) {
   return patience.IsWorthIt(now_us);
