@@ -101,6 +101,10 @@ class Cluster {
                                               KeyFile("manager")});
   }
   bool WaitForTraining() { return manager_->WaitForErr("epoch 1/"); }
+  // Until a client of `key` gets no tasks for a while.
+  bool WaitForMistrust(const std::string& key) {
+    return manager_->WaitForErr("client \"" + key + "/");
+  }
   void SignalHandlers(int signal) {
     for (Program& handler : handlers_) handler.Signal(signal);
   }
@@ -228,11 +232,13 @@ class HostileTest : public ::testing::Test {
     }
     cluster.Begin();
     if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
-      // Honest handlers are quicker: they hold still until the others have got something.
-      if (tasks_are_taken_) cluster.SignalHandlers(SIGSTOP);
+      // Honest handlers are quicker: they hold still until the attack got as far as it must.
+      if (honest_wait_ != HonestWait::kNo) cluster.SignalHandlers(SIGSTOP);
       if (attackers.empty()) attack();
-      if (tasks_are_taken_) {
+      if (honest_wait_ == HonestWait::kUntilTasksAreTaken) {
         Await(attackers, [](const Attacker& attacker) { return attacker.taken() > 0; });
+      } else if (honest_wait_ == HonestWait::kUntilKeyIsMistrusted) {
+        EXPECT_TRUE(cluster.WaitForMistrust(waves.front().key)) << cluster.Logs();
       }
       cluster.SignalHandlers(SIGCONT);
     }
@@ -278,7 +284,8 @@ class HostileTest : public ::testing::Test {
   std::string memory_ = "16MiB";  // of each honest handler
   enum class Begins { kBeforeTheRun, kWithinTheRun };
   Begins begins_ = Begins::kBeforeTheRun;
-  bool tasks_are_taken_ = false;  // what is attacked needs them
+  enum class HonestWait { kNo, kUntilTasksAreTaken, kUntilKeyIsMistrusted };
+  HonestWait honest_wait_ = HonestWait::kNo;
   static std::string undisturbed_;
   static double undisturbed_seconds_;
 };
@@ -286,40 +293,40 @@ std::string HostileTest::undisturbed_;
 double HostileTest::undisturbed_seconds_ = 0;
 
 TEST_F(HostileTest, InventedCompletionsStoreNoWeights) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteInventedTasks}}}).refused_results, 0u);
 }
 
 TEST_F(HostileTest, TasksCompletedWithoutResultsAreDoneByOthers) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithoutResults}}}).false_completions, 0u);
 }
 
 TEST_F(HostileTest, TasksCompletedWithOtherResultsAreDoneByOthers) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithOtherResults}}}).false_completions, 0u);
 }
 
 TEST_F(HostileTest, TasksThatOneFailsAreDoneByOthers) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   const Counters counters = TrainUnder({{"evil", 2, {FailTasks}}});
   EXPECT_GT(counters.failed, 0u);
   EXPECT_EQ(counters.parked, 0u);
 }
 
 TEST_F(HostileTest, LeasesThatAreExtendedOnAndOnEnd) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
   EXPECT_GT(TrainUnder({{"evil", 1, {ExtendLeases}}}).leases_expired, 0u);
 }
 
 TEST_F(HostileTest, TasksOfAClientThatSaysNothingGoToOthers) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndSayNothing}}}).leases_expired, 0u);
 }
 
 TEST_F(HostileTest, TasksOfAClientThatHangsGoToOthers) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndHang}}}).leases_expired, 0u);
 }
 
@@ -373,12 +380,14 @@ TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
 }
 
 TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilKeyIsMistrusted;
+  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
   EXPECT_GT(TrainUnder({{"evil", 8, {TakeUnderManyIds}}}).benched, 0u);
 }
 
 TEST_F(HostileTest, WhoHasTheKeyOfTheHandlersDoesNotStopThem) {
-  tasks_are_taken_ = true;
+  honest_wait_ = HonestWait::kUntilKeyIsMistrusted;
+  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
   const Counters counters = TrainUnder({{"handler", 4, {TakeUnderManyIds, FailTasks}}});
   EXPECT_GT(counters.benched, 0u);
   EXPECT_EQ(counters.parked, 0u);
