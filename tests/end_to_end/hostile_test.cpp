@@ -59,6 +59,11 @@ epochs = 1
 learning_rate = 0.05
 )";
 
+// Its weights are those of kJob. A lease that is learned begins with ten seconds.
+std::string JobWithShortLeases() {
+  return std::string(kJob) + "[tasks]\ntimeout_ms = 200\n";
+}
+
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -381,13 +386,13 @@ TEST_F(HostileTest, AKeyThatIsNotOnTheListDoesNothing) {
 
 TEST_F(HostileTest, ManyIdsOfOneKeyAreDistrustedToo) {
   honest_wait_ = HonestWait::kUntilKeyIsMistrusted;
-  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
+  job_ = JobWithShortLeases();
   EXPECT_GT(TrainUnder({{"evil", 8, {TakeUnderManyIds}}}).benched, 0u);
 }
 
 TEST_F(HostileTest, WhoHasTheKeyOfTheHandlersDoesNotStopThem) {
   honest_wait_ = HonestWait::kUntilKeyIsMistrusted;
-  begins_ = Begins::kWithinTheRun;  // the leases of the first tasks are long
+  job_ = JobWithShortLeases();
   const Counters counters = TrainUnder({{"handler", 4, {TakeUnderManyIds, FailTasks}}});
   EXPECT_GT(counters.benched, 0u);
   EXPECT_EQ(counters.parked, 0u);
