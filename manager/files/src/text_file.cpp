@@ -13,6 +13,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/system_error_text.h"
+#include "acan/manager/descriptor.h"
 
 namespace acan {
 namespace {
@@ -22,20 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPipePatience{5};  // for the next bytes
 constexpr std::chrono::milliseconds kLookAgain{20};
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Up to `size` bytes; 0 at the end, -1 and errno after an error. A pipe without a writer yet looks
 // like one whose writer is done: until the first bytes came, that is not its end.

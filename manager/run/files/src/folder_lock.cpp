@@ -17,6 +17,7 @@
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "nlohmann/json.hpp"
+#include "acan/manager/host_name.h"
 
 namespace acan {
 namespace {
@@ -34,12 +35,6 @@ std::string PathIn(const std::string& folder) {
 
 [[noreturn]] void Fail(const std::string& path, const char* doing, int error) {
   throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error)));
-}
-
-std::string ThisHost() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
 }
 
 std::string Now() {
@@ -122,7 +117,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
           "{}: this file system has no locks ({}): see to it that no other manager writes to the "
           "folder",
           path, std::strerror(errno));
-    } else if (before.pid != 0 && before.host != ThisHost()) {
+    } else if (before.pid != 0 && before.host != HostName()) {
       *said = fmt::format(
           "{} was left by pid {} on host {}, which had the folder since {}; if that manager still "
           "runs, the locks of this file system do not reach other hosts, and it must be stopped",
@@ -169,7 +164,7 @@ std::string FolderLock::InUse(const std::string& folder, const FolderOwner& owne
       "the output folder {} is in use by {}: wait until that is done, stop it, or name another "
       "folder with --out",
       folder, who);
-  if (owner.pid != 0 && owner.host != ThisHost()) {
+  if (owner.pid != 0 && owner.host != HostName()) {
     text += fmt::format(
         "; if the host {} is dead, the file server frees {} when it notices, which may take "
         "minutes",
@@ -197,7 +192,7 @@ void FolderLock::SetRun(const std::string& run) {
 }
 
 void FolderLock::Write(const std::string& run) {
-  const json value = {{"pid", ::getpid()}, {"host", ThisHost()}, {"since", since_}, {"run", run}};
+  const json value = {{"pid", ::getpid()}, {"host", HostName()}, {"since", since_}, {"run", run}};
   const std::string text = JsonTextReplacing(value) + "\n";
   run_ = run;
   const auto bytes = static_cast<ssize_t>(text.size());

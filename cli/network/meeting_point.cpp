@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "acan/core/error.h"
-#include "command.h"
 #include "fmt/format.h"
 #include "tuplespace/client.h"
 
@@ -83,6 +82,22 @@ std::string MeetingFolder(const std::string& runtime, const std::string& root,
 std::string DefaultEndpoint(const std::string& flag) {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   return "ipc://" + MeetingFolder(runtime == nullptr ? "" : runtime, "", flag) + "/space";
+}
+
+void CheckEndpoint(const std::string& endpoint, const std::string& origin) {
+  const std::size_t colon = endpoint.find("://");
+  const std::string scheme = endpoint.substr(0, colon);
+  if (colon == std::string::npos || (scheme != "tcp" && scheme != "ipc") ||
+      endpoint.size() == colon + 3) {
+    throw UsageError(
+        fmt::format("{}: \"{}\" is no endpoint; write tcp://127.0.0.1:5555 or "
+                    "ipc:///path/of/a/socket",
+                    origin, endpoint));
+  }
+  if (scheme == "tcp" && endpoint.find(':', colon + 3) == std::string::npos) {
+    throw UsageError(
+        fmt::format("{}: \"{}\" has no port; write tcp://127.0.0.1:5555", origin, endpoint));
+  }
 }
 
 std::string EndpointToConnect(const Setting& connect) {

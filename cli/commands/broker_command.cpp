@@ -18,6 +18,8 @@
 #include "role.h"
 #include "scratch_folder.h"
 #include "tuplespace/broker.h"
+#include "standard_output.h"
+#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

@@ -14,6 +14,9 @@ namespace acan::cli {
 // may change; `flag` is named as the way out.
 std::string DefaultEndpoint(const std::string& flag);
 
+// "ipc" or "tcp" and what follows "://". Throws Error (usage) that names `origin`.
+void CheckEndpoint(const std::string& endpoint, const std::string& origin);
+
 // The value of --connect, checked, or the default.
 std::string EndpointToConnect(const Setting& connect);
 

@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "watchdog.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {

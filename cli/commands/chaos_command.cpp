@@ -18,6 +18,7 @@
 #include "local_run.h"
 #include "process_setup.h"
 #include "scratch_folder.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {

@@ -14,6 +14,7 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/toml_text.h"
+#include "acan/manager/descriptor.h"
 #include "acan/manager/text_file.h"
 #include "fmt/format.h"
 #include "toml++/toml.h"
@@ -47,20 +48,6 @@ std::string LimitLines(const std::string& limit, std::int64_t until_unix_s) {
   }
   return lines;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Throws Error (usage) unless nobody but its owner can use the secret key in it.
 void CheckSecretFile(const std::string& path, const struct stat& info) {

@@ -15,6 +15,8 @@
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
+#include "standard_output.h"
+#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "acan/core/error.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/closest_word.h"
 #include "command.h"

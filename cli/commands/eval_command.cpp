@@ -9,6 +9,8 @@
 #include "local_run.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
+#include "standard_output.h"
+#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

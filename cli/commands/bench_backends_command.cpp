@@ -15,6 +15,8 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "terminal.h"
+#include "standard_output.h"
+#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

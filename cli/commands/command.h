@@ -2,9 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
-#include "acan/core/error.h"
 #include "flags.h"
 
 namespace acan::cli {
@@ -27,16 +25,5 @@ void AddVerify(Command& app, Chosen& chosen);
 void AddBench(Command& app, Chosen& chosen);            // only in builds with ACAN_BENCH
 void AddBackendsBench(Command& bench, Chosen& chosen);  // its `backends`
 void AddVersion(Command& app, Chosen& chosen);
-
-// Writes to stdout at once, so that a reader of a pipe sees it. Throws Error (failure) if nobody
-// takes it.
-void Print(const std::string& text);
-void PrintLine(const std::string& line);
-
-// "ipc", "tcp" or "inproc" and what follows "://". Throws Error (usage).
-void CheckEndpoint(const std::string& endpoint, const std::string& origin);
-
-// "host7": this machine's name.
-std::string HostName();
 
 }  // namespace acan::cli

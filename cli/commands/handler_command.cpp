@@ -14,6 +14,7 @@
 #include "process_setup.h"
 #include "role.h"
 #include "watchdog.h"
+#include "acan/manager/host_name.h"
 
 namespace acan::cli {
 namespace {

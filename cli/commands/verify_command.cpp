@@ -14,6 +14,7 @@
 #include "local_run.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {

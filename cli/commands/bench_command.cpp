@@ -9,6 +9,7 @@
 #include "policies_bench.h"
 #include "space_bench.h"
 #include "train_bench.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {

@@ -1,5 +1,6 @@
 // acan version.
 #include "command.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 

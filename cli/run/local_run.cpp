@@ -10,11 +10,11 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
-#include "command.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "progress_display.h"
 #include "role.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 

@@ -1,0 +1,21 @@
+#include "standard_output.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "acan/core/error.h"
+
+namespace acan::cli {
+
+void Print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw FailureError(std::string("cannot write to stdout: ") + std::strerror(errno));
+  }
+}
+
+void PrintLine(const std::string& line) {
+  Print(line + "\n");
+}
+
+}  // namespace acan::cli
