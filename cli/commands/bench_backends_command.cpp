@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "backends_bench.h"
 #include "command.h"
@@ -14,9 +15,8 @@
 #include "device_list.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "terminal.h"
 #include "standard_output.h"
-#include "acan/core/error.h"
+#include "terminal.h"
 
 namespace acan::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "nlohmann/json.hpp"
 #include "policies_bench.h"
 #include "space_bench.h"
-#include "train_bench.h"
 #include "standard_output.h"
+#include "train_bench.h"
 
 namespace acan::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "acan/core/access_roles.h"
+#include "acan/core/error.h"
 #include "access_file.h"
 #include "command.h"
 #include "device_list.h"
@@ -17,9 +18,8 @@
 #include "process_setup.h"
 #include "role.h"
 #include "scratch_folder.h"
-#include "tuplespace/broker.h"
 #include "standard_output.h"
-#include "acan/core/error.h"
+#include "tuplespace/broker.h"
 
 namespace acan::cli {
 namespace {

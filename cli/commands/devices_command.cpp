@@ -11,8 +11,8 @@
 #include "machine.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
-#include "watchdog.h"
 #include "standard_output.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {

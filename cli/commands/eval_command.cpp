@@ -1,6 +1,7 @@
 // acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
 #include <filesystem>
 
+#include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/model_file.h"
 #include "command.h"
@@ -10,7 +11,6 @@
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "standard_output.h"
-#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

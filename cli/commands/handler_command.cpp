@@ -5,6 +5,7 @@
 #include "acan/core/error.h"
 #include "acan/core/size_text.h"
 #include "acan/handler/handler.h"
+#include "acan/manager/host_name.h"
 #include "access_file.h"
 #include "command.h"
 #include "device_factory.h"
@@ -14,7 +15,6 @@
 #include "process_setup.h"
 #include "role.h"
 #include "watchdog.h"
-#include "acan/manager/host_name.h"
 
 namespace acan::cli {
 namespace {

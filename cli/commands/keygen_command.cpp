@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "acan/core/access_roles.h"
+#include "acan/core/error.h"
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/snapshot.h"
@@ -16,7 +17,6 @@
 #include "command.h"
 #include "fmt/format.h"
 #include "standard_output.h"
-#include "acan/core/error.h"
 
 namespace acan::cli {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
-#include "nlohmann/json.hpp"
 #include "acan/manager/host_name.h"
+#include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
