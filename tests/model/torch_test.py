@@ -111,7 +111,7 @@ def vit():
 
 
 class SmallResnet(nn.Module):
-    """torchvision's ResNet with other widths, which it does not offer: the same blocks and names."""
+    """torchvision's ResNet with widths that it does not offer: the same blocks and names."""
 
     def __init__(self, block, norm):
         super().__init__()
