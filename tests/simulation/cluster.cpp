@@ -21,6 +21,8 @@ constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
 // may keep a task of each step for as long as a lease can be extended.
 constexpr std::int64_t kPatienceUs = 600 * kSecondUs;
 constexpr std::int64_t kHostilePatienceUs = 7200 * kSecondUs;
+// After which the brokers here lose a client that says nothing.
+const std::int64_t kSilenceUs = tuplespace::BrokerCoreOptions().client_silence_us;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       broker_(world_, network_, results_) {
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
+  if (options.trace_messages) broker_.TraceMessages();
   if (options.trace) {
     world_.OnNote(
         [this, trace = options.trace](const std::string& line) { trace(world_.now_us(), line); });
@@ -302,9 +305,11 @@ void Cluster::CheckNothingIsLeft() {
 }
 
 void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
-  faulty_ = false;
-  // What is under way arrives, so that nothing is left to say.
-  world_.Run(world_.now_us() + kSecondUs, [] { return false; });
+  Heal();
+  // What is under way arrives, and the broker loses whoever is gone. It need not have noticed an
+  // end before: that of a connection may take seconds, and a client whose goodbye was lost is only
+  // found to be silent.
+  world_.Run(world_.now_us() + kSilenceUs + kSilenceUs / 4, [] { return false; });
   broker_.CheckAll();
   CheckNothingIsLeft();
   world_.Check();

@@ -45,6 +45,7 @@ struct SeedOptions {
   std::uint64_t seed = 0;
   // Told of everything that happens, with the virtual time in microseconds; may be null.
   std::function<void(std::int64_t now_us, const std::string& line)> trace;
+  bool trace_messages = false;  // also of each message to and from the broker
 };
 
 struct SeedResult {

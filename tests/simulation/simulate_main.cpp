@@ -22,6 +22,7 @@ struct Flags {
   std::uint64_t seed = 1;
   std::uint64_t count = 1;
   bool trace = false;
+  bool messages = false;
   bool keep_going = false;
   double seconds = 0;
   std::string planted;
@@ -93,7 +94,8 @@ int Simulate(const Flags& flags) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
     if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
-    if (flags.trace) {
+    options.trace_messages = flags.messages;
+    if (flags.trace || flags.messages) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
         fmt::print("{:>12.6f} {}\n", static_cast<double>(now_us) * 1e-6, line);
       };
@@ -126,6 +128,7 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--plant", flags.planted, "with a bug of this name");
   app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
+  app.add_flag("--messages", flags.messages, "the same, with each message to and from the broker");
   app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
   try {
     app.parse(argc, argv);
