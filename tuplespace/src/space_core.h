@@ -242,6 +242,7 @@ struct Space::Impl {
   }
   void BeginTrial(Client& client, const Record& task, std::int64_t lease_us);
   void EndTrial(Client& client);
+  void EndTrialOn(const internal::Lease& lease);
   void BenchUntried(const KeyTrust& key);
   void EndGetsOf(Client& client);
   void NoteCompleted(Client& client);

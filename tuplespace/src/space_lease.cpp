@@ -443,6 +443,7 @@ bool Space::Impl::AnyUser(const Record& record, Accept accept) const {
 
 void Space::Impl::DropLease(Record* record) {
   assert(record->state == RecordState::kLeased && record->lease);
+  EndTrialOn(*record->lease);
   record->lease->client->leases.Remove(record->lease.get());
   --record->lease->client->lease_count;
   deadlines_.Clear(&record->lease->deadline);
