@@ -173,7 +173,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     options.standby = standby;
     options.source = "job";
     options.log = [this, slot](const std::string& line) {
-      world_.Note(fmt::format("manager {}: {}", slot, WithoutFolder(line)));
+      world_.Note(fmt::format("manager {}: {}", slot, Reproducible(line)));
     };
     options.progress = [this, slot, process](const Progress& progress) {
       world_.Note(fmt::format("manager {}: step {} loss {}", slot, progress.step, progress.loss));
@@ -211,12 +211,12 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     failure = error.what();
   }
   if (!failure.empty())
-    world_.Note(fmt::format("manager {} gives up: {}", slot, WithoutFolder(failure)));
+    world_.Note(fmt::format("manager {} gives up: {}", slot, Reproducible(failure)));
   // It is another one's turn, which may be stopped: this one is started again later.
   const bool refused = failure.find("already has a manager") != std::string::npos ||
                        failure.find(" is in use by pid ") != std::string::npos;
   if (!failure.empty() && !refused) {
-    world_.Report(fmt::format("manager {} gave up: {}", slot, WithoutFolder(failure)));
+    world_.Report(fmt::format("manager {} gave up: {}", slot, Reproducible(failure)));
   }
   world_.After(RestartDelayUs(), [this, slot, process] {
     if (managers_[slot].process != process) return;
@@ -226,14 +226,20 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   });
 }
 
-// The folder has a random name, and a seed's history has none.
-std::string Cluster::WithoutFolder(std::string text) const {
+// A seed's history names nothing that another process would call otherwise: neither the folder,
+// whose name is random, nor who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00 UTC").
+std::string Cluster::Reproducible(std::string text) const {
   for (const OutFolder& folder : folders_) {
     const std::string path = folder.path();
     for (std::size_t at; (at = text.find(path)) != std::string::npos;) {
       text.replace(at, path.size(), "OUT");
     }
   }
+  static constexpr std::string_view kOwner = " by pid ";
+  static constexpr std::string_view kEnd = " UTC";
+  const std::size_t from = text.find(kOwner);
+  const std::size_t to = from == std::string::npos ? from : text.find(kEnd, from);
+  if (to != std::string::npos) text.replace(from, to + kEnd.size() - from, " by a manager");
   return text;
 }
 

@@ -60,7 +60,7 @@ class Cluster {
   bool Audited() const { return disturbed_ && job_.job.tasks.audit > 0; }
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();
-  std::string WithoutFolder(std::string text) const;
+  std::string Reproducible(std::string text) const;
 
   void DrawHostile();
   void DrawFaults();

@@ -422,16 +422,24 @@ void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t bench_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
+  // A new client of the key also waits while another one is tried.
+  std::int64_t end_us = After(now_us, bench_us);
+  const bool is_untried = IsLimited(notice.by) && !tried_.contains(notice.by);
+  for (const auto& [key, lease] : leases_) {
+    const bool may_be_tried = is_untried && IsLimited(lease.client) && tasks_.contains(key);
+    if (may_be_tried) end_us = std::max(end_us, After(lease.granted_us, lease.lease_us));
+  }
   auto open = open_gets_.lower_bound({notice.by, 0});
   for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {
-    open->second = std::min(open->second, After(now_us, bench_us));
+    open->second = std::min(open->second, end_us);
   }
 }
 
 void Observer::OnTime(std::int64_t now_us) {
   for (const auto& [asked, due_us] : open_gets_) {
     if (due_us >= now_us) continue;
-    report_(fmt::format("{} gets no tasks for longer than was said", asked.first));
+    report_(fmt::format("Get {} of {} waits for longer than was said, until {} us ago", asked.second,
+                        asked.first, now_us - due_us));
   }
 }
 
