@@ -227,7 +227,8 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
 }
 
 // A seed's history names nothing that another process would call otherwise: neither the folder,
-// whose name is random, nor who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00 UTC").
+// whose name is random, nor who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00
+// UTC").
 std::string Cluster::Reproducible(std::string text) const {
   for (const OutFolder& folder : folders_) {
     const std::string path = folder.path();

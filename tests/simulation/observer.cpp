@@ -438,8 +438,8 @@ void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
 void Observer::OnTime(std::int64_t now_us) {
   for (const auto& [asked, due_us] : open_gets_) {
     if (due_us >= now_us) continue;
-    report_(fmt::format("Get {} of {} waits for longer than was said, until {} us ago", asked.second,
-                        asked.first, now_us - due_us));
+    report_(fmt::format("Get {} of {} waits for longer than was said, until {} us ago",
+                        asked.second, asked.first, now_us - due_us));
   }
 }
 

@@ -156,8 +156,8 @@ TEST_F(KeyTrustTest, ATrialThatRunsOutIsAnOffence) {
   EXPECT_EQ(d.counters().benched, before + 1);
 }
 
-// However long its lease could have lasted: else one failure kept all new clients of the key waiting
-// for that long.
+// However long its lease could have lasted: else one failure kept all new clients of the key
+// waiting for that long.
 TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
   for (const char* client : {"evil/0", "evil/1"}) {
     Join(client);
