@@ -10,7 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "planted_names.h"
+#include "planted/planted_names.h"
 #include "seed.h"
 
 namespace acan::simulation {

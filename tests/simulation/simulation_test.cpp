@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <string>
 
-#include "out_folder.h"
-#include "planted_names.h"
+#include "cluster/out_folder.h"
+#include "planted/planted_names.h"
 #include "seed.h"
 
 namespace acan::simulation {

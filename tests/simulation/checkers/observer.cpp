@@ -1,4 +1,4 @@
-#include "observer.h"
+#include "checkers/observer.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "fmt/format.h"
-#include "hostile_handler.h"
+#include "cluster/hostile_handler.h"
 #include "tuplespace/space.h"
 
 namespace acan::simulation {

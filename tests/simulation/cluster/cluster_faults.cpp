@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "fmt/format.h"
 
 namespace acan::simulation {

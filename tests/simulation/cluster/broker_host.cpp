@@ -1,4 +1,4 @@
-#include "broker_host.h"
+#include "cluster/broker_host.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "message_text.h"
+#include "cluster/message_text.h"
 
 namespace acan::simulation {
 

@@ -1,4 +1,4 @@
-#include "hostile_handler.h"
+#include "cluster/hostile_handler.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/names.h"
 #include "fmt/format.h"
-#include "jobs.h"
+#include "cluster/jobs.h"
 
 namespace acan::simulation {
 

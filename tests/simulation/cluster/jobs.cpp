@@ -1,8 +1,8 @@
-#include "jobs.h"
+#include "cluster/jobs.h"
 
 #include <string>
 
-#include "random.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 namespace {

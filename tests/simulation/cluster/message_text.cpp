@@ -1,4 +1,4 @@
-#include "message_text.h"
+#include "cluster/message_text.h"
 
 #include <array>
 #include <variant>

@@ -1,4 +1,4 @@
-#include "cluster.h"
+#include "cluster/cluster.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,7 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/manager/manager.h"
-#include "cluster_network.h"
+#include "world/cluster_network.h"
 #include "fmt/format.h"
 #include "own_memory_device.h"
 #include "tuplespace/client.h"

@@ -16,8 +16,8 @@
 
 #include "access_list.h"
 #include "envelope.h"
-#include "observer.h"
-#include "random.h"
+#include "checkers/observer.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 

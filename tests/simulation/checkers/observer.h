@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "envelope.h"
-#include "random.h"
+#include "world/random.h"
 #include "tuplespace/client_limits.h"
 
 namespace acan::simulation {

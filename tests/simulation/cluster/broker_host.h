@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "broker_core.h"
-#include "hostile_handler.h"
-#include "network.h"
-#include "observer.h"
+#include "cluster/hostile_handler.h"
+#include "world/network.h"
+#include "checkers/observer.h"
 #include "wire.h"
 
 namespace acan::simulation {

@@ -9,12 +9,12 @@
 
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
-#include "broker_host.h"
-#include "jobs.h"
-#include "network.h"
-#include "out_folder.h"
+#include "cluster/broker_host.h"
+#include "cluster/jobs.h"
+#include "world/network.h"
+#include "cluster/out_folder.h"
 #include "seed.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace acan::simulation {
 

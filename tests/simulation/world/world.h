@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "fiber.h"
-#include "random.h"
+#include "world/fiber.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 
