@@ -50,6 +50,7 @@ struct SeedOptions {
 
 struct SeedResult {
   std::string violation;  // empty: nothing was found
+  std::string options;    // what the seed drew before the start, a line each
   std::size_t job = 0;
   std::int64_t virtual_us = 0;
   std::uint64_t events = 0;

@@ -23,6 +23,7 @@ struct Flags {
   std::uint64_t count = 1;
   bool trace = false;
   bool messages = false;
+  bool options = false;
   bool keep_going = false;
   double seconds = 0;
   std::string planted;
@@ -102,12 +103,12 @@ int Simulate(const Flags& flags) {
     }
     const SeedResult result = RunSeed(options);
     totals.Add(result);
+    if (flags.options) fmt::print("{}", result.options);
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
     const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
-    fmt::print("seed {} (job {}{}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
-               result.job, result.hostile > 0 ? ", a hostile handler" : "", result.violation,
-               options.seed, planted);
+    fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n", result.options,
+               result.violation, options.seed, planted);
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -129,6 +130,7 @@ int main(int argc, char** argv) {
   app.add_option("--plant", flags.planted, "with a bug of this name");
   app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   app.add_flag("--messages", flags.messages, "the same, with each message to and from the broker");
+  app.add_flag("--options", flags.options, "print what each seed drew before its start");
   app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
   try {
     app.parse(argc, argv);

@@ -32,10 +32,11 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       job_(Jobs()[job]),
       job_index_(job),
       disturbed_(disturbed),
-      // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
-      own_folders_(disturbed && Random(options.seed ^ 0xf01de5).OneIn(3)),
-      seed_(options.seed),
       broker_(world_, network_, results_) {
+  drawn_.seed = options.seed;
+  drawn_.job = job_.name;
+  // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
+  drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
   if (options.trace_messages) broker_.TraceMessages();
@@ -75,20 +76,20 @@ void Cluster::StartBroker() {
   broker_.Start();
 }
 
-Cluster::HandlerSlot Cluster::DrawHandler(bool large) {
-  HandlerSlot slot;
+HandlerTraits Cluster::DrawHandler(bool large) {
+  HandlerTraits traits;
   // Always one that can hold every task that another one could: a job that needs more than anybody
   // has would wait for ever, and rightly.
-  slot.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
-  slot.gflops = static_cast<double>(random().Magnitude(1, 64));
-  slot.task_us = random().Magnitude(200, 20'000);
-  if (random().OneIn(4)) slot.task_us *= 20;
-  slot.own_memory = random().OneIn(2);
-  return slot;
+  traits.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
+  traits.gflops = static_cast<double>(random().Magnitude(1, 64));
+  traits.task_us = random().Magnitude(200, 20'000);
+  if (random().OneIn(4)) traits.task_us *= 20;
+  traits.own_memory = random().OneIn(2);
+  return traits;
 }
 
-void Cluster::AddHandler(const HandlerSlot& slot) {
-  handlers_.push_back(slot);
+void Cluster::AddHandler(const HandlerTraits& traits) {
+  handlers_.push_back({traits, nullptr, nullptr});
   StartHandler(handlers_.size() - 1);
 }
 
@@ -96,10 +97,10 @@ void Cluster::StartHandler(std::size_t slot) {
   HandlerSlot& handler = handlers_[slot];
   if (handler.process != nullptr) return;
   Process& process = NewProcess(fmt::format("handler {}", slot));
-  process.gflops = handler.gflops;
-  process.task_us = handler.task_us;
+  process.gflops = handler.traits.gflops;
+  process.task_us = handler.traits.task_us;
   handler.process = &process;
-  world_.Note(fmt::format("handler {} starts, {} bytes", slot, handler.memory_bytes));
+  world_.Note(fmt::format("handler {} starts, {} bytes", slot, handler.traits.memory_bytes));
   process.Start([this, slot] { HandlerBody(slot); });
 }
 
@@ -114,14 +115,14 @@ void Cluster::HandlerBody(std::size_t slot) {
     options.endpoint = kEndpoint;
     options.name = process.name();
     options.device = MakeCpuDevice(
-        {.threads = 1, .memory_limit_bytes = handlers_[slot].memory_bytes, .isa = {}});
-    if (handlers_[slot].own_memory) {
+        {.threads = 1, .memory_limit_bytes = handlers_[slot].traits.memory_bytes, .isa = {}});
+    if (handlers_[slot].traits.own_memory) {
       options.device = std::make_unique<test::OwnMemoryDevice>(std::move(options.device));
     }
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };
-    if (const double rate = handlers_[slot].wrong_results; rate > 0) {
+    if (const double rate = handlers_[slot].traits.wrong_results; rate > 0) {
       options.faults = FaultPlan{.results = rate, .seed = random().Next()};
     }
     Handler handler(std::move(options));
@@ -252,8 +253,8 @@ void Cluster::Begin() {
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
   if (Audited()) {    // enough that somebody is right, and each can check the others
-    if (!hostile_) {  // which lies itself
-      HandlerSlot liar = DrawHandler(true);
+    if (!hostile()) {  // which lies itself
+      HandlerTraits liar = DrawHandler(true);
       liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
       AddHandler(liar);
     }
@@ -275,7 +276,12 @@ SeedResult Cluster::Run(const Outcome* expected) {
     DrawHostile();
     Begin();
     DrawFaults();
-    const std::int64_t patience_us = hostile_ ? kHostilePatienceUs : kPatienceUs;
+    result.options = DescribeDrawn();
+    for (std::size_t at = 0, end; (end = result.options.find('\n', at)) != std::string::npos;) {
+      world_.Remark(result.options.substr(at, end - at));
+      at = end + 1;
+    }
+    const std::int64_t patience_us = hostile() ? kHostilePatienceUs : kPatienceUs;
     const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + patience_us;
     // Other managers end, too, and change nothing any more.
     const auto done = [this] { return finished_ && !AnyManager(); };
@@ -293,6 +299,12 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.hostile = broker_.totals().hostile;
   result.faults = counts_;
   return result;
+}
+
+std::string Cluster::DescribeDrawn() {
+  for (const HandlerSlot& handler : handlers_) drawn_.handlers.push_back(handler.traits);
+  drawn_.network = network_.conditions;
+  return Describe(drawn_);
 }
 
 // What handlers say of themselves, that the job is done, and that somebody wanted to lead it: he
