@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "planted/planted_names.h"
+#include "scenarios/scenarios.h"
 #include "seed.h"
 
 namespace acan::simulation {
@@ -27,7 +28,24 @@ struct Flags {
   bool keep_going = false;
   double seconds = 0;
   std::string planted;
+  std::string scenario;
+  bool scenarios = false;
 };
+
+void ListScenarios() {
+  for (const Scenario& each : kScenarios) {
+    fmt::print("{:<34} {:>9}  {}\n", each.name, each.seed, each.found);
+  }
+}
+
+// Throws if there is none of this name.
+std::uint64_t SeedOfScenario(const std::string& name) {
+  for (const Scenario& each : kScenarios) {
+    if (name == each.name) return each.seed;
+  }
+  throw std::invalid_argument(
+      fmt::format("--scenario {}: there is none of this name, see --scenarios", name));
+}
 
 // Throws if there is no bug of this name.
 void Plant(const std::string& name) {
@@ -107,8 +125,8 @@ int Simulate(const Flags& flags) {
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
     const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
-    fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n", result.options,
-               result.violation, options.seed, planted);
+    fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n",
+               result.options, result.violation, options.seed, planted);
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -124,6 +142,9 @@ int main(int argc, char** argv) {
   CLI::App app("Trains tiny jobs on simulated clusters in which everything goes wrong");
   acan::simulation::Flags flags;
   app.add_option("--seed", flags.seed, "the first seed");
+  app.add_option("--scenario", flags.scenario, "the seed of this scenario")->excludes("--seed");
+  app.add_flag("--scenarios", flags.scenarios,
+               "list the scenarios: seeds that once found something");
   app.add_option("--count", flags.count, "how many seeds");
   app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
       ->check(CLI::NonNegativeNumber);
@@ -142,6 +163,11 @@ int main(int argc, char** argv) {
     std::signal(each, [](int signal) { acan::simulation::stop_signal = signal; });
   }
   try {
+    if (flags.scenarios) {
+      acan::simulation::ListScenarios();
+      return 0;
+    }
+    if (!flags.scenario.empty()) flags.seed = acan::simulation::SeedOfScenario(flags.scenario);
     return acan::simulation::Simulate(flags);
   } catch (const std::exception& error) {
     fmt::print(stderr, "acan_simulate: {}\n", error.what());
