@@ -2,10 +2,10 @@
 
 #include <map>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "fmt/format.h"
-#include "jobs.h"
-#include "random.h"
+#include "cluster/jobs.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 

@@ -45,10 +45,12 @@ struct SeedOptions {
   std::uint64_t seed = 0;
   // Told of everything that happens, with the virtual time in microseconds; may be null.
   std::function<void(std::int64_t now_us, const std::string& line)> trace;
+  bool trace_messages = false;  // also of each message to and from the broker
 };
 
 struct SeedResult {
   std::string violation;  // empty: nothing was found
+  std::string options;    // what the seed drew before the start, a line each
   std::size_t job = 0;
   std::int64_t virtual_us = 0;
   std::uint64_t events = 0;

@@ -10,7 +10,8 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "planted_names.h"
+#include "planted/planted_names.h"
+#include "scenarios/scenarios.h"
 #include "seed.h"
 
 namespace acan::simulation {
@@ -22,10 +23,29 @@ struct Flags {
   std::uint64_t seed = 1;
   std::uint64_t count = 1;
   bool trace = false;
+  bool messages = false;
+  bool options = false;
   bool keep_going = false;
   double seconds = 0;
   std::string planted;
+  std::string scenario;
+  bool scenarios = false;
 };
+
+void ListScenarios() {
+  for (const Scenario& each : kScenarios) {
+    fmt::print("{:<34} {:>9}  {}\n", each.name, each.seed, each.found);
+  }
+}
+
+// Throws if there is none of this name.
+std::uint64_t SeedOfScenario(const std::string& name) {
+  for (const Scenario& each : kScenarios) {
+    if (name == each.name) return each.seed;
+  }
+  throw std::invalid_argument(
+      fmt::format("--scenario {}: there is none of this name, see --scenarios", name));
+}
 
 // Throws if there is no bug of this name.
 void Plant(const std::string& name) {
@@ -93,19 +113,20 @@ int Simulate(const Flags& flags) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
     if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
-    if (flags.trace) {
+    options.trace_messages = flags.messages;
+    if (flags.trace || flags.messages) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
         fmt::print("{:>12.6f} {}\n", static_cast<double>(now_us) * 1e-6, line);
       };
     }
     const SeedResult result = RunSeed(options);
     totals.Add(result);
+    if (flags.options) fmt::print("{}", result.options);
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
     const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
-    fmt::print("seed {} (job {}{}): {}\n  again: acan_simulate --seed {}{} --trace\n", options.seed,
-               result.job, result.hostile > 0 ? ", a hostile handler" : "", result.violation,
-               options.seed, planted);
+    fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n",
+               result.options, result.violation, options.seed, planted);
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -121,11 +142,16 @@ int main(int argc, char** argv) {
   CLI::App app("Trains tiny jobs on simulated clusters in which everything goes wrong");
   acan::simulation::Flags flags;
   app.add_option("--seed", flags.seed, "the first seed");
+  app.add_option("--scenario", flags.scenario, "the seed of this scenario")->excludes("--seed");
+  app.add_flag("--scenarios", flags.scenarios,
+               "list the scenarios: seeds that once found something");
   app.add_option("--count", flags.count, "how many seeds");
   app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--plant", flags.planted, "with a bug of this name");
   app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
+  app.add_flag("--messages", flags.messages, "the same, with each message to and from the broker");
+  app.add_flag("--options", flags.options, "print what each seed drew before its start");
   app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
   try {
     app.parse(argc, argv);
@@ -137,6 +163,11 @@ int main(int argc, char** argv) {
     std::signal(each, [](int signal) { acan::simulation::stop_signal = signal; });
   }
   try {
+    if (flags.scenarios) {
+      acan::simulation::ListScenarios();
+      return 0;
+    }
+    if (!flags.scenario.empty()) flags.seed = acan::simulation::SeedOfScenario(flags.scenario);
     return acan::simulation::Simulate(flags);
   } catch (const std::exception& error) {
     fmt::print(stderr, "acan_simulate: {}\n", error.what());

@@ -36,10 +36,10 @@ class KeyTrustTest : public ::testing::Test {
     d.Step(ClientJoined{client, client.substr(0, client.find('/')), {}});
     EXPECT_TRUE(d.GetNow(client, Every("t"), 0).empty());  // it asks, and no task fits
   }
-  void PutTask() {
+  void PutTask(std::int64_t lease_us = kLeaseUs) {
     const std::int64_t number = next_++;
     Tuple task = Making(Task(Key{"t", number}, {}, 1), {Key{"r", number}});
-    task.task->lease_us = kLeaseUs;
+    task.task->lease_us = lease_us;
     ASSERT_EQ(d.PutOne("m", task), PutStatus::kStored);
   }
   std::vector<Grant> Take(const ClientId& client, std::uint32_t count = 1) {
@@ -154,6 +154,36 @@ TEST_F(KeyTrustTest, ATrialThatRunsOutIsAnOffence) {
   const std::uint64_t before = d.counters().benched;
   d.Advance(kLeaseUs);
   EXPECT_EQ(d.counters().benched, before + 1);
+}
+
+// However long its lease could have lasted: else one failure kept all new clients of the key
+// waiting for that long.
+TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
+  for (const char* client : {"evil/0", "evil/1"}) {
+    Join(client);
+    Offend(client);
+    d.Advance(kLimits.most_bench_us);
+  }
+  for (const char* client : {"evil/2", "evil/3"}) Join(client);
+  constexpr std::int64_t kLongLeaseUs = 100'000'000;
+  PutTask(kLongLeaseUs);
+  std::vector<Grant> grants = Take("evil/2");
+  ASSERT_EQ(grants.size(), 1u);
+  const RequestId second = d.Send("evil/3", GetOf(Every("t")));
+  d.Ask<LeaseReply>("evil/2", Store{{grants[0].key, grants[0].fence}});
+  EXPECT_TRUE(d.Expect<Grants>("evil/3", second).grants.empty()) << "it asks again";
+  grants = Take("evil/3");
+  ASSERT_EQ(grants.size(), 1u);
+  const RequestId third = d.Send("evil/2", GetOf(Every("t")));
+  const std::int64_t begin_us = d.now_us;
+  Fail("evil/3", grants[0]);
+  CompleteOne("handler/0");
+  EXPECT_TRUE(d.Expect<Grants>("evil/2", third).grants.empty()) << "it asks again";
+  const RequestId fourth = d.Send("evil/2", GetOf(Every("t")));
+  EXPECT_FALSE(d.ReplyTo("evil/2", fourth));
+  while (d.space.NextDeadlineUs() < kForeverUs) d.Advance(d.space.NextDeadlineUs() - d.now_us);
+  EXPECT_TRUE(d.ReplyTo("evil/2", fourth));
+  EXPECT_EQ(d.now_us - begin_us, 4 * kLimits.first_bench_us) << "the bench of the third offence";
 }
 
 TEST_F(KeyTrustTest, NewIdsThatVanishWithTheirTasksAddUp) {

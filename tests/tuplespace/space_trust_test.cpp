@@ -292,6 +292,55 @@ TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
   EXPECT_EQ(d.Done("bad", lease, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
 }
 
+// A device that failed once may try again when the lease ends, so it counts as somebody else.
+TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
+  PutTask(1);
+  d.Ask<LeaseReply>("good", Fail{Take("good"), "once"});
+  const LeaseRef lease = Take("bad");
+  const std::int64_t most_us = d.now_us + SpaceLimits{}.lease_extensions * kLeaseUs;
+  while (ExtendIt("bad", lease, kLeaseUs) == LeaseStatus::kOk) {
+    ASSERT_LE(d.now_us, most_us);
+    d.Advance(kLeaseUs / 2);
+  }
+  EXPECT_EQ(d.now_us, most_us);
+  EXPECT_THAT(Told(), ElementsAre(Notice::Kind::kMistrusted)) << "and it is benched";
+  PutTask(2);
+  EXPECT_FALSE(CanTake("bad"));
+  d.Done("good", Take("good"), {Plain(Key{"r", 1})});
+  EXPECT_EQ(Results(), 1u);
+}
+
+TEST_F(TrustTest, AnExtensionDoesNotEndWhereTheTaskExcludesTheOther) {
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
+  task.task->lease_us = kLeaseUs;
+  task.task->not_by = {"good"};
+  d.PutOne("m", task);
+  const LeaseRef lease = Take("bad");
+  for (int i = 0; i < 100; ++i) {
+    d.Advance(kLeaseUs / 2);
+    ASSERT_EQ(ExtendIt("bad", lease, kLeaseUs), LeaseStatus::kOk);
+  }
+}
+
+// Else one Extend that comes while nobody else is there keeps the task for an hour.
+TEST_F(TrustTest, WhoComesLaterWaitsForOneLeaseOnly) {
+  d.Lose("good");
+  PutTask(1);
+  const LeaseRef lease = Take("bad");
+  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kLeaseUs;
+  d.Advance(kLeaseUs / 2);
+  EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
+  EXPECT_EQ(d.space.NextDeadlineUs(), most_us);
+  d.Advance(most_us - 1 - d.now_us);
+  EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
+  EXPECT_EQ(d.space.NextDeadlineUs(), d.now_us + kLeaseUs);
+  d.Join("late");
+  const RequestId waiting = d.Send("late", GetOf(Every("t")));
+  EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
+  d.Advance(kLeaseUs);
+  EXPECT_EQ(d.Expect<Grants>("late", waiting).grants.size(), 1u);
+}
+
 TEST_F(TrustTest, ALockIsExtendedOnAndOn) {
   d.PutOne("m", Plain(Key{"t", 1}));
   const LeaseRef lease = Take("good");

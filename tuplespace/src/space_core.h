@@ -199,6 +199,8 @@ struct Space::Impl {
                                                  std::span<const Tuple> results);
   void RememberOthers(const Client& client, Record* task, std::uint64_t fence) const;
   std::int64_t LastEndUs(const Record& record) const;
+  std::int64_t ExtendedEndUs(const Client& holder, const Record& record,
+                             std::int64_t lease_us) const;
   void FailTask(Client& client, Record* record, std::string cause);
   void DropLease(Record* record);
   std::optional<std::int64_t> LateLease(const Client& client, const Record* record,
@@ -211,10 +213,13 @@ struct Space::Impl {
   enum class When : bool { kNow, kSomeDay };  // some day: benches end
   bool AnotherCouldTake(const Record& record, const Client* but = nullptr,
                         When when = When::kNow) const;
+  bool AnotherMayTake(const Record& record, const Client& holder) const;
   // As AnotherCouldTake, but for all untried clients of `key`.
   bool OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const;
   template <class Accept>
   bool AnyUserCouldTake(const Record& record, Accept accept) const;
+  template <class Accept>
+  bool AnyUser(const Record& record, Accept accept) const;
   static internal::Mishaps& MishapsOf(internal::TaskState& task);
   bool Doubles(const Client& holder, internal::TaskState& task) const;
   bool IsHopeless(const Record& record, const Client& by, const std::string& cause);
@@ -237,6 +242,7 @@ struct Space::Impl {
   }
   void BeginTrial(Client& client, const Record& task, std::int64_t lease_us);
   void EndTrial(Client& client);
+  void EndTrialOn(const internal::Lease& lease);
   void BenchUntried(const KeyTrust& key);
   void EndGetsOf(Client& client);
   void NoteCompleted(Client& client);

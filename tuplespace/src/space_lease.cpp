@@ -248,15 +248,23 @@ void Space::Impl::Handle(Client& client, RequestId id, Extend&& extend) {
   }
   Record* record = FindLeased(client, extend.lease);
   if (record == nullptr) return Answer(client, id, LeaseReply{LeaseStatus::kStale});
-  const std::int64_t end_us = After(OrDefaultLease(extend.lease_us));
-  const std::int64_t most_us = LastEndUs(*record);
   record->lease->extended = true;
-  if (end_us > most_us && AnotherCouldTake(*record, &client)) {
-    deadlines_.Set(&record->lease->deadline, std::max(most_us, now_us_));  // it may end now
-  } else if (!IsPlanted(Planted::kExtensionIsForgotten)) {
+  const std::int64_t end_us = ExtendedEndUs(client, *record, extend.lease_us);
+  if (!IsPlanted(Planted::kExtensionIsForgotten)) {
     deadlines_.Set(&record->lease->deadline, end_us);
   }
   Answer(client, id, LeaseReply{});
+}
+
+// Beyond the last end only where nobody else may take the task, and then for one lease of it at a
+// time: others may come, or get tasks again, and should not wait for an hour.
+std::int64_t Space::Impl::ExtendedEndUs(const Client& holder, const Record& record,
+                                        std::int64_t lease_us) const {
+  const std::int64_t end_us = After(OrDefaultLease(lease_us));
+  const std::int64_t most_us = LastEndUs(record);
+  if (end_us <= most_us) return end_us;
+  if (AnotherMayTake(record, holder)) return std::max(most_us, now_us_);  // it may end now
+  return std::min(end_us, std::max(most_us, After(LeaseUs(*record.task))));
 }
 
 // How long the lease of a task may last while others could do it. That of a plain tuple, such as a
@@ -278,10 +286,10 @@ void Space::Impl::EndExpired(Record* record) {
   LoseLease(record);
   if (record->task) {
     if (kept_on) {
+      AddBarred(*record->task, holder);
+      BarUntilOthersTried(record, holder);  // those on whom it failed earlier may try now
       NoteInVain(holder, record, limits_.tasks_in_vain, "extends the lease of a task on and on",
                  kept_us);
-      AddBarred(*record->task, holder);
-      BarUntilOthersTried(record, holder);
     } else {
       if (Doubles(holder, *record->task)) ++record->task->times_doubled;
       NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
@@ -399,6 +407,16 @@ bool Space::Impl::AnotherCouldTake(const Record& record, const Client* but, When
   });
 }
 
+// Whether somebody but its holder would get the task some time after its lease ended: also one on
+// whom it failed before. `barred` is not asked, as it changes then (BarUntilOthersTried).
+bool Space::Impl::AnotherMayTake(const Record& record, const Client& holder) const {
+  return AnyUser(record, [&](const Client* user) {
+    const std::vector<ClientId>& never = record.task->spec.not_by;
+    return user != &holder && !IsBenched(*user) &&
+           !std::binary_search(never.begin(), never.end(), *user->id);
+  });
+}
+
 bool Space::Impl::OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const {
   return AnyUserCouldTake(
       record, [&](const Client* user) { return user->untried_of != &key && !IsBenched(*user); });
@@ -407,11 +425,17 @@ bool Space::Impl::OthersThanUntriedCouldTake(const Record& record, const KeyTrus
 template <class Accept>
 bool Space::Impl::AnyUserCouldTake(const Record& record, Accept accept) const {
   const std::vector<ClientId>& barred = record.task->barred;
+  return AnyUser(record, [&](const Client* user) {
+    return accept(user) && !std::binary_search(barred.begin(), barred.end(), *user->id);
+  });
+}
+
+// Of the clients that ever asked for such tasks.
+template <class Accept>
+bool Space::Impl::AnyUser(const Record& record, Accept accept) const {
   bool found = false;
   get_groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
-    found = std::any_of(group->users.begin(), group->users.end(), [&](const Client* user) {
-      return accept(user) && !std::binary_search(barred.begin(), barred.end(), *user->id);
-    });
+    found = std::any_of(group->users.begin(), group->users.end(), accept);
     return !found;
   });
   return found;
@@ -419,6 +443,7 @@ bool Space::Impl::AnyUserCouldTake(const Record& record, Accept accept) const {
 
 void Space::Impl::DropLease(Record* record) {
   assert(record->state == RecordState::kLeased && record->lease);
+  EndTrialOn(*record->lease);
   record->lease->client->leases.Remove(record->lease.get());
   --record->lease->client->lease_count;
   deadlines_.Clear(&record->lease->deadline);

@@ -292,6 +292,7 @@ struct KeyTrust {
   std::int64_t in_vain_us = 0;   // when the last one was
   std::int64_t benched_until_us = INT64_MIN;  // untried clients get no tasks,
   std::int64_t trial_until_us = INT64_MIN;    // as one of them failed; or is being tried
+  std::uint64_t trial_fence = 0;              // with the task that it has under this fence
 };
 
 struct Client {

@@ -54,7 +54,16 @@ void Space::Impl::BeginTrial(Client& client, const Record& task, std::int64_t le
   KeyTrust& key = *client.untried_of;
   if (OffencesOf(key) < kOffencesOfTrials || !OthersThanUntriedCouldTake(task, key)) return;
   key.trial_until_us = After(lease_us);
+  key.trial_fence = task.lease->fence;
   BenchUntried(key);
+}
+
+// The lease is over, or is about to be, without a result: what there was to wait for is known.
+void Space::Impl::EndTrialOn(const internal::Lease& lease) {
+  KeyTrust* key = lease.client->untried_of;
+  if (key == nullptr || key->trial_fence != lease.fence || now_us_ >= key->trial_until_us) return;
+  key->trial_until_us = now_us_;
+  for (Client* client : key->untried) EndGetsOf(*client);
 }
 
 // `client` has completed its first task. What its key did it takes along, until good work makes up
@@ -114,6 +123,7 @@ void Space::Impl::NoteCompleted(Client& client) {
 // `weight` is that of so many failed tasks.
 void Space::Impl::NoteInVain(Client& client, Record* task, std::uint32_t weight,
                              const std::string& what, std::int64_t least_us) {
+  if (task->lease) EndTrialOn(*task->lease);
   if (now_us_ < client.trust.benched_until_us) return;  // of one fault many tasks may suffer
   std::uint32_t* in_vain = &client.trust.in_vain;
   if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(*key) > 0) {

@@ -160,7 +160,8 @@ void Leadership::PollOnce() {
 void Leadership::GiveUp() {
   tuplespace::Client& client = context_.client;
   const std::string& job_id = context_.job_id;
-  client.RetireAll(Pattern::Of(RunKey(job_id, context_.run)), false);
+  // Not only this run's: one that never began may have put its name after this one looked.
+  client.RetireAll(AllRuns(job_id), false);
   // A broker that was started anew may have got results of runs of which it never heard.
   client.RetireAll({{FieldPattern::Prefix(job_id + "-")}, true}, false);
   client.RetireAll(KeptMetrics::AllOf(job_id), false);

@@ -1,4 +1,4 @@
-#include "cluster.h"
+#include "cluster/cluster.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,7 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/manager/manager.h"
-#include "cluster_network.h"
+#include "world/cluster_network.h"
 #include "fmt/format.h"
 #include "own_memory_device.h"
 #include "tuplespace/client.h"
@@ -21,6 +21,8 @@ constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
 // may keep a task of each step for as long as a lease can be extended.
 constexpr std::int64_t kPatienceUs = 600 * kSecondUs;
 constexpr std::int64_t kHostilePatienceUs = 7200 * kSecondUs;
+// After which the brokers here lose a client that says nothing.
+const std::int64_t kSilenceUs = tuplespace::BrokerCoreOptions().client_silence_us;
 
 }  // namespace
 
@@ -30,12 +32,14 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       job_(Jobs()[job]),
       job_index_(job),
       disturbed_(disturbed),
-      // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
-      own_folders_(disturbed && Random(options.seed ^ 0xf01de5).OneIn(3)),
-      seed_(options.seed),
       broker_(world_, network_, results_) {
+  drawn_.seed = options.seed;
+  drawn_.job = job_.name;
+  // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
+  drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
+  if (options.trace_messages) broker_.TraceMessages();
   if (options.trace) {
     world_.OnNote(
         [this, trace = options.trace](const std::string& line) { trace(world_.now_us(), line); });
@@ -72,20 +76,20 @@ void Cluster::StartBroker() {
   broker_.Start();
 }
 
-Cluster::HandlerSlot Cluster::DrawHandler(bool large) {
-  HandlerSlot slot;
+HandlerTraits Cluster::DrawHandler(bool large) {
+  HandlerTraits traits;
   // Always one that can hold every task that another one could: a job that needs more than anybody
   // has would wait for ever, and rightly.
-  slot.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
-  slot.gflops = static_cast<double>(random().Magnitude(1, 64));
-  slot.task_us = random().Magnitude(200, 20'000);
-  if (random().OneIn(4)) slot.task_us *= 20;
-  slot.own_memory = random().OneIn(2);
-  return slot;
+  traits.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
+  traits.gflops = static_cast<double>(random().Magnitude(1, 64));
+  traits.task_us = random().Magnitude(200, 20'000);
+  if (random().OneIn(4)) traits.task_us *= 20;
+  traits.own_memory = random().OneIn(2);
+  return traits;
 }
 
-void Cluster::AddHandler(const HandlerSlot& slot) {
-  handlers_.push_back(slot);
+void Cluster::AddHandler(const HandlerTraits& traits) {
+  handlers_.push_back({traits, nullptr, nullptr});
   StartHandler(handlers_.size() - 1);
 }
 
@@ -93,10 +97,10 @@ void Cluster::StartHandler(std::size_t slot) {
   HandlerSlot& handler = handlers_[slot];
   if (handler.process != nullptr) return;
   Process& process = NewProcess(fmt::format("handler {}", slot));
-  process.gflops = handler.gflops;
-  process.task_us = handler.task_us;
+  process.gflops = handler.traits.gflops;
+  process.task_us = handler.traits.task_us;
   handler.process = &process;
-  world_.Note(fmt::format("handler {} starts, {} bytes", slot, handler.memory_bytes));
+  world_.Note(fmt::format("handler {} starts, {} bytes", slot, handler.traits.memory_bytes));
   process.Start([this, slot] { HandlerBody(slot); });
 }
 
@@ -111,14 +115,14 @@ void Cluster::HandlerBody(std::size_t slot) {
     options.endpoint = kEndpoint;
     options.name = process.name();
     options.device = MakeCpuDevice(
-        {.threads = 1, .memory_limit_bytes = handlers_[slot].memory_bytes, .isa = {}});
-    if (handlers_[slot].own_memory) {
+        {.threads = 1, .memory_limit_bytes = handlers_[slot].traits.memory_bytes, .isa = {}});
+    if (handlers_[slot].traits.own_memory) {
       options.device = std::make_unique<test::OwnMemoryDevice>(std::move(options.device));
     }
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };
-    if (const double rate = handlers_[slot].wrong_results; rate > 0) {
+    if (const double rate = handlers_[slot].traits.wrong_results; rate > 0) {
       options.faults = FaultPlan{.results = rate, .seed = random().Next()};
     }
     Handler handler(std::move(options));
@@ -170,7 +174,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     options.standby = standby;
     options.source = "job";
     options.log = [this, slot](const std::string& line) {
-      world_.Note(fmt::format("manager {}: {}", slot, WithoutFolder(line)));
+      world_.Note(fmt::format("manager {}: {}", slot, Reproducible(line)));
     };
     options.progress = [this, slot, process](const Progress& progress) {
       world_.Note(fmt::format("manager {}: step {} loss {}", slot, progress.step, progress.loss));
@@ -208,12 +212,12 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     failure = error.what();
   }
   if (!failure.empty())
-    world_.Note(fmt::format("manager {} gives up: {}", slot, WithoutFolder(failure)));
+    world_.Note(fmt::format("manager {} gives up: {}", slot, Reproducible(failure)));
   // It is another one's turn, which may be stopped: this one is started again later.
   const bool refused = failure.find("already has a manager") != std::string::npos ||
                        failure.find(" is in use by pid ") != std::string::npos;
   if (!failure.empty() && !refused) {
-    world_.Report(fmt::format("manager {} gave up: {}", slot, WithoutFolder(failure)));
+    world_.Report(fmt::format("manager {} gave up: {}", slot, Reproducible(failure)));
   }
   world_.After(RestartDelayUs(), [this, slot, process] {
     if (managers_[slot].process != process) return;
@@ -223,14 +227,21 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   });
 }
 
-// The folder has a random name, and a seed's history has none.
-std::string Cluster::WithoutFolder(std::string text) const {
+// A seed's history names nothing that another process would call otherwise: neither the folder,
+// whose name is random, nor who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00
+// UTC").
+std::string Cluster::Reproducible(std::string text) const {
   for (const OutFolder& folder : folders_) {
     const std::string path = folder.path();
     for (std::size_t at; (at = text.find(path)) != std::string::npos;) {
       text.replace(at, path.size(), "OUT");
     }
   }
+  static constexpr std::string_view kOwner = " by pid ";
+  static constexpr std::string_view kEnd = " UTC";
+  const std::size_t from = text.find(kOwner);
+  const std::size_t to = from == std::string::npos ? from : text.find(kEnd, from);
+  if (to != std::string::npos) text.replace(from, to + kEnd.size() - from, " by a manager");
   return text;
 }
 
@@ -242,8 +253,8 @@ void Cluster::Begin() {
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
   if (Audited()) {    // enough that somebody is right, and each can check the others
-    if (!hostile_) {  // which lies itself
-      HandlerSlot liar = DrawHandler(true);
+    if (!hostile()) {  // which lies itself
+      HandlerTraits liar = DrawHandler(true);
       liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
       AddHandler(liar);
     }
@@ -265,7 +276,12 @@ SeedResult Cluster::Run(const Outcome* expected) {
     DrawHostile();
     Begin();
     DrawFaults();
-    const std::int64_t patience_us = hostile_ ? kHostilePatienceUs : kPatienceUs;
+    result.options = DescribeDrawn();
+    for (std::size_t at = 0, end; (end = result.options.find('\n', at)) != std::string::npos;) {
+      world_.Remark(result.options.substr(at, end - at));
+      at = end + 1;
+    }
+    const std::int64_t patience_us = hostile() ? kHostilePatienceUs : kPatienceUs;
     const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + patience_us;
     // Other managers end, too, and change nothing any more.
     const auto done = [this] { return finished_ && !AnyManager(); };
@@ -285,6 +301,12 @@ SeedResult Cluster::Run(const Outcome* expected) {
   return result;
 }
 
+std::string Cluster::DescribeDrawn() {
+  for (const HandlerSlot& handler : handlers_) drawn_.handlers.push_back(handler.traits);
+  drawn_.network = network_.conditions;
+  return Describe(drawn_);
+}
+
 // What handlers say of themselves, that the job is done, and that somebody wanted to lead it: he
 // may have been killed. A broker that was started anew may get results of a run of which nobody
 // knows.
@@ -302,9 +324,11 @@ void Cluster::CheckNothingIsLeft() {
 }
 
 void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
-  faulty_ = false;
-  // What is under way arrives, so that nothing is left to say.
-  world_.Run(world_.now_us() + kSecondUs, [] { return false; });
+  Heal();
+  // What is under way arrives, and the broker loses whoever is gone. It need not have noticed an
+  // end before: that of a connection may take seconds, and a client whose goodbye was lost is only
+  // found to be silent.
+  world_.Run(world_.now_us() + kSilenceUs + kSilenceUs / 4, [] { return false; });
   broker_.CheckAll();
   CheckNothingIsLeft();
   world_.Check();

@@ -1,8 +1,8 @@
-#include "jobs.h"
+#include "cluster/jobs.h"
 
 #include <string>
 
-#include "random.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 namespace {
@@ -29,7 +29,7 @@ DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256)
   return set;
 }
 
-SimulatedJob Make(Job job, std::int64_t train_samples, std::int64_t test_samples) {
+SimulatedJob Make(const char* name, Job job, std::int64_t train_samples, std::int64_t test_samples) {
   job.training.block = 16;
   job.tasks.resident_steps = 3;
   // For the receipt; there are no such files.
@@ -39,7 +39,7 @@ SimulatedJob Make(Job job, std::int64_t train_samples, std::int64_t test_samples
     job.data.test_inputs = "/simulated/test-inputs";
     job.data.test_targets = "/simulated/test-targets";
   }
-  SimulatedJob made{std::move(job), {}};
+  SimulatedJob made{name, std::move(job), {}};
   made.data.train = MakeSet(made.job, train_samples, std::string(64, 'a'));
   if (test_samples > 0) made.data.test = MakeSet(made.job, test_samples, std::string(64, 'b'));
   return made;
@@ -57,7 +57,7 @@ std::vector<SimulatedJob> MakeAll() {
   std::vector<SimulatedJob> jobs;
   {  // Two layers, an evaluation after each epoch, a last batch that is smaller.
     Job job = Basic({20, 33, 10}, 24, 2);
-    jobs.push_back(Make(std::move(job), 60, 20));
+    jobs.push_back(Make("two layers, an evaluation after each epoch", std::move(job), 60, 20));
   }
   {  // Values, momentum, a snapshot after each step.
     Job job = Basic({18, 40, 5}, 32, 3);
@@ -65,7 +65,7 @@ std::vector<SimulatedJob> MakeAll() {
     job.model.activation = Activation::kTanh;
     job.training.optimizer = Optimizer::kMomentum;
     job.snapshots.every_steps = 1;
-    jobs.push_back(Make(std::move(job), 64, 0));
+    jobs.push_back(Make("momentum, a snapshot after each step", std::move(job), 64, 0));
   }
   {  // Three layers in the smallest tiles; AdamW has two states.
     Job job = Basic({24, 32, 24, 4}, 16, 2);
@@ -74,13 +74,13 @@ std::vector<SimulatedJob> MakeAll() {
     job.training.learning_rate = 0.01;
     job.tasks.size_bytes = 1024;
     job.snapshots.every_steps = 2;
-    jobs.push_back(Make(std::move(job), 48, 0));
+    jobs.push_back(Make("three layers, AdamW", std::move(job), 48, 0));
   }
   {  // A pouch, and tasks that are issued again after a while, done or not.
     Job job = Basic({30, 20, 7}, 20, 2);
     job.tasks.pouch = 4;
     job.tasks.timeout_ms = 700;
-    jobs.push_back(Make(std::move(job), 50, 30));
+    jobs.push_back(Make("a pouch, and a timeout for tasks", std::move(job), 50, 30));
   }
   {  // Batches in parts, and no order of its own.
     Job job = Basic({16, 48, 3}, 40, 1);
@@ -89,20 +89,20 @@ std::vector<SimulatedJob> MakeAll() {
     job.tasks.batch_rows = 16;
     job.tasks.size_bytes = 2048;
     job.snapshots.every_steps = 1;
-    jobs.push_back(Make(std::move(job), 150, 17));
+    jobs.push_back(Make("batches in parts", std::move(job), 150, 17));
   }
   {  // Many short steps of one layer, a pouch of one.
     Job job = Basic({12, 6}, 8, 2);
     job.training.optimizer = Optimizer::kMomentum;
     job.tasks.pouch = 1;
     job.snapshots.every_steps = 3;
-    jobs.push_back(Make(std::move(job), 40, 8));
+    jobs.push_back(Make("many short steps, a pouch of one", std::move(job), 40, 8));
   }
   {  // Each result is computed by two handlers at least, as one of them may lie.
     Job job = Basic({18, 36, 6}, 24, 2);
     job.tasks.audit = 1;
     job.snapshots.every_steps = 1;
-    jobs.push_back(Make(std::move(job), 48, 10));
+    jobs.push_back(Make("every result is audited", std::move(job), 48, 10));
   }
   return jobs;
 }

@@ -1,4 +1,4 @@
-#include "observer.h"
+#include "checkers/observer.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "fmt/format.h"
-#include "hostile_handler.h"
+#include "cluster/hostile_handler.h"
 #include "tuplespace/space.h"
 
 namespace acan::simulation {
@@ -124,7 +124,7 @@ void Observer::OnAnswers(const ClientId& asking,
         if (const auto* welcome = std::get_if<Welcome>(&message)) {
           // A new session: what the client held in the one before is given back.
           if (std::exchange(sessions_[client], welcome->session) != welcome->session) {
-            OnLost(client);
+            OnLost(client, now_us);
             current_.erase(client);
             // The Welcome to a Hello that came late, after the session of a later one was lost, is
             // ignored by the client. That its session is over it hears when it speaks again.
@@ -402,7 +402,7 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
                           key.ToString()));
     }
     if (!owed) continue;
-    known->second = {hashes[i], {}};
+    known->second = {hashes[i], {}, false};
     CheckResult(key, hashes[i]);
   }
 }
@@ -422,16 +422,24 @@ void Observer::OnBenched(const Notice& notice, std::int64_t now_us) {
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t bench_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
+  // A new client of the key also waits while another one is tried.
+  std::int64_t end_us = After(now_us, bench_us);
+  const bool is_untried = IsLimited(notice.by) && !tried_.contains(notice.by);
+  for (const auto& [key, lease] : leases_) {
+    const bool may_be_tried = is_untried && IsLimited(lease.client) && tasks_.contains(key);
+    if (may_be_tried) end_us = std::max(end_us, After(lease.granted_us, lease.lease_us));
+  }
   auto open = open_gets_.lower_bound({notice.by, 0});
   for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {
-    open->second = std::min(open->second, After(now_us, bench_us));
+    open->second = std::min(open->second, end_us);
   }
 }
 
 void Observer::OnTime(std::int64_t now_us) {
   for (const auto& [asked, due_us] : open_gets_) {
     if (due_us >= now_us) continue;
-    report_(fmt::format("{} gets no tasks for longer than was said", asked.first));
+    report_(fmt::format("Get {} of {} waits for longer than was said, until {} us ago",
+                        asked.second, asked.first, now_us - due_us));
   }
 }
 
@@ -451,7 +459,7 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
                             own_[client].size(), limits_.own_tuples));
       }
       if (stays && known != there_.end() && known->second.stays_with == client) continue;
-      if (known != there_.end()) {
+      if (known != there_.end() && !known->second.in_doubt) {
         report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
       }
       if (completed_.contains(tuple.key)) {
@@ -461,13 +469,13 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
         report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
       }
       if (tuple.task) tasks_[tuple.key] = *tuple.task;
-      if (!ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId()};
+      if (!ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId(), false};
       if (results && !stays) CheckResult(tuple.key, hashes[i]);
     } else if (status[i] == PutStatus::kDuplicate && !ephemeral) {
       if (known == there_.end() && !completed_.contains(tuple.key)) {
         report_(fmt::format("{} was called a duplicate, but is not there", tuple.key.ToString()));
       } else if (known != there_.end() && !stays && known->second.stays_with.empty() &&
-                 known->second.hash != hashes[i]) {
+                 !known->second.in_doubt && known->second.hash != hashes[i]) {
         report_(
             fmt::format("{} was put with other bytes, and nobody was told", tuple.key.ToString()));
       }
@@ -494,7 +502,13 @@ void Observer::OnRetired(const Retire& retire) {
   }
 }
 
-void Observer::OnLost(const ClientId& client) {
+void Observer::OnLost(const ClientId& client, std::int64_t now_us) {
+  const auto first = asked_.lower_bound({client, 0});
+  auto last = first;
+  for (; last != asked_.end() && last->first.first == client; ++last) {
+    Doubt(client, last->second, now_us);
+  }
+  asked_.erase(first, last);
   own_.erase(client);
   tried_.erase(client);
   std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
@@ -503,6 +517,24 @@ void Observer::OnLost(const ClientId& client) {
     if (lease.client == client) Lose(key, lease);
   }
   std::erase_if(leases_, [&](const auto& entry) { return entry.second.client == client; });
+}
+
+// Who completes a task and joins again in one message is not told whether that counted. If it did,
+// the task is gone, whoever has it now does not hold it any more, and its results are there.
+void Observer::Doubt(const ClientId& client, const Asked& asked, std::int64_t now_us) {
+  const auto* complete = std::get_if<Complete>(&asked.what);
+  if (complete == nullptr) return;
+  const Key& task = complete->lease.key;
+  const bool held = Held(client, complete->lease) != nullptr;
+  if (!held && MayComplete(client, complete->lease) == May::kNo) return;
+  if (const auto there = there_.find(task); there != there_.end()) there->second.in_doubt = true;
+  if (const auto lease = leases_.find(task); lease != leases_.end()) {
+    lease->second.sure_us = std::min(lease->second.sure_us, now_us);
+  }
+  for (std::size_t i = 0; i < complete->results.size(); ++i) {
+    const Tuple& result = complete->results[i];
+    if (result.stays_bytes == 0) there_.try_emplace(result.key, There{asked.hashes[i], {}, true});
+  }
 }
 
 void Observer::Lose(const Key& key, const Lease& lease) {
@@ -516,14 +548,16 @@ Observer::May Observer::MayComplete(const ClientId& client, const LeaseRef& ref)
   const auto is_it = [&](const Lease& lease) {
     return lease.client == client && lease.fence == ref.fence;
   };
-  if (!there_.contains(ref.key) || !tasks_.contains(ref.key)) return May::kNo;
+  const auto there = there_.find(ref.key);
+  if (there == there_.end() || !tasks_.contains(ref.key)) return May::kNo;
+  const May sure = there->second.in_doubt ? May::kPerhaps : May::kYes;
   const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
-  if (held != leases_.end() && is_it(held->second)) return May::kYes;
+  if (held != leases_.end() && is_it(held->second)) return sure;
   const auto past = past_leases_.find(ref.key);
   if (past == past_leases_.end()) return May::kNo;
   const auto it = std::find_if(past->second.begin(), past->second.end(), is_it);
   if (it == past->second.end()) return May::kNo;
-  return it->in_doubt ? May::kPerhaps : May::kYes;
+  return it->in_doubt ? May::kPerhaps : sure;
 }
 
 void Observer::TellLead(const ClientId& client, const Key& key, bool leads) {
@@ -540,7 +574,8 @@ const Key* Observer::AnyTuple(Random& random) const {
   if (there_.empty()) return nullptr;
   const auto any =
       std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())));
-  return any->second.stays_with.empty() ? &any->first : nullptr;
+  const bool is_sure = any->second.stays_with.empty() && !any->second.in_doubt;
+  return is_sure ? &any->first : nullptr;
 }
 
 void Observer::CheckTuple(const Key& key, const FoundTuple* found) const {
@@ -555,7 +590,9 @@ void Observer::CheckTuple(const Key& key, const FoundTuple* found) const {
 
 std::vector<Key> Observer::Tuples() const {
   std::vector<Key> keys;
-  for (const auto& [key, hash] : there_) keys.push_back(key);
+  for (const auto& [key, there] : there_) {
+    if (!there.in_doubt) keys.push_back(key);
+  }
   return keys;
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tuplespace/payload.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace acan::simulation {
 

@@ -9,12 +9,13 @@
 
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
-#include "broker_host.h"
-#include "jobs.h"
-#include "network.h"
-#include "out_folder.h"
+#include "cluster/broker_host.h"
+#include "cluster/drawn.h"
+#include "cluster/jobs.h"
+#include "world/network.h"
+#include "cluster/out_folder.h"
 #include "seed.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace acan::simulation {
 
@@ -32,11 +33,7 @@ class Cluster {
 
  private:
   struct HandlerSlot {
-    std::uint64_t memory_bytes = 0;
-    double gflops = 1;
-    std::int64_t task_us = 1000;
-    double wrong_results = 0;  // share
-    bool own_memory = false;   // of its device
+    HandlerTraits traits;
     Process* process = nullptr;
     Handler* running = nullptr;
   };
@@ -50,17 +47,17 @@ class Cluster {
   Process& NewProcess(const std::string& name);
   void KillProcess(Process*& process);
   void Begin();
-  HandlerSlot DrawHandler(bool large);
-  void AddHandler(const HandlerSlot& slot);
+  HandlerTraits DrawHandler(bool large);
+  void AddHandler(const HandlerTraits& traits);
   void StartHandler(std::size_t slot);
   void HandlerBody(std::size_t slot);
   void StartManager(std::size_t slot, bool standby);
   bool AnyManager() const;
-  const OutFolder& FolderOf(std::size_t slot) const { return folders_[own_folders_ ? slot : 0]; }
+  const OutFolder& FolderOf(std::size_t slot) const { return folders_[drawn_.own_folders ? slot : 0]; }
   bool Audited() const { return disturbed_ && job_.job.tasks.audit > 0; }
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();
-  std::string WithoutFolder(std::string text) const;
+  std::string Reproducible(std::string text) const;
 
   void DrawHostile();
   void DrawFaults();
@@ -80,10 +77,12 @@ class Cluster {
   bool DamageSnapshot();
   void RestartHandlers();
   void RestartManager();
+  bool hostile() const { return !drawn_.hostile.empty(); }
   void CheckOutcome(const Outcome& outcome, const Outcome& expected, SeedResult* result);
   HandlerSlot* AnyHandler();
   std::int64_t RestartDelayUs() { return random().Magnitude(1'000, 20 * kSecondUs); }
   void Heal();
+  std::string DescribeDrawn();
   void CheckNothingIsLeft();
   void CheckEnd(const Outcome* expected, SeedResult* result);
 
@@ -95,17 +94,13 @@ class Cluster {
   const bool disturbed_;
   // Of each manager; if all are on one host (or share a file system) only the first is used.
   std::array<OutFolder, 2> folders_;
-  const bool own_folders_;
-  const std::uint64_t seed_;
+  Drawn drawn_;
   BrokerHost broker_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<HandlerSlot> handlers_;
   std::vector<ManagerSlot> managers_;
-  std::vector<Fault> enabled_;
-  std::int64_t mean_gap_us_ = kSecondUs;
   bool faulty_ = false;
-  bool hostile_ = false;  // somebody has a handler's key who wants to do harm
-  int failures_left_ = 0;
+  std::int64_t failures_left_ = 0;
   bool finished_ = false;   // a manager has ended with a receipt
   bool tidied_up_ = false;  // and nobody was killed since
   std::array<std::uint64_t, kFaults> counts_{};

@@ -1,4 +1,4 @@
-#include "broker_host.h"
+#include "cluster/broker_host.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "cluster/message_text.h"
 
 namespace acan::simulation {
 
@@ -116,6 +117,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     return;
   }
   ToBroker& envelope = std::get<ToBroker>(decoded);
+  Trace(from->client(), envelope);
   for (const ClientMessage& message : envelope.messages) {
     const auto* request = std::get_if<Request>(&message);
     if (request == nullptr) continue;
@@ -160,7 +162,7 @@ void BrokerHost::Lose(const ClientId& client) {
 }
 
 void BrokerHost::OnLost(const ClientId& client) {
-  observer_->OnLost(client);
+  observer_->OnLost(client, NowUs());
 }
 
 void BrokerHost::Tick() {
@@ -193,9 +195,28 @@ void BrokerHost::SetTimer() {
 std::vector<BrokerCore::Delivery> BrokerHost::TakeWatched(const ClientId& active) {
   std::vector<BrokerCore::Delivery> deliveries = core_->TakeOutput();
   std::vector<std::pair<ClientId, const tuplespace::ToClient*>> answers;
-  for (const auto& delivery : deliveries) answers.emplace_back(delivery.client, &delivery.envelope);
+  for (const auto& delivery : deliveries) {
+    answers.emplace_back(delivery.client, &delivery.envelope);
+    Trace(delivery.client, delivery.envelope);
+  }
   observer_->OnAnswers(active, answers, NowUs());
   return deliveries;
+}
+
+void BrokerHost::Trace(const ClientId& client, const ToBroker& envelope) const {
+  if (!traces_messages_) return;
+  for (const ClientMessage& message : envelope.messages) {
+    const std::string text = Describe(message);
+    if (!text.empty()) world_.Remark(fmt::format("  {} > {}", client, text));
+  }
+}
+
+void BrokerHost::Trace(const ClientId& client, const tuplespace::ToClient& envelope) const {
+  if (!traces_messages_ || client == kObserver || client == kLiar) return;
+  for (const BrokerMessage& message : envelope.messages) {
+    const std::string text = Describe(message);
+    if (!text.empty()) world_.Remark(fmt::format("  {} < {}", client, text));
+  }
 }
 
 void BrokerHost::Flush(const ClientId& active) {
@@ -378,6 +399,7 @@ void BrokerHost::ActHostile() {
   HostileHandler::Said said = hostile_->Say(*observer_);
   ++totals_.hostile;
   world_.Note(fmt::format("{}: {}", said.client, said.what));
+  Trace(said.client, said.envelope);
   for (const ClientMessage& message : said.envelope.messages) {
     const auto* request = std::get_if<Request>(&message);
     if (request != nullptr) observer_->OnRequest(said.client, said.envelope.session, *request);

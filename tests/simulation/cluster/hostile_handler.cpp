@@ -1,4 +1,4 @@
-#include "hostile_handler.h"
+#include "cluster/hostile_handler.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/names.h"
 #include "fmt/format.h"
-#include "jobs.h"
+#include "cluster/jobs.h"
 
 namespace acan::simulation {
 
@@ -83,12 +83,14 @@ bool HostileHandler::Is(const ClientId& client) {
 }
 
 std::string HostileHandler::Describe() const {
-  std::string text = fmt::format(
-      "a hostile handler, every {} us and after one of {} messages:", pause_us_, after_one_in_);
+  std::string deeds;
   for (std::size_t i = 0; i < kDeeds; ++i) {
-    if (weights_[i] > 0) text += fmt::format(" {} {};", NameOf(static_cast<Deed>(i)), weights_[i]);
+    if (weights_[i] == 0) continue;
+    const char* between = deeds.empty() ? "" : ", ";
+    deeds += fmt::format("{}{} {}", between, NameOf(static_cast<Deed>(i)), weights_[i]);
   }
-  return text;
+  return fmt::format("acts every {:.0f} ms and after one in {} messages, with these weights: {}",
+                     static_cast<double>(pause_us_) * 1e-3, after_one_in_, deeds);
 }
 
 std::int64_t HostileHandler::NextDelayUs() {

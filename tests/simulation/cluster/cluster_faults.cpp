@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "fmt/format.h"
 
 namespace acan::simulation {
@@ -15,38 +15,40 @@ constexpr std::uint64_t kHostileOneIn = 3;  // seeds
 
 // From a stream of its own: what happens in the other seeds does not depend on it.
 void Cluster::DrawHostile() {
-  Random random(seed_ ^ 0xe711);
-  hostile_ = disturbed_ && random.OneIn(kHostileOneIn);
-  if (!hostile_) return;
+  Random random(drawn_.seed ^ 0xe711);
+  if (!disturbed_ || !random.OneIn(kHostileOneIn)) return;
   auto handler = std::make_unique<HostileHandler>(random.Next(), Audited());
-  const bool key_is_shared = random.OneIn(3);
-  world_.Note(handler->Describe() + (key_is_shared ? " with the key of all handlers" : ""));
-  broker_.SetHostile(std::move(handler), key_is_shared);
+  drawn_.hostile = handler->Describe();
+  drawn_.key_is_shared = random.OneIn(3);
+  world_.Note("a hostile handler, " + drawn_.hostile +
+              (drawn_.key_is_shared ? " with the key of all handlers" : ""));
+  broker_.SetHostile(std::move(handler), drawn_.key_is_shared);
 }
 
 // Not all faults in all seeds: some defects show only while something else does not happen.
 void Cluster::DrawFaults() {
   if (!disturbed_) return;
-  while (enabled_.empty()) {
+  while (drawn_.faults.empty()) {
     for (std::size_t i = 0; i < kFaults; ++i) {
-      if (random().OneIn(3)) enabled_.push_back(static_cast<Fault>(i));
+      if (random().OneIn(3)) drawn_.faults.push_back(static_cast<Fault>(i));
     }
   }
-  mean_gap_us_ = random().Magnitude(30'000, 4 * kSecondUs);
+  drawn_.mean_gap_us = random().Magnitude(30'000, 4 * kSecondUs);
   // Of one task a third would end the job, rightly.
-  failures_left_ = 2;
+  drawn_.device_failures = failures_left_ = 2;
   if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
-  if (random().OneIn(2)) broker_.SetLiesOneIn(8);
+  if (random().OneIn(2)) drawn_.lies_one_in = 8;
+  broker_.SetLiesOneIn(drawn_.lies_one_in);
   faulty_ = true;
-  world_.At(world_.now_us() + random().Magnitude(4 * kSecondUs, 120 * kSecondUs),
-            [this] { Heal(); });
+  drawn_.heals_at_us = world_.now_us() + random().Magnitude(4 * kSecondUs, 120 * kSecondUs);
+  world_.At(drawn_.heals_at_us, [this] { Heal(); });
   NextFault();
 }
 
 void Cluster::NextFault() {
-  world_.After(random().Magnitude(mean_gap_us_ / 8 + 1, mean_gap_us_ * 2), [this] {
+  world_.After(random().Magnitude(drawn_.mean_gap_us / 8 + 1, drawn_.mean_gap_us * 2), [this] {
     if (!faulty_ || finished_) return;
-    const Fault fault = enabled_[random().Below(enabled_.size())];
+    const Fault fault = drawn_.faults[random().Below(drawn_.faults.size())];
     if (Do(fault)) ++counts_[static_cast<std::size_t>(fault)];
     NextFault();
   });
@@ -252,7 +254,7 @@ bool Cluster::JumpOne() {
 bool Cluster::DamageSnapshot() {
   for (ManagerSlot& manager : managers_) KillProcess(manager.process);
   world_.After(RestartDelayUs(), [this] { RestartManager(); });
-  const std::size_t slot = own_folders_ ? random().Below(folders_.size()) : 0;
+  const std::size_t slot = drawn_.own_folders ? random().Below(folders_.size()) : 0;
   if (!FolderOf(slot).DamageSnapshot(random())) return true;
   world_.Note("a snapshot is damaged");
   return true;

@@ -1,4 +1,4 @@
-#include "fiber.h"
+#include "world/fiber.h"
 
 #include <cxxabi.h>
 #include <sys/mman.h>

@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cluster_network.h"
-#include "world.h"
+#include "world/cluster_network.h"
+#include "world/world.h"
 
 namespace acan::simulation {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "random.h"
+#include "world/random.h"
 #include "seed.h"
 
 namespace acan::simulation {

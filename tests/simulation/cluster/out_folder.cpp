@@ -1,4 +1,4 @@
-#include "out_folder.h"
+#include "cluster/out_folder.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

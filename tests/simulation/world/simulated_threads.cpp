@@ -6,10 +6,10 @@
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
 #include "acan/manager/worker_thread.h"
-#include "cluster_network.h"
+#include "world/cluster_network.h"
 #include "device_thread.h"
 #include "fmt/format.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace acan::simulation {
 namespace {

@@ -11,6 +11,7 @@
 namespace acan::simulation {
 
 struct SimulatedJob {
+  const char* name = "";
   Job job;
   Data data;
 };

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "envelope.h"
-#include "random.h"
+#include "world/random.h"
 #include "tuplespace/client_limits.h"
 
 namespace acan::simulation {
@@ -50,7 +50,8 @@ class Observer {
       const tuplespace::ClientId& active,
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers,
       std::int64_t now_us);
-  void OnLost(const tuplespace::ClientId& client);
+  // Its session has ended. What it asked for last may have been done: the answer went with it.
+  void OnLost(const tuplespace::ClientId& client, std::int64_t now_us);
 
   // The broker has done all that was due by now.
   void OnTime(std::int64_t now_us);
@@ -135,6 +136,8 @@ class Observer {
   static bool Match(const std::vector<tuplespace::Pattern>& patterns, const tuplespace::Key& key);
   // The lease ends without its holder's doing: it may still complete the task.
   void Lose(const tuplespace::Key& key, const Lease& lease);
+  // `client` never heard what became of this, and neither is it known here.
+  void Doubt(const tuplespace::ClientId& client, const Asked& asked, std::int64_t now_us);
   May MayComplete(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref) const;
   void Gone(const tuplespace::Key& key) { there_.erase(key); }
 
@@ -155,6 +158,7 @@ class Observer {
   struct There {
     std::uint64_t hash = 0;
     tuplespace::ClientId stays_with;  // empty: the space has its bytes
+    bool in_doubt = false;            // it may be there or not: nobody heard the answer
   };
   std::map<tuplespace::Key, There> there_;                 // acknowledged, and not taken away since
   std::set<tuplespace::Key> completed_;                    // tasks

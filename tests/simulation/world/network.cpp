@@ -1,4 +1,4 @@
-#include "network.h"
+#include "world/network.h"
 
 #include <algorithm>
 #include <cassert>

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "broker_core.h"
-#include "hostile_handler.h"
-#include "network.h"
-#include "observer.h"
+#include "cluster/hostile_handler.h"
+#include "world/network.h"
+#include "checkers/observer.h"
 #include "wire.h"
 
 namespace acan::simulation {
@@ -46,6 +46,8 @@ class BrokerHost final : public Listener {
     hostile_ = std::move(hostile);
     key_is_shared_ = key_is_shared;
   }
+  // Each message to and from clients becomes a line of the trace.
+  void TraceMessages() { traces_messages_ = true; }
   // All that must be there.
   void CheckAll();
   // Every key that is there.
@@ -66,6 +68,8 @@ class BrokerHost final : public Listener {
   void Flush(const tuplespace::ClientId& active);
   void Deliver(const tuplespace::BrokerCore::Delivery& delivery);
   void SetTimer();
+  void Trace(const tuplespace::ClientId& client, const tuplespace::ToBroker& envelope) const;
+  void Trace(const tuplespace::ClientId& client, const tuplespace::ToClient& envelope) const;
   void Lie();
   void Probe();
   void CheckSpace();
@@ -98,6 +102,7 @@ class BrokerHost final : public Listener {
   tuplespace::RequestId next_request_ = 1;
   std::unique_ptr<HostileHandler> hostile_;  // may be null
   bool key_is_shared_ = false;
+  bool traces_messages_ = false;
   BrokerTotals totals_;
 };
 

@@ -1,7 +1,7 @@
 // How the simulated parts of the product find the network of the world that runs.
 #pragma once
 
-#include "network.h"
+#include "world/network.h"
 
 namespace acan::simulation {
 

@@ -16,8 +16,8 @@
 
 #include "access_list.h"
 #include "envelope.h"
-#include "observer.h"
-#include "random.h"
+#include "checkers/observer.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 
@@ -31,7 +31,7 @@ class HostileHandler {
   // What its key stands for.
   const tuplespace::AccessList::Entry& who() const { return *who_; }
   static bool Is(const tuplespace::ClientId& client);
-  std::string Describe() const;
+  std::string Describe() const;  // when it acts, and how often it does what
 
   // When it acts next, from now; and whether it does after a message of somebody else.
   std::int64_t NextDelayUs();

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "fiber.h"
-#include "random.h"
+#include "world/fiber.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 
@@ -89,6 +89,10 @@ class World {
   // One line of the history, if anybody listens; every line goes into the hash.
   void Note(const std::string& line);
   void OnNote(std::function<void(const std::string&)> listener) { listener_ = std::move(listener); }
+  // For the listener only: a history with remarks and one without have the same hash.
+  void Remark(const std::string& line) {
+    if (listener_) listener_(line);
+  }
   std::uint64_t trace_hash() const { return trace_hash_; }
   std::uint64_t events() const { return events_run_; }
 

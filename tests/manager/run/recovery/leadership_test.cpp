@@ -1,0 +1,73 @@
+// Leadership at a broker of the test's own.
+#include "acan/manager/leadership.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <zmq.hpp>
+
+#include "acan/core/names.h"
+#include "tuplespace/broker.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+namespace {
+
+constexpr const char* kEndpoint = "inproc://leadership";
+
+class LeadershipTest : public ::testing::Test {
+ protected:
+  LeadershipTest() {
+    tuplespace::BrokerOptions options;
+    options.listen = {kEndpoint};
+    options.context = &zmq_;
+    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
+    thread_ = std::thread([this] { broker_->Run(); });
+    job_.model.layers = {2, 1};
+  }
+  ~LeadershipTest() override {
+    broker_->Stop();
+    thread_.join();
+    broker_.reset();
+  }
+
+  tuplespace::ClientOptions ClientNamed(const std::string& name) {
+    return {.endpoint = kEndpoint, .name = name, .id = {}, .context = &zmq_};
+  }
+
+  zmq::context_t zmq_;
+  std::unique_ptr<tuplespace::Broker> broker_;
+  std::thread thread_;
+  Job job_;
+  Data data_;
+};
+
+// A manager that lost its connection while it put the name of its run puts it again when it is
+// back, though another one leads by then and has looked for such names.
+TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
+  RunSettings settings;
+  settings.endpoint = kEndpoint;
+  RunContext context(settings, ClientNamed("manager"), job_, data_);
+  StopRequest stop(context.client, nullptr);
+  FolderClaim folder(context, nullptr);
+  Leadership leadership(context, stop, folder);
+  leadership.Connect();
+  leadership.Take();
+  tuplespace::Client other(ClientNamed("another manager"));
+  const auto put_run = [&](const std::string& job, const std::string& run) {
+    tuplespace::Tuple tuple;
+    tuple.key = RunKey(job, run);
+    other.Put({tuple});
+  };
+  put_run(context.job_id, context.run);
+  put_run(context.job_id, context.job_id + "-late");
+  put_run("another-job", "another-job-1");
+  leadership.GiveUp();
+  EXPECT_EQ(other.CountOf(AllRuns(context.job_id)), 0u);
+  EXPECT_EQ(other.CountOf(AllRuns("another-job")), 1u);
+}
+
+}  // namespace
+}  // namespace acan

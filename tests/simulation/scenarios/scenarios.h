@@ -1,0 +1,70 @@
+// Scenarios: the seeds that once found something, by name. What each found is repaired, so each
+// must pass.
+//
+// A seed draws the same options for good, but its history changes with the program: where a process
+// sends one more message, everything after it is another draw. So a scenario is a seed whose
+// options once led there, no replay of it. What can be replayed is a unit test, beside what was
+// repaired.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace acan::simulation {
+
+struct Scenario {
+  const char* name;
+  std::uint64_t seed;
+  const char* found;
+};
+
+inline constexpr std::array kScenarios = {
+    Scenario{"early_a", 6, "One of the first three findings in docs/reliability.md."},
+    Scenario{"early_b", 36, "One of the first three findings in docs/reliability.md."},
+    Scenario{"early_c", 252, "One of the first three findings in docs/reliability.md."},
+    Scenario{"early_d", 11759, "One of the first three findings in docs/reliability.md."},
+    Scenario{"early_e", 20091, "One of the first three findings in docs/reliability.md."},
+    Scenario{"snapshot_of_a_successor", 200672,
+             "A manager took a snapshot that its successor wrote for another training's."},
+    Scenario{"snapshot_of_a_stopped_thread", 3138,
+             "A snapshot of a step appeared that the successor's metrics did not have yet."},
+    Scenario{"late_answer_about_a_tile", 8077,
+             "A manager took its own tile for gone when an answer was late, and ended."},
+    Scenario{"second_start_at_the_end", 511439,
+             "A manager without the lead removed the receipt of one that had just finished."},
+    Scenario{"lead_lost_again_and_again", 79279,
+             "Looking through the runs of all earlier lives took longer than the lead's lease."},
+    Scenario{"late_hello", 578264, "A Hello of an ended connection ended the session of the next."},
+    Scenario{"minus_one_right_answers", 387169,
+             "A manager believed a loss and a count of right answers that no inputs can give."},
+    Scenario{
+        "result_of_before_going_back", 132,
+        "Inputs of a task were removed, as its result was there from before the run went back."},
+    Scenario{"result_that_stays_without_a_task", 3004572,
+             "A result stayed with a handler though nobody would hear that it was lost."},
+    Scenario{"supplied_and_made_anew", 5007583,
+             "An answer to an earlier supply freed a result that was made anew since."},
+    Scenario{"evaluation_of_before_going_back", 7000201,
+             "As result_of_before_going_back, for an evaluation."},
+    Scenario{"absurd_memory", 245, "A hostile handler's 2^63 bytes of memory spoilt the receipt."},
+    Scenario{"extended_under_many_ids", 119,
+             "Each lease that a hostile client extended to its end made the next one longer."},
+    Scenario{"early_hostile", 1267, "A finding with the first hostile handlers, not recorded."},
+    Scenario{"loss_of_a_wrong_size", 572,
+             "A loss of a wrong size ended an audited run before the audit had found it."},
+    Scenario{"extended_beside_one_failure", 10000813,
+             "A lease was extended for ever, as the only other client had failed the task once."},
+    Scenario{"completed_and_joined_again", 20001114,
+             "The checker did not know of a completion whose answer went with the session."},
+    Scenario{"killed_while_stopped", 20000763,
+             "The checker did not wait until the broker had noticed that a client was gone."},
+    Scenario{"killed_beside_a_stopped_broker", 20001474, "As killed_while_stopped."},
+    Scenario{"trial_after_a_failure", 30000387,
+             "New clients of a key waited for a task that had failed at once."},
+    Scenario{"trial_of_an_honest_handler", 30001096,
+             "As trial_after_a_failure, for an honest handler that shares the key."},
+    Scenario{"late_name_of_a_run", 30008093,
+             "The name of a run that never began was left in the space."},
+};
+
+}  // namespace acan::simulation
