@@ -137,7 +137,7 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
   EXPECT_TRUE(WorkerRefusal(Retire{Pattern::Of({"me", "w/2"}), false}));
   EXPECT_TRUE(WorkerRefusal(Retire{{{F::Exact("me"), F::Any()}, false}, false}));
   for (const RequestBody& body :
-       std::vector<RequestBody>{Extend{}, Store{}, Fail{}, Hold{}, Cancel{}, GetStats{}}) {
+       std::vector<RequestBody>{Extend{}, Release{}, Fail{}, Hold{}, Cancel{}, GetStats{}}) {
     EXPECT_FALSE(WorkerRefusal(body));
   }
   RequestBody retire = Retire{AnyOf("data"), true};

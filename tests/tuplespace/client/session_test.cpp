@@ -456,7 +456,7 @@ TEST_F(SessionTest, LateGrantsOfAnAbandonedGetArePutBack) {
   EXPECT_EQ(CountEvents<Reply>(), 0);
   sent = SentRequests();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(std::get<Store>(sent[0].body).lease.fence, 9u);
+  EXPECT_EQ(std::get<Release>(sent[0].body).lease.fence, 9u);
 }
 
 TEST_F(SessionTest, ARequestAbandonedBeforeItWasSentIsForgotten) {
@@ -551,9 +551,9 @@ TEST_F(SessionTest, ATaskThatCameDamagedIsGivenBackAndItsInputsAreFetched) {
   session_.Receive(From(100, Reply{id, grants}), now_us_);
   std::vector<Request> sent = SentRequests();
   ASSERT_EQ(sent.size(), 2u);
-  const auto* store = std::get_if<Store>(&sent[0].body);
-  ASSERT_NE(store, nullptr);
-  EXPECT_EQ(store->lease.fence, 9u);
+  const auto* release = std::get_if<Release>(&sent[0].body);
+  ASSERT_NE(release, nullptr);
+  EXPECT_EQ(release->lease.fence, 9u);
   EXPECT_EQ(sent[1].id, id);
   EXPECT_EQ(CountEvents<PayloadDamaged>(), 1);
 

@@ -47,7 +47,7 @@ class KeyTrustTest : public ::testing::Test {
   }
   std::size_t CanTake(const ClientId& client, std::uint32_t count = 1) {
     const std::vector<Grant> grants = Take(client, count);
-    for (const Grant& grant : grants) d.Ask<LeaseReply>(client, Store{{grant.key, grant.fence}});
+    for (const Grant& grant : grants) d.Ask<LeaseReply>(client, Release{{grant.key, grant.fence}});
     return grants.size();
   }
   void Fail(const ClientId& client, const Grant& grant) {

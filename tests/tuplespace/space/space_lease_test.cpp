@@ -130,7 +130,7 @@ TEST_F(LeaseTest, OnlyALeaseThatWasLostCanEndATaskLate) {
   task.task->lease_us = 500;
   d->PutOne("m", task);
   const LeaseRef given_back = Take("a");
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{given_back}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{given_back}).lease, LeaseStatus::kOk);
   d->Done("a", given_back);
   const LeaseRef lost = Take("a");
   d->Advance(500);
@@ -197,10 +197,10 @@ TEST_F(LeaseTest, OnlyTheHolderOfALeaseCanEndIt) {
   d->PutOne("m", Task(Key{"t", 1}));
   const LeaseRef lease = Take("a");
   EXPECT_EQ(d->Done("b", lease).lease, LeaseStatus::kStale);
-  EXPECT_EQ(d->Ask<LeaseReply>("b", Store{lease}).lease, LeaseStatus::kStale);
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{{lease.key, lease.fence + 1}}).lease,
+  EXPECT_EQ(d->Ask<LeaseReply>("b", Release{lease}).lease, LeaseStatus::kStale);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{{lease.key, lease.fence + 1}}).lease,
             LeaseStatus::kStale);
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{{Key{"nowhere"}, 1}}).lease, LeaseStatus::kStale);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{{Key{"nowhere"}, 1}}).lease, LeaseStatus::kStale);
   EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kOk);
 }
 
@@ -230,7 +230,7 @@ TEST_F(LeaseTest, AReconnectedClientKeepsItsLeasesAndAsksAgain) {
 TEST_F(LeaseTest, AStoredBackTaskIsTakenByTheNext) {
   d->PutOne("m", Task(Key{"t", 1}));
   const LeaseRef lease = Take("a");
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{lease}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{lease}).lease, LeaseStatus::kOk);
   EXPECT_EQ(d->counters().stored_back, 1u);
   EXPECT_EQ(Take("b").key, (Key{"t", 1}));
   EXPECT_TRUE(d->notices.empty());
@@ -341,7 +341,7 @@ TEST_F(LeaseTest, RetiringInputsDoesNotHarmALease) {
   d->Ask<RetireReply>("m", Retire{UpTo("x", 2)});
   EXPECT_TRUE(d->notices.empty());
   EXPECT_EQ(d->Done("a", first, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Store{second}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{second}).lease, LeaseStatus::kOk);
   ASSERT_EQ(d->notices["m"].size(), 1u);
   EXPECT_EQ(d->notices["m"][0].kind, Notice::Kind::kOrphaned);
   EXPECT_EQ(d->notices["m"][0].key, (Key{"t", 2}));

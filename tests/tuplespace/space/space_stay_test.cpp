@@ -168,13 +168,13 @@ TEST_F(StayTest, TasksThatNeedItCanBeTaken) {
   Grant grant = d->Ask<Grants>("gpu", get).grants.at(0);
   EXPECT_FALSE(grant.input_sent.at(0)) << "it has it";
   EXPECT_THAT(d->notices["gpu"], IsEmpty());
-  d->Ask<LeaseReply>("gpu", Store{{grant.key, grant.fence}});
+  d->Ask<LeaseReply>("gpu", Release{{grant.key, grant.fence}});
 
   grant = d->Ask<Grants>("other", get).grants.at(0);
   EXPECT_FALSE(grant.input_sent.at(0));
   EXPECT_TRUE(grant.inputs.at(0).stays) << "who takes it reads it";
   EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted)) << "who is asked ahead of that";
-  d->Ask<LeaseReply>("other", Store{{grant.key, grant.fence}});
+  d->Ask<LeaseReply>("other", Release{{grant.key, grant.fence}});
 
   SupplyOne("gpu", Plain(kTile, "bytes"));
   grant = d->Ask<Grants>("other", get).grants.at(0);

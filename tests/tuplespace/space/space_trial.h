@@ -322,7 +322,7 @@ class Trial {
     if (owner != client && Below(4) != 0) return;
     ModelTuple* tuple = model_.Leased(client, lease);
     const LeaseStatus expected = tuple != nullptr ? LeaseStatus::kOk : LeaseStatus::kStale;
-    RequestBody body = Store{lease};
+    RequestBody body = Release{lease};
     const std::uint64_t how = Below(3);
     if (how == 0) {
       body = Extend{lease, 7000};

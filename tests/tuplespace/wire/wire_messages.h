@@ -172,7 +172,7 @@ class Generator {
       case 6:
         return Extend{Lease(), Duration()};
       case 7:
-        return Store{Lease()};
+        return Release{Lease()};
       case 8:
         return Fail{Lease(), Text(300)};
       case 9:
@@ -322,7 +322,7 @@ inline void Same(const Extend& a, const Extend& b) {
   Same(a.lease, b.lease);
   EXPECT_EQ(a.lease_us, b.lease_us);
 }
-inline void Same(const Store& a, const Store& b) {
+inline void Same(const Release& a, const Release& b) {
   Same(a.lease, b.lease);
 }
 inline void Same(const Fail& a, const Fail& b) {

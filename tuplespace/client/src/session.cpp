@@ -366,7 +366,7 @@ bool Session::DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us)
     events_.push_back(PayloadDamaged{text});
     const LeaseRef lease{grant.key, grant.fence};
     if (++pending.damaged < kMostDamaged) {
-      Insert(Store{lease}, /*internal=*/true, now_us);
+      Insert(Release{lease}, /*internal=*/true, now_us);
     } else {
       Insert(tuplespace::Fail{lease, text}, /*internal=*/true, now_us);
     }
@@ -379,7 +379,7 @@ void Session::PutBack(const ReplyBody& body, std::int64_t now_us) {
   const auto* grants = std::get_if<Grants>(&body);
   if (grants == nullptr) return;
   for (const Grant& grant : grants->grants) {
-    Insert(Store{{grant.key, grant.fence}}, /*internal=*/true, now_us);
+    Insert(Release{{grant.key, grant.fence}}, /*internal=*/true, now_us);
   }
 }
 

@@ -32,7 +32,7 @@ std::optional<ReplyBody> DoneReply(const RequestBody& request) {
   if (const auto* complete = std::get_if<Complete>(&request)) {
     return CompleteReply{LeaseStatus::kOk, Stored(complete->results)};
   }
-  if (std::holds_alternative<Extend>(request) || std::holds_alternative<Store>(request) ||
+  if (std::holds_alternative<Extend>(request) || std::holds_alternative<Release>(request) ||
       std::holds_alternative<Fail>(request)) {
     return LeaseReply{};
   }

@@ -82,8 +82,8 @@ std::size_t BodyBound(const Complete& complete) {
 std::size_t BodyBound(const Extend& extend) {
   return Bound(extend.lease);
 }
-std::size_t BodyBound(const Store& store) {
-  return Bound(store.lease);
+std::size_t BodyBound(const Release& release) {
+  return Bound(release.lease);
 }
 std::size_t BodyBound(const Fail& fail) {
   return Bound(fail.lease) + std::min(fail.cause.size(), kMaxTextBytes);

@@ -65,8 +65,8 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
   } else if (type == Body::Extend) {
     const auto& body = As<wire::Extend>(message);
     request.body = Extend{in.Lease(body.lease()), in.NotNegative(body.lease_us(), "lease_us")};
-  } else if (type == Body::Store) {
-    request.body = Store{in.Lease(As<wire::Store>(message).lease())};
+  } else if (type == Body::Release) {
+    request.body = Release{in.Lease(As<wire::Release>(message).lease())};
   } else if (type == Body::Fail) {
     const auto& body = As<wire::Fail>(message);
     request.body = Fail{in.Lease(body.lease()), in.Text(body.cause(), kMaxTextBytes, "cause")};

@@ -218,8 +218,8 @@ struct Encoder::Impl {
     const auto lease = Lease(extend.lease);
     Message(id, wire::Body::Extend, wire::CreateExtend(builder, lease, extend.lease_us).Union());
   }
-  void Body(RequestId id, const Store& store) {
-    Message(id, wire::Body::Store, wire::CreateStore(builder, Lease(store.lease)).Union());
+  void Body(RequestId id, const Release& release) {
+    Message(id, wire::Body::Release, wire::CreateRelease(builder, Lease(release.lease)).Union());
   }
   void Body(RequestId id, const Fail& fail) {
     const auto lease = Lease(fail.lease);

@@ -182,7 +182,7 @@ struct Extend {
   LeaseRef lease;
   std::int64_t lease_us = 0;
 };
-struct Store {
+struct Release {
   LeaseRef lease;
 };  // put it back, untouched, no fault counted
 // The task failed on this device. It becomes takable again, by others first; after
@@ -277,8 +277,8 @@ struct Notice {
   std::string text;
 };
 
-using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Store, Fail, Retire,
-                                 Hold, Cancel, GetStats, Supply>;
+using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Release, Fail,
+                                 Retire, Hold, Cancel, GetStats, Supply>;
 using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
                                RetireReply, Ok, Stats, Error>;
 

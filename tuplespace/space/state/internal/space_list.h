@@ -13,7 +13,7 @@ struct ListHook {
 
 // Does not own its elements. An element is in one list at most (per hook).
 template <typename T>
-class List {
+class IntrusiveList {
  public:
   bool empty() const { return first_ == nullptr; }
   T* first() const { return first_; }

@@ -1,52 +1,20 @@
-// Removal of tuples, and the watermarks that keep retired keys away.
+#include "removal.h"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-#include "space_core.h"
 #include "tuplespace/planted.h"
 
-namespace tuplespace {
-
-using internal::Watermark;
+namespace tuplespace::internal {
 
 namespace {
 
 using Op = FieldPattern::Op;
 
-std::int64_t MarkOf(const Pattern& pattern) {
-  for (const FieldPattern& field : pattern.fields) {
-    if (field.op == Op::kAtMost) return std::get<std::int64_t>(field.value);
-  }
-  assert(false);
-  return INT64_MIN;
-}
-
-void SetMark(Pattern* pattern, std::int64_t mark) {
-  for (FieldPattern& field : pattern->fields) {
-    if (field.op == Op::kAtMost) field.value = mark;
-  }
-}
-
-// The same watermark, whatever its mark.
-bool SameButMark(const Pattern& a, const Pattern& b) {
-  Pattern raised = a;
-  SetMark(&raised, MarkOf(b));
-  return internal::SamePattern(raised, b);
-}
-
 }  // namespace
 
-bool Space::Impl::IsRetired(const Key& key) const {
-  bool retired = false;
-  watermarks_.ForEachMatch(key.bytes(), [&](const Watermark*) {
-    retired = true;
-    return false;
-  });
-  return retired;
-}
-
-std::optional<Error> Space::Impl::ProblemOf(const Retire& retire) const {
+std::optional<Error> Removal::ProblemOf(const Retire& retire) const {
   if (const auto problem = retire.pattern.Problem()) {
     return Error{ErrorCode::kBadRequest, "pattern of a Retire: " + *problem};
   }
@@ -61,42 +29,25 @@ std::optional<Error> Space::Impl::ProblemOf(const Retire& retire) const {
   return std::nullopt;
 }
 
-void Space::Impl::Handle(Client& client, RequestId id, Retire&& retire) {
-  if (auto problem = ProblemOf(retire)) return Refuse(*client.id, id, std::move(*problem));
+void Removal::Handle(ClientState& client, RequestId id, Retire&& retire) {
+  if (auto problem = ProblemOf(retire))
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
   if (retire.watermark && !IsPlanted(Planted::kWatermarkIsNotRaised)) {
-    RaiseWatermark(retire.pattern);
+    watermarks_.Raise(retire.pattern);
   }
-  Answer(client, id, RetireReply{RemoveMatching(retire)});
+  state_.answers.Answer(client, id, RetireReply{RemoveMatching(retire)});
 }
 
-void Space::Impl::RaiseWatermark(const Pattern& pattern) {
-  Watermark* mark = watermarks_.Find(pattern, SameButMark);
-  if (mark != nullptr) {
-    SetMark(&mark->pattern, std::max(MarkOf(mark->pattern), MarkOf(pattern)));
-    watermarks_by_age_.erase(mark->raised_at);
-  } else {
-    // Each run leaves one behind: the oldest must go some day.
-    while (!watermarks_by_age_.empty() && watermarks_.size() >= limits_.watermarks) {
-      const auto oldest = watermarks_by_age_.begin();
-      watermarks_.Remove(oldest->second);
-      watermarks_by_age_.erase(oldest);
-    }
-    mark = watermarks_.Add(std::make_unique<Watermark>(Watermark{pattern, 0}));
-  }
-  mark->raised_at = next_sequence_++;
-  watermarks_by_age_.emplace(mark->raised_at, mark);
-}
-
-std::uint64_t Space::Impl::RemoveMatching(const Retire& retire) {
+std::uint64_t Removal::RemoveMatching(const Retire& retire) {
   std::vector<Record*> matched;
   const auto collect = [&matched](Record* record) {
     ++record->pins;
     matched.push_back(record);
     return true;
   };
-  store_.ScanStored(retire.pattern, collect);
+  state_.store.ScanStored(retire.pattern, collect);
   const std::size_t stored = matched.size();
-  store_.ScanShadows(retire.pattern, collect);
+  state_.store.ScanShadows(retire.pattern, collect);
 
   // Tasks first: nobody needs to hear that they are orphaned by the same stroke.
   const auto middle =
@@ -124,34 +75,30 @@ std::uint64_t Space::Impl::RemoveMatching(const Retire& retire) {
   }
   for (Record* record : matched) {
     --record->pins;
-    store_.EraseIfUnused(record);
+    state_.store.EraseIfUnused(record);
   }
   return stored;
 }
 
 // The tuple goes; with `remember` its key stays as that of a completed task.
-void Space::Impl::Remove(Record* record, bool remember) {
+void Removal::Remove(Record* record, bool remember) {
   assert(record->stored());
   assert(!remember || record->task);
   ++record->pins;
-  if (record->lease) DropLease(record);
-  Unplace(record);
+  if (record->lease) leases_.Drop(record);
+  groups_.Withdraw(record);
   if (record->task) UnlinkInputs(record);
-  if (record->stay) EndStay(record);
-  SetState(record, remember ? RecordState::kCompleted : RecordState::kWanted);
+  if (record->stay) residency_.End(record);
+  state_.SetState(record, remember ? RecordState::kCompleted : RecordState::kWanted);
   record->task.reset();
-  while (const internal::Holding* holding = record->holders.first()) {
-    record->holders.Remove(record->holders.first());
-    holding->client->held.erase(record);
-    --gauges_.held_keys;
-  }
+  holders_.RemoveAllOf(record);
   if (record->ephemeral) {
-    Client& owner = *clients_.at(*record->put_by);
+    ClientState& owner = *state_.clients.at(*record->put_by);
     owner.ephemerals.erase(record->sequence);
     owner.own_payload_bytes -= record->payload.size();
     record->ephemeral = false;
   }
-  gauges_.payload_bytes -= record->payload.size();
+  state_.gauges.payload_bytes -= record->payload.size();
   record->payload = {};
   if (!remember) record->put_by.reset();
 
@@ -166,7 +113,29 @@ void Space::Impl::Remove(Record* record, bool remember) {
     if (task->state != RecordState::kParked) Orphan(task, record->key);
   }
   --record->pins;
-  store_.Hide(record);
+  state_.store.Hide(record);
 }
 
-}  // namespace tuplespace
+void Removal::Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text) {
+  assert(record->task && !record->lease);
+  groups_.Withdraw(record);
+  UnlinkInputs(record);
+  state_.SetState(record, RecordState::kParked);
+  ++state_.counters.parked;
+  state_.answers.Notify(record->put_by, Notice{kind, record->key, by, std::move(text)});
+}
+
+void Removal::Orphan(Record* task, const Key& input) {
+  Park(task, Notice::Kind::kOrphaned, {},
+       "input " + input.ToString() + " was retired or removed, so the task can never run");
+}
+
+void Removal::UnlinkInputs(Record* task) {
+  for (InputLink& link : task->task->links) {
+    (link.affine ? link.input->affine : link.input->dependents).Remove(&link);
+    state_.store.EraseIfUnused(link.input);
+  }
+  task->task->links.clear();
+}
+
+}  // namespace tuplespace::internal

@@ -1,7 +1,7 @@
-// What the space knows about one key, one client, one waiting request. Plain data: the rules are in
-// Space::Impl (space_core.h).
+// What the space knows about one key, one client, one waiting request. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -22,7 +22,7 @@
 
 namespace tuplespace::internal {
 
-struct Client;
+struct ClientState;
 struct GetGroup;
 struct ReadGroup;
 
@@ -45,13 +45,13 @@ struct ReadWatch : ListHook<ReadWatch> {
 
 // `client` keeps a copy of `record`'s payload.
 struct Holding : ListHook<Holding> {
-  Client* client = nullptr;
+  ClientState* client = nullptr;
   Record* record = nullptr;
 };
 
 struct Lease : ListHook<Lease> {
   explicit Lease(Record* record) : deadline(record, Deadline::Kind::kLease) {}
-  Client* client = nullptr;
+  ClientState* client = nullptr;
   std::uint64_t fence = 0;
   std::int64_t granted_us = 0;
   bool extended = false;
@@ -108,7 +108,7 @@ struct TaskState {
 // Of a tuple whose payload stays with a client, which holds the tuple until it is supplied or gone.
 struct Stay {
   explicit Stay(Record* record) : deadline(record, Deadline::Kind::kSupply) {}
-  Client* with = nullptr;
+  ClientState* with = nullptr;
   OwnerId made_for;  // who put the task that made it; null: no task did
   std::uint64_t bytes = 0;
   bool wanted = false;
@@ -120,12 +120,12 @@ enum class RecordState : std::uint8_t {
   kWanted,     // not stored; a task or a Read wants it
   kCompleted,  // a task that is done: only its key is remembered
   kWaiting,    // a task that lacks inputs
-  kTakable,    // a plain tuple, or a task whose inputs are all there
+  kReady,      // a plain tuple, or a task whose inputs are all there
   kLeased,
   kParked,  // a task that failed too often, or whose inputs cannot come
 };
 
-// Who may take a takable tuple now.
+// Who may take a ready tuple now.
 enum class Placement : std::uint8_t {
   kNone,      // not decided (yet)
   kFree,      // anybody
@@ -159,7 +159,7 @@ struct Record {
   RecordState state = RecordState::kWanted;
   Placement placement = Placement::kNone;
   bool ephemeral = false;
-  bool queued = false;     // in Impl::unplaced_
+  bool queued = false;     // in the ReadyQueue
   std::uint32_t pins = 0;  // in use by the event at work: not to be destroyed
 
   Payload payload;
@@ -172,12 +172,17 @@ struct Record {
   std::unique_ptr<Lease> lease;
   std::unique_ptr<Stay> stay;  // then `payload` is empty
 
-  List<InputLink> dependents;  // inputs of tasks, the affine ones apart
-  List<InputLink> affine;
-  List<ReadWatch> watches;
-  List<Holding> holders;  // in the order in which they said so
+  IntrusiveList<InputLink> dependents;  // inputs of tasks, the affine ones apart
+  IntrusiveList<InputLink> affine;
+  IntrusiveList<ReadWatch> watches;
+  IntrusiveList<Holding> holders;  // in the order in which they said so
   std::vector<std::unique_ptr<TakeEntry>> entries;
 };
+
+// Whether `id` is one of `sorted`.
+inline bool IsAmong(const std::vector<ClientId>& sorted, const ClientId& id) {
+  return std::binary_search(sorted.begin(), sorted.end(), id);
+}
 
 struct WantedPattern {
   Pattern pattern;
@@ -199,7 +204,7 @@ struct Scan {
 
 struct ReadWaiter {
   ReadWaiter() : deadline(this) {}
-  Client* client = nullptr;
+  ClientState* client = nullptr;
   RequestId id = 0;
   std::uint64_t sequence = 0;
   std::vector<WantedPattern> wanted;
@@ -213,12 +218,12 @@ struct ReadWaiter {
 
 struct ReadGroup {
   Pattern pattern;
-  List<ReadWatch> watches;
+  IntrusiveList<ReadWatch> watches;
 };
 
 // What a Get may still take, and what it has taken.
 struct Taker {
-  Client* client = nullptr;
+  ClientState* client = nullptr;
   GetGroup* group = nullptr;
   std::uint64_t offer_bytes = 0;
   std::uint32_t max_count = 1;
@@ -251,18 +256,18 @@ struct ByOffer {
   }
 };
 
-// All Gets of one pattern, and the takable tuples that match it.
+// All Gets of one pattern, and the ready tuples that match it.
 struct GetGroup {
   Pattern pattern;
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
   std::set<GetWaiter*, ByOffer> waiters;
-  std::size_t benched = 0;                  // Gets of benched clients, which wait beside the others
-  std::unordered_set<const Client*> users;  // connected clients that ever sent such a Get
+  std::size_t benched = 0;  // Gets of benched clients, which wait beside the others
+  std::unordered_set<const ClientState*> users;  // connected clients that ever sent such a Get
 
   NeedTree free;
   NeedTree late;
-  std::unordered_map<const Client*, NeedTree> preferred;  // by who holds the affinity input
+  std::unordered_map<const ClientState*, NeedTree> preferred;  // by who holds the affinity input
   // What is not for everybody, by who may not take it: as `free` and as `late`.
   std::map<std::vector<ClientId>, NeedTree> free_but;
   std::map<std::vector<ClientId>, NeedTree> late_but;
@@ -274,7 +279,7 @@ struct Watermark {
 };
 
 // How far a client is believed to do the tasks that it takes.
-struct Trust {
+struct ClientTrust {
   std::uint32_t in_vain = 0;        // tasks in a row that it took and did not do
   std::uint32_t times_benched = 0;  // less those that were forgiven
   std::uint32_t completed = 0;      // since the last that was forgiven
@@ -284,23 +289,23 @@ struct Trust {
 // What the clients of one key did. A client is untried until it completes a task: whoever has the
 // key can make as many such clients as it likes, so together they are trusted like one client.
 struct KeyTrust {
-  std::uint64_t clients = 0;     // that are there
-  std::vector<Client*> untried;  // of those, in the order in which they joined
-  std::uint32_t offences = 0;    // benches of its clients, as of `offence_us`; see OffencesOf
-  std::int64_t offence_us = 0;   // when the last one began
-  std::uint32_t in_vain = 0;     // tasks that untried clients took and did not do
-  std::int64_t in_vain_us = 0;   // when the last one was
+  std::uint64_t clients = 0;          // that are there
+  std::vector<ClientState*> untried;  // of those, in the order in which they joined
+  std::uint32_t offences = 0;         // benches of its clients, as of `offence_us`; see OffencesOf
+  std::int64_t offence_us = 0;        // when the last one began
+  std::uint32_t in_vain = 0;          // tasks that untried clients took and did not do
+  std::int64_t in_vain_us = 0;        // when the last one was
   std::int64_t benched_until_us = INT64_MIN;  // untried clients get no tasks,
   std::int64_t trial_until_us = INT64_MIN;    // as one of them failed; or is being tried
 };
 
-struct Client {
+struct ClientState {
   OwnerId id;
   std::string principal;
   KeyTrust* key = nullptr;         // null: it came without a key, so it is its own principal
   KeyTrust* untried_of = nullptr;  // `key`, until it completes a task
   ClientLimits limits;
-  Trust trust;
+  ClientTrust trust;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
   std::deque<Scan> scans;                       // the first one is at work
@@ -308,7 +313,7 @@ struct Client {
   std::uint64_t lease_count = 0;                // of `leases`
   std::uint64_t own_payload_bytes = 0;          // of `ephemerals`
   GetGroup* last_group = nullptr;               // of its last Get, while the group is there
-  List<Lease> leases;                           // by fence, as it grows
+  IntrusiveList<Lease> leases;                  // by fence, as it grows
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last did

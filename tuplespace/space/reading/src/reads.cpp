@@ -1,16 +1,10 @@
-// Read. A waiting Read watches one pattern that has no match yet (or, if any match
-// will do, all of them), so a put wakes only Reads that it concerns.
+#include "reads.h"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-#include "space_core.h"
-
-namespace tuplespace {
-
-using internal::ReadGroup;
-using internal::ReadWatch;
-using internal::WantedPattern;
+namespace tuplespace::internal {
 
 namespace {
 
@@ -40,14 +34,15 @@ std::optional<Error> ProblemOfRead(const Read& read, std::uint64_t most) {
 
 }  // namespace
 
-void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
-  if (auto problem = ProblemOfRead(read, MostOfRequest(client))) {
-    return Refuse(*client.id, id, std::move(*problem));
+void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
+  if (auto problem = ProblemOfRead(read, state_.MostOfRequest(client))) {
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
   }
   if (client.reads.contains(id) || client.gets.contains(id)) {
-    return Refuse(*client.id, id,
-                  {ErrorCode::kBadRequest, "request id " + std::to_string(id) +
-                                               " is that of an open request, must be a new one"});
+    return state_.answers.Refuse(
+        *client.id, id,
+        {ErrorCode::kBadRequest,
+         "request id " + std::to_string(id) + " is that of an open request, must be a new one"});
   }
   auto waiter = std::make_unique<ReadWaiter>();
   waiter->client = &client;
@@ -61,81 +56,83 @@ void Space::Impl::Handle(Client& client, RequestId id, Read&& read) {
   const bool satisfied = IsSatisfied(*waiter);
   if (waiter->too_broad) return RefuseBroad(*waiter);
   if (!satisfied && read.wait_us > 0) {
-    if (auto busy = CheckRoomForRead(client, *waiter)) {
-      return Refuse(*client.id, id, std::move(*busy));
+    if (auto busy = CheckRoom(client, *waiter)) {
+      return state_.answers.Refuse(*client.id, id, std::move(*busy));
     }
   }
-  ++counters_.reads;
+  ++state_.counters.reads;
   if (satisfied || read.wait_us == 0) {
     Found found = Collect(*waiter);
     found.timed_out = !satisfied;
-    return Answer(client, id, std::move(found));
+    return state_.answers.Answer(client, id, std::move(found));
   }
-  waiter->sequence = next_sequence_++;
+  waiter->sequence = state_.next_sequence++;
   if (waiter->all) {  // what stays elsewhere comes together, not one after the other
-    std::uint64_t look_at = limits_.looked_at_by_read;
+    std::uint64_t look_at = state_.limits.looked_at_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
       FindFirst(waiter->wanted[i], *waiter, &look_at);
     }
   }
   Watch(*waiter);
-  if (read.wait_us != kForeverUs) deadlines_.Set(&waiter->deadline, After(read.wait_us));
+  if (read.wait_us != kForeverUs)
+    state_.deadlines.Set(&waiter->deadline, state_.After(read.wait_us));
   client.open_patterns += waiter->wanted.size();
   client.reads.emplace(id, std::move(waiter));
-  ++gauges_.open_reads;
+  ++state_.gauges.open_reads;
 }
 
 // Each open pattern takes memory, and may take a record for the key that it watches.
-std::optional<Error> Space::Impl::CheckRoomForRead(const Client& client,
-                                                   const ReadWaiter& waiter) const {
-  if (auto busy = CheckRoomForOpenRequest(client)) return busy;
+std::optional<Error> Reads::CheckRoom(const ClientState& client, const ReadWaiter& waiter) const {
+  if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
   const std::size_t patterns = waiter.wanted.size();
   const std::uint64_t most =
-      std::min(limits_.open_patterns_per_client, client.limits.open_patterns);
+      std::min(state_.limits.open_patterns_per_client, client.limits.open_patterns);
   if (client.open_patterns + patterns > most) {
     return Error{ErrorCode::kBusy, "limits.open_patterns_per_client: " + std::to_string(patterns) +
                                        " more with " + std::to_string(client.open_patterns) +
                                        " open, at most " + std::to_string(most)};
   }
   const std::size_t watched = waiter.all ? 1 : patterns;
-  if (store_.size() + watched > limits_.tuples) {
+  if (state_.store.size() + watched > state_.limits.tuples) {
     return Error{ErrorCode::kBusy, "limits.tuples: " + std::to_string(watched) +
-                                       " keys to watch with " + std::to_string(store_.size()) +
-                                       " there, at most " + std::to_string(limits_.tuples)};
+                                       " keys to watch with " +
+                                       std::to_string(state_.store.size()) + " there, at most " +
+                                       std::to_string(state_.limits.tuples)};
   }
   const auto groups = static_cast<std::size_t>(
       std::count_if(waiter.wanted.begin(), waiter.wanted.end(),
                     [](const WantedPattern& wanted) { return !wanted.exact; }));
-  if (groups > 0 && read_groups_.size() + groups > limits_.read_patterns) {
+  if (groups > 0 && read_groups_.size() + groups > state_.limits.read_patterns) {
     return Error{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
                                        std::to_string(read_groups_.size()) +
                                        " different patterns are open, at most " +
-                                       std::to_string(limits_.read_patterns)};
+                                       std::to_string(state_.limits.read_patterns)};
   }
   return std::nullopt;
 }
 
-void Space::Impl::RefuseBroad(const ReadWaiter& waiter) {
-  Refuse(*waiter.client->id, waiter.id,
-         {ErrorCode::kTooLarge,
-          "limits.looked_at_by_read: more than " + std::to_string(limits_.looked_at_by_read) +
-              " tuples have to be looked at for this Read: its patterns must say more in their "
-              "first fields"});
+void Reads::RefuseBroad(const ReadWaiter& waiter) {
+  state_.answers.Refuse(
+      *waiter.client->id, waiter.id,
+      {ErrorCode::kTooLarge,
+       "limits.looked_at_by_read: more than " + std::to_string(state_.limits.looked_at_by_read) +
+           " tuples have to be looked at for this Read: its patterns must say more in their "
+           "first fields"});
 }
 
-Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
-                                            std::uint64_t* look_at) {
+Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
+                         std::uint64_t* look_at) {
   if (wanted.exact) {
-    Record* record = store_.Find(wanted.exact->bytes());
+    Record* record = state_.store.Find(wanted.exact->bytes());
     if (record == nullptr || !record->stored()) return nullptr;
     if (Readable(*record, waiter)) return record;
-    Want(record);
+    residency_.Want(record);
     return nullptr;
   }
   Record* first = nullptr;
   Record* elsewhere = nullptr;
   std::string next;
-  const bool ended = store_.ScanSome(wanted.pattern, look_at, &next, [&](Record* record) {
+  const bool ended = state_.store.ScanSome(wanted.pattern, look_at, &next, [&](Record* record) {
     if (Readable(*record, waiter)) {
       first = record;
     } else if (elsewhere == nullptr) {
@@ -145,35 +142,18 @@ Space::Impl::Record* Space::Impl::FindFirst(const WantedPattern& wanted, const R
   });
   assert(ended || *look_at == 0);
   // One will do.
-  if (ended && first == nullptr && elsewhere != nullptr) Want(elsewhere);
+  if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
   return first;
 }
 
 // A payload that stays with another client is not there yet.
-bool Space::Impl::Readable(const Record& record, const ReadWaiter& waiter) {
+bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
   return !record.stay || waiter.metadata_only || record.stay->with == waiter.client;
 }
 
-FoundTuple Space::Impl::Copy(const Record& record, bool metadata_only) {
-  assert(record.stored());
-  FoundTuple found;
-  found.key = record.key;
-  found.stays = record.stay != nullptr;
-  found.payload_bytes = found.stays ? record.stay->bytes : record.payload.size();
-  found.put_by = *record.put_by;
-  found.took_us = record.took_us;
-  found.times_taken = record.times_taken;
-  found.hash = record.payload.hash();
-  if (!metadata_only) {
-    found.payload = record.payload;
-    counters_.bytes_out += record.payload.size();
-  }
-  return found;
-}
-
-bool Space::Impl::IsSatisfied(ReadWaiter& waiter) {
+bool Reads::IsSatisfied(ReadWaiter& waiter) {
   const std::size_t count = waiter.wanted.size();
-  std::uint64_t look_at = limits_.looked_at_by_read;
+  std::uint64_t look_at = state_.limits.looked_at_by_read;
   const auto found = [&](std::size_t i) {
     return FindFirst(waiter.wanted[i], waiter, &look_at) != nullptr;
   };
@@ -194,18 +174,18 @@ bool Space::Impl::IsSatisfied(ReadWaiter& waiter) {
   return satisfied;
 }
 
-Found Space::Impl::Collect(const ReadWaiter& waiter) {
+Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
-  std::uint64_t look_at = 2 * limits_.looked_at_by_read;  // what was found is found again
+  std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // what was found is found again
   for (const WantedPattern& wanted : waiter.wanted) {
     if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
-      found.tuples.push_back(Copy(*record, waiter.metadata_only));
+      found.tuples.push_back(state_.Copy(*record, waiter.metadata_only));
     }
   }
   return found;
 }
 
-void Space::Impl::Watch(ReadWaiter& waiter) {
+void Reads::Watch(ReadWaiter& waiter) {
   assert(waiter.watches.empty());
   const std::size_t begin = waiter.all ? waiter.cursor : 0;
   const std::size_t end = waiter.all ? begin + 1 : waiter.wanted.size();
@@ -216,7 +196,7 @@ void Space::Impl::Watch(ReadWaiter& waiter) {
     const WantedPattern& wanted = waiter.wanted[i];
     watch.waiter = &waiter;
     if (wanted.exact) {
-      watch.record = store_.FindOrAdd(*wanted.exact);
+      watch.record = state_.store.FindOrAdd(*wanted.exact);
       watch.record->watches.PushBack(&watch);
       continue;
     }
@@ -228,11 +208,11 @@ void Space::Impl::Watch(ReadWaiter& waiter) {
   }
 }
 
-void Space::Impl::Unwatch(ReadWaiter& waiter) {
+void Reads::Unwatch(ReadWaiter& waiter) {
   for (ReadWatch& watch : waiter.watches) {
     if (watch.record != nullptr) {
       watch.record->watches.Remove(&watch);
-      store_.EraseIfUnused(watch.record);
+      state_.store.EraseIfUnused(watch.record);
     } else {
       watch.group->watches.Remove(&watch);
       if (watch.group->watches.empty()) read_groups_.Remove(watch.group);
@@ -241,10 +221,15 @@ void Space::Impl::Unwatch(ReadWaiter& waiter) {
   waiter.watches.clear();
 }
 
-void Space::Impl::WakeReaders() {
+void Reads::NoteFresh(Record* record) {
+  ++record->pins;
+  fresh_.push_back(record);
+}
+
+void Reads::WakeAll() {
   if (fresh_.empty()) return;
   std::vector<ReadWaiter*> woken;
-  const auto wake = [&woken](const internal::List<ReadWatch>& watches) {
+  const auto wake = [&woken](const IntrusiveList<ReadWatch>& watches) {
     for (const ReadWatch* watch = watches.first(); watch != nullptr; watch = watch->next) {
       woken.push_back(watch->waiter);
     }
@@ -265,10 +250,10 @@ void Space::Impl::WakeReaders() {
   woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
   for (ReadWaiter* waiter : woken) {
     if (IsSatisfied(*waiter)) {
-      EndRead(waiter, false);
+      End(waiter, false);
     } else if (waiter->too_broad) {
       RefuseBroad(*waiter);
-      ForgetRead(waiter);
+      Forget(waiter);
     } else {
       Unwatch(*waiter);
       Watch(*waiter);
@@ -276,25 +261,35 @@ void Space::Impl::WakeReaders() {
   }
   for (Record* record : fresh_) {
     --record->pins;
-    store_.EraseIfUnused(record);
+    state_.store.EraseIfUnused(record);
   }
   fresh_.clear();
 }
 
-void Space::Impl::EndRead(ReadWaiter* waiter, bool timed_out) {
+void Reads::End(ReadWaiter* waiter, bool timed_out) {
   Found found = Collect(*waiter);
   found.timed_out = timed_out;
-  Answer(*waiter->client, waiter->id, std::move(found));
-  ForgetRead(waiter);
+  state_.answers.Answer(*waiter->client, waiter->id, std::move(found));
+  Forget(waiter);
 }
 
-void Space::Impl::ForgetRead(ReadWaiter* waiter) {
-  Client& client = *waiter->client;
+void Reads::Forget(ReadWaiter* waiter) {
+  ClientState& client = *waiter->client;
   Unwatch(*waiter);
-  deadlines_.Clear(&waiter->deadline);
-  --gauges_.open_reads;
+  state_.deadlines.Clear(&waiter->deadline);
+  --state_.gauges.open_reads;
   client.open_patterns -= waiter->wanted.size();
   client.reads.erase(waiter->id);
 }
 
-}  // namespace tuplespace
+void Reads::ForgetAllOf(ClientState& client) {
+  for (auto& [id, waiter] : client.reads) {
+    Unwatch(*waiter);
+    state_.deadlines.Clear(&waiter->deadline);
+  }
+  state_.gauges.open_reads -= client.reads.size();
+  client.reads.clear();
+  client.open_patterns = 0;
+}
+
+}  // namespace tuplespace::internal

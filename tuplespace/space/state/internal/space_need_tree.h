@@ -1,4 +1,4 @@
-// Takable tuples in the order in which they should be taken, with the search that a Get asks for:
+// Ready tuples in the order in which they should be taken, with the search that a Get asks for:
 // the first whose need fits an offer. A treap in which every node knows the least need below it;
 // all operations are O(log n) expected.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace tuplespace::internal {
 
-struct Client;
+struct ClientState;
 struct GetGroup;
 struct Record;
 class NeedTree;
@@ -18,7 +18,7 @@ struct TakeEntry {
   Record* record = nullptr;
   GetGroup* group = nullptr;
   NeedTree* tree = nullptr;
-  const Client* preferred_by = nullptr;  // set if the tree is that of GetGroup::preferred
+  const ClientState* preferred_by = nullptr;  // set if the tree is that of GetGroup::preferred
 
   std::int64_t priority = 0;
   std::uint64_t need_bytes = 0;
