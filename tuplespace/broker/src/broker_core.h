@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "access_list.h"
+#include "broker_statistics.h"
 #include "envelope.h"
-#include "log_pause.h"
+#include "peer_table.h"
 #include "tuplespace/space.h"
+#include "turns.h"
 
 namespace tuplespace {
 
@@ -60,100 +62,65 @@ class BrokerCore {
   // they joined, are told so and lost.
   void SendAwayOthers(const AccessList& list, std::int64_t now_us);
   // What the shell counted, for the statistics.
-  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections);
+  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
+    statistics_.SetConnectionCounts(refused_connections, failed_connections);
+  }
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
-  void SayGoodbye();  // to every client; the last output
+  void SayGoodbye() { peers_.SendGoodbyes(); }  // to every client; the last output
 
-  struct Delivery {
-    ClientId client;
-    ToClient envelope;
-  };
-  bool HasOutput() const { return !dirty_.empty() || !strays_.empty(); }
+  using Delivery = PeerTable::Delivery;
+  bool HasOutput() const { return peers_.HasOutput(); }
   // All that is to be sent, one envelope for each client (and one for each stray answer to somebody
   // who has not joined). Those come first whom something new wakes: of two processors one is still
   // the broker's, and mere acknowledgements would keep the other from them.
-  std::vector<Delivery> TakeOutput();
+  std::vector<Delivery> TakeOutput() { return peers_.TakeOutput(); }
   // Sessions that have ended, in order.
   struct EndedSession {
     ClientId client;
     std::uint64_t session = 0;
   };
   std::vector<EndedSession> TakeEnded();
-  std::vector<std::string> TakeLog();  // rare events, one line each
+  // Rare events, one line each.
+  std::vector<std::string> TakeLog() { return statistics_.TakeLog(); }
 
-  bool Knows(const ClientId& client) const { return peers_.contains(client); }
+  bool Knows(const ClientId& client) const { return peers_.Knows(client); }
   std::vector<ClientId> Clients() const;
   Stats GetStatistics() const;
   // As Space's; for tests.
   std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
 
  private:
-  struct WaitingRequest {
-    Request request;
-    std::uint64_t cost = 0;
-    std::optional<std::string> refusal;  // why it is not served; then only its id is kept
-  };
-  struct Peer {
-    std::uint64_t session = 0;
-    std::uint64_t nonce = 0;
-    std::string name;
-    std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
-    std::int64_t heard_at_us = 0;
-    std::vector<BrokerMessage> output;
-    std::uint64_t turn = 0;  // in which it was served last
-    std::uint64_t cost = 0;  // of what was served in that turn
-    std::deque<WaitingRequest> waiting;
-    std::uint64_t waiting_cost = 0;
-    bool leaves = false;  // when nothing waits any more
-  };
-
-  using Peers = std::unordered_map<ClientId, Peer>;
+  using Peers = PeerTable::Map;
 
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
-  bool MayServe(Peer& peer, std::uint64_t cost);
-  void Defer(const ClientId& client, Peer& peer, WaitingRequest&& waiting);
-  void ServeWaiting(std::int64_t now_us);
-  void Leave(Peers::iterator peer, std::int64_t now_us);
+  std::optional<Error> CheckRoomFor(const AccessList::Entry* who) const;
   bool TooManyOf(const AllowedPeer& key) const;
+  Peers::iterator Join(const ClientId& client, Hello& hello, const AccessList::Entry* who,
+                       std::int64_t now_us);
+  // False: the client sends faster than anybody can be served.
+  bool OnRequest(const ClientId& client, Peers::iterator peer, Request&& request,
+                 const AccessList::Entry* who, std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
-  template <class Message>
-  void Send(const ClientId& client, Peer& peer, Message&& message) {
-    if (peer.output.empty()) dirty_.push_back(client);
-    peer.output.emplace_back(std::forward<Message>(message));
-  }
-  void SendDone(const ClientId& client, Peer& peer, RequestId id);
-  void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
+  void ServeWaiting(std::int64_t now_us);
+  void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
+  void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
+              std::int64_t now_us);
+  void Leave(Peers::iterator peer, std::int64_t now_us);
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
-  void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
-              std::int64_t now_us);
-  void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
-  void AddCounts(Counters& counters) const;
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
-  std::string Describe(const ClientId& client) const;
 
   BrokerCoreOptions options_;
   Space space_;
-  Peers peers_;
-  std::deque<ClientId> served_later_;  // peers with requests that wait, in their turn
-  std::uint64_t turn_ = 1;
-  std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
-  std::vector<Delivery> strays_;
+  PeerTable peers_;
+  Turns turns_;
+  BrokerStatistics statistics_;
   std::vector<EndedSession> ended_;
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
-  std::uint64_t bad_messages_ = 0;
-  std::uint64_t refused_requests_ = 0;
-  std::uint64_t messages_ = 0;
-  std::uint64_t requests_ = 0;
-  std::uint64_t refused_connections_ = 0;
-  std::uint64_t failed_connections_ = 0;
-  LogPause bad_pause_;
-  LogPause refused_pause_;
-  std::vector<std::string> log_;
 };
 
 }  // namespace tuplespace
