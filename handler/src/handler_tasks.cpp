@@ -269,7 +269,7 @@ void Handler::Impl::Do(const ReportFailed& action) {
 
 void Handler::Impl::Do(const PutBack& action) {
   flights.erase(action.flight);
-  Submit(tuplespace::Store{action.lease});
+  Submit(tuplespace::Release{action.lease});
 }
 
 void Handler::Impl::Do(const ExtendLease& action) {

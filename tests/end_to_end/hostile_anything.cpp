@@ -134,7 +134,7 @@ RequestBody AnyRequest(HostileClient& hostile) {
     case 6:
       return tuplespace::Extend{AnyLease(hostile), AnyDurationUs(hostile)};
     case 7:
-      return tuplespace::Store{AnyLease(hostile)};
+      return tuplespace::Release{AnyLease(hostile)};
     case 8:
       return tuplespace::Fail{AnyLease(hostile), std::string(hostile.Below(10'000), '\n')};
     case 9:

@@ -65,7 +65,7 @@ bool IsTile(const Key& key) {
 
 // Gives the tasks back as if nothing had been, so that only what is sent meanwhile is the attack.
 void GiveBack(HostileClient& hostile, const std::vector<Grant>& grants) {
-  for (const Grant& grant : grants) hostile.Send(tuplespace::Store{LeaseOf(grant)});
+  for (const Grant& grant : grants) hostile.Send(tuplespace::Release{LeaseOf(grant)});
 }
 
 void PutCapacity(HostileClient& hostile, const std::string& text) {

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "target.h"
-#include "tests/tuplespace/wire_messages.h"
+#include "tests/tuplespace/wire/wire_messages.h"
 #include "wire.h"
 
 namespace acan::fuzz {

@@ -82,8 +82,8 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
     asked.what = extend->lease;
     asked.extend_us = extend->lease_us;
-  } else if (const auto* store = std::get_if<Store>(&request.body)) {
-    asked.what = store->lease;
+  } else if (const auto* release = std::get_if<Release>(&request.body)) {
+    asked.what = release->lease;
   } else if (const auto* fail = std::get_if<Fail>(&request.body)) {
     asked.what = fail->lease;
   } else if (const auto* retire = std::get_if<Retire>(&request.body)) {

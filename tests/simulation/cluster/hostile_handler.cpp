@@ -188,7 +188,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       if (clings_) return Ask(said, Extend{AnyLease(own_leases_), kMostLeaseUs});
       return Ask(said, Extend{AnyLease(random_.OneIn(8) ? leases_ : own_leases_), AnyDuration()});
     case Deed::kStore:
-      return Ask(said, Store{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
+      return Ask(said, Release{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
     case Deed::kFail: {
       const LeaseRef lease = random_.OneIn(8) ? AnyLease(leases_) : FreshLease(said->client);
       return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});

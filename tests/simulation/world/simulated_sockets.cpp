@@ -1,4 +1,4 @@
-// The other implementation of tuplespace/src/sockets.h and clock.h, and of the few names of libzmq
+// The other implementation of tuplespace/sockets/internal/sockets.h and clock.h, and of the few names of libzmq
 // that a client uses beside it: over the simulated network, in virtual time. The product's Client
 // is compiled against these unchanged.
 #include "sockets.h"

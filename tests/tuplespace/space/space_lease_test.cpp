@@ -1,0 +1,458 @@
+// How leases end, what becomes of tasks whose inputs go, failures.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using testing::Every;
+using testing::GetOf;
+using testing::Making;
+using testing::Plain;
+using testing::SpaceDriver;
+using testing::Task;
+using testing::UpTo;
+
+class LeaseTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Begin({}); }
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    for (const char* client : {"m", "a", "b"}) d->Join(client);
+  }
+  LeaseRef Take(const ClientId& client) { return d->TakeNow(client, Every("t")); }
+  bool CanTake(const ClientId& client) { return !d->GetNow(client, Every("t")).empty(); }
+  LeaseStatus FailIt(const ClientId& client, const LeaseRef& lease) {
+    return d->Ask<LeaseReply>(client, Fail{lease, "out of memory"}).lease;
+  }
+  std::unique_ptr<SpaceDriver> d;
+};
+
+TEST_F(LeaseTest, CompletingPutsTheResultsAndRemembersTheTask) {
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
+  const LeaseRef lease = Take("a");
+  const auto reply = d->Done("a", lease, {Plain(Key{"r", 1}, "x"), Plain(Key{"r", 2}, "y")});
+  EXPECT_EQ(reply.lease, LeaseStatus::kOk);
+  EXPECT_EQ(reply.results, (std::vector{PutStatus::kStored, PutStatus::kStored}));
+  EXPECT_EQ(d->CountOf("m", Every("t")), 0u);
+  EXPECT_EQ(d->CountOf("m", Every("r")), 2u);
+  EXPECT_EQ(d->PutOne("m", Task(Key{"t", 1})), PutStatus::kDuplicate);
+  EXPECT_FALSE(CanTake("b"));
+  // The same Complete again, as after a lost reply.
+  const auto again = d->Done("a", lease, {Plain(Key{"r", 1}, "x"), Plain(Key{"r", 2}, "y")});
+  EXPECT_EQ(again.lease, LeaseStatus::kStale);
+  EXPECT_EQ(again.results, (std::vector{PutStatus::kDuplicate, PutStatus::kDuplicate}));
+  // The key is remembered until it is retired.
+  d->Ask<RetireReply>("m", Retire{Every("t"), false});
+  EXPECT_EQ(d->PutOne("m", Task(Key{"t", 1})), PutStatus::kStored);
+}
+
+TEST_F(LeaseTest, CompletedTasksCountAsTuplesUntilRetired) {
+  SpaceLimits limits;
+  limits.tuples = 3;
+  Begin(limits);
+  for (int i = 0; i < 3; ++i) {
+    d->PutOne("m", Task(Key{"t", i}));
+    d->Done("a", Take("a"));
+  }
+  EXPECT_EQ(d->Ask<Error>("m", Put{{Plain(Key{"k", 1})}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{UpTo("t", 1)}).removed, 0u);
+  EXPECT_EQ(d->PutOne("m", Plain(Key{"k", 1})), PutStatus::kStored);
+}
+
+TEST_F(LeaseTest, CompletingIsAllOrNothing) {
+  SpaceLimits limits;
+  limits.payload_bytes = 10;
+  Begin(limits);
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
+  const LeaseRef lease = Take("a");
+  const Error busy =
+      d->Ask<Error>("a", Complete{lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "34567")}});
+  EXPECT_EQ(busy.code, ErrorCode::kBusy);
+  EXPECT_EQ(d->CountOf("m", Every("r")), 0u);
+  EXPECT_EQ(d->space.GetStatistics().tasks_leased, 1u);
+  EXPECT_EQ(d->Ask<Error>("a", Complete{lease, {Plain(Key())}}).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "3")}).lease,
+            LeaseStatus::kOk);
+}
+
+TEST_F(LeaseTest, ResultsMakeTheNextTasksTakable) {
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"r", 1}}));
+  const LeaseRef first = Take("a");
+  const RequestId waiting = d->Send("b", GetOf(Every("t")));
+  d->Done("a", first, {Plain(Key{"r", 1})});
+  EXPECT_EQ(d->Granted("b", waiting).key, (Key{"t", 2}));
+}
+
+TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  EXPECT_EQ(d->space.NextDeadlineUs(), 500);
+  d->Advance(499);
+  EXPECT_FALSE(CanTake("b"));
+  d->Advance(1);
+  EXPECT_EQ(d->counters().leases_expired, 1u);
+  const LeaseRef second = Take("b");
+  EXPECT_GT(second.fence, lease.fence);
+  const auto late = d->Done("a", lease, {Plain(Key{"r", 1}, "x")});
+  EXPECT_EQ(late.lease, LeaseStatus::kStale);
+  EXPECT_EQ(late.results, std::vector{PutStatus::kStored});
+  const auto repeated = d->Done("b", second, {Plain(Key{"r", 1}, "x")});
+  EXPECT_EQ(repeated.lease, LeaseStatus::kStale) << "the late one has done the task";
+  EXPECT_EQ(repeated.results, std::vector{PutStatus::kDuplicate});
+  EXPECT_EQ(d->counters().completed, 1u);
+  EXPECT_EQ(d->counters().stale, 2u);
+  EXPECT_EQ(d->counters().conflicts, 0u);
+}
+
+TEST_F(LeaseTest, ALateCompletionEndsATaskThatNobodyHasTakenAgain) {
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  d->Advance(500);
+  EXPECT_EQ(d->space.GetStatistics().tasks_ready, 1u);
+  EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "x")}).lease, LeaseStatus::kStale);
+  EXPECT_FALSE(CanTake("b"));
+  EXPECT_EQ(d->PutOne("m", task), PutStatus::kDuplicate) << "it is remembered as done";
+}
+
+TEST_F(LeaseTest, OnlyALeaseThatWasLostCanEndATaskLate) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef given_back = Take("a");
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{given_back}).lease, LeaseStatus::kOk);
+  d->Done("a", given_back);
+  const LeaseRef lost = Take("a");
+  d->Advance(500);
+  d->Done("b", lost);                        // another's
+  d->Done("a", {lost.key, lost.fence + 1});  // never given
+  EXPECT_EQ(d->counters().completed, 0u);
+  EXPECT_TRUE(CanTake("b"));
+}
+
+TEST_F(LeaseTest, ALeaseThatRanOutIsTwiceAsLongTheNextTime) {
+  SpaceLimits limits;
+  limits.max_lease_us = 3000;
+  Begin(limits);
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  for (const std::int64_t lease_us : {500, 1000, 2000, 3000, 3000}) {
+    Take("a");
+    EXPECT_EQ(d->space.NextDeadlineUs(), d->now_us + lease_us);
+    d->Advance(lease_us);
+  }
+}
+
+TEST_F(LeaseTest, ResultsSayHowLongTheTaskTook) {
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef late = Take("a");
+  d->Advance(500);
+  Take("b");
+  d->Advance(200);
+  d->Done("a", late, {Plain(Key{"r", 1}, "x")});
+  const auto found = d->Ask<Found>("m", Read{{Every("r")}, true, true, 0});
+  ASSERT_EQ(found.tuples.size(), 1u);
+  EXPECT_EQ(found.tuples[0].took_us, 700u);
+  EXPECT_EQ(found.tuples[0].times_taken, 2u);
+  d->PutOne("m", Plain(Key{"p", 1}));
+  EXPECT_EQ(d->Ask<Found>("m", Read{{Every("p")}, true, true, 0}).tuples[0].times_taken, 0u);
+}
+
+TEST_F(LeaseTest, ADeadlineHoldsEvenIfTheTickIsLate) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  d->now_us = 501;
+  EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kStale);
+}
+
+TEST_F(LeaseTest, ALeaseCanBeExtended) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  d->Advance(400);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Extend{lease, 1000}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->space.NextDeadlineUs(), 1400);
+  d->Advance(999);
+  EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Extend{lease, 1000}).lease, LeaseStatus::kStale);
+}
+
+TEST_F(LeaseTest, OnlyTheHolderOfALeaseCanEndIt) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  const LeaseRef lease = Take("a");
+  EXPECT_EQ(d->Done("b", lease).lease, LeaseStatus::kStale);
+  EXPECT_EQ(d->Ask<LeaseReply>("b", Release{lease}).lease, LeaseStatus::kStale);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{{lease.key, lease.fence + 1}}).lease,
+            LeaseStatus::kStale);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{{Key{"nowhere"}, 1}}).lease, LeaseStatus::kStale);
+  EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kOk);
+}
+
+TEST_F(LeaseTest, ALostClientsLeasesReturnAtOnce) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  const LeaseRef lease = Take("a");
+  const RequestId waiting = d->Send("b", GetOf(Every("t")));
+  d->Lose("a");
+  EXPECT_EQ(d->Granted("b", waiting).key, (Key{"t", 1}));
+  EXPECT_EQ(d->counters().leases_returned, 1u);
+  d->Join("a");
+  EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kStale);
+}
+
+TEST_F(LeaseTest, AReconnectedClientKeepsItsLeasesAndAsksAgain) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  const LeaseRef lease = Take("a");
+  const RequestId open = d->Send("a", GetOf(Every("t")));
+  d->Join("a");
+  d->PutOne("m", Task(Key{"t", 2}));
+  EXPECT_FALSE(d->ReplyTo("a", open));
+  d->Step(Incoming{"a", {open, GetOf(Every("t"))}});
+  EXPECT_EQ(d->Granted("a", open).key, (Key{"t", 2}));
+  EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kOk);
+}
+
+TEST_F(LeaseTest, AStoredBackTaskIsTakenByTheNext) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  const LeaseRef lease = Take("a");
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{lease}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->counters().stored_back, 1u);
+  EXPECT_EQ(Take("b").key, (Key{"t", 1}));
+  EXPECT_TRUE(d->notices.empty());
+}
+
+TEST_F(LeaseTest, AFailedTaskGoesToOthersFirst) {
+  EXPECT_FALSE(CanTake("b"));  // b asks for tasks now and then
+  d->PutOne("m", Task(Key{"t", 1}));
+  EXPECT_EQ(FailIt("a", Take("a")), LeaseStatus::kOk);
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_EQ(FailIt("a", {Key{"t", 1}, 1}), LeaseStatus::kStale);
+  EXPECT_EQ(Take("b").key, (Key{"t", 1}));
+}
+
+TEST_F(LeaseTest, AFailedTaskComesBackToItsClientInTheEnd) {
+  EXPECT_FALSE(CanTake("b"));
+  d->PutOne("m", Task(Key{"t", 1}));
+  FailIt("a", Take("a"));
+  const RequestId waiting = d->Send("a", GetOf(Every("t")));
+  EXPECT_EQ(d->space.NextDeadlineUs(), SpaceLimits{}.default_lease_us);
+  d->Advance(SpaceLimits{}.default_lease_us - 1);
+  EXPECT_FALSE(d->ReplyTo("a", waiting));
+  d->Advance(1);
+  EXPECT_EQ(d->Granted("a", waiting).key, (Key{"t", 1}));
+}
+
+TEST_F(LeaseTest, ABadDeviceLeavesAFailedTaskToOneThatIsBusy) {
+  Tuple task = Task(Key{"t", 1});
+  task.task->lease_us = 500'000;
+  d->PutOne("m", Task(Key{"t", 0}));
+  const LeaseRef long_one = Take("b");
+  d->PutOne("m", task);
+  FailIt("a", Take("a"));
+  d->Send("a", GetOf(Every("t")));
+  d->Advance(400'000);
+  d->Done("b", long_one);
+  EXPECT_EQ(Take("b").key, (Key{"t", 1}));
+}
+
+TEST_F(LeaseTest, AFailedTaskComesBackAtOnceIfThereIsNobodyElse) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  FailIt("a", Take("a"));
+  EXPECT_TRUE(CanTake("a"));
+}
+
+TEST_F(LeaseTest, ATaskThatFailsTooOftenIsParked) {
+  d->PutOne("m", Task(Key{"t", 1}, {}));
+  for (int i = 0; i < 3; ++i) FailIt("a", Take("a"));
+  EXPECT_FALSE(CanTake("b"));
+  EXPECT_EQ(d->space.GetStatistics().tasks_parked, 1u);
+  EXPECT_EQ(d->counters().failed, 3u);
+  ASSERT_EQ(d->notices["m"].size(), 1u);
+  const Notice& notice = d->notices["m"][0];
+  EXPECT_EQ(notice.kind, Notice::Kind::kParked);
+  EXPECT_EQ(notice.by, "a");
+  EXPECT_EQ(notice.text, "out of memory");
+  EXPECT_EQ(d->PutOne("m", Task(Key{"t", 1})), PutStatus::kDuplicate);
+  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{Every("t"), false}).removed, 1u);
+  EXPECT_EQ(d->PutOne("m", Task(Key{"t", 1})), PutStatus::kStored);
+  EXPECT_EQ(Take("a").key, (Key{"t", 1}));
+}
+
+// ---- inputs that go ----------------------------------------------------------------------------
+
+TEST_F(LeaseTest, ATaskWhoseInputIsRemovedIsReported) {
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 1}, Key{"y", 1}}));
+  d->Ask<RetireReply>("a", Retire{Every("x"), false});
+  ASSERT_EQ(d->notices["m"].size(), 2u);
+  EXPECT_EQ(d->notices["m"][0].kind, Notice::Kind::kOrphaned);
+  EXPECT_EQ(d->notices["m"][0].key, (Key{"t", 1}));
+  EXPECT_NE(d->notices["m"][0].text.find("(\"x\", 1)"), std::string::npos);
+  EXPECT_EQ(d->notices["m"][1].key, (Key{"t", 2}));
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_EQ(d->space.GetStatistics().tasks_parked, 2u);
+}
+
+TEST_F(LeaseTest, ATaskWhoseInputCanNeverComeIsReported) {
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 5}}));
+  d->Ask<RetireReply>("a", Retire{UpTo("x", 5)});
+  EXPECT_EQ(d->notices["m"].size(), 1u);
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 4}}));
+  EXPECT_EQ(d->notices["m"].size(), 2u);
+  d->PutOne("m", Task(Key{"t", 3}, {Key{"x", 6}}));
+  EXPECT_EQ(d->notices["m"].size(), 2u);
+  // A completed task never comes back either.
+  d->PutOne("m", Task(Key{"t", 4}));
+  d->Done("a", Take("a"));
+  d->PutOne("m", Task(Key{"t", 5}, {Key{"t", 4}}));
+  EXPECT_EQ(d->notices["m"].size(), 3u);
+}
+
+TEST_F(LeaseTest, TasksRetiredWithTheirInputsAreNotReported) {
+  d->PutOne("m", Plain(Key{"a", 1}));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"a", 1}}));
+  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{{{}, true}, false}).removed, 2u);
+  EXPECT_TRUE(d->notices.empty());
+}
+
+TEST_F(LeaseTest, RetiringInputsDoesNotHarmALease) {
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->PutOne("m", Making(Task(Key{"t", 1}, {Key{"x", 1}}), {Key{"r", 1}}));
+  d->PutOne("m", Plain(Key{"x", 2}));
+  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 2}}));
+  const LeaseRef first = Take("a");
+  const LeaseRef second = Take("a");
+  d->Ask<RetireReply>("m", Retire{UpTo("x", 2)});
+  EXPECT_TRUE(d->notices.empty());
+  EXPECT_EQ(d->Done("a", first, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{second}).lease, LeaseStatus::kOk);
+  ASSERT_EQ(d->notices["m"].size(), 1u);
+  EXPECT_EQ(d->notices["m"][0].kind, Notice::Kind::kOrphaned);
+  EXPECT_EQ(d->notices["m"][0].key, (Key{"t", 2}));
+  EXPECT_FALSE(CanTake("b"));
+}
+
+TEST_F(LeaseTest, ALeasedTaskCanBeRetired) {
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
+  const LeaseRef lease = Take("a");
+  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{UpTo("t", 1)}).removed, 1u);
+  const auto reply = d->Done("a", lease, {Plain(Key{"r", 1})});
+  EXPECT_EQ(reply.lease, LeaseStatus::kStale);
+  EXPECT_EQ(reply.results, std::vector{PutStatus::kRefused}) << "nobody wants them any more";
+  EXPECT_EQ(d->space.NextDeadlineUs(), kForeverUs);
+}
+
+TEST_F(LeaseTest, NoticesToThoseWhoAreGoneAreDropped) {
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
+  d->Lose("m");
+  d->Ask<RetireReply>("a", Retire{Every("x"), false});
+  EXPECT_TRUE(d->notices.empty());
+  EXPECT_EQ(d->space.GetStatistics().tasks_parked, 1u);
+}
+
+TEST_F(LeaseTest, AnEphemeralTupleLeasedByItsOwnClientGoesWithIt) {
+  Tuple tuple = Plain(Key{"t", 1});
+  tuple.ephemeral = true;
+  d->PutOne("a", tuple);
+  Take("a");
+  const RequestId waiting = d->Send("b", GetOf(Every("t")));
+  d->Lose("a");
+  EXPECT_FALSE(d->ReplyTo("b", waiting));
+  EXPECT_EQ(d->space.GetStatistics().tuples, 0u);
+}
+
+TEST_F(LeaseTest, TheSameEventsGiveTheSameActions) {
+  std::vector<std::string> runs;
+  for (int run = 0; run < 2; ++run) {
+    Begin({});
+    for (int i = 0; i < 50; ++i) d->PutOne("m", Task(Key{"t", i}, {Key{"x", i % 5}}, i % 3, 0));
+    for (int i = 0; i < 5; ++i) d->PutOne("m", Plain(Key{"x", i}));
+    d->Ask<Ok>("a", Hold{{Key{"x", 0}, Key{"x", 3}}, {}});
+    std::string taken;
+    for (int i = 0; i < 50; ++i) {
+      d->Advance(300);
+      for (const Grant& grant : d->GetNow(i % 3 == 0 ? "a" : "b", Every("t"))) {
+        taken += grant.key.ToString() + std::to_string(grant.fence);
+      }
+    }
+    runs.push_back(taken);
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_FALSE(runs[0].empty());
+}
+
+Tuple TaskNotBy(Key key, std::vector<ClientId> clients, std::vector<Key> inputs = {},
+                std::int32_t affinity = -1) {
+  Tuple tuple = Task(std::move(key), std::move(inputs), 0, affinity);
+  tuple.task->not_by = std::move(clients);
+  return tuple;
+}
+
+TEST_F(LeaseTest, ATaskIsKeptFromWhomItNames) {
+  const RequestId waiting = d->Send("a", GetOf(Every("t")));
+  d->PutOne("m", TaskNotBy(Key{"t", 1}, {"b", "a", "a"}));
+  EXPECT_FALSE(d->ReplyTo("a", waiting));
+  EXPECT_FALSE(CanTake("b"));
+  const auto grants = d->GetNow("m", Every("t"));
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_TRUE(grants[0].task->not_by.empty());  // it does not say of whom it is kept
+}
+
+TEST_F(LeaseTest, ATaskStaysKeptFromThemWhateverBecomesOfIt) {
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->Ask<Ok>("a", Hold{{Key{"x", 1}}, {}});
+  EXPECT_FALSE(CanTake("a"));  // a user of the pattern, and the holder of the tile
+  EXPECT_FALSE(CanTake("b"));
+  d->PutOne("m", TaskNotBy(Key{"t", 1}, {"a"}, {Key{"x", 1}}, 0));
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_EQ(FailIt("b", Take("b")), LeaseStatus::kOk);
+  EXPECT_FALSE(CanTake("a"));
+  d->Advance(1'000'000);
+  EXPECT_FALSE(CanTake("a"));
+  d->Lose("a");
+  d->Join("a");
+  EXPECT_FALSE(CanTake("a"));
+  EXPECT_TRUE(CanTake("b"));
+}
+
+TEST_F(LeaseTest, TooManyExclusionsAreRefused) {
+  SpaceLimits limits;
+  limits.task_exclusions = 2;
+  Begin(limits);
+  const auto error = d->Ask<Error>("m", Put{{TaskNotBy(Key{"t", 1}, {"a", "b", "c"})}});
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_NE(error.text.find("limits.task_exclusions"), std::string::npos) << error.text;
+}
+
+TEST_F(LeaseTest, TwoPutsAreComparedByTheirHashes) {
+  const auto put = [&](const std::string& bytes, PayloadHash hash) {
+    Tuple tuple = Plain(Key{"r", 1});
+    tuple.payload = Payload::Copy(bytes).WithHash(hash);
+    return d->PutOne("a", tuple);
+  };
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kStored);
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kDuplicate);
+  EXPECT_EQ(put("one", {1, 3}), PutStatus::kConflict);
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // without: by bytes
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "two")), PutStatus::kConflict);
+}
+
+}  // namespace
+}  // namespace tuplespace

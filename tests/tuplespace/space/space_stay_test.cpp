@@ -1,0 +1,361 @@
+// Payloads that stay with the client that made them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Every;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Plain;
+using ::testing::SizeIs;
+using testing::SpaceDriver;
+using testing::Task;
+using testing::UpTo;
+
+const Key kTile{"tile", 1};
+
+Tuple Staying(Key key, std::uint64_t bytes = 5) {
+  Tuple tuple = Plain(std::move(key));
+  tuple.stays_bytes = bytes;
+  return tuple;
+}
+
+Read ReadOf(Key key, std::int64_t wait_us = kForeverUs) {
+  Read read{{Pattern::Of(key)}};
+  read.wait_us = wait_us;
+  return read;
+}
+
+class StayTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Begin({}); }
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    for (const char* client : {"owner", "gpu", "other"}) d->Join(client);
+  }
+  // `gpu` computes the task `number` of `owner`, whose result stays with it.
+  void Make(const Key& result, std::int64_t number = 1) {
+    ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", number}), {result})),
+              PutStatus::kStored);
+    const CompleteReply reply = d->Done("gpu", d->TakeNow("gpu", Every("task")), {Staying(result)});
+    ASSERT_THAT(reply.results, ElementsAre(PutStatus::kStored));
+  }
+  PutStatus SupplyOne(const ClientId& client, Tuple tuple) {
+    return d->Ask<PutReply>(client, Supply{{std::move(tuple)}}).status.at(0);
+  }
+  std::vector<Notice::Kind> Kinds(const ClientId& client) {
+    std::vector<Notice::Kind> kinds;
+    for (const Notice& notice : d->notices[client]) kinds.push_back(notice.kind);
+    return kinds;
+  }
+  std::unique_ptr<SpaceDriver> d;
+};
+
+TEST_F(StayTest, MetadataShowsItAtOnce) {
+  Make(kTile);
+  Read read = ReadOf(kTile, 0);
+  read.metadata_only = true;
+  const Found found = d->Ask<Found>("other", read);
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_EQ(found.tuples[0].payload_bytes, 5u);
+  EXPECT_EQ(found.tuples[0].put_by, "gpu");
+  EXPECT_EQ(d->CountOf("other", Every("tile")), 1u);
+  EXPECT_THAT(d->notices["gpu"], IsEmpty()) << "nobody asked for its bytes";
+  EXPECT_EQ(d->space.GetStatistics().payload_bytes, 0u);
+  EXPECT_EQ(d->counters().stayed, 1u);
+}
+
+TEST_F(StayTest, OfManyThatMatchAPatternOneIsAskedFor) {
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  const RequestId id = d->Send("other", Read{{Every("tile")}, true, false, kForeverUs});
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+  EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).key, kTile);
+  // What is here is found without asking for the other one.
+  EXPECT_EQ(d->Ask<Found>("other", Read{{Every("tile")}, true, false, 0}).tuples.size(), 1u);
+  EXPECT_THAT(d->notices["gpu"], SizeIs(1));
+}
+
+TEST_F(StayTest, AllKeysOfARequestAreAskedForTogether) {
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  Read read{{Pattern::Of(kTile), Pattern::Of(Key{"tile", 2})}};
+  read.wait_us = kForeverUs;
+  d->Send("other", read);
+  EXPECT_THAT(d->notices["gpu"], SizeIs(2));
+}
+
+TEST_F(StayTest, WhoReadsItWaitsAndItIsAskedForOnce) {
+  Make(kTile);
+  const RequestId first = d->Send("other", ReadOf(kTile));
+  const RequestId second = d->Send("owner", Read{{Every("tile")}, true, false, kForeverUs});
+  EXPECT_EQ(d->ReplyTo("other", first), std::nullopt);
+  EXPECT_EQ(d->ReplyTo("owner", second), std::nullopt);
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(d->notices["gpu"][0].key, kTile);
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+  for (const auto& [client, id] : {std::pair("other", first), std::pair("owner", second)}) {
+    const Found found = d->Expect<Found>(client, id);
+    ASSERT_THAT(found.tuples, SizeIs(1));
+    EXPECT_EQ(found.tuples[0].payload.text(), "bytes");
+    EXPECT_FALSE(found.tuples[0].stays);
+    EXPECT_FALSE(found.timed_out);
+  }
+  EXPECT_EQ(d->space.GetStatistics().payload_bytes, 5u);
+  EXPECT_EQ(d->counters().wanted, 1u);
+}
+
+TEST_F(StayTest, WhoReadsBeforeItIsMadeGetsItTheSameWay) {
+  const RequestId id = d->Send("other", ReadOf(kTile));
+  Make(kTile);
+  EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  SupplyOne("gpu", Plain(kTile, "bytes"));
+  EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).payload.text(), "bytes");
+}
+
+TEST_F(StayTest, AReadThatDoesNotWaitAsksForItAllTheSame) {
+  Make(kTile);
+  const Found found = d->Ask<Found>("other", ReadOf(kTile, 0));
+  EXPECT_TRUE(found.timed_out);
+  EXPECT_THAT(found.tuples, IsEmpty());
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  SupplyOne("gpu", Plain(kTile, "bytes"));
+  EXPECT_THAT(d->Ask<Found>("other", ReadOf(kTile, 0)).tuples, SizeIs(1));
+}
+
+TEST_F(StayTest, AnotherTupleOfThePatternServesAsWell) {
+  Make(kTile);
+  d->PutOne("owner", Plain(Key{"tile", 2}, "there"));
+  const Found found = d->Ask<Found>("other", Read{{Every("tile")}});
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_EQ(found.tuples[0].payload.text(), "there");
+}
+
+TEST_F(StayTest, ItsHolderIsToldThatItHasIt) {
+  Make(kTile);
+  const Found found = d->Ask<Found>("gpu", ReadOf(kTile, 0));
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_TRUE(found.tuples[0].payload.empty());
+  EXPECT_THAT(d->notices["gpu"], IsEmpty());
+}
+
+TEST_F(StayTest, AListShowsItWithoutItsPayload) {
+  Make(kTile);
+  const Found found = d->Ask<Found>("other", List{Every("tile")});
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_TRUE(found.tuples[0].payload.empty());
+}
+
+TEST_F(StayTest, TasksThatNeedItCanBeTaken) {
+  Make(kTile);
+  d->PutOne("owner", Task(Key{"next", 1}, {kTile}));
+  Get get = testing::GetOf(Every("next"));
+  get.with_inputs = true;
+  Grant grant = d->Ask<Grants>("gpu", get).grants.at(0);
+  EXPECT_FALSE(grant.input_sent.at(0)) << "it has it";
+  EXPECT_THAT(d->notices["gpu"], IsEmpty());
+  d->Ask<LeaseReply>("gpu", Release{{grant.key, grant.fence}});
+
+  grant = d->Ask<Grants>("other", get).grants.at(0);
+  EXPECT_FALSE(grant.input_sent.at(0));
+  EXPECT_TRUE(grant.inputs.at(0).stays) << "who takes it reads it";
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted)) << "who is asked ahead of that";
+  d->Ask<LeaseReply>("other", Release{{grant.key, grant.fence}});
+
+  SupplyOne("gpu", Plain(kTile, "bytes"));
+  grant = d->Ask<Grants>("other", get).grants.at(0);
+  EXPECT_TRUE(grant.input_sent.at(0));
+  EXPECT_EQ(grant.inputs.at(0).payload.text(), "bytes");
+}
+
+TEST_F(StayTest, NobodyTakesItBeforeItsPayloadIsThere) {
+  Make(kTile);
+  const RequestId waiting = d->Send("other", testing::GetOf(Every("tile")));
+  EXPECT_THAT(d->GetNow("owner", Every("tile")), IsEmpty());
+  EXPECT_THAT(d->GetNow("owner", UpTo("tile", 7)), IsEmpty()) << "a pattern that is new";
+  SupplyOne("gpu", Plain(kTile, "bytes"));
+  EXPECT_EQ(d->Expect<Grants>("other", waiting).grants.at(0).payload.text(), "bytes");
+}
+
+TEST_F(StayTest, OnlyItsHolderSuppliesItAndOnlyOnce) {
+  Make(kTile);
+  EXPECT_EQ(SupplyOne("other", Plain(kTile, "wrong")), PutStatus::kDuplicate);
+  EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes")), PutStatus::kRetired);
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "other")), PutStatus::kDuplicate);
+  EXPECT_EQ(d->Ask<Found>("other", ReadOf(kTile, 0)).tuples.at(0).payload.text(), "bytes");
+  EXPECT_EQ(d->CountOf("other", Every("tile")), 1u);
+}
+
+TEST_F(StayTest, TheFirstPutWinsThoughItsBytesAreNotThere) {
+  Make(kTile);
+  EXPECT_EQ(d->PutOne("other", Plain(kTile, "bytes")), PutStatus::kDuplicate);
+  EXPECT_EQ(d->PutOne("other", Staying(kTile)), PutStatus::kDuplicate);
+  EXPECT_EQ(d->PutOne("gpu", Staying(kTile)), PutStatus::kStored) << "it holds what it says";
+  EXPECT_EQ(d->counters().conflicts, 0u);
+  SupplyOne("gpu", Plain(kTile, "bytes"));
+  EXPECT_EQ(d->PutOne("other", Staying(kTile)), PutStatus::kDuplicate);
+  EXPECT_EQ(d->PutOne("other", Plain(kTile, "wrong")), PutStatus::kConflict);
+}
+
+TEST_F(StayTest, WhoSaysThatItDroppedItHoldsItStill) {
+  Make(kTile);
+  d->Ask<Ok>("gpu", Hold{{}, {kTile}});
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+}
+
+TEST_F(StayTest, WhoHadACopyMayDropIt) {
+  Make(kTile);
+  d->Ask<Ok>("other", Hold{{kTile}, {}});
+  d->Ask<Ok>("other", Hold{{}, {kTile}});
+  EXPECT_EQ(d->space.GetStatistics().held_keys, 1u);
+}
+
+TEST_F(StayTest, IsHeldWhateverTheLimitOfHolds) {
+  SpaceLimits limits;
+  limits.held_keys_per_client = 0;
+  Begin(limits);
+  Make(kTile);
+  d->PutOne("owner", Task(Key{"next", 1}, {kTile}));
+  Get get = testing::GetOf(Every("next"));
+  get.with_inputs = true;
+  EXPECT_FALSE(d->Ask<Grants>("gpu", get).grants.at(0).input_sent.at(0));
+  EXPECT_THAT(d->notices["gpu"], IsEmpty());
+}
+
+TEST_F(StayTest, ItsHolderIsToldWhenItIsGone) {
+  Make(kTile);
+  d->Ask<RetireReply>("owner", Retire{UpTo("tile", 1), true});
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kReleased));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kRetired);
+  EXPECT_EQ(d->counters().lost, 0u);
+}
+
+TEST_F(StayTest, WhoWaitsForItWaitsOnWhenItIsGone) {
+  Make(kTile);
+  const RequestId id = d->Send("other", ReadOf(kTile));
+  d->Ask<RetireReply>("owner", Retire{Pattern::Of(kTile), false});
+  EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
+  d->PutOne("owner", Plain(kTile, "again"));
+  EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).payload.text(), "again");
+}
+
+TEST_F(StayTest, IsLostWithItsHolder) {
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  Make(Key{"tile", 3}, 3);
+  SupplyOne("gpu", Plain(Key{"tile", 3}, "bytes"));
+  d->PutOne("owner", Task(Key{"next", 1}, {kTile}));
+  const RequestId id = d->Send("other", ReadOf(kTile));
+  d->Lose("gpu");
+  EXPECT_EQ(d->CountOf("other", Every("tile")), 1u) << "the one that was supplied";
+  EXPECT_EQ(d->counters().lost, 2u);
+  // Once, and before what it orphaned.
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost, Notice::Kind::kOrphaned));
+  const Notice& lost = d->notices["owner"][0];
+  EXPECT_EQ(lost.key, kTile);
+  EXPECT_EQ(lost.by, "gpu");
+  EXPECT_THAT(lost.text, HasSubstr("2 results"));
+  // It can be made again.
+  EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
+  EXPECT_EQ(d->PutOne("other", Plain(kTile, "bytes")), PutStatus::kStored);
+  EXPECT_THAT(d->Expect<Found>("other", id).tuples, SizeIs(1));
+}
+
+TEST_F(StayTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
+  Make(kTile);
+  d->Ask<Ok>("other", Hold{{kTile}, {}});
+  d->Lose("other");
+  EXPECT_THAT(d->notices["owner"], IsEmpty());
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+}
+
+// The owner would not hear that it is lost.
+TEST_F(StayTest, StaysOnlyIfItsTaskIsCompleted) {
+  d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kTile, Key{"sum", 1}}));
+  const LeaseRef lease = d->TakeNow("gpu", Every("task"));
+  d->Ask<RetireReply>("owner", Retire{Every("task"), false});
+  const CompleteReply reply = d->Done("gpu", lease, {Staying(kTile), Plain(Key{"sum", 1}, "3")});
+  EXPECT_EQ(reply.lease, LeaseStatus::kStale);
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
+  EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
+  // One that is there already is not taken from whom it stays with.
+  Make(kTile, 2);
+  EXPECT_THAT(d->Done("gpu", lease, {Staying(kTile)}).results, ElementsAre(PutStatus::kStored));
+  EXPECT_THAT(d->Done("other", lease, {Staying(kTile)}).results,
+              ElementsAre(PutStatus::kDuplicate));
+}
+
+TEST_F(StayTest, WhoPutItWithoutATaskIsNotTold) {
+  d->PutOne("gpu", Staying(kTile));
+  d->Lose("gpu");
+  EXPECT_EQ(d->CountOf("other", Every("tile")), 0u);
+  EXPECT_TRUE(d->notices["owner"].empty());
+}
+
+TEST_F(StayTest, WhoSuppliesNothingForTooLongHasLostIt) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  Begin(limits);
+  Make(kTile, 1);
+  Make(Key{"tile", 2}, 2);
+  d->Advance(5'000);
+  EXPECT_THAT(d->notices["owner"], IsEmpty()) << "nobody asked";
+  d->Send("other", ReadOf(kTile));
+  d->Advance(900);
+  SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes"));
+  d->Advance(900);
+  EXPECT_THAT(d->notices["owner"], IsEmpty()) << "it is busy with others";
+  d->Advance(100);
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted, Notice::Kind::kReleased));
+  EXPECT_EQ(d->CountOf("other", Pattern::Of(kTile)), 0u);
+}
+
+TEST_F(StayTest, MalformedOnesAreRefused) {
+  const auto refused = [&](RequestBody body) { return d->Ask<Error>("gpu", std::move(body)).text; };
+  Tuple with_payload = Staying(kTile);
+  with_payload.payload = Payload::Copy("bytes");
+  EXPECT_THAT(refused(Put{{with_payload}}), HasSubstr("stays with the client"));
+  Tuple task = Task(kTile);
+  task.payload = {};
+  task.stays_bytes = 5;
+  EXPECT_THAT(refused(Put{{task}}), HasSubstr("stays with the client"));
+  Tuple ephemeral = Staying(kTile);
+  ephemeral.ephemeral = true;
+  EXPECT_THAT(refused(Put{{ephemeral}}), HasSubstr("stays with the client"));
+  EXPECT_THAT(refused(Put{{Staying(kTile, UINT64_MAX)}}), HasSubstr("limits.message_bytes"));
+  Make(kTile);
+  EXPECT_THAT(refused(Supply{{Plain(kTile, "four")}}), HasSubstr("4 bytes, must have the 5"));
+  EXPECT_THAT(refused(Supply{{Plain(kTile)}}), HasSubstr("must have its payload"));
+  EXPECT_THAT(refused(Supply{{Task(kTile)}}), HasSubstr("must have its payload"));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored) << "nothing was changed";
+}
+
+TEST_F(StayTest, ItsBytesNeedRoomWhenTheyCome) {
+  SpaceLimits limits;
+  limits.payload_bytes = 8;
+  Begin(limits);
+  Make(kTile);
+  d->PutOne("owner", Plain(Key{"k", 1}, "four"));
+  EXPECT_EQ(d->Ask<Error>("gpu", Supply{{Plain(kTile, "bytes")}}).code, ErrorCode::kBusy);
+  d->Ask<RetireReply>("owner", Retire{Every("k"), false});
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+}
+
+}  // namespace
+}  // namespace tuplespace

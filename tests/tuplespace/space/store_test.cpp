@@ -1,0 +1,107 @@
+// The records by hash and in order, against a std::map, through splits, joins and moved hash slots.
+#include "space_store.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tuplespace::internal {
+namespace {
+
+struct Shown {
+  Record* record = nullptr;
+  bool stored = false;
+};
+
+class StoreTest : public testing::Test {
+ protected:
+  void Add(const Key& key, bool stored) {
+    Record* record =
+        stored ? store_.AddShown(key, Store::HashOf(key.bytes())) : store_.FindOrAdd(key);
+    record->state = stored ? RecordState::kReady : RecordState::kCompleted;
+    expected_[record->key.bytes()] = {record, stored};
+  }
+  void Toggle(Shown* shown) {
+    shown->stored ? store_.Hide(shown->record) : store_.Show(shown->record);
+    shown->stored = !shown->stored;
+    shown->record->state = shown->stored ? RecordState::kReady : RecordState::kCompleted;
+  }
+  void Remove(std::map<std::string, Shown, std::less<>>::iterator at) {
+    if (at->second.stored) Toggle(&at->second);
+    at->second.record->state = RecordState::kWanted;
+    store_.EraseIfUnused(at->second.record);
+    expected_.erase(at);
+  }
+  void Check() {
+    ASSERT_TRUE(store_.IsConsistent());
+    ASSERT_EQ(store_.size(), expected_.size());
+    std::vector<const Record*> expected[2];
+    for (const auto& [bytes, shown] : expected_) {
+      ASSERT_EQ(store_.Find(bytes), shown.record);
+      expected[shown.stored].push_back(shown.record);
+    }
+    std::vector<const Record*> scanned[2];
+    const auto collect = [&scanned](bool stored) {
+      return [&scanned, stored](const Record* record) {
+        scanned[stored].push_back(record);
+        return true;
+      };
+    };
+    store_.ScanStored(Pattern{{}, true}, collect(true));
+    store_.ScanShadows(Pattern{{}, true}, collect(false));
+    ASSERT_EQ(scanned[true], expected[true]);
+    ASSERT_EQ(scanned[false], expected[false]);
+  }
+
+  Store store_;
+  std::map<std::string, Shown, std::less<>> expected_;
+};
+
+Key KeyOf(std::uint64_t n) {
+  // Of several lengths, neighbours in the order and not.
+  if (n % 3 == 0) return Key{"r", static_cast<std::int64_t>(n / 3)};
+  return Key{"r", static_cast<std::int64_t>(n / 7), "a longer name than fits in place",
+             static_cast<std::int64_t>(n)};
+}
+
+TEST_F(StoreTest, KeepsEveryKeyInOrderThroughRandomChanges) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 40; ++round) {
+    const bool grow = round % 4 != 3;
+    for (int i = 0; i < 600; ++i) {
+      const Key key = KeyOf(random() % 20'000);
+      const auto at = expected_.find(key.bytes());
+      if (at == expected_.end()) {
+        Add(key, random() % 2 == 0);
+      } else {
+        Toggle(&at->second);
+      }
+      if (grow && random() % 4 != 0) continue;
+      for (int gone = 0; gone < (grow ? 1 : 3) && !expected_.empty(); ++gone) {
+        auto victim = expected_.lower_bound(KeyOf(random() % 20'000).bytes());
+        Remove(victim == expected_.end() ? expected_.begin() : victim);
+      }
+    }
+    Check();
+    ASSERT_FALSE(HasFatalFailure()) << "in round " << round;
+  }
+  while (!expected_.empty()) Remove(expected_.begin());
+  Check();
+}
+
+TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
+  for (std::int64_t i = 999; i >= 0; --i) Add(Key{"r", i * 7919 % 1000, "other"}, true);
+  for (std::int64_t i = 0; i < 1000; ++i) Add(Key{"r", i}, true);
+  Check();
+  // Retired from the front, as steps are.
+  for (int i = 0; i < 1900; ++i) Remove(expected_.begin());
+  Check();
+  for (std::int64_t i = 0; i < 500; ++i) Add(Key{"r", -i}, i % 2 == 0);
+  Check();
+}
+
+}  // namespace
+}  // namespace tuplespace::internal

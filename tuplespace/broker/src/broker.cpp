@@ -1,0 +1,286 @@
+#include "tuplespace/broker.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+#include "access_control.h"
+#include "bell.h"
+#include "broker_core.h"
+#include "broker_sockets.h"
+#include "channel_table.h"
+#include "connection_probes.h"
+#include "connections.h"
+#include "intake.h"
+#include "log_pause.h"
+#include "outbox.h"
+#include "patience.h"
+#include "segment_table.h"
+#include "sender.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::uint64_t kUnreadTurns = 64;
+constexpr std::int64_t kMinSilenceUs = 10'000;
+constexpr std::size_t kMostChannels = 64;  // then messages go through sockets
+constexpr std::int64_t kOutboxRetryUs = 1'000;
+constexpr std::int64_t kUnpolledUs = 1'000;  // so often at least sockets have their turn
+constexpr const char* kEnded = "its connection ended";
+
+BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
+  BrokerCoreOptions core;
+  core.limits = options.limits;
+  core.client_silence_us = options.client_silence_us;
+  core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
+  core.first_session = RandomNumber();
+  return core;
+}
+
+PackingLimits Packing(const BrokerOptions& options, const BrokerCoreOptions& core) {
+  return {core.control_frame_bytes, core.limits.message_bytes,
+          options.connections.unfinished_bytes};
+}
+
+std::uint64_t MostFiles() {
+  rlimit files{};
+  const bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+  return limited ? files.rlim_cur : UINT64_MAX;
+}
+
+std::uint64_t PossibleSegments(std::uint64_t wanted) {
+  return std::min(wanted, MostFiles() / 3);
+}
+
+// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
+ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
+  constexpr std::uint64_t kOthers = 128;
+  const std::uint64_t left = MostFiles() - segments;
+  const std::uint64_t most = left > 2 * kOthers ? left - kOthers : kOthers;
+  limits.connections = std::min(limits.connections, most);
+  return limits;
+}
+
+BrokerOptions Checked(BrokerOptions options) {
+  if (options.client_silence_us < kMinSilenceUs) {
+    throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
+                                            options.client_silence_us, kMinSilenceUs));
+  }
+  return options;
+}
+
+}  // namespace
+
+// The loop over a broker's parts.
+struct Broker::Impl {
+  explicit Impl(BrokerOptions given)
+      : options(Checked(std::move(given))),
+        core_options(CoreOptions(options)),
+        access(options.access),
+        sockets(options, Packing(options, core_options)),
+        segments(PossibleSegments(options.shared_segments)),
+        channels(options.shared_segments > 0 ? kMostChannels : 0, wake.fd()),
+        outbox(sockets.router(), channels, options.client_queue_bytes),
+        connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
+                    options.client_silence_us),
+        core(core_options),
+        sender(core, connections, segments, channels, outbox,
+               [this](const ClientId& client, const std::string& why) { Lose(client, why); }),
+        intake(options, core_options.control_frame_bytes, access, sockets, connections, segments,
+               channels, core, sender) {}
+  ~Impl() {
+    core.SayGoodbye();
+    try {
+      Flush();
+      sockets.Close();
+    } catch (const zmq::error_t&) {
+      // The context of the caller is gone already; there is nobody to say goodbye to.
+    }
+  }
+
+  void Run() {
+    while (!stop.load(std::memory_order_acquire)) {
+      // What those said last, whose connection is known to have ended, is received first.
+      const int received = intake.ReceiveTurn();
+      for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
+      // Who sends without a pause must not keep others from being lost for ever.
+      unread_turns = sockets.has_input() ? unread_turns + 1 : 0;
+      if (!sockets.has_input() || unread_turns % kUnreadTurns == 0) LoseEnded();
+      const std::int64_t now_us = MonotonicUs();
+      if (access.TakeNewPeers() || access.EndKeys(now_us)) {
+        core.SendAwayOthers(access.list(), now_us);
+      }
+      WatchConnections(now_us);
+      if (sockets.authenticator() != nullptr) {
+        sockets.authenticator()->Answer(access.list(), now_us);
+      }
+      core.Tick(now_us);
+      Probe();
+      RetryOutbox();
+      Flush();
+      if (outbox.TakeUsedSocket()) sockets.ExpectInput();
+      if (received == 0 && !connections.HasEndedClients()) {
+        Wait();
+      } else if (now_us >= sockets.polled_at_us() + kUnpolledUs) {
+        sockets.Poll(0, wake.fd());
+      }
+    }
+    stop.store(false, std::memory_order_release);
+  }
+
+  void WatchConnections(std::int64_t now_us) {
+    const Monitor::Seen seen = sockets.TakeNews();
+    bool ended = false;
+    // Who never said a word had no session to lose; but its words may still wait to be received.
+    std::uint64_t mute = 0;
+    for (const Monitor::Change& change : seen.changes) {
+      if (change.accepted) {
+        connections.Accepted(change.descriptor, now_us);
+      } else if (connections.Ended(change.descriptor)) {
+        ended = true;
+      } else {
+        ++mute;
+      }
+    }
+    if (ended || (mute > 0 && !probes.active())) {
+      probes.Begin(now_us);
+    }
+    connections.Tick(now_us);
+    core.SetConnectionCounts(connections.refused(), connections.failed());
+    // The authenticator and the limits have logged theirs.
+    if (connections.failed() > known_failed + seen.refused && pause.IsOver("failed", now_us)) {
+      Log(fmt::format(
+          "a connection came to nothing: the other side speaks no ZeroMQ, went away, or "
+          "has {} ({} so far)",
+          access.has_keys() ? "no keys, or not this broker's" : "keys, and this broker has none",
+          connections.failed()));
+    }
+    known_failed = connections.failed();
+  }
+
+  // Probing finds out, too, whose connection has ended, unless another has taken the id.
+  void LoseEnded() {
+    for (const ClientId& client : connections.TakeEndedClients()) Lose(client, kEnded);
+  }
+
+  // Finds out whose connection has ended.
+  void Probe() {
+    if (!probes.active() || !probes.Take(MonotonicUs())) return;
+    sockets.ExpectInput();
+    for (const ClientId& client : core.Clients()) {
+      if (outbox.Waits(client) || connections.IsEnded(client)) continue;
+      if (sender.IsGone(sockets.router(), client)) Lose(client, kEnded);
+    }
+  }
+
+  // What it had sent counts, as what ZeroMQ has received does.
+  void Lose(const ClientId& client, const std::string& why) {
+    intake.ReceiveLast(client);
+    outbox.Forget(client);
+    core.Lost(client, why, MonotonicUs());
+  }
+
+  void Flush() {
+    // Losing a client may produce answers for others.
+    do {
+      EndSessions();
+      sender.SendAll();
+    } while (core.HasOutput());
+    sender.ForgetOffers();
+    for (const std::string& line : core.TakeLog()) Log(line);
+    for (const std::string& line : connections.TakeLog()) Log(line);
+    if (sockets.authenticator() == nullptr) return;
+    for (const std::string& line : sockets.authenticator()->TakeLog()) Log(line);
+  }
+
+  void Log(const std::string& line) {
+    if (options.log) options.log(line);
+  }
+
+  void EndSessions() {
+    for (const auto& [client, session] : core.TakeEnded()) {
+      sockets.ForgetUnfinished(client);
+      segments.SessionEnded(client, session);
+      channels.SessionEnded(client, session);
+    }
+  }
+
+  void RetryOutbox() {
+    const auto knows = [this](const ClientId& client) { return core.Knows(client); };
+    for (const ClientId& client : outbox.Retry(knows)) Lose(client, kEnded);
+  }
+
+  void Wait() {
+    if (LookBeforeSleep()) return;
+    std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
+    deadline_us = std::min({deadline_us, probes.NextUs(), access.NextLookUs()});
+    if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
+    channels.BeginSleep();
+    const bool sleeps =
+        wake.BeginSleep() && !channels.HasInput() && !sockets.has_input() && !sockets.has_news();
+    const std::int64_t begin_us = MonotonicUs();
+    const bool rung = sockets.Poll(sleeps ? deadline_us : 0, wake.fd());
+    channels.EndSleep();
+    if (sleeps) patience.Slept(sockets.polled_at_us() - begin_us);
+    wake.EndSleep(rung);
+  }
+
+  // Whether a channel has something, found without going to sleep.
+  bool LookBeforeSleep() {
+    if (channels.empty() || sockets.has_input() || sockets.has_news()) return false;
+    patience.Look([this] { return channels.HasInput() || wake.notified(); });
+    return channels.HasInput();
+  }
+
+  const BrokerOptions options;
+  const BrokerCoreOptions core_options;
+  AccessControl access;
+  BrokerSockets sockets;
+  Bell wake;
+  Patience patience;
+  SegmentTable segments;
+  ChannelTable channels;
+  Outbox outbox;
+  Connections connections;
+  BrokerCore core;
+  Sender sender;
+  Intake intake;
+  ConnectionProbes probes;
+  std::uint64_t unread_turns = 0;  // in a row, after which there was something to receive
+  std::uint64_t known_failed = 0;  // connections
+  LogPause pause;
+  std::atomic<bool> stop{false};
+};
+
+Broker::Broker(BrokerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Broker::~Broker() = default;
+
+const std::vector<std::string>& Broker::endpoints() const {
+  return impl_->sockets.endpoints();
+}
+
+void Broker::Run() {
+  impl_->Run();
+}
+
+void Broker::Stop() {
+  static_assert(std::atomic<bool>::is_always_lock_free);
+  impl_->stop.store(true, std::memory_order_release);
+  impl_->wake.Notify();
+}
+
+void Broker::SetPeers(std::vector<AllowedPeer> peers) {
+  impl_->access.SetPeers(std::move(peers));
+  impl_->wake.Notify();
+}
+
+Stats Broker::GetStatistics() const {
+  return impl_->core.GetStatistics();
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,351 @@
+#include "broker_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tuplespace/planted.h"
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
+
+// A client counts its nonces from a random one. What it sent over a connection that ended may come
+// after the Hello that it sent over the next one.
+bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
+  constexpr std::uint64_t kMostJoins = 1ull << 32;
+  return nonce != than && than - nonce < kMostJoins;
+}
+
+struct Cost {
+  std::uint64_t operator()(const Put& put) const { return put.tuples.size(); }
+  std::uint64_t operator()(const Supply& supply) const { return supply.tuples.size(); }
+  std::uint64_t operator()(const Complete& complete) const { return complete.results.size(); }
+  std::uint64_t operator()(const Read& read) const { return read.patterns.size(); }
+  std::uint64_t operator()(const Hold& hold) const {
+    return hold.held.size() + hold.dropped.size();
+  }
+  template <typename Other>
+  std::uint64_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+// About what serving it takes, beside what the space bounds by itself.
+std::uint64_t CostOf(const RequestBody& body) {
+  return 1 + std::visit(Cost{}, body);
+}
+
+// nullopt: it may do that.
+std::optional<std::string> RefusalText(const AccessList::Entry& who, const ClientId& client,
+                                       RequestBody& body) {
+  const auto refusal = RefusalOf(*who.role, client, body);
+  if (!refusal) return std::nullopt;
+  const std::string limit =
+      who.peer.limit.empty() ? "" : fmt::format(" for what begins with \"{}\"", who.peer.limit);
+  return fmt::format("key \"{}\" has the role \"{}\"{} and may not {}", who.peer.name,
+                     who.peer.role, limit, *refusal);
+}
+
+}  // namespace
+
+BrokerCore::BrokerCore(BrokerCoreOptions options)
+    : options_(options),
+      space_(options.limits, options.first_session / 2 + 1),  // far from the last number
+      turns_(options.turn_cost, options.waiting_cost),
+      next_session_(options.first_session) {}
+
+void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
+                         const AccessList::Entry* who) {
+  bool hello_asked = false;
+  auto it = peers_.Find(client);
+  if (it != peers_.end()) statistics_.CountMessage();
+  for (ClientMessage& message : envelope.messages) {
+    if (auto* hello = std::get_if<Hello>(&message)) {
+      OnHello(client, std::move(*hello), who, now_us);
+      it = peers_.Find(client);
+      continue;
+    }
+    if (it == peers_.end() ||
+        (it->second.session != envelope.session && !IsPlanted(Planted::kOldSessionIsServed))) {
+      if (std::holds_alternative<Bye>(message)) continue;
+      if (!hello_asked) {
+        peers_.SendStray(
+            client, envelope.session,
+            Error{ErrorCode::kHelloRequired,
+                  fmt::format("session {} is not known here: join again", envelope.session)});
+      }
+      hello_asked = true;
+      continue;
+    }
+    it->second.heard_at_us = now_us;
+    if (auto* request = std::get_if<Request>(&message)) {
+      if (OnRequest(client, it, std::move(*request), who, now_us)) continue;
+      Lost(client, "it sends faster than it can be served", now_us);
+      return;
+    }
+    if (std::holds_alternative<Ping>(message)) {
+      peers_.Send(client, it->second, Pong{});
+    } else if (std::holds_alternative<Bye>(message)) {
+      it->second.leaves = true;
+      if (!it->second.waiting.empty()) continue;  // it said these first
+      Leave(it, now_us);
+      it = peers_.end();
+    } else if (auto* bad = std::get_if<Malformed>(&message)) {
+      OnMalformed(client, std::move(*bad), now_us);
+    }
+  }
+}
+
+bool BrokerCore::OnRequest(const ClientId& client, Peers::iterator peer, Request&& request,
+                           const AccessList::Entry* who, std::int64_t now_us) {
+  statistics_.CountRequest();
+  std::uint64_t cost = CostOf(request.body);
+  auto refusal = who != nullptr ? RefusalText(*who, client, request.body) : std::nullopt;
+  if (refusal) {
+    request.body = GetStats{};  // it may be large
+    cost *= options_.refused_cost;
+  }
+  if (!turns_.MayServe(peer->second, cost)) {
+    return turns_.Defer(client, peer->second, {std::move(request), cost, std::move(refusal)});
+  }
+  if (refusal) {
+    Refuse(client, peer->second, request.id, std::move(*refusal), now_us);
+  } else {
+    Serve(client, peer, std::move(request), now_us);
+  }
+  return true;
+}
+
+void BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
+                       std::int64_t now_us) {
+  Event event(std::in_place_type<Incoming>);
+  auto& incoming = std::get<Incoming>(event);
+  incoming.client = client;
+  incoming.request = std::move(request);
+  Step(std::move(event), now_us, peer);
+}
+
+// A turn's worth of one client; the others that wait have theirs in the next turns.
+void BrokerCore::ServeWaiting(std::int64_t now_us) {
+  turns_.Begin();
+  const std::optional<ClientId> client = turns_.TakeFirst();
+  if (!client) return;
+  const auto it = peers_.Find(*client);
+  if (it == peers_.end()) return;
+  Peer& peer = it->second;
+  std::uint64_t cost = 0;
+  while (std::optional<WaitingRequest> next = turns_.TakeNext(peer, &cost)) {
+    if (next->refusal) {
+      Refuse(*client, peer, next->request.id, std::move(*next->refusal), now_us);
+    } else {
+      Serve(*client, it, std::move(next->request), now_us);
+    }
+  }
+  if (!peer.waiting.empty()) return turns_.PutBack(*client);
+  if (peer.leaves) Leave(it, now_us);
+}
+
+void BrokerCore::Leave(Peers::iterator peer, std::int64_t now_us) {
+  const ClientId client = peer->first;
+  ended_.push_back({client, peer->second.session});
+  peers_.Erase(peer);
+  Step(ClientLost{client}, now_us);
+}
+
+bool BrokerCore::TooManyOf(const AllowedPeer& key) const {
+  std::uint64_t count = 0;
+  for (const auto& [id, peer] : peers_.all()) {
+    if (peer.key && peer.key->public_key == key.public_key) ++count;
+  }
+  return count >= options_.clients_per_key;
+}
+
+void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
+                         std::int64_t now_us) {
+  auto it = peers_.Find(client);
+  const bool joined = it != peers_.end();
+  if (joined && IsEarlier(hello.nonce, it->second.nonce)) return;
+  if (joined && it->second.nonce != hello.nonce) {
+    // It lost its connection before we noticed, or another process uses the same id.
+    if (IsPlanted(Planted::kRejoiningKeepsLeases)) {
+      peers_.Erase(it);
+    } else {
+      Lost(client, "it joined again", now_us);
+    }
+    it = peers_.end();
+  }
+  if (it == peers_.end()) {
+    if (auto busy = CheckRoomFor(who)) {
+      return peers_.SendStray(client, 0, std::move(*busy));
+    }
+    it = Join(client, hello, who, now_us);
+    if (!joined) statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+  }
+  it->second.heard_at_us = now_us;
+  peers_.Send(client, it->second,
+              Welcome{hello.nonce, it->second.session, options_.client_silence_us,
+                      options_.control_frame_bytes, options_.limits.message_bytes});
+}
+
+std::optional<Error> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {
+  if (peers_.all().size() >= options_.limits.clients) {
+    return Error{ErrorCode::kBusy,
+                 fmt::format("the limit clients = {} is reached", options_.limits.clients)};
+  }
+  if (who != nullptr && TooManyOf(who->peer)) {
+    return Error{ErrorCode::kBusy, fmt::format("{} clients with the key \"{}\" are there, the most "
+                                               "allowed (clients_per_key)",
+                                               options_.clients_per_key, who->peer.name)};
+  }
+  return std::nullopt;
+}
+
+BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hello,
+                                             const AccessList::Entry* who, std::int64_t now_us) {
+  const auto it = peers_.Add(client);
+  // 0 stands for no session.
+  if (next_session_ == 0) ++next_session_;
+  it->second.session = next_session_++;
+  it->second.nonce = hello.nonce;
+  it->second.name = std::move(hello.name);
+  if (who != nullptr) it->second.key = who->peer;
+  ClientJoined joining{client, {}, {}};
+  if (who != nullptr) {
+    joining.principal = who->peer.name;
+    joining.limits = who->role->limits;
+  }
+  Step(std::move(joining), now_us);
+  return it;
+}
+
+void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
+  // What is to be sent again in another way is not bad.
+  if (bad.code != ErrorCode::kBusy) CountBad(client, bad.text, now_us);
+  Error error{bad.code, std::move(bad.text)};
+  Peer& peer = peers_.Find(client)->second;
+  if (bad.id == 0) {
+    peers_.Send(client, peer, std::move(error));
+  } else {
+    peers_.Send(client, peer, Reply{bad.id, std::move(error)});
+  }
+}
+
+bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
+  const auto it = peers_.Find(client);
+  if (it == peers_.end()) return false;
+  it->second.heard_at_us = now_us;
+  return true;
+}
+
+void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us) {
+  CountBad(client, error.text, now_us);
+  peers_.SendStray(client, 0, Error{error});
+}
+
+void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
+  // Who has not joined may take as many names as it likes.
+  if (!statistics_.CountBadMessage(Knows(client) ? client : "", now_us)) return;
+  statistics_.Log(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
+                              peers_.Describe(client), text, statistics_.bad_messages()));
+}
+
+void BrokerCore::Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
+                        std::int64_t now_us) {
+  if (statistics_.CountRefusedRequest(client, now_us)) {
+    statistics_.Log(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
+                                peers_.Describe(client), refusal, statistics_.refused_requests()));
+  }
+  peers_.Send(client, peer, Reply{id, Error{ErrorCode::kForbidden, std::move(refusal)}});
+}
+
+void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
+  for (const ClientId& client : Clients()) {
+    const Peer& peer = peers_.Find(client)->second;
+    const AccessList::Entry* who = peer.key ? list.Find(peer.key->public_key) : nullptr;
+    const bool same = who != nullptr && who->peer.name == peer.key->name &&
+                      who->peer.role == peer.key->role && who->peer.limit == peer.key->limit;
+    if (same) continue;
+    const std::string why = peer.key && list.IsEnded(peer.key->public_key)
+                                ? list.WhyNot(peer.key->public_key)
+                                : "this key was revoked, or stands for something else now";
+    peers_.SendStray(client, peer.session, Error{ErrorCode::kForbidden, why});
+    Lost(client, why, now_us);
+  }
+}
+
+void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {
+  const auto it = peers_.Find(client);
+  if (it == peers_.end()) return;
+  statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
+  turns_.Forget(client);
+  Leave(it, now_us);
+}
+
+void BrokerCore::Tick(std::int64_t now_us) {
+  ServeWaiting(now_us);
+  if (now_us >= next_silence_check_us_) {
+    next_silence_check_us_ = now_us + options_.client_silence_us / kSilenceChecks;
+    std::vector<ClientId> silent;
+    for (const auto& [client, peer] : peers_.all()) {
+      if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
+    }
+    for (const ClientId& client : silent) {
+      Lost(client, fmt::format("not heard for {} us", options_.client_silence_us), now_us);
+    }
+  }
+  if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);
+}
+
+std::int64_t BrokerCore::NextDeadlineUs() const {
+  const std::int64_t silence_us = peers_.all().empty() ? kForeverUs : next_silence_check_us_;
+  if (!turns_.empty()) return 0;
+  return std::min(silence_us, space_.NextDeadlineUs());
+}
+
+void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender) {
+  for (Outgoing& out : space_.Step(std::move(event), now_us)) {
+    const bool is_sender = sender != peers_.end() && sender->first == out.client;
+    const auto it = is_sender ? sender : peers_.Find(out.client);
+    if (it == peers_.end()) continue;  // lost in the same step
+    if (auto* reply = std::get_if<Reply>(&out.message)) {
+      if (IsDone(reply->body)) {
+        peers_.SendDone(out.client, it->second, reply->id);
+        continue;
+      }
+      if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(&stats->counters);
+      if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
+        reply->body = Error{ErrorCode::kTooLarge,
+                            fmt::format("the answer needs up to {} bytes of control frame, at most "
+                                        "{}: ask for less at once",
+                                        bytes, kMaxControlBytes)};
+      }
+      peers_.Send(out.client, it->second, std::move(*reply));
+    } else {
+      peers_.Send(out.client, it->second, std::get<Notice>(std::move(out.message)));
+    }
+  }
+}
+
+std::vector<BrokerCore::EndedSession> BrokerCore::TakeEnded() {
+  return std::exchange(ended_, {});
+}
+
+std::vector<ClientId> BrokerCore::Clients() const {
+  std::vector<ClientId> clients;
+  clients.reserve(peers_.all().size());
+  for (const auto& entry : peers_.all()) clients.push_back(entry.first);
+  return clients;
+}
+
+Stats BrokerCore::GetStatistics() const {
+  Stats stats = space_.GetStatistics();
+  statistics_.AddTo(&stats.counters);
+  return stats;
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,52 @@
+// BrokerStatistics: what a broker counts beside its space, and the lines that it logs about it.
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "log_pause.h"
+#include "tuplespace/messages.h"
+
+namespace tuplespace {
+
+class BrokerStatistics {
+ public:
+  void CountMessage() { ++messages_; }
+  void CountRequest() { ++requests_; }
+  // Whether to log this one, with how many there were so far: one of each client once in a while.
+  bool CountBadMessage(const ClientId& client, std::int64_t now_us) {
+    ++bad_messages_;
+    return bad_pause_.IsOver(client, now_us);
+  }
+  bool CountRefusedRequest(const ClientId& client, std::int64_t now_us) {
+    ++refused_requests_;
+    return refused_pause_.IsOver(client, now_us);
+  }
+  std::uint64_t bad_messages() const { return bad_messages_; }
+  std::uint64_t refused_requests() const { return refused_requests_; }
+  void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
+    refused_connections_ = refused_connections;
+    failed_connections_ = failed_connections;
+  }
+  void AddTo(Counters* counters) const;
+
+  void Log(std::string line) { log_.push_back(std::move(line)); }
+  std::vector<std::string> TakeLog() { return std::exchange(log_, {}); }
+
+ private:
+  std::uint64_t messages_ = 0;
+  std::uint64_t requests_ = 0;
+  std::uint64_t bad_messages_ = 0;
+  std::uint64_t refused_requests_ = 0;
+  std::uint64_t refused_connections_ = 0;
+  std::uint64_t failed_connections_ = 0;
+  LogPause bad_pause_;
+  LogPause refused_pause_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,121 @@
+#include "intake.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+// Received from the socket, and from each channel, before answers are sent; from the socket for so
+// long at most. Whoever sends without a pause must not keep the others from their answers.
+constexpr int kTurnMessages = 256;
+constexpr std::int64_t kTurnUs = 300;
+
+}  // namespace
+
+int Intake::ReceiveTurn() {
+  int received = 0;
+  const std::int64_t end_us = sockets_.has_input() ? MonotonicUs() + kTurnUs : 0;
+  while (received < kTurnMessages && sockets_.has_input()) {
+    if (received > 0 && MonotonicUs() >= end_us) break;
+    const ReceiveResult result = sockets_.Receive(message_);
+    if (result == ReceiveResult::kNothing) {
+      connections_.Drained();
+      break;
+    }
+    ++received;
+    if (result == ReceiveResult::kPart) {
+      OnPart();
+      continue;
+    }
+    // What the same client sent before it.
+    received += channels_.Read(message_.routing_id, [this](auto& earlier) { OnNearby(earlier); });
+    OnMessage();
+  }
+  return received + channels_.ReadAll(kTurnMessages, [this](auto& nearby) { OnNearby(nearby); });
+}
+
+void Intake::ReceiveLast(const ClientId& client) {
+  channels_.Read(client, [this](auto& nearby) { OnNearby(nearby); });
+}
+
+// What the sender may do; null, with everything done about it, if it may not be here.
+const AccessList::Entry* Intake::Authorized(const ReceivedMultipart& from, std::int64_t now_us) {
+  std::string why;
+  const AccessList::Entry* who = access_.Find(from.user, from.routing_id, &why);
+  if (who != nullptr) return who;
+  core_.ReceiveBad(from.routing_id, {ErrorCode::kForbidden, why}, now_us);
+  connections_.DropSoon(from.connection, now_us);
+  return nullptr;
+}
+
+// Part of a message has come through the socket; `message_` says of whom. Only who has joined may
+// have us keep it.
+void Intake::OnPart() {
+  const std::int64_t now_us = MonotonicUs();
+  const ClientId& client = message_.routing_id;
+  const AccessList::Entry* who = access_.has_keys() ? Authorized(message_, now_us) : nullptr;
+  connections_.Heard(message_.connection, who != nullptr ? client : "", message_.socket_bytes);
+  if ((access_.has_keys() && who == nullptr) || !core_.Heard(client, now_us))
+    sockets_.ForgetUnfinished(client);
+}
+
+// `message_` has come through the socket.
+void Intake::OnMessage() {
+  const std::int64_t now_us = MonotonicUs();
+  const ClientId& client = message_.routing_id;
+  const AccessList::Entry* who = access_.has_keys() ? Authorized(message_, now_us) : nullptr;
+  connections_.Heard(message_.connection, who != nullptr ? client : "", message_.socket_bytes);
+  if (access_.has_keys() && who == nullptr) return;
+  if (client.size() > kMaxClientIdBytes) {
+    core_.ReceiveBad(client,
+                     {ErrorCode::kBadRequest, fmt::format("the client id has {} bytes, at most {}",
+                                                          client.size(), kMaxClientIdBytes)},
+                     now_us);
+    return;
+  }
+  if (message_.problem) return core_.ReceiveBad(client, *message_.problem, now_us);
+  Understand(message_, who, now_us);
+}
+
+// Through the sender's channel.
+void Intake::OnNearby(const ReceivedMultipart& nearby) {
+  const std::int64_t now_us = MonotonicUs();
+  const AccessList::Entry* who = access_.has_keys() ? Authorized(nearby, now_us) : nullptr;
+  if (access_.has_keys() && who == nullptr) return;
+  connections_.HeardBeside(nearby.connection, who != nullptr ? nearby.routing_id : "");
+  Understand(nearby, who, now_us);
+}
+
+void Intake::Understand(const ReceivedMultipart& from, const AccessList::Entry* who,
+                        std::int64_t now_us) {
+  const ClientId& client = from.routing_id;
+  auto decoded = DecodeToBroker(from.control(), from.payloads, control_frame_bytes_,
+                                segments_.From(client), check_payloads_);
+  if (const auto* error = std::get_if<Error>(&decoded))
+    return core_.ReceiveBad(client, *error, now_us);
+  auto& envelope = std::get<ToBroker>(decoded);
+  if (&from == &message_) channels_.CountReceived(client, envelope.session);
+  NoteSharing(from, envelope);
+  core_.Receive(client, std::move(envelope), now_us, who);
+}
+
+void Intake::NoteSharing(const ReceivedMultipart& from, ToBroker& envelope) {
+  const ClientId& client = from.routing_id;
+  for (ClientMessage& one : envelope.messages) {
+    if (auto* hello = std::get_if<Hello>(&one))
+      sender_.NoteOffer(client, std::move(hello->sharing));
+    const auto* used = std::get_if<ClientSegments>(&one);
+    if (used == nullptr) continue;
+    segments_.Receive(client, envelope.session, *used);
+    if (segments_.To(client) != nullptr) channels_.Proven(client, from.user, from.connection);
+  }
+}
+
+}  // namespace tuplespace

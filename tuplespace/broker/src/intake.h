@@ -1,0 +1,58 @@
+// Intake: what a broker receives, from its socket and from channels: who says it, whether that may
+// be here, and what it means.
+//
+// One thread owns it.
+#pragma once
+
+#include <cstdint>
+
+#include "access_control.h"
+#include "broker_core.h"
+#include "broker_sockets.h"
+#include "channel_table.h"
+#include "connections.h"
+#include "segment_table.h"
+#include "sender.h"
+
+namespace tuplespace {
+
+class Intake {
+ public:
+  Intake(const BrokerOptions& options, std::uint64_t control_frame_bytes, AccessControl& access,
+         BrokerSockets& sockets, Connections& connections, SegmentTable& segments,
+         ChannelTable& channels, BrokerCore& core, Sender& sender)
+      : check_payloads_(options.check_payloads),
+        control_frame_bytes_(control_frame_bytes),
+        access_(access),
+        sockets_(sockets),
+        connections_(connections),
+        segments_(segments),
+        channels_(channels),
+        core_(core),
+        sender_(sender) {}
+
+  int ReceiveTurn();  // how many messages there were
+  // What has come through the client's channel until now.
+  void ReceiveLast(const ClientId& client);
+
+ private:
+  const AccessList::Entry* Authorized(const ReceivedMultipart& from, std::int64_t now_us);
+  void OnPart();
+  void OnMessage();
+  void OnNearby(const ReceivedMultipart& nearby);
+  void Understand(const ReceivedMultipart& from, const AccessList::Entry* who, std::int64_t now_us);
+  void NoteSharing(const ReceivedMultipart& from, ToBroker& envelope);
+
+  const bool check_payloads_;
+  const std::uint64_t control_frame_bytes_;
+  AccessControl& access_;
+  BrokerSockets& sockets_;
+  Connections& connections_;
+  SegmentTable& segments_;
+  ChannelTable& channels_;
+  BrokerCore& core_;
+  Sender& sender_;
+  ReceivedMultipart message_;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,84 @@
+#include "peer_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::size_t kUsualMessages = 64;  // room kept for a client's next answers, at most
+constexpr std::size_t kMostDone = 4096;     // requests that one message calls done
+
+// For the log: ids are any bytes that a peer likes.
+std::string Printable(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    if (c >= 0x20 && c < 0x7f) {
+      text.push_back(c);
+    } else {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return text;
+}
+
+// It says more than that what the client asked for was done.
+bool HasNews(const std::vector<BrokerMessage>& messages) {
+  const auto is_acknowledgement = [](const BrokerMessage& message) {
+    const auto* reply = std::get_if<Reply>(&message);
+    return std::holds_alternative<Done>(message) ||
+           (reply != nullptr && (std::holds_alternative<PutReply>(reply->body) ||
+                                 std::holds_alternative<CompleteReply>(reply->body) ||
+                                 std::holds_alternative<LeaseReply>(reply->body) ||
+                                 std::holds_alternative<RetireReply>(reply->body)));
+  };
+  return !std::all_of(messages.begin(), messages.end(), is_acknowledgement);
+}
+
+}  // namespace
+
+std::string PeerTable::Describe(const ClientId& client) const {
+  const auto it = peers_.find(client);
+  if (it == peers_.end() || it->second.name.empty()) return "client " + Printable(client);
+  return fmt::format("client {} ({})", Printable(client), Printable(it->second.name));
+}
+
+// Behind what was answered before, with which it shares a message if that were such answers, too.
+void PeerTable::SendDone(const ClientId& client, Peer& peer, RequestId id) {
+  const Done* last = peer.output.empty() ? nullptr : std::get_if<Done>(&peer.output.back());
+  if (last == nullptr || last->requests.size() >= kMostDone) Send(client, peer, Done{});
+  std::get<Done>(peer.output.back()).requests.push_back(id);
+}
+
+void PeerTable::SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message) {
+  Delivery& stray = strays_.emplace_back();
+  stray.client = client;
+  stray.envelope.session = session;
+  stray.envelope.messages.push_back(std::move(message));
+}
+
+void PeerTable::SendGoodbyes() {
+  for (auto& [client, peer] : peers_) Send(client, peer, Goodbye{});
+}
+
+std::vector<PeerTable::Delivery> PeerTable::TakeOutput() {
+  std::vector<Delivery> output = std::exchange(strays_, {});  // errors, which are news
+  output.reserve(output.size() + dirty_.size());
+  for (const bool news : {true, false}) {
+    for (const ClientId& client : dirty_) {
+      const auto it = peers_.find(client);
+      if (it == peers_.end() || it->second.output.empty()) continue;
+      if (HasNews(it->second.output) != news) continue;
+      std::vector<BrokerMessage>& messages =
+          output.emplace_back(Delivery{client, {it->second.session, {}}}).envelope.messages;
+      messages.swap(it->second.output);
+      it->second.output.reserve(std::min(messages.size(), kUsualMessages));
+    }
+  }
+  dirty_.clear();
+  return output;
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,76 @@
+// PeerTable: who has joined a broker, under which session, and what is to be said to each.
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "envelope.h"
+#include "tuplespace/access.h"
+
+namespace tuplespace {
+
+struct WaitingRequest {
+  Request request;
+  std::uint64_t cost = 0;
+  std::optional<std::string> refusal;  // why it is not served; then only its id is kept
+};
+
+struct Peer {
+  std::uint64_t session = 0;
+  std::uint64_t nonce = 0;
+  std::string name;
+  std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
+  std::int64_t heard_at_us = 0;
+  std::vector<BrokerMessage> output;
+  std::uint64_t turn = 0;  // in which it was served last
+  std::uint64_t cost = 0;  // of what was served in that turn
+  std::deque<WaitingRequest> waiting;
+  std::uint64_t waiting_cost = 0;
+  bool leaves = false;  // when nothing waits any more
+};
+
+class PeerTable {
+ public:
+  using Map = std::unordered_map<ClientId, Peer>;
+
+  Map::iterator Find(const ClientId& client) { return peers_.find(client); }
+  bool Knows(const ClientId& client) const { return peers_.contains(client); }
+  Map::iterator Add(const ClientId& client) { return peers_.try_emplace(client).first; }
+  void Erase(Map::iterator peer) { peers_.erase(peer); }
+  Map::iterator end() { return peers_.end(); }
+  const Map& all() const { return peers_; }
+  // "client ID (NAME)", for people.
+  std::string Describe(const ClientId& client) const;
+
+  // Queues a message for a peer.
+  template <class Message>
+  void Send(const ClientId& client, Peer& peer, Message&& message) {
+    if (peer.output.empty()) dirty_.push_back(client);
+    peer.output.emplace_back(std::forward<Message>(message));
+  }
+  void SendDone(const ClientId& client, Peer& peer, RequestId id);
+  // For somebody who has not joined, or not under this session.
+  void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
+  void SendGoodbyes();
+
+  struct Delivery {
+    ClientId client;
+    ToClient envelope;
+  };
+  bool HasOutput() const { return !dirty_.empty() || !strays_.empty(); }
+  std::vector<Delivery> TakeOutput();
+
+ private:
+  Map peers_;
+  std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
+  std::vector<Delivery> strays_;
+};
+
+}  // namespace tuplespace

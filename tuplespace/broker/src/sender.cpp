@@ -1,0 +1,63 @@
+#include "sender.h"
+
+#include <span>
+#include <utility>
+#include <variant>
+
+namespace tuplespace {
+
+void Sender::SendAll() {
+  SendSegments();
+  for (BrokerCore::Delivery& delivery : core_.TakeOutput()) Deliver(delivery);
+}
+
+bool Sender::IsGone(zmq::socket_t& router, const ClientId& client) {
+  encoder_.Begin(0);
+  encoder_.Add(Pong{});
+  SendProgress progress;
+  return Send(router, &client, encoder_.Finish(), {}, progress) == SendResult::kUnroutable;
+}
+
+void Sender::SendSegments() {
+  for (const SegmentTable::Delivery& delivery : segments_.TakeOutput()) {
+    encoder_.Begin(delivery.session);
+    encoder_.Add(delivery.message);
+    SendEncoded(delivery.client, delivery.session);
+  }
+}
+
+void Sender::Deliver(BrokerCore::Delivery& delivery) {
+  const auto begin = [&] {
+    encoder_.Begin(delivery.envelope.session, kProtocolVersion, segments_.To(delivery.client));
+  };
+  begin();
+  for (BrokerMessage& one : delivery.envelope.messages) {
+    if (auto* welcome = std::get_if<Welcome>(&one)) {
+      const auto offer = offers_.find(delivery.client);
+      if (offer != offers_.end()) Share(delivery.client, offer->second, *welcome);
+    }
+    if (encoder_.full()) {
+      SendEncoded(delivery.client, delivery.envelope.session);
+      begin();
+    }
+    std::visit([&](const auto& body) { encoder_.Add(body); }, one);
+  }
+  if (!encoder_.empty()) SendEncoded(delivery.client, delivery.envelope.session);
+}
+
+void Sender::Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome) {
+  welcome.sharing = segments_.Joined(client, welcome.session, offer);
+  if (welcome.sharing && !welcome.sharing->seen.empty()) {
+    channels_.Joined(client, welcome.session, *offer, *welcome.sharing);
+  }
+}
+
+void Sender::SendEncoded(const ClientId& client, std::uint64_t session) {
+  if (connections_.IsEnded(client)) return;  // somebody else may have its id by now
+  const std::span<const std::byte> control = encoder_.Finish();
+  const bool known = core_.Knows(client);
+  const auto lost = outbox_.Send(client, known ? session : 0, control, encoder_.TakeFrames());
+  if (lost) lose_(client, *lost);
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,61 @@
+// Sender: puts into messages what a broker's core and its shared memory have to say, and sends
+// them.
+//
+// One thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "broker_core.h"
+#include "channel_table.h"
+#include "connections.h"
+#include "outbox.h"
+#include "segment_table.h"
+#include "sockets.h"
+#include "wire.h"
+
+namespace tuplespace {
+
+class Sender {
+ public:
+  // `lose` is called for a client that takes nothing any more, in the middle of a sending.
+  using Lose = std::function<void(const ClientId& client, const std::string& why)>;
+  Sender(BrokerCore& core, const Connections& connections, SegmentTable& segments,
+         ChannelTable& channels, Outbox& outbox, Lose lose)
+      : core_(core),
+        connections_(connections),
+        segments_(segments),
+        channels_(channels),
+        outbox_(outbox),
+        lose_(std::move(lose)) {}
+
+  // What the Hello of `client` says of shared memory, for its Welcome.
+  void NoteOffer(const ClientId& client, std::optional<Sharing>&& offer) {
+    offers_[client] = std::move(offer);
+  }
+  void ForgetOffers() { offers_.clear(); }
+  void SendAll();  // once; losing a client may produce answers for others
+  // Whether its connection has ended: sending to it fails then.
+  bool IsGone(zmq::socket_t& router, const ClientId& client);
+
+ private:
+  void SendSegments();
+  void Deliver(BrokerCore::Delivery& delivery);
+  void Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome);
+  void SendEncoded(const ClientId& client, std::uint64_t session);
+
+  BrokerCore& core_;
+  const Connections& connections_;
+  SegmentTable& segments_;
+  ChannelTable& channels_;
+  Outbox& outbox_;
+  Lose lose_;
+  Encoder encoder_;
+  std::unordered_map<ClientId, std::optional<Sharing>> offers_;  // of Hellos not yet answered
+};
+
+}  // namespace tuplespace

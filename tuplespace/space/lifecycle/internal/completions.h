@@ -1,0 +1,47 @@
+// Completions: a lease ends and its results appear in one step. A late completion changes nothing
+// but what it may still bring.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lease_ends.h"
+#include "puts.h"
+
+namespace tuplespace::internal {
+
+class Completions {
+ public:
+  Completions(SpaceState& state, LeaseTable& leases, Trust& trust, Removal& removal,
+              const PutChecks& checks, Puts& puts, LeaseEnds& lease_ends)
+      : state_(state),
+        leases_(leases),
+        trust_(trust),
+        removal_(removal),
+        checks_(checks),
+        puts_(puts),
+        lease_ends_(lease_ends) {}
+
+  void Handle(ClientState& client, RequestId id, Complete&& complete);
+
+ private:
+  void CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,
+                    std::int64_t granted_us, LeaseStatus status);
+  void CompleteTooLate(ClientState& client, RequestId id, Complete&& complete, Record* record);
+  PutStatus CompareLate(ClientState& client, const Record* task, const Tuple& result);
+  static std::optional<std::string> FalseResults(const TaskState& task,
+                                                 std::span<const Tuple> results);
+  void RememberOthers(const ClientState& client, Record* task, std::uint64_t fence) const;
+
+  SpaceState& state_;
+  LeaseTable& leases_;
+  Trust& trust_;
+  Removal& removal_;
+  const PutChecks& checks_;
+  Puts& puts_;
+  LeaseEnds& lease_ends_;
+};
+
+}  // namespace tuplespace::internal

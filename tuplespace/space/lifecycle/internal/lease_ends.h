@@ -1,0 +1,50 @@
+// LeaseEnds: how leases go on, and how they end without completion: released, failed, expired, or
+// lost with the client; and what becomes of a task that fails again and again.
+#pragma once
+
+#include <string>
+
+#include "removal.h"
+#include "trust.h"
+
+namespace tuplespace::internal {
+
+class LeaseEnds {
+ public:
+  LeaseEnds(SpaceState& state, LeaseTable& leases, ReadyQueue& ready, Benches& benches,
+            Trust& trust, Removal& removal)
+      : state_(state),
+        leases_(leases),
+        ready_(ready),
+        benches_(benches),
+        trust_(trust),
+        removal_(removal) {}
+
+  void Handle(ClientState& client, RequestId id, Extend&& extend);
+  void Handle(ClientState& client, RequestId id, Release&& store);
+  void Handle(ClientState& client, RequestId id, Fail&& fail);
+
+  // `client` holds the task. It is given to others, or parked if there is no hope for it.
+  void FailTask(ClientState& client, Record* record, std::string cause);
+  void EndExpired(Record* record);
+  void ReturnAllOf(ClientState& client);  // it is lost
+
+ private:
+  std::int64_t ExtendedEndUs(const ClientState& holder, const Record& record,
+                             std::int64_t lease_us) const;
+  void Return(Record* record);  // the lease ends, the tuple stays
+  bool IsHopeless(const Record& record, const ClientState& by, const std::string& cause);
+  void AddBarred(TaskState& task, const ClientState& client) const;
+  void BarUntilOthersTried(Record* record, const ClientState& client);
+  bool Doubles(const ClientState& holder, TaskState& task) const;
+  static Mishaps& MishapsOf(TaskState& task);
+
+  SpaceState& state_;
+  LeaseTable& leases_;
+  ReadyQueue& ready_;
+  Benches& benches_;
+  Trust& trust_;
+  Removal& removal_;
+};
+
+}  // namespace tuplespace::internal

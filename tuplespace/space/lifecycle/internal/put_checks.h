@@ -1,0 +1,32 @@
+// PutChecks: whether tuples may come into the space, and whether there is room for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "watermarks.h"
+
+namespace tuplespace::internal {
+
+class PutChecks {
+ public:
+  PutChecks(const SpaceState& state, const Watermarks& watermarks)
+      : state_(state), watermarks_(watermarks) {}
+
+  // nullopt: they may come.
+  std::optional<Error> ProblemOf(const ClientState& client, std::span<const Tuple> tuples) const;
+  std::optional<Error> ProblemOf(const ClientState& client, const Supply& supply) const;
+  std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
+  static std::optional<Error> CheckQuota(const ClientState& client, std::span<const Tuple> tuples);
+
+ private:
+  std::optional<Error> ProblemOf(const Tuple& tuple) const;
+
+  const SpaceState& state_;
+  const Watermarks& watermarks_;
+};
+
+Error TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most);
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,60 @@
+// Puts: how tuples come into the space, who keeps copies of them, and how payloads that stayed with
+// a client come here after all.
+#pragma once
+
+#include <cstdint>
+
+#include "put_checks.h"
+#include "reads.h"
+#include "removal.h"
+
+namespace tuplespace::internal {
+
+// Of a task's results: who put the task, how long it took and how often it was taken.
+struct Origin {
+  OwnerId task_owner = nullptr;
+  std::uint32_t took_us = 0;
+  std::uint32_t times_taken = 0;
+};
+
+class Puts {
+ public:
+  Puts(SpaceState& state, const PutChecks& checks, Reads& reads, ReadyQueue& ready,
+       Holders& holders, Residency& residency, Watermarks& watermarks, Removal& removal)
+      : state_(state),
+        checks_(checks),
+        reads_(reads),
+        ready_(ready),
+        holders_(holders),
+        residency_(residency),
+        watermarks_(watermarks),
+        removal_(removal) {}
+
+  void Handle(ClientState& client, RequestId id, Put&& put);
+  void Handle(ClientState& client, RequestId id, Hold&& hold);
+  void Handle(ClientState& client, RequestId id, Supply&& supply);
+
+  // REQUIRES: PutChecks has nothing against it.
+  PutStatus PutOne(ClientState& client, Tuple&& tuple, const Origin& origin);
+  // The key is there already: the first put wins, and a different one is a conflict that is told to
+  // the owners of the tuple and of the task (null: of none).
+  PutStatus PutAgain(ClientState& client, Record* record, const Tuple& tuple,
+                     const OwnerId& task_owner);
+  static bool SameBytes(const Record& record, const Tuple& tuple);
+
+ private:
+  void AttachTask(Record* record, TaskSpec&& spec);
+  void CountForDependents(Record* record);
+  PutStatus SupplyOne(ClientState& client, Tuple&& tuple);
+
+  SpaceState& state_;
+  const PutChecks& checks_;
+  Reads& reads_;
+  ReadyQueue& ready_;
+  Holders& holders_;
+  Residency& residency_;
+  Watermarks& watermarks_;
+  Removal& removal_;
+};
+
+}  // namespace tuplespace::internal

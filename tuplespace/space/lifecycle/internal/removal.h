@@ -1,0 +1,46 @@
+// Removal: how tuples go, alone or by a pattern, and what becomes of the tasks that needed them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "holders.h"
+#include "lease_table.h"
+#include "residency.h"
+#include "watermarks.h"
+
+namespace tuplespace::internal {
+
+class Removal {
+ public:
+  Removal(SpaceState& state, GetGroups& groups, LeaseTable& leases, Holders& holders,
+          Residency& residency, Watermarks& watermarks)
+      : state_(state),
+        groups_(groups),
+        leases_(leases),
+        holders_(holders),
+        residency_(residency),
+        watermarks_(watermarks) {}
+
+  void Handle(ClientState& client, RequestId id, Retire&& retire);
+  // The tuple goes; with `remember` its key stays as that of a completed task.
+  void Remove(Record* record, bool remember);
+  // Nobody gets the task any more, and its owner is told why.
+  void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
+  void Orphan(Record* task, const Key& input);
+
+ private:
+  std::optional<Error> ProblemOf(const Retire& retire) const;
+  std::uint64_t RemoveMatching(const Retire& retire);
+  void UnlinkInputs(Record* task);
+
+  SpaceState& state_;
+  GetGroups& groups_;
+  LeaseTable& leases_;
+  Holders& holders_;
+  Residency& residency_;
+  Watermarks& watermarks_;
+};
+
+}  // namespace tuplespace::internal

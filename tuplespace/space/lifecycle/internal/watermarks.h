@@ -1,0 +1,26 @@
+// Watermarks: which keys are retired for good, so that a late put of one changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "space_pattern_index.h"
+#include "space_state.h"
+
+namespace tuplespace::internal {
+
+class Watermarks {
+ public:
+  explicit Watermarks(SpaceState& state) : state_(state) {}
+
+  bool IsRetired(const Key& key) const;
+  // REQUIRES: one field of the pattern is bounded.
+  void Raise(const Pattern& pattern);
+
+ private:
+  SpaceState& state_;
+  PatternIndex<Watermark> watermarks_;
+  std::map<std::uint64_t, Watermark*> by_age_;  // by raised_at
+};
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,157 @@
+#include "completions.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace::internal {
+
+namespace {
+
+std::uint32_t Saturated(std::int64_t value) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
+}
+
+bool Declares(const std::vector<Key>& results, const Key& key) {
+  return std::find(results.begin(), results.end(), key) != results.end();
+}
+
+}  // namespace
+
+void Completions::Handle(ClientState& client, RequestId id, Complete&& complete) {
+  if (auto problem = checks_.ProblemOf(client, complete.results)) {
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  }
+  Record* record = leases_.Find(client, complete.lease);
+  if (record == nullptr) {
+    return CompleteTooLate(client, id, std::move(complete),
+                           state_.store.Find(complete.lease.key.bytes()));
+  }
+  if (record->task) {
+    const std::int64_t granted_us = record->lease->granted_us;
+    return CompleteTask(client, id, std::move(complete), record, granted_us, LeaseStatus::kOk);
+  }
+  if (auto busy = checks_.CheckRoom(complete.results, 0))
+    return state_.answers.Refuse(*client.id, id, std::move(*busy));
+  ++state_.counters.completed;
+  removal_.Remove(record, false);
+  CompleteReply reply;
+  for (Tuple& tuple : complete.results) {
+    const bool counts = tuple.stays_bytes == 0;  // of no task nobody would hear that it is lost
+    reply.results.push_back(counts ? puts_.PutOne(client, std::move(tuple), {})
+                                   : PutStatus::kRefused);
+  }
+  state_.answers.Answer(client, id, std::move(reply));
+}
+
+// `client` holds the task, or held it and may complete it all the same.
+void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,
+                               std::int64_t granted_us, LeaseStatus status) {
+  const bool checked = !IsPlanted(Planted::kResultsAreNotChecked);
+  if (const auto problem = FalseResults(*task->task, complete.results); problem && checked) {
+    ++state_.counters.false_completions;
+    state_.counters.refused_results += complete.results.size();
+    const std::string text = "the completion of task " + task->key.ToString() + " " + *problem;
+    if (status == LeaseStatus::kOk) {
+      trust_.NoteInVain(client, task, state_.limits.tasks_in_vain,
+                        "completes a task that it did not do");
+      lease_ends_.FailTask(client, task, text);
+    }
+    return state_.answers.Refuse(*client.id, id,
+                                 {ErrorCode::kBadRequest, text + ": the task counts as failed"});
+  }
+  // The room that the completed tuple leaves is not counted on: its key stays remembered.
+  if (auto busy = checks_.CheckRoom(complete.results, 0))
+    return state_.answers.Refuse(*client.id, id, std::move(*busy));
+  ++state_.counters.completed;
+  trust_.NoteCompleted(client);
+  Origin origin;
+  origin.task_owner = task->put_by;
+  origin.took_us = Saturated(state_.now_us - granted_us);
+  origin.times_taken = task->task->times_taken;
+  RememberOthers(client, task, complete.lease.fence);
+  removal_.Remove(task, true);
+  CompleteReply reply;
+  reply.lease = status;
+  reply.results.reserve(complete.results.size());
+  for (Tuple& tuple : complete.results) {
+    reply.results.push_back(puts_.PutOne(client, std::move(tuple), origin));
+  }
+  state_.answers.Answer(client, id, std::move(reply));
+}
+
+// What is wrong with `results` as those of the task; nullopt: they are what it declared.
+std::optional<std::string> Completions::FalseResults(const TaskState& task,
+                                                     std::span<const Tuple> results) {
+  const std::vector<Key>& declared = task.spec.results;
+  const auto same = [](const Key& key, const Tuple& tuple) { return key == tuple.key; };
+  // As they are nearly always: all of them, in their order.
+  if (std::equal(declared.begin(), declared.end(), results.begin(), results.end(), same)) {
+    return std::nullopt;
+  }
+  std::set<std::string_view> missing;
+  for (const Key& key : declared) missing.insert(key.bytes());
+  for (const Tuple& tuple : results) {
+    if (missing.erase(tuple.key.bytes()) > 0) continue;
+    const bool twice = std::find(declared.begin(), declared.end(), tuple.key) != declared.end();
+    return (twice ? "brings twice " : "brings what it did not declare: ") + tuple.key.ToString();
+  }
+  if (missing.empty()) return std::nullopt;
+  for (const Key& key : declared) {
+    if (missing.contains(key.bytes())) return "lacks its result " + key.ToString();
+  }
+  return std::nullopt;
+}
+
+// Whoever else held the task may still bring its results, to be compared with these.
+void Completions::RememberOthers(const ClientState& client, Record* task,
+                                 std::uint64_t fence) const {
+  if (task->lease && task->lease->fence != fence) leases_.Lose(task);
+  std::vector<PastLease> others = std::move(task->task->past_leases);
+  std::erase_if(others, [&](const PastLease& past) {
+    return past.fence == fence && *past.client == *client.id;
+  });
+  if (others.empty()) return;
+  task->done =
+      std::make_unique<DoneTask>(DoneTask{std::move(others), std::move(task->task->spec.results)});
+}
+
+// `client` does not hold `record` (null: there is no such tuple) under that fence.
+void Completions::CompleteTooLate(ClientState& client, RequestId id, Complete&& complete,
+                                  Record* record) {
+  if (const auto granted_us = leases_.LateLease(client, record, complete.lease.fence)) {
+    return CompleteTask(client, id, std::move(complete), record, *granted_us, LeaseStatus::kStale);
+  }
+  const bool held = record != nullptr && record->done &&
+                    HeldBefore(client, record->done->leases, complete.lease.fence);
+  CompleteReply reply;
+  reply.lease = LeaseStatus::kStale;
+  reply.results.reserve(complete.results.size());
+  for (Tuple& tuple : complete.results) {
+    if (IsPlanted(Planted::kAnyResultCounts)) {
+      reply.results.push_back(puts_.PutOne(client, std::move(tuple), {}));
+      continue;
+    }
+    const bool compares = held && Declares(record->done->results, tuple.key);
+    reply.results.push_back(CompareLate(client, compares ? record : nullptr, tuple));
+    if (reply.results.back() == PutStatus::kRefused) ++state_.counters.refused_results;
+  }
+  state_.answers.Answer(client, id, std::move(reply));
+}
+
+// `task`: the one that is done and that `client` held; null: it has no right to the result, and
+// only hears whether the very same is there, as after a lost answer.
+PutStatus Completions::CompareLate(ClientState& client, const Record* task, const Tuple& result) {
+  Record* there = state_.store.Find(result.key.bytes());
+  if (there == nullptr || !there->stored()) return PutStatus::kRefused;
+  if (task != nullptr) return puts_.PutAgain(client, there, result, task->put_by);
+  const bool same = there->stay || result.stays_bytes > 0 ? there->stay != nullptr
+                                                          : Puts::SameBytes(*there, result);
+  return same ? puts_.PutAgain(client, there, result, nullptr) : PutStatus::kRefused;
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,211 @@
+#include "lease_ends.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace::internal {
+
+namespace {
+constexpr std::size_t kMaxCauseBytes = 4096;
+constexpr std::size_t kMaxSaidBytes = 256;  // of it, where it is said again and again
+}  // namespace
+
+void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
+  if (extend.lease_us < 0 || extend.lease_us > state_.limits.max_lease_us) {
+    return state_.answers.Refuse(
+        *client.id, id,
+        {ErrorCode::kBadRequest, "lease_us " + std::to_string(extend.lease_us) + ", must be 0 to " +
+                                     std::to_string(state_.limits.max_lease_us) +
+                                     " (limits.max_lease_us)"});
+  }
+  Record* record = leases_.Find(client, extend.lease);
+  if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  record->lease->extended = true;
+  const std::int64_t end_us = ExtendedEndUs(client, *record, extend.lease_us);
+  if (!IsPlanted(Planted::kExtensionIsForgotten)) {
+    state_.deadlines.Set(&record->lease->deadline, end_us);
+  }
+  state_.answers.Answer(client, id, LeaseReply{});
+}
+
+// Beyond the last end only where nobody else may take the task, and then for one lease of it at a
+// time: others may come, or get tasks again, and should not wait for an hour.
+std::int64_t LeaseEnds::ExtendedEndUs(const ClientState& holder, const Record& record,
+                                      std::int64_t lease_us) const {
+  const std::int64_t end_us = state_.After(leases_.OrDefaultLease(lease_us));
+  const std::int64_t most_us = leases_.LastEndUs(record);
+  if (end_us <= most_us) return end_us;
+  if (benches_.AnotherMayTake(record, holder)) {
+    return std::max(most_us, state_.now_us);  // it may end now
+  }
+  return std::min(end_us, std::max(most_us, state_.After(leases_.LeaseUs(*record.task))));
+}
+
+void LeaseEnds::Handle(ClientState& client, RequestId id, Release&& release) {
+  Record* record = leases_.Find(client, release.lease);
+  if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  ++state_.counters.stored_back;
+  Return(record);
+  state_.answers.Answer(client, id, LeaseReply{});
+}
+
+void LeaseEnds::Handle(ClientState& client, RequestId id, Fail&& fail) {
+  Record* record = leases_.Find(client, fail.lease);
+  if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
+  if (record->task) {
+    trust_.NoteInVain(client, record, 1, "fails one task after the other");
+    FailTask(client, record, std::move(fail.cause));
+  } else {
+    ++state_.counters.failed;
+    Return(record);  // a plain tuple cannot be at fault
+  }
+  state_.answers.Answer(client, id, LeaseReply{});
+}
+
+// `client` holds the task. It is given to others, or parked if there is no hope for it.
+void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause) {
+  ++state_.counters.failed;
+  Mishaps& mishaps = MishapsOf(*record->task);
+  ++mishaps.failures;
+  mishaps.failed_with_key |= client.key != nullptr;
+  std::vector<Mishaps::Failed>& with = mishaps.failed_with;
+  auto at = std::find_if(with.begin(), with.end(),
+                         [&](const auto& each) { return each.principal == client.principal; });
+  if (at == with.end() && with.size() <= state_.limits.task_failures) {  // more need not be known
+    at = with.insert(at, {client.principal, 0});
+  }
+  if (at != with.end()) ++at->times;
+  cause.resize(std::min(cause.size(), kMaxCauseBytes));
+  AddBarred(*record->task, client);
+  if (IsHopeless(*record, client, cause)) {
+    leases_.Drop(record);
+    removal_.Park(record, Notice::Kind::kParked, *client.id, std::move(cause));
+  } else {
+    BarUntilOthersTried(record, client);
+    Return(record);
+  }
+}
+
+// Whether a task that has just failed with `by` is to be parked, which ends a run. What a single
+// key reports is no reason for that while others could do the task. Where nobody else is there,
+// nobody knows whether the task or the client is bad: then those with a key try for a while, as
+// somebody may come who can do it.
+bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const std::string& cause) {
+  Mishaps& mishaps = *record.task->mishaps;
+  std::uint32_t failures = 0;
+  std::uint32_t most_of_one = 0;
+  for (const auto& each : mishaps.failed_with) {
+    failures += each.times;
+    most_of_one = std::max(most_of_one, each.times);
+  }
+  if (IsPlanted(Planted::kOneKeyParksTasks)) most_of_one = 0;
+  if (failures - most_of_one >= state_.limits.task_failures) return true;
+  if (mishaps.failures < state_.limits.task_failures) return false;
+  if (IsPlanted(Planted::kOneClientParksTasks)) return true;
+  if (benches_.AnotherCouldTake(record, nullptr, Benches::When::kSomeDay)) return false;
+  if (!mishaps.failed_with_key) return true;
+  if (state_.now_us < mishaps.next_round_us) return false;
+  if (mishaps.rounds >= state_.limits.rounds_alone) return true;
+  const std::int64_t pause_us = benches_.BenchUs(mishaps.rounds++, 0);
+  mishaps.next_round_us = state_.After(pause_us);
+  state_.answers.Notify(
+      record.put_by,
+      Notice{Notice::Kind::kMistrusted, record.key, *by.id,
+             "task " + record.key.ToString() + " has failed " + std::to_string(mishaps.failures) +
+                 " times, on all clients that are there; " +
+                 "others may take it, these try again in " + std::to_string(pause_us / 1000) +
+                 " ms. Client \"" + *by.id +
+                 "\" said last: " + cause.substr(0, kMaxSaidBytes)});
+  return false;
+}
+
+void LeaseEnds::AddBarred(TaskState& task, const ClientState& client) const {
+  const auto at = std::lower_bound(task.barred.begin(), task.barred.end(), *client.id);
+  const bool is_new = at == task.barred.end() || *at != *client.id;
+  if (is_new && task.barred.size() < 2 * state_.limits.task_exclusions) {
+    task.barred.insert(at, *client.id);
+  }
+}
+
+// A task that failed on a client is for others alone as long as a lease of it lasts, if there are
+// others that ever asked for such tasks: each of them will have ended one by then, however busy it
+// is, and one bad device alone does not make the task fail for good. Then anybody may try again. If
+// it has failed on all of them, those on whom it failed earlier are the others.
+void LeaseEnds::BarUntilOthersTried(Record* record, const ClientState& client) {
+  TaskState& task = *record->task;
+  if (!benches_.AnotherCouldTake(*record)) {
+    task.barred = task.spec.not_by;
+    AddBarred(task, client);
+  }
+  if (benches_.AnotherCouldTake(*record)) {
+    task.barred_until_us = state_.After(leases_.LeaseUs(task));
+  } else {
+    task.barred_until_us =
+        task.mishaps ? std::max(task.mishaps->next_round_us, state_.now_us) : state_.now_us;
+  }
+}
+
+// A task whose lease was extended as far as it can be goes to others first, and makes the next
+// lease no longer: else each of a few clients that cling to it would keep it for twice as long.
+void LeaseEnds::EndExpired(Record* record) {
+  ClientState& holder = *record->lease->client;
+  const bool kept_on = record->lease->extended && state_.now_us >= leases_.LastEndUs(*record);
+  const std::int64_t kept_us = state_.now_us - record->lease->granted_us;
+  leases_.Lose(record);
+  if (record->task) {
+    if (kept_on) {
+      AddBarred(*record->task, holder);
+      BarUntilOthersTried(record, holder);  // those on whom it failed earlier may try now
+      trust_.NoteInVain(holder, record, state_.limits.tasks_in_vain,
+                        "extends the lease of a task on and on", kept_us);
+    } else {
+      if (Doubles(holder, *record->task)) ++record->task->times_doubled;
+      trust_.NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
+    }
+  }
+  Return(record);
+}
+
+void LeaseEnds::Return(Record* record) {
+  leases_.Drop(record);
+  if (!record->task || record->task->missing == 0) return ready_.MakeReady(record);
+  for (const InputLink& link : record->task->links) {
+    if (!link.input->stored()) return removal_.Orphan(record, Key(link.input->key));
+  }
+  assert(false);
+}
+
+// Whether a lease that ran out makes the next one of the task longer. That of a client on probation
+// does not, and of the clients of one key only one's do: else whoever makes new ids would keep the
+// task for twice as long with each.
+bool LeaseEnds::Doubles(const ClientState& holder, TaskState& task) const {
+  if (IsPlanted(Planted::kEveryLapseDoubles)) return true;
+  if (trust_.IsOnProbation(holder) || leases_.LeaseUs(task) >= leases_.LongestLeaseUs(task))
+    return false;
+  if (holder.key == nullptr) return true;
+  auto& by = MishapsOf(task).doubled_by;
+  const auto same = [&](const auto& each) { return each.first == holder.principal; };
+  const auto at = std::find_if(by.begin(), by.end(), same);
+  if (at != by.end()) return at->second == *holder.id;
+  by.emplace_back(holder.principal, *holder.id);
+  return true;
+}
+
+Mishaps& LeaseEnds::MishapsOf(TaskState& task) {
+  if (!task.mishaps) task.mishaps = std::make_unique<Mishaps>();
+  return *task.mishaps;
+}
+
+void LeaseEnds::ReturnAllOf(ClientState& client) {
+  while (!client.leases.empty()) {
+    ++state_.counters.leases_returned;
+    Record* record = client.leases.first()->deadline.record;
+    leases_.Lose(record);
+    Return(record);
+  }
+}
+
+}  // namespace tuplespace::internal

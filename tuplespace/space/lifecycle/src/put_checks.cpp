@@ -1,0 +1,169 @@
+#include "put_checks.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace tuplespace::internal {
+
+namespace {
+
+Error Bad(std::string text) {
+  return {ErrorCode::kBadRequest, std::move(text)};
+}
+
+// Over `limit` even if nothing else were there: it can never succeed.
+Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::uint64_t most) {
+  const bool ever = wanted <= most;
+  return {ever ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+          std::string("limits.") + limit + ": " + std::to_string(wanted) + " more with " +
+              std::to_string(there) + " there, at most " + std::to_string(most)};
+}
+
+}  // namespace
+
+Error TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most) {
+  return {ErrorCode::kTooLarge, std::string(what) + " " + std::to_string(value) + ", at most " +
+                                    std::to_string(most) + " (limits." + limit + ")"};
+}
+
+std::optional<Error> PutChecks::ProblemOf(const Tuple& tuple) const {
+  if (tuple.key.empty()) return Bad("the key is empty, must have 1 to 16 fields");
+  const std::uint64_t bytes = std::max<std::uint64_t>(tuple.payload.size(), tuple.stays_bytes);
+  if (bytes > state_.limits.message_bytes) {
+    return TooLarge("payload bytes", bytes, "message_bytes", state_.limits.message_bytes);
+  }
+  if (tuple.stays_bytes > 0 && (!tuple.payload.empty() || tuple.task || tuple.ephemeral)) {
+    return Bad(
+        "its payload stays with the client: it must have none here, and be no task and not "
+        "ephemeral");
+  }
+  if (!tuple.task) return std::nullopt;
+  const TaskSpec& task = *tuple.task;
+  if (task.inputs.size() > state_.limits.task_inputs) {
+    return TooLarge("task inputs", task.inputs.size(), "task_inputs", state_.limits.task_inputs);
+  }
+  for (const Key& input : task.inputs) {
+    if (input.empty()) return Bad("an input key is empty, must have 1 to 16 fields");
+    if (input == tuple.key) return Bad("the task lists itself as an input");
+  }
+  if (task.not_by.size() > state_.limits.task_exclusions) {
+    return TooLarge("clients in not_by", task.not_by.size(), "task_exclusions",
+                    state_.limits.task_exclusions);
+  }
+  if (task.results.size() > state_.limits.task_results) {
+    return TooLarge("task results", task.results.size(), "task_results",
+                    state_.limits.task_results);
+  }
+  for (const Key& result : task.results) {
+    if (result.empty()) return Bad("a result's key is empty, must have 1 to 16 fields");
+  }
+  if (task.affinity < -1 ||
+      (task.affinity >= 0 && static_cast<std::size_t>(task.affinity) >= task.inputs.size())) {
+    return Bad("affinity " + std::to_string(task.affinity) +
+               ", must be -1 or the index of one of " + std::to_string(task.inputs.size()) +
+               " inputs");
+  }
+  if (task.lease_us < 0 || task.lease_us > state_.limits.max_lease_us) {
+    return Bad("lease_us " + std::to_string(task.lease_us) + ", must be 0 to " +
+               std::to_string(state_.limits.max_lease_us) + " (limits.max_lease_us)");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> PutChecks::ProblemOf(const ClientState& client,
+                                          std::span<const Tuple> tuples) const {
+  if (tuples.size() > state_.MostOfRequest(client)) {
+    return TooLarge("tuples in one request", tuples.size(), "tuples_per_request",
+                    state_.MostOfRequest(client));
+  }
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    if (auto problem = ProblemOf(tuples[i])) {
+      problem->text = "tuple " + std::to_string(i) + " of " + std::to_string(tuples.size()) + ", " +
+                      tuples[i].key.ToString() + ": " + problem->text;
+      return problem;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> PutChecks::ProblemOf(const ClientState& client, const Supply& supply) const {
+  if (auto problem = ProblemOf(client, supply.tuples)) return problem;
+  for (const Tuple& tuple : supply.tuples) {
+    if (tuple.payload.empty() || tuple.task || tuple.ephemeral) {
+      return Error{ErrorCode::kBadRequest, "a Supply of " + tuple.key.ToString() +
+                                               " must have its payload, and nothing else"};
+    }
+    const Record* record = state_.store.Find(tuple.key.bytes());
+    if (record == nullptr || !record->stay || record->stay->with != &client) continue;
+    if (record->stay->bytes != tuple.payload.size()) {
+      return Error{ErrorCode::kBadRequest,
+                   "a Supply of " + tuple.key.ToString() + " has " +
+                       std::to_string(tuple.payload.size()) + " bytes, must have the " +
+                       std::to_string(record->stay->bytes) + " that were said to stay"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> PutChecks::CheckRoom(std::span<const Tuple> tuples,
+                                          std::uint64_t freed_bytes) const {
+  assert(freed_bytes <= state_.gauges.payload_bytes);
+  const std::uint64_t bytes_there = state_.gauges.payload_bytes - freed_bytes;
+  std::uint64_t bytes = 0;
+  std::uint64_t records = 0;
+  for (const Tuple& tuple : tuples) {
+    bytes += tuple.payload.size();
+    records += 1 + (tuple.task ? tuple.task->inputs.size() : 0);
+  }
+  if (bytes_there + bytes <= state_.limits.payload_bytes &&
+      state_.store.size() + records <= state_.limits.tuples) {
+    return std::nullopt;
+  }
+  // It gets tight: count exactly, so that a repeated put is acknowledged even by a full space.
+  bytes = 0;
+  std::set<std::string_view> absent;
+  for (const Tuple& tuple : tuples) {
+    const Record* record = state_.store.Find(tuple.key.bytes());
+    if (record != nullptr && record->state != RecordState::kWanted) continue;
+    if (watermarks_.IsRetired(tuple.key)) continue;
+    bytes += tuple.payload.size();
+    if (record == nullptr) absent.insert(tuple.key.bytes());
+    if (!tuple.task) continue;
+    for (const Key& input : tuple.task->inputs) {
+      if (state_.store.Find(input.bytes()) == nullptr) absent.insert(input.bytes());
+    }
+  }
+  records = absent.size();
+  if (bytes > 0 && bytes_there + bytes > state_.limits.payload_bytes) {
+    return NoRoom("payload_bytes", bytes_there, bytes, state_.limits.payload_bytes);
+  }
+  if (records > 0 && state_.store.size() + records > state_.limits.tuples) {
+    return NoRoom("tuples", state_.store.size(), records, state_.limits.tuples);
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> PutChecks::CheckQuota(const ClientState& client,
+                                           std::span<const Tuple> tuples) {
+  const auto over = [](const char* what, std::uint64_t there, std::uint64_t more,
+                       std::uint64_t most) -> std::optional<Error> {
+    if (there <= most && more <= most - there) return std::nullopt;
+    return Error{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+                 std::string(what) + " of this client's role: " + std::to_string(more) +
+                     " more with " + std::to_string(there) + " there, at most " +
+                     std::to_string(most)};
+  };
+  if (auto busy =
+          over("own_tuples", client.ephemerals.size(), tuples.size(), client.limits.own_tuples)) {
+    return busy;
+  }
+  std::uint64_t bytes = 0;
+  for (const Tuple& tuple : tuples) bytes += tuple.payload.size();
+  return over("own_payload_bytes", client.own_payload_bytes, bytes,
+              client.limits.own_payload_bytes);
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,141 @@
+#include "removal.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace::internal {
+
+namespace {
+
+using Op = FieldPattern::Op;
+
+}  // namespace
+
+std::optional<Error> Removal::ProblemOf(const Retire& retire) const {
+  if (const auto problem = retire.pattern.Problem()) {
+    return Error{ErrorCode::kBadRequest, "pattern of a Retire: " + *problem};
+  }
+  if (!retire.watermark) return std::nullopt;
+  const auto bounds = std::count_if(retire.pattern.fields.begin(), retire.pattern.fields.end(),
+                                    [](const auto& field) { return field.op == Op::kAtMost; });
+  if (bounds != 1) {
+    return Error{ErrorCode::kBadRequest, "watermark " + retire.pattern.ToString() + " has " +
+                                             std::to_string(bounds) +
+                                             " fields with <=, must have exactly 1"};
+  }
+  return std::nullopt;
+}
+
+void Removal::Handle(ClientState& client, RequestId id, Retire&& retire) {
+  if (auto problem = ProblemOf(retire))
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  if (retire.watermark && !IsPlanted(Planted::kWatermarkIsNotRaised)) {
+    watermarks_.Raise(retire.pattern);
+  }
+  state_.answers.Answer(client, id, RetireReply{RemoveMatching(retire)});
+}
+
+std::uint64_t Removal::RemoveMatching(const Retire& retire) {
+  std::vector<Record*> matched;
+  const auto collect = [&matched](Record* record) {
+    ++record->pins;
+    matched.push_back(record);
+    return true;
+  };
+  state_.store.ScanStored(retire.pattern, collect);
+  const std::size_t stored = matched.size();
+  state_.store.ScanShadows(retire.pattern, collect);
+
+  // Tasks first: nobody needs to hear that they are orphaned by the same stroke.
+  const auto middle =
+      std::stable_partition(matched.begin(), matched.begin() + static_cast<std::ptrdiff_t>(stored),
+                            [](const Record* record) { return record->task != nullptr; });
+  static_cast<void>(middle);
+  for (std::size_t i = 0; i < stored; ++i) Remove(matched[i], false);
+
+  for (std::size_t i = stored; i < matched.size(); ++i) {
+    Record* record = matched[i];
+    assert(!record->stored());
+    record->state = RecordState::kWanted;
+    record->put_by.reset();
+    record->done.reset();
+    if (!retire.watermark) continue;
+    std::vector<Record*> waiting;  // for what can never be put any more
+    for (const auto* list : {&record->dependents, &record->affine}) {
+      for (const InputLink* link = list->first(); link != nullptr; link = link->next) {
+        if (link->task->state == RecordState::kWaiting) waiting.push_back(link->task);
+      }
+    }
+    for (Record* task : waiting) {
+      if (task->state == RecordState::kWaiting) Orphan(task, record->key);
+    }
+  }
+  for (Record* record : matched) {
+    --record->pins;
+    state_.store.EraseIfUnused(record);
+  }
+  return stored;
+}
+
+// The tuple goes; with `remember` its key stays as that of a completed task.
+void Removal::Remove(Record* record, bool remember) {
+  assert(record->stored());
+  assert(!remember || record->task);
+  ++record->pins;
+  if (record->lease) leases_.Drop(record);
+  groups_.Withdraw(record);
+  if (record->task) UnlinkInputs(record);
+  if (record->stay) residency_.End(record);
+  state_.SetState(record, remember ? RecordState::kCompleted : RecordState::kWanted);
+  record->task.reset();
+  holders_.RemoveAllOf(record);
+  if (record->ephemeral) {
+    ClientState& owner = *state_.clients.at(*record->put_by);
+    owner.ephemerals.erase(record->sequence);
+    owner.own_payload_bytes -= record->payload.size();
+    record->ephemeral = false;
+  }
+  state_.gauges.payload_bytes -= record->payload.size();
+  record->payload = {};
+  if (!remember) record->put_by.reset();
+
+  std::vector<Record*> orphans;
+  for (const auto* list : {&record->dependents, &record->affine}) {
+    for (const InputLink* link = list->first(); link != nullptr; link = link->next) {
+      ++link->task->task->missing;
+      if (link->task->state != RecordState::kLeased) orphans.push_back(link->task);
+    }
+  }
+  for (Record* task : orphans) {
+    if (task->state != RecordState::kParked) Orphan(task, record->key);
+  }
+  --record->pins;
+  state_.store.Hide(record);
+}
+
+void Removal::Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text) {
+  assert(record->task && !record->lease);
+  groups_.Withdraw(record);
+  UnlinkInputs(record);
+  state_.SetState(record, RecordState::kParked);
+  ++state_.counters.parked;
+  state_.answers.Notify(record->put_by, Notice{kind, record->key, by, std::move(text)});
+}
+
+void Removal::Orphan(Record* task, const Key& input) {
+  Park(task, Notice::Kind::kOrphaned, {},
+       "input " + input.ToString() + " was retired or removed, so the task can never run");
+}
+
+void Removal::UnlinkInputs(Record* task) {
+  for (InputLink& link : task->task->links) {
+    (link.affine ? link.input->affine : link.input->dependents).Remove(&link);
+    state_.store.EraseIfUnused(link.input);
+  }
+  task->task->links.clear();
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,35 @@
+// Gets: what a Get may ask for, and how it begins to wait.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "matcher.h"
+
+namespace tuplespace::internal {
+
+class Gets {
+ public:
+  Gets(SpaceState& state, GetGroups& groups, ReadyQueue& ready, Benches& benches, Matcher& matcher)
+      : state_(state), groups_(groups), ready_(ready), benches_(benches), matcher_(matcher) {}
+
+  void Handle(ClientState& client, RequestId id, Get&& get);
+  void ForgetAllOf(ClientState& client);  // without an answer
+
+ private:
+  std::optional<Error> ProblemOf(const ClientState& client,
+                                 const Get& get) const;  // but its pattern
+  std::optional<std::uint64_t> EndReplaced(ClientState& client, RequestId id);
+  GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
+  void MakeUser(const ClientState& client, GetGroup* group);
+  void StartWaiting(ClientState& client, RequestId id, const Get& get, Taker taker,
+                    std::uint64_t sequence);
+
+  SpaceState& state_;
+  GetGroups& groups_;
+  ReadyQueue& ready_;
+  Benches& benches_;
+  Matcher& matcher_;
+};
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,50 @@
+// Matcher: who gets what. A ready tuple goes to a Get that waits for it, or is entered into the
+// groups whose patterns match it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lease_table.h"
+#include "ready_queue.h"
+#include "residency.h"
+#include "trust.h"
+
+namespace tuplespace::internal {
+
+class Matcher {
+ public:
+  Matcher(SpaceState& state, GetGroups& groups, ReadyQueue& ready, LeaseTable& leases,
+          Benches& benches, Trust& trust, Residency& residency)
+      : state_(state),
+        groups_(groups),
+        ready_(ready),
+        leases_(leases),
+        benches_(benches),
+        trust_(trust),
+        residency_(residency) {}
+
+  void Match();             // places what is queued, and answers the Gets that got something
+  void Fill(Taker& taker);  // with what is ready
+  bool settled() const { return answering_.empty(); }
+
+ private:
+  void Place(Record* record);
+  void FindCandidates(Record* record, Candidates* found) const;
+  GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;
+  std::uint64_t PartOf(const Taker& taker) const;
+  void Take(Taker& taker, Record* record);
+  void FillGrant(const Taker& taker, Record* record, Grant* grant);
+
+  SpaceState& state_;
+  GetGroups& groups_;
+  ReadyQueue& ready_;
+  LeaseTable& leases_;
+  Benches& benches_;
+  Trust& trust_;
+  Residency& residency_;
+  std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
+  Candidates candidates_;              // of the record that is being placed
+};
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,47 @@
+// Trust: a client that takes tasks and does not do them, while others could, gets none for a while,
+// each time twice as long. It keeps what it holds and may complete that.
+//
+// A new id must be worth no more than an old one. So the offences of a key's clients are remembered
+// for a while, and those of its clients that have not completed a task yet share one record: they
+// are on probation. Clients that have, which may be honest ones with the same key, are not touched.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "benches.h"
+
+namespace tuplespace::internal {
+
+class Trust {
+ public:
+  Trust(SpaceState& state, GetGroups& groups, Benches& benches)
+      : state_(state), groups_(groups), benches_(benches) {}
+
+  void JoinKey(ClientState& client, const std::string& name);
+  void LeaveKey(ClientState& client);
+  bool IsOnProbation(const ClientState& client) const {
+    return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
+  }
+  void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
+  void EndTrialOn(const Lease& lease);
+  void NoteCompleted(ClientState& client);
+  void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
+                  std::int64_t least_us = 0);
+  void EndBenchesIfNobodyIsLeft();
+
+ private:
+  std::uint32_t OffencesOf(const KeyTrust& key) const;
+  void EndTrial(ClientState& client);
+  void Bench(ClientState& client, const Record& task, const std::string& what,
+             std::int64_t least_us);
+  void NoteOffence(ClientState& client, const Record& task, std::int64_t bench_us);
+
+  SpaceState& state_;
+  GetGroups& groups_;
+  Benches& benches_;
+  std::map<std::string, KeyTrust> keys_;  // of clients that are there, and those with offences
+};
+
+}  // namespace tuplespace::internal

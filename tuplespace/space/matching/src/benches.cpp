@@ -1,0 +1,95 @@
+#include "benches.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+namespace {
+constexpr std::uint32_t kMostDoublings = 20;
+}
+
+// It is answered as timed out when the bench ends, and its client asks again.
+void Benches::PutOnBench(GetWaiter& waiter) {
+  assert(!waiter.benched && IsBenched(*waiter.taker.client));
+  waiter.benched = true;
+  ++waiter.taker.group->benched;
+  const std::int64_t end_us = BenchEndUs(*waiter.taker.client);
+  if (end_us == kForeverUs) return;
+  if (!waiter.deadline.set() || waiter.deadline.when_us > end_us) {
+    state_.deadlines.Set(&waiter.deadline, end_us);
+  }
+}
+
+void Benches::BenchUntried(const KeyTrust& key) {
+  for (ClientState* client : key.untried) {
+    for (auto& [id, waiter] : client->gets) {
+      if (waiter.benched || !waiter.taker.got.grants.empty()) continue;
+      GetGroups::Leave(waiter);
+      PutOnBench(waiter);
+    }
+  }
+}
+
+// Of those that wait on the bench: their client asks again.
+void Benches::EndGetsOf(ClientState& client) {
+  std::vector<GetWaiter*> ended;
+  for (auto& [id, waiter] : client.gets) {
+    if (waiter.benched) ended.push_back(&waiter);
+  }
+  for (GetWaiter* waiter : ended) groups_.EndGet(waiter);
+}
+
+std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const {
+  const std::uint32_t doublings = std::min(times, kMostDoublings);
+  const bool most = state_.limits.first_bench_us > state_.limits.most_bench_us >> doublings;
+  return most ? state_.limits.most_bench_us
+              : std::clamp(least_us, state_.limits.first_bench_us << doublings,
+                           state_.limits.most_bench_us);
+}
+
+// Whether a client is there that asks for such tasks, on which this one has not failed, and that
+// gets tasks at present, or some day.
+bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, When when) const {
+  return AnyUserCouldTake(record, [&](const ClientState* user) {
+    return user != but && (when == When::kSomeDay || !IsBenched(*user));
+  });
+}
+
+// Whether somebody but its holder would get the task some time after its lease ended: also one on
+// whom it failed before. `barred` is not asked, as it changes then (BarUntilOthersTried).
+bool Benches::AnotherMayTake(const Record& record, const ClientState& holder) const {
+  return AnyUser(record, [&](const ClientState* user) {
+    const std::vector<ClientId>& never = record.task->spec.not_by;
+    return user != &holder && !IsBenched(*user) &&
+           !std::binary_search(never.begin(), never.end(), *user->id);
+  });
+}
+
+bool Benches::OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const {
+  return AnyUserCouldTake(record, [&](const ClientState* user) {
+    return user->untried_of != &key && !IsBenched(*user);
+  });
+}
+
+template <class Accept>
+bool Benches::AnyUserCouldTake(const Record& record, Accept accept) const {
+  const std::vector<ClientId>& barred = record.task->barred;
+  return AnyUser(record, [&](const ClientState* user) {
+    return accept(user) && !std::binary_search(barred.begin(), barred.end(), *user->id);
+  });
+}
+
+// Of the clients that ever asked for such tasks.
+template <class Accept>
+bool Benches::AnyUser(const Record& record, Accept accept) const {
+  bool found = false;
+  groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
+    found = std::any_of(group->users.begin(), group->users.end(), accept);
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,145 @@
+#include "get_groups.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+GetGroup* GetGroups::Make(const Pattern& pattern) {
+  if (groups_.size() >= state_.limits.get_patterns && !EvictIdle()) return nullptr;
+  auto made = std::make_unique<GetGroup>();
+  made->pattern = pattern;
+  made->sequence = state_.next_sequence++;
+  GetGroup* group = groups_.Add(std::move(made));
+  by_age_.emplace(group->sequence, group);
+  return group;
+}
+
+void GetGroups::ForgetUser(const ClientState& client) {
+  for (const auto& [sequence, group] : by_age_) group->users.erase(&client);
+}
+
+bool GetGroups::EvictIdle() {
+  GetGroup* idle = nullptr;
+  for (const auto& [sequence, group] : by_age_) {
+    if (!group->waiters.empty() || group->benched > 0) continue;
+    if (idle == nullptr || group->last_used < idle->last_used) idle = group;
+  }
+  if (idle == nullptr) return false;
+  Erase(idle);
+  return true;
+}
+
+void GetGroups::Erase(GetGroup* group) {
+  assert(group->waiters.empty() && group->benched == 0);
+  while (!group->free.empty()) DropEntry(group->free.root());
+  while (!group->late.empty()) DropEntry(group->late.root());
+  while (!group->preferred.empty()) DropEntry(group->preferred.begin()->second.root());
+  for (auto* trees : {&group->free_but, &group->late_but}) {
+    while (!trees->empty()) DropEntry(trees->begin()->second.root());
+  }
+  for (const auto& [id, client] : state_.clients) {
+    if (client->last_group == group) client->last_group = nullptr;
+  }
+  by_age_.erase(group->sequence);
+  groups_.Remove(group);
+}
+
+void GetGroups::Enter(Record* record, const Candidates& candidates) {
+  const std::vector<ClientId>& barred = record->barred();
+  for (GetGroup* group : candidates.groups) {
+    switch (record->placement) {
+      case Placement::kFree:
+      case Placement::kBarred:
+        AddEntry(record, group, barred.empty() ? &group->free : &group->free_but[barred]);
+        continue;
+      case Placement::kLate:
+        AddEntry(record, group, barred.empty() ? &group->late : &group->late_but[barred]);
+        break;
+      case Placement::kReserved:
+        break;
+      case Placement::kNone:
+        assert(false);
+    }
+    for (const ClientState* holder : candidates.holders) {
+      AddEntry(record, group, &group->preferred[holder]);
+      record->entries.back()->preferred_by = holder;
+    }
+  }
+}
+
+void GetGroups::AddEntry(Record* record, GetGroup* group, NeedTree* tree) {
+  auto entry = std::make_unique<TakeEntry>();
+  entry->record = record;
+  entry->group = group;
+  entry->priority = record->priority();
+  entry->need_bytes = record->need_bytes();
+  entry->sequence = record->sequence;
+  tree->Insert(entry.get());
+  record->entries.push_back(std::move(entry));
+}
+
+void GetGroups::DropEntry(TakeEntry* entry) {
+  Record* record = entry->record;
+  GetGroup* group = entry->group;
+  NeedTree* tree = entry->tree;
+  tree->Erase(entry);
+  if (tree->empty() && entry->preferred_by != nullptr) {
+    group->preferred.erase(entry->preferred_by);
+  } else if (tree->empty() && tree != &group->free && tree != &group->late) {
+    for (auto* trees : {&group->free_but, &group->late_but}) {
+      std::erase_if(*trees, [](const auto& item) { return item.second.empty(); });
+    }
+  }
+  const auto at = std::find_if(record->entries.begin(), record->entries.end(),
+                               [&](const auto& owned) { return owned.get() == entry; });
+  assert(at != record->entries.end());
+  record->entries.erase(at);
+}
+
+void GetGroups::Withdraw(Record* record) {
+  while (!record->entries.empty()) DropEntry(record->entries.back().get());
+  if (record->task) state_.deadlines.Clear(&record->task->ready_timer);
+  record->placement = Placement::kNone;
+}
+
+Record* GetGroups::NextFor(const Taker& taker) const {
+  const GetGroup& group = *taker.group;
+  if (const auto own = group.preferred.find(taker.client); own != group.preferred.end()) {
+    if (const TakeEntry* entry = own->second.FirstThatFits(taker.offer_bytes)) return entry->record;
+  }
+  const auto first = [&taker](const NeedTree& all, const auto& but) {
+    const TakeEntry* best = all.FirstThatFits(taker.offer_bytes);
+    for (const auto& [barred, tree] : but) {
+      if (IsAmong(barred, *taker.client->id)) continue;
+      const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
+      if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
+    }
+    return best;
+  };
+  const TakeEntry* best = first(group.free, group.free_but);
+  if (best == nullptr) best = first(group.late, group.late_but);
+  return best != nullptr ? best->record : nullptr;
+}
+
+void GetGroups::Leave(GetWaiter& waiter) {
+  GetGroup& group = *waiter.taker.group;
+  if (std::exchange(waiter.benched, false)) {
+    --group.benched;
+  } else {
+    group.waiters.erase(&waiter);
+  }
+}
+
+void GetGroups::EndGet(GetWaiter* waiter) {
+  ClientState& client = *waiter->taker.client;
+  const RequestId id = waiter->id;
+  Leave(*waiter);
+  state_.deadlines.Clear(&waiter->deadline);
+  state_.answers.Answer(client, id, std::move(waiter->taker.got));
+  --state_.gauges.open_gets;
+  client.gets.erase(id);
+}
+
+}  // namespace tuplespace::internal

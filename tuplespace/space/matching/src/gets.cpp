@@ -1,0 +1,144 @@
+#include "gets.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+namespace {
+
+Error Bad(std::string text) {
+  return {ErrorCode::kBadRequest, std::move(text)};
+}
+
+}  // namespace
+
+std::optional<Error> Gets::ProblemOf(const ClientState& client, const Get& get) const {
+  if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
+  if (get.max_count > state_.MostOfRequest(client)) {
+    return Error{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) + ", at most " +
+                                           std::to_string(state_.MostOfRequest(client)) +
+                                           " (limits.tuples_per_request)"};
+  }
+  if (client.lease_count >= client.limits.leases) {
+    return Error{ErrorCode::kBusy, "leases of this client's role: it has " +
+                                       std::to_string(client.lease_count) + ", the most allowed"};
+  }
+  if (get.lease_us < 0 || get.lease_us > state_.limits.max_lease_us) {
+    return Bad("lease_us " + std::to_string(get.lease_us) + ", must be 0 to " +
+               std::to_string(state_.limits.max_lease_us) + " (limits.max_lease_us)");
+  }
+  if (get.wait_us < 0) {
+    return Bad("wait_us " + std::to_string(get.wait_us) + ", must not be negative");
+  }
+  return std::nullopt;
+}
+
+// A new offer ends the one before it, also when it is refused itself: its client is told of one
+// end. Its place in the queue, if there was one.
+std::optional<std::uint64_t> Gets::EndReplaced(ClientState& client, RequestId id) {
+  const auto open = client.gets.find(id);
+  if (open == client.gets.end()) return std::nullopt;
+  GetWaiter* replaced = &open->second;
+  const std::uint64_t sequence = replaced->sequence;
+  GetGroups::Leave(*replaced);
+  state_.deadlines.Clear(&replaced->deadline);
+  client.gets.erase(open);
+  --state_.gauges.open_gets;
+  return sequence;
+}
+
+void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
+  const std::optional<std::uint64_t> place = EndReplaced(client, id);
+  // Most Gets repeat the pattern of the client's last one, which is known to be valid.
+  GetGroup* group = client.last_group;
+  const bool repeats = group != nullptr && SamePattern(group->pattern, get.pattern);
+  if (!repeats) {
+    if (const auto problem = get.pattern.Problem()) {
+      return state_.answers.Refuse(*client.id, id, Bad("pattern of a Get: " + *problem));
+    }
+  }
+  if (auto problem = ProblemOf(client, get))
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  if (client.reads.contains(id)) {
+    return state_.answers.Refuse(
+        *client.id, id,
+        Bad("request id " + std::to_string(id) +
+            " is that of an open Read, must be a new one or that of a Get"));
+  }
+  if (get.wait_us > 0) {
+    if (auto busy = state_.CheckRoomForOpenRequest(client))
+      return state_.answers.Refuse(*client.id, id, std::move(*busy));
+  }
+  if (!repeats) group = FindOrMakeGroup(get.pattern);
+  if (group == nullptr) {
+    return state_.answers.Refuse(
+        *client.id, id,
+        {ErrorCode::kBusy, "limits.get_patterns: Gets of " +
+                               std::to_string(state_.limits.get_patterns) +
+                               " different patterns are open, the most allowed"});
+  }
+  client.last_group = group;
+  ++state_.counters.gets;
+  group->last_used = state_.next_sequence++;
+  MakeUser(client, group);
+  matcher_.Match();  // a new group or a new user moves tuples that could be taken already
+
+  Taker taker{.client = &client,
+              .group = group,
+              .offer_bytes = get.offer_bytes,
+              .max_count = get.max_count,
+              .with_inputs = get.with_inputs,
+              .lease_us = get.lease_us,
+              .share = get.share,
+              .got = {}};
+  if (!benches_.IsBenched(client)) matcher_.Fill(taker);
+  if (!taker.got.grants.empty() || get.wait_us == 0) {
+    return state_.answers.Answer(client, id, std::move(taker.got));
+  }
+  StartWaiting(client, id, get, std::move(taker), place.value_or(group->last_used));
+}
+
+void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker taker,
+                        std::uint64_t sequence) {
+  assert(taker.got.grants.empty());
+  GetWaiter& waiter = client.gets[id];
+  waiter.id = id;
+  waiter.sequence = sequence;
+  waiter.taker = std::move(taker);
+  ++state_.gauges.open_gets;
+  if (get.wait_us != kForeverUs) state_.deadlines.Set(&waiter.deadline, state_.After(get.wait_us));
+  if (benches_.IsBenched(client)) return benches_.PutOnBench(waiter);
+  const bool is_new = waiter.taker.group->waiters.insert(&waiter).second;
+  assert(is_new);
+  static_cast<void>(is_new);
+}
+
+GetGroup* Gets::FindOrMakeGroup(const Pattern& pattern) {
+  if (GetGroup* group = groups_.Find(pattern)) return group;
+  GetGroup* made = groups_.Make(pattern);
+  if (made != nullptr) ready_.RequeueMatching(pattern);
+  return made;
+}
+
+// Who gets tuples of this pattern is worth keeping tasks for. Somebody who asks for one exact key
+// is not: he wants that one, whatever he holds.
+void Gets::MakeUser(const ClientState& client, GetGroup* group) {
+  if (group->users.contains(&client) || group->pattern.AsExactKey()) return;
+  group->users.insert(&client);
+  std::vector<const Holding*> held;
+  for (const auto& [record, holding] : client.held) held.push_back(&holding);
+  for (const Holding* holding : held) ready_.RequeueAffine(holding->record);
+}
+
+void Gets::ForgetAllOf(ClientState& client) {
+  for (auto& [id, waiter] : client.gets) {
+    GetGroups::Leave(waiter);
+    state_.deadlines.Clear(&waiter.deadline);
+  }
+  state_.gauges.open_gets -= client.gets.size();
+  client.gets.clear();
+}
+
+}  // namespace tuplespace::internal

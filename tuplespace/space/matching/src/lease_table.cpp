@@ -1,0 +1,112 @@
+#include "lease_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace::internal {
+
+namespace {
+constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
+constexpr std::size_t kMaxPastLeases = 8;     // of one task
+}  // namespace
+
+const PastLease* HeldBefore(const ClientState& client, const std::vector<PastLease>& leases,
+                            std::uint64_t fence) {
+  const auto at = std::find_if(leases.begin(), leases.end(), [&](const auto& past) {
+    return past.fence == fence && *past.client == *client.id;
+  });
+  return at == leases.end() ? nullptr : &*at;
+}
+
+std::int64_t LeaseTable::OrDefaultLease(std::int64_t lease_us) const {
+  return lease_us != 0 ? lease_us
+                       : std::min(state_.limits.default_lease_us, state_.limits.max_lease_us);
+}
+
+// How long a task may be kept from others, by extending its lease or by leases that ran out.
+std::int64_t LeaseTable::LongestLeaseUs(const TaskState& task) const {
+  const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
+  const bool ends = lease_us <= kForeverUs / state_.limits.lease_extensions;
+  return ends ? state_.limits.lease_extensions * lease_us : kForeverUs;
+}
+
+// Of the next lease of the task. Where a device is slower than thought, others should not do the
+// same work again and again. A lease that is still too short for it loses nothing: the device may
+// extend it, or complete the task late.
+std::int64_t LeaseTable::LeaseUs(const TaskState& task) const {
+  const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
+  if (task.times_doubled == 0) return lease_us;
+  std::int64_t most_us = state_.limits.max_lease_us;
+  if (!IsPlanted(Planted::kEveryLapseDoubles)) most_us = std::min(most_us, LongestLeaseUs(task));
+  const std::uint32_t doublings = std::min(task.times_doubled, kMostDoublings);
+  return lease_us > most_us >> doublings ? most_us : lease_us << doublings;
+}
+
+void LeaseTable::Grant(ClientState& client, Record* record, std::int64_t lease_us) {
+  record->lease = std::make_unique<Lease>(record);
+  record->lease->client = &client;
+  record->lease->fence = next_fence_++;
+  if (IsPlanted(Planted::kFenceIsGivenTwice) && next_fence_ % 16 == 0) --next_fence_;
+  record->lease->granted_us = state_.now_us;
+  state_.deadlines.Set(&record->lease->deadline, state_.After(lease_us));
+  client.leases.PushBack(record->lease.get());
+  ++client.lease_count;
+  state_.SetState(record, RecordState::kLeased);
+}
+
+Record* LeaseTable::Find(const ClientState& client, const LeaseRef& lease) {
+  Record* record = state_.store.Find(lease.key.bytes());
+  if (record != nullptr && record->lease &&
+      ((record->lease->fence == lease.fence && record->lease->client == &client) ||
+       IsPlanted(Planted::kFenceIsNotChecked))) {
+    assert(record->state == RecordState::kLeased);
+    return record;
+  }
+  ++state_.counters.stale;
+  return nullptr;
+}
+
+// When the task was given to `client` under a lease that it has lost since, but may complete.
+std::optional<std::int64_t> LeaseTable::LateLease(const ClientState& client, const Record* record,
+                                                  std::uint64_t fence) const {
+  if (record == nullptr || !record->task || record->state == RecordState::kParked) {
+    return std::nullopt;
+  }
+  const PastLease* past = HeldBefore(client, record->task->past_leases, fence);
+  if (past == nullptr) return std::nullopt;
+  return past->granted_us;
+}
+
+// Remembers the lease, which is about to be returned without its holder's doing.
+void LeaseTable::Lose(Record* record) const {
+  assert(record->lease);
+  if (!record->task) return;
+  std::vector<PastLease>& past = record->task->past_leases;
+  if (past.size() >= kMaxPastLeases) past.erase(past.begin());
+  const Lease& lease = *record->lease;
+  past.push_back({lease.client->id, lease.fence, lease.granted_us});
+}
+
+// How long the lease of a task may last while others could do it. That of a plain tuple, such as a
+// lock, has no such end. What earlier holders let run out makes it no longer, but for the lease
+// itself: else a few clients together could keep a task for ever.
+std::int64_t LeaseTable::LastEndUs(const Record& record) const {
+  if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
+  const std::int64_t longest_us = LongestLeaseUs(*record.task);
+  const std::int64_t granted_us = record.lease->granted_us;
+  return longest_us > kForeverUs - granted_us ? kForeverUs : granted_us + longest_us;
+}
+
+void LeaseTable::Drop(Record* record) {
+  assert(record->state == RecordState::kLeased && record->lease);
+  trust_.EndTrialOn(*record->lease);
+  record->lease->client->leases.Remove(record->lease.get());
+  --record->lease->client->lease_count;
+  state_.deadlines.Clear(&record->lease->deadline);
+  record->lease.reset();
+}
+
+}  // namespace tuplespace::internal

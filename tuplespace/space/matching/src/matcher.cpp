@@ -1,0 +1,188 @@
+#include "matcher.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+namespace {
+
+// A task prefers at most so many holders of its affinity input: those that said so first. More
+// would make its placing cost as much as there are clients.
+constexpr std::size_t kMaxPreferredHolders = 8;
+constexpr std::size_t kMaxHoldersLookedAt = 64;
+
+// All but `not_by` and `results`.
+TaskSpec ShownToTaker(const TaskSpec& spec) {
+  return {.inputs = spec.inputs,
+          .need_bytes = spec.need_bytes,
+          .priority = spec.priority,
+          .lease_us = spec.lease_us,
+          .affinity = spec.affinity};
+}
+
+}  // namespace
+
+void Matcher::Match() {
+  if (ready_.empty()) return;
+  ready_.PlaceAll([this](Record* record) { Place(record); });
+  // Every waiting Get had its first before any gets a second.
+  for (GetWaiter* waiter : answering_) {
+    Fill(waiter->taker);
+    groups_.EndGet(waiter);
+  }
+  answering_.clear();
+}
+
+void Matcher::Place(Record* record) {
+  assert(record->placement == Placement::kNone && record->entries.empty());
+  if (record->stay) {  // nobody can take it before its payload is here
+    record->placement = Placement::kFree;
+    return;
+  }
+  FindCandidates(record, &candidates_);
+  const Candidates& candidates = candidates_;
+  record->placement = Placement::kFree;
+  if (record->task) {
+    TaskState& task = *record->task;
+    const std::int64_t late_us = task.ready_since_us + state_.limits.steal_after_us;
+    if (state_.now_us < task.barred_until_us) {
+      record->placement = Placement::kBarred;
+      state_.deadlines.Set(&task.ready_timer, task.barred_until_us);
+    } else if (!candidates.holders.empty() && state_.now_us < late_us) {
+      record->placement = Placement::kReserved;
+      state_.deadlines.Set(&task.ready_timer, late_us);
+    } else if (!candidates.holders.empty()) {
+      record->placement = Placement::kLate;
+    }
+  }
+  GetWaiter* waiter = BestWaiter(*record, candidates);
+  if (waiter == nullptr) return groups_.Enter(record, candidates);
+  waiter->taker.group->waiters.erase(waiter);
+  Take(waiter->taker, record);
+  answering_.push_back(waiter);
+}
+
+void Matcher::FindCandidates(Record* record, Candidates* found) const {
+  Candidates& candidates = *found;
+  candidates.groups.clear();
+  candidates.holders.clear();
+  groups_.ForEachMatch(record->key.bytes(), [&](GetGroup* group) {
+    candidates.groups.push_back(group);
+    return true;
+  });
+  if (!record->task || record->task->spec.affinity < 0) return;
+  const Record* input = record->task->links[record->task->spec.affinity].input;
+  std::size_t looked_at = 0;
+  for (const Holding* holding = input->holders.first();
+       holding != nullptr && looked_at < kMaxHoldersLookedAt &&
+       candidates.holders.size() < kMaxPreferredHolders;
+       holding = holding->next, ++looked_at) {
+    const bool uses =
+        std::any_of(candidates.groups.begin(), candidates.groups.end(),
+                    [&](const GetGroup* group) { return group->users.contains(holding->client); });
+    if (uses && !IsAmong(record->task->spec.not_by, *holding->client->id))
+      candidates.holders.push_back(holding->client);
+  }
+}
+
+GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidates) const {
+  GetWaiter* best = nullptr;
+  const auto consider = [&best](GetWaiter* waiter) {
+    if (best == nullptr || ByOffer{}(waiter, best)) best = waiter;
+  };
+  const std::uint64_t need_bytes = record.need_bytes();
+  const bool prefers =
+      record.placement == Placement::kReserved || record.placement == Placement::kLate;
+  if (prefers) {
+    for (ClientState* holder : candidates.holders) {
+      if (benches_.IsBenched(*holder)) continue;
+      for (auto& [id, waiter] : holder->gets) {
+        const bool waits = waiter.taker.got.grants.empty();  // else it is being answered
+        if (waits && waiter.taker.offer_bytes >= need_bytes &&
+            candidates.Contains(waiter.taker.group)) {
+          consider(&waiter);
+        }
+      }
+    }
+    if (best != nullptr || record.placement == Placement::kReserved) return best;
+  }
+  for (const GetGroup* group : candidates.groups) {
+    for (auto at = group->waiters.lower_bound(need_bytes); at != group->waiters.end(); ++at) {
+      if (IsAmong(record.barred(), *(*at)->taker.client->id)) continue;
+      consider(*at);
+      break;
+    }
+  }
+  return best;
+}
+
+// How many a Get may take now.
+std::uint64_t Matcher::PartOf(const Taker& taker) const {
+  const std::uint64_t most_leases = taker.client->limits.leases;
+  const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
+  const std::uint64_t most =
+      std::min<std::uint64_t>(taker.max_count, taker.got.grants.size() + left);
+  if (trust_.IsOnProbation(*taker.client)) return std::min<std::uint64_t>(most, 1);
+  if (!taker.share) return most;
+  const std::uint64_t ready = state_.gauges.tasks_ready + taker.got.grants.size();
+  const std::uint64_t part = ready / (2 * std::max<std::uint64_t>(1, taker.group->users.size()));
+  return std::min(std::max<std::uint64_t>(part, 1), most);
+}
+
+void Matcher::Fill(Taker& taker) {
+  for (const std::uint64_t most = PartOf(taker); taker.got.grants.size() < most;) {
+    Record* record = groups_.NextFor(taker);
+    if (record == nullptr) return;
+    Take(taker, record);
+  }
+}
+
+void Matcher::Take(Taker& taker, Record* record) {
+  assert(record->state == RecordState::kReady && !record->lease);
+  assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
+  std::int64_t lease_us = leases_.OrDefaultLease(taker.lease_us);
+  if (record->task) {
+    const TaskSpec& spec = record->task->spec;
+    lease_us = trust_.IsOnProbation(*taker.client) ? leases_.OrDefaultLease(spec.lease_us)
+                                                   : leases_.LeaseUs(*record->task);
+    ++record->task->times_taken;
+    if (spec.affinity >= 0 &&
+        taker.client->held.contains(record->task->links[spec.affinity].input)) {
+      ++state_.counters.affinity_hits;
+    } else if (record->placement == Placement::kLate) {
+      ++state_.counters.steals;
+    }
+  }
+  groups_.Withdraw(record);
+  leases_.Grant(*taker.client, record, lease_us);
+  ++state_.counters.grants;
+  taker.offer_bytes -= record->need_bytes();
+  Grant& grant = taker.got.grants.emplace_back();
+  grant.lease_us = lease_us;
+  FillGrant(taker, record, &grant);
+  if (record->task && taker.client->untried_of != nullptr) {
+    trust_.BeginTrial(*taker.client, *record, lease_us);
+  }
+}
+
+void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
+  Grant& grant = *filled;
+  grant.key = record->key;
+  grant.payload = record->payload;
+  grant.fence = record->lease->fence;
+  state_.counters.bytes_out += record->payload.size();
+  if (!record->task) return;
+  grant.task = ShownToTaker(record->task->spec);
+  if (!taker.with_inputs) return;
+  for (const InputLink& link : record->task->links) {
+    const bool held = taker.client->held.contains(link.input);
+    const bool sent = !held && !link.input->stay;
+    if (!held && !sent) residency_.Want(link.input);
+    grant.inputs.push_back(state_.Copy(*link.input, !sent));
+    grant.input_sent.push_back(sent);
+  }
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,57 @@
+#include "ready_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+void ReadyQueue::MakeReady(Record* record) {
+  assert(!record->lease);
+  if (record->task) {
+    assert(record->task->missing == 0);
+    record->task->ready_since_us = state_.now_us;
+  }
+  state_.SetState(record, RecordState::kReady);
+  Queue(record);
+}
+
+void ReadyQueue::Queue(Record* record) {
+  assert(record->entries.empty());
+  if (record->queued) return;
+  record->queued = true;
+  ++record->pins;
+  unplaced_.push_back(record);
+}
+
+void ReadyQueue::Requeue(Record* record) {
+  if (record->state != RecordState::kReady || record->queued) return;
+  groups_.Withdraw(record);
+  Queue(record);
+}
+
+void ReadyQueue::RequeueAffine(Record* input) {
+  for (InputLink* link = input->affine.first(); link != nullptr; link = link->next) {
+    Requeue(link->task);
+  }
+}
+
+void ReadyQueue::RequeueMatching(const Pattern& pattern) {
+  std::vector<Record*> ready;
+  state_.store.ScanStored(pattern, [&](Record* record) {
+    if (record->state == RecordState::kReady) ready.push_back(record);
+    return true;
+  });
+  for (Record* record : ready) Requeue(record);
+}
+
+void ReadyQueue::Sort() {
+  const auto goes_first = [](const Record* a, const Record* b) {
+    if (a->priority() != b->priority()) return a->priority() < b->priority();
+    if (a->need_bytes() != b->need_bytes()) return a->need_bytes() > b->need_bytes();
+    return a->sequence < b->sequence;
+  };
+  std::sort(unplaced_.begin(), unplaced_.end(), goes_first);
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,158 @@
+#include "trust.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace::internal {
+
+namespace {
+// One host that was stopped for a while must not make a hundred new handlers wait for each other.
+constexpr std::uint32_t kOffencesOfTrials = 2;
+}  // namespace
+
+void Trust::JoinKey(ClientState& client, const std::string& name) {
+  const auto added = keys_.try_emplace(name);
+  KeyTrust& own = added.first->second;
+  if (added.second) {
+    std::erase_if(keys_, [&](const auto& entry) {
+      const KeyTrust& key = entry.second;
+      const bool is_old = state_.now_us - key.in_vain_us >= state_.limits.key_forgiven_us;
+      return &key != &own && key.clients == 0 && is_old && OffencesOf(key) == 0;
+    });
+  }
+  client.key = &own;
+  client.untried_of = client.key;
+  ++client.key->clients;
+  client.key->untried.push_back(&client);
+}
+
+void Trust::LeaveKey(ClientState& client) {
+  if (client.untried_of != nullptr) std::erase(client.untried_of->untried, &client);
+  if (client.key != nullptr) --client.key->clients;
+}
+
+std::uint32_t Trust::OffencesOf(const KeyTrust& key) const {
+  if (key.offences == 0 || IsPlanted(Planted::kNewIdsAreTrusted)) return 0;
+  const std::int64_t forgiven = (state_.now_us - key.offence_us) / state_.limits.key_forgiven_us;
+  return forgiven >= key.offences ? 0 : key.offences - static_cast<std::uint32_t>(forgiven);
+}
+
+// `client` was given `task`: if its key has offended more than once, the other untried clients of
+// the key wait for what it does with it.
+void Trust::BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us) {
+  KeyTrust& key = *client.untried_of;
+  if (OffencesOf(key) < kOffencesOfTrials || !benches_.OthersThanUntriedCouldTake(task, key))
+    return;
+  key.trial_until_us = state_.After(lease_us);
+  key.trial_fence = task.lease->fence;
+  benches_.BenchUntried(key);
+}
+
+// The lease is over, or is about to be, without a result: what there was to wait for is known.
+void Trust::EndTrialOn(const Lease& lease) {
+  KeyTrust* key = lease.client->untried_of;
+  if (key == nullptr || key->trial_fence != lease.fence || state_.now_us >= key->trial_until_us) {
+    return;
+  }
+  key->trial_until_us = state_.now_us;
+  for (ClientState* client : key->untried) benches_.EndGetsOf(*client);
+}
+
+// `client` has completed its first task. What its key did it takes along, until good work makes up
+// for it: else each id that did one task would be as good as a new key.
+void Trust::EndTrial(ClientState& client) {
+  KeyTrust& key = *std::exchange(client.untried_of, nullptr);
+  std::erase(key.untried, &client);
+  client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(key));
+  benches_.EndGetsOf(client);
+  if (state_.now_us >= key.trial_until_us) return;
+  key.trial_until_us = state_.now_us;
+  for (ClientState* other : key.untried) benches_.EndGetsOf(*other);
+}
+
+void Trust::NoteOffence(ClientState& client, const Record& task, std::int64_t bench_us) {
+  if (client.key == nullptr) return;
+  KeyTrust& key = *client.key;
+  const bool is_untried = client.untried_of != nullptr;
+  if (is_untried && state_.now_us < key.benched_until_us) return;  // of one fault many may suffer
+  key.offences = OffencesOf(key) + 1;
+  key.offence_us = state_.now_us;
+  if (!is_untried || !benches_.OthersThanUntriedCouldTake(task, key)) return;
+  key.benched_until_us = state_.After(bench_us);
+  benches_.BenchUntried(key);
+}
+
+void Trust::NoteCompleted(ClientState& client) {
+  if (client.untried_of != nullptr) EndTrial(client);
+  ClientTrust& trust = client.trust;
+  trust.in_vain = 0;
+  if (trust.times_benched == 0 || ++trust.completed < state_.limits.forgiven_after) return;
+  trust.completed = 0;
+  --trust.times_benched;
+}
+
+// `weight` is that of so many failed tasks.
+void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
+                       const std::string& what, std::int64_t least_us) {
+  if (task->lease) EndTrialOn(*task->lease);
+  if (state_.now_us < client.trust.benched_until_us) return;  // of one fault many tasks may suffer
+  std::uint32_t* in_vain = &client.trust.in_vain;
+  if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(*key) > 0) {
+    weight = state_.limits.tasks_in_vain;
+  } else if (key != nullptr) {
+    in_vain = &key->in_vain;
+    if (state_.now_us - key->in_vain_us >= state_.limits.key_forgiven_us) *in_vain = 0;
+    key->in_vain_us = state_.now_us;
+  }
+  *in_vain += weight;
+  if (*in_vain < state_.limits.tasks_in_vain || !benches_.AnotherCouldTake(*task, &client)) return;
+  *in_vain = 0;
+  Bench(client, *task, what, least_us);
+}
+
+// For `least_us` at least, if that is not more than the most.
+void Trust::Bench(ClientState& client, const Record& task, const std::string& what,
+                  std::int64_t least_us) {
+  ClientTrust& trust = client.trust;
+  if (client.untried_of != nullptr) {
+    trust.times_benched = std::max(trust.times_benched, OffencesOf(*client.untried_of));
+  }
+  const std::int64_t bench_us = benches_.BenchUs(trust.times_benched++, least_us);
+  trust.completed = 0;
+  trust.benched_until_us =
+      IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : state_.After(bench_us);
+  ++state_.counters.benched;
+  for (auto& [id, waiter] : client.gets) {
+    GetGroups::Leave(waiter);
+    benches_.PutOnBench(waiter);
+  }
+  NoteOffence(client, task, bench_us);
+  state_.answers.Notify(task.put_by,
+                        Notice{Notice::Kind::kMistrusted, task.key, *client.id,
+                               "client \"" + *client.id + "\" " + what + ": it gets no tasks for " +
+                                   std::to_string(bench_us / 1000) + " ms"});
+}
+
+// If those whom they were kept from tasks for are gone, the benched ones are better than nobody.
+void Trust::EndBenchesIfNobodyIsLeft() {
+  std::vector<ClientState*> benched;
+  for (const auto& [id, client] : state_.clients) {
+    if (benches_.IsBenched(*client)) benched.push_back(client.get());
+  }
+  if (benched.empty()) return;
+  for (const auto& [sequence, group] : groups_.by_age()) {
+    const auto gets_tasks = [this](const ClientState* user) { return !benches_.IsBenched(*user); };
+    if (std::any_of(group->users.begin(), group->users.end(), gets_tasks)) return;
+  }
+  for (ClientState* client : benched) {
+    client->trust.benched_until_us = state_.now_us;
+    if (KeyTrust* key = client->untried_of)
+      key->benched_until_us = key->trial_until_us = state_.now_us;
+  }
+  for (ClientState* client : benched) benches_.EndGetsOf(*client);
+}
+
+}  // namespace tuplespace::internal

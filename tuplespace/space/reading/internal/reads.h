@@ -1,0 +1,46 @@
+// Reads: who waits for tuples to be there. A waiting Read watches one pattern that has no match yet
+// (or, if any match will do, all of them), so a put wakes only Reads that it concerns.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "residency.h"
+#include "space_pattern_index.h"
+#include "space_state.h"
+
+namespace tuplespace::internal {
+
+class Reads {
+ public:
+  Reads(SpaceState& state, Residency& residency) : state_(state), residency_(residency) {}
+
+  void Handle(ClientState& client, RequestId id, Read&& read);
+  // `record` can be read since this event: WakeAll looks whether somebody waits for it.
+  void NoteFresh(Record* record);
+  bool settled() const { return fresh_.empty(); }
+  void WakeAll();
+  void End(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
+  void ForgetAllOf(ClientState& client);         // without an answer
+
+ private:
+  // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
+  // `look_at` goes down by the tuples that were looked at; if it is 0, the search was not ended.
+  Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* look_at);
+  std::optional<Error> CheckRoom(const ClientState& client, const ReadWaiter& waiter) const;
+  void RefuseBroad(const ReadWaiter& waiter);
+  bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
+  Found Collect(const ReadWaiter& waiter);
+  static bool Readable(const Record& record, const ReadWaiter& waiter);
+  void Watch(ReadWaiter& waiter);
+  void Unwatch(ReadWaiter& waiter);
+  void Forget(ReadWaiter* waiter);  // destroys it
+
+  SpaceState& state_;
+  Residency& residency_;
+  PatternIndex<ReadGroup> read_groups_;
+  std::vector<Record*> fresh_;  // stored by this event; pinned
+};
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,295 @@
+#include "reads.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+namespace {
+
+std::optional<Error> ProblemOfPatterns(std::span<const Pattern> patterns) {
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (const auto problem = patterns[i].Problem()) {
+      return Error{ErrorCode::kBadRequest, "pattern " + std::to_string(i) + " of " +
+                                               std::to_string(patterns.size()) + ": " + *problem};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> ProblemOfRead(const Read& read, std::uint64_t most) {
+  if (read.patterns.empty()) return Error{ErrorCode::kBadRequest, "a Read of no patterns"};
+  if (read.patterns.size() > most) {
+    return Error{ErrorCode::kTooLarge, "patterns in one Read " +
+                                           std::to_string(read.patterns.size()) + ", at most " +
+                                           std::to_string(most) + " (limits.tuples_per_request)"};
+  }
+  if (read.wait_us < 0) {
+    return Error{ErrorCode::kBadRequest,
+                 "wait_us " + std::to_string(read.wait_us) + ", must not be negative"};
+  }
+  return ProblemOfPatterns(read.patterns);
+}
+
+}  // namespace
+
+void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
+  if (auto problem = ProblemOfRead(read, state_.MostOfRequest(client))) {
+    return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  }
+  if (client.reads.contains(id) || client.gets.contains(id)) {
+    return state_.answers.Refuse(
+        *client.id, id,
+        {ErrorCode::kBadRequest,
+         "request id " + std::to_string(id) + " is that of an open request, must be a new one"});
+  }
+  auto waiter = std::make_unique<ReadWaiter>();
+  waiter->client = &client;
+  waiter->id = id;
+  waiter->all = read.all;
+  waiter->metadata_only = read.metadata_only;
+  for (Pattern& pattern : read.patterns) {
+    auto exact = pattern.AsExactKey();
+    waiter->wanted.push_back({std::move(pattern), std::move(exact)});
+  }
+  const bool satisfied = IsSatisfied(*waiter);
+  if (waiter->too_broad) return RefuseBroad(*waiter);
+  if (!satisfied && read.wait_us > 0) {
+    if (auto busy = CheckRoom(client, *waiter)) {
+      return state_.answers.Refuse(*client.id, id, std::move(*busy));
+    }
+  }
+  ++state_.counters.reads;
+  if (satisfied || read.wait_us == 0) {
+    Found found = Collect(*waiter);
+    found.timed_out = !satisfied;
+    return state_.answers.Answer(client, id, std::move(found));
+  }
+  waiter->sequence = state_.next_sequence++;
+  if (waiter->all) {  // what stays elsewhere comes together, not one after the other
+    std::uint64_t look_at = state_.limits.looked_at_by_read;
+    for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
+      FindFirst(waiter->wanted[i], *waiter, &look_at);
+    }
+  }
+  Watch(*waiter);
+  if (read.wait_us != kForeverUs)
+    state_.deadlines.Set(&waiter->deadline, state_.After(read.wait_us));
+  client.open_patterns += waiter->wanted.size();
+  client.reads.emplace(id, std::move(waiter));
+  ++state_.gauges.open_reads;
+}
+
+// Each open pattern takes memory, and may take a record for the key that it watches.
+std::optional<Error> Reads::CheckRoom(const ClientState& client, const ReadWaiter& waiter) const {
+  if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
+  const std::size_t patterns = waiter.wanted.size();
+  const std::uint64_t most =
+      std::min(state_.limits.open_patterns_per_client, client.limits.open_patterns);
+  if (client.open_patterns + patterns > most) {
+    return Error{ErrorCode::kBusy, "limits.open_patterns_per_client: " + std::to_string(patterns) +
+                                       " more with " + std::to_string(client.open_patterns) +
+                                       " open, at most " + std::to_string(most)};
+  }
+  const std::size_t watched = waiter.all ? 1 : patterns;
+  if (state_.store.size() + watched > state_.limits.tuples) {
+    return Error{ErrorCode::kBusy, "limits.tuples: " + std::to_string(watched) +
+                                       " keys to watch with " +
+                                       std::to_string(state_.store.size()) + " there, at most " +
+                                       std::to_string(state_.limits.tuples)};
+  }
+  const auto groups = static_cast<std::size_t>(
+      std::count_if(waiter.wanted.begin(), waiter.wanted.end(),
+                    [](const WantedPattern& wanted) { return !wanted.exact; }));
+  if (groups > 0 && read_groups_.size() + groups > state_.limits.read_patterns) {
+    return Error{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
+                                       std::to_string(read_groups_.size()) +
+                                       " different patterns are open, at most " +
+                                       std::to_string(state_.limits.read_patterns)};
+  }
+  return std::nullopt;
+}
+
+void Reads::RefuseBroad(const ReadWaiter& waiter) {
+  state_.answers.Refuse(
+      *waiter.client->id, waiter.id,
+      {ErrorCode::kTooLarge,
+       "limits.looked_at_by_read: more than " + std::to_string(state_.limits.looked_at_by_read) +
+           " tuples have to be looked at for this Read: its patterns must say more in their "
+           "first fields"});
+}
+
+Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
+                         std::uint64_t* look_at) {
+  if (wanted.exact) {
+    Record* record = state_.store.Find(wanted.exact->bytes());
+    if (record == nullptr || !record->stored()) return nullptr;
+    if (Readable(*record, waiter)) return record;
+    residency_.Want(record);
+    return nullptr;
+  }
+  Record* first = nullptr;
+  Record* elsewhere = nullptr;
+  std::string next;
+  const bool ended = state_.store.ScanSome(wanted.pattern, look_at, &next, [&](Record* record) {
+    if (Readable(*record, waiter)) {
+      first = record;
+    } else if (elsewhere == nullptr) {
+      elsewhere = record;
+    }
+    return first == nullptr;
+  });
+  assert(ended || *look_at == 0);
+  // One will do.
+  if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
+  return first;
+}
+
+// A payload that stays with another client is not there yet.
+bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
+  return !record.stay || waiter.metadata_only || record.stay->with == waiter.client;
+}
+
+bool Reads::IsSatisfied(ReadWaiter& waiter) {
+  const std::size_t count = waiter.wanted.size();
+  std::uint64_t look_at = state_.limits.looked_at_by_read;
+  const auto found = [&](std::size_t i) {
+    return FindFirst(waiter.wanted[i], waiter, &look_at) != nullptr;
+  };
+  bool satisfied = false;
+  if (waiter.all) {
+    // From the cursor on first: what was found before is usually still there.
+    const std::size_t begin = waiter.cursor;
+    while (waiter.cursor < count && found(waiter.cursor)) ++waiter.cursor;
+    if (waiter.cursor == count && begin > 0) {
+      waiter.cursor = 0;
+      while (waiter.cursor < count && found(waiter.cursor)) ++waiter.cursor;
+    }
+    satisfied = waiter.cursor == count;
+  } else {
+    for (std::size_t i = 0; i < count && !satisfied; ++i) satisfied = found(i);
+  }
+  waiter.too_broad = !satisfied && look_at == 0;
+  return satisfied;
+}
+
+Found Reads::Collect(const ReadWaiter& waiter) {
+  Found found;
+  std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // what was found is found again
+  for (const WantedPattern& wanted : waiter.wanted) {
+    if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
+      found.tuples.push_back(state_.Copy(*record, waiter.metadata_only));
+    }
+  }
+  return found;
+}
+
+void Reads::Watch(ReadWaiter& waiter) {
+  assert(waiter.watches.empty());
+  const std::size_t begin = waiter.all ? waiter.cursor : 0;
+  const std::size_t end = waiter.all ? begin + 1 : waiter.wanted.size();
+  assert(end <= waiter.wanted.size());
+  waiter.watches = std::vector<ReadWatch>(end - begin);
+  for (std::size_t i = begin; i < end; ++i) {
+    ReadWatch& watch = waiter.watches[i - begin];
+    const WantedPattern& wanted = waiter.wanted[i];
+    watch.waiter = &waiter;
+    if (wanted.exact) {
+      watch.record = state_.store.FindOrAdd(*wanted.exact);
+      watch.record->watches.PushBack(&watch);
+      continue;
+    }
+    watch.group = read_groups_.Find(wanted.pattern);
+    if (watch.group == nullptr) {
+      watch.group = read_groups_.Add(std::make_unique<ReadGroup>(ReadGroup{wanted.pattern, {}}));
+    }
+    watch.group->watches.PushBack(&watch);
+  }
+}
+
+void Reads::Unwatch(ReadWaiter& waiter) {
+  for (ReadWatch& watch : waiter.watches) {
+    if (watch.record != nullptr) {
+      watch.record->watches.Remove(&watch);
+      state_.store.EraseIfUnused(watch.record);
+    } else {
+      watch.group->watches.Remove(&watch);
+      if (watch.group->watches.empty()) read_groups_.Remove(watch.group);
+    }
+  }
+  waiter.watches.clear();
+}
+
+void Reads::NoteFresh(Record* record) {
+  ++record->pins;
+  fresh_.push_back(record);
+}
+
+void Reads::WakeAll() {
+  if (fresh_.empty()) return;
+  std::vector<ReadWaiter*> woken;
+  const auto wake = [&woken](const IntrusiveList<ReadWatch>& watches) {
+    for (const ReadWatch* watch = watches.first(); watch != nullptr; watch = watch->next) {
+      woken.push_back(watch->waiter);
+    }
+  };
+  for (Record* record : fresh_) {
+    wake(record->watches);
+    if (record->stored()) {
+      read_groups_.ForEachMatch(record->key.bytes(), [&](const ReadGroup* group) {
+        wake(group->watches);
+        return true;
+      });
+    }
+  }
+  const auto older = [](const ReadWaiter* a, const ReadWaiter* b) {
+    return a->sequence < b->sequence;
+  };
+  std::sort(woken.begin(), woken.end(), older);
+  woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
+  for (ReadWaiter* waiter : woken) {
+    if (IsSatisfied(*waiter)) {
+      End(waiter, false);
+    } else if (waiter->too_broad) {
+      RefuseBroad(*waiter);
+      Forget(waiter);
+    } else {
+      Unwatch(*waiter);
+      Watch(*waiter);
+    }
+  }
+  for (Record* record : fresh_) {
+    --record->pins;
+    state_.store.EraseIfUnused(record);
+  }
+  fresh_.clear();
+}
+
+void Reads::End(ReadWaiter* waiter, bool timed_out) {
+  Found found = Collect(*waiter);
+  found.timed_out = timed_out;
+  state_.answers.Answer(*waiter->client, waiter->id, std::move(found));
+  Forget(waiter);
+}
+
+void Reads::Forget(ReadWaiter* waiter) {
+  ClientState& client = *waiter->client;
+  Unwatch(*waiter);
+  state_.deadlines.Clear(&waiter->deadline);
+  --state_.gauges.open_reads;
+  client.open_patterns -= waiter->wanted.size();
+  client.reads.erase(waiter->id);
+}
+
+void Reads::ForgetAllOf(ClientState& client) {
+  for (auto& [id, waiter] : client.reads) {
+    Unwatch(*waiter);
+    state_.deadlines.Clear(&waiter->deadline);
+  }
+  state_.gauges.open_reads -= client.reads.size();
+  client.reads.clear();
+  client.open_patterns = 0;
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,91 @@
+#include "scans.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace tuplespace::internal {
+
+void Scans::Handle(ClientState& client, RequestId id, List&& list) {
+  if (auto problem = list.pattern.Problem()) {
+    return state_.answers.Refuse(*client.id, id,
+                                 {ErrorCode::kBadRequest, "pattern of a List: " + *problem});
+  }
+  Scan scan;
+  scan.id = id;
+  scan.pattern = std::move(list.pattern);
+  scan.lists = true;
+  scan.metadata_only = list.metadata_only;
+  scan.limit = std::min(list.limit, state_.limits.tuples_per_request);
+  Begin(client, std::move(scan));
+}
+
+void Scans::Handle(ClientState& client, RequestId id, Count&& count) {
+  if (auto problem = count.pattern.Problem()) {
+    return state_.answers.Refuse(*client.id, id,
+                                 {ErrorCode::kBadRequest, "pattern of a Count: " + *problem});
+  }
+  Scan scan;
+  scan.id = id;
+  scan.pattern = std::move(count.pattern);
+  Begin(client, std::move(scan));
+}
+
+void Scans::Begin(ClientState& client, Scan&& scan) {
+  // Behind its own others, so that nobody gets more than one turn by asking more often.
+  if (client.scans.empty() && Slice(scan, state_.limits.looked_at_at_once)) {
+    return AnswerTo(client, std::move(scan));
+  }
+  if (auto busy = state_.CheckRoomForOpenRequest(client)) {
+    return state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
+  }
+  if (client.scans.empty()) scanning_.push_back(&client);
+  client.scans.push_back(std::move(scan));
+}
+
+bool Scans::Slice(Scan& scan, std::uint64_t most) {
+  return state_.store.ScanSome(scan.pattern, &most, &scan.next, [&](const Record* record) {
+    if (!scan.lists) {
+      ++scan.count;
+      return true;
+    }
+    const std::uint64_t more = scan.metadata_only ? 0 : record->payload.size();
+    // The first always goes in, so that who lists on from the last key gets on.
+    if (scan.found.tuples.size() >= scan.limit ||
+        (!scan.found.tuples.empty() && scan.bytes + more > state_.limits.message_bytes)) {
+      scan.found.truncated = true;
+      return false;
+    }
+    scan.bytes += more;
+    scan.found.tuples.push_back(state_.Copy(*record, scan.metadata_only));
+    return true;
+  });
+}
+
+void Scans::AnswerTo(const ClientState& client, Scan&& scan) {
+  if (scan.lists) {
+    state_.answers.Answer(client, scan.id, std::move(scan.found));
+  } else {
+    state_.answers.Answer(client, scan.id, CountReply{scan.count});
+  }
+}
+
+// One slice, of the client whose turn it is.
+void Scans::Continue() {
+  if (scanning_.empty()) return;
+  ClientState& client = *scanning_.front();
+  scanning_.pop_front();
+  assert(!client.scans.empty());
+  if (Slice(client.scans.front(), state_.limits.looked_at_by_slice)) {
+    AnswerTo(client, std::move(client.scans.front()));
+    client.scans.pop_front();
+  }
+  if (!client.scans.empty()) scanning_.push_back(&client);
+}
+
+void Scans::ForgetAllOf(ClientState& client) {
+  client.scans.clear();
+  std::erase(scanning_, &client);
+}
+
+}  // namespace tuplespace::internal

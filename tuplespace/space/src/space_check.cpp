@@ -1,0 +1,162 @@
+#include "space_check.h"
+
+namespace tuplespace::internal {
+namespace {
+
+std::optional<std::string> ContradictionOfStay(const Record& record) {
+  if (!record.stored() || record.task || !record.payload.empty()) {
+    return "has a payload that stays with a client, but is no plain tuple without one";
+  }
+  if (!record.stay->with->held.contains(&record)) return "stays with one who does not hold it";
+  if (record.stay->wanted != record.stay->deadline.set()) {
+    return "is wanted without a deadline, or the other way round";
+  }
+  if (!record.entries.empty()) return "can be taken without its payload";
+  return std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfTask(const Record& record) {
+  if (!record.stored()) return "has a task but is not stored";
+  std::size_t missing = 0;
+  for (const InputLink& link : record.task->links) missing += link.input->stored() ? 0 : 1;
+  const bool linked = record.state != RecordState::kParked;
+  if (linked && record.task->links.size() != record.task->spec.inputs.size()) {
+    return "is linked to other inputs than it lists";
+  }
+  if (!linked && !record.task->links.empty()) return "is parked but linked to inputs";
+  if (linked && missing != record.task->missing) return "miscounts its missing inputs";
+  if (record.state == RecordState::kWaiting && missing == 0) return "waits for nothing";
+  if (record.state == RecordState::kReady && missing != 0) return "is ready without its inputs";
+  return std::nullopt;
+}
+
+std::optional<std::string> Contradiction(const SpaceState& state, const Record& record) {
+  if (record.pins != 0 || record.queued) return "is pinned or queued between events";
+  if (state.store.Find(record.key.bytes()) != &record) return "is not found by its key";
+  if (record.stored() != (record.put_by != nullptr) && record.state != RecordState::kCompleted) {
+    return "is stored but put by nobody, or the other way round";
+  }
+  if ((record.state == RecordState::kLeased) != (record.lease != nullptr)) {
+    return "is leased without a lease, or the other way round";
+  }
+  if (record.lease) {
+    const Lease* lease = record.lease->client->leases.first();
+    while (lease != nullptr && lease != record.lease.get()) lease = lease->next;
+    if (lease == nullptr) return "has a lease that its client does not know";
+    if (!record.lease->deadline.set()) return "has a lease that never ends";
+  }
+  if ((record.placement != Placement::kNone) != (record.state == RecordState::kReady)) {
+    return "is ready but not placed, or the other way round";
+  }
+  if (record.done && record.state != RecordState::kCompleted) return "is not done, but was";
+  if (record.placement == Placement::kNone && !record.entries.empty()) {
+    return "is in a tree without being placed";
+  }
+  for (const auto& entry : record.entries) {
+    if (entry->record != &record || entry->tree == nullptr)
+      return "has an entry that is not its own";
+    if (!entry->group->pattern.Matches(record.key)) return "is in a group that it does not match";
+  }
+  for (const Holding* holding = record.holders.first(); holding != nullptr;
+       holding = holding->next) {
+    if (!record.stored()) return "is held but not stored";
+    if (!holding->client->held.contains(&record)) return "is held by one who does not know it";
+  }
+  if (record.stay) {
+    if (const auto problem = ContradictionOfStay(record)) return problem;
+  }
+  return record.task ? ContradictionOfTask(record) : std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfRecords(const SpaceState& state, Stats* counted) {
+  std::optional<std::string> problem;
+  std::size_t records = 0;
+  const auto check = [&](const Record* record) {
+    ++records;
+    if (const auto what = Contradiction(state, *record)) {
+      problem = record->key.ToString() + " " + *what;
+    }
+    counted->payload_bytes += record->payload.size();
+    if (record->task) {
+      counted->tasks_waiting += record->state == RecordState::kWaiting;
+      counted->tasks_ready += record->state == RecordState::kReady;
+      counted->tasks_leased += record->state == RecordState::kLeased;
+      counted->tasks_parked += record->state == RecordState::kParked;
+    }
+    return !problem;
+  };
+  const Pattern every{{}, true};
+  state.store.ScanStored(every, [&](const Record* record) {
+    if (!record->stored()) problem = record->key.ToString() + " is shown but not stored";
+    return check(record);
+  });
+  state.store.ScanShadows(every, [&](const Record* record) {
+    const bool used = record->state == RecordState::kCompleted || record->referenced();
+    if (record->stored() || !used) problem = record->key.ToString() + " is a useless shadow";
+    return check(record) && used;
+  });
+  if (problem) return problem;
+  if (records != state.store.size()) return "the ordered and the hashed records differ in number";
+  return std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfGets(const GetGroups& groups, const Benches& benches,
+                                               const ClientState& client) {
+  for (const auto& [request, waiter] : client.gets) {
+    if (waiter.benched != benches.IsBenched(client)) {
+      return "a Get is benched without its client, or not with it";
+    }
+    if (waiter.taker.group->waiters.contains(&waiter) == waiter.benched) {
+      return "a Get waits nowhere, or on the bench and elsewhere";
+    }
+    if (waiter.benched) continue;
+    if (groups.NextFor(waiter.taker) != nullptr) {
+      return "a Get of " + *client.id + " waits beside its tuple";
+    }
+  }
+  return std::nullopt;
+}
+
+bool SameGauges(const Stats& a, const Stats& b) {
+  return a.payload_bytes == b.payload_bytes && a.tasks_waiting == b.tasks_waiting &&
+         a.tasks_ready == b.tasks_ready && a.tasks_leased == b.tasks_leased &&
+         a.tasks_parked == b.tasks_parked && a.open_reads == b.open_reads &&
+         a.open_gets == b.open_gets && a.held_keys == b.held_keys;
+}
+
+std::optional<std::string> ContradictionOfTrees(const GetGroup& group) {
+  if (!group.free.IsConsistent() || !group.late.IsConsistent()) return "a tree is out of order";
+  for (const auto& [client, tree] : group.preferred) {
+    if (tree.empty() || !tree.IsConsistent()) return "a preferred tree is empty or out of order";
+  }
+  for (const auto* trees : {&group.free_but, &group.late_but}) {
+    for (const auto& [barred, tree] : *trees) {
+      if (tree.empty() || !tree.IsConsistent()) return "a barred tree is empty or out of order";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> FindContradiction(const SpaceState& state, const GetGroups& groups,
+                                             const Benches& benches) {
+  Stats counted;
+  if (!state.store.IsConsistent()) return "the order of keys contradicts itself";
+  if (auto problem = ContradictionOfRecords(state, &counted)) return problem;
+  for (const auto& [id, client] : state.clients) {
+    counted.open_reads += client->reads.size();
+    counted.open_gets += client->gets.size();
+    counted.held_keys += client->held.size();
+    if (auto problem = ContradictionOfGets(groups, benches, *client)) return problem;
+  }
+  if (!SameGauges(counted, state.gauges)) return "a gauge differs from a recount";
+  if (!state.deadlines.IsConsistent()) return "the deadlines are out of order";
+  for (const auto& [sequence, group] : groups.by_age()) {
+    if (auto problem = ContradictionOfTrees(*group)) return problem;
+  }
+  if (!groups.IsConsistent()) return "the get groups differ in number";
+  return std::nullopt;
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,57 @@
+// What a space takes at most, and how far it trusts its clients.
+#pragma once
+
+#include <cstdint>
+
+namespace tuplespace {
+
+// Every limit has a name; a request that would pass one is answered kBusy (it may succeed later) or
+// kTooLarge / kBadRequest (it never will), and the text names the limit.
+struct SpaceLimits {
+  std::uint64_t tuples = 4'000'000;
+  std::uint64_t payload_bytes = 16ull << 30;
+  std::uint64_t message_bytes = 1ull << 30;  // of one tuple's payload
+  std::uint64_t clients = 4096;
+  std::uint64_t open_requests_per_client = 1024;
+  std::uint64_t open_patterns_per_client = 262'144;  // of Reads that wait
+  std::uint64_t tuples_per_request = 65'536;
+  std::uint64_t task_inputs = 4096;
+  std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
+  std::uint64_t task_results = 4096;   // of TaskSpec::results
+  std::uint64_t held_keys_per_client = 65'536;
+  std::uint64_t get_patterns = 256;    // different patterns with an open Get
+  std::uint64_t read_patterns = 4096;  // different patterns, not whole keys, with an open Read
+  // Tuples that are looked at to answer one Read; to begin a List or Count, which then goes on by
+  // slices between the requests of others.
+  std::uint64_t looked_at_by_read = 65'536;
+  std::uint64_t looked_at_at_once = 4096;
+  std::uint64_t looked_at_by_slice = 512;
+  std::uint64_t watermarks = 65'536;  // of more the one goes that was raised longest ago
+  // A task is parked if it failed so often and nobody is there on whom it did not fail, or if it
+  // failed so often without counting the key that failed it most: no key can park it beside others.
+  std::uint32_t task_failures = 3;
+  // Where one of those that are there has a key, and might be hostile, they try so often again,
+  // with pauses as long as benches (ten minutes in all), before the task is parked. Whoever joins
+  // meanwhile may take the task at once.
+  std::uint32_t rounds_alone = 16;
+  std::int64_t default_lease_us = 10'000'000;
+  std::int64_t max_lease_us = 3'600'000'000;
+  std::int64_t steal_after_us = 2'000;  // a ready task waits this long for its holder
+  // Who was asked for payloads that stay with it and has supplied none for so long has lost them.
+  std::int64_t supply_us = 60'000'000;
+
+  // ---- trust: a client that keeps tasks from others gets none for a while, if others are there
+
+  // A lease of a task can be extended until it lasted so many times as long as the task asks for,
+  // if somebody else could take the task. Leases that run out make the next one no longer than
+  // that.
+  std::int64_t lease_extensions = 8;
+  std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
+  std::int64_t first_bench_us = 500'000;  // twice as long each time
+  std::int64_t most_bench_us = 60'000'000;
+  std::uint32_t forgiven_after = 32;  // completed tasks for each time
+  // A new client begins with the benches of its key's other clients, less one for each such time.
+  std::int64_t key_forgiven_us = 300'000'000;
+};
+
+}  // namespace tuplespace

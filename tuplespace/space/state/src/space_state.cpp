@@ -1,0 +1,88 @@
+#include "space_state.h"
+
+#include <cassert>
+#include <string>
+
+namespace tuplespace::internal {
+namespace {
+
+std::uint64_t* GaugeOf(RecordState state, Stats* gauges) {
+  switch (state) {
+    case RecordState::kWaiting:
+      return &gauges->tasks_waiting;
+    case RecordState::kReady:
+      return &gauges->tasks_ready;
+    case RecordState::kLeased:
+      return &gauges->tasks_leased;
+    case RecordState::kParked:
+      return &gauges->tasks_parked;
+    case RecordState::kWanted:
+    case RecordState::kCompleted:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void Answers::Refuse(const ClientId& client, RequestId id, Error error) {
+  assert(!error.text.empty());
+  if (error.code == ErrorCode::kBusy) {
+    ++counters_.busy;
+  } else if (error.code != ErrorCode::kHelloRequired) {
+    ++counters_.bad_requests;
+  }
+  out_.push_back({client, Reply{id, std::move(error)}});
+}
+
+void Answers::Notify(const OwnerId& owner, Notice notice) {
+  assert(owner != nullptr);
+  if (clients_.contains(*owner)) out_.push_back({*owner, std::move(notice)});
+}
+
+std::optional<Error> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
+  const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
+  if (open >= limits.open_requests_per_client) {
+    return Error{ErrorCode::kBusy, "limits.open_requests_per_client: " +
+                                       std::to_string(limits.open_requests_per_client) +
+                                       " are open, the most allowed"};
+  }
+  if (open >= client.limits.open_requests) {
+    return Error{ErrorCode::kBusy, "open_requests of this client's role: " +
+                                       std::to_string(client.limits.open_requests) +
+                                       " are open, the most allowed"};
+  }
+  return std::nullopt;
+}
+
+std::int64_t SpaceState::After(std::int64_t duration_us) const {
+  assert(duration_us >= 0);
+  return now_us > kForeverUs - duration_us ? kForeverUs : now_us + duration_us;
+}
+
+void SpaceState::SetState(Record* record, RecordState state) {
+  if (record->task) {
+    if (std::uint64_t* gauge = GaugeOf(record->state, &gauges)) --*gauge;
+    if (std::uint64_t* gauge = GaugeOf(state, &gauges)) ++*gauge;
+  }
+  record->state = state;
+}
+
+FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
+  assert(record.stored());
+  FoundTuple found;
+  found.key = record.key;
+  found.stays = record.stay != nullptr;
+  found.payload_bytes = found.stays ? record.stay->bytes : record.payload.size();
+  found.put_by = *record.put_by;
+  found.took_us = record.took_us;
+  found.times_taken = record.times_taken;
+  found.hash = record.payload.hash();
+  if (!metadata_only) {
+    found.payload = record.payload;
+    counters.bytes_out += record.payload.size();
+  }
+  return found;
+}
+
+}  // namespace tuplespace::internal

@@ -1,0 +1,294 @@
+// What clients ask of a space and what it answers, as plain values. The wire form of these is
+// schema/wire.fbs; PROTOCOL.md describes both and draws the life of a task tuple.
+//
+// Times are microseconds on the broker's monotonic clock; durations are microseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/key.h"
+#include "tuplespace/payload.h"
+
+namespace tuplespace {
+
+inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
+
+using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
+using RequestId = std::uint64_t;  // chosen by the client; unique among its open requests
+
+// ---- put ---------------------------------------------------------------------------------------
+
+// What makes a tuple a task: it can be taken only when all its inputs are in the space.
+struct TaskSpec {
+  std::vector<Key> inputs;       // at most limits.task_inputs
+  std::uint64_t need_bytes = 0;  // what a taker must have free; compared with Get::offer_bytes
+  std::int64_t priority = 0;     // lower is taken earlier among tasks that fit
+  std::int64_t lease_us = 0;     // 0: the space's default. Twice as long after each time it ran out
+  std::int32_t affinity = -1;    // index into inputs of the tuple that should stay where it is
+  // Clients that never get it, whoever else is there; at most limits.task_exclusions. A Grant does
+  // not show it: who is asked to check somebody's work must not see whose.
+  std::vector<ClientId> not_by = {};
+  // The keys of its results; at most limits.task_results. Who completes the task brings all of
+  // these and nothing else. A Grant does not show them: the payload says what to make.
+  std::vector<Key> results = {};
+};
+
+struct Tuple {
+  Key key;
+  Payload payload;
+  std::optional<TaskSpec> task;  // absent: a plain tuple
+  bool ephemeral = false;        // removed when the client that put it is lost
+  bool held = false;             // the putting client keeps a copy (affinity, see Hold)
+  // Not 0: the payload has so many bytes and stays with the putting client, which holds it until it
+  // has supplied it (see Supply) or was told that it is released (see Notice). Until then the tuple
+  // is there for tasks and for who asks for metadata; who reads the bytes waits for them, and the
+  // client is asked. If it is lost, so is the tuple. REQUIRES: no payload, no task, not ephemeral.
+  std::uint64_t stays_bytes = 0;
+};
+
+enum class PutStatus : std::uint8_t {
+  kStored,
+  kDuplicate,  // the key is there already (or was completed): dropped, first put wins
+  kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
+  kRetired,    // the key lies below a retire watermark: dropped
+  kRefused,    // a result of a task that this client does not hold and did not hold: dropped
+};
+
+struct Put {
+  std::vector<Tuple> tuples;
+};
+struct PutReply {
+  std::vector<PutStatus> status;  // one for each tuple, in order
+};
+// The payloads of tuples that stayed with this client. Each is kStored, or kDuplicate if it is
+// there already or stays with another, or kRetired if the tuple is gone.
+struct Supply {
+  std::vector<Tuple> tuples;  // keys and payloads
+};
+
+// ---- read --------------------------------------------------------------------------------------
+
+// Waits until every pattern has a match (`all`) or any one has, and copies the first match of each.
+// A pattern for which limits.looked_at_by_read tuples have to be looked at is answered kTooLarge:
+// it must say more in its first fields.
+struct Read {
+  std::vector<Pattern> patterns;
+  bool all = true;
+  bool metadata_only = false;  // keys and sizes, no payloads
+  std::int64_t wait_us = 0;    // 0: answer at once; kForeverUs: wait
+};
+// Every tuple that matches, in key order; never waits for one. Where many have to be looked at, the
+// requests of others are answered meanwhile: what is there all the time is counted once, what comes
+// or goes may be or not.
+struct List {
+  Pattern pattern;
+  std::uint64_t limit = 1000;
+  bool metadata_only = false;
+};
+struct Count {
+  Pattern pattern;
+};
+struct FoundTuple {
+  Key key;
+  Payload payload;  // empty if metadata_only
+  std::uint64_t payload_bytes = 0;
+  ClientId put_by;
+  // Of a task's result: the time from the lease of the task to its completion, and how often the
+  // task had been taken by then. 0 for what was put in another way. Saturates.
+  std::uint32_t took_us = 0;
+  std::uint32_t times_taken = 0;
+  // Of the payload, as its producer said; also if metadata_only. Unset: the producer gave none.
+  std::optional<PayloadHash> hash = {};
+  // The payload that came does not have this hash and is left out. A Client asks again by itself;
+  // its handlers never see one.
+  bool damaged = false;
+  // The payload stays with the client that put it (Tuple::stays_bytes) and is left out. Only in
+  // answers of metadata, of List, to that client itself, and of an input that was not sent.
+  bool stays = false;
+};
+// For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
+struct Found {
+  std::vector<FoundTuple> tuples;
+  bool timed_out = false;
+  bool truncated = false;  // List only: more matched than `limit`
+};
+struct CountReply {
+  std::uint64_t count = 0;
+};
+
+// ---- get, and what ends a lease ----------------------------------------------------------------
+
+// Takes up to `max_count` tuples that match, each under a lease. Among tasks whose inputs are all
+// there and whose need_bytes <= offer_bytes: those whose affinity tuple this client holds first,
+// then by priority, then the largest need, then oldest. A Get waits until it can take one.
+// A Get with the id of an open Get of the same client replaces it (offers change as memory frees).
+struct Get {
+  Pattern pattern;
+  std::uint64_t offer_bytes = UINT64_MAX;
+  std::uint32_t max_count = 1;
+  bool with_inputs = false;   // send the task's inputs along, less those that are held
+  std::int64_t lease_us = 0;  // for plain tuples; 0: the space's default
+  std::int64_t wait_us = kForeverUs;
+  // Of many tasks no more than a part of those that are ready (half of an equal share), so that
+  // whoever else asks for such tasks finds some; at least one.
+  bool share = false;
+};
+struct Grant {
+  Key key;
+  Payload payload;
+  std::uint64_t fence = 0;  // grows with every lease given in this space
+  std::int64_t lease_us = 0;
+  std::optional<TaskSpec> task;
+  std::vector<FoundTuple> inputs;  // in TaskSpec order; with_inputs only. A held input has
+  std::vector<bool> input_sent;    // input_sent false and an empty payload
+  bool damaged = false;            // as FoundTuple::damaged
+};
+struct Grants {
+  std::vector<Grant> grants;  // empty: timed out
+};
+
+struct LeaseRef {
+  Key key;
+  std::uint64_t fence = 0;
+};
+enum class LeaseStatus : std::uint8_t { kOk, kStale };
+
+// The task is done and these are its results, all that it declared and no others: one atomic
+// change. A Complete that lacks a declared result or brings another one is answered kBadRequest,
+// and the task has failed (see Fail).
+//
+// With a fence that ran out, or was lost with the connection, the answer is kStale, but the results
+// still count, and the task is done all the same: whoever has taken it since has a stale fence now.
+// Results that come under such a fence after the task was done are compared with those that are
+// there (kDuplicate or kConflict) and are never stored. Any other stale fence (given back, failed,
+// not this client's, invented) changes nothing: each result is kDuplicate if its very bytes are
+// there, and else kRefused.
+//
+// A plain tuple declares nothing: whoever holds its lease may replace it by any tuples.
+struct Complete {
+  LeaseRef lease;
+  std::vector<Tuple> results;
+};
+struct CompleteReply {
+  LeaseStatus lease = LeaseStatus::kOk;
+  std::vector<PutStatus> results;
+};
+struct Extend {
+  LeaseRef lease;
+  std::int64_t lease_us = 0;
+};
+struct Release {
+  LeaseRef lease;
+};  // put it back, untouched, no fault counted
+// The task failed on this device. It becomes takable again, by others first; after
+// limits.task_failures failures it is parked and its owner gets a Notice.
+struct Fail {
+  LeaseRef lease;
+  std::string cause;
+};
+struct LeaseReply {
+  LeaseStatus lease = LeaseStatus::kOk;
+};
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+// Removes what matches. With `watermark`, later puts that match are refused as kRetired; the
+// pattern must then have exactly one kAtMost field (the step), and watermarks only rise.
+struct Retire {
+  Pattern pattern;
+  bool watermark = true;
+};
+struct RetireReply {
+  std::uint64_t removed = 0;
+};
+
+// This client keeps (or no longer keeps) copies of these tuples on its device.
+struct Hold {
+  std::vector<Key> held;
+  std::vector<Key> dropped;
+};
+struct Cancel {
+  RequestId request = 0;
+};  // an open Read or Get; it is answered as timed out
+struct GetStats {};
+struct Ok {};
+
+enum class ErrorCode : std::uint8_t {
+  kBusy,           // a limit is reached: try again later. `text` names the limit
+  kBadRequest,     // never try again: `text` says what is wrong with it
+  kVersion,        // protocol versions differ: `text` names both
+  kHelloRequired,  // the broker does not know this session (it was restarted)
+  kTooLarge,
+  kForbidden,  // this key, or its role, may not do that: `text` says what
+  kDamaged,    // a payload does not have the hash that came with it: send it (or ask) again
+};
+struct Error {
+  ErrorCode code = ErrorCode::kBadRequest;
+  std::string text;
+};
+
+struct Counters {  // since the space was made
+  std::uint64_t puts = 0, duplicates = 0, conflicts = 0, retired_puts = 0;
+  std::uint64_t reads = 0, gets = 0, grants = 0, completed = 0, stale = 0;
+  std::uint64_t leases_expired = 0, leases_returned = 0;  // by time; by a lost connection
+  std::uint64_t stored_back = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
+  std::uint64_t affinity_hits = 0, steals = 0;
+  std::uint64_t bytes_in = 0, bytes_out = 0;
+  // Of the broker: tcp connections that it ended, and such that ended before a message came (wrong
+  // keys, none, no ZeroMQ at all); requests that a role may not make.
+  std::uint64_t refused_connections = 0, failed_connections = 0, refused_requests = 0;
+  // Of the broker, too: what came from clients that have joined; a message has any number of
+  // requests.
+  std::uint64_t messages = 0, requests = 0;
+  // Tuples whose payloads stayed with a client; of these: asked for by others, lost with it.
+  std::uint64_t stayed = 0, wanted = 0, lost = 0;
+  // Results from clients that did not hold their task; completions that were not what their task
+  // declared; times that a client was given no tasks for a while (Space, "Trust").
+  std::uint64_t refused_results = 0, false_completions = 0, benched = 0;
+};
+struct Stats {
+  Counters counters;
+  std::uint64_t tuples = 0, payload_bytes = 0, tasks_waiting = 0, tasks_ready = 0, tasks_leased = 0,
+                tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
+};
+
+// Sent unasked to the client that put a task; the last two to the one that a payload stays with.
+struct Notice {
+  enum class Kind : std::uint8_t {
+    kParked,    // failed too often; `text` has the last cause, `by` who reported it
+    kOrphaned,  // an input was retired or removed, so it can never run
+    kConflict,  // two puts of one key with different bytes; `by` names the second
+    kLost,      // a result of its task, this one and perhaps others, was lost with `by`, with whom
+                // its payload stayed. Comes before notices of tasks that it orphaned
+    kWanted,    // somebody asks for the payload: supply it
+    kReleased,  // the tuple is gone
+    // For who put the task `key`: client `by` kept or completed it in a way that it must not, and
+    // gets no tasks for a while; `text` says what it did and for how long
+    kMistrusted,
+  };
+  Kind kind = Kind::kParked;
+  Key key;
+  ClientId by;
+  std::string text;
+};
+
+using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Release, Fail,
+                                 Retire, Hold, Cancel, GetStats, Supply>;
+using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
+                               RetireReply, Ok, Stats, Error>;
+
+struct Request {
+  RequestId id = 0;
+  RequestBody body;
+};
+struct Reply {
+  RequestId id = 0;
+  ReplyBody body;
+};
+
+}  // namespace tuplespace

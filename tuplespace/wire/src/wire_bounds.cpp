@@ -1,0 +1,151 @@
+#include <algorithm>
+
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+// Above what FlatBuffers spends on a table of ours with its offsets, paddings and share of a
+// vtable.
+constexpr std::size_t kTableBytes = 128;
+
+std::size_t Inlined(const Payload& payload) {
+  return payload.size() <= kInlinePayloadBytes ? payload.size() : 0;
+}
+
+std::size_t Bound(const std::vector<Key>& keys) {
+  std::size_t bytes = kTableBytes;
+  for (const Key& key : keys) bytes += key.bytes().size() + sizeof(std::uint32_t);
+  return bytes;
+}
+
+std::size_t Bound(const std::optional<TaskSpec>& task) {
+  if (!task) return 0;
+  std::size_t bytes = 2 * kTableBytes + Bound(task->inputs) + Bound(task->results);
+  for (const ClientId& client : task->not_by) {
+    bytes += 2 * client.size() + 3 + sizeof(std::uint32_t);  // at most: a byte of it 0 takes two
+  }
+  return bytes;
+}
+
+std::size_t Bound(const std::vector<Tuple>& tuples) {
+  std::size_t bytes = kTableBytes;
+  for (const Tuple& tuple : tuples) {
+    bytes += kTableBytes + tuple.key.bytes().size() + Inlined(tuple.payload) + Bound(tuple.task);
+  }
+  return bytes;
+}
+
+std::size_t Bound(const std::vector<FoundTuple>& tuples) {
+  std::size_t bytes = kTableBytes;
+  for (const FoundTuple& tuple : tuples) {
+    bytes += kTableBytes + tuple.key.bytes().size() + Inlined(tuple.payload) +
+             std::min(tuple.put_by.size(), kMaxClientIdBytes);
+  }
+  return bytes;
+}
+
+std::size_t Bound(const Pattern& pattern) {
+  std::size_t bytes = kTableBytes;
+  for (const FieldPattern& field : pattern.fields) {
+    const auto* text = std::get_if<std::string>(&field.value);
+    bytes += kTableBytes + (text != nullptr ? text->size() : 0);
+  }
+  return bytes;
+}
+
+std::size_t Bound(const LeaseRef& lease) {
+  return kTableBytes + lease.key.bytes().size();
+}
+
+std::size_t BodyBound(const Put& put) {
+  return Bound(put.tuples);
+}
+std::size_t BodyBound(const Read& read) {
+  std::size_t bytes = 0;
+  for (const Pattern& pattern : read.patterns) bytes += Bound(pattern);
+  return bytes;
+}
+std::size_t BodyBound(const List& list) {
+  return Bound(list.pattern);
+}
+std::size_t BodyBound(const Count& count) {
+  return Bound(count.pattern);
+}
+std::size_t BodyBound(const Get& get) {
+  return Bound(get.pattern);
+}
+std::size_t BodyBound(const Complete& complete) {
+  return Bound(complete.lease) + Bound(complete.results);
+}
+std::size_t BodyBound(const Extend& extend) {
+  return Bound(extend.lease);
+}
+std::size_t BodyBound(const Release& release) {
+  return Bound(release.lease);
+}
+std::size_t BodyBound(const Fail& fail) {
+  return Bound(fail.lease) + std::min(fail.cause.size(), kMaxTextBytes);
+}
+std::size_t BodyBound(const Retire& retire) {
+  return Bound(retire.pattern);
+}
+std::size_t BodyBound(const Hold& hold) {
+  return Bound(hold.held) + Bound(hold.dropped);
+}
+std::size_t BodyBound(const Supply& supply) {
+  return Bound(supply.tuples);
+}
+std::size_t BodyBound(const PutReply& reply) {
+  return reply.status.size();
+}
+std::size_t BodyBound(const Found& found) {
+  return Bound(found.tuples);
+}
+std::size_t BodyBound(const Grants& grants) {
+  std::size_t bytes = 0;
+  for (const Grant& grant : grants.grants) {
+    bytes += kTableBytes + grant.key.bytes().size() + Inlined(grant.payload) + Bound(grant.task) +
+             Bound(grant.inputs) + grant.input_sent.size();
+  }
+  return bytes;
+}
+std::size_t BodyBound(const CompleteReply& reply) {
+  return reply.results.size();
+}
+std::size_t BodyBound(const Stats&) {
+  return 4 * kTableBytes;
+}
+std::size_t BodyBound(const Error& error) {
+  return std::min(error.text.size(), kMaxTextBytes);
+}
+template <typename Small>  // bodies of a few scalars
+std::size_t BodyBound(const Small&) {
+  return 0;
+}
+
+std::size_t Frames(const std::vector<Tuple>& tuples) {
+  return static_cast<std::size_t>(std::count_if(tuples.begin(), tuples.end(), [](const Tuple& t) {
+    return t.payload.size() > kInlinePayloadBytes;
+  }));
+}
+
+}  // namespace
+
+std::size_t ControlBytesBound(const RequestBody& body) {
+  return 2 * kTableBytes + std::visit([](const auto& one) { return BodyBound(one); }, body);
+}
+
+std::size_t ControlBytesBound(const ReplyBody& body) {
+  return 2 * kTableBytes + std::visit([](const auto& one) { return BodyBound(one); }, body);
+}
+
+std::size_t PayloadFramesBound(const RequestBody& body) {
+  if (const auto* put = std::get_if<Put>(&body)) return Frames(put->tuples);
+  if (const auto* complete = std::get_if<Complete>(&body)) return Frames(complete->results);
+  if (const auto* supply = std::get_if<Supply>(&body)) return Frames(supply->tuples);
+  return 0;
+}
+
+}  // namespace tuplespace
