@@ -59,7 +59,7 @@ struct RequestText {
   std::string operator()(const Extend& extend) const {
     return fmt::format("Extend {} by {} us", TextOf(extend.lease), extend.lease_us);
   }
-  std::string operator()(const Store& store) const { return "Store " + TextOf(store.lease); }
+  std::string operator()(const Release& release) const { return "Release " + TextOf(release.lease); }
   std::string operator()(const Fail& fail) const {
     return "Fail " + TextOf(fail.lease) + ": " + fail.cause;
   }

@@ -170,7 +170,7 @@ TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
   std::vector<Grant> grants = Take("evil/2");
   ASSERT_EQ(grants.size(), 1u);
   const RequestId second = d.Send("evil/3", GetOf(Every("t")));
-  d.Ask<LeaseReply>("evil/2", Store{{grants[0].key, grants[0].fence}});
+  d.Ask<LeaseReply>("evil/2", Release{{grants[0].key, grants[0].fence}});
   EXPECT_TRUE(d.Expect<Grants>("evil/3", second).grants.empty()) << "it asks again";
   grants = Take("evil/3");
   ASSERT_EQ(grants.size(), 1u);
