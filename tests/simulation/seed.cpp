@@ -3,8 +3,8 @@
 #include <map>
 
 #include "cluster/cluster.h"
-#include "fmt/format.h"
 #include "cluster/jobs.h"
+#include "fmt/format.h"
 #include "world/random.h"
 
 namespace acan::simulation {

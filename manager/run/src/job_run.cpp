@@ -144,6 +144,11 @@ void JobRun::Do(const MoveTiles& action) {
   events_.Post(WeightsReady{action.generation});
 }
 
+void JobRun::Do(const Quarantine& action) {
+  notices_.OnVerdict();  // more of them come while the quarantine is put
+  audits_.Quarantine(action.verdict, statistics_.handlers());
+}
+
 void JobRun::Do(const GiveUp& action) {
   throw FailureError(action.text);
 }

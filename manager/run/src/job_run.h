@@ -72,7 +72,7 @@ class JobRun {
   void Do(const PutPassData& action) { space_.PutData(action, *core_->plan()); }
   void Do(const MoveTiles& action);
   void Do(const LoadWeights& action);
-  void Do(const Quarantine& action) { audits_.Quarantine(action.verdict, statistics_.handlers()); }
+  void Do(const Quarantine& action);
   void Do(TakeSnapshot& action);
   void Do(const DropSnapshot&);
   void Do(const ReadyToStop& action) { stop_.OnReady(action); }

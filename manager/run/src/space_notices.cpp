@@ -18,7 +18,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
       post_(ResultsLost{notice.text});
       return;
     case tuplespace::Notice::Kind::kOrphaned:
-      if (results_lost_) return;  // the run goes back, and removes the task
+      if (results_lost_ || begins_anew_) return;  // the run goes back, and removes the task
       throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
@@ -33,6 +33,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
 }
 
 void SpaceNotices::FollowParked(const Audits* audits) const {
+  if (begins_anew_) return;
   for (const tuplespace::Notice& notice : parked_) {
     if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
     throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",

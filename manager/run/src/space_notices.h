@@ -27,6 +27,8 @@ class SpaceNotices {
   // still find that out, it is no reason to end the run: the verdict begins it anew, without who
   // lied. Later it is one: throws Error (failure).
   void FollowParked(const Audits* audits) const;
+  // An audit has found out who was wrong, and the run begins anew: nothing of it counts any more.
+  void OnVerdict() { begins_anew_ = true; }
   // From here on the run goes back: the tasks are taken back.
   void OnGoingBack() { parked_.clear(); }
   // It went back, and results were lost again meanwhile or not.
@@ -45,6 +47,7 @@ class SpaceNotices {
   std::vector<ResultConflict> conflicts_;   // of all lives
   std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
   bool results_lost_ = false;               // until the run has gone back
+  bool begins_anew_ = false;
 };
 
 }  // namespace acan

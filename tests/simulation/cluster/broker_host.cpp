@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "fmt/format.h"
 #include "cluster/message_text.h"
+#include "fmt/format.h"
 
 namespace acan::simulation {
 
@@ -62,6 +62,7 @@ void BrokerHost::Start() {
   if (hostile_ != nullptr) {
     observer_->SetLimits([this](const ClientId& client) { return KeyOf(client) != nullptr; },
                          hostile_->who().role->limits);
+    observer_->SetHostile(HostileHandler::Is);
     hostile_->OnBroker();
     LetHostileAct();
   }
@@ -293,14 +294,14 @@ std::optional<ReplyBody> BrokerHost::TakeAnswer(tuplespace::RequestId id) {
 }
 
 void BrokerHost::Probe() {
-  const Key* key = observer_->AnyTuple(world_.random());
+  const Key* key = observer_->tuples().AnyTuple(world_.random());
   if (key == nullptr) return;
   tuplespace::Read read;
   read.patterns = {Pattern::Of(*key)};
   const ReplyBody reply = Ask(std::move(read));
   const auto* found = std::get_if<Found>(&reply);
   const bool there = found != nullptr && !found->tuples.empty();
-  observer_->CheckTuple(*key, there ? &found->tuples.front() : nullptr);
+  observer_->tuples().CheckTuple(*key, there ? &found->tuples.front() : nullptr);
   if (world_.random().OneIn(kWalkOneIn)) CheckSpace();
   const tuplespace::Stats stats = core_->GetStatistics();
   totals_.most_payload_bytes = std::max(totals_.most_payload_bytes, stats.payload_bytes);
@@ -327,9 +328,9 @@ void BrokerHost::CheckAll() {
   if (found == nullptr || found->truncated) return;
   std::map<Key, const tuplespace::FoundTuple*> there;
   for (const auto& tuple : found->tuples) there[tuple.key] = &tuple;
-  for (const Key& key : observer_->Tuples()) {
+  for (const Key& key : observer_->tuples().Tuples()) {
     const auto it = there.find(key);
-    observer_->CheckTuple(key, it == there.end() ? nullptr : it->second);
+    observer_->tuples().CheckTuple(key, it == there.end() ? nullptr : it->second);
   }
 }
 
@@ -349,7 +350,7 @@ std::vector<Key> BrokerHost::Keys() {
 // The result is there by now, or was not wanted any more: these bytes must change nothing.
 void BrokerHost::Lie() {
   for (const Tuple& truth : std::exchange(to_lie_about_, {})) {
-    if (observer_->Holder(truth.key)) continue;
+    if (observer_->leases().Holder(truth.key)) continue;
     Tuple lie;
     lie.key = truth.key;
     std::vector<std::byte> bytes(truth.payload.data(), truth.payload.data() + truth.payload.size());

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "broker_core.h"
-#include "cluster/hostile_handler.h"
-#include "world/network.h"
 #include "checkers/observer.h"
+#include "cluster/hostile_handler.h"
 #include "wire.h"
+#include "world/network.h"
 
 namespace acan::simulation {
 

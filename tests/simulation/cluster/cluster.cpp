@@ -8,10 +8,10 @@
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/manager/manager.h"
-#include "world/cluster_network.h"
 #include "fmt/format.h"
 #include "own_memory_device.h"
 #include "tuplespace/client.h"
+#include "world/cluster_network.h"
 
 namespace acan::simulation {
 namespace {
@@ -252,7 +252,7 @@ void Cluster::Begin() {
   StartBroker();
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
-  if (Audited()) {    // enough that somebody is right, and each can check the others
+  if (Audited()) {     // enough that somebody is right, and each can check the others
     if (!hostile()) {  // which lies itself
       HandlerTraits liar = DrawHandler(true);
       liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;

@@ -12,9 +12,9 @@
 #include "cluster/broker_host.h"
 #include "cluster/drawn.h"
 #include "cluster/jobs.h"
-#include "world/network.h"
 #include "cluster/out_folder.h"
 #include "seed.h"
+#include "world/network.h"
 #include "world/world.h"
 
 namespace acan::simulation {
@@ -53,7 +53,9 @@ class Cluster {
   void HandlerBody(std::size_t slot);
   void StartManager(std::size_t slot, bool standby);
   bool AnyManager() const;
-  const OutFolder& FolderOf(std::size_t slot) const { return folders_[drawn_.own_folders ? slot : 0]; }
+  const OutFolder& FolderOf(std::size_t slot) const {
+    return folders_[drawn_.own_folders ? slot : 0];
+  }
   bool Audited() const { return disturbed_ && job_.job.tasks.audit > 0; }
   void ManagerBody(std::size_t slot, bool standby);
   void StartBroker();

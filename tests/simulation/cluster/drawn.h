@@ -27,11 +27,11 @@ struct Drawn {
   NetworkConditions network;
   std::vector<Fault> faults;  // that may happen; empty: none does
   std::int64_t mean_gap_us = 1'000'000;
-  std::int64_t heals_at_us = 0;     // in the world's time
+  std::int64_t heals_at_us = 0;      // in the world's time
   std::int64_t device_failures = 0;  // at most
-  std::uint64_t lies_one_in = 0;    // results that are put again with other bytes; 0: none
-  std::string hostile;              // what the hostile handler does; empty: there is none
-  bool key_is_shared = false;       // the hostile handler's, with all honest ones
+  std::uint64_t lies_one_in = 0;     // results that are put again with other bytes; 0: none
+  std::string hostile;               // what the hostile handler does; empty: there is none
+  bool key_is_shared = false;        // the hostile handler's, with all honest ones
 };
 
 // A block of lines, each option by name.

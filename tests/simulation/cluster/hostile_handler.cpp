@@ -8,8 +8,8 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/names.h"
-#include "fmt/format.h"
 #include "cluster/jobs.h"
+#include "fmt/format.h"
 
 namespace acan::simulation {
 
@@ -403,7 +403,7 @@ std::int64_t HostileHandler::AnyDuration() {
 // Never exactly what the task declares: see AnyLie.
 Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& observer) {
   Complete complete{lease, {}};
-  const TaskSpec* task = observer.Task(lease.key);
+  const TaskSpec* task = observer.tuples().Task(lease.key);
   std::vector<Key> keys;
   if (task != nullptr && random_.OneIn(2)) keys = task->results;
   for (std::uint64_t i = random_.Below(4); i > 0; --i) keys.push_back(AnyKey());
@@ -427,7 +427,7 @@ Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& ob
 
 // Everything that the task declares, with wrong bytes; others each time, also for the same lease.
 Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer) {
-  const TaskSpec* task = observer.Task(lease.key);
+  const TaskSpec* task = observer.tuples().Task(lease.key);
   if (task == nullptr || task->results.empty()) return AnyCompletion(lease, observer);
   Complete complete{lease, {}};
   const std::uint64_t right_one_in = random_.OneIn(2) ? 3 : 1'000'000;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "access_list.h"
-#include "envelope.h"
 #include "checkers/observer.h"
+#include "envelope.h"
 #include "world/random.h"
 
 namespace acan::simulation {

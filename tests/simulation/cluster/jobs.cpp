@@ -29,7 +29,8 @@ DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256)
   return set;
 }
 
-SimulatedJob Make(const char* name, Job job, std::int64_t train_samples, std::int64_t test_samples) {
+SimulatedJob Make(const char* name, Job job, std::int64_t train_samples,
+                  std::int64_t test_samples) {
   job.training.block = 16;
   job.tasks.resident_steps = 3;
   // For the receipt; there are no such files.

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "world/random.h"
 #include "seed.h"
+#include "world/random.h"
 
 namespace acan::simulation {
 

@@ -6,9 +6,9 @@
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
 #include "acan/manager/worker_thread.h"
-#include "world/cluster_network.h"
 #include "device_thread.h"
 #include "fmt/format.h"
+#include "world/cluster_network.h"
 #include "world/world.h"
 
 namespace acan::simulation {

@@ -1,0 +1,44 @@
+#include "space_notices.h"
+
+#include <gtest/gtest.h>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+using tuplespace::Notice;
+
+class SpaceNoticesTest : public ::testing::Test {
+ protected:
+  SpaceNoticesTest() { job_.model.layers = {2, 1}; }
+
+  static Notice Parked() { return {Notice::Kind::kParked, Key{"task", 1}, "handler", "bad input"}; }
+  static Notice Orphaned() { return {Notice::Kind::kOrphaned, Key{"task", 2}, "", "input"}; }
+
+  Job job_;
+  Data data_;
+  // Nobody is there: notices come from the test.
+  RunContext context_{
+      RunSettings(), {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}}, job_, data_};
+  SpaceNotices notices_{context_, [](ManagerEvent) {}, {}};
+};
+
+TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
+  EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
+  EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+}
+
+// While the quarantine is put into the space, notices of the tasks still come that failed because
+// of what the handler did.
+TEST_F(SpaceNoticesTest, AfterAVerdictNoTaskEndsTheRun) {
+  notices_.OnVerdict();
+  EXPECT_NO_THROW(notices_.On(Parked(), nullptr));
+  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr));
+  EXPECT_NO_THROW(notices_.FollowParked(nullptr));
+}
+
+}  // namespace
+}  // namespace acan

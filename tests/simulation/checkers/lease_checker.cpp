@@ -1,0 +1,257 @@
+#include "checkers/lease_checker.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace acan::simulation {
+
+using namespace tuplespace;  // NOLINT: this file is about its messages
+
+namespace {
+
+constexpr std::size_t kPastLeases = 8;  // that a space remembers of one task
+
+std::int64_t BaseUs(const TaskSpec& task) {
+  return task.lease_us > 0 ? task.lease_us : kLimits.default_lease_us;
+}
+
+}  // namespace
+
+// ---- grants ------------------------------------------------------------------------------------
+
+bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int64_t now_us) {
+  // Given out when its holder was lost, and completed by that one in the same turn; or put and
+  // retired in one.
+  if (tuples_.WentInThisTurn(grant.key)) return false;
+  if (!fences_.insert(grant.fence).second) {
+    context_.report(fmt::format("fence {} was given twice, the second time for {}", grant.fence,
+                                grant.key.ToString()));
+  }
+  const auto held = leases_.find(grant.key);
+  if (held != leases_.end() && now_us < held->second.sure_us) {
+    context_.report(fmt::format("{} was given to {} while {} held it", grant.key.ToString(), client,
+                                held->second.client));
+  }
+  if (held != leases_.end()) Lose(grant.key, held->second);
+  const std::int64_t end_us = After(now_us, grant.lease_us);
+  Lease& lease = leases_[grant.key] = {.client = client,
+                                       .fence = grant.fence,
+                                       .granted_us = now_us,
+                                       .lease_us = grant.lease_us,
+                                       .sure_us = end_us,
+                                       .end_us = end_us};
+  CheckLength(grant.key, lease);
+  if (tuples_.WasCompleted(grant.key)) {
+    context_.report(fmt::format("{} was given out after it was completed", grant.key.ToString()));
+  }
+  return true;
+}
+
+// How many times leases of this task that ran out may have made the next one twice as long: each
+// time, but for the clients of one key, of which only one's count.
+int LeaseChecker::Doublings(const Key& key) const {
+  const auto past = past_leases_.find(key);
+  if (past == past_leases_.end()) return 0;
+  std::map<ClientId, int> of_key;
+  int doublings = 0;
+  for (const Lease& lease : past->second) {
+    ++(context_.IsLimited(lease.client) ? of_key[lease.client] : doublings);
+  }
+  int most_of_one = 0;
+  for (const auto& [client, count] : of_key) most_of_one = std::max(most_of_one, count);
+  return doublings + most_of_one;
+}
+
+// Never longer than it could be extended.
+void LeaseChecker::CheckLength(const Key& key, const Lease& lease) const {
+  const TaskSpec* task = tuples_.Task(key);
+  if (task == nullptr) return;
+  std::int64_t most_us = BaseUs(*task) * kLimits.lease_extensions;
+  const auto past = past_leases_.find(key);
+  const bool knows_all = past == past_leases_.end() || past->second.size() < kPastLeases;
+  if (knows_all) most_us = std::min(most_us, BaseUs(*task) << Doublings(key));
+  if (lease.lease_us <= most_us) return;
+  context_.report(fmt::format("{} has {} for {} us, may have it for {} us", lease.client,
+                              key.ToString(), lease.lease_us, most_us));
+}
+
+// ---- what ends a lease, or lengthens it --------------------------------------------------------
+
+LeaseChecker::Lease* LeaseChecker::Held(const ClientId& client, const LeaseRef& ref) {
+  const auto it = leases_.find(ref.key);
+  const bool is_it =
+      it != leases_.end() && it->second.client == client && it->second.fence == ref.fence;
+  return is_it ? &it->second : nullptr;
+}
+
+void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseStatus status,
+                            std::int64_t extend_us, std::int64_t now_us) {
+  Lease* const lease = Held(client, ref);
+  if (status == LeaseStatus::kOk && (lease == nullptr || now_us >= lease->end_us)) {
+    context_.report(fmt::format("{} was told that it holds {} under fence {}, which it does not",
+                                client, ref.key.ToString(), ref.fence));
+  }
+  if (status == LeaseStatus::kStale && lease != nullptr && now_us < lease->sure_us) {
+    context_.report(
+        fmt::format("{} was told that it does not hold {} under fence {}, before its lease ended",
+                    client, ref.key.ToString(), ref.fence));
+  }
+  if (lease == nullptr) return;
+  if (status == LeaseStatus::kStale) {
+    lease->end_us = std::min(lease->end_us, now_us);
+  } else if (extend_us < 0) {
+    leases_.erase(ref.key);
+  } else {
+    lease->end_us = After(now_us, extend_us > 0 ? extend_us : kLimits.default_lease_us);
+    lease->sure_us = lease->end_us;
+    const TaskSpec* task = tuples_.Task(ref.key);
+    if (task == nullptr) return;
+    const std::int64_t most_us =
+        std::max(lease->lease_us, BaseUs(*task) * kLimits.lease_extensions);
+    lease->sure_us = std::min(lease->end_us, After(lease->granted_us, most_us));
+  }
+}
+
+void LeaseChecker::OnFalseCompletion(const ClientId& client, const LeaseRef& ref,
+                                     std::int64_t now_us) {
+  if (!context_.IsHostile(client)) {
+    context_.report(
+        fmt::format("{} means well, and completed {} with other results than it "
+                    "declares",
+                    client, ref.key.ToString()));
+  }
+  Lease* lease = Held(client, ref);
+  if (lease == nullptr || now_us >= lease->end_us) return;  // it came late, and changes nothing
+  if (now_us >= lease->sure_us) {
+    lease->in_doubt = true;
+    Lose(ref.key, *lease);
+  }
+  leases_.erase(ref.key);
+}
+
+void LeaseChecker::OnRetired(const Retire& retire) {
+  const auto matches = [&](const auto& entry) { return retire.pattern.Matches(entry.first); };
+  std::erase_if(leases_, matches);
+  std::erase_if(past_leases_, matches);
+}
+
+void LeaseChecker::OnLost(const ClientId& client) {
+  for (const auto& [key, lease] : leases_) {
+    if (lease.client == client) Lose(key, lease);
+  }
+  std::erase_if(leases_, [&](const auto& entry) { return entry.second.client == client; });
+}
+
+void LeaseChecker::Lose(const Key& key, const Lease& lease) {
+  if (!tuples_.IsTask(key)) return;
+  std::vector<Lease>& past = past_leases_[key];
+  if (past.size() >= kPastLeases) past.erase(past.begin());
+  past.push_back(lease);
+}
+
+// ---- completions -------------------------------------------------------------------------------
+
+bool LeaseChecker::OnCompleted(const ClientId& client, const Complete& complete,
+                               const CompleteReply& reply) {
+  const Key& key = complete.lease.key;
+  const May may = reply.lease == LeaseStatus::kOk ? May::kYes : MayComplete(client, complete.lease);
+  CheckStored(client, complete, reply, may);
+  const auto any = [&](PutStatus status) {
+    return std::find(reply.results.begin(), reply.results.end(), status) != reply.results.end();
+  };
+  // Whoever was lost may not have heard that its completion failed the task.
+  const bool is_late = reply.lease == LeaseStatus::kStale;
+  const bool is_false = tuples_.IsTask(key) && !IsDeclared(complete);
+  if (may == May::kNo || (is_late && (is_false || any(PutStatus::kRefused)))) return false;
+  if (may == May::kYes || any(PutStatus::kStored)) {
+    tuples_.OnCompleted(key);
+    leases_.erase(key);  // whoever has it now is too late
+  }
+  tuples_.Gone(key);
+  return true;
+}
+
+bool LeaseChecker::IsDeclared(const Complete& complete) const {
+  std::vector<Key> keys;
+  for (const Tuple& tuple : complete.results) keys.push_back(tuple.key);
+  std::vector<Key> declared = tuples_.Task(complete.lease.key)->results;
+  std::sort(keys.begin(), keys.end());
+  std::sort(declared.begin(), declared.end());
+  return keys == declared;
+}
+
+void LeaseChecker::CheckStored(const ClientId& client, const Complete& complete,
+                               const CompleteReply& reply, May may) const {
+  const Key& task = complete.lease.key;
+  const TaskSpec* spec = tuples_.Task(task);
+  if (spec != nullptr && reply.lease == LeaseStatus::kOk && !IsDeclared(complete)) {
+    context_.report(fmt::format("{} was completed by {} with other results than it declares",
+                                task.ToString(), client));
+  }
+  for (std::size_t i = 0; i < complete.results.size(); ++i) {
+    if (reply.results[i] != PutStatus::kStored) continue;
+    const Tuple& result = complete.results[i];
+    // Said again, after a lost answer.
+    if (result.stays_bytes > 0 && tuples_.StaysWith(result.key, client)) continue;
+    if (may == May::kNo) {
+      context_.report(fmt::format("{} was stored as a result of {}, which {} may not complete",
+                                  result.key.ToString(), task.ToString(), client));
+    }
+    if (spec == nullptr) continue;
+    if (std::find(spec->results.begin(), spec->results.end(), result.key) == spec->results.end()) {
+      context_.report(fmt::format("{} was stored as a result of {}, which does not declare it",
+                                  result.key.ToString(), task.ToString()));
+    }
+  }
+}
+
+LeaseChecker::May LeaseChecker::MayComplete(const ClientId& client, const LeaseRef& ref) const {
+  const auto is_it = [&](const Lease& lease) {
+    return lease.client == client && lease.fence == ref.fence;
+  };
+  const TupleChecker::Is what = tuples_.WhatIs(ref.key);
+  if (what == TupleChecker::Is::kGone || !tuples_.IsTask(ref.key)) return May::kNo;
+  const May sure = what == TupleChecker::Is::kInDoubt ? May::kPerhaps : May::kYes;
+  const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
+  if (held != leases_.end() && is_it(held->second)) return sure;
+  const auto past = past_leases_.find(ref.key);
+  if (past == past_leases_.end()) return May::kNo;
+  const auto it = std::find_if(past->second.begin(), past->second.end(), is_it);
+  if (it == past->second.end()) return May::kNo;
+  return it->in_doubt ? May::kPerhaps : sure;
+}
+
+void LeaseChecker::Doubt(const ClientId& client, const Complete& complete,
+                         const std::vector<std::uint64_t>& hashes, std::int64_t now_us) {
+  const Key& task = complete.lease.key;
+  const bool held = Held(client, complete.lease) != nullptr;
+  if (!held && MayComplete(client, complete.lease) == May::kNo) return;
+  tuples_.Doubt(task);
+  if (const auto lease = leases_.find(task); lease != leases_.end()) {
+    lease->second.sure_us = std::min(lease->second.sure_us, now_us);
+  }
+  for (std::size_t i = 0; i < complete.results.size(); ++i) {
+    const Tuple& result = complete.results[i];
+    if (result.stays_bytes == 0) tuples_.DoubtNew(result.key, hashes[i]);
+  }
+}
+
+// ---- what is known -----------------------------------------------------------------------------
+
+std::optional<ClientId> LeaseChecker::Holder(const Key& key) const {
+  const auto it = leases_.find(key);
+  if (it == leases_.end()) return std::nullopt;
+  return it->second.client;
+}
+
+std::int64_t LeaseChecker::LastOfKeyUs() const {
+  std::int64_t last_us = std::numeric_limits<std::int64_t>::min();
+  for (const auto& [key, lease] : leases_) {
+    if (!context_.IsLimited(lease.client) || !tuples_.IsTask(key)) continue;
+    last_us = std::max(last_us, After(lease.granted_us, lease.lease_us));
+  }
+  return last_us;
+}
+
+}  // namespace acan::simulation
