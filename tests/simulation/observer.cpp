@@ -32,7 +32,7 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     Tuple outline;
     outline.key = tuple.key;
     outline.ephemeral = tuple.ephemeral;
-    outline.stays_bytes = tuple.stays_bytes;
+    outline.resident_bytes = tuple.resident_bytes;
     if (tuple.task) {
       outline.task.emplace();
       outline.task->lease_us = tuple.task->lease_us;
@@ -194,7 +194,7 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
     OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
   } else if (std::holds_alternative<RetireReply>(reply.body)) {
     OnRetired(std::get<Retire>(asked.what));
-  } else if (const auto* error = std::get_if<Error>(&reply.body)) {
+  } else if (const auto* error = std::get_if<RequestError>(&reply.body)) {
     const auto* complete = std::get_if<Complete>(&asked.what);
     const bool failed = error->text.find(kCountsAsFailed) != std::string::npos;
     if (complete != nullptr && failed) OnFalseCompletion(client, complete->lease, now_us);
@@ -258,8 +258,9 @@ void Observer::CheckStored(const ClientId& client, const Complete& complete,
     if (reply.results[i] != PutStatus::kStored) continue;
     const Key& key = complete.results[i].key;
     const auto there = there_.find(key);
-    const bool stays = there != there_.end() && there->second.stays_with == client;
-    if (stays && complete.results[i].stays_bytes > 0) continue;  // said again, after a lost answer
+    const bool resident = there != there_.end() && there->second.resident_with == client;
+    if (resident && complete.results[i].resident_bytes > 0)
+      continue;  // said again, after a lost answer
     if (may == May::kNo) {
       report_(fmt::format("{} was stored as a result of {}, which {} may not complete",
                           key.ToString(), task.ToString(), client));
@@ -394,7 +395,7 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
     const Key& key = tuples[i].key;
     if (IsLimited(client) && own_[client].contains(key)) continue;  // of no use to anybody else
     const auto known = there_.find(key);
-    const bool owed = known != there_.end() && known->second.stays_with == client;
+    const bool owed = known != there_.end() && known->second.resident_with == client;
     if (owed != (status[i] == PutStatus::kStored)) {
       // Supplied and retired in one turn.
       if (!owed && Match(retired_now_, key)) continue;
@@ -411,7 +412,7 @@ void Observer::OnSupply(const ClientId& client, const std::vector<Tuple>& tuples
 void Observer::OnNotice(const ClientId& client, const Notice& notice, std::int64_t now_us) {
   if (notice.kind == Notice::Kind::kMistrusted) OnBenched(notice, now_us);
   const auto known = there_.find(notice.key);
-  const bool owed = known != there_.end() && known->second.stays_with == client;
+  const bool owed = known != there_.end() && known->second.resident_with == client;
   if (owed && notice.kind == Notice::Kind::kReleased) there_.erase(known);
 }
 
@@ -441,7 +442,7 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     const Tuple& tuple = tuples[i];
     const auto known = there_.find(tuple.key);
-    const bool stays = tuple.stays_bytes > 0;
+    const bool resident = tuple.resident_bytes > 0;
     const bool own = !results && IsLimited(client);
     const bool ephemeral = tuple.ephemeral || own;
     if (status[i] == PutStatus::kStored) {
@@ -450,7 +451,7 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
         report_(fmt::format("{} has {} tuples of its own in the space, its role allows {}", client,
                             own_[client].size(), limits_.own_tuples));
       }
-      if (stays && known != there_.end() && known->second.stays_with == client) continue;
+      if (resident && known != there_.end() && known->second.resident_with == client) continue;
       if (known != there_.end()) {
         report_(fmt::format("{} was stored a second time", tuple.key.ToString()));
       }
@@ -461,12 +462,12 @@ void Observer::OnPut(const ClientId& client, const std::vector<Tuple>& tuples,
         report_(fmt::format("{} was stored after it was retired", tuple.key.ToString()));
       }
       if (tuple.task) tasks_[tuple.key] = *tuple.task;
-      if (!ephemeral) there_[tuple.key] = {hashes[i], stays ? client : ClientId()};
-      if (results && !stays) CheckResult(tuple.key, hashes[i]);
+      if (!ephemeral) there_[tuple.key] = {hashes[i], resident ? client : ClientId()};
+      if (results && !resident) CheckResult(tuple.key, hashes[i]);
     } else if (status[i] == PutStatus::kDuplicate && !ephemeral) {
       if (known == there_.end() && !completed_.contains(tuple.key)) {
         report_(fmt::format("{} was called a duplicate, but is not there", tuple.key.ToString()));
-      } else if (known != there_.end() && !stays && known->second.stays_with.empty() &&
+      } else if (known != there_.end() && !resident && known->second.resident_with.empty() &&
                  known->second.hash != hashes[i]) {
         report_(
             fmt::format("{} was put with other bytes, and nobody was told", tuple.key.ToString()));
@@ -498,7 +499,7 @@ void Observer::OnLost(const ClientId& client) {
   own_.erase(client);
   tried_.erase(client);
   std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
-  std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
+  std::erase_if(there_, [&](const auto& entry) { return entry.second.resident_with == client; });
   for (const auto& [key, lease] : leases_) {
     if (lease.client == client) Lose(key, lease);
   }
@@ -540,15 +541,16 @@ const Key* Observer::AnyTuple(Random& random) const {
   if (there_.empty()) return nullptr;
   const auto any =
       std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())));
-  return any->second.stays_with.empty() ? &any->first : nullptr;
+  return any->second.resident_with.empty() ? &any->first : nullptr;
 }
 
 void Observer::CheckTuple(const Key& key, const FoundTuple* found) const {
   if (found == nullptr) {
     report_(fmt::format("{} was acknowledged and is not there", key.ToString()));
-  } else if (found->stays != !there_.at(key).stays_with.empty()) {
-    report_(fmt::format("{} {} with a client", key.ToString(), found->stays ? "stays" : "is not"));
-  } else if (!found->stays && HashOf(found->payload) != there_.at(key).hash) {
+  } else if (found->resident != !there_.at(key).resident_with.empty()) {
+    report_(
+        fmt::format("{} {} with a client", key.ToString(), found->resident ? "stays" : "is not"));
+  } else if (!found->resident && HashOf(found->payload) != there_.at(key).hash) {
     report_(fmt::format("{} is there with other bytes than were acknowledged", key.ToString()));
   }
 }

@@ -154,7 +154,7 @@ class Observer {
   std::set<std::uint64_t> fences_;
   struct There {
     std::uint64_t hash = 0;
-    tuplespace::ClientId stays_with;  // empty: the space has its bytes
+    tuplespace::ClientId resident_with;  // empty: the space has its bytes
   };
   std::map<tuplespace::Key, There> there_;                 // acknowledged, and not taken away since
   std::set<tuplespace::Key> completed_;                    // tasks
