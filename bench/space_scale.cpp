@@ -129,7 +129,7 @@ class Cluster {
   void Deliver(std::span<Outgoing> actions) {
     for (Outgoing& action : actions) {
       auto& reply = std::get<Reply>(action.message);
-      if (const auto* error = std::get_if<Error>(&reply.body))
+      if (const auto* error = std::get_if<RequestError>(&reply.body))
         throw std::runtime_error(error->text);
       auto* grants = std::get_if<Grants>(&reply.body);
       if (grants == nullptr) continue;

@@ -220,7 +220,7 @@ Output DecodeOutput(const wire::Output& in, Budget& budget) {
   auto key = tuplespace::Key::FromBytes(
       {reinterpret_cast<const char*>(in.key()->data()), in.key()->size()});
   if (!key) Bad("result with a malformed key");
-  return {std::move(*key), FromWire(*in.view()), in.keep(), in.may_stay()};
+  return {std::move(*key), FromWire(*in.view()), in.keep(), in.may_be_resident()};
 }
 
 }  // namespace
@@ -290,7 +290,8 @@ tuplespace::Payload EncodeTask(const Task& task) {
     const auto key_at =
         builder->CreateVector(reinterpret_cast<const std::uint8_t*>(key.data()), key.size());
     const wire::View view = ToWire(output.view);
-    outputs.push_back(wire::CreateOutput(*builder, key_at, &view, output.keep, output.may_stay));
+    outputs.push_back(
+        wire::CreateOutput(*builder, key_at, &view, output.keep, output.may_be_resident));
   }
   const auto buffers_at = builder->CreateVectorOfStructs(buffers);
   const auto pieces_at = builder->CreateVectorOfStructs(pieces);

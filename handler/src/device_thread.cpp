@@ -91,7 +91,7 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   started.kind = job.task->kind;
   started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
   try {
-    started.results = StartTaskOn(device_, *job.task, job.inputs, job.stay);
+    started.results = StartTaskOn(device_, *job.task, job.inputs, job.resident);
     if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
     NotePeak();
   } catch (const std::exception& error) {

@@ -35,7 +35,7 @@ struct DeviceJob {
   std::optional<std::size_t> keep_input;
   std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
   std::int64_t added_us = 0;        // set by Add
-  bool stay = false;                // results that may stay on the device do
+  bool resident = false;            // results that may stay on the device do
 };
 
 // What came of it.

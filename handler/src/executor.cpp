@@ -36,10 +36,10 @@ bool IsWhole(const View& view, const BufferSpec& spec) {
 }
 
 // The buffers that are a result from end to end and leave the device.
-std::vector<bool> LeavingWhole(const Task& task, bool stay) {
+std::vector<bool> LeavingWhole(const Task& task, bool resident) {
   std::vector<bool> whole(task.buffers.size(), false);
   for (const Output& output : task.outputs) {
-    if (stay && output.may_stay) continue;
+    if (resident && output.may_be_resident) continue;
     const auto index = static_cast<std::size_t>(output.view.buffer);
     if (IsWhole(output.view, task.buffers[index])) whole[index] = true;
   }
@@ -47,7 +47,7 @@ std::vector<bool> LeavingWhole(const Task& task, bool stay) {
 }
 
 std::vector<BufferPtr> Assemble(Device& device, const Task& task,
-                                const std::vector<TaskInput>& inputs, bool stay) {
+                                const std::vector<TaskInput>& inputs, bool resident) {
   std::vector<BufferPtr> buffers(task.buffers.size());
   for (const Piece& piece : task.pieces) {
     if (!CoversBuffer(piece, task)) continue;
@@ -55,7 +55,7 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
     buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
     CheckSize(buffers[piece.buffer]->size_bytes(), piece);
   }
-  const std::vector<bool> leaves = LeavingWhole(task, stay);
+  const std::vector<bool> leaves = LeavingWhole(task, resident);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i]) continue;
     const std::uint64_t bytes = task.buffers[i].bytes();
@@ -79,11 +79,11 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
 }
 
 // The device's buffer of a result that stays there.
-StartedResult StartStaying(Device& device, const Output& output, const BufferPtr& buffer,
-                           const Matrix& from, bool whole) {
+StartedResult StartResident(Device& device, const Output& output, const BufferPtr& buffer,
+                            const Matrix& from, bool whole) {
   StartedResult result{output.key, nullptr, buffer, output.view.bytes()};
   if (!whole) {
-    result.kept = device.Allocate(result.stays_bytes);
+    result.kept = device.Allocate(result.resident_bytes);
     device.Copy(buffer, from, {result.kept.get(), 0, from.rows, from.cols, from.cols});
   }
   result.payload = device.StartMark();
@@ -93,8 +93,8 @@ StartedResult StartStaying(Device& device, const Output& output, const BufferPtr
 }  // namespace
 
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs, bool stay) {
-  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs, stay);
+                                       const std::vector<TaskInput>& inputs, bool resident) {
+  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs, resident);
   for (std::size_t i = 0; i < task.calls.size(); ++i) {
     const Call& call = task.calls[i];
     if (!call.gemm) {
@@ -118,8 +118,8 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const bool whole = IsWhole(output.view, task.buffers[index]);
     const Matrix from = ToMatrix(task, buffers, output.view);
-    if (stay && output.may_stay) {
-      results.push_back(StartStaying(device, output, buffers[index], from, whole));
+    if (resident && output.may_be_resident) {
+      results.push_back(StartResident(device, output, buffers[index], from, whole));
       continue;
     }
     results.push_back({output.key, device.StartDownload(buffers[index], from),
@@ -132,7 +132,7 @@ std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
   std::vector<TaskResult> results;
   for (StartedResult& each : started) {
     results.push_back(
-        {std::move(each.key), each.payload->Wait(), std::move(each.kept), each.stays_bytes});
+        {std::move(each.key), each.payload->Wait(), std::move(each.kept), each.resident_bytes});
   }
   return results;
 }

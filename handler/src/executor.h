@@ -20,8 +20,8 @@ struct TaskInput {
 struct TaskResult {
   tuplespace::Key key;
   tuplespace::Payload payload;
-  BufferPtr kept;                 // set if the device keeps the result
-  std::uint64_t stays_bytes = 0;  // not 0: it does, and `payload` is empty
+  BufferPtr kept;                    // set if the device keeps the result
+  std::uint64_t resident_bytes = 0;  // not 0: it does, and `payload` is empty
 };
 
 // A result whose bytes may still be on their way.
@@ -29,7 +29,7 @@ struct StartedResult {
   tuplespace::Key key;
   std::unique_ptr<PendingDownload> payload;
   BufferPtr kept;
-  std::uint64_t stays_bytes = 0;  // not 0: `payload` only waits for the device
+  std::uint64_t resident_bytes = 0;  // not 0: `payload` only waits for the device
 };
 
 // Starts the operations of `task` in order and the downloads of its results behind them; the inputs
@@ -37,7 +37,7 @@ struct StartedResult {
 // OutOfMemory, std::runtime_error (the driver's words) and std::invalid_argument (an input of the
 // wrong size). Nothing is allocated any more afterwards but the results.
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs, bool stay = false);
+                                       const std::vector<TaskInput>& inputs, bool resident = false);
 // Waits for them; any thread. Throws what the device says.
 std::vector<TaskResult> FinishResults(std::vector<StartedResult> started);
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "acan/core/names.h"
-#include "tuplespace/planted.h"
+#include "acan/handler/planted.h"
 
 namespace acan {
 
@@ -146,8 +146,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flight.input_to_keep =
         KeptResult{event.inputs[*event.keep_input], event.input_bytes[*event.keep_input]};
   }
-  const bool fits =
-      event.need_bytes <= FreeBytes() || IsPlanted(tuplespace::Planted::kBudgetIsIgnored);
+  const bool fits = event.need_bytes <= FreeBytes() || IsPlanted(HandlerBug::kBudgetIsIgnored);
   if (!fits || draining_) {
     // Granted against an older, larger offer, or while stopping: it goes back untouched.
     Unpin(flight, now_us, out);
@@ -159,10 +158,11 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   working_flops_ += flight.flops;
   if (!flight.timed) extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
   SetCharge(flight, event.need_bytes);
-  if (MayStay(event.stay_bytes)) staying_bytes_ += flight.stay_bytes = event.stay_bytes;
+  if (MayBeResident(event.resident_bytes))
+    resident_bytes_ += flight.resident_bytes = event.resident_bytes;
   MakeRoom(out);
   if (missing.empty()) {
-    out.push_back(RunTask{id, flight.stay_bytes > 0});
+    out.push_back(RunTask{id, flight.resident_bytes > 0});
   } else {
     flight.phase = Phase::kFetching;
     out.push_back(FetchInputs{id, std::move(missing)});
@@ -177,7 +177,7 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   it->second.phase = Phase::kQueued;
-  out.push_back(RunTask{event.flight, it->second.stay_bytes > 0});
+  out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
@@ -204,7 +204,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   for (const KeptResult& kept : event.kept) {
     AddCached(kept, 1, now_us, out);  // its bytes are in the charge until they are released
     flight.pinned.push_back(kept.key);
-    if (kept.stays) AddOwed(kept.key);
+    if (kept.resident) AddOwed(kept.key);
   }
   if (input && reserved_bytes_ + cached_bytes_ + input->bytes <= limit_bytes_ &&
       IsNewest(input->key)) {
@@ -293,7 +293,7 @@ void HandlerCore::EndWork(Flight& flight) {
   assert(working_ > 0 && flight.phase != Phase::kSending);
   --working_;
   working_flops_ -= flight.flops;
-  staying_bytes_ -= std::exchange(flight.stay_bytes, 0);
+  resident_bytes_ -= std::exchange(flight.resident_bytes, 0);
   if (working_ == 0) extend_check_us_ = tuplespace::kForeverUs;
 }
 

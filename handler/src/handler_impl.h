@@ -1,5 +1,5 @@
 // What a Handler consists of. handler.cpp: how it begins, its loop, what it says of itself;
-// handler_tasks.cpp: tasks, from grant to result; handler_stay.cpp: results that stay on the
+// handler_tasks.cpp: tasks, from grant to result; handler_resident.cpp: results that stay on the
 // device.
 #pragma once
 
@@ -17,11 +17,11 @@
 #include "acan/core/task.h"
 #include "acan/handler/handler.h"
 #include "acan/handler/handler_core.h"
+#include "acan/handler/planted.h"
 #include "device_thread.h"
 #include "fmt/format.h"
 #include "release_queue.h"
 #include "tuplespace/client.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 
@@ -37,14 +37,14 @@ struct Handler::Impl {
     std::vector<Key> input_keys;
     std::vector<TaskInput> inputs;
     std::optional<std::size_t> keep_input;
-    bool input_stays = false;  // with another handler, which is asked for it
+    bool input_is_resident = false;  // with another handler, which is asked for it
     DeviceOutcome outcome;
   };
 
   explicit Impl(HandlerOptions given);
   // Requests that nobody answered keep results, whose release would wake a client that is gone.
   ~Impl() {
-    if (!tuplespace::IsPlanted(tuplespace::Planted::kResultsWakeLostClient)) releases->Close();
+    if (!IsPlanted(HandlerBug::kResultsWakeLostClient)) releases->Close();
   }
 
   void Begin();
@@ -58,10 +58,10 @@ struct Handler::Impl {
   void OnOutcome(DeviceOutcome&& outcome);
   void OnTaskFailed(FlightId id, const std::string& cause);
   void OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply);
-  // ---- results that stay on the device (handler_stay.cpp)
-  std::uint64_t StayBytes(const Task& task) const;
-  void OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
-                const ReplyBody& reply);
+  // ---- results that stay on the device (handler_resident.cpp)
+  std::uint64_t ResidentBytes(const Task& task) const;
+  void OnResident(const std::vector<std::size_t>& resident, const std::vector<Key>& keys,
+                  const ReplyBody& reply);
   void Release(const Key& key);
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
@@ -70,7 +70,7 @@ struct Handler::Impl {
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
     client.Submit(std::move(body), [this](ReplyBody&& reply) {
-      if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+      if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
         Log(fmt::format("the broker refused a request: {}", error->text));
       }
     });
@@ -101,7 +101,7 @@ struct Handler::Impl {
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
-  std::unordered_map<Key, int> staying_puts;  // that are not answered yet
+  std::unordered_map<Key, int> resident_puts;  // that are not answered yet
   std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;

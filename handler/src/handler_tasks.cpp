@@ -5,10 +5,8 @@
 
 namespace acan {
 
-using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Payload;
-using tuplespace::Planted;
 using tuplespace::ReplyBody;
 
 namespace {
@@ -19,7 +17,7 @@ constexpr std::int64_t kSupplyWaitUs = 2'000'000;
 void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
   const bool current = open_get == get;
   if (current) open_get.reset();
-  if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
     throw tuplespace::SpaceError(error->code, error->text);
   }
   auto& grants = std::get<tuplespace::Grants>(reply);
@@ -57,13 +55,14 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.need_bytes = grant.task->need_bytes;
   event.flops = Flops(*flight.task);
   event.chunk = flight.task->chunk;
-  event.stay_bytes = StayBytes(*flight.task);
+  event.resident_bytes = ResidentBytes(*flight.task);
   event.inputs = grant.task->inputs;
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
   flight.inputs.resize(event.inputs.size());
   for (std::size_t i = 0; i < grant.inputs.size() && i < event.inputs.size(); ++i) {
-    flight.input_stays = flight.input_stays || (!grant.input_sent[i] && grant.inputs[i].stays);
+    flight.input_is_resident =
+        flight.input_is_resident || (!grant.input_sent[i] && grant.inputs[i].resident);
     if (!grant.input_sent[i]) continue;
     event.sent[i] = true;
     event.input_bytes[i] = grant.inputs[i].payload.size();
@@ -99,10 +98,10 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   event.took_us = static_cast<std::int64_t>(outcome.seconds * 1e6);
   report.gflop += static_cast<double>(Flops(*flights.at(id).task)) * 1e-9;
   for (const TaskResult& result : outcome.results) {
-    const bool stays = result.stays_bytes > 0;
-    const std::uint64_t bytes = stays ? result.stays_bytes : result.payload.size();
+    const bool resident = result.resident_bytes > 0;
+    const std::uint64_t bytes = resident ? result.resident_bytes : result.payload.size();
     event.result_bytes += bytes;
-    if (result.kept) event.kept.push_back({result.key, bytes, stays});
+    if (result.kept) event.kept.push_back({result.key, bytes, resident});
   }
   flights[id].outcome = std::move(outcome);
   Step(event);
@@ -137,7 +136,7 @@ void Handler::Impl::Do(const StopAsking&) {
 void Handler::Impl::Do(const FetchInputs& action) {
   tuplespace::Read read;
   const Flight& flight = flights.at(action.flight);
-  if (flight.input_stays) read.wait_us = kSupplyWaitUs;
+  if (flight.input_is_resident) read.wait_us = kSupplyWaitUs;
   for (const std::size_t i : action.inputs) {
     read.patterns.push_back(tuplespace::Pattern::Of(flight.input_keys[i]));
   }
@@ -145,7 +144,7 @@ void Handler::Impl::Do(const FetchInputs& action) {
     const auto it = flights.find(action.flight);
     auto* found = std::get_if<tuplespace::Found>(&reply);
     if (it == flights.end()) return;
-    const auto* error = std::get_if<tuplespace::Error>(&reply);
+    const auto* error = std::get_if<tuplespace::RequestError>(&reply);
     if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
       // Given back it would come again; failed everywhere it is parked, and the manager told why.
       OnTaskFailed(action.flight, error->text);
@@ -165,7 +164,7 @@ void Handler::Impl::Do(const FetchInputs& action) {
 void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = flights.at(action.flight);
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
-  job.stay = action.stay;
+  job.resident = action.resident;
   std::vector<bool> whole(job.inputs.size(), false);
   for (const Piece& piece : job.task->pieces) whole[piece.input] = CoversBuffer(piece, *job.task);
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
@@ -199,17 +198,17 @@ void Handler::Impl::Do(const ReportDone& action) {
   const bool in_process = options.endpoint.starts_with("inproc://");
   tuplespace::Complete complete;
   complete.lease = action.lease;
-  std::vector<std::size_t> stay;  // of the results
+  std::vector<std::size_t> resident;  // of the results
   for (TaskResult& result : flight.outcome.results) {
     if (injector) Spoil(result);
     tuplespace::Tuple tuple;
     tuple.key = result.key;
     tuple.held = result.kept != nullptr;
-    tuple.stays_bytes = result.stays_bytes;
+    tuple.resident_bytes = result.resident_bytes;
     if (result.kept) cached[result.key] = std::move(result.kept);
-    if (result.stays_bytes > 0) {
-      ++report.stayed_results;
-      stay.push_back(complete.results.size());
+    if (result.resident_bytes > 0) {
+      ++report.resident_results;
+      resident.push_back(complete.results.size());
       complete.results.push_back(std::move(tuple));
       continue;
     }
@@ -230,17 +229,18 @@ void Handler::Impl::Do(const ReportDone& action) {
   flight.outcome = {};
   token.reset();
   std::vector<Key> keys;
-  for (const std::size_t i : stay) ++staying_puts[keys.emplace_back(complete.results[i].key)];
-  client.Submit(std::move(complete), [this, lease = action.lease, stay, keys](ReplyBody&& reply) {
-    OnCompleted(lease, reply);
-    OnStayed(stay, keys, reply);
-  });
+  for (const std::size_t i : resident) ++resident_puts[keys.emplace_back(complete.results[i].key)];
+  client.Submit(std::move(complete),
+                [this, lease = action.lease, resident, keys](ReplyBody&& reply) {
+                  OnCompleted(lease, reply);
+                  OnResident(resident, keys, reply);
+                });
 }
 
 // Results that the broker never takes are a failure of the task, which its owner should hear of: it
 // would be computed again for ever.
 void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply) {
-  const auto* error = std::get_if<tuplespace::Error>(&reply);
+  const auto* error = std::get_if<tuplespace::RequestError>(&reply);
   if (error == nullptr) return;
   ++report.failed;
   const std::string cause = fmt::format("the broker refused its results: {}", error->text);
@@ -261,7 +261,7 @@ void Handler::Impl::Spoil(TaskResult& result) {
 }
 
 void Handler::Impl::Do(const ReportFailed& action) {
-  if (IsPlanted(Planted::kFailedTaskIsCompleted)) {
+  if (IsPlanted(HandlerBug::kFailedTaskIsCompleted)) {
     return Submit(tuplespace::Complete{action.lease, {}});
   }
   Submit(tuplespace::Fail{action.lease, action.cause});

@@ -73,7 +73,7 @@ std::vector<Tuple> AnyTuples(HostileClient& hostile) {
     tuple.ephemeral = hostile.OneIn(2);
     tuple.held = hostile.OneIn(4);
     if (hostile.OneIn(4)) {
-      tuple.stays_bytes = 1 + hostile.Below(1 << 16);
+      tuple.resident_bytes = 1 + hostile.Below(1 << 16);
     } else {
       tuple.payload = tuplespace::Payload::Copy(std::string(hostile.Below(40'000), 'x'));
     }

@@ -30,8 +30,8 @@ TEST_F(ResidentTest, OneHandlerKeepsNearlyEverything) {
   AddOwnMemory(64 << 20);
   EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
   const HandlerReport report = handlers_.front().Stop();
-  EXPECT_GT(report.stayed_results, 10 * report.supplied_results);
-  EXPECT_GT(report.stayed_results, 500u);
+  EXPECT_GT(report.resident_results, 10 * report.supplied_results);
+  EXPECT_GT(report.resident_results, 500u);
 }
 
 TEST_F(ResidentTest, HandlersAskEachOtherForWhatTheyKeep) {
@@ -42,7 +42,7 @@ TEST_F(ResidentTest, HandlersAskEachOtherForWhatTheyKeep) {
   EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
   EXPECT_THAT(log_, Not(HasSubstr("going back")));
   std::uint64_t stayed = 0;
-  for (RunningHandler& handler : handlers_) stayed += handler.Stop().stayed_results;
+  for (RunningHandler& handler : handlers_) stayed += handler.Stop().resident_results;
   EXPECT_GT(stayed, 0u);
 }
 

@@ -13,9 +13,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bell.h"
 #include "memfd.h"
 #include "target.h"
+#include "wake_up.h"
 
 namespace acan::fuzz {
 namespace {
@@ -85,10 +85,10 @@ void ReceiveAll(Channel& channel, std::size_t* messages) {
 
 bool RunRing(std::uint64_t flags, InputReader in) {
   static Peer peer;
-  static const Bell bell;
+  static const WakeUp wake_up;
   static const auto self = PeerFiles::Of(getpid());
   const auto channel = Channel::Make();
-  if (!channel || !channel->Attach(*self, peer.fd(), bell.fd())) {
+  if (!channel || !channel->Attach(*self, peer.fd(), wake_up.fd())) {
     throw std::runtime_error("cannot attach to a ring");
   }
   std::size_t messages = 0;
@@ -121,10 +121,10 @@ bool RunRing(std::uint64_t flags, InputReader in) {
 
 bool RunSendAndReceive(InputReader in) {
   const auto self = PeerFiles::Of(getpid());
-  const Bell near_bell, far_bell;
+  const WakeUp near_wake_up, far_wake_up;
   const auto near = Channel::Make(), far = Channel::Make();
-  if (!near || !far || !near->Attach(*self, far->fd(), far_bell.fd()) ||
-      !far->Attach(*self, near->fd(), near_bell.fd())) {
+  if (!near || !far || !near->Attach(*self, far->fd(), far_wake_up.fd()) ||
+      !far->Attach(*self, near->fd(), near_wake_up.fd())) {
     throw std::runtime_error("cannot attach to a ring");
   }
   const std::string control(in.Number(2), 'c');

@@ -83,7 +83,7 @@ class Receiving {
     const Assembly::Result result = assembly_.Add(BytesOf(part));
     heap.RequireAtMost(kOtherBytes + 4 * came_bytes_ +
                        std::min(limits_.payload_bytes, most_bytes_));
-    if (const auto* error = std::get_if<Error>(&result)) {
+    if (const auto* error = std::get_if<RequestError>(&result)) {
       Require(error->code == ErrorCode::kBadRequest || error->code == ErrorCode::kTooLarge,
               "the error {}", static_cast<int>(error->code));
       Require(!error->text.empty() && assembly_.empty(), "an error without words or end");

@@ -80,17 +80,18 @@ bool SameFrames(const Frames& a, const Frames& b) {
 template <typename Decoded, typename Decode>
 bool Check(const Parts& parts, Decode decode) {
   const HeapWatch heap;
-  const std::variant<Decoded, tuplespace::Error> result =
+  const std::variant<Decoded, tuplespace::RequestError> result =
       decode(parts.ControlBytes(), parts.frames);
   heap.RequireAtMost((64 << 10) + 128 * parts.control.size());
-  if (const auto* error = std::get_if<tuplespace::Error>(&result)) {
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&result)) {
     Require(!error->text.empty(), "a frame is refused without a reason");
     return false;
   }
   const std::optional<Frames> first = EncodeAgain(std::get<Decoded>(result));
   if (!first) return false;  // a malformed request
-  const std::variant<Decoded, tuplespace::Error> again = decode(first->control, first->payloads);
-  const auto* error = std::get_if<tuplespace::Error>(&again);
+  const std::variant<Decoded, tuplespace::RequestError> again =
+      decode(first->control, first->payloads);
+  const auto* error = std::get_if<tuplespace::RequestError>(&again);
   Require(error == nullptr, "what was decoded is refused after it was encoded: {}",
           error == nullptr ? "" : error->text);
   const std::optional<Frames> second = EncodeAgain(std::get<Decoded>(again));
@@ -149,7 +150,7 @@ std::vector<Seed> Seeds() {
                          Welcome{7, 1, 5'000'000, 1 << 20, 1 << 30, sharing}, Pong{}, Done{{1, 2}},
                          Notice{Notice::Kind::kLost, Key{"job", 3}, "client", "why"},
                          BrokerSegments{{{1, 2, false}, {3, 4, true}}, {5}, {6}},
-                         tuplespace::Error{ErrorCode::kBusy, "later"}, Goodbye{}));
+                         tuplespace::RequestError{ErrorCode::kBusy, "later"}, Goodbye{}));
   return seeds;
 }
 

@@ -239,21 +239,21 @@ TEST(DeviceThread, ResultsMayStayOnTheDevice) {
                   {tuplespace::Key{"part"}, {0, 1, 1, 2, 3}, false, true},
                   {tuplespace::Key{"leaves"}, {0, 0, 0, 1, 4}, false, false}};
   job.task = std::make_shared<Task>(task);
-  job.stay = true;
+  job.resident = true;
   thread.Add(std::move(job));
   thread.Go();
   const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
   ASSERT_EQ(outcome.results.size(), 3u);
   EXPECT_EQ(outcome.results[2].payload.size(), 16u);
-  EXPECT_EQ(outcome.results[2].stays_bytes, 0u);
+  EXPECT_EQ(outcome.results[2].resident_bytes, 0u);
   for (const std::size_t i : {0u, 1u}) {
     const TaskResult& result = outcome.results[i];
     EXPECT_TRUE(result.payload.empty());
-    EXPECT_EQ(result.stays_bytes, i == 0 ? 64u : 24u);
+    EXPECT_EQ(result.resident_bytes, i == 0 ? 64u : 24u);
     ASSERT_NE(result.kept, nullptr);
-    ASSERT_EQ(result.kept->size_bytes(), result.stays_bytes);
+    ASSERT_EQ(result.kept->size_bytes(), result.resident_bytes);
     const tuplespace::Payload bytes = device->Fetch(result.kept);
-    ASSERT_EQ(bytes.size(), result.stays_bytes);
+    ASSERT_EQ(bytes.size(), result.resident_bytes);
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
       float value = 0;
       std::memcpy(&value, bytes.data() + at, sizeof(value));

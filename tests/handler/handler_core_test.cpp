@@ -185,7 +185,7 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         if (const auto* ask = std::get_if<AskForTask>(&action)) offer = ask->offer_bytes;
         if (const auto* run = std::get_if<RunTask>(&action))
           running.emplace_back(run->flight, grants[run->flight]);
-        if (const auto* run = std::get_if<RunTask>(&action); run != nullptr && run->stay)
+        if (const auto* run = std::get_if<RunTask>(&action); run != nullptr && run->resident)
           staying.insert(run->flight);
         if (const auto* supply = std::get_if<SupplyKept>(&action)) supplies.push_back(supply->key);
         if (const auto* fetch = std::get_if<FetchInputs>(&action))
@@ -208,7 +208,7 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         grant.input_bytes = {std::max<std::uint64_t>(1, need / 4)};
         grant.sent = {!core.IsCached(grant.inputs[0]) && random() % 4 != 0};
         if (grant.sent[0]) grant.keep_input = 0;
-        if (random() % 2 == 0) grant.stay_bytes = need / 4;
+        if (random() % 2 == 0) grant.resident_bytes = need / 4;
         offer.reset();
         ++granted;
         // The flight's number is known before its actions are looked at.
@@ -225,9 +225,9 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
         const Key result = Tile(static_cast<std::int64_t>(random() % 3) + 3,
                                 static_cast<std::int64_t>(random() % 5));
         if (grant.need_bytes >= 4 && !core.IsCached(result)) {
-          const bool stays = staying.count(flight) != 0;
-          finished.kept = {{result, grant.need_bytes / 4, stays}};
-          if (stays) owed.push_back(result);
+          const bool resident = staying.count(flight) != 0;
+          finished.kept = {{result, grant.need_bytes / 4, resident}};
+          if (resident) owed.push_back(result);
         }
         take(core.Step(finished, now));
         sending.push_back(flight);

@@ -123,7 +123,7 @@ TEST_P(Teeth, FindIt) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    tuplespace::planted_bug = GetParam().bug;
+    Plant(GetParam());
     bool found = Finds(GetParam().seed);
     for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) found = Finds(seed);
     ::_exit(found ? 0 : 1);

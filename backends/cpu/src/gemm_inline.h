@@ -36,7 +36,7 @@ struct Roles {
 // the tree's open sums are those of one group of the kept operand and one strip, near the core;
 // from span to span those of the kept rows and a band of strips wait. If the scratch is too small
 // for that, a span is one chunk, and the kept rows and the band are one group and one strip.
-struct Plan {
+struct GemmPlan {
   int64_t k;
   int64_t block;
   int64_t chunk;    // k of one pass
@@ -67,56 +67,56 @@ int64_t Even(int64_t total, int64_t most, int64_t step) {
 }
 
 // Rows of P and of Q that are packed at once.
-int64_t PackedP(const Plan& plan) {
+int64_t PackedP(const GemmPlan& plan) {
   return plan.keep_p ? plan.kept : plan.p_group;
 }
-int64_t PackedQ(const Plan& plan) {
+int64_t PackedQ(const GemmPlan& plan) {
   return plan.keep_p ? plan.q_group : plan.kept;
 }
-int64_t PChunkFloats(const Plan& plan) {
+int64_t PChunkFloats(const GemmPlan& plan) {
   return RoundUp(PackedP(plan), kTileRows) * kRowPitch;
 }
-int64_t QChunkFloats(const Plan& plan) {
+int64_t QChunkFloats(const GemmPlan& plan) {
   return RoundUp(PackedQ(plan), kTileCols) / kTileCols * PanelPitch(plan.chunk);
 }
-int64_t Group(const Plan& plan) {
+int64_t Group(const GemmPlan& plan) {
   return plan.keep_p ? plan.p_group : plan.q_group;
 }
-int64_t Strip(const Plan& plan) {
+int64_t Strip(const GemmPlan& plan) {
   return plan.keep_p ? plan.q_group : plan.p_group;
 }
-int64_t PartTiles(const Plan& plan) {  // of a group and a strip
+int64_t PartTiles(const GemmPlan& plan) {  // of a group and a strip
   return RoundUp(plan.p_group, kTileRows) / kTileRows * RoundUp(plan.q_group, kTileCols) /
          kTileCols;
 }
-int64_t NearFloats(const Plan& plan) {
+int64_t NearFloats(const GemmPlan& plan) {
   return PartTiles(plan) * plan.near_slots * kTileFloats;
 }
-int64_t PartFarFloats(const Plan& plan) {
+int64_t PartFarFloats(const GemmPlan& plan) {
   return PartTiles(plan) * (plan.slots - plan.near_slots) * kTileFloats;
 }
 int64_t Parts(int64_t total, int64_t size) {
   return (total + size - 1) / size;
 }
-int64_t PlanFloats(const Plan& plan) {
+int64_t PlanFloats(const GemmPlan& plan) {
   return plan.span * (PChunkFloats(plan) + QChunkFloats(plan)) + NearFloats(plan) +
          Parts(plan.kept, Group(plan)) * Parts(plan.band, Strip(plan)) * PartFarFloats(plan);
 }
 
-void SetChunk(Plan& plan, int64_t chunk) {
+void SetChunk(GemmPlan& plan, int64_t chunk) {
   plan.chunk = chunk;
   const int64_t unit = plan.block > chunk ? plan.block : chunk;
   const int levels = BitWidth((uint64_t)((plan.k + unit - 1) / unit - 1));
   plan.slots = levels + (plan.block > chunk && plan.k > chunk ? 1 : 0);
 }
 // REQUIRES: a span of all of k, or a power of two, which is 1 if a leaf is longer than a chunk.
-void SetSpan(Plan& plan, int64_t span) {
+void SetSpan(GemmPlan& plan, int64_t span) {
   plan.span = span;
   plan.near_slots = span * plan.chunk >= plan.k ? plan.slots : BitWidth((uint64_t)span) - 1;
 }
 
 // Widens the band to what the scratch holds; false if it holds less than a strip.
-bool FitBand(Plan& plan, int64_t rows, int64_t scratch_floats) {
+bool FitBand(GemmPlan& plan, int64_t rows, int64_t scratch_floats) {
   plan.band = Strip(plan);
   const int64_t left = scratch_floats - PlanFloats(plan);
   if (left < 0) return false;
@@ -128,7 +128,7 @@ bool FitBand(Plan& plan, int64_t rows, int64_t scratch_floats) {
 }
 
 // Spans of several chunks; false if the scratch is too small for them.
-bool PlanSpans(const Roles& roles, Plan& plan, int64_t scratch_floats) {
+bool PlanSpans(const Roles& roles, GemmPlan& plan, int64_t scratch_floats) {
   const int64_t chunks = Parts(plan.k, plan.chunk);
   SetSpan(plan, plan.block > plan.chunk ? chunks : Min(chunks, kMostSpan));
   const int64_t kept_rows = plan.keep_p ? roles.p_rows : roles.q_rows;
@@ -144,8 +144,8 @@ bool PlanSpans(const Roles& roles, Plan& plan, int64_t scratch_floats) {
 }
 
 // REQUIRES: scratch_floats >= kFixedScratchFloats.
-Plan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floats) {
-  Plan plan{};
+GemmPlan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floats) {
+  GemmPlan plan{};
   plan.k = k;
   plan.block = block;
   SetChunk(plan, kChunk);
@@ -172,7 +172,7 @@ Plan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floa
 }
 
 // The pass over [k0, k0 + k): a whole node of the tree, or a part of one leaf.
-Chunk ChunkAt(const Plan& plan, int64_t k0) {
+Chunk ChunkAt(const GemmPlan& plan, int64_t k0) {
   Chunk chunk{};
   chunk.k = Min(plan.chunk, plan.k - k0);
   const int64_t end = k0 + chunk.k;
@@ -211,7 +211,7 @@ struct Part {
 };
 
 // All tiles of one part over one chunk.
-void RunTiles(const Roles& roles, const Plan& plan, const Chunk& chunk, const Part& part,
+void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, const Part& part,
               const Panels& panels) {
   const bool by_rows = roles.p.k_stride == 1;
   const auto& tiles = by_rows ? kTiles.by_rows : kTiles.interleaved;
@@ -237,7 +237,7 @@ void RunTiles(const Roles& roles, const Plan& plan, const Chunk& chunk, const Pa
 }
 
 // Packs `count` chunks from k0.
-void PackP(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, int64_t count,
+void PackP(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k0, int64_t count,
            float* to) {
   for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += PChunkFloats(plan)) {
     const int64_t k = Min(plan.chunk, plan.k - k0);
@@ -248,7 +248,7 @@ void PackP(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, i
     }
   }
 }
-void PackQ(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, int64_t count,
+void PackQ(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k0, int64_t count,
            float* to) {
   for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += QChunkFloats(plan)) {
     const int64_t k = Min(plan.chunk, plan.k - k0);
@@ -258,8 +258,8 @@ void PackQ(const Roles& roles, const Plan& plan, const Rows& rows, int64_t k0, i
 
 // One group of the kept rows against one strip, over the span from `k0`. The strip is packed chunk
 // by chunk beside the first group, so that this one finds it near.
-void RunPart(const Roles& roles, const Plan& plan, const Rows& kept, const Part& part, int64_t k0,
-             const Panels& panels) {
+void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const Part& part,
+             int64_t k0, const Panels& panels) {
   const int64_t group0 = (plan.keep_p ? part.p.first : part.q.first) - kept.first;
   Panels here = panels;
   if (plan.keep_p) {
@@ -287,7 +287,7 @@ void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
 }
 
 // The kept rows against a band of the other operand, over the span from `k0`.
-void RunSpan(const GemmProblem& problem, const Roles& roles, const Plan& plan, const Rows& kept,
+void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& plan, const Rows& kept,
              const Rows& band, int64_t k0, const Panels& panels) {
   if (plan.keep_p) {
     PackP(roles, plan, kept, k0, plan.span, panels.p);
@@ -310,7 +310,7 @@ void RunSpan(const GemmProblem& problem, const Roles& roles, const Plan& plan, c
 
 void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
   const Roles roles = AssignRoles(g);
-  const Plan plan = MakePlan(roles, g.k, g.block, scratch_floats);
+  const GemmPlan plan = MakePlan(roles, g.k, g.block, scratch_floats);
   Panels panels;
   panels.p = scratch;
   panels.q = panels.p + plan.span * PChunkFloats(plan);

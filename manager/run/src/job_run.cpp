@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
 
-using tuplespace::IsPlanted;
 using tuplespace::MonotonicUs;
 
 tuplespace::ClientOptions ClientOf(const ManagerOptions& options) {
@@ -171,7 +170,7 @@ RunState JobRun::StateAt(std::int64_t version) const {
 }
 
 void JobRun::Do(TakeSnapshot& action) {
-  const bool planted = IsPlanted(tuplespace::Planted::kSnapshotNamesEarlierVersion);
+  const bool planted = IsPlanted(ManagerBug::kSnapshotNamesEarlierVersion);
   files_.StartSnapshot(StateAt(action.version - (planted ? 1 : 0)), std::move(action.tiles));
 }
 

@@ -3,18 +3,16 @@
 
 #include "acan/core/json_text.h"
 #include "acan/core/names.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "job_run.h"
 #include "nlohmann/json.hpp"
 #include "task_overhead.h"
 #include "tuplespace/clock.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 
-using tuplespace::IsPlanted;
 using tuplespace::Pattern;
-using tuplespace::Planted;
 
 std::optional<Receipt> JobRun::Begin() {
   const double overhead_us = MeasureTaskOverheadUs(context_, leadership_);
@@ -48,7 +46,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   }
   // The file last, at the moment at which this manager begins to change files.
   if (auto written = files_.NewReceipt()) done = std::move(written);
-  if (!done || IsPlanted(Planted::kIgnoresFinishedRun)) return std::nullopt;
+  if (!done || IsPlanted(ManagerBug::kIgnoresFinishedRun)) return std::nullopt;
   context_.Log("the job is done already");
   const bool kept = done->not_finite && done->not_finite->kept_version;
   if (files_.snapshots() != nullptr && !kept) files_.snapshots()->RemoveAll();

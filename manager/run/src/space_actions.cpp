@@ -26,7 +26,7 @@ constexpr std::uint32_t kStalledTasksNamed = 3;
 
 void SpaceActions::Submit(tuplespace::RequestBody body) {
   context_.client.Submit(std::move(body), [](ReplyBody&& reply) {
-    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
       throw tuplespace::SpaceError(error->code, error->text);
     }
   });
@@ -36,16 +36,15 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
                                                std::function<void(tuplespace::Found&&)> then) {
   read.wait_us = tuplespace::kForeverUs;
   auto id = std::make_shared<tuplespace::RequestId>(0);
-  *id = context_.client.Submit(std::move(read),
-                               [this, id, then = std::move(then)](ReplyBody&& reply) {
-                                 open_reads_.erase(*id);
-                                 if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
-                                   throw tuplespace::SpaceError(error->code, error->text);
-                                 }
-                                 auto& found = std::get<tuplespace::Found>(reply);
-                                 if (!found.timed_out)
-                                   then(std::move(found));  // else it was cancelled
-                               });
+  *id = context_.client.Submit(
+      std::move(read), [this, id, then = std::move(then)](ReplyBody&& reply) {
+        open_reads_.erase(*id);
+        if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+          throw tuplespace::SpaceError(error->code, error->text);
+        }
+        auto& found = std::get<tuplespace::Found>(reply);
+        if (!found.timed_out) then(std::move(found));  // else it was cancelled
+      });
   open_reads_.insert(*id);
   return *id;
 }

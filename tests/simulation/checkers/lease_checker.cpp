@@ -193,7 +193,7 @@ void LeaseChecker::CheckStored(const ClientId& client, const Complete& complete,
     if (reply.results[i] != PutStatus::kStored) continue;
     const Tuple& result = complete.results[i];
     // Said again, after a lost answer.
-    if (result.stays_bytes > 0 && tuples_.StaysWith(result.key, client)) continue;
+    if (result.resident_bytes > 0 && tuples_.StaysWith(result.key, client)) continue;
     if (may == May::kNo) {
       context_.report(fmt::format("{} was stored as a result of {}, which {} may not complete",
                                   result.key.ToString(), task.ToString(), client));
@@ -233,7 +233,7 @@ void LeaseChecker::Doubt(const ClientId& client, const Complete& complete,
   }
   for (std::size_t i = 0; i < complete.results.size(); ++i) {
     const Tuple& result = complete.results[i];
-    if (result.stays_bytes == 0) tuples_.DoubtNew(result.key, hashes[i]);
+    if (result.resident_bytes == 0) tuples_.DoubtNew(result.key, hashes[i]);
   }
 }
 

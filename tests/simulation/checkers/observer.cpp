@@ -17,7 +17,7 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     Tuple outline;
     outline.key = tuple.key;
     outline.ephemeral = tuple.ephemeral;
-    outline.stays_bytes = tuple.stays_bytes;
+    outline.resident_bytes = tuple.resident_bytes;
     if (tuple.task) {
       outline.task.emplace();
       outline.task->lease_us = tuple.task->lease_us;
@@ -54,7 +54,7 @@ std::optional<Observer::Asked> Observer::Note(const RequestBody& body) {
   } else if (const auto* extend = std::get_if<Extend>(&body)) {
     asked.what = extend->lease;
     asked.extend_us = extend->lease_us;
-  } else if (const auto* store = std::get_if<Release>(&body)) {
+  } else if (const auto* release = std::get_if<Release>(&body)) {
     asked.what = release->lease;
   } else if (const auto* fail = std::get_if<Fail>(&body)) {
     asked.what = fail->lease;
@@ -189,7 +189,7 @@ void Observer::OnAnswer(const ClientId& client, const Asked& asked, const ReplyB
   } else if (std::holds_alternative<RetireReply>(body)) {
     leases_.OnRetired(std::get<Retire>(asked.what));
     tuples_.OnRetired(std::get<Retire>(asked.what));
-  } else if (const auto* error = std::get_if<Error>(&body)) {
+  } else if (const auto* error = std::get_if<RequestError>(&body)) {
     const auto* complete = std::get_if<Complete>(&asked.what);
     const bool failed = error->text.find(kCountsAsFailed) != std::string::npos;
     if (complete != nullptr && failed) leases_.OnFalseCompletion(client, complete->lease, now_us);

@@ -48,8 +48,8 @@ void TupleChecker::CheckQuota(const ClientId& client, const Key& key) {
 
 void TupleChecker::OnStored(const ClientId& client, const Tuple& tuple, std::uint64_t hash,
                             bool results) {
-  const bool stays = tuple.stays_bytes > 0;
-  if (stays && StaysWith(tuple.key, client)) return;
+  const bool resident = tuple.resident_bytes > 0;
+  if (resident && StaysWith(tuple.key, client)) return;
   if (WhatIs(tuple.key) == Is::kThere) {
     context_.report(fmt::format("{} was stored a second time", tuple.key.ToString()));
   }
@@ -61,8 +61,8 @@ void TupleChecker::OnStored(const ClientId& client, const Tuple& tuple, std::uin
   }
   if (tuple.task) tasks_[tuple.key] = *tuple.task;
   const bool own = !results && context_.IsLimited(client);
-  if (!tuple.ephemeral && !own) there_[tuple.key] = {hash, stays ? client : ClientId(), false};
-  if (results && !stays) CheckResult(tuple.key, hash);
+  if (!tuple.ephemeral && !own) there_[tuple.key] = {hash, resident ? client : ClientId(), false};
+  if (results && !resident) CheckResult(tuple.key, hash);
 }
 
 void TupleChecker::OnDuplicate(const Tuple& tuple, std::uint64_t hash) {
@@ -74,7 +74,7 @@ void TupleChecker::OnDuplicate(const Tuple& tuple, std::uint64_t hash) {
     return;
   }
   const There& there = known->second;
-  if (tuple.stays_bytes > 0 || !there.stays_with.empty() || there.in_doubt) return;
+  if (tuple.resident_bytes > 0 || !there.resident_with.empty() || there.in_doubt) return;
   if (there.hash == hash) return;
   context_.report(
       fmt::format("{} was put with other bytes, and nobody was told", tuple.key.ToString()));
@@ -126,7 +126,7 @@ void TupleChecker::OnRetired(const Retire& retire) {
 
 void TupleChecker::OnLost(const ClientId& client) {
   own_.erase(client);
-  std::erase_if(there_, [&](const auto& entry) { return entry.second.stays_with == client; });
+  std::erase_if(there_, [&](const auto& entry) { return entry.second.resident_with == client; });
 }
 
 void TupleChecker::OnCompleted(const Key& key) {
@@ -157,7 +157,7 @@ TupleChecker::Is TupleChecker::WhatIs(const Key& key) const {
 
 bool TupleChecker::StaysWith(const Key& key, const ClientId& client) const {
   const auto it = there_.find(key);
-  return it != there_.end() && it->second.stays_with == client;
+  return it != there_.end() && it->second.resident_with == client;
 }
 
 bool TupleChecker::WentInThisTurn(const Key& key) const {
@@ -175,7 +175,7 @@ const Key* TupleChecker::AnyTuple(Random& random) const {
   if (there_.empty()) return nullptr;
   const auto any =
       std::next(there_.begin(), static_cast<std::ptrdiff_t>(random.Below(there_.size())));
-  const bool is_sure = any->second.stays_with.empty() && !any->second.in_doubt;
+  const bool is_sure = any->second.resident_with.empty() && !any->second.in_doubt;
   return is_sure ? &any->first : nullptr;
 }
 
@@ -183,10 +183,10 @@ void TupleChecker::CheckTuple(const Key& key, const FoundTuple* found) const {
   const There& there = there_.at(key);
   if (found == nullptr) {
     context_.report(fmt::format("{} was acknowledged and is not there", key.ToString()));
-  } else if (found->stays != !there.stays_with.empty()) {
+  } else if (found->resident != !there.resident_with.empty()) {
     context_.report(
-        fmt::format("{} {} with a client", key.ToString(), found->stays ? "stays" : "is not"));
-  } else if (!found->stays && HashOf(found->payload) != there.hash) {
+        fmt::format("{} {} with a client", key.ToString(), found->resident ? "stays" : "is not"));
+  } else if (!found->resident && HashOf(found->payload) != there.hash) {
     context_.report(
         fmt::format("{} is there with other bytes than were acknowledged", key.ToString()));
   }

@@ -65,8 +65,8 @@ class TupleChecker {
  private:
   struct There {
     std::uint64_t hash = 0;
-    tuplespace::ClientId stays_with;  // empty: the space has its bytes
-    bool in_doubt = false;            // it may be there or not: nobody heard the answer
+    tuplespace::ClientId resident_with;  // empty: the space has its bytes
+    bool in_doubt = false;               // it may be there or not: nobody heard the answer
   };
   void OnStored(const tuplespace::ClientId& client, const tuplespace::Tuple& tuple,
                 std::uint64_t hash, bool results);

@@ -15,7 +15,6 @@ using tuplespace::BrokerCoreOptions;
 using tuplespace::BrokerMessage;
 using tuplespace::ClientId;
 using tuplespace::ClientMessage;
-using tuplespace::Error;
 using tuplespace::FieldPattern;
 using tuplespace::Found;
 using tuplespace::Key;
@@ -25,6 +24,7 @@ using tuplespace::Reply;
 using tuplespace::ReplyBody;
 using tuplespace::Request;
 using tuplespace::RequestBody;
+using tuplespace::RequestError;
 using tuplespace::ToBroker;
 using tuplespace::Tuple;
 
@@ -112,7 +112,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
   // What still comes over an ended connection does not take the route from its successor.
   if (from->up() || !routes_.contains(from->client())) routes_[from->client()] = from;
   auto decoded = tuplespace::DecodeToBroker(frames.control, frames.payloads, 64u << 20);
-  if (const auto* error = std::get_if<Error>(&decoded)) {
+  if (const auto* error = std::get_if<RequestError>(&decoded)) {
     world_.Report(
         fmt::format("the broker cannot read what {} sent: {}", from->client(), error->text));
     return;
@@ -275,7 +275,7 @@ ReplyBody BrokerHost::Ask(RequestBody body) {
     answer = TakeAnswer(id);
   }
   if (answer) return std::move(*answer);
-  return Error{tuplespace::ErrorCode::kBadRequest, "no answer"};
+  return RequestError{tuplespace::ErrorCode::kBadRequest, "no answer"};
 }
 
 std::optional<ReplyBody> BrokerHost::TakeAnswer(tuplespace::RequestId id) {

@@ -129,7 +129,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
   for (const BrokerMessage& message : envelope.messages) {
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       sessions_[client] = welcome->session;
-    } else if (const auto* error = std::get_if<Error>(&message)) {
+    } else if (const auto* error = std::get_if<RequestError>(&message)) {
       if (error->code == ErrorCode::kHelloRequired) sessions_[client] = 0;
     } else if (const auto* reply = std::get_if<Reply>(&message)) {
       const auto* grants = std::get_if<Grants>(&reply->body);
@@ -322,7 +322,7 @@ Tuple HostileHandler::AnyTuple() {
   Tuple tuple;
   tuple.key = AnyKey();
   if (random_.OneIn(4)) {
-    tuple.stays_bytes = 1 + random_.Below(1000);
+    tuple.resident_bytes = 1 + random_.Below(1000);
   } else {
     tuple.payload = AnyPayload();
   }

@@ -38,7 +38,7 @@ std::string Statuses(const std::vector<PutStatus>& statuses) {
 std::string Keys(const std::vector<Tuple>& tuples) {
   return Joined(tuples, [](const Tuple& tuple) {
     return tuple.key.ToString() + (tuple.task ? " (a task)" : "") +
-           (tuple.stays_bytes > 0 ? " (stays)" : "");
+           (tuple.resident_bytes > 0 ? " (stays)" : "");
   });
 }
 
@@ -59,7 +59,9 @@ struct RequestText {
   std::string operator()(const Extend& extend) const {
     return fmt::format("Extend {} by {} us", TextOf(extend.lease), extend.lease_us);
   }
-  std::string operator()(const Release& release) const { return "Release " + TextOf(release.lease); }
+  std::string operator()(const Release& release) const {
+    return "Release " + TextOf(release.lease);
+  }
   std::string operator()(const Fail& fail) const {
     return "Fail " + TextOf(fail.lease) + ": " + fail.cause;
   }
@@ -100,7 +102,7 @@ struct ReplyText {
   }
   std::string operator()(const Ok&) const { return "ok"; }
   std::string operator()(const Stats&) const { return "statistics"; }
-  std::string operator()(const Error& error) const { return "error: " + error.text; }
+  std::string operator()(const RequestError& error) const { return "error: " + error.text; }
 };
 
 struct ClientText {
@@ -125,7 +127,7 @@ struct BrokerText {
   std::string operator()(const Welcome& welcome) const {
     return fmt::format("Welcome {}", welcome.nonce);
   }
-  std::string operator()(const Error& error) const { return "error: " + error.text; }
+  std::string operator()(const RequestError& error) const { return "error: " + error.text; }
   std::string operator()(const auto&) const { return ""; }
 };
 

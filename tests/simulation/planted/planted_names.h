@@ -4,13 +4,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 
+#include "acan/handler/planted.h"
+#include "acan/manager/planted.h"
 #include "tuplespace/planted.h"
 
 namespace acan::simulation {
 
 struct PlantedName {
-  tuplespace::Planted bug;
+  std::variant<tuplespace::Planted, HandlerBug, ManagerBug> bug;
   const char* name;
   // A seed that has found it: tried first. It must find it again, or another one has to.
   std::uint64_t seed;
@@ -37,28 +40,34 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 28},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 5},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 3},
-    PlantedName{tuplespace::Planted::kBudgetIsIgnored, "BudgetIsIgnored", 1},
-    PlantedName{tuplespace::Planted::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
-    PlantedName{tuplespace::Planted::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
-    PlantedName{tuplespace::Planted::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
-    PlantedName{tuplespace::Planted::kEarlierReleaseCounts, "EarlierReleaseCounts", 1694},
-    PlantedName{tuplespace::Planted::kRetiresTooEarly, "RetiresTooEarly", 1},
-    PlantedName{tuplespace::Planted::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
-    PlantedName{tuplespace::Planted::kReplanSkipsAStep, "ReplanSkipsAStep", 975},
-    PlantedName{tuplespace::Planted::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 1016},
-    PlantedName{tuplespace::Planted::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
-    PlantedName{tuplespace::Planted::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion",
-                1},
-    PlantedName{tuplespace::Planted::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 115},
-    PlantedName{tuplespace::Planted::kResumesFromPartialVersion, "ResumesFromPartialVersion", 21},
-    PlantedName{tuplespace::Planted::kMetricsAreNotCut, "MetricsAreNotCut", 3},
-    PlantedName{tuplespace::Planted::kMetricsAreNotKept, "MetricsAreNotKept", 1630},
-    PlantedName{tuplespace::Planted::kIgnoresFinishedRun, "IgnoresFinishedRun", 113},
+    PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},
+    PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
+    PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
+    PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
+    PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 1694},
+    PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
+    PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
+    PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 975},
+    PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 1016},
+    PlantedName{ManagerBug::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
+    PlantedName{ManagerBug::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion", 1},
+    PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 115},
+    PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 21},
+    PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 3},
+    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 1630},
+    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 113},
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
-    PlantedName{tuplespace::Planted::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 12},
-    PlantedName{tuplespace::Planted::kIgnoresLostLead, "IgnoresLostLead", 9},
-    PlantedName{tuplespace::Planted::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
+    PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 12},
+    PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 9},
+    PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
 };
-static_assert(kPlantedNames.size() + 1 == static_cast<std::size_t>(tuplespace::Planted::kCount));
+static_assert(kPlantedNames.size() + 3 ==
+              static_cast<std::size_t>(tuplespace::Planted::kCount) +
+                  static_cast<std::size_t>(HandlerBug::kCount) +
+                  static_cast<std::size_t>(ManagerBug::kCount));  // kNone is none
+
+inline void Plant(const PlantedName& name) {
+  std::visit([](auto bug) { tuplespace::planted_bug<decltype(bug)> = bug; }, name.bug);
+}
 
 }  // namespace acan::simulation

@@ -1,10 +1,10 @@
-// The other implementation of tuplespace/sockets/internal/sockets.h and clock.h, and of the few names of libzmq
-// that a client uses beside it: over the simulated network, in virtual time. The product's Client
-// is compiled against these unchanged.
+// The other implementation of tuplespace/sockets/internal/sockets.h and clock.h, and of the few
+// names of libzmq that a client uses beside it: over the simulated network, in virtual time. The
+// product's Client is compiled against these unchanged.
 #include "sockets.h"
 
-#include "bell.h"
 #include "memfd.h"
+#include "wake_up.h"
 
 #include <cassert>
 #include <cerrno>
@@ -129,24 +129,24 @@ Monitor::Seen Monitor::Drain() {
   return seen;
 }
 
-Bell::Bell() : read_fd_(acan::simulation::kFirstDescriptor) {
+WakeUp::WakeUp() : read_fd_(acan::simulation::kFirstDescriptor) {
   while (acan::simulation::WakeUps().contains(read_fd_)) ++read_fd_;
   acan::simulation::WakeUps()[read_fd_];
 }
 
-Bell::~Bell() {
+WakeUp::~WakeUp() {
   acan::simulation::WakeUps().erase(read_fd_);
 }
 
-void Bell::Notify() {
+void WakeUp::Notify() {
   acan::simulation::WakeUps().at(read_fd_).Set();
 }
 
-bool Bell::BeginSleep() {
+bool WakeUp::BeginSleep() {
   return !acan::simulation::WakeUps().at(read_fd_).ready();
 }
 
-bool Bell::EndSleep(bool) {
+bool WakeUp::EndSleep(bool) {
   acan::simulation::WakeUp& wake_up = acan::simulation::WakeUps().at(read_fd_);
   const bool notified = wake_up.ready();
   wake_up.Drain();

@@ -330,7 +330,7 @@ class Guarded : public ::testing::TestWithParam<std::string> {
   }
   static BrokerMessage Answer(zmq::socket_t& socket) {
     std::vector<zmq::message_t> frames;
-    if (!zmq::recv_multipart(socket, std::back_inserter(frames))) return Error{};
+    if (!zmq::recv_multipart(socket, std::back_inserter(frames))) return RequestError{};
     auto decoded = DecodeToClient(ControlIn(frames[0]), {});
     return std::get<ToClient>(std::move(decoded)).messages.at(0);
   }
@@ -510,10 +510,10 @@ TEST_P(Guarded, ARevokedKeyIsRefusedAtItsNextMessage) {
   Send(revoked, Hello{1, "raw"});
   const std::uint64_t session = std::get<Welcome>(Answer(revoked)).session;
   broker_->broker().SetPeers({{"master", master_keys_.public_key, "master"}});
-  EXPECT_EQ(std::get<Error>(Answer(revoked)).code, ErrorCode::kForbidden);
+  EXPECT_EQ(std::get<RequestError>(Answer(revoked)).code, ErrorCode::kForbidden);
   // It does not care and goes on.
   Send(revoked, Request{1, GetStats{}}, kProtocolVersion, session);
-  EXPECT_EQ(std::get<Error>(Answer(revoked)).code, ErrorCode::kForbidden);
+  EXPECT_EQ(std::get<RequestError>(Answer(revoked)).code, ErrorCode::kForbidden);
   if (GetParam() != "tcp") return;
   Client master(As("master", master_keys_));
   EXPECT_TRUE(
@@ -530,7 +530,7 @@ TEST_P(Guarded, NobodyPosesAsTheClientOfAnotherKey) {
   // ... and an id of its that nobody uses now.
   zmq::socket_t squatter = Dealer("w/unused", other_keys_);
   Send(squatter, Hello{1, "squatter"});
-  const auto refusal = std::get<Error>(Answer(squatter));
+  const auto refusal = std::get<RequestError>(Answer(squatter));
   EXPECT_EQ(refusal.code, ErrorCode::kForbidden);
   EXPECT_THAT(refusal.text, HasSubstr("begin with \"v/\""));
   ASSERT_TRUE(master.Put({TaskTuple({"task", 1}, "x")}, kGenerous));
@@ -579,14 +579,14 @@ TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
   }
   ASSERT_FALSE(frames.empty());
   const auto decoded = DecodeToClient(ControlIn(frames[0]), {});
-  EXPECT_EQ(std::get<Error>(std::get<ToClient>(decoded).messages.at(0)).code,
+  EXPECT_EQ(std::get<RequestError>(std::get<ToClient>(decoded).messages.at(0)).code,
             ErrorCode::kForbidden);
 }
 
 TEST_P(Guarded, OtherVersionsAreToldBothNumbers) {
   zmq::socket_t dealer = Dealer("w/future", worker_keys_);
   Send(dealer, Hello{1, "future"}, 7);
-  const auto error = std::get<Error>(Answer(dealer));
+  const auto error = std::get<RequestError>(Answer(dealer));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
   EXPECT_THAT(error.text, AllOf(HasSubstr("version 7"), HasSubstr("version 4")));
 }

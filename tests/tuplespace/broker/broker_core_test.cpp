@@ -51,7 +51,7 @@ TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   ASSERT_EQ(output.size(), 1u);
   EXPECT_EQ(output[0].envelope.session, 3u);
   ASSERT_EQ(output[0].envelope.messages.size(), 1u);
-  EXPECT_EQ(std::get<Error>(output[0].envelope.messages[0]).code, ErrorCode::kHelloRequired);
+  EXPECT_EQ(std::get<RequestError>(output[0].envelope.messages[0]).code, ErrorCode::kHelloRequired);
   EXPECT_EQ(core.GetStatistics().tuples, 0u);
 }
 
@@ -104,7 +104,7 @@ TEST(BrokerCoreTest, ClientsAreLimited) {
   core.Receive("c", To(0, Hello{1, ""}), 0);
   const auto output = core.TakeOutput();
   ASSERT_EQ(output.size(), 1u);
-  const auto& error = std::get<Error>(output[0].envelope.messages.at(0));
+  const auto& error = std::get<RequestError>(output[0].envelope.messages.at(0));
   EXPECT_EQ(error.code, ErrorCode::kBusy);
   EXPECT_THAT(error.text, HasSubstr("clients = 2"));
   core.Lost("a", "test", 0);
@@ -126,7 +126,7 @@ TEST(BrokerCoreTest, BadMessagesAreCountedAndLoggedRarely) {
     for (const BrokerMessage& message : delivery.envelope.messages) {
       const auto* reply = std::get_if<Reply>(&message);
       answered |= reply != nullptr && reply->id == 4 &&
-                  std::get<Error>(reply->body).code == ErrorCode::kBadRequest;
+                  std::get<RequestError>(reply->body).code == ErrorCode::kBadRequest;
     }
   }
   EXPECT_TRUE(answered);

@@ -65,16 +65,16 @@ class RawSocket : public ::testing::Test {
     }
     EXPECT_EQ(frames.size(), 1u);
     auto decoded = DecodeToClient(ControlIn(frames[0]), {});
-    if (const auto* error = std::get_if<Error>(&decoded)) {
+    if (const auto* error = std::get_if<RequestError>(&decoded)) {
       ADD_FAILURE() << error->text;
       return {};
     }
     return std::get<ToClient>(std::move(decoded));
   }
-  static Error ErrorAnswer(zmq::socket_t& socket) {
+  static RequestError ErrorAnswer(zmq::socket_t& socket) {
     ToClient answer = Answer(socket);
     if (answer.messages.empty()) return {};
-    if (auto* error = std::get_if<Error>(&answer.messages[0])) return *error;
+    if (auto* error = std::get_if<RequestError>(&answer.messages[0])) return *error;
     ADD_FAILURE() << "not an error";
     return {};
   }
@@ -145,7 +145,7 @@ TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
   for (const std::string& hello :
        {Packed(bytes), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}) {
     SendFrames(dealer, {hello});
-    const Error error = ErrorAnswer(dealer);
+    const RequestError error = ErrorAnswer(dealer);
     EXPECT_EQ(error.code, ErrorCode::kVersion);
     EXPECT_THAT(error.text, HasSubstr("version 7"));
     EXPECT_THAT(error.text, HasSubstr("version 4"));
@@ -214,7 +214,7 @@ TEST_F(RawSocket, PayloadFramesThatDoNotFit) {
   ASSERT_EQ(missing.messages.size(), 1u);
   const auto& reply = std::get<Reply>(missing.messages[0]);
   EXPECT_EQ(reply.id, 3u);
-  EXPECT_EQ(std::get<Error>(reply.body).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(std::get<RequestError>(reply.body).code, ErrorCode::kBadRequest);
   const Payload more = Payload::Copy("one too many");
   SendFrames(dealer, {Packed(control, {tuple.payload, more})});
   EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("2 payload frames"));
@@ -228,7 +228,7 @@ TEST_F(RawSocket, ControlFramesOverTheLimit) {
   const std::string control((1 << 20) + 1, 'x');
   const std::vector<std::string> parts = PartsOf(std::as_bytes(std::span(control)), {});
   SendFrames(dealer, {parts[0]});
-  const Error error = ErrorAnswer(dealer);
+  const RequestError error = ErrorAnswer(dealer);
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_THAT(error.text, HasSubstr("1048576"));
 }
@@ -249,7 +249,7 @@ TEST_F(RawSocket, RequestsWithoutASessionAreToldToJoin) {
   const ToClient answer = Answer(dealer);
   EXPECT_EQ(answer.session, 99u);
   ASSERT_EQ(answer.messages.size(), 1u);
-  EXPECT_EQ(std::get<Error>(answer.messages[0]).code, ErrorCode::kHelloRequired);
+  EXPECT_EQ(std::get<RequestError>(answer.messages[0]).code, ErrorCode::kHelloRequired);
 }
 
 TEST_F(RawSocket, MessagesWithoutAnyFrame) {
@@ -336,7 +336,7 @@ TEST(OtherBroker, AClientOfAnotherVersionThrowsWithBothNumbers) {
   ASSERT_TRUE(zmq::recv_multipart(router, std::back_inserter(hello)));
   Encoder encoder;
   encoder.Begin(0, 5);
-  encoder.Add(Error{ErrorCode::kVersion, "whatever"});
+  encoder.Add(RequestError{ErrorCode::kVersion, "whatever"});
   router.send(hello[0], zmq::send_flags::sndmore);
   router.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
   try {

@@ -1,4 +1,4 @@
-// Session and BrokerCore together, over a link that loses, breaks and restarts.
+// ClientSession and BrokerCore together, over a link that loses, breaks and restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class World {
       worker->id = "w" + std::to_string(i);
       SessionOptions options;
       options.first_nonce = random_();
-      worker->session = std::make_unique<Session>(options);
+      worker->session = std::make_unique<ClientSession>(options);
       workers_.push_back(std::move(worker));
     }
   }
@@ -57,7 +57,7 @@ class World {
  private:
   struct Worker {
     ClientId id;
-    std::unique_ptr<Session> session;
+    std::unique_ptr<ClientSession> session;
     bool linked = false;
     std::deque<ToBroker> up;
     std::deque<ToClient> down;
@@ -114,7 +114,7 @@ class World {
       }
     }
     if (!worker.linked || !worker.session->HasOutput()) return;
-    const Session::Output output = worker.session->TakeOutput(now_us_);
+    const ClientSession::Output output = worker.session->TakeOutput(now_us_);
     ToBroker envelope;
     envelope.session = output.session;
     for (const auto& message : output.messages) {

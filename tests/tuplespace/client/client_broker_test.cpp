@@ -133,7 +133,7 @@ TEST_P(EveryTransport, APayloadThatStaysIsSuppliedWhenSomebodyReadsIt) {
     const std::vector<Grant> grants = maker.GetSome(get);
     ASSERT_EQ(grants.size(), 1u);
     Tuple first = PlainTuple(tile, ""), second = PlainTuple(other, "");
-    first.stays_bytes = second.stays_bytes = bytes.size();
+    first.resident_bytes = second.resident_bytes = bytes.size();
     const auto done = maker.CompleteTask({grants[0].key, grants[0].fence}, {first, second});
     ASSERT_TRUE(done);
     EXPECT_THAT(done->results, ElementsAre(PutStatus::kStored, PutStatus::kStored));
@@ -152,7 +152,7 @@ TEST_P(EveryTransport, APayloadThatStaysIsSuppliedWhenSomebodyReadsIt) {
     EXPECT_EQ(found->put_by, "maker");
     for (const FoundTuple& metadata : reader.ListAll(AnyOf("tile"), /*metadata_only=*/true)) {
       EXPECT_EQ(metadata.payload_bytes, bytes.size());
-      EXPECT_EQ(metadata.stays, metadata.key == other);
+      EXPECT_EQ(metadata.resident, metadata.key == other);
     }
   }
   ASSERT_TRUE(PollUntil(owner, [&] { return !notices.empty(); }));

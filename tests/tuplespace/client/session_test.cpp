@@ -1,5 +1,5 @@
-// Session, the client's half of the protocol, step by step, without sockets or clock.
-#include "session.h"
+// ClientSession, the client's half of the protocol, step by step, without sockets or clock.
+#include "client_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 class SessionTest : public ::testing::Test {
  protected:
   std::uint64_t TakeHello() {
-    const Session::Output output = session_.TakeOutput(now_us_);
+    const ClientSession::Output output = session_.TakeOutput(now_us_);
     EXPECT_EQ(output.session, 0u);
     EXPECT_EQ(output.messages.size(), 1u);
     return std::get<Hello>(output.messages.at(0)).nonce;
@@ -74,7 +74,7 @@ class SessionTest : public ::testing::Test {
   std::vector<std::string> DelaysWithin(std::int64_t wait_us, bool broker_answers_pings);
 
   std::int64_t now_us_ = 1'000'000;
-  Session session_{SessionOptions{}};
+  ClientSession session_{SessionOptions{}};
 };
 
 TEST_F(SessionTest, JoinsBeforeItSendsAnything) {
@@ -84,7 +84,7 @@ TEST_F(SessionTest, JoinsBeforeItSendsAnything) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
   session_.LinkUp(now_us_);
   WelcomeIt(55);
-  const Session::Output output = session_.TakeOutput(now_us_);
+  const ClientSession::Output output = session_.TakeOutput(now_us_);
   EXPECT_EQ(output.session, 55u);
   ASSERT_EQ(output.messages.size(), 1u);
   EXPECT_EQ(std::get<const Request*>(output.messages[0])->id, id);
@@ -339,7 +339,7 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   now_us_ = session_.NextDeadlineUs();
   EXPECT_LE(now_us_, 1'000'000 + kSilenceUs / 2);
   session_.Tick(now_us_);
-  Session::Output output = session_.TakeOutput(now_us_);
+  ClientSession::Output output = session_.TakeOutput(now_us_);
   ASSERT_EQ(output.messages.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Ping>(output.messages[0]));
   session_.Receive(From(100, Pong{}), now_us_);
@@ -393,7 +393,7 @@ TEST_F(SessionTest, AHelloWithoutAnswerLeadsToANewLink) {
 TEST_F(SessionTest, OtherVersionsEndIt) {
   session_.LinkUp(now_us_);
   TakeHello();
-  session_.Receive(From(0, Error{ErrorCode::kVersion, "2 is not 1"}), now_us_);
+  session_.Receive(From(0, RequestError{ErrorCode::kVersion, "2 is not 1"}), now_us_);
   ASSERT_TRUE(session_.failure());
   EXPECT_EQ(session_.failure()->code, ErrorCode::kVersion);
   EXPECT_EQ(session_.NextDeadlineUs(), kForeverUs);
@@ -412,10 +412,10 @@ TEST_F(SessionTest, WhatTheBrokerDoesNotTakeIsRefusedHere) {
   for (int i = 0; i < 1000; ++i) many.tuples.push_back(PlainTuple({"c", i}, ""));
   const RequestId wide = session_.Submit(many, now_us_);
   EXPECT_THAT(SentIds(), ElementsAre(fits));
-  std::map<RequestId, Error> errors;
+  std::map<RequestId, RequestError> errors;
   for (SessionEvent& event : session_.TakeEvents()) {
     const auto& reply = std::get<Reply>(event);
-    errors[reply.id] = std::get<Error>(reply.body);
+    errors[reply.id] = std::get<RequestError>(reply.body);
   }
   ASSERT_EQ(errors.size(), 2u);
   EXPECT_EQ(errors[large].code, ErrorCode::kTooLarge);
@@ -427,7 +427,7 @@ TEST_F(SessionTest, WhatTheBrokerDoesNotTakeIsRefusedHere) {
 TEST_F(SessionTest, KeepsNoMoreThanItsLimit) {
   SessionOptions options;
   options.unanswered_bytes = 10'000;
-  Session session(options);
+  ClientSession session(options);
   session.Submit(Put{{PlainTuple({"a"}, std::string(8'000, 'x'))}}, now_us_);
   try {
     session.Submit(Put{{PlainTuple({"b"}, std::string(8'000, 'x'))}}, now_us_);
@@ -488,7 +488,7 @@ TEST_F(SessionTest, AReplacedGetIsClosedWithItsFirstAnswer) {
 TEST_F(SessionTest, LeavingSaysBye) {
   Join();
   session_.Leave();
-  const Session::Output output = session_.TakeOutput(now_us_);
+  const ClientSession::Output output = session_.TakeOutput(now_us_);
   EXPECT_EQ(output.session, 100u);
   ASSERT_EQ(output.messages.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Bye>(output.messages[0]));
@@ -533,7 +533,7 @@ TEST_F(SessionTest, WhatIsDamagedAtItsSourceBecomesAnError) {
   for (const SessionEvent& event : session_.TakeEvents()) {
     const auto* reply = std::get_if<Reply>(&event);
     if (reply != nullptr) {
-      EXPECT_EQ(std::get<Error>(reply->body).code, ErrorCode::kDamaged);
+      EXPECT_EQ(std::get<RequestError>(reply->body).code, ErrorCode::kDamaged);
     }
   }
   EXPECT_EQ(session_.unanswered(), 0u);
@@ -574,7 +574,7 @@ TEST_F(SessionTest, WhatArrivedDamagedAtTheBrokerIsPutAgain) {
   const RequestId id = session_.Submit(OnePut(1), now_us_);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(SentIds(), std::vector{id}) << i;
-    session_.Receive(From(100, Reply{id, Error{ErrorCode::kDamaged, "flipped"}}), now_us_);
+    session_.Receive(From(100, Reply{id, RequestError{ErrorCode::kDamaged, "flipped"}}), now_us_);
     now_us_ += 1'000'000;
     session_.Tick(now_us_);
   }

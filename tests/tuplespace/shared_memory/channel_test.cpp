@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "bell.h"
 #include "broker_fixture.h"
+#include "wake_up.h"
 
 namespace tuplespace {
 namespace {
@@ -32,14 +32,14 @@ std::string TextOf(const ReceivedMultipart& message) {
 struct Pair {
   Pair() {
     const auto self = PeerFiles::Of(getpid());
-    EXPECT_TRUE(near->Attach(*self, far->fd(), far_bell.fd()));
-    EXPECT_TRUE(far->Attach(*self, near->fd(), near_bell.fd()));
+    EXPECT_TRUE(near->Attach(*self, far->fd(), far_wake_up.fd()));
+    EXPECT_TRUE(far->Attach(*self, near->fd(), near_wake_up.fd()));
   }
   std::string Receive() {
     ReceivedMultipart message;
     return far->Receive(message) ? TextOf(message) : "(none)";
   }
-  Bell near_bell, far_bell;
+  WakeUp near_wake_up, far_wake_up;
   std::unique_ptr<Channel> near = Channel::Make(), far = Channel::Make();
 };
 
@@ -97,15 +97,15 @@ TEST(Channel, WaitsForWhatWentThroughTheSocketBefore) {
   EXPECT_EQ(pair.Receive(), "three");
 }
 
-bool Rings(const Bell& bell) {
-  pollfd item{bell.fd(), POLLIN, 0};
+bool IsWoken(const WakeUp& wake_up) {
+  pollfd item{wake_up.fd(), POLLIN, 0};
   return poll(&item, 1, 0) == 1;
 }
 
 TEST(Channel, RingsOnlyWhoSleepsAndOnce) {
   Pair pair;
   pair.near->Send(AsBytes("awake"), {});
-  EXPECT_FALSE(Rings(pair.far_bell));
+  EXPECT_FALSE(IsWoken(pair.far_wake_up));
   pair.far->BeginSleep();
   EXPECT_TRUE(pair.far->HasInput());
   EXPECT_EQ(pair.Receive(), "awake");
@@ -113,26 +113,26 @@ TEST(Channel, RingsOnlyWhoSleepsAndOnce) {
   pair.near->Send(AsBytes("asleep"), {});
   pair.near->Send(AsBytes("asleep still"), {});
   char rings[8];
-  EXPECT_EQ(read(pair.far_bell.fd(), rings, sizeof(rings)), 1);
+  EXPECT_EQ(read(pair.far_wake_up.fd(), rings, sizeof(rings)), 1);
   pair.far->EndSleep();
   pair.near->Send(AsBytes("awake again"), {});
-  EXPECT_FALSE(Rings(pair.far_bell));
+  EXPECT_FALSE(IsWoken(pair.far_wake_up));
 }
 
-TEST(Bell, WhoWasNotifiedDoesNotSleep) {
-  Bell bell;
-  EXPECT_TRUE(bell.BeginSleep());
-  EXPECT_FALSE(Rings(bell));
-  bell.Notify();
-  EXPECT_TRUE(Rings(bell));
-  EXPECT_TRUE(bell.EndSleep(true));
-  EXPECT_FALSE(Rings(bell));
-  bell.Notify();  // awake: no system call
-  EXPECT_FALSE(Rings(bell));
-  EXPECT_FALSE(bell.BeginSleep());
-  EXPECT_TRUE(bell.EndSleep(false));
-  EXPECT_TRUE(bell.BeginSleep());
-  EXPECT_FALSE(bell.EndSleep(false));
+TEST(WakeUp, WhoWasNotifiedDoesNotSleep) {
+  WakeUp wake_up;
+  EXPECT_TRUE(wake_up.BeginSleep());
+  EXPECT_FALSE(IsWoken(wake_up));
+  wake_up.Notify();
+  EXPECT_TRUE(IsWoken(wake_up));
+  EXPECT_TRUE(wake_up.EndSleep(true));
+  EXPECT_FALSE(IsWoken(wake_up));
+  wake_up.Notify();  // awake: no system call
+  EXPECT_FALSE(IsWoken(wake_up));
+  EXPECT_FALSE(wake_up.BeginSleep());
+  EXPECT_TRUE(wake_up.EndSleep(false));
+  EXPECT_TRUE(wake_up.BeginSleep());
+  EXPECT_FALSE(wake_up.EndSleep(false));
 }
 
 // One thread sends as fast as it can, or after pauses; the other sleeps whenever there is nothing.
@@ -158,14 +158,14 @@ TEST(Channel, NoMessageIsSleptThrough) {
       ++received;
       continue;
     }
-    const bool sleeps = pair.far_bell.BeginSleep();
+    const bool sleeps = pair.far_wake_up.BeginSleep();
     pair.far->BeginSleep();
-    pollfd item{pair.far_bell.fd(), POLLIN, 0};
+    pollfd item{pair.far_wake_up.fd(), POLLIN, 0};
     if (sleeps && !pair.far->HasInput()) {
       ASSERT_EQ(poll(&item, 1, 60'000), 1) << "after " << received;
     }
     pair.far->EndSleep();
-    pair.far_bell.EndSleep(item.revents != 0);
+    pair.far_wake_up.EndSleep(item.revents != 0);
   }
   sender.join();
   EXPECT_FALSE(pair.far->broken());
@@ -176,13 +176,13 @@ TEST(Channel, IsNotAttachedToAnythingElse) {
   const auto channel = Channel::Make();
   const auto other = Channel::Make();
   const auto file = MakeMemoryFile(RoundToPages(1));
-  Bell bell;
-  EXPECT_FALSE(channel->Attach(*self, file->fd.get(), bell.fd()));  // too small
-  EXPECT_FALSE(channel->Attach(*self, bell.fd(), bell.fd()));
+  WakeUp wake_up;
+  EXPECT_FALSE(channel->Attach(*self, file->fd.get(), wake_up.fd()));  // too small
+  EXPECT_FALSE(channel->Attach(*self, wake_up.fd(), wake_up.fd()));
   EXPECT_FALSE(channel->Attach(*self, other->fd(), other->fd()));
   EXPECT_FALSE(channel->Attach(*self, other->fd(), -1));
   EXPECT_FALSE(channel->attached());
-  EXPECT_TRUE(channel->Attach(*self, other->fd(), bell.fd()));
+  EXPECT_TRUE(channel->Attach(*self, other->fd(), wake_up.fd()));
 }
 
 // A ring of the right size whose maker writes what it wants.
@@ -192,7 +192,7 @@ TEST(Channel, ADamagedRingIsNotRead) {
     const auto channel = Channel::Make();
     return static_cast<std::uint64_t>(lseek(channel->fd(), 0, SEEK_END));
   }();
-  Bell bell;
+  WakeUp wake_up;
   // bytes, after, control_bytes, payloads; and what is said to be written
   const std::uint64_t heads[][5] = {
       {0, 0, 0, 0, 1 << 30},   {0, 0, 0, 0, 8},       {0, 0, 0, 0, 64},      {64, 0, 64, 0, 64},
@@ -207,7 +207,7 @@ TEST(Channel, ADamagedRingIsNotRead) {
     std::memcpy(file->mapping.data() + 4096 + 32, &size, sizeof(size));
     std::memcpy(file->mapping.data(), &head[4], sizeof(head[4]));
     const auto channel = Channel::Make();
-    ASSERT_TRUE(channel->Attach(*self, file->fd.get(), bell.fd()));
+    ASSERT_TRUE(channel->Attach(*self, file->fd.get(), wake_up.fd()));
     ReceivedMultipart message;
     EXPECT_FALSE(channel->Receive(message)) << head[0] << " " << head[2] << " " << head[3];
     EXPECT_TRUE(channel->broken()) << head[0] << " " << head[2] << " " << head[3];

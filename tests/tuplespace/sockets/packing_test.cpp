@@ -65,7 +65,7 @@ Message Join(Assembly& assembly, const std::vector<Part>& parts) {
   Message message;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Assembly::Result result = assembly.Add(parts[i]);
-    if (const auto* error = std::get_if<Error>(&result)) ADD_FAILURE() << error->text;
+    if (const auto* error = std::get_if<RequestError>(&result)) ADD_FAILURE() << error->text;
     EXPECT_EQ(std::holds_alternative<Assembly::More>(result), i + 1 < parts.size()) << i;
     if (const auto* whole = std::get_if<UnpackedWhole>(&result)) return ToMessage(*whole, parts[i]);
     if (auto* joined = std::get_if<Assembled>(&result)) {
@@ -86,7 +86,7 @@ void ExpectSame(const Message& one, const Message& other) {
 }
 
 std::string ErrorOf(const Assembly::Result& result) {
-  const auto* error = std::get_if<Error>(&result);
+  const auto* error = std::get_if<RequestError>(&result);
   return error == nullptr ? "none" : error->text;
 }
 

@@ -107,7 +107,7 @@ class SpaceDriver {
       return {};
     }
     if (auto* wanted = std::get_if<T>(&*reply)) return std::move(*wanted);
-    const auto* error = std::get_if<Error>(&*reply);
+    const auto* error = std::get_if<RequestError>(&*reply);
     ADD_FAILURE() << "request " << id << " of " << client << " has another kind of reply: "
                   << (error != nullptr ? error->text : std::to_string(reply->index()));
     return {};

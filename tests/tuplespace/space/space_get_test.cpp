@@ -171,7 +171,7 @@ TEST_F(GetTest, AnOfferThatIsRefusedEndsTheOneThatItReplaces) {
   Get bad = GetOf(Every("t"), 100);
   bad.max_count = 0;
   d->Step(Incoming{"a", {id, bad}});
-  EXPECT_EQ(d->Expect<Error>("a", id).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->Expect<RequestError>("a", id).code, ErrorCode::kBadRequest);
   EXPECT_EQ(d->space.GetStatistics().open_gets, 0u);
   d->PutOne("m", Task(Key{"t", 1}));
   EXPECT_EQ(NextKey("b"), (Key{"t", 1}));
@@ -219,7 +219,7 @@ TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
   }
   const RequestId first = d->Send("a", GetOf(Every("x")));
   d->Send("a", GetOf(Every("y")));
-  const Error error = d->Ask<Error>("a", GetOf(Every("z")));
+  const RequestError error = d->Ask<RequestError>("a", GetOf(Every("z")));
   EXPECT_EQ(error.code, ErrorCode::kBusy);
   EXPECT_NE(error.text.find("limits.get_patterns"), std::string::npos);
   d->Ask<Ok>("a", Cancel{first});

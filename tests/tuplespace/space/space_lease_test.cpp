@@ -60,7 +60,7 @@ TEST_F(LeaseTest, CompletedTasksCountAsTuplesUntilRetired) {
     d->PutOne("m", Task(Key{"t", i}));
     d->Done("a", Take("a"));
   }
-  EXPECT_EQ(d->Ask<Error>("m", Put{{Plain(Key{"k", 1})}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("m", Put{{Plain(Key{"k", 1})}}).code, ErrorCode::kBusy);
   EXPECT_EQ(d->Ask<RetireReply>("m", Retire{UpTo("t", 1)}).removed, 0u);
   EXPECT_EQ(d->PutOne("m", Plain(Key{"k", 1})), PutStatus::kStored);
 }
@@ -71,17 +71,18 @@ TEST_F(LeaseTest, CompletingIsAllOrNothing) {
   Begin(limits);
   d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}, Key{"r", 2}}));
   const LeaseRef lease = Take("a");
-  const Error busy =
-      d->Ask<Error>("a", Complete{lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "34567")}});
+  const RequestError busy = d->Ask<RequestError>(
+      "a", Complete{lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "34567")}});
   EXPECT_EQ(busy.code, ErrorCode::kBusy);
   EXPECT_EQ(d->CountOf("m", Every("r")), 0u);
   EXPECT_EQ(d->space.GetStatistics().tasks_leased, 1u);
-  EXPECT_EQ(d->Ask<Error>("a", Complete{lease, {Plain(Key())}}).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->Ask<RequestError>("a", Complete{lease, {Plain(Key())}}).code,
+            ErrorCode::kBadRequest);
   EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", 1}, "12"), Plain(Key{"r", 2}, "3")}).lease,
             LeaseStatus::kOk);
 }
 
-TEST_F(LeaseTest, ResultsMakeTheNextTasksTakable) {
+TEST_F(LeaseTest, ResultsMakeTheNextTasksReady) {
   d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
   d->PutOne("m", Task(Key{"t", 2}, {Key{"r", 1}}));
   const LeaseRef first = Take("a");
@@ -436,7 +437,7 @@ TEST_F(LeaseTest, TooManyExclusionsAreRefused) {
   SpaceLimits limits;
   limits.task_exclusions = 2;
   Begin(limits);
-  const auto error = d->Ask<Error>("m", Put{{TaskNotBy(Key{"t", 1}, {"a", "b", "c"})}});
+  const auto error = d->Ask<RequestError>("m", Put{{TaskNotBy(Key{"t", 1}, {"a", "b", "c"})}});
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_NE(error.text.find("limits.task_exclusions"), std::string::npos) << error.text;
 }

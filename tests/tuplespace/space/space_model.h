@@ -20,7 +20,7 @@ struct ModelTuple {
   bool ephemeral = false;
   bool parked = false;
   std::map<ClientId, int> failures;  // by whom
-  ClientId stays_with;               // that has its bytes; empty: they are here
+  ClientId resident_with;            // that has its bytes; empty: they are here
   ClientId leased_by;                // empty: not leased
   std::uint64_t fence = 0;
   std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
@@ -50,18 +50,18 @@ class Model {
     return tuple.task && std::find(tuple.task->not_by.begin(), tuple.task->not_by.end(), client) !=
                              tuple.task->not_by.end();
   }
-  bool IsTakable(const ModelTuple& tuple) const {
-    return !tuple.parked && tuple.leased_by.empty() && tuple.stays_with.empty() && !Waits(tuple);
+  bool IsReady(const ModelTuple& tuple) const {
+    return !tuple.parked && tuple.leased_by.empty() && tuple.resident_with.empty() && !Waits(tuple);
   }
   static bool IsReadable(const ModelTuple& tuple, const ClientId& client) {
-    return tuple.stays_with.empty() || tuple.stays_with == client;
+    return tuple.resident_with.empty() || tuple.resident_with == client;
   }
 
   PutStatus PutOne(const ClientId& client, const Tuple& tuple) {
     const std::string bytes(tuple.payload.text());
     const auto at = tuples.find(tuple.key);
-    if (at != tuples.end() && (tuple.stays_bytes > 0 || !at->second.stays_with.empty())) {
-      const bool again = tuple.stays_bytes > 0 && at->second.stays_with == client;
+    if (at != tuples.end() && (tuple.resident_bytes > 0 || !at->second.resident_with.empty())) {
+      const bool again = tuple.resident_bytes > 0 && at->second.resident_with == client;
       return again ? PutStatus::kStored : PutStatus::kDuplicate;
     }
     if (at != tuples.end()) {
@@ -74,7 +74,7 @@ class Model {
     stored.task = tuple.task;
     stored.put_by = client;
     stored.ephemeral = tuple.ephemeral;
-    if (tuple.stays_bytes > 0) stored.stays_with = client;
+    if (tuple.resident_bytes > 0) stored.resident_with = client;
     if (tuple.task) {
       for (const Key& input : tuple.task->inputs) {
         if (!Has(input) && (completed.contains(input) || IsRetired(input))) stored.parked = true;
@@ -85,8 +85,8 @@ class Model {
   PutStatus SupplyOne(const ClientId& client, const Tuple& tuple) {
     const auto at = tuples.find(tuple.key);
     if (at == tuples.end()) return PutStatus::kRetired;
-    if (at->second.stays_with != client) return PutStatus::kDuplicate;
-    at->second.stays_with.clear();
+    if (at->second.resident_with != client) return PutStatus::kDuplicate;
+    at->second.resident_with.clear();
     at->second.bytes = std::string(tuple.payload.text());
     return PutStatus::kStored;
   }
@@ -150,7 +150,7 @@ class Model {
   void Lose(const ClientId& client) {
     std::vector<Key> lost;
     for (const auto& [key, tuple] : tuples) {
-      if (tuple.stays_with == client) lost.push_back(key);
+      if (tuple.resident_with == client) lost.push_back(key);
     }
     Remove(lost);
     for (auto& [key, tuple] : tuples) {
@@ -177,9 +177,9 @@ class Model {
                     done->second.results.end()) {
       return PutOne(client, result);
     }
-    const bool stays = result.stays_bytes > 0 || !there->second.stays_with.empty();
-    const bool same = stays ? !there->second.stays_with.empty()
-                            : there->second.bytes == std::string(result.payload.text());
+    const bool resident = result.resident_bytes > 0 || !there->second.resident_with.empty();
+    const bool same = resident ? !there->second.resident_with.empty()
+                               : there->second.bytes == std::string(result.payload.text());
     return same ? PutOne(client, result) : PutStatus::kRefused;
   }
   // nullopt: a plain tuple, of which anything may be made.

@@ -27,7 +27,7 @@ class PutReadTest : public ::testing::Test {
 };
 
 TEST_F(PutReadTest, WhoHasNotJoinedIsToldSo) {
-  const Error error = d->Ask<Error>("stranger", Put{{Plain(Key{"k", 1})}});
+  const RequestError error = d->Ask<RequestError>("stranger", Put{{Plain(Key{"k", 1})}});
   EXPECT_EQ(error.code, ErrorCode::kHelloRequired);
   EXPECT_NE(error.text.find("stranger"), std::string::npos);
   EXPECT_EQ(d->space.GetStatistics().tuples, 0u);
@@ -181,7 +181,7 @@ TEST_F(PutReadTest, ACancelledReadIsAnsweredAsTimedOut) {
 
 TEST_F(PutReadTest, BadRequestsChangeNothingAndSayWhy) {
   const auto refused = [&](RequestBody body) {
-    const Error error = d->Ask<Error>("a", std::move(body));
+    const RequestError error = d->Ask<RequestError>("a", std::move(body));
     EXPECT_EQ(error.code, ErrorCode::kBadRequest) << error.text;
     EXPECT_FALSE(error.text.empty());
     return error.text;
@@ -215,7 +215,7 @@ TEST_F(PutReadTest, BadRequestsChangeNothingAndSayWhy) {
 
   const RequestId open = d->Send("a", Read{{Every("x")}, true, false, kForeverUs});
   d->Step(Incoming{"a", {open, testing::GetOf(Every("x"))}});
-  EXPECT_EQ(d->Expect<Error>("a", open).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->Expect<RequestError>("a", open).code, ErrorCode::kBadRequest);
 }
 
 TEST_F(PutReadTest, WhatIsTooLargeIsRefusedForGood) {
@@ -227,7 +227,7 @@ TEST_F(PutReadTest, WhatIsTooLargeIsRefusedForGood) {
   limits.tuples = 2;
   Begin(limits);
   const auto too_large = [&](RequestBody body, const std::string& limit) {
-    const Error error = d->Ask<Error>("a", std::move(body));
+    const RequestError error = d->Ask<RequestError>("a", std::move(body));
     EXPECT_EQ(error.code, ErrorCode::kTooLarge) << error.text;
     EXPECT_NE(error.text.find("limits." + limit), std::string::npos) << error.text;
   };
@@ -246,15 +246,17 @@ TEST_F(PutReadTest, AFullSpaceIsBusyButAcknowledgesWhatItHas) {
   limits.tuples = 3;
   Begin(limits);
   d->PutOne("a", Plain(Key{"k", 1}, "123456789"));
-  EXPECT_EQ(d->Ask<Error>("a", Put{{Plain(Key{"k", 2}, "12")}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("a", Put{{Plain(Key{"k", 2}, "12")}}).code, ErrorCode::kBusy);
   EXPECT_EQ(d->PutOne("b", Plain(Key{"k", 1}, "123456789")), PutStatus::kDuplicate);
   EXPECT_EQ(d->PutOne("a", Plain(Key{"k", 2}, "1")), PutStatus::kStored);
-  EXPECT_EQ(d->Ask<Error>("a", Put{{Task(Key{"t", 1}, {Key{"x", 1}})}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("a", Put{{Task(Key{"t", 1}, {Key{"x", 1}})}}).code,
+            ErrorCode::kBusy);
   EXPECT_EQ(d->PutOne("a", Plain(Key{"k", 3})), PutStatus::kStored);
-  const Error busy = d->Ask<Error>("a", Put{{Plain(Key{"k", 4})}});
+  const RequestError busy = d->Ask<RequestError>("a", Put{{Plain(Key{"k", 4})}});
   EXPECT_EQ(busy.code, ErrorCode::kBusy);
   EXPECT_NE(busy.text.find("limits.tuples"), std::string::npos);
-  EXPECT_EQ(d->Ask<Error>("a", Read{{Every("x")}, true, false, kForeverUs}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("a", Read{{Every("x")}, true, false, kForeverUs}).code,
+            ErrorCode::kBusy);
   EXPECT_GE(d->counters().busy, 3u);
   EXPECT_EQ(d->Ask<RetireReply>("a", Retire{Every("k"), false}).removed, 3u);
   EXPECT_EQ(d->PutOne("a", Plain(Key{"k", 4}, "1234567890")), PutStatus::kStored);
@@ -266,18 +268,19 @@ TEST_F(PutReadTest, ClientsAndTheirOpenRequestsAreLimited) {
   limits.open_requests_per_client = 2;
   Begin(limits);
   d->Join("c");
-  EXPECT_EQ(d->Expect<Error>("c", 0).code, ErrorCode::kBusy);
-  EXPECT_EQ(d->Ask<Error>("c", GetStats{}).code, ErrorCode::kHelloRequired);
+  EXPECT_EQ(d->Expect<RequestError>("c", 0).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("c", GetStats{}).code, ErrorCode::kHelloRequired);
   d->Send("a", Read{{Every("x")}, true, false, kForeverUs});
   d->Send("a", testing::GetOf(Every("x")));
-  EXPECT_EQ(d->Ask<Error>("a", Read{{Every("x")}, true, false, kForeverUs}).code, ErrorCode::kBusy);
-  EXPECT_EQ(d->Ask<Error>("a", testing::GetOf(Every("x"))).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("a", Read{{Every("x")}, true, false, kForeverUs}).code,
+            ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("a", testing::GetOf(Every("x"))).code, ErrorCode::kBusy);
   d->Ask<Found>("a", Read{{Every("x")}});  // one that does not wait is welcome
   d->Lose("b");
   d->Join("c");
   d->Ask<Stats>("c", GetStats{});
   d->Join(std::string(65, 'x'));
-  EXPECT_EQ(d->Expect<Error>(std::string(65, 'x'), 0).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(d->Expect<RequestError>(std::string(65, 'x'), 0).code, ErrorCode::kBadRequest);
 }
 
 TEST_F(PutReadTest, AWatermarkKeepsRetiredKeysAway) {

@@ -40,13 +40,13 @@ class QuotaTest : public ::testing::Test {
     d->Step(ClientJoined{"small", "key", Small()});
   }
   void SetUp() override { Begin({}); }
-  Error Refused(RequestBody body) { return d->Ask<Error>("small", std::move(body)); }
+  RequestError Refused(RequestBody body) { return d->Ask<RequestError>("small", std::move(body)); }
   std::unique_ptr<SpaceDriver> d;
 };
 
 TEST_F(QuotaTest, TuplesAndBytesOfAClientAreLimited) {
   for (int i = 0; i < 3; ++i) d->PutOne("small", Plain(Key{"k", i}, "12"));
-  const Error full = Refused(Put{{Plain(Key{"k", 9})}});
+  const RequestError full = Refused(Put{{Plain(Key{"k", 9})}});
   EXPECT_EQ(full.code, ErrorCode::kBusy);
   EXPECT_THAT(full.text, HasSubstr("own_tuples"));
   d->Ask<RetireReply>("small", Retire{Every("k"), false});
@@ -195,7 +195,7 @@ TEST_F(LargeTest, ListsAndCountsAreOpenRequests) {
 TEST_F(LargeTest, AReadThatIsTooBroadIsRefused) {
   Read read{{{{FieldPattern::Any(), FieldPattern::AtLeast(40)}, false}}};
   read.wait_us = kForeverUs;
-  const Error error = d->Ask<Error>("a", read);
+  const RequestError error = d->Ask<RequestError>("a", read);
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_THAT(error.text, HasSubstr("looked_at_by_read"));
   read.patterns = {{{FieldPattern::Exact("k"), FieldPattern::AtLeast(40)}, false}};
@@ -210,7 +210,7 @@ TEST_F(LargeTest, AnOpenReadThatBecomesTooBroadIsRefused) {
   for (int i = 0; i < 25; ++i) d->PutOne("m", Plain(Key{"z", i, "elsewhere"}));
   EXPECT_FALSE(d->ReplyTo("a", id));
   d->PutOne("m", Plain(Key{"z", 99, "here"}));
-  EXPECT_EQ(d->Expect<Error>("a", id).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(d->Expect<RequestError>("a", id).code, ErrorCode::kTooLarge);
   EXPECT_EQ(d->space.GetStatistics().open_reads, 0u);
 }
 
@@ -221,7 +221,7 @@ TEST_F(LargeTest, DifferentPatternsOfOpenReadsAreLimited) {
     if (i < 3) {
       d->Send("a", read);
     } else {
-      EXPECT_THAT(d->Ask<Error>("a", read).text, HasSubstr("read_patterns"));
+      EXPECT_THAT(d->Ask<RequestError>("a", read).text, HasSubstr("read_patterns"));
     }
   }
 }

@@ -68,7 +68,7 @@ class Trial {
     for (const auto& [who, get] : open_gets_) {
       for (const auto& [key, tuple] : model_.tuples) {
         const std::uint64_t need_bytes = tuple.task ? tuple.task->need_bytes : 0;
-        EXPECT_FALSE(model_.IsTakable(tuple) && !MayBeReserved(tuple) && get.pattern.Matches(key) &&
+        EXPECT_FALSE(model_.IsReady(tuple) && !MayBeReserved(tuple) && get.pattern.Matches(key) &&
                      need_bytes <= get.offer_bytes && !Model::IsKeptFrom(tuple, who.first))
             << key.ToString() << " is there, and " << who.first << " waits for it";
       }
@@ -108,7 +108,7 @@ class Trial {
     open_gets_[{"late", id}] = get;
     Absorb();
     for (const auto& [key, tuple] : model_.tuples) {
-      EXPECT_FALSE(model_.IsTakable(tuple) && !MayBeReserved(tuple))
+      EXPECT_FALSE(model_.IsReady(tuple) && !MayBeReserved(tuple))
           << key.ToString() << " was not given";
     }
   }
@@ -160,7 +160,7 @@ class Trial {
     Tuple tuple = Plain(key, Below(12) == 0 ? "other" : "same");
     tuple.ephemeral = Below(10) == 0;
     tuple.held = Below(4) == 0;
-    if (Below(8) == 0) return Staying(std::move(key));
+    if (Below(8) == 0) return Resident(std::move(key));
     if (Below(2) == 0) return tuple;
     tuple.task = TaskSpec{};
     for (std::uint64_t i = Below(3); i > 0; --i) {
@@ -182,9 +182,9 @@ class Trial {
     return tuple;
   }
 
-  static Tuple Staying(Key key) {
+  static Tuple Resident(Key key) {
     Tuple tuple = Plain(std::move(key));
-    tuple.stays_bytes = kStaysBytes;
+    tuple.resident_bytes = kResidentBytes;
     return tuple;
   }
 
@@ -260,7 +260,7 @@ class Trial {
       const auto follow = [&] {
         if (tuple != nullptr) FailInModel(client, *tuple);
       };
-      EXPECT_EQ(AskThen<Error>(client, complete, follow).code, ErrorCode::kBadRequest);
+      EXPECT_EQ(AskThen<RequestError>(client, complete, follow).code, ErrorCode::kBadRequest);
       return;
     }
     if (completes) {
@@ -270,7 +270,7 @@ class Trial {
     for (const Tuple& result : complete.results) {
       if (!completes) {
         expected.results.push_back(model_.CompareLate(client, lease, result));
-      } else if (!declared && result.stays_bytes > 0) {
+      } else if (!declared && result.resident_bytes > 0) {
         expected.results.push_back(PutStatus::kRefused);
       } else {
         expected.results.push_back(model_.PutOne(client, result));
@@ -291,7 +291,7 @@ class Trial {
     if (Below(6) == 0) keys.pop_back();
     std::vector<Tuple> results;
     for (const Key& key : keys) {
-      results.push_back(Below(3) == 0 ? Staying(key)
+      results.push_back(Below(3) == 0 ? Resident(key)
                                       : Plain(key, Below(12) == 0 ? "other" : "same"));
     }
     return results;
@@ -432,7 +432,7 @@ class Trial {
           closed_gets_.push_back({client, reply.id});
         } else if (auto* found = std::get_if<Found>(&reply.body)) {
           AbsorbRead(client, reply.id, *found);
-        } else if (auto* error = std::get_if<Error>(&reply.body)) {
+        } else if (auto* error = std::get_if<RequestError>(&reply.body)) {
           EXPECT_EQ(error->code, ErrorCode::kBusy) << error->text;
           EXPECT_NE(error->text.find("get_patterns"), std::string::npos) << error->text;
           closed_gets_.push_back({client, reply.id});
@@ -452,10 +452,10 @@ class Trial {
     const auto at = model_.tuples.find(notice.key);
     if (notice.kind == Notice::Kind::kWanted) {
       ASSERT_NE(at, model_.tuples.end());
-      EXPECT_EQ(at->second.stays_with, client);
+      EXPECT_EQ(at->second.resident_with, client);
       EXPECT_TRUE(wanted_.emplace(notice.key, client).second) << "asked for twice";
     } else if (notice.kind == Notice::Kind::kReleased) {
-      EXPECT_TRUE(at == model_.tuples.end() || at->second.stays_with != client);
+      EXPECT_TRUE(at == model_.tuples.end() || at->second.resident_with != client);
       wanted_.erase(notice.key);
       ++released_;
     } else if (notice.kind == Notice::Kind::kLost) {
@@ -480,8 +480,8 @@ class Trial {
       keys.push_back(tuple.key);
       const auto known = model_.tuples.find(tuple.key);
       ASSERT_NE(known, model_.tuples.end());
-      EXPECT_EQ(tuple.stays, !known->second.stays_with.empty());
-      EXPECT_EQ(tuple.payload_bytes, tuple.stays ? kStaysBytes : known->second.bytes.size());
+      EXPECT_EQ(tuple.resident, !known->second.resident_with.empty());
+      EXPECT_EQ(tuple.payload_bytes, tuple.resident ? kResidentBytes : known->second.bytes.size());
       if (!at->second.metadata_only) {
         EXPECT_EQ(tuple.payload.text(), known->second.bytes);
       }
@@ -505,7 +505,7 @@ class Trial {
     const auto at = model_.tuples.find(grant.key);
     ASSERT_NE(at, model_.tuples.end()) << grant.key.ToString();
     ModelTuple& tuple = at->second;
-    EXPECT_TRUE(model_.IsTakable(tuple)) << grant.key.ToString();
+    EXPECT_TRUE(model_.IsReady(tuple)) << grant.key.ToString();
     EXPECT_TRUE(open->second.pattern.Matches(grant.key));
     EXPECT_FALSE(Model::IsKeptFrom(tuple, given.client)) << grant.key.ToString();
     EXPECT_TRUE(!grant.task || grant.task->not_by.empty());
@@ -521,7 +521,7 @@ class Trial {
         EXPECT_EQ(grant.inputs[i].key, tuple.task->inputs[i]);
         if (grant.input_sent[i]) {
           EXPECT_EQ(grant.inputs[i].payload.text(), model_.tuples.at(grant.inputs[i].key).bytes);
-          EXPECT_FALSE(grant.inputs[i].stays);
+          EXPECT_FALSE(grant.inputs[i].resident);
         }
       }
     }
@@ -557,7 +557,7 @@ class Trial {
     EXPECT_EQ(stats.open_reads, open_reads_.size());
   }
 
-  static constexpr std::uint64_t kStaysBytes = 4;
+  static constexpr std::uint64_t kResidentBytes = 4;
   inline static const std::vector<ClientId> kClients = {"a", "b", "c", "m"};
 
   std::mt19937_64 random_;

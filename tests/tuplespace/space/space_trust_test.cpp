@@ -38,7 +38,7 @@ class TrustTest : public ::testing::Test {
   LeaseRef Take(const ClientId& client) { return d.TakeNow(client, Every("t")); }
   bool CanTake(const ClientId& client) { return !d.GetNow(client, Every("t")).empty(); }
   std::string CompletionProblem(const LeaseRef& lease, std::vector<Tuple> results) {
-    return d.Ask<Error>("bad", Complete{lease, std::move(results)}).text;
+    return d.Ask<RequestError>("bad", Complete{lease, std::move(results)}).text;
   }
   LeaseStatus ExtendIt(const ClientId& client, const LeaseRef& lease, std::int64_t lease_us) {
     return d.Ask<LeaseReply>(client, Extend{lease, lease_us}).lease;
@@ -53,7 +53,7 @@ class TrustTest : public ::testing::Test {
   void LoseTrust(const ClientId& client, std::int64_t number) {
     PutTask(number);
     const LeaseRef lease = Take(client);
-    d.Ask<Error>(client, Complete{lease, {}});
+    d.Ask<RequestError>(client, Complete{lease, {}});
     const LeaseRef done = Take("good");
     d.Done("good", done, {Plain(Key{"r", number}, "x")});
   }
@@ -203,7 +203,7 @@ TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
 
 TEST_F(TrustTest, ABenchedClientCanStillDoWhatFailedOnOthers) {
   PutTask(9);
-  d.Ask<Error>("good", Complete{Take("good"), {}});  // now it is benched
+  d.Ask<RequestError>("good", Complete{Take("good"), {}});  // now it is benched
   d.Done("bad", Take("bad"), {Plain(Key{"r", 9})});
   PutTask(1);
   for (int i = 0; i < 3; ++i) d.Ask<LeaseReply>("bad", Fail{Take("bad"), "no"});

@@ -21,13 +21,13 @@ class StoreTest : public testing::Test {
   void Add(const Key& key, bool stored) {
     Record* record =
         stored ? store_.AddShown(key, Store::HashOf(key.bytes())) : store_.FindOrAdd(key);
-    record->state = stored ? RecordState::kReady : RecordState::kCompleted;
+    record->state = stored ? RecordState::kReady : RecordState::kDone;
     expected_[record->key.bytes()] = {record, stored};
   }
   void Toggle(Shown* shown) {
     shown->stored ? store_.Hide(shown->record) : store_.Show(shown->record);
     shown->stored = !shown->stored;
-    shown->record->state = shown->stored ? RecordState::kReady : RecordState::kCompleted;
+    shown->record->state = shown->stored ? RecordState::kReady : RecordState::kDone;
   }
   void Remove(std::map<std::string, Shown, std::less<>>::iterator at) {
     if (at->second.stored) Toggle(&at->second);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "broker_core.h"
-#include "session.h"
+#include "client_session.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -39,10 +39,10 @@ ToClient From(std::uint64_t session, Message message) {
   return envelope;
 }
 
-inline Error HelloRequired() {
+inline RequestError HelloRequired() {
   return {ErrorCode::kHelloRequired, "join again"};
 }
-inline Error Busy() {
+inline RequestError Busy() {
   return {ErrorCode::kBusy, "limits.tuples"};
 }
 

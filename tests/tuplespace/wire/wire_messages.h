@@ -34,10 +34,10 @@ Frames Encode(const Message& message, std::uint64_t session = 7) {
   return Finish(encoder);
 }
 
-inline std::variant<ToBroker, Error> ToBrokerOf(const Frames& frames) {
+inline std::variant<ToBroker, RequestError> ToBrokerOf(const Frames& frames) {
   return DecodeToBroker(frames.control, frames.payloads, kControlLimit);
 }
-inline std::variant<ToClient, Error> ToClientOf(const Frames& frames) {
+inline std::variant<ToClient, RequestError> ToClientOf(const Frames& frames) {
   return DecodeToClient(frames.control, frames.payloads);
 }
 
@@ -113,7 +113,7 @@ class Generator {
       tuple.took_us = static_cast<std::uint32_t>(Number());
       tuple.times_taken = static_cast<std::uint32_t>(Number());
       if (Coin()) tuple.hash = HashOf(tuple.payload.bytes());
-      tuple.stays = Coin();
+      tuple.resident = Coin();
     }
     return tuples;
   }
@@ -222,7 +222,7 @@ class Generator {
         return stats;
       }
       default:
-        return Error{static_cast<ErrorCode>(random_() % 7), Text(300)};
+        return RequestError{static_cast<ErrorCode>(random_() % 7), Text(300)};
     }
   }
   std::uint64_t Raw() { return random_(); }
@@ -257,7 +257,7 @@ inline void Same(const Tuple& a, const Tuple& b) {
   Same(a.task, b.task);
   EXPECT_EQ(a.ephemeral, b.ephemeral);
   EXPECT_EQ(a.held, b.held);
-  EXPECT_EQ(a.stays_bytes, b.stays_bytes);
+  EXPECT_EQ(a.resident_bytes, b.resident_bytes);
 }
 inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.key, b.key);
@@ -268,7 +268,7 @@ inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.times_taken, b.times_taken);
   EXPECT_EQ(a.hash, b.hash);
   EXPECT_EQ(a.damaged, b.damaged);
-  EXPECT_EQ(a.stays, b.stays);
+  EXPECT_EQ(a.resident, b.resident);
 }
 inline void Same(const Grant& a, const Grant& b);
 template <typename T>
@@ -376,7 +376,7 @@ inline void Same(const Stats& a, const Stats& b) {
   EXPECT_EQ(a.tuples, b.tuples);
   EXPECT_EQ(a.held_keys, b.held_keys);
 }
-inline void Same(const Error& a, const Error& b) {
+inline void Same(const RequestError& a, const RequestError& b) {
   EXPECT_EQ(a.code, b.code);
   EXPECT_EQ(a.text, b.text);
 }

@@ -15,9 +15,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Error RefusedWhole(const std::variant<ToBroker, Error>& decoded) {
-  EXPECT_TRUE(std::holds_alternative<Error>(decoded));
-  return std::holds_alternative<Error>(decoded) ? std::get<Error>(decoded) : Error{};
+RequestError RefusedWhole(const std::variant<ToBroker, RequestError>& decoded) {
+  EXPECT_TRUE(std::holds_alternative<RequestError>(decoded));
+  return std::holds_alternative<RequestError>(decoded) ? std::get<RequestError>(decoded)
+                                                       : RequestError{};
 }
 
 // Decodes one hand-made message and returns what is wrong with it.
@@ -30,7 +31,7 @@ Malformed RefusedOne(flatbuffers::FlatBufferBuilder& builder, wire::Body type,
   const auto decoded = DecodeToBroker(
       std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})),
       payloads, kControlLimit);
-  if (const auto* error = std::get_if<Error>(&decoded)) {
+  if (const auto* error = std::get_if<RequestError>(&decoded)) {
     ADD_FAILURE() << "refused as a whole: " << error->text;
     return {};
   }
@@ -51,7 +52,7 @@ TEST(WireRefuses, OtherVersionsNamingBoth) {
   Encoder encoder;
   encoder.Begin(0, kProtocolVersion + 1);
   encoder.Add(Hello{1, "from the future"});
-  const Error error = RefusedWhole(ToBrokerOf(Finish(encoder)));
+  const RequestError error = RefusedWhole(ToBrokerOf(Finish(encoder)));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
   EXPECT_THAT(error.text, HasSubstr("version 5"));
   EXPECT_THAT(error.text, HasSubstr("version 4"));
@@ -65,7 +66,7 @@ TEST(WireRefuses, AnEnvelopeOfAnotherVersionWhateverElseIsInIt) {
   builder.AddElement<std::uint32_t>(4, 9, 0);
   builder.AddOffset(6, text);  // where this version has an integer
   builder.Finish(flatbuffers::Offset<wire::Envelope>(builder.EndTable(start)), "ATSP");
-  const Error error = RefusedWhole(DecodeToBroker(
+  const RequestError error = RefusedWhole(DecodeToBroker(
       std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})), {},
       kControlLimit));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
@@ -79,7 +80,7 @@ TEST(WireRefuses, RandomBytes) {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     if (i % 2 == 0 && bytes.size() >= 8) std::memcpy(bytes.data() + 4, "ATSP", 4);
     const auto decoded = DecodeToBroker(bytes, {}, kControlLimit);
-    EXPECT_TRUE(std::holds_alternative<Error>(decoded));
+    EXPECT_TRUE(std::holds_alternative<RequestError>(decoded));
   }
 }
 
@@ -122,7 +123,7 @@ TEST(WireRefuses, DamagedFramesNeverYieldMalformedValues) {
       encoder.Begin(1);
       encoder.Add(*request);
       const auto again = ToBrokerOf(Finish(encoder));
-      ASSERT_TRUE(std::holds_alternative<ToBroker>(again)) << std::get<Error>(again).text;
+      ASSERT_TRUE(std::holds_alternative<ToBroker>(again)) << std::get<RequestError>(again).text;
       const auto& copy = std::get<ToBroker>(again).messages.at(0);
       ASSERT_TRUE(std::holds_alternative<Request>(copy)) << std::get<Malformed>(copy).text;
       Same(std::get<Request>(copy).body, request->body);
@@ -141,14 +142,15 @@ TEST(WireRefuses, WrongPayloadFrames) {
   EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("payload frame 0 is named, but 0 came"));
   // Two, though one is named: nobody knows what is meant.
   const std::vector<Payload> two = {large, large};
-  const Error error = RefusedWhole(DecodeToBroker(good.control, two, kControlLimit));
+  const RequestError error = RefusedWhole(DecodeToBroker(good.control, two, kControlLimit));
   EXPECT_EQ(error.code, ErrorCode::kBadRequest);
   EXPECT_THAT(error.text, HasSubstr("2 payload frames came"));
 }
 
 TEST(WireRefuses, ControlFramesOverTheLimit) {
   const Frames frames = Encode(Request{5, Put{{{Key{1}, Payload::Copy("x"), {}, false, false}}}});
-  const Error error = RefusedWhole(DecodeToBroker(frames.control, {}, frames.control.size() - 1));
+  const RequestError error =
+      RefusedWhole(DecodeToBroker(frames.control, {}, frames.control.size() - 1));
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_THAT(error.text, HasSubstr(std::to_string(frames.control.size())));
 }
@@ -165,7 +167,7 @@ TEST(WireRefuses, MessagesOfTheOtherDirection) {
   const auto& message = std::get<ToBroker>(decoded).messages.at(0);
   ASSERT_TRUE(std::holds_alternative<Malformed>(message));
   EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("not one that a client sends"));
-  EXPECT_TRUE(std::holds_alternative<Error>(ToClientOf(Encode(Request{5, GetStats{}}))));
+  EXPECT_TRUE(std::holds_alternative<RequestError>(ToClientOf(Encode(Request{5, GetStats{}}))));
 }
 
 TEST(WireRefuses, MessageTypesOfTheFuture) {

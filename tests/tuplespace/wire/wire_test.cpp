@@ -30,7 +30,7 @@ TEST(Wire, EveryRequestSurvivesTheTrip) {
     }
     const Frames frames = Finish(encoder);
     auto decoded = ToBrokerOf(frames);
-    ASSERT_TRUE(std::holds_alternative<ToBroker>(decoded)) << std::get<Error>(decoded).text;
+    ASSERT_TRUE(std::holds_alternative<ToBroker>(decoded)) << std::get<RequestError>(decoded).text;
     const ToBroker& got = std::get<ToBroker>(decoded);
     EXPECT_EQ(got.session, 42u);
     ASSERT_EQ(got.messages.size(), sent.size());
@@ -54,7 +54,7 @@ TEST(Wire, EveryReplySurvivesTheTrip) {
     const Frames frames = Encode(sent);
     EXPECT_LE(frames.control.size(), 256 + ControlBytesBound(sent.body));
     auto decoded = ToClientOf(frames);
-    ASSERT_TRUE(std::holds_alternative<ToClient>(decoded)) << std::get<Error>(decoded).text;
+    ASSERT_TRUE(std::holds_alternative<ToClient>(decoded)) << std::get<RequestError>(decoded).text;
     ASSERT_EQ(std::get<ToClient>(decoded).messages.size(), 1u);
     const auto& reply = std::get<Reply>(std::get<ToClient>(decoded).messages[0]);
     EXPECT_EQ(reply.id, sent.id);
@@ -92,8 +92,8 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   const auto done = ToClientOf(Encode(Done{{1, 7, 1ull << 40}}));
   EXPECT_THAT(std::get<Done>(std::get<ToClient>(done).messages.at(0)).requests,
               ElementsAre(1, 7, 1ull << 40));
-  EXPECT_TRUE(std::holds_alternative<Error>(
-      std::get<ToClient>(ToClientOf(Encode(Error{ErrorCode::kHelloRequired, "x"})))
+  EXPECT_TRUE(std::holds_alternative<RequestError>(
+      std::get<ToClient>(ToClientOf(Encode(RequestError{ErrorCode::kHelloRequired, "x"})))
           .messages.at(0)));
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "access_control.h"
-#include "bell.h"
+#include "adaptive_spin.h"
 #include "broker_core.h"
 #include "broker_sockets.h"
 #include "channel_table.h"
@@ -18,9 +18,9 @@
 #include "intake.h"
 #include "log_pause.h"
 #include "outbox.h"
-#include "patience.h"
 #include "segment_table.h"
 #include "sender.h"
+#include "wake_up.h"
 
 namespace tuplespace {
 
@@ -226,14 +226,14 @@ struct Broker::Impl {
     const std::int64_t begin_us = MonotonicUs();
     const bool rung = sockets.Poll(sleeps ? deadline_us : 0, wake.fd());
     channels.EndSleep();
-    if (sleeps) patience.Slept(sockets.polled_at_us() - begin_us);
+    if (sleeps) spin.Slept(sockets.polled_at_us() - begin_us);
     wake.EndSleep(rung);
   }
 
   // Whether a channel has something, found without going to sleep.
   bool LookBeforeSleep() {
     if (channels.empty() || sockets.has_input() || sockets.has_news()) return false;
-    patience.Look([this] { return channels.HasInput() || wake.notified(); });
+    spin.Spin([this] { return channels.HasInput() || wake.notified(); });
     return channels.HasInput();
   }
 
@@ -241,8 +241,8 @@ struct Broker::Impl {
   const BrokerCoreOptions core_options;
   AccessControl access;
   BrokerSockets sockets;
-  Bell wake;
-  Patience patience;
+  WakeUp wake;
+  AdaptiveSpin spin;
   SegmentTable segments;
   ChannelTable channels;
   Outbox outbox;

@@ -98,7 +98,7 @@ void Intake::Understand(const ReceivedMultipart& from, const AccessList::Entry* 
   const ClientId& client = from.routing_id;
   auto decoded = DecodeToBroker(from.control(), from.payloads, control_frame_bytes_,
                                 segments_.From(client), check_payloads_);
-  if (const auto* error = std::get_if<Error>(&decoded))
+  if (const auto* error = std::get_if<RequestError>(&decoded))
     return core_.ReceiveBad(client, *error, now_us);
   auto& envelope = std::get<ToBroker>(decoded);
   if (&from == &message_) channels_.CountReceived(client, envelope.session);

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "access_list.h"
 #include "client_impl.h"
+#include "client_options.h"
 #include "endpoint.h"
 
 namespace tuplespace {
@@ -18,47 +18,6 @@ constexpr int kMultipartsPerPoll = 256;
 constexpr int kQueuedParts = 256;  // of kPartBytes at most, inside ZeroMQ
 constexpr int kLingerMs = 200;     // for the last requests and the Bye
 constexpr std::int64_t kFullChannelUs = 1'000;
-constexpr std::size_t kRandomIdBytes =
-    15;  // 75 random bits, and short enough to need no allocation
-
-ClientId RandomId() {
-  static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
-  ClientId id;
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < kRandomIdBytes; ++i, bits >>= 5) {
-    if (i % 12 == 0) bits = RandomNumber();
-    id.push_back(kDigits[bits & 31]);
-  }
-  return id;
-}
-
-void CheckAccess(const ClientAccess& access) {
-  if (const auto problem = PeerNameProblem(access.name)) {
-    throw std::invalid_argument(fmt::format("the name \"{}\" of a key {}", access.name, *problem));
-  }
-  if (const auto problem = KeyPairProblem(access.keys)) {
-    throw std::invalid_argument(fmt::format("the keys of \"{}\": {}", access.name, *problem));
-  }
-  if (const auto problem = KeyProblem(access.broker_public_key)) {
-    throw std::invalid_argument("the broker's public key " + *problem);
-  }
-}
-
-ClientOptions Checked(ClientOptions options) {
-  if (options.access) CheckAccess(*options.access);
-  const std::string prefix = options.access ? ClientIdPrefix(options.access->name) : "";
-  if (options.id.empty()) options.id = prefix + RandomId();
-  if (!options.id.starts_with(prefix)) {
-    throw std::invalid_argument(fmt::format(
-        "the client id \"{}\" was given; with this key it begins with \"{}\"", options.id, prefix));
-  }
-  if (options.id.size() > kMaxClientIdBytes || options.id.front() == '\0') {
-    throw std::invalid_argument(
-        fmt::format("a client id of {} bytes was given; 1 to {} bytes are needed, the first not 0",
-                    options.id.size(), kMaxClientIdBytes));
-  }
-  return options;
-}
 
 SessionOptions ForSession(const ClientOptions& options) {
   SessionOptions session;
@@ -82,7 +41,7 @@ std::int64_t DeadlineUs(Client::Duration wait) {
 }  // namespace
 
 Client::Impl::Impl(ClientOptions given)
-    : options(Checked(std::move(given))),
+    : options(CheckedOptions(std::move(given))),
       address(ConnectAddress(options.endpoint, options.access.has_value())),
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
@@ -208,14 +167,14 @@ ReceiveResult Client::Impl::ReceiveFromSocket() {
 }
 
 void Client::Impl::Understand() {
-  std::variant<ToClient, Error> decoded =
-      message.problem ? std::variant<ToClient, Error>(*std::move(message.problem))
+  std::variant<ToClient, RequestError> decoded =
+      message.problem ? std::variant<ToClient, RequestError>(*std::move(message.problem))
                       : DecodeToClient(message.control(), message.payloads, &shared);
   if (shared.failed()) {
     // The message is lost with its session; in the next one bytes travel.
     shared.GiveUp();
     session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
-  } else if (auto* error = std::get_if<Error>(&decoded)) {
+  } else if (auto* error = std::get_if<RequestError>(&decoded)) {
     error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
     session.ReceiveBad(*error);
   } else {
@@ -338,14 +297,14 @@ void Client::Impl::Flush() {
     return session.session() == shared.session() && shared.HasUrgentOutput();
   };
   while (session.HasOutput() || urgent()) {
-    const Session::Output output = session.TakeOutput(MonotonicUs());
+    const ClientSession::Output output = session.TakeOutput(MonotonicUs());
     const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
     begin();
     const bool through_socket = !shared.introduced();
     if (output.session != 0 && output.session == shared.session()) {
       if (const auto segments = shared.TakeOutput()) encoder.Add(*segments);
     }
-    for (const Session::OutgoingMessage& one : output.messages) {
+    for (const ClientSession::OutgoingMessage& one : output.messages) {
       if (encoder.full()) {
         SendEncoded(output.session, through_socket);
         begin();
@@ -409,7 +368,7 @@ bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
 bool Client::Impl::LookBeforeSleep() {
   const Channel* const channel = shared.channel();
   if (channel == nullptr || waiting || socket_ready || monitor_ready) return false;
-  patience.Look([&] { return channel->HasInput() || wake.notified(); });
+  spin.Spin([&] { return channel->HasInput() || wake.notified(); });
   return channel->HasInput();
 }
 
@@ -435,7 +394,7 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   }
   PollUntil({items, count}, sleeps ? deadline_us : 0);
   if (channel != nullptr) channel->EndSleep();
-  if (sleeps) patience.Slept(MonotonicUs() - begin_us);
+  if (sleeps) spin.Slept(MonotonicUs() - begin_us);
   if (socket && items[socket_at].revents != 0) socket_ready = true;
   if (monitor && items[monitor_at].revents != 0) monitor_ready = true;
   const bool woken = wake.EndSleep(items[0].revents != 0);

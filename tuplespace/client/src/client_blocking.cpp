@@ -26,7 +26,8 @@ std::int64_t Later(std::int64_t time_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - time_us ? kForeverUs : time_us + wait_us;
 }
 
-// The answer to a request of this kind is a Body or an Error: anything else is the broker's fault.
+// The answer to a request of this kind is a Body or a RequestError: anything else is the broker's
+// fault.
 template <typename Body>
 std::optional<Body> Expect(std::optional<ReplyBody>&& reply) {
   if (!reply) return std::nullopt;
@@ -60,7 +61,8 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
     if (answer) break;
     if (MonotonicUs() >= (session.joined() ? late_us : deadline_us)) return std::nullopt;
   }
-  if (const auto* error = std::get_if<Error>(&*answer)) throw SpaceError(error->code, error->text);
+  if (const auto* error = std::get_if<RequestError>(&*answer))
+    throw SpaceError(error->code, error->text);
   return answer;
 }
 

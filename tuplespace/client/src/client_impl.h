@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bell.h"
-#include "patience.h"
-#include "session.h"
+#include "adaptive_spin.h"
+#include "client_session.h"
 #include "shared_link.h"
 #include "sockets.h"
 #include "tuplespace/client.h"
+#include "wake_up.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -24,7 +24,7 @@ struct Client::Impl {
 
   int Poll(std::int64_t deadline_us, int extra_fd);
   // Waits for the answer to `body`; nullopt if it does not come until `wait` is over. Throws
-  // SpaceError for an Error.
+  // SpaceError for a RequestError.
   std::optional<ReplyBody> Call(RequestBody body, Duration wait);
 
   void OpenLink();
@@ -59,9 +59,9 @@ struct Client::Impl {
   std::string address;
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
-  Session session;
-  Bell wake;
-  Patience patience;
+  ClientSession session;
+  WakeUp wake;
+  AdaptiveSpin spin;
   SharedLink shared;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc

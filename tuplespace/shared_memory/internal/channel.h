@@ -35,9 +35,9 @@ class Channel {
   static std::unique_ptr<Channel> Make();
 
   int fd() const { return own_.fd.get(); }  // to be told to the other end
-  // The other end's file and bell, as descriptors of its process. False: they are not what they
-  // should be; nothing has changed.
-  bool Attach(const PeerFiles& peer, int ring_fd, int bell_fd);
+  // The other end's file and the pipe of its wake-up, as descriptors of its process. False: they
+  // are not what they should be; nothing has changed.
+  bool Attach(const PeerFiles& peer, int ring_fd, int wake_fd);
   bool attached() const { return peer_.valid(); }
 
   // REQUIRES from here on: attached().
@@ -61,7 +61,7 @@ class Channel {
   bool broken() const { return broken_; }
 
   // Before it sleeps a thread calls BeginSleep for all its channels, and then asks HasInput: what
-  // is sent after that rings its bell.
+  // is sent after that wakes it up.
   void BeginSleep();
   void EndSleep();
   bool HasInput() const;
@@ -81,7 +81,7 @@ class Channel {
 
   MemoryFile own_;
   Mapping peer_;
-  UniqueFd bell_;
+  UniqueFd wake_pipe_;
   std::uint64_t written_ = 0;  // as own().written
   std::uint64_t read_ = 0;     // as own().read
   std::uint64_t sent_elsewhere_ = 0;

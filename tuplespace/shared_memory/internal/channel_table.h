@@ -20,8 +20,9 @@ namespace tuplespace {
 
 class ChannelTable {
  public:
-  // At most so many channels: each is looked at in every turn. `bell_fd`: what clients ring.
-  ChannelTable(std::size_t limit, int bell_fd) : limit_(limit), bell_fd_(bell_fd) {}
+  // At most so many channels: each is looked at in every turn. `wake_fd`: the pipe through
+  // which clients wake this thread up.
+  ChannelTable(std::size_t limit, int wake_fd) : limit_(limit), wake_fd_(wake_fd) {}
 
   // `client` has joined with this offer: adds what its Welcome says of a channel to `answer`.
   // Calling it again for the same session only repeats that.
@@ -68,7 +69,7 @@ class ChannelTable {
   int ReadEntry(const ClientId& client, Entry& entry, int most, Handle& handle);
 
   const std::size_t limit_;
-  const int bell_fd_;
+  const int wake_fd_;
   std::unordered_map<ClientId, Entry> entries_;
   ReceivedMultipart message_;
 };

@@ -22,8 +22,9 @@ namespace tuplespace {
 
 class SharedLink : public SegmentNamer, public SegmentOpener {
  public:
-  // Shares nothing without a pool. `bell_fd`: what the broker rings (bell.h).
-  SharedLink(std::shared_ptr<SharedPool> pool, int bell_fd);
+  // Shares nothing without a pool. `wake_fd`: the pipe through which the
+  // broker wakes this thread up (wake_up.h).
+  SharedLink(std::shared_ptr<SharedPool> pool, int wake_fd);
   ~SharedLink() override;
 
   std::optional<Sharing> Offer();
@@ -63,7 +64,7 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   struct Loan;
 
   std::shared_ptr<SharedPool> pool_;
-  const int bell_fd_;
+  const int wake_fd_;
   std::optional<SharingProbe> probe_;
   std::unique_ptr<Channel> channel_;  // before the session: what is offered
   std::uint64_t session_ = 0;

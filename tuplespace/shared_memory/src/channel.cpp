@@ -57,14 +57,14 @@ std::unique_ptr<Channel> Channel::Make() {
   return channel;
 }
 
-bool Channel::Attach(const PeerFiles& peer, int ring_fd, int bell_fd) {
+bool Channel::Attach(const PeerFiles& peer, int ring_fd, int wake_fd) {
   const auto file = peer.Open(ring_fd);
-  auto bell = peer.OpenPipe(bell_fd);
-  if (!file || !bell) return false;
+  auto wake_pipe = peer.OpenPipe(wake_fd);
+  if (!file || !wake_pipe) return false;
   auto mapping = MapForReading(*file, /*populate=*/true);
   if (!mapping || mapping->size() != kHeaderBytes + kRingBytes) return false;
   peer_ = *std::move(mapping);
-  bell_ = *std::move(bell);
+  wake_pipe_ = *std::move(wake_pipe);
   return true;
 }
 
@@ -126,7 +126,7 @@ void Channel::Ring() {
   if (sleeps % 2 == 0 || sleeps == rung_) return;
   rung_ = sleeps;
   // Fails only when the pipe is full, and then it is readable anyway.
-  [[maybe_unused]] const auto written = write(bell_.get(), "", 1);
+  [[maybe_unused]] const auto written = write(wake_pipe_.get(), "", 1);
 }
 
 // ---- receiving

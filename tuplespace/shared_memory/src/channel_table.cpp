@@ -11,7 +11,7 @@ void ChannelTable::Joined(const ClientId& client, std::uint64_t session, const S
   if (entry == nullptr && offer.ring_fd >= 0 && entries_.size() < limit_) {
     const auto files = PeerFiles::Of(offer.pid);
     auto channel = files ? Channel::Make() : nullptr;
-    if (channel && channel->Attach(*files, offer.ring_fd, offer.bell_fd)) {
+    if (channel && channel->Attach(*files, offer.ring_fd, offer.wake_fd)) {
       entry = &entries_[client];
       *entry = {};
       entry->session = session;
@@ -20,7 +20,7 @@ void ChannelTable::Joined(const ClientId& client, std::uint64_t session, const S
   }
   if (entry == nullptr) return;
   answer.ring_fd = entry->channel->fd();
-  answer.bell_fd = bell_fd_;
+  answer.wake_fd = wake_fd_;
 }
 
 ChannelTable::Entry* ChannelTable::Find(const ClientId& client, std::uint64_t session) {

@@ -24,8 +24,8 @@ struct SharedLink::Loan {
   std::shared_ptr<ReleasedQueue> queue;
 };
 
-SharedLink::SharedLink(std::shared_ptr<SharedPool> pool, int bell_fd)
-    : pool_(std::move(pool)), bell_fd_(bell_fd), released_(std::make_shared<ReleasedQueue>()) {
+SharedLink::SharedLink(std::shared_ptr<SharedPool> pool, int wake_fd)
+    : pool_(std::move(pool)), wake_fd_(wake_fd), released_(std::make_shared<ReleasedQueue>()) {
   if (pool_) probe_ = SharingProbe::Make();
 }
 
@@ -40,7 +40,7 @@ std::optional<Sharing> SharedLink::Offer() {
   if (!channel_ || channel_->attached()) channel_ = Channel::Make();
   if (channel_) {
     offer.ring_fd = channel_->fd();
-    offer.bell_fd = bell_fd_;
+    offer.wake_fd = wake_fd_;
   }
   return offer;
 }
@@ -54,7 +54,7 @@ void SharedLink::Joined(std::uint64_t session, const std::optional<Sharing>& ans
   files_ = PeerFiles::Of(answer->pid);
   if (files_) seen_ = SharingProbe::Read(*files_, answer->fd).value_or("");
   if (!can_put_ || seen_.empty() || !offered || answer->ring_fd < 0) return;
-  if (offered->Attach(*files_, answer->ring_fd, answer->bell_fd)) channel_ = std::move(offered);
+  if (offered->Attach(*files_, answer->ring_fd, answer->wake_fd)) channel_ = std::move(offered);
 }
 
 void SharedLink::SessionEnded() {

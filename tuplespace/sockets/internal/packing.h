@@ -115,8 +115,8 @@ class Assembly {
   explicit Assembly(PackingLimits limits) : limits_(limits) {}
 
   struct More {};  // the part is kept, or belongs to a message whose beginning never came
-  // An Error: the part is malformed, or its message too large; what it belongs to is dropped.
-  using Result = std::variant<More, UnpackedWhole, Assembled, Error>;
+  // A RequestError: the part is malformed, or its message too large; what it belongs to is dropped.
+  using Result = std::variant<More, UnpackedWhole, Assembled, RequestError>;
   Result Add(std::span<const std::byte> part);
   bool empty() const { return bytes_ == 0; }
 
@@ -125,7 +125,7 @@ class Assembly {
   Result Continue(std::span<const std::byte> part);
   // Takes in what follows the bytes that came so far.
   Result Take(std::span<const std::byte> bytes);
-  std::optional<Error> ReadSizes();
+  std::optional<RequestError> ReadSizes();
   bool OpenPayloads();
   void Reset();
 

@@ -39,7 +39,8 @@ struct ReceivedMultipart {
   zmq::message_t frame;          // the control frame is in it
   std::size_t control_begin = 0, control_bytes = 0;
   std::vector<Payload> payloads;  // each owns its memory, or keeps little more than that
-  std::optional<Error> problem;   // then it cannot be read; all else but the first four is empty
+  std::optional<RequestError>
+      problem;  // then it cannot be read; all else but the first four is empty
 
   std::span<const std::byte> control() const {
     return {static_cast<const std::byte*>(frame.data()) + control_begin, control_bytes};

@@ -66,7 +66,7 @@ bool IsOneLargePayload(std::uint64_t control_bytes, std::span<const Payload> pay
          payloads[0].size() <= kPartBytes - kMostFrontBytes;
 }
 
-Error Damaged(std::string text) {
+RequestError Damaged(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
@@ -80,18 +80,17 @@ std::shared_ptr<std::byte> Allocate(std::uint64_t bytes) {
 }
 
 // Where the payloads are, or what is wrong with their sizes.
-std::variant<std::vector<UnpackedWhole::Range>, Error> ReadRanges(std::span<const std::byte> sizes,
-                                                                  std::uint64_t front_bytes,
-                                                                  std::uint64_t bytes,
-                                                                  const PackingLimits& limits) {
+std::variant<std::vector<UnpackedWhole::Range>, RequestError> ReadRanges(
+    std::span<const std::byte> sizes, std::uint64_t front_bytes, std::uint64_t bytes,
+    const PackingLimits& limits) {
   std::vector<UnpackedWhole::Range> ranges(sizes.size() / sizeof(std::uint64_t));
   std::uint64_t end = front_bytes;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     std::uint64_t size = 0;
     std::memcpy(&size, sizes.data() + i * sizeof(size), sizeof(size));
     if (size > limits.payload_bytes) {
-      return Error{ErrorCode::kTooLarge,
-                   fmt::format("a payload has {} bytes, at most {}", size, limits.payload_bytes)};
+      return RequestError{ErrorCode::kTooLarge, fmt::format("a payload has {} bytes, at most {}",
+                                                            size, limits.payload_bytes)};
     }
     const std::uint64_t begin = AlignUp(end, kPayloadAlign);
     if (begin < end || begin > bytes || size > bytes - begin) {  // it may have wrapped round
@@ -223,18 +222,20 @@ Assembly::Result Assembly::Begin(std::span<const std::byte> part) {
     return Damaged("the message does not begin with a head of this protocol");
   }
   if (head.control_bytes > limits_.control_bytes) {
-    return Error{ErrorCode::kTooLarge, fmt::format("the control frame has {} bytes, at most {}",
-                                                   head.control_bytes, limits_.control_bytes)};
+    return RequestError{ErrorCode::kTooLarge,
+                        fmt::format("the control frame has {} bytes, at most {}",
+                                    head.control_bytes, limits_.control_bytes)};
   }
   if (head.payloads > kMaxPayloadFrames) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("{} payload frames, at most {}", head.payloads, kMaxPayloadFrames)};
+    return RequestError{ErrorCode::kTooLarge, fmt::format("{} payload frames, at most {}",
+                                                          head.payloads, kMaxPayloadFrames)};
   }
   if (head.bytes > limits_.message_bytes) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("a message with its payloads has {} bytes, at most {}: send less at "
-                             "once",
-                             head.bytes, limits_.message_bytes)};
+    return RequestError{
+        ErrorCode::kTooLarge,
+        fmt::format("a message with its payloads has {} bytes, at most {}: send less at "
+                    "once",
+                    head.bytes, limits_.message_bytes)};
   }
   const std::uint64_t front_bytes = FrontBytes(head.control_bytes, head.payloads);
   if (head.bytes < front_bytes || head.bytes < part.size()) {
@@ -247,7 +248,7 @@ Assembly::Result Assembly::Begin(std::span<const std::byte> part) {
     const std::size_t sizes_bytes = head.payloads * sizeof(std::uint64_t);
     auto ranges = ReadRanges(part.subspan(front_bytes - sizes_bytes, sizes_bytes), front_bytes,
                              head.bytes, limits_);
-    if (auto* error = std::get_if<Error>(&ranges)) return std::move(*error);
+    if (auto* error = std::get_if<RequestError>(&ranges)) return std::move(*error);
     whole.payloads = std::get<0>(std::move(ranges));
     return whole;
   }
@@ -308,8 +309,8 @@ Assembly::Result Assembly::Take(std::span<const std::byte> bytes) {
     if (received_ >= front_bytes && !OpenPayloads()) {
       const std::uint64_t wanted = ranges_[payloads_.size()].bytes;
       Reset();
-      return Error{ErrorCode::kTooLarge,
-                   fmt::format("there is no memory for a payload of {} bytes", wanted)};
+      return RequestError{ErrorCode::kTooLarge,
+                          fmt::format("there is no memory for a payload of {} bytes", wanted)};
     }
   }
   if (received_ < bytes_) return More{};
@@ -322,10 +323,10 @@ Assembly::Result Assembly::Take(std::span<const std::byte> bytes) {
   return whole;
 }
 
-std::optional<Error> Assembly::ReadSizes() {
+std::optional<RequestError> Assembly::ReadSizes() {
   const std::size_t sizes_bytes = payload_count_ * sizeof(std::uint64_t);
   auto ranges = ReadRanges(std::span(front_).last(sizes_bytes), front_.size(), bytes_, limits_);
-  if (auto* error = std::get_if<Error>(&ranges)) return std::move(*error);
+  if (auto* error = std::get_if<RequestError>(&ranges)) return std::move(*error);
   ranges_ = std::get<0>(std::move(ranges));
   return std::nullopt;
 }

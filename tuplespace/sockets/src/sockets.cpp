@@ -172,10 +172,10 @@ ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMult
   }
   if (parts > 1) {
     Forget(message.routing_id);
-    message.problem = Error{ErrorCode::kBadRequest,
-                            fmt::format("a multipart message of {} parts came; each message of "
-                                        "this protocol has one",
-                                        parts)};
+    message.problem = RequestError{
+        ErrorCode::kBadRequest, fmt::format("a multipart message of {} parts came; each message of "
+                                            "this protocol has one",
+                                            parts)};
     return ReceiveResult::kMessage;
   }
   return Take(message, std::move(part));
@@ -194,7 +194,7 @@ ReceiveResult Receiver::Take(ReceivedMultipart& message, zmq::message_t&& part) 
     open_.erase(open);
   }
   if (std::holds_alternative<Assembly::More>(result)) return ReceiveResult::kPart;
-  if (auto* error = std::get_if<Error>(&result)) {
+  if (auto* error = std::get_if<RequestError>(&result)) {
     // A program of another version may have another head.
     message.problem = VersionProblem(bytes).value_or(std::move(*error));
   } else if (auto* several = std::get_if<Assembled>(&result)) {

@@ -3,12 +3,12 @@
 namespace tuplespace::internal {
 namespace {
 
-std::optional<std::string> ContradictionOfStay(const Record& record) {
+std::optional<std::string> ContradictionOfResidence(const Record& record) {
   if (!record.stored() || record.task || !record.payload.empty()) {
     return "has a payload that stays with a client, but is no plain tuple without one";
   }
-  if (!record.stay->with->held.contains(&record)) return "stays with one who does not hold it";
-  if (record.stay->wanted != record.stay->deadline.set()) {
+  if (!record.residence->with->held.contains(&record)) return "stays with one who does not hold it";
+  if (record.residence->wanted != record.residence->deadline.set()) {
     return "is wanted without a deadline, or the other way round";
   }
   if (!record.entries.empty()) return "can be taken without its payload";
@@ -33,7 +33,7 @@ std::optional<std::string> ContradictionOfTask(const Record& record) {
 std::optional<std::string> Contradiction(const SpaceState& state, const Record& record) {
   if (record.pins != 0 || record.queued) return "is pinned or queued between events";
   if (state.store.Find(record.key.bytes()) != &record) return "is not found by its key";
-  if (record.stored() != (record.put_by != nullptr) && record.state != RecordState::kCompleted) {
+  if (record.stored() != (record.put_by != nullptr) && record.state != RecordState::kDone) {
     return "is stored but put by nobody, or the other way round";
   }
   if ((record.state == RecordState::kLeased) != (record.lease != nullptr)) {
@@ -48,7 +48,7 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
   if ((record.placement != Placement::kNone) != (record.state == RecordState::kReady)) {
     return "is ready but not placed, or the other way round";
   }
-  if (record.done && record.state != RecordState::kCompleted) return "is not done, but was";
+  if (record.done && record.state != RecordState::kDone) return "is not done, but was";
   if (record.placement == Placement::kNone && !record.entries.empty()) {
     return "is in a tree without being placed";
   }
@@ -62,8 +62,8 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
     if (!record.stored()) return "is held but not stored";
     if (!holding->client->held.contains(&record)) return "is held by one who does not know it";
   }
-  if (record.stay) {
-    if (const auto problem = ContradictionOfStay(record)) return problem;
+  if (record.residence) {
+    if (const auto problem = ContradictionOfResidence(record)) return problem;
   }
   return record.task ? ContradictionOfTask(record) : std::nullopt;
 }
@@ -91,7 +91,7 @@ std::optional<std::string> ContradictionOfRecords(const SpaceState& state, Stats
     return check(record);
   });
   state.store.ScanShadows(every, [&](const Record* record) {
-    const bool used = record->state == RecordState::kCompleted || record->referenced();
+    const bool used = record->state == RecordState::kDone || record->referenced();
     if (record->stored() || !used) problem = record->key.ToString() + " is a useless shadow";
     return check(record) && used;
   });

@@ -1,5 +1,5 @@
 // What travels between a client and a broker beside requests and replies: joining, heartbeats,
-// leaving. Plain values; wire.h turns them into frames, Session and BrokerCore act on them.
+// leaving. Plain values; wire.h turns them into frames, ClientSession and BrokerCore act on them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Sharing {
   std::int32_t fd = -1;
   std::string seen;
   std::int32_t ring_fd = -1;
-  std::int32_t bell_fd = -1;
+  std::int32_t wake_fd = -1;
 };
 
 struct Hello {
@@ -84,9 +84,9 @@ struct ToBroker {
   std::vector<ClientMessage> messages;
 };
 
-// An Error outside a Reply concerns the session, not one request.
+// An RequestError outside a Reply concerns the session, not one request.
 using BrokerMessage =
-    std::variant<Reply, Notice, Welcome, Pong, Goodbye, Error, BrokerSegments, Done>;
+    std::variant<Reply, Notice, Welcome, Pong, Goodbye, RequestError, BrokerSegments, Done>;
 struct ToClient {
   std::uint64_t session = 0;
   std::vector<BrokerMessage> messages;

@@ -73,7 +73,7 @@ class Encoder {
   void Add(const Welcome& welcome);
   void Add(const Pong& pong);
   void Add(const Goodbye& goodbye);
-  void Add(const Error& error);
+  void Add(const RequestError& error);
   void Add(const ClientSegments& segments);
   void Add(const BrokerSegments& segments);
 
@@ -96,7 +96,7 @@ std::size_t PayloadFramesBound(const RequestBody& body);
 
 // kVersion, with both numbers, if these bytes begin with a head or a control frame of another
 // protocol version.
-std::optional<Error> VersionProblem(std::span<const std::byte> bytes);
+std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes);
 
 // Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
 // Payloads whose bytes came to a client are compared with their hashes and left out if they differ
@@ -105,13 +105,13 @@ std::optional<Error> VersionProblem(std::span<const std::byte> bytes);
 // bad request becomes Malformed (with kBusy if a segment cannot be opened); a bad frame fails as a
 // whole, with kBadRequest, kTooLarge, or kVersion if it is of another protocol version (the text
 // names both).
-std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
-                                             std::span<const Payload> frames,
-                                             std::uint64_t control_frame_bytes,
-                                             SegmentOpener* opener = nullptr,
-                                             bool check_payloads = false);
-std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
-                                             std::span<const Payload> frames,
-                                             SegmentOpener* opener = nullptr);
+std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
+                                                    std::span<const Payload> frames,
+                                                    std::uint64_t control_frame_bytes,
+                                                    SegmentOpener* opener = nullptr,
+                                                    bool check_payloads = false);
+std::variant<ToClient, RequestError> DecodeToClient(std::span<const std::byte> control,
+                                                    std::span<const Payload> frames,
+                                                    SegmentOpener* opener = nullptr);
 
 }  // namespace tuplespace

@@ -117,7 +117,7 @@ std::size_t BodyBound(const CompleteReply& reply) {
 std::size_t BodyBound(const Stats&) {
   return 4 * kTableBytes;
 }
-std::size_t BodyBound(const Error& error) {
+std::size_t BodyBound(const RequestError& error) {
   return std::min(error.text.size(), kMaxTextBytes);
 }
 template <typename Small>  // bodies of a few scalars

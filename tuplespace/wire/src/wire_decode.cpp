@@ -130,7 +130,7 @@ Stats DecodeStats(const wire::Stats& wire) {
   return stats;
 }
 
-Error DecodeError(FrameReader& in, const wire::Error& wire) {
+RequestError DecodeError(FrameReader& in, const wire::Error& wire) {
   if (wire.code() > wire::ErrorCode::MAX) Refuse("error code {}", static_cast<int>(wire.code()));
   return {static_cast<ErrorCode>(wire.code()), in.Text(wire.text(), kMaxTextBytes, "text")};
 }
@@ -247,21 +247,22 @@ std::optional<std::uint32_t> VersionOf(const Aligned& bytes, flatbuffers::uoffse
   return flatbuffers::GetRoot<wire::Prefix>(bytes.data())->version();
 }
 
-Error OtherVersion(std::uint32_t version) {
+RequestError OtherVersion(std::uint32_t version) {
   return {ErrorCode::kVersion, fmt::format("the peer speaks protocol version {}, this program "
                                            "speaks version {}: use the same release",
                                            version, kProtocolVersion)};
 }
 
-std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::size_t frames,
-                                                std::uint64_t limit_bytes) {
+std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, std::size_t frames,
+                                                       std::uint64_t limit_bytes) {
   if (control.size() > limit_bytes) {
-    return Error{ErrorCode::kTooLarge, fmt::format("the control frame has {} bytes, at most {}",
-                                                   control.size(), limit_bytes)};
+    return RequestError{
+        ErrorCode::kTooLarge,
+        fmt::format("the control frame has {} bytes, at most {}", control.size(), limit_bytes)};
   }
   if (frames > kMaxPayloadFrames) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("{} payload frames, at most {}", frames, kMaxPayloadFrames)};
+    return RequestError{ErrorCode::kTooLarge,
+                        fmt::format("{} payload frames, at most {}", frames, kMaxPayloadFrames)};
   }
   // Not fewer than any honest frame of this size can hold: a table with its offset takes 8 bytes.
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(control.size() / 8 + 16);
@@ -274,13 +275,13 @@ std::variant<const wire::Envelope*, Error> Open(const Aligned& control, std::siz
   // That of another version may differ in all but the version.
   const auto version = VersionOf(control, max_tables);
   if (!version) {
-    return Error{ErrorCode::kBadRequest,
-                 fmt::format("the control frame of {} bytes is not an \"{}\" FlatBuffer",
-                             control.size(), wire::EnvelopeIdentifier())};
+    return RequestError{ErrorCode::kBadRequest,
+                        fmt::format("the control frame of {} bytes is not an \"{}\" FlatBuffer",
+                                    control.size(), wire::EnvelopeIdentifier())};
   }
   if (*version != kProtocolVersion) return OtherVersion(*version);
-  return Error{ErrorCode::kBadRequest,
-               fmt::format("the control frame of {} bytes is damaged", control.size())};
+  return RequestError{ErrorCode::kBadRequest,
+                      fmt::format("the control frame of {} bytes is damaged", control.size())};
 }
 
 void CheckFrames(const FrameReader& in) {
@@ -291,20 +292,20 @@ void CheckFrames(const FrameReader& in) {
 
 }  // namespace
 
-std::optional<Error> VersionProblem(std::span<const std::byte> bytes) {
+std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes) {
   constexpr flatbuffers::uoffset_t kPrefixTables = 2;
   const auto version = VersionOf(Aligned(bytes), kPrefixTables);
   if (!version || *version == kProtocolVersion) return std::nullopt;
   return OtherVersion(*version);
 }
 
-std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
-                                             std::span<const Payload> frames,
-                                             std::uint64_t control_frame_bytes,
-                                             SegmentOpener* opener, bool check_payloads) {
+std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
+                                                    std::span<const Payload> frames,
+                                                    std::uint64_t control_frame_bytes,
+                                                    SegmentOpener* opener, bool check_payloads) {
   const Aligned aligned(control);
   const auto opened = Open(aligned, frames.size(), control_frame_bytes);
-  if (const auto* error = std::get_if<Error>(&opened)) return *error;
+  if (const auto* error = std::get_if<RequestError>(&opened)) return *error;
   const wire::Envelope& envelope = *std::get<const wire::Envelope*>(opened);
   ToBroker decoded;
   decoded.session = envelope.session();
@@ -328,17 +329,17 @@ std::variant<ToBroker, Error> DecodeToBroker(std::span<const std::byte> control,
     }
     if (!malformed) CheckFrames(in);
   } catch (BadFrame& bad) {
-    return Error{ErrorCode::kBadRequest, std::move(bad.text)};
+    return RequestError{ErrorCode::kBadRequest, std::move(bad.text)};
   }
   return decoded;
 }
 
-std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
-                                             std::span<const Payload> frames,
-                                             SegmentOpener* opener) {
+std::variant<ToClient, RequestError> DecodeToClient(std::span<const std::byte> control,
+                                                    std::span<const Payload> frames,
+                                                    SegmentOpener* opener) {
   const Aligned aligned(control);
   const auto opened = Open(aligned, frames.size(), FLATBUFFERS_MAX_BUFFER_SIZE - 1);
-  if (const auto* error = std::get_if<Error>(&opened)) return *error;
+  if (const auto* error = std::get_if<RequestError>(&opened)) return *error;
   const wire::Envelope& envelope = *std::get<const wire::Envelope*>(opened);
   ToClient decoded;
   decoded.session = envelope.session();
@@ -352,11 +353,11 @@ std::variant<ToClient, Error> DecodeToClient(std::span<const std::byte> control,
     }
     CheckFrames(in);
   } catch (BadFrame& bad) {
-    return Error{ErrorCode::kBadRequest, std::move(bad.text)};
+    return RequestError{ErrorCode::kBadRequest, std::move(bad.text)};
   } catch (Unopened& unopened) {
-    return Error{ErrorCode::kBusy, std::move(unopened.text)};
+    return RequestError{ErrorCode::kBusy, std::move(unopened.text)};
   } catch (BadField& bad) {
-    return Error{ErrorCode::kBadRequest, std::move(bad.text)};
+    return RequestError{ErrorCode::kBadRequest, std::move(bad.text)};
   }
   return decoded;
 }

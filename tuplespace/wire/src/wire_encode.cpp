@@ -69,7 +69,7 @@ struct Encoder::Impl {
   Offset<wire::Sharing> Offer(const std::optional<Sharing>& sharing) {
     if (!sharing) return 0;
     return wire::CreateSharing(builder, sharing->pid, sharing->fd, Raw(sharing->seen),
-                               sharing->ring_fd, sharing->bell_fd);
+                               sharing->ring_fd, sharing->wake_fd);
   }
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
@@ -133,7 +133,7 @@ struct Encoder::Impl {
       const Offset<wire::TaskSpec> task = Task(tuple.task);
       offsets.push_back(wire::CreateTuple(builder, key, payload.inlined, payload.frame, task,
                                           tuple.ephemeral, tuple.held, payload.hash_or_null(),
-                                          payload.shared(), tuple.stays_bytes));
+                                          payload.shared(), tuple.resident_bytes));
     }
     return builder.CreateVector(offsets);
   }
@@ -150,7 +150,7 @@ struct Encoder::Impl {
       const std::optional<wire::Hash> hash = ToWire(tuple.hash);
       offsets.push_back(wire::CreateFoundTuple(
           builder, key, payload.inlined, payload.frame, tuple.payload_bytes, put_by, tuple.took_us,
-          tuple.times_taken, hash ? &*hash : nullptr, payload.shared(), tuple.stays));
+          tuple.times_taken, hash ? &*hash : nullptr, payload.shared(), tuple.resident));
     }
     return builder.CreateVector(offsets);
   }
@@ -289,7 +289,7 @@ struct Encoder::Impl {
 #undef TUPLESPACE_GAUGE
     Message(id, wire::Body::Stats, table.Finish().Union());
   }
-  void Body(RequestId id, const Error& error) {
+  void Body(RequestId id, const RequestError& error) {
     const auto text = Text(error.text, kMaxTextBytes);
     const auto code = static_cast<wire::ErrorCode>(error.code);
     Message(id, wire::Body::Error, wire::CreateError(builder, code, text).Union());
@@ -365,7 +365,7 @@ void Encoder::Add(const Goodbye&) {
   impl_->Message(0, wire::Body::Goodbye, wire::CreateGoodbye(impl_->builder).Union());
 }
 
-void Encoder::Add(const Error& error) {
+void Encoder::Add(const RequestError& error) {
   impl_->Body(0, error);
 }
 

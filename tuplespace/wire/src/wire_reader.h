@@ -206,7 +206,7 @@ class FrameReader {
       tuple.task = Task(one->task());
       tuple.ephemeral = one->ephemeral();
       tuple.held = one->held();
-      tuple.stays_bytes = one->stays_bytes();
+      tuple.resident_bytes = one->stays_bytes();
     }
     return tuples;
   }
@@ -225,7 +225,7 @@ class FrameReader {
       tuple.put_by = Text(one->put_by(), kMaxClientIdBytes, "put_by");
       tuple.took_us = one->took_us();
       tuple.times_taken = one->times_taken();
-      tuple.stays = one->stays();
+      tuple.resident = one->stays();
     }
     return tuples;
   }

@@ -61,13 +61,13 @@ struct Call {
 };
 
 // A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and
-// says so. may_stay: its bytes need not go into the space before somebody asks for them
-// (tuplespace::Tuple::stays_bytes).
+// says so. may_be_resident: its bytes need not go into the space before somebody asks for them
+// (tuplespace::Tuple::resident_bytes).
 struct Output {
   tuplespace::Key key;
   View view;
   bool keep = false;
-  bool may_stay = false;
+  bool may_be_resident = false;
 };
 
 struct Task {

@@ -42,7 +42,7 @@ struct HandlerReport {
   std::uint64_t peak_bytes = 0;        // most bytes held at once: device memory and waiting inputs
   std::uint64_t shared_results = 0;    // made where the space can share them
   std::uint64_t copied_results = 0;    // that were copied there afterwards
-  std::uint64_t stayed_results = 0;    // whose bytes stayed on the device
+  std::uint64_t resident_results = 0;  // whose bytes stayed on the device
   std::uint64_t supplied_results = 0;  // of these, whose bytes were asked for
   double busy_s = 0;                   // time spent computing
   double gflop = 0;                    // 10^9 operations of completed tasks (core/task.h, Flops)

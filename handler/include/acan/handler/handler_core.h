@@ -53,7 +53,7 @@ struct TaskGranted {
   std::vector<bool> sent;                  // which inputs came along
   std::vector<std::uint64_t> input_bytes;  // of those that came along
   std::optional<std::size_t> keep_input;   // worth keeping on the device (the tile)
-  std::uint64_t stay_bytes = 0;            // of results that may stay on the device
+  std::uint64_t resident_bytes = 0;        // of results that may stay on the device
 };
 struct GetEnded {};  // the latest get came back without a task
 struct InputsArrived {
@@ -65,7 +65,7 @@ struct GivenUp {
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
-  bool stays = false;  // nobody else has its bytes
+  bool resident = false;  // nobody else has its bytes
 };
 struct TaskFinished {
   FlightId flight = 0;
@@ -116,8 +116,8 @@ struct FetchInputs {
 };
 struct RunTask {
   FlightId flight = 0;
-  bool stay = false;  // results that may stay on the device do
-};                    // in this order, on the device
+  bool resident = false;  // results that may stay on the device do
+};                        // in this order, on the device
 struct ReportDone {
   FlightId flight = 0;
   tuplespace::LeaseRef lease;
@@ -177,7 +177,7 @@ class HandlerCore {
     bool timed = false;  // its lease is the job's own limit
     std::uint64_t flops = 0;
     std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
-    std::uint64_t stay_bytes = 0;         // its part of staying_bytes_
+    std::uint64_t resident_bytes = 0;     // its part of resident_bytes_
     std::vector<tuplespace::Key> pinned;  // cached tuples that it uses
     std::optional<KeptResult> input_to_keep;
   };
@@ -230,9 +230,9 @@ class HandlerCore {
   void RemoveCached(const tuplespace::Key& key, Actions& out);
   void MakeRoom(Actions& out);
   void FlushHolds(Actions& out);
-  // ---- results that stay here (handler_core_stay.cpp)
+  // ---- results that stay here (handler_core_resident.cpp)
   std::uint64_t FreeBytes() const { return limit_bytes_ - reserved_bytes_ - owed_bytes_; }
-  bool MayStay(std::uint64_t bytes) const;
+  bool MayBeResident(std::uint64_t bytes) const;
   void AddOwed(const tuplespace::Key& key);
   Cached* EndOwed(const tuplespace::Key& key);  // null: it was not owed
   void SupplyAll(Actions& out);
@@ -264,7 +264,7 @@ class HandlerCore {
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;
   std::map<tuplespace::Key, bool> owed_;  // entries of cache_; whether they are being supplied
   std::uint64_t owed_bytes_ = 0;          // of those without pins
-  std::uint64_t staying_bytes_ = 0;       // of all, and of those to come of tasks that run
+  std::uint64_t resident_bytes_ = 0;      // of all, and of those to come of tasks that run
   std::int64_t idle_until_us_ = tuplespace::kForeverUs;  // then all is supplied
 };
 

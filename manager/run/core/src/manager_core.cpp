@@ -6,14 +6,11 @@
 
 #include "acan/core/schedule.h"
 #include "acan/manager/pass_losses.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
-
-using tuplespace::IsPlanted;
-using tuplespace::Planted;
 
 constexpr std::size_t kUnitsInFlight = 3;
 
@@ -142,7 +139,7 @@ void ManagerCore::Advance(ManagerActions& out) {
   for (;;) {
     while (!units_.empty() &&
            (IsFinished(units_.front()) ||
-            (IsPlanted(Planted::kCommitsUnfinishedStep) && units_.front().losses))) {
+            (IsPlanted(ManagerBug::kCommitsUnfinishedStep) && units_.front().losses))) {
       const Unit unit = std::move(units_.front());
       units_.pop_front();
       Commit(unit, out);
@@ -215,7 +212,7 @@ void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
 
 void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
   versions_.committed = unit.step + 1;
-  if (!unit.tiles_stay) versions_.safe = versions_.committed;
+  if (!unit.tiles_resident) versions_.safe = versions_.committed;
   if (versions_.committed > versions_.reported) {
     versions_.reported = versions_.committed;
     liveness_.OnNewStep();
@@ -230,7 +227,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     BeginSnapshot(out);
   }
   RetireDone(out);
-  if (!unit.tiles_stay || unit.step < versions_.spent_from) return;
+  if (!unit.tiles_resident || unit.step < versions_.spent_from) return;
   out.push_back(RemoveStep{unit.step});
   const bool between = unit.step != versions_.safe;
   if (between && snapshots_.version() != unit.step) RemoveTiles(unit.step, out);
@@ -256,7 +253,7 @@ void ManagerCore::RetireDone(ManagerActions& out) {
                 std::max<std::int64_t>(0, versions_.committed - config_.kept_versions)});
   if (keep <= versions_.retired_below) return;
   versions_.retired_below = keep;
-  out.push_back(RetireThrough{keep - (IsPlanted(Planted::kRetiresTooEarly) ? 0 : 1)});
+  out.push_back(RetireThrough{keep - (IsPlanted(ManagerBug::kRetiresTooEarly) ? 0 : 1)});
 }
 
 void ManagerCore::BeginSnapshot(ManagerActions& out) {

@@ -68,7 +68,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   out.push_back(PutPassData{pass, first, false, epoch});
   const Graph graph = MakeGraph();
   unit.to_put = graph.Tasks(pass);
-  LetStay(unit);
+  LetBeResident(unit);
   ReadLosses read{unit.id, generation_, {}};
   for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
   unit.passes.push_back(std::move(pass));
@@ -77,7 +77,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
 
 // Large results may stay on devices with memory of their own: tiles, save those of each so many
 // steps, and what only the tasks of the unit read if there is but one handler to read it.
-void ManagerCore::LetStay(Unit& unit) const {
+void ManagerCore::LetBeResident(Unit& unit) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
   const auto has_own = [](const auto& handler) { return handler.second.own_memory; };
   const bool any = std::any_of(handlers.begin(), handlers.end(), has_own);
@@ -85,13 +85,14 @@ void ManagerCore::LetStay(Unit& unit) const {
   const bool kept = config_.kept_versions > 0;
   if (!any || audits_ || kept || config_.limits.resident_steps <= 1) return;
   const std::int64_t version = unit.step + 1;
-  const bool tiles_stay = version % config_.limits.resident_steps != 0 && version != steps_.total;
-  const bool others_stay = handlers.size() == 1;
+  const bool tiles_resident =
+      version % config_.limits.resident_steps != 0 && version != steps_.total;
+  const bool others_resident = handlers.size() == 1;
   for (PlannedTask& task : unit.to_put) {
     for (Output& output : task.task.outputs) {
       const bool large = output.view.bytes() >= config_.least_removed_bytes;
-      output.may_stay = large && (output.keep ? tiles_stay : others_stay);
-      unit.tiles_stay = unit.tiles_stay || (output.keep && output.may_stay);
+      output.may_be_resident = large && (output.keep ? tiles_resident : others_resident);
+      unit.tiles_resident = unit.tiles_resident || (output.keep && output.may_be_resident);
     }
   }
 }

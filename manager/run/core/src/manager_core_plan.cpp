@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "acan/manager/manager_core.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
-
-using tuplespace::IsPlanted;
-using tuplespace::Planted;
 
 constexpr std::int64_t kCheckEveryUs = 250'000;
 
@@ -104,7 +101,7 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   // now is there before that is taken: until then it needs its inputs. The last ones may have been
   // of an evaluation of the version with which the next step begins.
   versions_.spent_from = std::max(versions_.spent_from, steps_.next + 1);
-  if (!IsPlanted(Planted::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
+  if (!IsPlanted(ManagerBug::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
   move.version = versions_.committed;
   const bool has_weights = weights_ == Weights::kThere;
   if (has_weights) move.from = MakeGraph().Tiles(config_.run, move.version);
@@ -114,7 +111,7 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   policy_->Forget();
   if (audits_) audits_->Forget();
   if (!has_weights) weights_ = Weights::kNone;
-  steps_.next = versions_.committed + (IsPlanted(Planted::kReplanSkipsAStep) ? 1 : 0);
+  steps_.next = versions_.committed + (IsPlanted(ManagerBug::kReplanSkipsAStep) ? 1 : 0);
   evaluation_.GoBackTo(versions_.committed);
   phase_ = Phase::kMoving;
   out.push_back(std::move(move));

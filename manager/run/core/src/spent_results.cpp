@@ -3,15 +3,10 @@
 #include <cassert>
 #include <unordered_map>
 
-#include "tuplespace/planted.h"
+#include "acan/manager/planted.h"
 
 namespace acan {
-namespace {
-
-using tuplespace::IsPlanted;
-using tuplespace::Planted;
-
-}  // namespace
+namespace {}  // namespace
 
 SpentResults::SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t least_bytes) {
   struct Made {
@@ -45,7 +40,7 @@ void SpentResults::Done(std::size_t task, std::vector<tuplespace::Key>* spent) {
   for (const std::size_t of : of_task_.at(task)) {
     Result& result = results_[of];
     assert(result.waits_for > 0);
-    if (--result.waits_for == (IsPlanted(Planted::kRemovesResultsStillNeeded) ? 1 : 0))
+    if (--result.waits_for == (IsPlanted(ManagerBug::kRemovesResultsStillNeeded) ? 1 : 0))
       spent->push_back(std::move(result.key));
   }
 }

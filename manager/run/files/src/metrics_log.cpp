@@ -18,9 +18,9 @@
 #include "acan/core/json_text.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
@@ -91,7 +91,7 @@ void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
   std::int64_t next = 0;  // step
   const auto take = [&](const Line& line, const std::string& text) {
     const bool later = line.step >= earlier.first_step;
-    if (later && !IsPlanted(tuplespace::Planted::kMetricsAreNotCut)) return;
+    if (later && !IsPlanted(ManagerBug::kMetricsAreNotCut)) return;
     if (line.of_step && !later) {
       if (line.step < next) return;
       if (line.step > next) missing_.push_back({next, line.step - 1});

@@ -9,9 +9,9 @@
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
@@ -174,7 +174,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
     const auto found = file.Metadata().find(name);
     return found == file.Metadata().end() ? std::string() : found->second;
   };
-  if (!file.ChecksumIsRight(go_on) && !IsPlanted(tuplespace::Planted::kSnapshotIsNotChecked)) {
+  if (!file.ChecksumIsRight(go_on) && !IsPlanted(ManagerBug::kSnapshotIsNotChecked)) {
     *problem = "is damaged: its checksum is wrong";
     return std::nullopt;
   }

@@ -8,19 +8,17 @@
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 namespace {
 
 using tuplespace::FieldPattern;
-using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Pattern;
-using tuplespace::Planted;
 using tuplespace::Tuple;
 
 constexpr std::int64_t kLeaseUs = 10'000'000;
@@ -45,7 +43,7 @@ void Leadership::OnConnection(bool connected, const std::string& why) {
   }
   // Leases go back when a connection ends: what comes next must not be written before it is known
   // whether nobody else leads meanwhile.
-  if (IsPlanted(Planted::kKeepsLeadOverReconnection)) return;
+  if (IsPlanted(ManagerBug::kKeepsLeadOverReconnection)) return;
   state_ = State::kAsks;
   if (connected && lease_) Extend();
 }
@@ -122,7 +120,8 @@ void Leadership::Extend() {
   context_.client.Submit(extend, [this](tuplespace::ReplyBody&& reply) {
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
     if (lease == nullptr) return;
-    if (lease->lease == tuplespace::LeaseStatus::kStale && !IsPlanted(Planted::kIgnoresLostLead)) {
+    if (lease->lease == tuplespace::LeaseStatus::kStale &&
+        !IsPlanted(ManagerBug::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
     // Another manager may have had it meanwhile.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "acan/core/tuple_kinds.h"
-#include "tuplespace/planted.h"
+#include "acan/manager/planted.h"
 
 namespace acan {
 namespace {
@@ -68,7 +68,7 @@ void KeptMetrics::AddEarlier(const MetricsLines& lines) {
 // must find the lines of all steps that made them.
 void KeptMetrics::AddStep(std::int64_t step, const std::string& line) {
   const Tuple one{step, 1, std::exchange(evaluations_, {}) + line};
-  if (!IsPlanted(tuplespace::Planted::kMetricsAreNotKept)) Put(one);
+  if (!IsPlanted(ManagerBug::kMetricsAreNotKept)) Put(one);
   if (open_.steps == 0) open_.first = step;
   ++open_.steps;
   open_.lines += one.lines;

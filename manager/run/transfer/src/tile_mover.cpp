@@ -8,19 +8,17 @@
 
 #include "acan/core/error.h"
 #include "acan/core/long_wait.h"
+#include "acan/manager/planted.h"
 #include "acan/manager/tuple_names.h"
 #include "acan/manager/work_beside.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
-#include "tuplespace/planted.h"
 
 namespace acan {
 
 using tuplespace::FieldPattern;
-using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Pattern;
-using tuplespace::Planted;
 
 namespace {
 
@@ -180,7 +178,7 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
     for (const Parameter& parameter : parameters) {
       const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), {parameter.id, state});
       for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
-        if (found.stays) continue;  // with a handler, which may be lost before it is read
+        if (found.resident) continue;  // with a handler, which may be lost before it is read
         if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
       }
     }
@@ -204,7 +202,7 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, con
     const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& tensor) {
       return AreWhole(of_matrix[tensor.matrix()], tensor.rows(), tensor.cols());
     });
-    if (whole || (IsPlanted(Planted::kResumesFromPartialVersion) && !tiles.empty())) {
+    if (whole || (IsPlanted(ManagerBug::kResumesFromPartialVersion) && !tiles.empty())) {
       return Whole{*version, std::move(tiles)};
     }
   }

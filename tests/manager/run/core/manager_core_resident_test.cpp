@@ -24,22 +24,22 @@ HandlersSeen Gpus(std::initializer_list<std::uint64_t> memory_bytes) {
 
 // The steps whose new tiles may stay.
 std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
-  std::set<std::int64_t> stay;
+  std::set<std::int64_t> resident;
   const ManagerConfig config = SmallJob();
   const Graph graph(config.model, config.training, *shell.core.plan());
   for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
     std::size_t may = 0;
     const std::vector<TileCell> tiles = graph.Tiles("run", version);
-    for (const TileCell& tile : tiles) may += shell.may_stay.at(tile.key) ? 1 : 0;
+    for (const TileCell& tile : tiles) may += shell.may_be_resident.at(tile.key) ? 1 : 0;
     EXPECT_TRUE(may == 0 || may == tiles.size()) << version;
-    if (may > 0) stay.insert(version);
+    if (may > 0) resident.insert(version);
   }
-  return stay;
+  return resident;
 }
 
 std::size_t OthersThatStay(const Shell& shell) {
-  return static_cast<std::size_t>(
-      std::count_if(shell.may_stay.begin(), shell.may_stay.end(), [](const auto& entry) {
+  return static_cast<std::size_t>(std::count_if(
+      shell.may_be_resident.begin(), shell.may_be_resident.end(), [](const auto& entry) {
         return entry.second && entry.first.ToString().find("\"tile\"") == std::string::npos;
       }));
 }
@@ -62,24 +62,24 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
 }
 
 TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {
-  const auto stay = [](ManagerConfig config, HandlersSeen handlers) {
+  const auto resident = [](ManagerConfig config, HandlersSeen handlers) {
     Shell shell(std::move(config));
     shell.Send(handlers);
     shell.RunAll();
     EXPECT_TRUE(shell.done);
     return VersionsThatStay(shell).size() + OthersThatStay(shell);
   };
-  EXPECT_GT(stay(ResidentJob(), Gpus({1 << 30})), 0u);
-  EXPECT_EQ(stay(ResidentJob(), Handlers({1 << 30})), 0u) << "no memory of its own";
+  EXPECT_GT(resident(ResidentJob(), Gpus({1 << 30})), 0u);
+  EXPECT_EQ(resident(ResidentJob(), Handlers({1 << 30})), 0u) << "no memory of its own";
   ManagerConfig each_step = ResidentJob();
   each_step.limits.resident_steps = 1;
-  EXPECT_EQ(stay(each_step, Gpus({1 << 30})), 0u);
+  EXPECT_EQ(resident(each_step, Gpus({1 << 30})), 0u);
   ManagerConfig audited = ResidentJob();
   audited.limits.audit = 0.5;
-  EXPECT_EQ(stay(audited, Gpus({1 << 30, 1 << 30, 1 << 30})), 0u);
+  EXPECT_EQ(resident(audited, Gpus({1 << 30, 1 << 30, 1 << 30})), 0u);
   ManagerConfig small = ResidentJob();
   small.least_removed_bytes = 1 << 20;
-  EXPECT_EQ(stay(small, Gpus({1 << 30})), 0u);
+  EXPECT_EQ(resident(small, Gpus({1 << 30})), 0u);
 }
 
 // A run may go back to any step whose tiles did not stay.

@@ -84,10 +84,10 @@ class Shell {
   int dropped = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
-  std::set<tuplespace::Key> removed;         // before their step was retired
-  std::set<tuplespace::Key> made, used;      // by tasks that are known to be done
-  std::vector<std::string> missed;           // what was removed and is needed all the same
-  std::map<tuplespace::Key, bool> may_stay;  // of results of tasks that were put
+  std::set<tuplespace::Key> removed;                // before their step was retired
+  std::set<tuplespace::Key> made, used;             // by tasks that are known to be done
+  std::vector<std::string> missed;                  // what was removed and is needed all the same
+  std::map<tuplespace::Key, bool> may_be_resident;  // of results of tasks that were put
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
   std::string liar;                      // all that it computes is wrong
@@ -114,7 +114,7 @@ class Shell {
   void NotePut(const PutTasks& put) {
     for (std::size_t i = 0; i < put.tasks.size(); ++i) {
       for (const Output& output : put.tasks[i].task.outputs) {
-        may_stay[output.key] = output.may_stay;
+        may_be_resident[output.key] = output.may_be_resident;
       }
       for (const tuplespace::Key& key : put.tasks[i].inputs) {
         if (removed.count(key) != 0) missed.push_back(key.ToString() + ", by a task");

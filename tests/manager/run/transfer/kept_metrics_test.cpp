@@ -34,7 +34,7 @@ class KeptMetricsTest : public ::testing::Test {
   KeptMetrics Keep(const std::string& run) {
     return {[this](tuplespace::RequestBody body) {
               client_->Submit(std::move(body), [](tuplespace::ReplyBody&& reply) {
-                EXPECT_EQ(std::get_if<tuplespace::Error>(&reply), nullptr);
+                EXPECT_EQ(std::get_if<tuplespace::RequestError>(&reply), nullptr);
               });
             },
             "job", run};

@@ -67,8 +67,8 @@ class Client {
 
   using ReplyHandler = std::function<void(ReplyBody&&)>;
   // Queues a request and returns its id. `on_reply` runs inside Poll, once. kBusy is retried by the
-  // client itself (with back-off) and never reaches `on_reply`; other errors do, as Error. Throws
-  // SpaceError(kBusy) when unanswered_bytes would be passed: then Poll first.
+  // client itself (with back-off) and never reaches `on_reply`; other errors do, as RequestError.
+  // Throws SpaceError(kBusy) when unanswered_bytes would be passed: then Poll first.
   RequestId Submit(RequestBody body, ReplyHandler on_reply);
   // Replaces the open Get `id` (a new offer); the same on_reply stays.
   void Replace(RequestId id, Get get);
@@ -79,7 +79,7 @@ class Client {
   void OnNotice(std::function<void(Notice&&)> handler);
   // A payload did not have its producer's hash when it arrived; `text` names the peer and the key.
   // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
-  // row is so at its source and answered with Error{kDamaged}.
+  // row is so at its source and answered with RequestError{kDamaged}.
   void OnDamage(std::function<void(const std::string& text)> handler);
   // A request waits for longer than it should, and goes on waiting; `text` says for what: it was
   // answered kBusy for seconds (which limit it meets), the broker does not answer it, or is not

@@ -15,18 +15,21 @@ class PutChecks {
       : state_(state), watermarks_(watermarks) {}
 
   // nullopt: they may come.
-  std::optional<Error> ProblemOf(const ClientState& client, std::span<const Tuple> tuples) const;
-  std::optional<Error> ProblemOf(const ClientState& client, const Supply& supply) const;
-  std::optional<Error> CheckRoom(std::span<const Tuple> tuples, std::uint64_t freed_bytes) const;
-  static std::optional<Error> CheckQuota(const ClientState& client, std::span<const Tuple> tuples);
+  std::optional<RequestError> ProblemOf(const ClientState& client,
+                                        std::span<const Tuple> tuples) const;
+  std::optional<RequestError> ProblemOf(const ClientState& client, const Supply& supply) const;
+  std::optional<RequestError> CheckRoom(std::span<const Tuple> tuples,
+                                        std::uint64_t freed_bytes) const;
+  static std::optional<RequestError> CheckQuota(const ClientState& client,
+                                                std::span<const Tuple> tuples);
 
  private:
-  std::optional<Error> ProblemOf(const Tuple& tuple) const;
+  std::optional<RequestError> ProblemOf(const Tuple& tuple) const;
 
   const SpaceState& state_;
   const Watermarks& watermarks_;
 };
 
-Error TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most);
+RequestError TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most);
 
 }  // namespace tuplespace::internal

@@ -31,7 +31,7 @@ class Removal {
   void Orphan(Record* task, const Key& input);
 
  private:
-  std::optional<Error> ProblemOf(const Retire& retire) const;
+  std::optional<RequestError> ProblemOf(const Retire& retire) const;
   std::uint64_t RemoveMatching(const Retire& retire);
   void UnlinkInputs(Record* task);
 

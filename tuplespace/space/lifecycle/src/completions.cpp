@@ -41,7 +41,7 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
   removal_.Remove(record, false);
   CompleteReply reply;
   for (Tuple& tuple : complete.results) {
-    const bool counts = tuple.stays_bytes == 0;  // of no task nobody would hear that it is lost
+    const bool counts = tuple.resident_bytes == 0;  // of no task nobody would hear that it is lost
     reply.results.push_back(counts ? puts_.PutOne(client, std::move(tuple), {})
                                    : PutStatus::kRefused);
   }
@@ -149,8 +149,8 @@ PutStatus Completions::CompareLate(ClientState& client, const Record* task, cons
   Record* there = state_.store.Find(result.key.bytes());
   if (there == nullptr || !there->stored()) return PutStatus::kRefused;
   if (task != nullptr) return puts_.PutAgain(client, there, result, task->put_by);
-  const bool same = there->stay || result.stays_bytes > 0 ? there->stay != nullptr
-                                                          : Puts::SameBytes(*there, result);
+  const bool same = there->residence || result.resident_bytes > 0 ? there->residence != nullptr
+                                                                  : Puts::SameBytes(*there, result);
   return same ? puts_.PutAgain(client, there, result, nullptr) : PutStatus::kRefused;
 }
 

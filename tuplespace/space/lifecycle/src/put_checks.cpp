@@ -10,12 +10,13 @@ namespace tuplespace::internal {
 
 namespace {
 
-Error Bad(std::string text) {
+RequestError Bad(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
 // Over `limit` even if nothing else were there: it can never succeed.
-Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::uint64_t most) {
+RequestError NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted,
+                    std::uint64_t most) {
   const bool ever = wanted <= most;
   return {ever ? ErrorCode::kBusy : ErrorCode::kTooLarge,
           std::string("limits.") + limit + ": " + std::to_string(wanted) + " more with " +
@@ -24,18 +25,19 @@ Error NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted, std::
 
 }  // namespace
 
-Error TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most) {
+RequestError TooLarge(const char* what, std::uint64_t value, const char* limit,
+                      std::uint64_t most) {
   return {ErrorCode::kTooLarge, std::string(what) + " " + std::to_string(value) + ", at most " +
                                     std::to_string(most) + " (limits." + limit + ")"};
 }
 
-std::optional<Error> PutChecks::ProblemOf(const Tuple& tuple) const {
+std::optional<RequestError> PutChecks::ProblemOf(const Tuple& tuple) const {
   if (tuple.key.empty()) return Bad("the key is empty, must have 1 to 16 fields");
-  const std::uint64_t bytes = std::max<std::uint64_t>(tuple.payload.size(), tuple.stays_bytes);
+  const std::uint64_t bytes = std::max<std::uint64_t>(tuple.payload.size(), tuple.resident_bytes);
   if (bytes > state_.limits.message_bytes) {
     return TooLarge("payload bytes", bytes, "message_bytes", state_.limits.message_bytes);
   }
-  if (tuple.stays_bytes > 0 && (!tuple.payload.empty() || tuple.task || tuple.ephemeral)) {
+  if (tuple.resident_bytes > 0 && (!tuple.payload.empty() || tuple.task || tuple.ephemeral)) {
     return Bad(
         "its payload stays with the client: it must have none here, and be no task and not "
         "ephemeral");
@@ -73,8 +75,8 @@ std::optional<Error> PutChecks::ProblemOf(const Tuple& tuple) const {
   return std::nullopt;
 }
 
-std::optional<Error> PutChecks::ProblemOf(const ClientState& client,
-                                          std::span<const Tuple> tuples) const {
+std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
+                                                 std::span<const Tuple> tuples) const {
   if (tuples.size() > state_.MostOfRequest(client)) {
     return TooLarge("tuples in one request", tuples.size(), "tuples_per_request",
                     state_.MostOfRequest(client));
@@ -89,27 +91,28 @@ std::optional<Error> PutChecks::ProblemOf(const ClientState& client,
   return std::nullopt;
 }
 
-std::optional<Error> PutChecks::ProblemOf(const ClientState& client, const Supply& supply) const {
+std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
+                                                 const Supply& supply) const {
   if (auto problem = ProblemOf(client, supply.tuples)) return problem;
   for (const Tuple& tuple : supply.tuples) {
     if (tuple.payload.empty() || tuple.task || tuple.ephemeral) {
-      return Error{ErrorCode::kBadRequest, "a Supply of " + tuple.key.ToString() +
-                                               " must have its payload, and nothing else"};
+      return RequestError{ErrorCode::kBadRequest, "a Supply of " + tuple.key.ToString() +
+                                                      " must have its payload, and nothing else"};
     }
     const Record* record = state_.store.Find(tuple.key.bytes());
-    if (record == nullptr || !record->stay || record->stay->with != &client) continue;
-    if (record->stay->bytes != tuple.payload.size()) {
-      return Error{ErrorCode::kBadRequest,
-                   "a Supply of " + tuple.key.ToString() + " has " +
-                       std::to_string(tuple.payload.size()) + " bytes, must have the " +
-                       std::to_string(record->stay->bytes) + " that were said to stay"};
+    if (record == nullptr || !record->residence || record->residence->with != &client) continue;
+    if (record->residence->bytes != tuple.payload.size()) {
+      return RequestError{ErrorCode::kBadRequest,
+                          "a Supply of " + tuple.key.ToString() + " has " +
+                              std::to_string(tuple.payload.size()) + " bytes, must have the " +
+                              std::to_string(record->residence->bytes) + " that were said to stay"};
     }
   }
   return std::nullopt;
 }
 
-std::optional<Error> PutChecks::CheckRoom(std::span<const Tuple> tuples,
-                                          std::uint64_t freed_bytes) const {
+std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
+                                                 std::uint64_t freed_bytes) const {
   assert(freed_bytes <= state_.gauges.payload_bytes);
   const std::uint64_t bytes_there = state_.gauges.payload_bytes - freed_bytes;
   std::uint64_t bytes = 0;
@@ -146,15 +149,15 @@ std::optional<Error> PutChecks::CheckRoom(std::span<const Tuple> tuples,
   return std::nullopt;
 }
 
-std::optional<Error> PutChecks::CheckQuota(const ClientState& client,
-                                           std::span<const Tuple> tuples) {
+std::optional<RequestError> PutChecks::CheckQuota(const ClientState& client,
+                                                  std::span<const Tuple> tuples) {
   const auto over = [](const char* what, std::uint64_t there, std::uint64_t more,
-                       std::uint64_t most) -> std::optional<Error> {
+                       std::uint64_t most) -> std::optional<RequestError> {
     if (there <= most && more <= most - there) return std::nullopt;
-    return Error{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
-                 std::string(what) + " of this client's role: " + std::to_string(more) +
-                     " more with " + std::to_string(there) + " there, at most " +
-                     std::to_string(most)};
+    return RequestError{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+                        std::string(what) + " of this client's role: " + std::to_string(more) +
+                            " more with " + std::to_string(there) + " there, at most " +
+                            std::to_string(most)};
   };
   if (auto busy =
           over("own_tuples", client.ephemerals.size(), tuples.size(), client.limits.own_tuples)) {

@@ -39,7 +39,7 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
   Record* record = state_.store.Find(tuple.key.bytes(), hash);
   if (record != nullptr && record->stored())
     return PutAgain(client, record, tuple, origin.task_owner);
-  if (record != nullptr && record->state == RecordState::kCompleted &&
+  if (record != nullptr && record->state == RecordState::kDone &&
       !IsPlanted(Planted::kCompletedTaskIsStoredAgain)) {
     ++state_.counters.duplicates;
     return PutStatus::kDuplicate;
@@ -70,8 +70,8 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
   } else {
     ready_.MakeReady(record);
   }
-  if (tuple.stays_bytes > 0) {
-    residency_.Begin(client, record, tuple.stays_bytes, origin.task_owner);
+  if (tuple.resident_bytes > 0) {
+    residency_.Begin(client, record, tuple.resident_bytes, origin.task_owner);
     holders_.Add(client, record, /*always=*/true);
   } else if (tuple.held) {
     holders_.Add(client, record);
@@ -103,7 +103,8 @@ bool Puts::SameBytes(const Record& record, const Tuple& tuple) {
 PutStatus Puts::PutAgain(ClientState& client, Record* record, const Tuple& tuple,
                          const OwnerId& task_owner) {
   assert(record->stored() && record->put_by != nullptr);
-  if (record->stay || tuple.stays_bytes > 0) return residency_.PutBeside(client, *record, tuple);
+  if (record->residence || tuple.resident_bytes > 0)
+    return residency_.PutBeside(client, *record, tuple);
   if (SameBytes(*record, tuple)) {
     ++state_.counters.duplicates;
     if (tuple.held) holders_.Add(client, record);
@@ -143,7 +144,7 @@ void Puts::AttachTask(Record* record, TaskSpec&& spec) {
     if (input->stored()) continue;
     ++task.missing;
     if (never == nullptr &&
-        (input->state == RecordState::kCompleted || watermarks_.IsRetired(input->key))) {
+        (input->state == RecordState::kDone || watermarks_.IsRetired(input->key))) {
       never = &task.spec.inputs[i];
     }
   }
@@ -164,8 +165,9 @@ void Puts::Handle(ClientState& client, RequestId id, Hold&& hold) {
   }
   for (const Key& key : hold.dropped) {
     Record* record = state_.store.Find(key.bytes());
-    const bool stays = record != nullptr && record->stay && record->stay->with == &client;
-    if (record != nullptr && client.held.contains(record) && !stays)
+    const bool resident =
+        record != nullptr && record->residence && record->residence->with == &client;
+    if (record != nullptr && client.held.contains(record) && !resident)
       holders_.Remove(client, record);
   }
   // A key that is not stored (any more) has no use for holders.
@@ -183,7 +185,7 @@ void Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
   std::uint64_t bytes = 0;
   for (const Tuple& tuple : supply.tuples) {
     const Record* record = state_.store.Find(tuple.key.bytes());
-    if (record != nullptr && record->stay) bytes += tuple.payload.size();
+    if (record != nullptr && record->residence) bytes += tuple.payload.size();
   }
   if (bytes > 0 && state_.gauges.payload_bytes + bytes > state_.limits.payload_bytes) {
     const std::string there = std::to_string(state_.gauges.payload_bytes);
@@ -202,7 +204,7 @@ void Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
 PutStatus Puts::SupplyOne(ClientState& client, Tuple&& tuple) {
   Record* record = state_.store.Find(tuple.key.bytes());
   if (record == nullptr || !record->stored()) return PutStatus::kRetired;
-  if (!record->stay || record->stay->with != &client) return PutStatus::kDuplicate;
+  if (!record->residence || record->residence->with != &client) return PutStatus::kDuplicate;
   state_.counters.bytes_in += tuple.payload.size();
   state_.gauges.payload_bytes += tuple.payload.size();
   record->payload = std::move(tuple.payload);

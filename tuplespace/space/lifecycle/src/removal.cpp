@@ -14,17 +14,17 @@ using Op = FieldPattern::Op;
 
 }  // namespace
 
-std::optional<Error> Removal::ProblemOf(const Retire& retire) const {
+std::optional<RequestError> Removal::ProblemOf(const Retire& retire) const {
   if (const auto problem = retire.pattern.Problem()) {
-    return Error{ErrorCode::kBadRequest, "pattern of a Retire: " + *problem};
+    return RequestError{ErrorCode::kBadRequest, "pattern of a Retire: " + *problem};
   }
   if (!retire.watermark) return std::nullopt;
   const auto bounds = std::count_if(retire.pattern.fields.begin(), retire.pattern.fields.end(),
                                     [](const auto& field) { return field.op == Op::kAtMost; });
   if (bounds != 1) {
-    return Error{ErrorCode::kBadRequest, "watermark " + retire.pattern.ToString() + " has " +
-                                             std::to_string(bounds) +
-                                             " fields with <=, must have exactly 1"};
+    return RequestError{ErrorCode::kBadRequest, "watermark " + retire.pattern.ToString() + " has " +
+                                                    std::to_string(bounds) +
+                                                    " fields with <=, must have exactly 1"};
   }
   return std::nullopt;
 }
@@ -88,8 +88,8 @@ void Removal::Remove(Record* record, bool remember) {
   if (record->lease) leases_.Drop(record);
   groups_.Withdraw(record);
   if (record->task) UnlinkInputs(record);
-  if (record->stay) residency_.End(record);
-  state_.SetState(record, remember ? RecordState::kCompleted : RecordState::kWanted);
+  if (record->residence) residency_.End(record);
+  state_.SetState(record, remember ? RecordState::kDone : RecordState::kWanted);
   record->task.reset();
   holders_.RemoveAllOf(record);
   if (record->ephemeral) {

@@ -17,8 +17,8 @@ class Gets {
   void ForgetAllOf(ClientState& client);  // without an answer
 
  private:
-  std::optional<Error> ProblemOf(const ClientState& client,
-                                 const Get& get) const;  // but its pattern
+  std::optional<RequestError> ProblemOf(const ClientState& client,
+                                        const Get& get) const;  // but its pattern
   std::optional<std::uint64_t> EndReplaced(ClientState& client, RequestId id);
   GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const ClientState& client, GetGroup* group);

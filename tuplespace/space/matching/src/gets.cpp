@@ -8,22 +8,24 @@ namespace tuplespace::internal {
 
 namespace {
 
-Error Bad(std::string text) {
+RequestError Bad(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
 }  // namespace
 
-std::optional<Error> Gets::ProblemOf(const ClientState& client, const Get& get) const {
+std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get& get) const {
   if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
   if (get.max_count > state_.MostOfRequest(client)) {
-    return Error{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) + ", at most " +
-                                           std::to_string(state_.MostOfRequest(client)) +
-                                           " (limits.tuples_per_request)"};
+    return RequestError{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) +
+                                                  ", at most " +
+                                                  std::to_string(state_.MostOfRequest(client)) +
+                                                  " (limits.tuples_per_request)"};
   }
   if (client.lease_count >= client.limits.leases) {
-    return Error{ErrorCode::kBusy, "leases of this client's role: it has " +
-                                       std::to_string(client.lease_count) + ", the most allowed"};
+    return RequestError{ErrorCode::kBusy, "leases of this client's role: it has " +
+                                              std::to_string(client.lease_count) +
+                                              ", the most allowed"};
   }
   if (get.lease_us < 0 || get.lease_us > state_.limits.max_lease_us) {
     return Bad("lease_us " + std::to_string(get.lease_us) + ", must be 0 to " +

@@ -37,7 +37,7 @@ void Matcher::Match() {
 
 void Matcher::Place(Record* record) {
   assert(record->placement == Placement::kNone && record->entries.empty());
-  if (record->stay) {  // nobody can take it before its payload is here
+  if (record->residence) {  // nobody can take it before its payload is here
     record->placement = Placement::kFree;
     return;
   }
@@ -178,7 +178,7 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
   if (!taker.with_inputs) return;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
-    const bool sent = !held && !link.input->stay;
+    const bool sent = !held && !link.input->residence;
     if (!held && !sent) residency_.Want(link.input);
     grant.inputs.push_back(state_.Copy(*link.input, !sent));
     grant.input_sent.push_back(sent);

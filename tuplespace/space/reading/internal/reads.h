@@ -28,7 +28,7 @@ class Reads {
   // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
   // `look_at` goes down by the tuples that were looked at; if it is 0, the search was not ended.
   Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* look_at);
-  std::optional<Error> CheckRoom(const ClientState& client, const ReadWaiter& waiter) const;
+  std::optional<RequestError> CheckRoom(const ClientState& client, const ReadWaiter& waiter) const;
   void RefuseBroad(const ReadWaiter& waiter);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);

@@ -8,26 +8,27 @@ namespace tuplespace::internal {
 
 namespace {
 
-std::optional<Error> ProblemOfPatterns(std::span<const Pattern> patterns) {
+std::optional<RequestError> ProblemOfPatterns(std::span<const Pattern> patterns) {
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (const auto problem = patterns[i].Problem()) {
-      return Error{ErrorCode::kBadRequest, "pattern " + std::to_string(i) + " of " +
-                                               std::to_string(patterns.size()) + ": " + *problem};
+      return RequestError{ErrorCode::kBadRequest, "pattern " + std::to_string(i) + " of " +
+                                                      std::to_string(patterns.size()) + ": " +
+                                                      *problem};
     }
   }
   return std::nullopt;
 }
 
-std::optional<Error> ProblemOfRead(const Read& read, std::uint64_t most) {
-  if (read.patterns.empty()) return Error{ErrorCode::kBadRequest, "a Read of no patterns"};
+std::optional<RequestError> ProblemOfRead(const Read& read, std::uint64_t most) {
+  if (read.patterns.empty()) return RequestError{ErrorCode::kBadRequest, "a Read of no patterns"};
   if (read.patterns.size() > most) {
-    return Error{ErrorCode::kTooLarge, "patterns in one Read " +
-                                           std::to_string(read.patterns.size()) + ", at most " +
-                                           std::to_string(most) + " (limits.tuples_per_request)"};
+    return RequestError{ErrorCode::kTooLarge,
+                        "patterns in one Read " + std::to_string(read.patterns.size()) +
+                            ", at most " + std::to_string(most) + " (limits.tuples_per_request)"};
   }
   if (read.wait_us < 0) {
-    return Error{ErrorCode::kBadRequest,
-                 "wait_us " + std::to_string(read.wait_us) + ", must not be negative"};
+    return RequestError{ErrorCode::kBadRequest,
+                        "wait_us " + std::to_string(read.wait_us) + ", must not be negative"};
   }
   return ProblemOfPatterns(read.patterns);
 }
@@ -82,31 +83,33 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
 }
 
 // Each open pattern takes memory, and may take a record for the key that it watches.
-std::optional<Error> Reads::CheckRoom(const ClientState& client, const ReadWaiter& waiter) const {
+std::optional<RequestError> Reads::CheckRoom(const ClientState& client,
+                                             const ReadWaiter& waiter) const {
   if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
   const std::size_t patterns = waiter.wanted.size();
   const std::uint64_t most =
       std::min(state_.limits.open_patterns_per_client, client.limits.open_patterns);
   if (client.open_patterns + patterns > most) {
-    return Error{ErrorCode::kBusy, "limits.open_patterns_per_client: " + std::to_string(patterns) +
-                                       " more with " + std::to_string(client.open_patterns) +
-                                       " open, at most " + std::to_string(most)};
+    return RequestError{ErrorCode::kBusy,
+                        "limits.open_patterns_per_client: " + std::to_string(patterns) +
+                            " more with " + std::to_string(client.open_patterns) +
+                            " open, at most " + std::to_string(most)};
   }
   const std::size_t watched = waiter.all ? 1 : patterns;
   if (state_.store.size() + watched > state_.limits.tuples) {
-    return Error{ErrorCode::kBusy, "limits.tuples: " + std::to_string(watched) +
-                                       " keys to watch with " +
-                                       std::to_string(state_.store.size()) + " there, at most " +
-                                       std::to_string(state_.limits.tuples)};
+    return RequestError{ErrorCode::kBusy,
+                        "limits.tuples: " + std::to_string(watched) + " keys to watch with " +
+                            std::to_string(state_.store.size()) + " there, at most " +
+                            std::to_string(state_.limits.tuples)};
   }
   const auto groups = static_cast<std::size_t>(
       std::count_if(waiter.wanted.begin(), waiter.wanted.end(),
                     [](const WantedPattern& wanted) { return !wanted.exact; }));
   if (groups > 0 && read_groups_.size() + groups > state_.limits.read_patterns) {
-    return Error{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
-                                       std::to_string(read_groups_.size()) +
-                                       " different patterns are open, at most " +
-                                       std::to_string(state_.limits.read_patterns)};
+    return RequestError{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
+                                              std::to_string(read_groups_.size()) +
+                                              " different patterns are open, at most " +
+                                              std::to_string(state_.limits.read_patterns)};
   }
   return std::nullopt;
 }
@@ -148,7 +151,7 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
 
 // A payload that stays with another client is not there yet.
 bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
-  return !record.stay || waiter.metadata_only || record.stay->with == waiter.client;
+  return !record.residence || waiter.metadata_only || record.residence->with == waiter.client;
 }
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {

@@ -106,8 +106,8 @@ struct TaskState {
 };
 
 // Of a tuple whose payload stays with a client, which holds the tuple until it is supplied or gone.
-struct Stay {
-  explicit Stay(Record* record) : deadline(record, Deadline::Kind::kSupply) {}
+struct Residence {
+  explicit Residence(Record* record) : deadline(record, Deadline::Kind::kSupply) {}
   ClientState* with = nullptr;
   OwnerId made_for;  // who put the task that made it; null: no task did
   std::uint64_t bytes = 0;
@@ -117,10 +117,10 @@ struct Stay {
 };
 
 enum class RecordState : std::uint8_t {
-  kWanted,     // not stored; a task or a Read wants it
-  kCompleted,  // a task that is done: only its key is remembered
-  kWaiting,    // a task that lacks inputs
-  kReady,      // a plain tuple, or a task whose inputs are all there
+  kWanted,   // not stored; a task or a Read wants it
+  kDone,     // a task that is done: only its key is remembered
+  kWaiting,  // a task that lacks inputs
+  kReady,    // a plain tuple, or a task whose inputs are all there
   kLeased,
   kParked,  // a task that failed too often, or whose inputs cannot come
 };
@@ -168,9 +168,9 @@ struct Record {
   std::uint32_t times_taken = 0;  // likewise
   std::uint64_t sequence = 0;     // order of storing
   std::unique_ptr<TaskState> task;
-  std::unique_ptr<DoneTask> done;  // kCompleted only
+  std::unique_ptr<DoneTask> done;  // kDone only
   std::unique_ptr<Lease> lease;
-  std::unique_ptr<Stay> stay;  // then `payload` is empty
+  std::unique_ptr<Residence> residence;  // then `payload` is empty
 
   IntrusiveList<InputLink> dependents;  // inputs of tasks, the affine ones apart
   IntrusiveList<InputLink> affine;

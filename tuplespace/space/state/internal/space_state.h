@@ -36,7 +36,7 @@ class Answers {
     reply.id = id;
     reply.body = std::forward<Body>(body);
   }
-  void Refuse(const ClientId& client, RequestId id, Error error);
+  void Refuse(const ClientId& client, RequestId id, RequestError error);
   void Notify(const OwnerId& owner, Notice notice);  // if it is there
 
   void Clear() { out_.clear(); }
@@ -60,7 +60,7 @@ struct SpaceState {
   std::uint64_t MostOfRequest(const ClientState& client) const {
     return std::min(limits.tuples_per_request, client.limits.per_request);
   }
-  std::optional<Error> CheckRoomForOpenRequest(const ClientState& client) const;
+  std::optional<RequestError> CheckRoomForOpenRequest(const ClientState& client) const;
 
   const SpaceLimits limits;
   std::int64_t now_us = INT64_MIN;

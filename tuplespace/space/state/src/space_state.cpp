@@ -17,7 +17,7 @@ std::uint64_t* GaugeOf(RecordState state, Stats* gauges) {
     case RecordState::kParked:
       return &gauges->tasks_parked;
     case RecordState::kWanted:
-    case RecordState::kCompleted:
+    case RecordState::kDone:
       break;
   }
   return nullptr;
@@ -25,7 +25,7 @@ std::uint64_t* GaugeOf(RecordState state, Stats* gauges) {
 
 }  // namespace
 
-void Answers::Refuse(const ClientId& client, RequestId id, Error error) {
+void Answers::Refuse(const ClientId& client, RequestId id, RequestError error) {
   assert(!error.text.empty());
   if (error.code == ErrorCode::kBusy) {
     ++counters_.busy;
@@ -40,17 +40,17 @@ void Answers::Notify(const OwnerId& owner, Notice notice) {
   if (clients_.contains(*owner)) out_.push_back({*owner, std::move(notice)});
 }
 
-std::optional<Error> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
+std::optional<RequestError> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
   const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
   if (open >= limits.open_requests_per_client) {
-    return Error{ErrorCode::kBusy, "limits.open_requests_per_client: " +
-                                       std::to_string(limits.open_requests_per_client) +
-                                       " are open, the most allowed"};
+    return RequestError{ErrorCode::kBusy, "limits.open_requests_per_client: " +
+                                              std::to_string(limits.open_requests_per_client) +
+                                              " are open, the most allowed"};
   }
   if (open >= client.limits.open_requests) {
-    return Error{ErrorCode::kBusy, "open_requests of this client's role: " +
-                                       std::to_string(client.limits.open_requests) +
-                                       " are open, the most allowed"};
+    return RequestError{ErrorCode::kBusy, "open_requests of this client's role: " +
+                                              std::to_string(client.limits.open_requests) +
+                                              " are open, the most allowed"};
   }
   return std::nullopt;
 }
@@ -72,8 +72,8 @@ FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
   assert(record.stored());
   FoundTuple found;
   found.key = record.key;
-  found.stays = record.stay != nullptr;
-  found.payload_bytes = found.stays ? record.stay->bytes : record.payload.size();
+  found.resident = record.residence != nullptr;
+  found.payload_bytes = found.resident ? record.residence->bytes : record.payload.size();
   found.put_by = *record.put_by;
   found.took_us = record.took_us;
   found.times_taken = record.times_taken;

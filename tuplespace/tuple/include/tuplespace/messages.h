@@ -48,7 +48,7 @@ struct Tuple {
   // has supplied it (see Supply) or was told that it is released (see Notice). Until then the tuple
   // is there for tasks and for who asks for metadata; who reads the bytes waits for them, and the
   // client is asked. If it is lost, so is the tuple. REQUIRES: no payload, no task, not ephemeral.
-  std::uint64_t stays_bytes = 0;
+  std::uint64_t resident_bytes = 0;
 };
 
 enum class PutStatus : std::uint8_t {
@@ -107,9 +107,9 @@ struct FoundTuple {
   // The payload that came does not have this hash and is left out. A Client asks again by itself;
   // its handlers never see one.
   bool damaged = false;
-  // The payload stays with the client that put it (Tuple::stays_bytes) and is left out. Only in
+  // The payload stays with the client that put it (Tuple::resident_bytes) and is left out. Only in
   // answers of metadata, of List, to that client itself, and of an input that was not sent.
-  bool stays = false;
+  bool resident = false;
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
@@ -185,7 +185,7 @@ struct Extend {
 struct Release {
   LeaseRef lease;
 };  // put it back, untouched, no fault counted
-// The task failed on this device. It becomes takable again, by others first; after
+// The task failed on this device. It becomes ready again, by others first; after
 // limits.task_failures failures it is parked and its owner gets a Notice.
 struct Fail {
   LeaseRef lease;
@@ -227,7 +227,7 @@ enum class ErrorCode : std::uint8_t {
   kForbidden,  // this key, or its role, may not do that: `text` says what
   kDamaged,    // a payload does not have the hash that came with it: send it (or ask) again
 };
-struct Error {
+struct RequestError {
   ErrorCode code = ErrorCode::kBadRequest;
   std::string text;
 };
@@ -280,7 +280,7 @@ struct Notice {
 using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Release, Fail,
                                  Retire, Hold, Cancel, GetStats, Supply>;
 using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
-                               RetireReply, Ok, Stats, Error>;
+                               RetireReply, Ok, Stats, RequestError>;
 
 struct Request {
   RequestId id = 0;

@@ -86,7 +86,7 @@ class ManagerCore {
   void OpenInitialize(Unit& unit, ManagerActions& out);
   void OpenTrain(Unit& unit, ManagerActions& out);
   void OpenEvaluate(Unit& unit, ManagerActions& out);
-  void LetStay(Unit& unit) const;
+  void LetBeResident(Unit& unit) const;
   void PutMore(Unit& unit, ManagerActions& out);
   bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, ManagerActions& out);

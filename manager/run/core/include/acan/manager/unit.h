@@ -21,7 +21,7 @@ struct Unit {
   std::vector<Pass> passes;
   std::vector<PlannedTask> to_put;    // in an order in which they can run
   std::size_t next = 0;               // into `to_put`
-  bool tiles_stay = false;            // those that it makes may stay on a device
+  bool tiles_resident = false;        // those that it makes may stay on a device
   std::optional<SpentResults> spent;  // unset: all are kept until the unit is committed
   std::size_t in_flight = 0;          // tasks
   bool loads_weights = false;         // LoadWeights is under way

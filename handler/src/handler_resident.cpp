@@ -3,33 +3,31 @@
 
 namespace acan {
 
-using tuplespace::IsPlanted;
 using tuplespace::Key;
 using tuplespace::Notice;
-using tuplespace::Planted;
 using tuplespace::PutStatus;
 using tuplespace::ReplyBody;
 
 // Who computes wrong on purpose shows all its results.
-std::uint64_t Handler::Impl::StayBytes(const Task& task) const {
+std::uint64_t Handler::Impl::ResidentBytes(const Task& task) const {
   std::uint64_t bytes = 0;
   if (!capacity.own_memory || injector) return 0;
   for (const Output& output : task.outputs) {
-    if (output.may_stay) bytes += output.view.bytes();
+    if (output.may_be_resident) bytes += output.view.bytes();
   }
   return bytes;
 }
 
 // Another was first, or nobody needs it any more: what is here is not what others will read. Unless
 // the task came again meanwhile, and its result is what a later answer is about.
-void Handler::Impl::OnStayed(const std::vector<std::size_t>& stay, const std::vector<Key>& keys,
-                             const ReplyBody& reply) {
+void Handler::Impl::OnResident(const std::vector<std::size_t>& resident,
+                               const std::vector<Key>& keys, const ReplyBody& reply) {
   const auto* done = std::get_if<tuplespace::CompleteReply>(&reply);
-  for (std::size_t i = 0; i < stay.size(); ++i) {
-    const auto puts = staying_puts.find(keys[i]);
+  for (std::size_t i = 0; i < resident.size(); ++i) {
+    const auto puts = resident_puts.find(keys[i]);
     if (--puts->second > 0) continue;
-    staying_puts.erase(puts);
-    const bool stored = done != nullptr && done->results.at(stay[i]) == PutStatus::kStored;
+    resident_puts.erase(puts);
+    const bool stored = done != nullptr && done->results.at(resident[i]) == PutStatus::kStored;
     if (!stored) Step(KeptReleased{keys[i]});
   }
 }
@@ -37,7 +35,7 @@ void Handler::Impl::OnStayed(const std::vector<std::size_t>& stay, const std::ve
 // The space knows nothing (any more) of what is here under this key. Requests are handled in their
 // order, so it was said before a put of it that is not answered yet: what comes of that decides.
 void Handler::Impl::Release(const Key& key) {
-  if (staying_puts.contains(key) && !IsPlanted(Planted::kEarlierReleaseCounts)) {
+  if (resident_puts.contains(key) && !IsPlanted(HandlerBug::kEarlierReleaseCounts)) {
     return Step(SupplyFailed{key});
   }
   Step(KeptReleased{key});
@@ -71,7 +69,7 @@ void Handler::Impl::SupplyNext() {
   supply.tuples.push_back(std::move(tuple));
   client.Submit(std::move(supply), [this, key](ReplyBody&& reply) {
     const auto* done = std::get_if<tuplespace::PutReply>(&reply);
-    if (const auto* error = std::get_if<tuplespace::Error>(&reply)) {
+    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
       Log(fmt::format("the broker refused a request: {}", error->text));
       return Step(SupplyFailed{key});
     }

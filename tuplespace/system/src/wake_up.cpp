@@ -1,4 +1,4 @@
-#include "bell.h"
+#include "wake_up.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@ namespace tuplespace {
 
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-Bell::Bell() {
+WakeUp::WakeUp() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe2");
@@ -20,12 +20,12 @@ Bell::Bell() {
   write_fd_ = ends[1];
 }
 
-Bell::~Bell() {
+WakeUp::~WakeUp() {
   close(read_fd_);
   close(write_fd_);
 }
 
-void Bell::Notify() {
+void WakeUp::Notify() {
   notified_.store(true);
   // Either this sees the sleeper, or the sleeper sees the notice before it sleeps.
   if (!asleep_.load()) return;
@@ -35,12 +35,12 @@ void Bell::Notify() {
   errno = saved;
 }
 
-bool Bell::BeginSleep() {
+bool WakeUp::BeginSleep() {
   asleep_.store(true);
   return !notified_.load();
 }
 
-bool Bell::EndSleep(bool readable) {
+bool WakeUp::EndSleep(bool readable) {
   asleep_.store(false);
   if (readable) {
     std::array<char, 256> rings{};

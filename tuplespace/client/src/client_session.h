@@ -1,4 +1,4 @@
-// Session: the client's half of the protocol as a pure state machine: joining, the table of
+// ClientSession: the client's half of the protocol as a pure state machine: joining, the table of
 // unanswered requests, sending them again after a lost connection or broker, retrying what was
 // BUSY, heartbeats. No socket, clock, thread or randomness: time is passed in, so a simulation can
 // drive it. Times are microseconds of any monotonic clock.
@@ -51,9 +51,9 @@ struct RequestDelayed {
 using SessionEvent =
     std::variant<Reply, Notice, ConnectionChanged, RelinkWanted, PayloadDamaged, RequestDelayed>;
 
-class Session {
+class ClientSession {
  public:
-  explicit Session(SessionOptions options);
+  explicit ClientSession(SessionOptions options);
 
   // Keeps `body` until it is answered. Throws SpaceError(kBusy) if more than unanswered_bytes would
   // be kept then.
@@ -74,7 +74,7 @@ class Session {
   void Heard(std::int64_t now_us);
   void Receive(ToClient&& envelope, std::int64_t now_us);
   // A frame that cannot be understood has come; the session fails with `error`.
-  void ReceiveBad(const Error& error);
+  void ReceiveBad(const RequestError& error);
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;  // when the next Tick is due; kForeverUs: never
 
@@ -94,7 +94,7 @@ class Session {
 
   bool joined() const { return state_ == State::kJoined; }
   std::uint64_t session() const { return joined() ? welcome_.session : 0; }
-  const std::optional<Error>& failure() const { return failure_; }
+  const std::optional<RequestError>& failure() const { return failure_; }
   std::uint64_t unanswered() const { return pending_.size() - internal_count_; }
   std::uint64_t unanswered_bytes() const { return kept_bytes_; }
 
@@ -118,24 +118,24 @@ class Session {
   void Queue(RequestId id, Pending& pending);
   void BeginHello(std::int64_t now_us);
   void OnWelcome(const Welcome& welcome, std::int64_t now_us);
-  void OnSessionError(Error&& error, std::uint64_t session, std::int64_t now_us);
+  void OnSessionError(RequestError&& error, std::uint64_t session, std::int64_t now_us);
   void OnDone(RequestId id, std::int64_t now_us);
   void OnReply(Reply&& reply, std::int64_t now_us);
   void PutBack(const ReplyBody& body, std::int64_t now_us);
   void TryLater(Pending& pending, std::int64_t now_us);
-  void NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us);
+  void NoteBusy(const Pending& pending, const RequestError& error, std::int64_t now_us);
   void NoteAlone(std::int64_t now_us);
   void NoteUnanswered(std::int64_t now_us);
   bool AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us);
   bool DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us);
-  std::optional<Error> TooLarge(const Pending& pending) const;
-  void Fail(const Error& error);
+  std::optional<RequestError> TooLarge(const Pending& pending) const;
+  void Fail(const RequestError& error);
   std::int64_t PingDueUs() const;
   std::int64_t AloneDueUs() const;
 
   SessionOptions options_;
   State state_ = State::kNoLink;
-  std::optional<Error> failure_;
+  std::optional<RequestError> failure_;
 
   std::uint64_t nonce_;
   bool hello_due_ = false;

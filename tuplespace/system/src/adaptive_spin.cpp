@@ -1,4 +1,4 @@
-#include "patience.h"
+#include "adaptive_spin.h"
 
 #include <sched.h>
 
@@ -11,31 +11,31 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kMostTrust = 8;
+constexpr int kMostCredit = 8;
 constexpr std::int64_t kBusyTurns = 256;
 
 }  // namespace
 
-void Patience::Slept(std::int64_t us) {
+void AdaptiveSpin::Slept(std::int64_t us) {
   const bool missed = std::exchange(missed_, false);
-  if (!missed && trust_ == 0 && us < kSoonUs) trust_ = 1;
+  if (!missed && credit_ == 0 && us < kSoonUs) credit_ = 1;
 }
 
-void Patience::Looked(bool found) {
+void AdaptiveSpin::Spun(bool found) {
   missed_ = !found;
-  trust_ = std::clamp(trust_ + (found ? 1 : -1), 0, kMostTrust);
+  credit_ = std::clamp(credit_ + (found ? 1 : -1), 0, kMostCredit);
 }
 
-void Patience::Yielded(std::int64_t before_us, std::int64_t now_us) {
+void AdaptiveSpin::Yielded(std::int64_t before_us, std::int64_t now_us) {
   const std::int64_t us = now_us - before_us;
   if (us >= kTurnUs) busy_until_us_ = now_us + kBusyTurns * us;
 }
 
-std::int64_t Patience::NowUs() {
+std::int64_t AdaptiveSpin::NowUs() {
   return MonotonicUs();
 }
 
-void Patience::YieldProcessor() {
+void AdaptiveSpin::YieldProcessor() {
   sched_yield();
 }
 

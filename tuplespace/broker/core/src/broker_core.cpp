@@ -74,10 +74,10 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
         (it->second.session != envelope.session && !IsPlanted(Planted::kOldSessionIsServed))) {
       if (std::holds_alternative<Bye>(message)) continue;
       if (!hello_asked) {
-        peers_.SendStray(
-            client, envelope.session,
-            Error{ErrorCode::kHelloRequired,
-                  fmt::format("session {} is not known here: join again", envelope.session)});
+        peers_.SendStray(client, envelope.session,
+                         RequestError{ErrorCode::kHelloRequired,
+                                      fmt::format("session {} is not known here: join again",
+                                                  envelope.session)});
       }
       hello_asked = true;
       continue;
@@ -192,15 +192,16 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
                       options_.control_frame_bytes, options_.limits.message_bytes});
 }
 
-std::optional<Error> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {
+std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {
   if (peers_.all().size() >= options_.limits.clients) {
-    return Error{ErrorCode::kBusy,
-                 fmt::format("the limit clients = {} is reached", options_.limits.clients)};
+    return RequestError{ErrorCode::kBusy,
+                        fmt::format("the limit clients = {} is reached", options_.limits.clients)};
   }
   if (who != nullptr && TooManyOf(who->peer)) {
-    return Error{ErrorCode::kBusy, fmt::format("{} clients with the key \"{}\" are there, the most "
-                                               "allowed (clients_per_key)",
-                                               options_.clients_per_key, who->peer.name)};
+    return RequestError{ErrorCode::kBusy,
+                        fmt::format("{} clients with the key \"{}\" are there, the most "
+                                    "allowed (clients_per_key)",
+                                    options_.clients_per_key, who->peer.name)};
   }
   return std::nullopt;
 }
@@ -226,7 +227,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
 void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
   // What is to be sent again in another way is not bad.
   if (bad.code != ErrorCode::kBusy) CountBad(client, bad.text, now_us);
-  Error error{bad.code, std::move(bad.text)};
+  RequestError error{bad.code, std::move(bad.text)};
   Peer& peer = peers_.Find(client)->second;
   if (bad.id == 0) {
     peers_.Send(client, peer, std::move(error));
@@ -242,9 +243,10 @@ bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
   return true;
 }
 
-void BrokerCore::ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us) {
+void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error,
+                            std::int64_t now_us) {
   CountBad(client, error.text, now_us);
-  peers_.SendStray(client, 0, Error{error});
+  peers_.SendStray(client, 0, RequestError{error});
 }
 
 void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
@@ -260,7 +262,7 @@ void BrokerCore::Refuse(const ClientId& client, Peer& peer, RequestId id, std::s
     statistics_.Log(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
                                 peers_.Describe(client), refusal, statistics_.refused_requests()));
   }
-  peers_.Send(client, peer, Reply{id, Error{ErrorCode::kForbidden, std::move(refusal)}});
+  peers_.Send(client, peer, Reply{id, RequestError{ErrorCode::kForbidden, std::move(refusal)}});
 }
 
 void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
@@ -273,7 +275,7 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
     const std::string why = peer.key && list.IsEnded(peer.key->public_key)
                                 ? list.WhyNot(peer.key->public_key)
                                 : "this key was revoked, or stands for something else now";
-    peers_.SendStray(client, peer.session, Error{ErrorCode::kForbidden, why});
+    peers_.SendStray(client, peer.session, RequestError{ErrorCode::kForbidden, why});
     Lost(client, why, now_us);
   }
 }
@@ -319,10 +321,11 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
       }
       if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(&stats->counters);
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
-        reply->body = Error{ErrorCode::kTooLarge,
-                            fmt::format("the answer needs up to {} bytes of control frame, at most "
-                                        "{}: ask for less at once",
-                                        bytes, kMaxControlBytes)};
+        reply->body =
+            RequestError{ErrorCode::kTooLarge,
+                         fmt::format("the answer needs up to {} bytes of control frame, at most "
+                                     "{}: ask for less at once",
+                                     bytes, kMaxControlBytes)};
       }
       peers_.Send(out.client, it->second, std::move(*reply));
     } else {

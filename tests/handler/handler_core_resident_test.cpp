@@ -11,10 +11,10 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // A task whose result of 100 bytes may stay.
-TaskGranted Staying(std::uint64_t need, std::vector<tuplespace::Key> inputs = {},
-                    std::uint64_t fence = 1) {
+TaskGranted Resident(std::uint64_t need, std::vector<tuplespace::Key> inputs = {},
+                     std::uint64_t fence = 1) {
   TaskGranted grant = Grant(need, std::move(inputs), fence);
-  grant.stay_bytes = 100;
+  grant.resident_bytes = 100;
   return grant;
 }
 
@@ -29,22 +29,22 @@ std::vector<HandlerAction> Finish(HandlerCore& core, FlightId flight, const tupl
   return actions;
 }
 
-class HandlerCoreStayTest : public testing::Test {
+class HandlerCoreResidentTest : public testing::Test {
  protected:
-  HandlerCoreStayTest() { core_.Start(); }
+  HandlerCoreResidentTest() { core_.Start(); }
   // The result of one task stays.
-  void LetOneStay(const tuplespace::Key& result) {
-    const auto run = Of<RunTask>(core_.Step(Staying(300), 0));
+  void MakeOneResident(const tuplespace::Key& result) {
+    const auto run = Of<RunTask>(core_.Step(Resident(300), 0));
     ASSERT_THAT(run, SizeIs(1));
-    ASSERT_TRUE(run[0].stay);
+    ASSERT_TRUE(run[0].resident);
     Finish(core_, core_.last_flight(), result);
     ASSERT_TRUE(core_.IsCached(result));
   }
   HandlerCore core_{1000, 2};
 };
 
-TEST_F(HandlerCoreStayTest, IsSuppliedOnceWhenItIsWanted) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, IsSuppliedOnceWhenItIsWanted) {
+  MakeOneResident(Tile(1, 1));
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), SizeIs(1));
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), IsEmpty());
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 2)}, 0)), IsEmpty()) << "not here";
@@ -53,8 +53,8 @@ TEST_F(HandlerCoreStayTest, IsSuppliedOnceWhenItIsWanted) {
   EXPECT_TRUE(core_.IsCached(Tile(1, 1))) << "as any result that is kept";
 }
 
-TEST_F(HandlerCoreStayTest, WhatCouldNotLeaveIsTriedAgain) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, WhatCouldNotLeaveIsTriedAgain) {
+  MakeOneResident(Tile(1, 1));
   core_.Step(KeptWanted{Tile(1, 1)}, 0);
   core_.Step(SupplyFailed{Tile(1, 1)}, 0);
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), SizeIs(1));
@@ -62,8 +62,8 @@ TEST_F(HandlerCoreStayTest, WhatCouldNotLeaveIsTriedAgain) {
 
 // What was supplied may go for a task that needs the room; what is owed may not, and is not
 // offered.
-TEST_F(HandlerCoreStayTest, TheRoomOfWhatIsOwedIsNotOffered) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, TheRoomOfWhatIsOwedIsNotOffered) {
+  MakeOneResident(Tile(1, 1));
   const auto asked = Of<AskForTask>(core_.Step(GetEnded{}, 0));
   ASSERT_THAT(asked, SizeIs(1));
   EXPECT_EQ(asked[0].offer_bytes, 900u);
@@ -79,39 +79,40 @@ TEST_F(HandlerCoreStayTest, TheRoomOfWhatIsOwedIsNotOffered) {
 }
 
 // Two of the largest tasks must still fit beside all that stays.
-TEST_F(HandlerCoreStayTest, NothingMoreStaysThanLeavesRoomForTasks) {
-  for (std::int64_t i = 0; i < 4; ++i) LetOneStay(Tile(1, i));
-  const auto run = Of<RunTask>(core_.Step(Staying(300, {}, 9), 0));
+TEST_F(HandlerCoreResidentTest, NothingMoreStaysThanLeavesRoomForTasks) {
+  for (std::int64_t i = 0; i < 4; ++i) MakeOneResident(Tile(1, i));
+  const auto run = Of<RunTask>(core_.Step(Resident(300, {}, 9), 0));
   ASSERT_THAT(run, SizeIs(1));
-  EXPECT_FALSE(run[0].stay);
+  EXPECT_FALSE(run[0].resident);
 }
 
-TEST_F(HandlerCoreStayTest, TasksThatRunCountToo) {
-  for (std::int64_t i = 0; i < 3; ++i) LetOneStay(Tile(1, i));
-  EXPECT_TRUE(Of<RunTask>(core_.Step(Staying(300, {}, 7), 0)).at(0).stay);
-  EXPECT_FALSE(Of<RunTask>(core_.Step(Staying(300, {}, 8), 0)).at(0).stay);
+TEST_F(HandlerCoreResidentTest, TasksThatRunCountToo) {
+  for (std::int64_t i = 0; i < 3; ++i) MakeOneResident(Tile(1, i));
+  EXPECT_TRUE(Of<RunTask>(core_.Step(Resident(300, {}, 7), 0)).at(0).resident);
+  EXPECT_FALSE(Of<RunTask>(core_.Step(Resident(300, {}, 8), 0)).at(0).resident);
   core_.Step(TaskFailed{core_.last_flight() - 1, "on purpose"}, 0);
-  EXPECT_TRUE(Of<RunTask>(core_.Step(Staying(300, {}, 9), 0)).at(0).stay) << "the failed one left";
+  EXPECT_TRUE(Of<RunTask>(core_.Step(Resident(300, {}, 9), 0)).at(0).resident)
+      << "the failed one left";
 }
 
-TEST_F(HandlerCoreStayTest, NewerVersionsAndStepsDoNotDriveItOut) {
-  LetOneStay(Tile(1, 1));
-  LetOneStay(Tile(2, 1));
+TEST_F(HandlerCoreResidentTest, NewerVersionsAndStepsDoNotDriveItOut) {
+  MakeOneResident(Tile(1, 1));
+  MakeOneResident(Tile(2, 1));
   core_.Step(Grant(10, {Tile(3, 5)}, 5), 0);
   core_.Step(TimePassed{}, 60'000'000);
   EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
   EXPECT_TRUE(core_.IsCached(Tile(2, 1)));
 }
 
-TEST_F(HandlerCoreStayTest, GoesWhenItIsReleased) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, GoesWhenItIsReleased) {
+  MakeOneResident(Tile(1, 1));
   EXPECT_THAT(Of<DropCached>(core_.Step(KeptReleased{Tile(1, 1)}, 0)), SizeIs(1));
   EXPECT_FALSE(core_.IsCached(Tile(1, 1)));
   EXPECT_THAT(core_.Step(KeptReleased{Tile(1, 1)}, 0), IsEmpty()) << "it is not here";
 }
 
-TEST_F(HandlerCoreStayTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
+  MakeOneResident(Tile(1, 1));
   TaskGranted grant = Grant(300, {Tile(1, 1)}, 2);
   grant.sent = {false};
   core_.Step(grant, 0);
@@ -121,8 +122,8 @@ TEST_F(HandlerCoreStayTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
 }
 
 // What it waits for may be a task that needs the room.
-TEST_F(HandlerCoreStayTest, IsSuppliedUnaskedWhenThereIsNothingElseToDo) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, IsSuppliedUnaskedWhenThereIsNothingElseToDo) {
+  MakeOneResident(Tile(1, 1));
   core_.Step(TimePassed{}, 0);
   const std::int64_t due_us = core_.NextDeadlineUs();
   EXPECT_GT(due_us, 1'000);
@@ -132,26 +133,26 @@ TEST_F(HandlerCoreStayTest, IsSuppliedUnaskedWhenThereIsNothingElseToDo) {
   EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, 2 * due_us)), IsEmpty());
 }
 
-TEST_F(HandlerCoreStayTest, WorkPutsThatOff) {
-  LetOneStay(Tile(1, 1));
+TEST_F(HandlerCoreResidentTest, WorkPutsThatOff) {
+  MakeOneResident(Tile(1, 1));
   core_.Step(TimePassed{}, 0);
   const std::int64_t due_us = core_.NextDeadlineUs();
   core_.Step(Grant(10, {}, 2), due_us - 1);
   EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, due_us)), IsEmpty());
 }
 
-TEST_F(HandlerCoreStayTest, ALostConnectionHasItSupplied) {
-  LetOneStay(Tile(1, 1));
-  LetOneStay(Tile(1, 2));
+TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
+  MakeOneResident(Tile(1, 1));
+  MakeOneResident(Tile(1, 2));
   core_.Step(KeptWanted{Tile(1, 1)}, 0);
   const auto supplies = Of<SupplyKept>(core_.Step(ConnectionLost{}, 0));
   ASSERT_THAT(supplies, SizeIs(1)) << "the other one is under way";
   EXPECT_EQ(supplies[0].key, Tile(1, 2));
 }
 
-TEST_F(HandlerCoreStayTest, WhoLeavesSuppliesAllFirst) {
-  LetOneStay(Tile(1, 1));
-  core_.Step(Staying(300, {}, 2), 0);  // runs on, and stays as it was to
+TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(Resident(300, {}, 2), 0);  // runs on, and stays as it was to
   const FlightId running = core_.last_flight();
   EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
   EXPECT_THAT(Of<SupplyKept>(Finish(core_, running, Tile(1, 2))), SizeIs(1));

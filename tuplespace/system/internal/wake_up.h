@@ -1,5 +1,5 @@
-// Bell: how a thread that waits for many things is woken: by other threads of its process, and by
-// other processes of its host, which open the bell through /proc. Ringing a thread that does not
+// WakeUp: how a thread that waits for many things is woken: by other threads of its process, and by
+// other processes of its host, which open its pipe through /proc. Waking a thread that does not
 // sleep costs no system call.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace tuplespace {
 
-class Bell {
+class WakeUp {
  public:
-  Bell();
-  ~Bell();
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  WakeUp();
+  ~WakeUp();
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
 
   void Notify();  // thread safe, async-signal safe
 

@@ -23,9 +23,9 @@ using testing::UpTo;
 
 const Key kTile{"tile", 1};
 
-Tuple Staying(Key key, std::uint64_t bytes = 5) {
+Tuple Resident(Key key, std::uint64_t bytes = 5) {
   Tuple tuple = Plain(std::move(key));
-  tuple.stays_bytes = bytes;
+  tuple.resident_bytes = bytes;
   return tuple;
 }
 
@@ -35,7 +35,7 @@ Read ReadOf(Key key, std::int64_t wait_us = kForeverUs) {
   return read;
 }
 
-class StayTest : public ::testing::Test {
+class ResidentTest : public ::testing::Test {
  protected:
   void SetUp() override { Begin({}); }
   void Begin(SpaceLimits limits) {
@@ -46,7 +46,8 @@ class StayTest : public ::testing::Test {
   void Make(const Key& result, std::int64_t number = 1) {
     ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", number}), {result})),
               PutStatus::kStored);
-    const CompleteReply reply = d->Done("gpu", d->TakeNow("gpu", Every("task")), {Staying(result)});
+    const CompleteReply reply =
+        d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(result)});
     ASSERT_THAT(reply.results, ElementsAre(PutStatus::kStored));
   }
   PutStatus SupplyOne(const ClientId& client, Tuple tuple) {
@@ -60,13 +61,13 @@ class StayTest : public ::testing::Test {
   std::unique_ptr<SpaceDriver> d;
 };
 
-TEST_F(StayTest, MetadataShowsItAtOnce) {
+TEST_F(ResidentTest, MetadataShowsItAtOnce) {
   Make(kTile);
   Read read = ReadOf(kTile, 0);
   read.metadata_only = true;
   const Found found = d->Ask<Found>("other", read);
   ASSERT_THAT(found.tuples, SizeIs(1));
-  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_TRUE(found.tuples[0].resident);
   EXPECT_EQ(found.tuples[0].payload_bytes, 5u);
   EXPECT_EQ(found.tuples[0].put_by, "gpu");
   EXPECT_EQ(d->CountOf("other", Every("tile")), 1u);
@@ -75,7 +76,7 @@ TEST_F(StayTest, MetadataShowsItAtOnce) {
   EXPECT_EQ(d->counters().stayed, 1u);
 }
 
-TEST_F(StayTest, OfManyThatMatchAPatternOneIsAskedFor) {
+TEST_F(ResidentTest, OfManyThatMatchAPatternOneIsAskedFor) {
   Make(kTile, 1);
   Make(Key{"tile", 2}, 2);
   const RequestId id = d->Send("other", Read{{Every("tile")}, true, false, kForeverUs});
@@ -87,7 +88,7 @@ TEST_F(StayTest, OfManyThatMatchAPatternOneIsAskedFor) {
   EXPECT_THAT(d->notices["gpu"], SizeIs(1));
 }
 
-TEST_F(StayTest, AllKeysOfARequestAreAskedForTogether) {
+TEST_F(ResidentTest, AllKeysOfARequestAreAskedForTogether) {
   Make(kTile, 1);
   Make(Key{"tile", 2}, 2);
   Read read{{Pattern::Of(kTile), Pattern::Of(Key{"tile", 2})}};
@@ -96,7 +97,7 @@ TEST_F(StayTest, AllKeysOfARequestAreAskedForTogether) {
   EXPECT_THAT(d->notices["gpu"], SizeIs(2));
 }
 
-TEST_F(StayTest, WhoReadsItWaitsAndItIsAskedForOnce) {
+TEST_F(ResidentTest, WhoReadsItWaitsAndItIsAskedForOnce) {
   Make(kTile);
   const RequestId first = d->Send("other", ReadOf(kTile));
   const RequestId second = d->Send("owner", Read{{Every("tile")}, true, false, kForeverUs});
@@ -109,14 +110,14 @@ TEST_F(StayTest, WhoReadsItWaitsAndItIsAskedForOnce) {
     const Found found = d->Expect<Found>(client, id);
     ASSERT_THAT(found.tuples, SizeIs(1));
     EXPECT_EQ(found.tuples[0].payload.text(), "bytes");
-    EXPECT_FALSE(found.tuples[0].stays);
+    EXPECT_FALSE(found.tuples[0].resident);
     EXPECT_FALSE(found.timed_out);
   }
   EXPECT_EQ(d->space.GetStatistics().payload_bytes, 5u);
   EXPECT_EQ(d->counters().wanted, 1u);
 }
 
-TEST_F(StayTest, WhoReadsBeforeItIsMadeGetsItTheSameWay) {
+TEST_F(ResidentTest, WhoReadsBeforeItIsMadeGetsItTheSameWay) {
   const RequestId id = d->Send("other", ReadOf(kTile));
   Make(kTile);
   EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
@@ -125,7 +126,7 @@ TEST_F(StayTest, WhoReadsBeforeItIsMadeGetsItTheSameWay) {
   EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).payload.text(), "bytes");
 }
 
-TEST_F(StayTest, AReadThatDoesNotWaitAsksForItAllTheSame) {
+TEST_F(ResidentTest, AReadThatDoesNotWaitAsksForItAllTheSame) {
   Make(kTile);
   const Found found = d->Ask<Found>("other", ReadOf(kTile, 0));
   EXPECT_TRUE(found.timed_out);
@@ -135,7 +136,7 @@ TEST_F(StayTest, AReadThatDoesNotWaitAsksForItAllTheSame) {
   EXPECT_THAT(d->Ask<Found>("other", ReadOf(kTile, 0)).tuples, SizeIs(1));
 }
 
-TEST_F(StayTest, AnotherTupleOfThePatternServesAsWell) {
+TEST_F(ResidentTest, AnotherTupleOfThePatternServesAsWell) {
   Make(kTile);
   d->PutOne("owner", Plain(Key{"tile", 2}, "there"));
   const Found found = d->Ask<Found>("other", Read{{Every("tile")}});
@@ -143,24 +144,24 @@ TEST_F(StayTest, AnotherTupleOfThePatternServesAsWell) {
   EXPECT_EQ(found.tuples[0].payload.text(), "there");
 }
 
-TEST_F(StayTest, ItsHolderIsToldThatItHasIt) {
+TEST_F(ResidentTest, ItsHolderIsToldThatItHasIt) {
   Make(kTile);
   const Found found = d->Ask<Found>("gpu", ReadOf(kTile, 0));
   ASSERT_THAT(found.tuples, SizeIs(1));
-  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_TRUE(found.tuples[0].resident);
   EXPECT_TRUE(found.tuples[0].payload.empty());
   EXPECT_THAT(d->notices["gpu"], IsEmpty());
 }
 
-TEST_F(StayTest, AListShowsItWithoutItsPayload) {
+TEST_F(ResidentTest, AListShowsItWithoutItsPayload) {
   Make(kTile);
   const Found found = d->Ask<Found>("other", List{Every("tile")});
   ASSERT_THAT(found.tuples, SizeIs(1));
-  EXPECT_TRUE(found.tuples[0].stays);
+  EXPECT_TRUE(found.tuples[0].resident);
   EXPECT_TRUE(found.tuples[0].payload.empty());
 }
 
-TEST_F(StayTest, TasksThatNeedItCanBeTaken) {
+TEST_F(ResidentTest, TasksThatNeedItCanBeTaken) {
   Make(kTile);
   d->PutOne("owner", Task(Key{"next", 1}, {kTile}));
   Get get = testing::GetOf(Every("next"));
@@ -172,7 +173,7 @@ TEST_F(StayTest, TasksThatNeedItCanBeTaken) {
 
   grant = d->Ask<Grants>("other", get).grants.at(0);
   EXPECT_FALSE(grant.input_sent.at(0));
-  EXPECT_TRUE(grant.inputs.at(0).stays) << "who takes it reads it";
+  EXPECT_TRUE(grant.inputs.at(0).resident) << "who takes it reads it";
   EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted)) << "who is asked ahead of that";
   d->Ask<LeaseReply>("other", Release{{grant.key, grant.fence}});
 
@@ -182,7 +183,7 @@ TEST_F(StayTest, TasksThatNeedItCanBeTaken) {
   EXPECT_EQ(grant.inputs.at(0).payload.text(), "bytes");
 }
 
-TEST_F(StayTest, NobodyTakesItBeforeItsPayloadIsThere) {
+TEST_F(ResidentTest, NobodyTakesItBeforeItsPayloadIsThere) {
   Make(kTile);
   const RequestId waiting = d->Send("other", testing::GetOf(Every("tile")));
   EXPECT_THAT(d->GetNow("owner", Every("tile")), IsEmpty());
@@ -191,7 +192,7 @@ TEST_F(StayTest, NobodyTakesItBeforeItsPayloadIsThere) {
   EXPECT_EQ(d->Expect<Grants>("other", waiting).grants.at(0).payload.text(), "bytes");
 }
 
-TEST_F(StayTest, OnlyItsHolderSuppliesItAndOnlyOnce) {
+TEST_F(ResidentTest, OnlyItsHolderSuppliesItAndOnlyOnce) {
   Make(kTile);
   EXPECT_EQ(SupplyOne("other", Plain(kTile, "wrong")), PutStatus::kDuplicate);
   EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes")), PutStatus::kRetired);
@@ -201,31 +202,31 @@ TEST_F(StayTest, OnlyItsHolderSuppliesItAndOnlyOnce) {
   EXPECT_EQ(d->CountOf("other", Every("tile")), 1u);
 }
 
-TEST_F(StayTest, TheFirstPutWinsThoughItsBytesAreNotThere) {
+TEST_F(ResidentTest, TheFirstPutWinsThoughItsBytesAreNotThere) {
   Make(kTile);
   EXPECT_EQ(d->PutOne("other", Plain(kTile, "bytes")), PutStatus::kDuplicate);
-  EXPECT_EQ(d->PutOne("other", Staying(kTile)), PutStatus::kDuplicate);
-  EXPECT_EQ(d->PutOne("gpu", Staying(kTile)), PutStatus::kStored) << "it holds what it says";
+  EXPECT_EQ(d->PutOne("other", Resident(kTile)), PutStatus::kDuplicate);
+  EXPECT_EQ(d->PutOne("gpu", Resident(kTile)), PutStatus::kStored) << "it holds what it says";
   EXPECT_EQ(d->counters().conflicts, 0u);
   SupplyOne("gpu", Plain(kTile, "bytes"));
-  EXPECT_EQ(d->PutOne("other", Staying(kTile)), PutStatus::kDuplicate);
+  EXPECT_EQ(d->PutOne("other", Resident(kTile)), PutStatus::kDuplicate);
   EXPECT_EQ(d->PutOne("other", Plain(kTile, "wrong")), PutStatus::kConflict);
 }
 
-TEST_F(StayTest, WhoSaysThatItDroppedItHoldsItStill) {
+TEST_F(ResidentTest, WhoSaysThatItDroppedItHoldsItStill) {
   Make(kTile);
   d->Ask<Ok>("gpu", Hold{{}, {kTile}});
   EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
 }
 
-TEST_F(StayTest, WhoHadACopyMayDropIt) {
+TEST_F(ResidentTest, WhoHadACopyMayDropIt) {
   Make(kTile);
   d->Ask<Ok>("other", Hold{{kTile}, {}});
   d->Ask<Ok>("other", Hold{{}, {kTile}});
   EXPECT_EQ(d->space.GetStatistics().held_keys, 1u);
 }
 
-TEST_F(StayTest, IsHeldWhateverTheLimitOfHolds) {
+TEST_F(ResidentTest, IsHeldWhateverTheLimitOfHolds) {
   SpaceLimits limits;
   limits.held_keys_per_client = 0;
   Begin(limits);
@@ -237,7 +238,7 @@ TEST_F(StayTest, IsHeldWhateverTheLimitOfHolds) {
   EXPECT_THAT(d->notices["gpu"], IsEmpty());
 }
 
-TEST_F(StayTest, ItsHolderIsToldWhenItIsGone) {
+TEST_F(ResidentTest, ItsHolderIsToldWhenItIsGone) {
   Make(kTile);
   d->Ask<RetireReply>("owner", Retire{UpTo("tile", 1), true});
   EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kReleased));
@@ -245,7 +246,7 @@ TEST_F(StayTest, ItsHolderIsToldWhenItIsGone) {
   EXPECT_EQ(d->counters().lost, 0u);
 }
 
-TEST_F(StayTest, WhoWaitsForItWaitsOnWhenItIsGone) {
+TEST_F(ResidentTest, WhoWaitsForItWaitsOnWhenItIsGone) {
   Make(kTile);
   const RequestId id = d->Send("other", ReadOf(kTile));
   d->Ask<RetireReply>("owner", Retire{Pattern::Of(kTile), false});
@@ -254,7 +255,7 @@ TEST_F(StayTest, WhoWaitsForItWaitsOnWhenItIsGone) {
   EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).payload.text(), "again");
 }
 
-TEST_F(StayTest, IsLostWithItsHolder) {
+TEST_F(ResidentTest, IsLostWithItsHolder) {
   Make(kTile, 1);
   Make(Key{"tile", 2}, 2);
   Make(Key{"tile", 3}, 3);
@@ -276,7 +277,7 @@ TEST_F(StayTest, IsLostWithItsHolder) {
   EXPECT_THAT(d->Expect<Found>("other", id).tuples, SizeIs(1));
 }
 
-TEST_F(StayTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
+TEST_F(ResidentTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
   Make(kTile);
   d->Ask<Ok>("other", Hold{{kTile}, {}});
   d->Lose("other");
@@ -285,29 +286,29 @@ TEST_F(StayTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
 }
 
 // The owner would not hear that it is lost.
-TEST_F(StayTest, StaysOnlyIfItsTaskIsCompleted) {
+TEST_F(ResidentTest, StaysOnlyIfItsTaskIsCompleted) {
   d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kTile, Key{"sum", 1}}));
   const LeaseRef lease = d->TakeNow("gpu", Every("task"));
   d->Ask<RetireReply>("owner", Retire{Every("task"), false});
-  const CompleteReply reply = d->Done("gpu", lease, {Staying(kTile), Plain(Key{"sum", 1}, "3")});
+  const CompleteReply reply = d->Done("gpu", lease, {Resident(kTile), Plain(Key{"sum", 1}, "3")});
   EXPECT_EQ(reply.lease, LeaseStatus::kStale);
   EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
   EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
   // One that is there already is not taken from whom it stays with.
   Make(kTile, 2);
-  EXPECT_THAT(d->Done("gpu", lease, {Staying(kTile)}).results, ElementsAre(PutStatus::kStored));
-  EXPECT_THAT(d->Done("other", lease, {Staying(kTile)}).results,
+  EXPECT_THAT(d->Done("gpu", lease, {Resident(kTile)}).results, ElementsAre(PutStatus::kStored));
+  EXPECT_THAT(d->Done("other", lease, {Resident(kTile)}).results,
               ElementsAre(PutStatus::kDuplicate));
 }
 
-TEST_F(StayTest, WhoPutItWithoutATaskIsNotTold) {
-  d->PutOne("gpu", Staying(kTile));
+TEST_F(ResidentTest, WhoPutItWithoutATaskIsNotTold) {
+  d->PutOne("gpu", Resident(kTile));
   d->Lose("gpu");
   EXPECT_EQ(d->CountOf("other", Every("tile")), 0u);
   EXPECT_TRUE(d->notices["owner"].empty());
 }
 
-TEST_F(StayTest, WhoSuppliesNothingForTooLongHasLostIt) {
+TEST_F(ResidentTest, WhoSuppliesNothingForTooLongHasLostIt) {
   SpaceLimits limits;
   limits.supply_us = 1'000;
   Begin(limits);
@@ -326,19 +327,21 @@ TEST_F(StayTest, WhoSuppliesNothingForTooLongHasLostIt) {
   EXPECT_EQ(d->CountOf("other", Pattern::Of(kTile)), 0u);
 }
 
-TEST_F(StayTest, MalformedOnesAreRefused) {
-  const auto refused = [&](RequestBody body) { return d->Ask<Error>("gpu", std::move(body)).text; };
-  Tuple with_payload = Staying(kTile);
+TEST_F(ResidentTest, MalformedOnesAreRefused) {
+  const auto refused = [&](RequestBody body) {
+    return d->Ask<RequestError>("gpu", std::move(body)).text;
+  };
+  Tuple with_payload = Resident(kTile);
   with_payload.payload = Payload::Copy("bytes");
   EXPECT_THAT(refused(Put{{with_payload}}), HasSubstr("stays with the client"));
   Tuple task = Task(kTile);
   task.payload = {};
-  task.stays_bytes = 5;
+  task.resident_bytes = 5;
   EXPECT_THAT(refused(Put{{task}}), HasSubstr("stays with the client"));
-  Tuple ephemeral = Staying(kTile);
+  Tuple ephemeral = Resident(kTile);
   ephemeral.ephemeral = true;
   EXPECT_THAT(refused(Put{{ephemeral}}), HasSubstr("stays with the client"));
-  EXPECT_THAT(refused(Put{{Staying(kTile, UINT64_MAX)}}), HasSubstr("limits.message_bytes"));
+  EXPECT_THAT(refused(Put{{Resident(kTile, UINT64_MAX)}}), HasSubstr("limits.message_bytes"));
   Make(kTile);
   EXPECT_THAT(refused(Supply{{Plain(kTile, "four")}}), HasSubstr("4 bytes, must have the 5"));
   EXPECT_THAT(refused(Supply{{Plain(kTile)}}), HasSubstr("must have its payload"));
@@ -346,13 +349,13 @@ TEST_F(StayTest, MalformedOnesAreRefused) {
   EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored) << "nothing was changed";
 }
 
-TEST_F(StayTest, ItsBytesNeedRoomWhenTheyCome) {
+TEST_F(ResidentTest, ItsBytesNeedRoomWhenTheyCome) {
   SpaceLimits limits;
   limits.payload_bytes = 8;
   Begin(limits);
   Make(kTile);
   d->PutOne("owner", Plain(Key{"k", 1}, "four"));
-  EXPECT_EQ(d->Ask<Error>("gpu", Supply{{Plain(kTile, "bytes")}}).code, ErrorCode::kBusy);
+  EXPECT_EQ(d->Ask<RequestError>("gpu", Supply{{Plain(kTile, "bytes")}}).code, ErrorCode::kBusy);
   d->Ask<RetireReply>("owner", Retire{Every("k"), false});
   EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
 }

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "client_session.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,6 @@ constexpr std::int64_t kStableUs = 1'000'000;
 // Pings per silence time: two may be lost or late.
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
-// What is damaged so often in a row is so at its source: asking again will not mend it.
-constexpr int kMostDamaged = 3;
 constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
 // An answer takes no longer, and no broker is away for longer, without being spoken of.
 constexpr std::int64_t kAnswerPatienceUs = 7'000'000;
@@ -44,12 +42,6 @@ std::uint64_t KeptBytes(const RequestBody& body) {
   return bytes;
 }
 
-std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t bytes) {
-  std::string what = "the payload of " + key.ToString();
-  if (!put_by.empty()) what += fmt::format(" ({} bytes, put by \"{}\")", bytes, put_by);
-  return what + " does not have the hash that came with it";
-}
-
 struct NameOfRequest {
   const char* operator()(const Put&) const { return "Put"; }
   const char* operator()(const Read&) const { return "Read"; }
@@ -71,16 +63,16 @@ std::int64_t* WaitOf(RequestBody& body) {
 
 }  // namespace
 
-Session::Session(SessionOptions options)
+ClientSession::ClientSession(SessionOptions options)
     : options_(std::move(options)),
       nonce_(options_.first_nonce),
       hello_timeout_us_(options_.hello_timeout_us) {}
 
-RequestId Session::Submit(RequestBody body, std::int64_t now_us) {
+RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
   return Insert(std::move(body), /*internal=*/false, now_us);
 }
 
-RequestId Session::Insert(RequestBody body, bool internal, std::int64_t now_us) {
+RequestId ClientSession::Insert(RequestBody body, bool internal, std::int64_t now_us) {
   const std::uint64_t bytes = KeptBytes(body);
   if (!internal &&
       bytes > options_.unanswered_bytes - std::min(kept_bytes_, options_.unanswered_bytes)) {
@@ -105,19 +97,19 @@ RequestId Session::Insert(RequestBody body, bool internal, std::int64_t now_us) 
   return id;
 }
 
-void Session::Erase(std::unordered_map<RequestId, Pending>::iterator it) {
+void ClientSession::Erase(std::unordered_map<RequestId, Pending>::iterator it) {
   kept_bytes_ -= it->second.bytes;
   if (it->second.internal) --internal_count_;
   pending_.erase(it);
 }
 
-void Session::Queue(RequestId id, Pending& pending) {
+void ClientSession::Queue(RequestId id, Pending& pending) {
   if (pending.queued) return;
   pending.queued = true;
   to_send_.push_back(id);
 }
 
-void Session::Replace(RequestId id, Get get, std::int64_t now_us) {
+void ClientSession::Replace(RequestId id, Get get, std::int64_t now_us) {
   const auto it = pending_.find(id);
   if (it == pending_.end() || !std::holds_alternative<Get>(it->second.request.body)) return;
   Pending& pending = it->second;
@@ -129,7 +121,7 @@ void Session::Replace(RequestId id, Get get, std::int64_t now_us) {
   if (state_ == State::kJoined && !pending.backing_off) Queue(id, pending);
 }
 
-void Session::Abandon(RequestId id, std::int64_t now_us) {
+void ClientSession::Abandon(RequestId id, std::int64_t now_us) {
   const auto it = pending_.find(id);
   if (it == pending_.end()) return;
   const bool open = it->second.sent > 0 && WaitOf(it->second.request.body) != nullptr;
@@ -137,19 +129,19 @@ void Session::Abandon(RequestId id, std::int64_t now_us) {
   if (open && state_ == State::kJoined) Insert(Cancel{id}, /*internal=*/true, now_us);
 }
 
-void Session::Leave() {
+void ClientSession::Leave() {
   if (state_ == State::kJoined) bye_due_ = true;
   if (state_ != State::kFailed) state_ = State::kLeft;
 }
 
-void Session::LinkUp(std::int64_t now_us) {
+void ClientSession::LinkUp(std::int64_t now_us) {
   if (state_ == State::kFailed || state_ == State::kLeft) return;
   relink_at_us_ = kForeverUs;
   if (nonce_ == options_.first_nonce) alone_since_us_ = now_us;  // the first attempt
   BeginHello(now_us);
 }
 
-void Session::BeginHello(std::int64_t now_us) {
+void ClientSession::BeginHello(std::int64_t now_us) {
   state_ = State::kJoining;
   ++nonce_;
   hello_due_ = true;
@@ -159,7 +151,7 @@ void Session::BeginHello(std::int64_t now_us) {
   hello_deadline_us_ = now_us + hello_timeout_us_;
 }
 
-void Session::LinkDown(const std::string& why, std::int64_t now_us) {
+void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
   if (state_ != State::kJoining && state_ != State::kJoined) return;
   if (state_ == State::kJoined) {
     if (now_us - joined_at_us_ >= kStableUs) relink_delay_us_ = 0;
@@ -174,18 +166,18 @@ void Session::LinkDown(const std::string& why, std::int64_t now_us) {
       std::clamp(2 * relink_delay_us_, options_.min_relink_delay_us, options_.max_relink_delay_us);
 }
 
-void Session::Heard(std::int64_t now_us) {
+void ClientSession::Heard(std::int64_t now_us) {
   heard_at_us_ = now_us;
   ping_sent_at_us_ = kForeverUs;
 }
 
-void Session::Receive(ToClient&& envelope, std::int64_t now_us) {
+void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
   for (BrokerMessage& message : envelope.messages) {
     if (state_ != State::kJoining && state_ != State::kJoined) return;
     Heard(now_us);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       OnWelcome(*welcome, now_us);
-    } else if (auto* error = std::get_if<Error>(&message)) {
+    } else if (auto* error = std::get_if<RequestError>(&message)) {
       OnSessionError(std::move(*error), envelope.session, now_us);
     } else if (state_ != State::kJoined || envelope.session != welcome_.session) {
       continue;  // of an earlier session: answered again in this one
@@ -201,11 +193,11 @@ void Session::Receive(ToClient&& envelope, std::int64_t now_us) {
   }
 }
 
-void Session::ReceiveBad(const Error& error) {
+void ClientSession::ReceiveBad(const RequestError& error) {
   Fail(error);
 }
 
-void Session::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
+void ClientSession::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   if (state_ != State::kJoining || welcome.nonce != nonce_) return;
   state_ = State::kJoined;
   welcome_ = welcome;
@@ -229,7 +221,8 @@ void Session::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   events_.push_back(ConnectionChanged{true, "welcome"});
 }
 
-void Session::OnSessionError(Error&& error, std::uint64_t session, std::int64_t now_us) {
+void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
+                                   std::int64_t now_us) {
   if (error.code == ErrorCode::kHelloRequired) {
     if (state_ != State::kJoined || session != welcome_.session) return;
     events_.push_back(ConnectionChanged{false, error.text});
@@ -246,52 +239,15 @@ void Session::OnSessionError(Error&& error, std::uint64_t session, std::int64_t 
   }
 }
 
-void Session::OnDone(RequestId id, std::int64_t now_us) {
-  if (state_ != State::kJoined) return;
-  const auto it = pending_.find(id);
-  if (it == pending_.end()) return;
-  if (auto body = DoneReply(it->second.request.body)) {
-    OnReply({id, *std::move(body)}, now_us);
-  } else {
-    Fail({ErrorCode::kBadRequest, fmt::format("request {} is said to be done, which answers no "
-                                              "request of its kind",
-                                              id)});
-  }
-}
-
-void Session::OnReply(Reply&& reply, std::int64_t now_us) {
-  const auto it = pending_.find(reply.id);
-  if (it == pending_.end()) {
-    PutBack(reply.body, now_us);
-    return;
-  }
-  Pending& pending = it->second;
-  const auto* error = std::get_if<Error>(&reply.body);
-  if (error != nullptr && error->code == ErrorCode::kBusy) {
-    NoteBusy(pending, *error, now_us);
-    return TryLater(pending, now_us);
-  }
-  if (error != nullptr && error->code == ErrorCode::kDamaged) {
-    events_.push_back(PayloadDamaged{error->text});
-    if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
-  }
-  if (AsksAgain(reply, pending, now_us)) return Queue(reply.id, pending);
-  // A Get that was replaced while its answer was on the way is open again at the broker.
-  const bool open_again = pending.sent > 1 && std::holds_alternative<Get>(pending.request.body);
-  const bool internal = pending.internal;
-  Erase(pending_.find(reply.id));  // what was inserted meanwhile may have moved the iterators
-  if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
-  if (!internal) events_.push_back(std::move(reply));
-}
-
-void Session::NoteBusy(const Pending& pending, const Error& error, std::int64_t now_us) {
+// Once until there is a broker again: whoever looked away knows that it is not there.
+void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
+                             std::int64_t now_us) {
   if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < say_busy_at_us_) return;
   say_busy_at_us_ = After(now_us, kSayBusyEveryUs);
   events_.push_back(RequestDelayed{"it has had no room for a request for seconds: " + error.text});
 }
 
-// Once until there is a broker again: whoever looked away knows that it is not there.
-void Session::NoteAlone(std::int64_t now_us) {
+void ClientSession::NoteAlone(std::int64_t now_us) {
   if (unanswered() == 0 || now_us < AloneDueUs()) return;
   events_.push_back(
       RequestDelayed{fmt::format("no answer for {} s; requests that wait: {}",
@@ -301,7 +257,7 @@ void Session::NoteAlone(std::int64_t now_us) {
 
 // The broker is there and answers Pings, but not this. A Read or Get waits for its tuples as long
 // as it says.
-void Session::NoteUnanswered(std::int64_t now_us) {
+void ClientSession::NoteUnanswered(std::int64_t now_us) {
   if (now_us < look_unanswered_at_us_) return;
   look_unanswered_at_us_ = now_us + kLookUnansweredEveryUs;
   const auto say = [&](std::string text) {
@@ -325,81 +281,23 @@ void Session::NoteUnanswered(std::int64_t now_us) {
   }
 }
 
-void Session::TryLater(Pending& pending, std::int64_t now_us) {
-  if (pending.backing_off || pending.queued) return;
-  pending.busy_delay_us =
-      std::clamp(2 * pending.busy_delay_us, options_.min_busy_delay_us, options_.max_busy_delay_us);
-  pending.backing_off = true;
-  pending.sent = 0;  // it is not open at the broker
-  retries_.emplace(now_us + pending.busy_delay_us, pending.request.id);
-}
-
-// Whether an answer came with damaged payloads and has to be asked for again. What is damaged at
-// its source becomes an Error; a damaged input of a granted task counts as one that was not sent.
-bool Session::AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us) {
-  if (auto* grants = std::get_if<Grants>(&reply.body)) {
-    return DropDamaged(*grants, pending, now_us);
-  }
-  const auto* found = std::get_if<Found>(&reply.body);
-  if (found == nullptr) return false;
-  const auto at = std::find_if(found->tuples.begin(), found->tuples.end(),
-                               [](const FoundTuple& tuple) { return tuple.damaged; });
-  if (at == found->tuples.end()) return false;
-  std::string text = DamageText(at->key, at->put_by, at->payload_bytes);
-  events_.push_back(PayloadDamaged{text});
-  if (++pending.damaged < kMostDamaged) return true;
-  reply.body = Error{ErrorCode::kDamaged, std::move(text)};
-  return false;
-}
-
-bool Session::DropDamaged(Grants& grants, Pending& pending, std::int64_t now_us) {
-  const bool had = !grants.grants.empty();
-  for (Grant& grant : grants.grants) {
-    for (std::size_t i = 0; i < grant.inputs.size(); ++i) {
-      FoundTuple& input = grant.inputs[i];
-      if (!std::exchange(input.damaged, false)) continue;
-      grant.input_sent[i] = false;
-      events_.push_back(PayloadDamaged{DamageText(input.key, input.put_by, input.payload_bytes)});
-    }
-    if (!grant.damaged) continue;
-    const std::string text = DamageText(grant.key, "", 0);
-    events_.push_back(PayloadDamaged{text});
-    const LeaseRef lease{grant.key, grant.fence};
-    if (++pending.damaged < kMostDamaged) {
-      Insert(Release{lease}, /*internal=*/true, now_us);
-    } else {
-      Insert(tuplespace::Fail{lease, text}, /*internal=*/true, now_us);
-    }
-  }
-  std::erase_if(grants.grants, [](const Grant& grant) { return grant.damaged; });
-  return had && grants.grants.empty();
-}
-
-void Session::PutBack(const ReplyBody& body, std::int64_t now_us) {
-  const auto* grants = std::get_if<Grants>(&body);
-  if (grants == nullptr) return;
-  for (const Grant& grant : grants->grants) {
-    Insert(Release{{grant.key, grant.fence}}, /*internal=*/true, now_us);
-  }
-}
-
-void Session::Fail(const Error& error) {
+void ClientSession::Fail(const RequestError& error) {
   if (state_ == State::kJoined) events_.push_back(ConnectionChanged{false, error.text});
   state_ = State::kFailed;
   failure_ = error;
 }
 
-std::int64_t Session::AloneDueUs() const {
+std::int64_t ClientSession::AloneDueUs() const {
   return unanswered() == 0 ? kForeverUs : After(alone_since_us_, kAnswerPatienceUs);
 }
 
-std::int64_t Session::PingDueUs() const {
+std::int64_t ClientSession::PingDueUs() const {
   if (state_ != State::kJoined || ping_due_ || ping_sent_at_us_ != kForeverUs) return kForeverUs;
   // Both directions count: the broker must hear of us, and we of it.
   return std::min(heard_at_us_, sent_at_us_) + welcome_.silence_us / kPingsPerSilence;
 }
 
-void Session::Tick(std::int64_t now_us) {
+void ClientSession::Tick(std::int64_t now_us) {
   if (state_ == State::kNoLink && now_us >= relink_at_us_) {
     relink_at_us_ = kForeverUs;
     events_.push_back(RelinkWanted{});
@@ -427,7 +325,7 @@ void Session::Tick(std::int64_t now_us) {
   }
 }
 
-std::int64_t Session::NextDeadlineUs() const {
+std::int64_t ClientSession::NextDeadlineUs() const {
   switch (state_) {
     case State::kNoLink:
       return std::min(relink_at_us_, AloneDueUs());
@@ -450,38 +348,41 @@ std::int64_t Session::NextDeadlineUs() const {
   return kForeverUs;
 }
 
-bool Session::HasOutput() const {
+bool ClientSession::HasOutput() const {
   return hello_due_ || ping_due_ || bye_due_ || (state_ == State::kJoined && !to_send_.empty());
 }
 
-std::optional<Error> Session::TooLarge(const Pending& pending) const {
+std::optional<RequestError> ClientSession::TooLarge(const Pending& pending) const {
   const RequestBody& body = pending.request.body;
   const std::size_t control_bytes = ControlBytesBound(body);
   if (control_bytes > welcome_.control_frame_bytes) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("the request needs up to {} bytes of control frame, the broker takes "
-                             "{}: cut it into several",
-                             control_bytes, welcome_.control_frame_bytes)};
+    return RequestError{
+        ErrorCode::kTooLarge,
+        fmt::format("the request needs up to {} bytes of control frame, the broker takes "
+                    "{}: cut it into several",
+                    control_bytes, welcome_.control_frame_bytes)};
   }
   const std::size_t frames = PayloadFramesBound(body);
   if (frames > kMaxPayloadFrames) {
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("the request has {} payloads above {} bytes, at most {} go into one",
-                             frames, kInlinePayloadBytes, kMaxPayloadFrames)};
+    return RequestError{
+        ErrorCode::kTooLarge,
+        fmt::format("the request has {} payloads above {} bytes, at most {} go into one", frames,
+                    kInlinePayloadBytes, kMaxPayloadFrames)};
   }
   if (const auto* tuples = TuplesOf(body)) {
     for (const Tuple& tuple : *tuples) {
       if (tuple.payload.size() <= welcome_.message_bytes) continue;
-      return Error{ErrorCode::kTooLarge,
-                   fmt::format("tuple {} has a payload of {} bytes, the broker takes message_bytes "
-                               "= {}",
-                               tuple.key.ToString(), tuple.payload.size(), welcome_.message_bytes)};
+      return RequestError{
+          ErrorCode::kTooLarge,
+          fmt::format("tuple {} has a payload of {} bytes, the broker takes message_bytes "
+                      "= {}",
+                      tuple.key.ToString(), tuple.payload.size(), welcome_.message_bytes)};
     }
   }
   return std::nullopt;
 }
 
-Session::Output Session::TakeOutput(std::int64_t now_us) {
+ClientSession::Output ClientSession::TakeOutput(std::int64_t now_us) {
   Output output;
   if (bye_due_) {
     output.session = welcome_.session;
@@ -525,7 +426,7 @@ Session::Output Session::TakeOutput(std::int64_t now_us) {
   return output;
 }
 
-std::vector<SessionEvent> Session::TakeEvents() {
+std::vector<SessionEvent> ClientSession::TakeEvents() {
   return std::exchange(events_, {});
 }
 

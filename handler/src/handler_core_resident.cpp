@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "acan/handler/handler_core.h"
-#include "tuplespace/planted.h"
+#include "acan/handler/planted.h"
 
 namespace acan {
 
@@ -15,9 +15,9 @@ namespace {
 constexpr std::int64_t kIdleUs = 50'000;
 }  // namespace
 
-bool HandlerCore::MayStay(std::uint64_t bytes) const {
+bool HandlerCore::MayBeResident(std::uint64_t bytes) const {
   if (bytes == 0 || draining_) return false;
-  const std::uint64_t taken = staying_bytes_ + 2 * largest_need_bytes_;
+  const std::uint64_t taken = resident_bytes_ + 2 * largest_need_bytes_;
   return taken <= limit_bytes_ && bytes <= limit_bytes_ - taken;
 }
 
@@ -27,14 +27,14 @@ void HandlerCore::AddOwed(const Key& key) {
   assert(cached.pins > 0);
   cached.doomed = false;
   cached.owed = true;
-  staying_bytes_ += cached.bytes;
+  resident_bytes_ += cached.bytes;
 }
 
 HandlerCore::Cached* HandlerCore::EndOwed(const Key& key) {
   if (owed_.erase(key) == 0) return nullptr;
   Cached& cached = cache_.at(key);
   cached.owed = false;
-  staying_bytes_ -= cached.bytes;
+  resident_bytes_ -= cached.bytes;
   if (cached.pins == 0) owed_bytes_ -= cached.bytes;
   return &cached;
 }
@@ -42,7 +42,7 @@ HandlerCore::Cached* HandlerCore::EndOwed(const Key& key) {
 void HandlerCore::On(const KeptWanted& event, std::int64_t, Actions& out) {
   const auto it = owed_.find(event.key);
   if (it == owed_.end() || std::exchange(it->second, true)) return;
-  if (IsPlanted(tuplespace::Planted::kKeptIsNotSupplied)) return;
+  if (IsPlanted(HandlerBug::kKeptIsNotSupplied)) return;
   out.push_back(SupplyKept{event.key});
 }
 

@@ -55,7 +55,7 @@ class BrokerCore {
   // Part of a message has come. False: the client has not joined.
   bool Heard(const ClientId& client, std::int64_t now_us);
   // A message that could not be decoded has come; `error` goes back.
-  void ReceiveBad(const ClientId& client, const Error& error, std::int64_t now_us);
+  void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it is not joined.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
   // Clients whose key is not on this list, has ended, or stands for something else there than when
@@ -95,7 +95,7 @@ class BrokerCore {
 
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
-  std::optional<Error> CheckRoomFor(const AccessList::Entry* who) const;
+  std::optional<RequestError> CheckRoomFor(const AccessList::Entry* who) const;
   bool TooManyOf(const AllowedPeer& key) const;
   Peers::iterator Join(const ClientId& client, Hello& hello, const AccessList::Entry* who,
                        std::int64_t now_us);

@@ -1,0 +1,37 @@
+// The bugs that the simulation can switch on in the space, the broker and the session.
+#pragma once
+
+#include <cstdint>
+
+#include "tuplespace/planted_bug.h"
+
+namespace tuplespace {
+
+enum class Planted : std::uint8_t {
+  kNone,
+  // Space
+  kFenceIsNotChecked,
+  kFenceIsGivenTwice,
+  kSecondPutOverwrites,
+  kAcknowledgedButNotStored,
+  kExtensionIsForgotten,
+  kLeaseNeverEnds,
+  kWatermarkIsNotRaised,
+  kCompletedTaskIsStoredAgain,
+  kAnyResultCounts,
+  kResultsAreNotChecked,
+  kOneClientParksTasks,
+  kExtensionNeverEnds,
+  kBenchNeverEnds,
+  kNewIdsAreTrusted,
+  kEveryLapseDoubles,
+  kOneKeyParksTasks,
+  kQuotasAreIgnored,
+  // ClientSession, BrokerCore
+  kRejoiningKeepsLeases,
+  kSessionDoesNotResend,
+  kOldSessionIsServed,
+  kCount,
+};
+
+}  // namespace tuplespace
