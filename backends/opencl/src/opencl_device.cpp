@@ -96,7 +96,7 @@ class OpenClDevice final : public Device {
     info_.threads = session_.compute_units();
     info_.own_memory = true;
     program_ = session_.Build(
-        std::string(kElementwiseText) + kReductionsText + kLanesText + kRowGroupsText + kNormsText +
+        std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText + kNormsText +
             kTablesText + kClassesText + kDropoutText + kLaunchText + kOperatorsText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const OperatorRow* row : kKernelRows) {

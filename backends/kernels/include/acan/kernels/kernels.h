@@ -15,9 +15,11 @@
 #include "acan/kernels/args.h"
 
 #include "acan/kernels/elementwise.h"
-#include "acan/kernels/reductions.h"
 
 #include "acan/kernels/lanes.h"
+
+#include "acan/kernels/reductions.h"
+
 #include "acan/kernels/row_groups.h"
 
 #include "acan/kernels/norms.h"

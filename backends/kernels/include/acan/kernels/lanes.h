@@ -141,4 +141,40 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
   return acan_tree_total(levels, leaf);
 }
 
+/* The largest element of row r that is not NaN, -infinity where there is none. */
+ACAN_FN float acan_row_largest(const acan_matrix* m, acan_i64 r) {
+  float lanes[ACAN_LANE_LEAF];
+  float largest = -ACAN_AS_F32(0x7f800000u);
+  acan_i64 begin;
+  int t;
+  for (t = 0; t < ACAN_LANE_LEAF; ++t) lanes[t] = largest;
+  for (begin = 0; begin + ACAN_LANE_LEAF <= m->cols; begin += ACAN_LANE_LEAF) {
+    const ACAN_GLOBAL float* from = m->data + r * m->stride + begin;
+    for (t = 0; t < ACAN_LANE_LEAF; ++t) lanes[t] = from[t] > lanes[t] ? from[t] : lanes[t];
+  }
+  for (t = 0; t < ACAN_LANE_LEAF; ++t) largest = lanes[t] > largest ? lanes[t] : largest;
+  for (; begin < m->cols; ++begin) {
+    const float x = acan_load(m, r, begin);
+    largest = x > largest ? x : largest;
+  }
+  return largest;
+}
+
+/* The first column whose element equals `value`; 0 where there is none. */
+ACAN_FN acan_i64 acan_first_column(const acan_matrix* m, acan_i64 r, float value) {
+  acan_i64 begin;
+  acan_i64 c;
+  int t;
+  for (begin = 0; begin + ACAN_LANE_LEAF <= m->cols; begin += ACAN_LANE_LEAF) {
+    const ACAN_GLOBAL float* from = m->data + r * m->stride + begin;
+    acan_u32 found = 0;
+    for (t = 0; t < ACAN_LANE_LEAF; ++t) found |= from[t] == value ? 1u : 0u;
+    if (found) break;
+  }
+  for (c = begin; c < m->cols; ++c) {
+    if (acan_load(m, r, c) == value) return c;
+  }
+  return 0;
+}
+
 #endif /* ACAN_KERNELS_LANES_H */
