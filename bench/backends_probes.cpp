@@ -29,6 +29,10 @@ struct KernelCase {
 
 constexpr auto kRelu = static_cast<std::int64_t>(Activation::kRelu);
 constexpr auto kGelu = static_cast<std::int64_t>(Activation::kGelu);
+constexpr auto kGeluTanh = static_cast<std::int64_t>(Activation::kGeluTanh);
+constexpr auto kSilu = static_cast<std::int64_t>(Activation::kSilu);
+constexpr std::int64_t kOneGroup = 1 << 30;  // all rows of a batch
+constexpr std::int64_t kClasses = 1 << 20;
 
 // Activations: the cheapest and the dearest. kFill and kAdd do nothing but move bytes, so the
 // faster of them is the limit of the others; they are there at both shapes, since small ones stay
@@ -54,6 +58,42 @@ constexpr KernelCase kKernelCases[] = {
     {Kernel::kColumnSums, false, false, false, "", {.f = {}, .i = {kBlock}}},
     {Kernel::kSoftmaxCrossEntropy, false, false, true, "", {.f = {0.01f}, .i = {kBlock}}},
     {Kernel::kSquaredError, false, false, true, "", {.f = {0.01f}, .i = {kBlock}}},
+    {Kernel::kActivation, false, false, false, "silu", {.f = {}, .i = {kSilu}}},
+    {Kernel::kActivation, false, false, false, "gelu_tanh", {.f = {}, .i = {kGeluTanh}}},
+    {Kernel::kMultiply, false, false, false, "", {}},
+    {Kernel::kScale, false, false, false, "", {.f = {0.5f}, .i = {}}},
+    {Kernel::kScaleBy, true, false, false, "", {}},
+    {Kernel::kScaleColumns, false, false, false, "", {}},
+    {Kernel::kSwiGlu, false, false, false, "", {}},
+    {Kernel::kSwiGluGradient, false, false, false, "", {}},
+    {Kernel::kColumnDots, false, false, true, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kNorm, false, false, true, "layer norm", {.f = {1e-5f}, .i = {0}}},
+    {Kernel::kNorm, false, false, true, "RMS norm", {.f = {1e-5f}, .i = {1}}},
+    {Kernel::kNormGradient, false, false, true, "layer norm", {.f = {}, .i = {0}}},
+    {Kernel::kNormScaleGradient, false, false, true, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kRotary, false, false, false, "", {}},
+    {Kernel::kEmbedding, false, false, false, "", {}},
+    {Kernel::kEmbeddingGradient, false, false, false, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kPositions, false, false, true, "", {}},
+    {Kernel::kPositionsGradient, false, false, false, "", {.f = {}, .i = {1}}},
+    {Kernel::kDropout,
+     false,
+     false,
+     false,
+     "",
+     {.f = {0.1f, 1.11111116f}, .i = {0, 1, 1, 0, 0, 4096, 1}}},
+    {Kernel::kClassMaxima, false, false, false, "", {}},
+    {Kernel::kCombineMaxima, false, false, false, "", {}},
+    {Kernel::kClassSums, false, false, false, "", {}},
+    {Kernel::kCrossEntropyLoss, false, false, false, "", {.f = {}, .i = {kClasses, -1}}},
+    {Kernel::kCrossEntropyGradient,
+     false,
+     false,
+     false,
+     "",
+     {.f = {0.01f}, .i = {0, kClasses, -1}}},
+    {Kernel::kRowSquares, true, false, false, "", {}},
+    {Kernel::kClipFactor, false, false, false, "", {.f = {1.0f, 1e-6f}, .i = {}}},
 };
 
 constexpr bool EveryKernelHasACase() {
@@ -68,13 +108,31 @@ constexpr bool EveryKernelHasACase() {
 }
 static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKernelCases");
 
+// Of a kernel whose matrices are as large as `shape`: four samples, heads of 64 columns, a table of
+// as many words as there are rows. Dimensions that only scalars give are in no operand.
+Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
+  return DimensionsNamed(
+      row, std::array<NamedDimension, 13>{{{"rows", shape.rows},
+                                           {"cols", shape.cols},
+                                           {"samples", 4},
+                                           {"positions", std::max<std::int64_t>(1, shape.rows / 4)},
+                                           {"heads", std::max<std::int64_t>(1, shape.cols / 64)},
+                                           {"half", 32},
+                                           {"words", shape.rows},
+                                           {"group", 1},
+                                           {"first", 1},
+                                           {"row", 1},
+                                           {"col", 1},
+                                           {"width", 1},
+                                           {"classes", 1}}});
+}
+
 // The operands of a case, and in `bytes` what it must at least read and write. Results that replace
-// nothing go to the last wide matrix.
+// nothing go to the last wide matrices.
 KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shape, double& bytes) {
   const OperatorRow& row = RowOf(of.kernel);
-  const Dimensions dimensions = DimensionsNamed(
-      row, std::array<NamedDimension, 2>{{{"rows", shape.rows}, {"cols", shape.cols}}});
-  std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 1, column_written = 1;
+  const Dimensions dimensions = DimensionsOf(row, shape);
+  std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 2, column_written = 1;
   std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
@@ -87,7 +145,8 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
     } else if (shapes[i].rows == 1) {
       args.m[i] = area.Row(operand.writes() ? 1 : 0, shapes[i].cols);
     } else {
-      args.m[i] = area.Wide(operand.writes() ? written++ : read++, shape);
+      args.m[i] =
+          area.Wide(operand.writes() ? written++ : read++, {shapes[i].rows, shapes[i].cols});
     }
   }
   const std::span<const OperandShape> all(shapes.data(), row.operands.size());

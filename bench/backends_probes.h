@@ -42,7 +42,7 @@ struct Group {
 // Matrices on one device that probes share. Thread: the device's.
 class WorkArea {
  public:
-  static constexpr std::size_t kWide = 4;
+  static constexpr std::size_t kWide = 5;
 
   // Room for the matrices of all `sizes`, filled with values in [0.01, 1).
   WorkArea(Device& device, const ProbeSizes& sizes);

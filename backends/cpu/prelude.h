@@ -14,6 +14,14 @@ typedef int64_t acan_i64;
 #define ACAN_SQRT(x) __builtin_sqrtf(x)
 #define ACAN_AS_U32(x) __builtin_bit_cast(uint32_t, (float)(x))
 #define ACAN_AS_F32(x) __builtin_bit_cast(float, (uint32_t)(x))
-#define ACAN_COLUMN_LANES 64
+#define ACAN_COLUMN_LANES 256
+#if defined(__clang__)
+#define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define ACAN_LANE_LOOP _Pragma("clang loop vectorize(enable)")
+#else
+// A loop over lanes that is unrolled before it is vectorised is not vectorised.
+#define ACAN_LANE_LOOP _Pragma("GCC unroll 1")
+#define ACAN_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 
 #include "acan/kernels/kernels.h"

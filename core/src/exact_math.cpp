@@ -1,6 +1,8 @@
 #include "acan/core/exact_math.h"
 
+#include <bit>
 #include <cassert>
+#include <cmath>
 
 namespace acan {
 namespace {
@@ -34,7 +36,68 @@ double SineSeries(double z) {
   return z + z * (s * sum);
 }
 
+// x = quarter * pi / 2 + rest, |rest| <= pi / 4. pi / 2 is in three parts, of which the first two
+// have 33 bits, so that their products with the quarter are exact.
+struct Quarters {
+  std::int64_t quarter;
+  double rest;
+};
+
+Quarters Reduce(double x) {
+  assert(x >= -1048576.0 && x <= 1048576.0);
+  const double quarter = std::floor(x * 0.63661977236758134308 + 0.5);
+  double rest = x - quarter * 1.57079632673412561417e+00;
+  rest = rest - quarter * 6.07710050630396597660e-11;
+  rest = rest - quarter * 2.02226624879595063154e-21;
+  return {static_cast<std::int64_t>(quarter), rest};
+}
+
+double PowerOfTwo(std::int64_t n) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+}
+
 }  // namespace
+
+double Exponential(double x) {
+  assert(x >= -700.0 && x <= 700.0);
+  const double n = std::floor(x * 1.44269504088896338700 + 0.5);
+  // ln 2 in two parts; the product with the first is exact.
+  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  // Taylor; |r| <= 0.35, so the first dropped term is below 4e-18.
+  double sum = 1.0;
+  for (int i = 14; i > 0; --i) sum = 1.0 + sum * r / i;
+  return sum * PowerOfTwo(static_cast<std::int64_t>(n));
+}
+
+double Logarithm(double x) {
+  assert(x >= 2.2250738585072014e-308 && x <= 1.7976931348623157e+308);
+  // x = m * 2^e, m in [1, 2); then in [sqrt(1/2), sqrt(2)).
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  auto e = static_cast<double>(static_cast<std::int64_t>(bits >> 52) - 1023);
+  double m = std::bit_cast<double>((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
+  if (m > 1.4142135623730951) {
+    m = m * 0.5;
+    e = e + 1.0;
+  }
+  // log m = 2 artanh s; |s| <= 0.172, so the first dropped term is below 1e-19.
+  const double s = (m - 1.0) / (m + 1.0);
+  const double u = s * s;
+  double sum = 0.0;
+  for (int i = 23; i > 0; i -= 2) sum = sum * u + 1.0 / i;
+  return e * 6.93147180369123816490e-01 + (e * 1.90821492927058770002e-10 + 2.0 * s * sum);
+}
+
+double Sine(double x) {
+  const Quarters at = Reduce(x);
+  const double value = at.quarter % 2 == 0 ? SineSeries(at.rest) : CosineSeries(at.rest);
+  return (at.quarter & 2) == 0 ? value : -value;
+}
+
+double Cosine(double x) {
+  const Quarters at = Reduce(x);
+  const double value = at.quarter % 2 == 0 ? CosineSeries(at.rest) : SineSeries(at.rest);
+  return ((at.quarter + 1) & 2) == 0 ? value : -value;
+}
 
 double CosinePi(double x) {
   assert(x >= 0.0 && x <= 1.0);

@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::int64_t kBlock = 16;
 constexpr std::int64_t kRows = 7;
-constexpr std::int64_t kCols = 83;  // six leaves, the last of three
+constexpr std::int64_t kCols = 83;       // six leaves, the last of three
+constexpr std::int64_t kLaneCols = 211;  // four leaves in lane order, the last of 19
+constexpr std::int64_t kIndexed = 7;
 
 enum class Values : std::uint8_t {
   kUnit,      // [-1, 1)
@@ -24,6 +26,7 @@ enum class Values : std::uint8_t {
   kPositive,  // (0, 1]
   kSpecial,   // as kWide, every fourth from kSpecials
   kLabels,    // int32 in [0, kCols)
+  kIndices,   // int32 in [0, kIndexed)
 };
 
 constexpr std::array<std::uint32_t, 16> kSpecials{
@@ -55,6 +58,8 @@ std::uint32_t WordAt(Values values, std::uint64_t place, std::uint64_t tensor) {
       return std::bit_cast<std::uint32_t>(1.0f - unit);
     case Values::kLabels:
       return random.v[1] % static_cast<std::uint32_t>(kCols);
+    case Values::kIndices:
+      return random.v[1] % static_cast<std::uint32_t>(kIndexed);
     case Values::kSpecial:
       if (place % 4 == 3) return kSpecials[place / 4 % kSpecials.size()];
       [[fallthrough]];
@@ -186,41 +191,156 @@ constexpr auto kAllProductCases = [] {
                     of("special values", 9, 34, 51, kBlock, kSpecial)};
 }();
 
-// A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
-constexpr auto kAllKernelCases = [] {
+// The cases of the kernels, in the order of their hashes.
+class KernelCases {
+ public:
+  constexpr void Add(Kernel kernel, std::string_view variant, std::string_view what,
+                     const KernelScalars& scalars, const Few<Values, kMaxKernelMatrices>& values,
+                     std::int64_t rows = kRows, std::int64_t cols = kCols) {
+    // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
+    all_.Add({kernel,
+              {variant,
+               what,
+               {{"rows", rows},
+                {"cols", cols},
+                {"heads", 3},
+                {"half", 9},
+                {"positions", 5},
+                {"samples", 13},
+                {"words", 11},
+                {"group", 1},
+                {"first", 1},
+                {"row", 1},
+                {"col", 1},
+                {"width", 1},
+                {"classes", 1}},
+               values,
+               scalars}});
+  }
+  constexpr const Few<KernelCase, 256>& all() const { return all_; }
+
+ private:
+  Few<KernelCase, 256> all_;
+};
+
+constexpr std::size_t kFirstActivations = 6;  // those that came after them have cases further down
+
+constexpr void AddFirstCases(KernelCases& cases) {
   constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
-  Few<KernelCase, 256> all;
-  const auto add = [&](Kernel kernel, std::string_view variant, std::string_view what,
-                       const KernelScalars& scalars, const Few<Values, kMaxKernelMatrices>& values,
-                       std::int64_t rows = kRows, std::int64_t cols = kCols) {
-    all.Add({kernel, {variant, what, {{"rows", rows}, {"cols", cols}}, values, scalars}});
-  };
-  add(Kernel::kAdd, "", "", {}, {kWide, kWide});
-  add(Kernel::kAdd, "", "special values", {}, {kSpecial, kWide});
-  add(Kernel::kFill, "", "", {.f = {0.1f}, .i = {}}, {});
-  add(Kernel::kUniform, "", "",
-      {.f = {-0.0357142873f, 0.0357142873f}, .i = {0x123456789abcdef, 3, 4096, 64, 784}}, {});
-  add(Kernel::kSgd, "", "", {.f = {0.1f, 0.01f}, .i = {}}, {kWide, kWide});
-  add(Kernel::kMomentum, "", "", {.f = {0.1f, 0.9f, 0.01f}, .i = {}}, {kWide, kWide, kWide});
-  add(Kernel::kAdamW, "", "",
-      {.f = {0.001f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.271f, 0.0547083385f}, .i = {}},
-      {kWide, kWide, Values::kPositive, kWide});
-  for (const ActivationRow& each : kActivations) {
+  cases.Add(Kernel::kAdd, "", "", {}, {kWide, kWide});
+  cases.Add(Kernel::kAdd, "", "special values", {}, {kSpecial, kWide});
+  cases.Add(Kernel::kFill, "", "", {.f = {0.1f}, .i = {}}, {});
+  cases.Add(Kernel::kUniform, "", "",
+            {.f = {-0.0357142873f, 0.0357142873f}, .i = {0x123456789abcdef, 3, 4096, 64, 784}}, {});
+  cases.Add(Kernel::kSgd, "", "", {.f = {0.1f, 0.01f}, .i = {}}, {kWide, kWide});
+  cases.Add(Kernel::kMomentum, "", "", {.f = {0.1f, 0.9f, 0.01f}, .i = {}}, {kWide, kWide, kWide});
+  cases.Add(Kernel::kAdamW, "", "",
+            {.f = {0.001f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.271f, 0.0547083385f}, .i = {}},
+            {kWide, kWide, Values::kPositive, kWide});
+  for (std::size_t i = 0; i < kFirstActivations; ++i) {
+    const ActivationRow& each = kActivations[i];
     const KernelScalars scalars{.f = {6.0f}, .i = {static_cast<std::int64_t>(each.activation)}};
     for (const Values values : {kUnit, kSpecial}) {
       const std::string_view what = values == kUnit ? "" : "special values";
-      add(Kernel::kBiasActivation, each.word, what, scalars, {values, kUnit});
-      add(Kernel::kActivationGradient, each.word, what, scalars, {kWide, values});
+      cases.Add(Kernel::kBiasActivation, each.word, what, scalars, {values, kUnit});
+      cases.Add(Kernel::kActivationGradient, each.word, what, scalars, {kWide, values});
     }
   }
   for (const Values values : {kUnit, kSpecial}) {
     const std::string_view what = values == kUnit ? "" : "special values";
     const KernelScalars scalars{.f = {0.0078125f}, .i = {kBlock}};
-    add(Kernel::kSoftmaxCrossEntropy, "", what, scalars, {values, Values::kLabels});
-    add(Kernel::kSquaredError, "", what, scalars, {values, kUnit});
-    add(Kernel::kColumnSums, "", what, scalars, {values}, kCols, 21);
+    cases.Add(Kernel::kSoftmaxCrossEntropy, "", what, scalars, {values, Values::kLabels});
+    cases.Add(Kernel::kSquaredError, "", what, scalars, {values, kUnit});
+    cases.Add(Kernel::kColumnSums, "", what, scalars, {values}, kCols, 21);
   }
-  return all;
+}
+
+// Element by element.
+constexpr void AddElementCases(KernelCases& cases) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  for (std::size_t i = 0; i < std::size(kActivations); ++i) {
+    const ActivationRow& each = kActivations[i];
+    const KernelScalars scalars{.f = {6.0f}, .i = {static_cast<std::int64_t>(each.activation)}};
+    for (const Values values : {kUnit, kSpecial}) {
+      const std::string_view what = values == kUnit ? "" : "special values";
+      cases.Add(Kernel::kActivation, each.word, what, scalars, {values});
+      if (i < kFirstActivations) continue;
+      cases.Add(Kernel::kBiasActivation, each.word, what, scalars, {values, kUnit});
+      cases.Add(Kernel::kActivationGradient, each.word, what, scalars, {kWide, values});
+    }
+  }
+  cases.Add(Kernel::kMultiply, "", "", {}, {kWide, kWide});
+  cases.Add(Kernel::kScale, "", "", {.f = {0.3f}, .i = {}}, {kWide});
+  cases.Add(Kernel::kScaleBy, "", "", {}, {kWide, kUnit});
+  cases.Add(Kernel::kScaleColumns, "", "", {}, {kWide, kUnit});
+  cases.Add(Kernel::kClipFactor, "", "", {.f = {1.0f, 1e-6f}, .i = {}}, {kSpecial});
+  for (const Values values : {kUnit, kSpecial}) {
+    const std::string_view what = values == kUnit ? "" : "special values";
+    cases.Add(Kernel::kSwiGlu, "", what, {}, {values, kUnit});
+    cases.Add(Kernel::kSwiGluGradient, "", what, {}, {values, kUnit, kWide});
+  }
+  const KernelScalars dropout{.f = {0.3f, 1.42857146f},
+                              .i = {0, 0x123456789abcdef, INT64_MIN + 77, 5, 3, 90, 4}};
+  cases.Add(Kernel::kDropout, "elements", "", dropout, {kWide}, kRows, kLaneCols);
+  KernelScalars samples = dropout;
+  samples.i[0] = 1;
+  cases.Add(Kernel::kDropout, "samples", "", samples, {kWide}, kLaneCols, kRows);
+}
+
+// Norms and cross entropy: sums along rows; and sums over rows in groups.
+constexpr void AddSumCases(KernelCases& cases) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  constexpr Values kLabels = Values::kLabels, kPositive = Values::kPositive;
+  for (const Values values : {kUnit, kSpecial}) {
+    const std::string_view what = values == kUnit ? "" : "special values";
+    for (const std::int64_t kind : {0, 1}) {
+      const std::string_view word = kind == 0 ? "layer norm" : "RMS norm";
+      const KernelScalars scalars{.f = {1e-5f}, .i = {kind}};
+      cases.Add(Kernel::kNorm, word, what, scalars, {values, kUnit, kUnit}, kRows, kLaneCols);
+      cases.Add(Kernel::kNormGradient, word, what, scalars, {values, kPositive, kWide, kUnit},
+                kRows, kLaneCols);
+    }
+    const KernelScalars groups{.f = {}, .i = {kBlock, 24}};
+    cases.Add(Kernel::kColumnDots, "", what, groups, {values, kUnit}, kCols, 21);
+    cases.Add(Kernel::kNormScaleGradient, "", what, groups, {values, kPositive, kWide}, kCols, 21);
+    const KernelScalars first{.f = {}, .i = {3}};
+    cases.Add(Kernel::kClassMaxima, "", what, first, {values}, kRows, kLaneCols);
+    cases.Add(Kernel::kClassSums, "", what, first, {values, kPositive, kLabels}, kRows, kLaneCols);
+    cases.Add(Kernel::kCrossEntropyGradient, "", what, {.f = {0.0078125f, 0.1f}, .i = {3, 300, 17}},
+              {values, kPositive, kPositive, kLabels}, 31, kLaneCols);
+    cases.Add(Kernel::kRowSquares, "", what, {}, {values}, kRows, kLaneCols);
+  }
+  cases.Add(Kernel::kCombineMaxima, "", "", {}, {kSpecial, kLabels, kWide, kLabels}, kLaneCols);
+  cases.Add(Kernel::kCrossEntropyLoss, "", "", {.f = {0.1f}, .i = {80, 17}},
+            {kPositive, kLabels, kLabels}, kLaneCols);
+  cases.Add(Kernel::kCrossEntropyLoss, "", "without smoothing", {.f = {}, .i = {80, -100}},
+            {kSpecial, kLabels, kLabels}, kLaneCols);
+}
+
+// Rows that are looked up.
+constexpr void AddTableCases(KernelCases& cases) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  constexpr Values kLabels = Values::kLabels, kIndices = Values::kIndices;
+  cases.Add(Kernel::kRotary, "forward", "", {.f = {}, .i = {0, 4}}, {kWide, kUnit, kUnit});
+  cases.Add(Kernel::kRotary, "back", "", {.f = {}, .i = {1, 4}}, {kWide, kUnit, kUnit});
+  cases.Add(Kernel::kEmbedding, "", "", {}, {kIndices, kSpecial});
+  cases.Add(Kernel::kEmbedding, "", "rows that are not there", {}, {kLabels, kWide});
+  cases.Add(Kernel::kEmbeddingGradient, "", "", {.f = {}, .i = {kBlock, 24, 0, 2}},
+            {kIndices, kWide}, kCols, 21);
+  cases.Add(Kernel::kEmbeddingGradient, "", "many rows of a word",
+            {.f = {}, .i = {kBlock, 1200, 1, -1}}, {kIndices, kSpecial}, 1100, 3);
+  cases.Add(Kernel::kPositions, "", "", {.f = {}, .i = {3}}, {kWide, kUnit});
+  cases.Add(Kernel::kPositionsGradient, "", "", {.f = {}, .i = {4}}, {kWide});
+}
+
+// A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
+constexpr auto kAllKernelCases = [] {
+  KernelCases cases;
+  AddFirstCases(cases);
+  AddElementCases(cases);
+  AddSumCases(cases);
+  AddTableCases(cases);
+  return cases.all();
 }();
 
 constexpr bool EveryVariantHasACase() {

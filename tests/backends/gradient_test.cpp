@@ -24,6 +24,10 @@ double Activate(Activation activation, double z) {
       return 1.0 / (1.0 + std::exp(-z));
     case Activation::kGelu:
       return z * 0.5 * std::erfc(-z / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return z / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (z + 0.044715 * z * z * z)));
+    case Activation::kSilu:
+      return z / (1.0 + std::exp(-z));
   }
   return NAN;
 }

@@ -29,6 +29,10 @@ Host Values(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   return host;
 }
 
+float GeluTanhGate(float z) {
+  return KernelSigmoid(z * std::fma(0.0713548162f, z * z, 1.59576912f));
+}
+
 float Activate(Activation activation, float z) {
   switch (activation) {
     case Activation::kIdentity:
@@ -43,6 +47,10 @@ float Activate(Activation activation, float z) {
       return KernelSigmoid(z);
     case Activation::kGelu:
       return z * KernelNormalCdf(z);
+    case Activation::kGeluTanh:
+      return z * GeluTanhGate(z);
+    case Activation::kSilu:
+      return z * KernelSigmoid(z);
   }
   return NAN;
 }
@@ -61,6 +69,16 @@ float ActivateGradient(Activation activation, float g, float y) {
       return g * (y * (1.0f - y));
     case Activation::kGelu:
       return g * std::fma(y, KernelNormalDensity(y), KernelNormalCdf(y));
+    case Activation::kGeluTanh: {
+      const float x = y > 16.0f ? 16.0f : y < -16.0f ? -16.0f : y;
+      const float gate = GeluTanhGate(x);
+      const float inner = std::fma(0.214064449f, x * x, 1.59576912f);
+      return g * std::fma(x * inner, gate * (1.0f - gate), gate);
+    }
+    case Activation::kSilu: {
+      const float u = KernelSigmoid(y);
+      return g * (u * std::fma(y, 1.0f - u, 1.0f));
+    }
   }
   return NAN;
 }

@@ -8,36 +8,10 @@
 #include <cstring>
 
 #include "acan/core/philox.h"
+#include "operations_define.h"
 
 namespace acan::test {
 namespace {
-
-constexpr std::int64_t kBlock = 32;
-constexpr float kBound = 0.6f;
-
-template <typename Of>
-Doubles Define(std::int64_t rows, std::int64_t cols, Of of) {
-  Doubles out{rows, cols, {}, {}};
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) {
-      double magnitude = 0.0;
-      out.v.push_back(of(r, c, magnitude));
-      out.magnitude.push_back(std::max(magnitude, std::abs(out.v.back())));
-    }
-  }
-  return out;
-}
-
-using In = std::vector<Host>;
-using Out = std::vector<Doubles>;
-using Values = Operation::Values;
-
-// Uniform in [low, high).
-Values Between(std::uint32_t seed, float low = -1.0f, float high = 1.0f) {
-  return [=](const Shape&, std::int64_t rows, std::int64_t cols) {
-    return Random(rows, cols, seed, low, high);
-  };
-}
 
 Operation Product(GemmForm form) {
   constexpr const char* kNames[] = {"gemm_forward", "gemm_backward", "gemm_gradient"};
@@ -54,44 +28,6 @@ Operation Product(GemmForm form) {
     })};
   };
   return {kNames[static_cast<int>(form)], form, {}, {Between(1), Between(2)}, definition};
-}
-
-double Activated(Activation activation, double z) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return z;
-    case Activation::kRelu:
-      return std::max(z, 0.0);
-    case Activation::kClippedRelu:
-      return z > 0 && z <= kBound ? z : 0.0;
-    case Activation::kTanh:
-      return std::tanh(z);
-    case Activation::kSigmoid:
-      return 1 / (1 + std::exp(-z));
-    case Activation::kGelu:
-      return z * 0.5 * std::erfc(-z / std::sqrt(2.0));
-  }
-  return NAN;
-}
-
-// The derivative, of the output y; gelu's of its input.
-double Slope(Activation activation, double y) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return 1.0;
-    case Activation::kRelu:
-      return y > 0 ? 1.0 : 0.0;
-    case Activation::kClippedRelu:
-      return y > 0 && y <= kBound ? 1.0 : 0.0;
-    case Activation::kTanh:
-      return 1 - y * y;
-    case Activation::kSigmoid:
-      return y * (1 - y);
-    case Activation::kGelu:
-      return 0.5 * std::erfc(-y / std::sqrt(2.0)) +
-             y * std::exp(-y * y / 2) / std::sqrt(2 * std::acos(-1.0));
-  }
-  return NAN;
 }
 
 void AddActivations(std::vector<Operation>& all) {
@@ -126,22 +62,13 @@ void AddActivations(std::vector<Operation>& all) {
   }
 }
 
-Host Labels(const Shape& s, std::int64_t rows, std::int64_t cols) {
-  Host labels(rows, cols);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const auto label = static_cast<std::int32_t>(r * 5 % s.cols);
-    std::memcpy(&labels.at(r, 0), &label, 4);
-  }
-  return labels;
+Host Labels(const Shape& s, std::int64_t rows, std::int64_t) {
+  return Integers(rows, [&](std::int64_t r) { return r * 5 % s.cols; });
 }
 
 Out SoftmaxCrossEntropy(const In& in) {
   const Host& x = in[0];
-  const auto label = [&](std::int64_t r) {
-    std::int32_t value = 0;
-    std::memcpy(&value, &in[1].v[static_cast<std::size_t>(r)], 4);
-    return static_cast<std::int64_t>(value);
-  };
+  const auto label = [&](std::int64_t r) { return IntegerAt(in[1], r); };
   const auto log_sum = [&](std::int64_t r) {
     double sum = 0.0;
     for (std::int64_t c = 0; c < x.cols; ++c) sum += std::exp(double{x.at(r, c)});
@@ -211,20 +138,6 @@ void AddSums(std::vector<Operation>& all) {
                  [](const Shape&, const In& in) { return ColumnSums(in); }});
 }
 
-// Each result is a function of the operands' elements x(0), x(1), ... at its place.
-template <typename... Of>
-auto ElementByElement(Of... of) {
-  return [=](const Shape& s, const In& in) -> Out {
-    const auto each = [&](auto function) {
-      return Define(s.rows, s.cols, [&](auto r, auto c, double& magnitude) {
-        magnitude = 1.0;
-        return function([&](int i) { return double{in[static_cast<std::size_t>(i)].at(r, c)}; });
-      });
-    };
-    return {each(of)...};
-  };
-}
-
 void AddElementwise(std::vector<Operation>& all) {
   const Values x = Between(11), y = Between(12), z = Between(13), positive = Between(14, 0.01f);
   all.push_back(
@@ -268,9 +181,23 @@ void AddGenerators(std::vector<Operation>& all) {
 }
 
 Dimensions DimensionsOf(const OperatorRow& row, const Shape& s) {
-  return DimensionsNamed(
-      row, std::array<NamedDimension, 5>{
-               {{"rows", s.rows}, {"cols", s.cols}, {"m", s.rows}, {"n", s.cols}, {"k", s.inner}}});
+  // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
+  return DimensionsNamed(row, std::array<NamedDimension, 16>{{{"rows", s.rows},
+                                                              {"cols", s.cols},
+                                                              {"m", s.rows},
+                                                              {"n", s.cols},
+                                                              {"k", s.inner},
+                                                              {"heads", 3},
+                                                              {"half", s.cols},
+                                                              {"positions", s.inner},
+                                                              {"words", s.inner},
+                                                              {"samples", 3},
+                                                              {"group", 1},
+                                                              {"first", 1},
+                                                              {"row", 1},
+                                                              {"col", 1},
+                                                              {"width", 1},
+                                                              {"classes", 1}}});
 }
 
 }  // namespace
@@ -328,6 +255,7 @@ const std::vector<Operation>& AllOperations() {
     AddGenerators(all);
     AddActivations(all);
     AddSums(all);
+    AddGraphOperations(all);
     return all;
   }();
   return operations;

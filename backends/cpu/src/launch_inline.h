@@ -1,12 +1,6 @@
 // Runs the kernels of operators.inc over a region. Included once per instruction set, inside that
 // unit's own anonymous namespace, after prelude.h.
 
-#if defined(__clang__)
-#define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define ACAN_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 acan_args KernelArgsOf(const LaunchArgs& args) {
   acan_args out;
   for (int i = 0; i < ACAN_KERNEL_MATRICES; ++i) {
@@ -32,6 +26,13 @@ void RunElements(const acan_args& args, const Region& region, Body body) {
   }
 }
 
+template <int kVariant, typename Body>
+void RunRows(const acan_args& args, const Region& region, Body body) {
+  acan_args a = args;
+  if (kVariant >= 0) a.i[0] = kVariant;
+  for (int64_t r = region.row_begin; r < region.row_end; ++r) body(&a, r);
+}
+
 // Each variant is compiled apart. The check of the launch lets none through that is not there.
 template <int kVariants, int kVariant = 0, typename Body>
 void RunElement(const acan_args& args, const Region& region, Body body) {
@@ -43,9 +44,14 @@ void RunElement(const acan_args& args, const Region& region, Body body) {
   }
 }
 
-template <int kVariants, typename Body>
+template <int kVariants, int kVariant = 0, typename Body>
 void RunRow(const acan_args& args, const Region& region, Body body) {
-  for (int64_t r = region.row_begin; r < region.row_end; ++r) body(&args, r);
+  if constexpr (kVariants == 1) {
+    RunRows<-1>(args, region, body);
+  } else if constexpr (kVariant < kVariants) {
+    if (args.i[0] == kVariant) return RunRows<kVariant>(args, region, body);
+    RunRow<kVariants, kVariant + 1>(args, region, body);
+  }
 }
 
 template <int kVariants, typename Body>
@@ -54,6 +60,7 @@ void RunColumn(const acan_args& args, const Region& region, Body body) {
   for (; c + ACAN_COLUMN_LANES <= region.col_end; c += ACAN_COLUMN_LANES) {
     body(&args, c, ACAN_COLUMN_LANES);
   }
+  for (; c + 64 <= region.col_end; c += 64) body(&args, c, 64);
   for (; c + 16 <= region.col_end; c += 16) body(&args, c, 16);
   for (; c < region.col_end; ++c) body(&args, c, 1);
 }

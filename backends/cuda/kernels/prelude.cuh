@@ -18,6 +18,8 @@ typedef std::int64_t acan_i64;
 #define ACAN_SQRT(x) __fsqrt_rn(x)
 #define ACAN_AS_U32(x) __float_as_uint(x)
 #define ACAN_AS_F32(x) __uint_as_float(x)
+#define ACAN_INDEPENDENT
+#define ACAN_LANE_LOOP
 // One column a thread: neighbours read neighbours' words.
 #define ACAN_COLUMN_LANES 1
 

@@ -42,13 +42,7 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
 }
 
 /* A work-item computes ACAN_ELEMENT_RUN elements side by side. CPU devices want many, so that the
- * arguments are read once for all of them, and know then that elements are independent even where
- * an output is an operand's own matrix. */
-#if ACAN_ELEMENT_RUN > 1 && defined(__clang__)
-#define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define ACAN_INDEPENDENT
-#endif
+ * arguments are read once for all of them. */
 #define ACAN_RUN_ELEMENT(function)                                         \
   const acan_i64 first = (acan_i64)get_global_id(0) * ACAN_ELEMENT_RUN;    \
   const acan_i64 r = get_global_id(1);                                     \

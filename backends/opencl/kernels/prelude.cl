@@ -10,6 +10,15 @@ typedef long acan_i64;
 #define ACAN_LOCAL __local
 #define ACAN_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define ACAN_UNROLL _Pragma("unroll")
+/* Elements are independent even where an output is an operand's own matrix. CPU devices want to know,
+ * as they run many of them in one work-item (ACAN_ELEMENT_RUN). */
+#if ACAN_ELEMENT_RUN > 1 && defined(__clang__)
+#define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define ACAN_LANE_LOOP _Pragma("clang loop vectorize(enable)")
+#else
+#define ACAN_INDEPENDENT
+#define ACAN_LANE_LOOP
+#endif
 #define ACAN_FMA(a, b, c) fma((a), (b), (c))
 #define ACAN_AS_U32(x) as_uint((float)(x))
 #define ACAN_AS_F32(x) as_float((uint)(x))

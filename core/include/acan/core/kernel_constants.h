@@ -21,7 +21,11 @@
   X(3, kTanh, ACAN_TANH, "tanh", OUTPUT)                             \
   X(4, kSigmoid, ACAN_SIGMOID, "sigmoid", OUTPUT)                    \
   /* x * Phi(x) with the error function, as PyTorch's default */     \
-  X(5, kGelu, ACAN_GELU, "gelu", INPUT)
+  X(5, kGelu, ACAN_GELU, "gelu", INPUT)                              \
+  /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */                \
+  X(6, kGeluTanh, ACAN_GELU_TANH, "gelu_tanh", INPUT)                \
+  /* x / (1 + e^-x) */                                               \
+  X(7, kSilu, ACAN_SILU, "silu", INPUT)
 
 #define ACAN_ACTIVATION_CONSTANT(number, enumerator, constant, word, takes) constant = number,
 enum { ACAN_ACTIVATION_TABLE(ACAN_ACTIVATION_CONSTANT) ACAN_ACTIVATION_COUNT };

@@ -25,6 +25,16 @@ ACAN_FN void acan_store(const acan_matrix* m, acan_i64 r, acan_i64 c, float valu
   m->data[r * m->stride + c] = value == value ? value : ACAN_NAN;
 }
 
+/* Elements of the only column of an int32 operand, which are no floats whose NaN need be the same.
+ */
+ACAN_FN acan_i64 acan_load_int(const acan_matrix* m, acan_i64 r) {
+  return (acan_i32)ACAN_AS_U32(m->data[r * m->stride]);
+}
+
+ACAN_FN void acan_store_int(const acan_matrix* m, acan_i64 r, acan_i64 value) {
+  m->data[r * m->stride] = ACAN_AS_F32((acan_u32)value);
+}
+
 /* The canonical tree over the leaf sums of a reduction, as a binary counter: levels[h] holds the
  * node of level h that waits for its right sibling. Leaves are pushed in ascending order. */
 #define ACAN_TREE_LEVELS 40

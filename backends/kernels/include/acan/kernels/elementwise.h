@@ -16,12 +16,20 @@ ACAN_FN void acan_uniform(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, ACAN_FMA(a->f[1] - a->f[0], acan_unit_float(words.v[0]), a->f[0]));
 }
 
+/* (1 + tanh(k)) / 2 of k = sqrt(2 / pi) * (z + 0.044715 * z^3), as the logistic function of 2 k: so
+ * it is accurate where it is almost 0. */
+ACAN_FN float acan_gelu_tanh_gate(float z) {
+  return acan_sigmoid(z * ACAN_FMA(0.0713548162f, z * z, 1.59576912f));
+}
+
 ACAN_FN float acan_activate(acan_i64 activation, float bound, float z) {
   if (activation == ACAN_RELU) return z <= 0.0f ? 0.0f : z;
   if (activation == ACAN_CLIPPED_RELU) return ((z > 0.0f) & (z <= bound)) ? z : 0.0f;
   if (activation == ACAN_TANH) return acan_tanh(z);
   if (activation == ACAN_SIGMOID) return acan_sigmoid(z);
   if (activation == ACAN_GELU) return z * acan_normal_cdf(z);
+  if (activation == ACAN_GELU_TANH) return z * acan_gelu_tanh_gate(z);
+  if (activation == ACAN_SILU) return z * acan_sigmoid(z);
   return z;
 }
 
@@ -31,8 +39,24 @@ ACAN_FN void acan_bias_activation(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, acan_activate(a->i[0], a->f[0], z));
 }
 
-/* gradient * act'; y is the activation's output, for gelu its input. A select, never a product with
- * 0, where the derivative is 0 or 1: an infinite gradient behind a closed relu stays out. */
+/* The derivative of z * gate: gate + z * gate * (1 - gate) * d(2 k)/dz. Beyond +-16 the gate is 0
+ * or 1 to the last bit, and z^3 must not overflow. */
+ACAN_FN float acan_gelu_tanh_slope(float z) {
+  const float above = z > 16.0f ? 16.0f : z;
+  const float y = above < -16.0f ? -16.0f : above;
+  const float gate = acan_gelu_tanh_gate(y);
+  const float inner = ACAN_FMA(0.214064449f, y * y, 1.59576912f);
+  return ACAN_FMA(y * inner, gate * (1.0f - gate), gate);
+}
+
+ACAN_FN float acan_silu_slope(float z) {
+  const float u = acan_sigmoid(z);
+  return u * ACAN_FMA(z, 1.0f - u, 1.0f);
+}
+
+/* gradient * act'; y is the activation's output, or its input where the table says so. A select,
+ * never a product with 0, where the derivative is 0 or 1: an infinite gradient behind a closed relu
+ * stays out. */
 ACAN_FN float acan_activate_gradient(acan_i64 activation, float bound, float gradient, float y) {
   if (activation == ACAN_RELU) return y <= 0.0f ? 0.0f : gradient;
   if (activation == ACAN_CLIPPED_RELU) return ((y > 0.0f) & (y <= bound)) ? gradient : 0.0f;
@@ -41,6 +65,8 @@ ACAN_FN float acan_activate_gradient(acan_i64 activation, float bound, float gra
   if (activation == ACAN_GELU) {
     return gradient * ACAN_FMA(y, acan_normal_density(y), acan_normal_cdf(y));
   }
+  if (activation == ACAN_GELU_TANH) return gradient * acan_gelu_tanh_slope(y);
+  if (activation == ACAN_SILU) return gradient * acan_silu_slope(y);
   return gradient;
 }
 
@@ -78,6 +104,47 @@ ACAN_FN void acan_adamw(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[1], r, c, m);
   acan_store(&a->m[2], r, c, v);
   acan_store(&a->m[0], r, c, ACAN_FMA(-step, ACAN_DIV(m, denominator), decayed));
+}
+
+ACAN_FN void acan_activation(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_activate(a->i[0], a->f[0], acan_load(&a->m[1], r, c)));
+}
+
+ACAN_FN void acan_multiply(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) * acan_load(&a->m[2], r, c));
+}
+
+ACAN_FN void acan_scale(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) * a->f[0]);
+}
+
+ACAN_FN void acan_scale_by(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) * acan_load(&a->m[2], 0, 0));
+}
+
+ACAN_FN void acan_scale_columns(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) * acan_load(&a->m[2], 0, c));
+}
+
+ACAN_FN void acan_swiglu(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float gate = acan_load(&a->m[1], r, c);
+  acan_store(&a->m[0], r, c, (gate * acan_sigmoid(gate)) * acan_load(&a->m[2], r, c));
+}
+
+ACAN_FN void acan_swiglu_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float gate = acan_load(&a->m[2], r, c);
+  const float up = acan_load(&a->m[3], r, c);
+  const float dy = acan_load(&a->m[4], r, c);
+  const float u = acan_sigmoid(gate);
+  acan_store(&a->m[0], r, c, (dy * up) * (u * ACAN_FMA(gate, 1.0f - u, 1.0f)));
+  acan_store(&a->m[1], r, c, dy * (gate * u));
+}
+
+/* min(1, limit / (norm + epsilon)); a NaN stays one. */
+ACAN_FN void acan_clip_factor(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float norm = ACAN_SQRT(acan_load(&a->m[1], r, c));
+  const float factor = ACAN_DIV(a->f[0], norm + a->f[1]);
+  acan_store(&a->m[0], r, c, factor >= 1.0f ? 1.0f : factor);
 }
 
 #endif /* ACAN_KERNELS_ELEMENTWISE_H */

@@ -3,8 +3,9 @@
  * computes the same bits. No branches on data (selects only), so compilers may vectorise.
  *
  * Polynomials: minimax fits (Remez, relative error) in double, rounded to fp32; the error of each
- * fit is named beside it. Denormal results are kept; NaN in gives NaN out. Errors against float64
- * are bounded by tests/backends/kernel_math_test.cpp.
+ * fit is named beside it. Denormal results are kept; NaN in gives some NaN out, exp and log the one
+ * that acan_store stores. Errors against float64 are bounded by
+ * tests/backends/kernel_math_test.cpp.
  *
  * Includers define ACAN_FN, ACAN_FMA, ACAN_DIV, ACAN_AS_U32 and ACAN_AS_F32 (see prelude.h). */
 #ifndef ACAN_KERNELS_MATH_H
@@ -17,33 +18,41 @@ ACAN_FN float acan_power_of_two(acan_u32 n) {
   return ACAN_AS_F32((n + 127u) << 23);
 }
 
-/* e^(x + tail) for a tiny tail (|tail| < 2^-10), which carries what x lost to rounding. */
+/* e^(y + tail) for y in [-104.5, 89.5] and a tiny tail (|tail| < 2^-10), which carries what y lost
+ * to rounding. Some NaN for NaN. */
+ACAN_FN float acan_exp_in_range(float y, float tail) {
+  /* Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low bits. */
+  const float shifted = ACAN_FMA(y, 1.44269502f, 12582912.0f);
+  const acan_u32 n = ACAN_AS_U32(shifted) - 0x4b400000u;
+  const float n_float = shifted - 12582912.0f;
+  /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
+  const float r0 = ACAN_FMA(n_float, -0.693145752f, y);
+  const float r = ACAN_FMA(n_float, -1.42860677e-06f, r0) + tail;
+  float p = 0.00138131471f; /* (e^r - 1 - r) / r^2, 3.3e-9 */
+  p = ACAN_FMA(p, r, 0.00836941879f);
+  p = ACAN_FMA(p, r, 0.041668456f);
+  p = ACAN_FMA(p, r, 0.166665152f);
+  p = ACAN_FMA(p, r, 0.49999994f);
+  p = ACAN_FMA(p * r, r, r) + 1.0f;
+  /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. */
+  {
+    const acan_u32 part = (n + 256u) / 2u - 128u;
+    return p * acan_power_of_two(part) * acan_power_of_two(n - part);
+  }
+}
+
+/* The same for any x. Beyond the clamps the result is 0 or infinity anyway. */
 ACAN_FN float acan_exp_with_tail(float x, float tail) {
-  /* Beyond the clamps the result is 0 or infinity anyway; within them n stays in [-151, 130]. */
   float y = x > 89.5f ? 89.5f : x;
   y = y < -104.5f ? -104.5f : y;
-  {
-    /* Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low bits. */
-    const float shifted = ACAN_FMA(y, 1.44269502f, 12582912.0f);
-    const acan_u32 n = ACAN_AS_U32(shifted) - 0x4b400000u;
-    const float n_float = shifted - 12582912.0f;
-    /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
-    const float r0 = ACAN_FMA(n_float, -0.693145752f, y);
-    const float r = ACAN_FMA(n_float, -1.42860677e-06f, r0) + tail;
-    float p = 0.00138131471f; /* (e^r - 1 - r) / r^2, 3.3e-9 */
-    float result;
-    p = ACAN_FMA(p, r, 0.00836941879f);
-    p = ACAN_FMA(p, r, 0.041668456f);
-    p = ACAN_FMA(p, r, 0.166665152f);
-    p = ACAN_FMA(p, r, 0.49999994f);
-    p = ACAN_FMA(p * r, r, r) + 1.0f;
-    /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. */
-    {
-      const acan_u32 part = (n + 256u) / 2u - 128u;
-      result = p * acan_power_of_two(part) * acan_power_of_two(n - part);
-    }
-    return x == x ? result : ACAN_NAN;
-  }
+  y = acan_exp_in_range(y, tail);
+  return x == x ? y : ACAN_NAN;
+}
+
+/* The same for x <= 0; some NaN for NaN. What takes it stores its result with acan_store, which
+ * makes all NaN the same; a second select would only cost. */
+ACAN_FN float acan_exp_of_negative(float x, float tail) {
+  return acan_exp_in_range(x < -104.5f ? -104.5f : x, tail);
 }
 
 ACAN_FN float acan_exp(float x) {
@@ -88,7 +97,8 @@ ACAN_FN float acan_copy_sign(float magnitude, float sign) {
 ACAN_FN float acan_tanh(float x) {
   const float y = acan_abs(x);
   const float u = x * x;
-  const float large = 1.0f - ACAN_DIV(2.0f, acan_exp(y + y) + 1.0f);
+  const float twice = y + y > 89.5f ? 89.5f : y + y;
+  const float large = 1.0f - ACAN_DIV(2.0f, acan_exp_in_range(twice, 0.0f) + 1.0f);
   float p = -0.00628252421f; /* (tanh(x) / x - 1) / x^2 in x^2, 1e-9 */
   float small;
   p = ACAN_FMA(p, u, 0.0210777987f);
@@ -96,12 +106,12 @@ ACAN_FN float acan_tanh(float x) {
   p = ACAN_FMA(p, u, 0.133326024f);
   p = ACAN_FMA(p, u, -0.333333194f);
   small = ACAN_FMA(p * u, y, y);
-  return x == x ? acan_copy_sign(y < 0.55f ? small : large, x) : ACAN_NAN;
+  return acan_copy_sign(y < 0.55f ? small : large, x);
 }
 
 /* 1 / (1 + e^-x) without overflow and with its denormal tail. */
 ACAN_FN float acan_sigmoid(float x) {
-  const float e = acan_exp(-acan_abs(x));
+  const float e = acan_exp_of_negative(-acan_abs(x), 0.0f);
   const float numerator = x < 0.0f ? e : 1.0f;
   return ACAN_DIV(numerator, 1.0f + e);
 }
@@ -112,7 +122,7 @@ ACAN_FN float acan_gauss(float x) {
   const float bounded = y > 16.0f ? 16.0f : y;
   const float square = bounded * bounded;
   const float tail = ACAN_FMA(bounded, bounded, -square);
-  return acan_exp_with_tail(-0.5f * square, -0.5f * tail);
+  return acan_exp_of_negative(-0.5f * square, -0.5f * tail);
 }
 
 /* The normal distribution's density. */

@@ -15,29 +15,71 @@ ACAN_FN acan_i64 acan_leaf_end(acan_i64 begin, acan_i64 block, acan_i64 end) {
   return end - begin < block ? end : begin + block;
 }
 
+/* Leaves whose chains are added side by side: an addition takes several cycles, and a chain waits
+ * for each. */
+#define ACAN_CHAINS 4
+
+/* So many terms of a leaf: e^(x - largest) of columns c .. c + n - 1, left in m0 if it is there. */
+ACAN_FN void acan_softmax_terms(const acan_args* a, acan_i64 r, acan_i64 c, int n, float largest,
+                                float* terms) {
+  int t;
+  if (n == ACAN_TERMS) {
+    ACAN_LANE_LOOP
+    for (t = 0; t < ACAN_TERMS; ++t) terms[t] = acan_exp(acan_load(&a->m[1], r, c + t) - largest);
+  } else {
+    for (t = 0; t < n; ++t) terms[t] = acan_exp(acan_load(&a->m[1], r, c + t) - largest);
+  }
+  if (!a->m[0].data) return;
+  if (n == ACAN_TERMS) {
+    ACAN_LANE_LOOP
+    for (t = 0; t < ACAN_TERMS; ++t) acan_store(&a->m[0], r, c + t, terms[t]);
+  } else {
+    for (t = 0; t < n; ++t) acan_store(&a->m[0], r, c + t, terms[t]);
+  }
+}
+
 /* Sum over c of e^(x[r,c] - largest); the terms are left in m0 if it is there. */
 ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float largest) {
   float levels[ACAN_TREE_LEVELS];
-  float terms[ACAN_TERMS];
+  float terms[ACAN_CHAINS][ACAN_TERMS];
   const acan_i64 cols = a->m[1].cols;
+  const acan_i64 block = a->i[0];
   acan_i64 leaf = 0;
-  acan_i64 begin;
+  acan_i64 begin = 0;
   acan_i64 c;
+  int k;
   int t;
-  for (begin = 0; begin < cols; begin += a->i[0], ++leaf) {
-    const acan_i64 end = acan_leaf_end(begin, a->i[0], cols);
+  for (; begin + ACAN_CHAINS * block <= cols; begin += ACAN_CHAINS * block) {
+    float sums[ACAN_CHAINS] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (c = begin; c < begin + block; c += ACAN_TERMS) {
+      for (k = 0; k < ACAN_CHAINS; ++k) {
+        acan_softmax_terms(a, r, c + k * block, ACAN_TERMS, largest, terms[k]);
+      }
+      for (t = 0; t < ACAN_TERMS; ++t) {
+        for (k = 0; k < ACAN_CHAINS; ++k) sums[k] = sums[k] + terms[k][t];
+      }
+    }
+    for (k = 0; k < ACAN_CHAINS; ++k) acan_tree_push(levels, leaf++, sums[k]);
+  }
+  for (; begin < cols; begin += block, ++leaf) {
+    const acan_i64 end = acan_leaf_end(begin, block, cols);
     float sum = 0.0f;
     for (c = begin; c < end; c += ACAN_TERMS) {
       const int n = acan_terms(c, end);
-      for (t = 0; t < n; ++t) terms[t] = acan_exp(acan_load(&a->m[1], r, c + t) - largest);
-      for (t = 0; t < n; ++t) sum = sum + terms[t];
-      if (a->m[0].data) {
-        for (t = 0; t < n; ++t) acan_store(&a->m[0], r, c + t, terms[t]);
-      }
+      acan_softmax_terms(a, r, c, n, largest, terms[0]);
+      for (t = 0; t < n; ++t) sum = sum + terms[0][t];
     }
     acan_tree_push(levels, leaf, sum);
   }
   return acan_tree_total(levels, leaf);
+}
+
+/* The first column whose element is the largest; a NaN is the largest if it is the first, else
+ * none.
+ */
+ACAN_FN acan_i64 acan_softmax_first(const acan_matrix* m, acan_i64 r) {
+  const float first = acan_load(m, r, 0);
+  return first == first ? acan_first_column(m, r, acan_row_largest(m, r)) : 0;
 }
 
 ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
@@ -46,24 +88,21 @@ ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
   const int valid = (label >= 0) & (label < cols);
   /* Read before m0, which may be the logits' own matrix, is written. */
   const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
-  float largest = acan_load(&a->m[1], r, 0);
-  float sum;
-  acan_i64 first = 0;
+  const acan_i64 first = acan_softmax_first(&a->m[1], r);
+  const float largest = acan_load(&a->m[1], r, first);
+  const float sum = acan_softmax_denominator(a, r, largest);
+  float of_label_term;
   acan_i64 c;
-  for (c = 1; c < cols; ++c) {
-    const float x = acan_load(&a->m[1], r, c);
-    if (x > largest) {
-      largest = x;
-      first = c;
-    }
-  }
-  sum = acan_softmax_denominator(a, r, largest);
   acan_store(&a->m[3], r, 0, acan_log(sum) - (of_label - largest));
   acan_store(&a->m[4], r, 0, first == label ? 1.0f : 0.0f);
   if (!a->m[0].data) return;
+  of_label_term = valid ? acan_load(&a->m[0], r, label) : 0.0f;
+  ACAN_INDEPENDENT
   for (c = 0; c < cols; ++c) {
-    const float p = ACAN_DIV(acan_load(&a->m[0], r, c), sum);
-    acan_store(&a->m[0], r, c, (p - (c == label ? 1.0f : 0.0f)) * a->f[0]);
+    acan_store(&a->m[0], r, c, ACAN_DIV(acan_load(&a->m[0], r, c), sum) * a->f[0]);
+  }
+  if (valid) {
+    acan_store(&a->m[0], r, label, (ACAN_DIV(of_label_term, sum) - 1.0f) * a->f[0]);
   }
 }
 

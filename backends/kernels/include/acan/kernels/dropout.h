@@ -1,0 +1,97 @@
+/* Dropout: element e of the whole value is word e mod 4 of the Philox counter (e / 4, high), as
+ * model/dropout.h has it. Forward and backward pass draw the same. */
+#ifndef ACAN_KERNELS_DROPOUT_H
+#define ACAN_KERNELS_DROPOUT_H
+
+/* Values of the variant. */
+#define ACAN_DROP_ELEMENTS 0
+#define ACAN_DROP_SAMPLES 1
+
+/* So many counters are drawn side by side. */
+#define ACAN_DRAWS 32
+
+/* words[4 * q + j] is word j of the counter (first + q, high), its upper 24 bits. As acan_philox,
+ * with the loop over the counters inside, which is a vector loop. */
+ACAN_FN void acan_draw(acan_u64 key, acan_u64 first, acan_u64 high, acan_i32* words) {
+  acan_u32 c0[ACAN_DRAWS], c1[ACAN_DRAWS], c2[ACAN_DRAWS], c3[ACAN_DRAWS];
+  acan_u32 k0 = (acan_u32)key;
+  acan_u32 k1 = (acan_u32)(key >> 32);
+  int round;
+  int q;
+  for (q = 0; q < ACAN_DRAWS; ++q) {
+    const acan_u64 low = first + (acan_u64)q;
+    c0[q] = (acan_u32)low;
+    c1[q] = (acan_u32)(low >> 32);
+    c2[q] = (acan_u32)high;
+    c3[q] = (acan_u32)(high >> 32);
+  }
+  for (round = 0; round < 10; ++round) {
+    for (q = 0; q < ACAN_DRAWS; ++q) {
+      const acan_u64 p0 = (acan_u64)0xD2511F53u * c0[q];
+      const acan_u64 p1 = (acan_u64)0xCD9E8D57u * c2[q];
+      c0[q] = (acan_u32)(p1 >> 32) ^ c1[q] ^ k0;
+      c2[q] = (acan_u32)(p0 >> 32) ^ c3[q] ^ k1;
+      c1[q] = (acan_u32)p1;
+      c3[q] = (acan_u32)p0;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  for (q = 0; q < ACAN_DRAWS; ++q) {
+    words[4 * q] = (acan_i32)(c0[q] >> 8);
+    words[4 * q + 1] = (acan_i32)(c1[q] >> 8);
+    words[4 * q + 2] = (acan_i32)(c2[q] >> 8);
+    words[4 * q + 3] = (acan_i32)(c3[q] >> 8);
+  }
+}
+
+/* The least of the 24 bits that is kept: word * 2^-24 >= rate exactly if word >= it. */
+ACAN_FN acan_i32 acan_least_kept(float rate) {
+  const float scaled = rate * 16777216.0f;
+  const acan_i32 down = (acan_i32)scaled;
+  return (float)down < scaled ? down + 1 : down;
+}
+
+ACAN_FN void acan_drop_elements(const acan_args* a, acan_i64 r) {
+  acan_i32 words[4 * ACAN_DRAWS];
+  const acan_i64 cols = a->m[0].cols;
+  const acan_u64 place = (acan_u64)((a->i[3] + r) * a->i[5] + a->i[4]);
+  const acan_i32 least = acan_least_kept(a->f[0]);
+  const float scale = a->f[1];
+  acan_i64 begin = 0;
+  acan_i64 t;
+  while (begin < cols) {
+    const acan_u64 element = place + (acan_u64)begin;
+    const acan_i64 skip = (acan_i64)(element % 4);
+    const acan_i64 left = cols - begin;
+    const acan_i64 n = left < 4 * ACAN_DRAWS - skip ? left : 4 * ACAN_DRAWS - skip;
+    acan_draw((acan_u64)a->i[1], element / 4, (acan_u64)a->i[2], words);
+    ACAN_INDEPENDENT
+    for (t = 0; t < n; ++t) {
+      const float x = acan_load(&a->m[1], r, begin + t) * scale;
+      acan_store(&a->m[0], r, begin + t, words[skip + t] >= least ? x : 0.0f);
+    }
+    begin += n;
+  }
+}
+
+ACAN_FN void acan_dropout(const acan_args* a, acan_i64 r) {
+  acan_philox4 drawn;
+  acan_u64 sample;
+  acan_i64 c;
+  int keep;
+  if (a->i[0] == ACAN_DROP_ELEMENTS) {
+    acan_drop_elements(a, r);
+    return;
+  }
+  sample = (acan_u64)((a->i[3] + r) / a->i[6]);
+  drawn = acan_philox((acan_u64)a->i[1], sample / 4, (acan_u64)a->i[2]);
+  keep = acan_unit_float(drawn.v[sample % 4]) >= a->f[0];
+  ACAN_INDEPENDENT
+  for (c = 0; c < a->m[0].cols; ++c) {
+    const float x = acan_load(&a->m[1], r, c) * a->f[1];
+    acan_store(&a->m[0], r, c, keep ? x : 0.0f);
+  }
+}
+
+#endif /* ACAN_KERNELS_DROPOUT_H */

@@ -1,0 +1,131 @@
+/* Layer norm and RMS norm. Statistics of a row are (mean, 1 / sqrt(variance + epsilon)); those of
+ * an RMS norm have the mean 0, so that one kernel makes the gradients of both scales. */
+#ifndef ACAN_KERNELS_NORMS_H
+#define ACAN_KERNELS_NORMS_H
+
+/* Values of the variant. */
+#define ACAN_LAYER_NORM 0
+#define ACAN_RMS_NORM 1
+
+/* out = (x - mean) * inverse * scale + bias. The flags are constants, so the loop has no branch. */
+ACAN_FN void acan_norm_row(const acan_args* a, acan_i64 r, float mean, float inverse, int scaled,
+                           int biased) {
+  const acan_i64 cols = a->m[2].cols;
+  acan_i64 c;
+  ACAN_INDEPENDENT
+  for (c = 0; c < cols; ++c) {
+    const float h = (acan_load(&a->m[2], r, c) - mean) * inverse;
+    const float scale = scaled ? acan_load(&a->m[3], 0, c) : 1.0f;
+    const float bias = biased ? acan_load(&a->m[4], 0, c) : 0.0f;
+    const float y = scaled && biased ? ACAN_FMA(h, scale, bias) : scaled ? h * scale : h;
+    acan_store(&a->m[0], r, c, biased && !scaled ? y + bias : y);
+  }
+}
+
+ACAN_FN void acan_norm(const acan_args* a, acan_i64 r) {
+  const acan_matrix* x = &a->m[2];
+  const float count = (float)x->cols;
+  const float mean = a->i[0] == ACAN_LAYER_NORM ? ACAN_DIV(acan_row_sum(x, r), count) : 0.0f;
+  const float variance = ACAN_DIV(acan_row_square_sum(x, r, mean), count);
+  const float inverse = ACAN_DIV(1.0f, ACAN_SQRT(variance + a->f[0]));
+  if (a->m[3].data && a->m[4].data) {
+    acan_norm_row(a, r, mean, inverse, 1, 1);
+  } else if (a->m[3].data) {
+    acan_norm_row(a, r, mean, inverse, 1, 0);
+  } else if (a->m[4].data) {
+    acan_norm_row(a, r, mean, inverse, 0, 1);
+  } else {
+    acan_norm_row(a, r, mean, inverse, 0, 0);
+  }
+  acan_store(&a->m[1], r, 0, mean);
+  acan_store(&a->m[1], r, 1, inverse);
+}
+
+/* Where the row of a call of kNormGradient lies, and its statistics. */
+typedef struct {
+  const ACAN_GLOBAL float* x;
+  const ACAN_GLOBAL float* dy;
+  const ACAN_GLOBAL float* scale; /* null: none */
+  float mean;
+  float inverse;
+} acan_norm_operands;
+
+ACAN_FN float acan_norm_h(const acan_norm_operands* o, acan_i64 c) {
+  return (o->x[c] - o->mean) * o->inverse;
+}
+
+ACAN_FN float acan_norm_g(const acan_norm_operands* o, acan_i64 c, int scaled) {
+  return scaled ? o->dy[c] * o->scale[c] : o->dy[c];
+}
+
+/* The sums of g and of g * h over the leaf of n elements at `begin`. */
+ACAN_FN void acan_norm_leaf(const acan_norm_operands* o, acan_i64 begin, int n, int scaled,
+                            float* sum, float* dot) {
+  float sums[ACAN_LANES];
+  float dots[ACAN_LANES];
+  int l;
+  ACAN_LANE_LOOP
+  for (l = 0; l < ACAN_LANES; ++l) {
+    const float g0 = l < n ? acan_norm_g(o, begin + l, scaled) : 0.0f;
+    const float g1 = 16 + l < n ? acan_norm_g(o, begin + 16 + l, scaled) : 0.0f;
+    const float g2 = 32 + l < n ? acan_norm_g(o, begin + 32 + l, scaled) : 0.0f;
+    const float g3 = 48 + l < n ? acan_norm_g(o, begin + 48 + l, scaled) : 0.0f;
+    const float h0 = l < n ? acan_norm_h(o, begin + l) : 0.0f;
+    const float h1 = 16 + l < n ? acan_norm_h(o, begin + 16 + l) : 0.0f;
+    const float h2 = 32 + l < n ? acan_norm_h(o, begin + 32 + l) : 0.0f;
+    const float h3 = 48 + l < n ? acan_norm_h(o, begin + 48 + l) : 0.0f;
+    sums[l] = (((0.0f + g0) + g1) + g2) + g3;
+    dots[l] = ACAN_FMA(g3, h3, ACAN_FMA(g2, h2, ACAN_FMA(g1, h1, ACAN_FMA(g0, h0, 0.0f))));
+  }
+  *sum = acan_add_lanes(sums);
+  *dot = acan_add_lanes(dots);
+}
+
+ACAN_FN void acan_norm_gradient_row(const acan_args* a, acan_i64 r, const acan_norm_operands* o,
+                                    int scaled) {
+  float sums[ACAN_TREE_LEVELS];
+  float dots[ACAN_TREE_LEVELS];
+  const acan_i64 cols = a->m[1].cols;
+  const float count = (float)cols;
+  float mean_g;
+  float mean_gh;
+  acan_i64 leaf = 0;
+  acan_i64 begin;
+  acan_i64 c;
+  for (begin = 0; begin < cols; begin += ACAN_LANE_LEAF, ++leaf) {
+    const int n = acan_leaf_size(begin, cols);
+    float sum;
+    float dot;
+    if (n == ACAN_LANE_LEAF) {
+      acan_norm_leaf(o, begin, ACAN_LANE_LEAF, scaled, &sum, &dot);
+    } else {
+      acan_norm_leaf(o, begin, n, scaled, &sum, &dot);
+    }
+    acan_tree_push(sums, leaf, sum);
+    acan_tree_push(dots, leaf, dot);
+  }
+  mean_g = ACAN_DIV(acan_tree_total(sums, leaf), count);
+  mean_gh = ACAN_DIV(acan_tree_total(dots, leaf), count);
+  if (a->i[0] != ACAN_LAYER_NORM) mean_g = 0.0f;
+  ACAN_INDEPENDENT
+  for (c = 0; c < cols; ++c) {
+    const float g = acan_norm_g(o, c, scaled) - mean_g;
+    acan_store(&a->m[0], r, c, ACAN_FMA(-acan_norm_h(o, c), mean_gh, g) * o->inverse);
+  }
+}
+
+ACAN_FN void acan_norm_gradient(const acan_args* a, acan_i64 r) {
+  acan_norm_operands o;
+  o.x = a->m[1].data + r * a->m[1].stride;
+  o.dy = a->m[3].data + r * a->m[3].stride;
+  o.scale = a->m[4].data;
+  o.mean = acan_load(&a->m[2], r, 0);
+  o.inverse = acan_load(&a->m[2], r, 1);
+  if (o.scale) {
+    acan_norm_gradient_row(a, r, &o, 1);
+  } else {
+    acan_norm_gradient_row(a, r, &o, 0);
+  }
+}
+
+#endif /* ACAN_KERNELS_NORMS_H */

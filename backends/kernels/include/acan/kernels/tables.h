@@ -1,0 +1,195 @@
+/* Rows that are looked up: embeddings, learned positions and rotary positions, with the gradients
+ * of the tables. */
+#ifndef ACAN_KERNELS_TABLES_H
+#define ACAN_KERNELS_TABLES_H
+
+ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
+  const acan_i64 cols = a->m[0].cols;
+  const acan_i64 word = acan_load_int(&a->m[1], r);
+  acan_i64 c;
+  if ((word < 0) | (word >= a->m[2].rows)) {
+    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, ACAN_NAN);
+    return;
+  }
+  ACAN_INDEPENDENT
+  for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, acan_load(&a->m[2], word, c));
+}
+
+/* The rows whose word is looked for. Where there are more than the list holds, they are looked for
+ * again; that pays off for words that are in many rows. */
+#define ACAN_FOUND_ROWS 128
+
+typedef struct {
+  acan_i64 count;
+  acan_i64 rows[ACAN_FOUND_ROWS]; /* the first of them */
+} acan_found;
+
+ACAN_FN void acan_find_rows(const acan_matrix* index, acan_i64 word, acan_found* found) {
+  const acan_u32 bits = (acan_u32)word;
+  acan_i64 begin;
+  acan_i64 r;
+  int t;
+  found->count = 0;
+  for (begin = 0; begin < index->rows; begin += ACAN_LANE_LEAF) {
+    const acan_i64 end = acan_leaf_end(begin, ACAN_LANE_LEAF, index->rows);
+    /* Most words of a table are in no row: a loop without exits is a vector loop. */
+    if (index->stride == 1 && end - begin == ACAN_LANE_LEAF) {
+      const ACAN_GLOBAL float* from = index->data + begin;
+      acan_u32 any = 0;
+      for (t = 0; t < ACAN_LANE_LEAF; ++t) any |= ACAN_AS_U32(from[t]) == bits ? 1u : 0u;
+      if (!any) continue;
+    }
+    for (r = begin; r < end; ++r) {
+      if (acan_load_int(index, r) != word) continue;
+      if (found->count < ACAN_FOUND_ROWS) found->rows[found->count] = r;
+      ++found->count;
+    }
+  }
+}
+
+/* Row `k` of those that were found, which is `r` or later; index->rows: there are no more. */
+ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const acan_found* found,
+                                acan_i64 k, acan_i64 r) {
+  if (k >= found->count) return index->rows;
+  if (found->count <= ACAN_FOUND_ROWS) return found->rows[k];
+  while (acan_load_int(index, r) != word) ++r;
+  return r;
+}
+
+/* The sums of one word for columns c .. c + lanes - 1. A leaf without the word is +0, and adding +0
+ * to a sum changes no bit, since none is -0. So only the other leaves are computed. They are added
+ * where their places in the tree meet: the number of a leaf has the group in its upper bits, and
+ * the highest bit in which two numbers differ is the level of the node that holds both. */
+ACAN_FN void acan_word_sums(const acan_args* a, acan_i64 word, const acan_found* found, acan_i64 c,
+                            float* sums, int lanes) {
+  float nodes[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
+  acan_i64 numbers[ACAN_TREE_LEVELS]; /* of the last leaf of each node */
+  const acan_i64 block = a->i[0];
+  const acan_i64 group = a->i[1];
+  acan_i64 leaves = 1;
+  acan_i64 k = 0;
+  acan_i64 r = acan_found_row(&a->m[1], word, found, 0, 0);
+  int depth = 0;
+  int l;
+  while (leaves * block < group) leaves *= 2;
+  while (r < a->m[1].rows) {
+    const acan_i64 first = r / group * group;
+    const acan_i64 leaf = (r - first) / block;
+    const acan_i64 end = acan_leaf_end(first + leaf * block, block, first + group);
+    const acan_i64 number = r / group * leaves + leaf;
+    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+    while (r < end) {
+      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(&a->m[2], r, c + l);
+      r = acan_found_row(&a->m[1], word, found, ++k, r + 1);
+      if (r == a->m[1].rows) break;
+    }
+    for (; depth > 1 && (numbers[depth - 2] ^ numbers[depth - 1]) < (numbers[depth - 1] ^ number);
+         --depth) {
+      for (l = 0; l < lanes; ++l) nodes[depth - 2][l] = nodes[depth - 2][l] + nodes[depth - 1][l];
+      numbers[depth - 2] = numbers[depth - 1];
+    }
+    for (l = 0; l < lanes; ++l) nodes[depth][l] = sums[l];
+    numbers[depth] = number;
+    ++depth;
+  }
+  for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+  while (depth-- > 0) {
+    for (l = 0; l < lanes; ++l) sums[l] = nodes[depth][l] + sums[l];
+  }
+}
+
+ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
+  float sums[ACAN_COLUMN_LANES];
+  acan_found found;
+  const acan_i64 cols = a->m[0].cols;
+  const acan_i64 word = a->i[2] + t;
+  acan_i64 c;
+  acan_find_rows(&a->m[1], word, &found);
+  if ((found.count == 0) | (word == a->i[3])) {
+    ACAN_INDEPENDENT
+    for (c = 0; c < cols; ++c) acan_store(&a->m[0], t, c, 0.0f);
+    return;
+  }
+  for (c = 0; c + ACAN_COLUMN_LANES <= cols; c += ACAN_COLUMN_LANES) {
+    acan_word_sums(a, word, &found, c, sums, ACAN_COLUMN_LANES);
+    acan_store_lanes(&a->m[0], t, c, sums, ACAN_COLUMN_LANES);
+  }
+  if (c < cols) {
+    acan_word_sums(a, word, &found, c, sums, (int)(cols - c));
+    acan_store_lanes(&a->m[0], t, c, sums, (int)(cols - c));
+  }
+}
+
+ACAN_FN void acan_positions(const acan_args* a, acan_i64 r) {
+  const acan_i64 cols = a->m[0].cols;
+  const acan_i64 p = (a->i[0] + r) % a->m[2].rows;
+  acan_i64 c;
+  if (!a->m[1].data) {
+    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, acan_load(&a->m[2], p, c));
+    return;
+  }
+  ACAN_INDEPENDENT
+  for (c = 0; c < cols; ++c) {
+    acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) + acan_load(&a->m[2], p, c));
+  }
+}
+
+/* Position p of all samples: chains of `group` samples, then the tree over them. */
+ACAN_FN void acan_position_sums(const acan_args* a, acan_i64 p, acan_i64 c, float* sums,
+                                int lanes) {
+  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
+  const acan_i64 positions = a->m[0].rows;
+  const acan_i64 samples = a->m[1].rows / positions;
+  acan_i64 groups = 0;
+  acan_i64 first;
+  acan_i64 s;
+  int l;
+  for (first = 0; first < samples; first += a->i[0], ++groups) {
+    const acan_i64 last = acan_leaf_end(first, a->i[0], samples);
+    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+    for (s = first; s < last; ++s) {
+      for (l = 0; l < lanes; ++l) {
+        sums[l] = sums[l] + acan_load(&a->m[1], s * positions + p, c + l);
+      }
+    }
+    acan_lane_tree_push(levels, groups, sums, lanes);
+  }
+  acan_lane_tree_total(levels, groups, sums, lanes);
+}
+
+ACAN_FN void acan_positions_gradient(const acan_args* a, acan_i64 p) {
+  float sums[ACAN_COLUMN_LANES];
+  const acan_i64 cols = a->m[0].cols;
+  acan_i64 c;
+  for (c = 0; c + ACAN_COLUMN_LANES <= cols; c += ACAN_COLUMN_LANES) {
+    acan_position_sums(a, p, c, sums, ACAN_COLUMN_LANES);
+    acan_store_lanes(&a->m[0], p, c, sums, ACAN_COLUMN_LANES);
+  }
+  if (c < cols) {
+    acan_position_sums(a, p, c, sums, (int)(cols - c));
+    acan_store_lanes(&a->m[0], p, c, sums, (int)(cols - c));
+  }
+}
+
+/* Turns the pair (i, pairs + i) of each head by the angle of row p of the tables, or back. Both of
+ * a pair are read before either is stored. */
+ACAN_FN void acan_rotary(const acan_args* a, acan_i64 r) {
+  const acan_i64 pairs = a->m[2].cols;
+  const acan_i64 p = (a->i[1] + r) % a->m[2].rows;
+  const float sign = a->i[0] ? -1.0f : 1.0f;
+  acan_i64 head;
+  acan_i64 i;
+  for (head = 0; head < a->m[1].cols; head += 2 * pairs) {
+    ACAN_INDEPENDENT
+    for (i = 0; i < pairs; ++i) {
+      const float cosine = acan_load(&a->m[2], p, i);
+      const float sine = sign * acan_load(&a->m[3], p, i);
+      const float low = acan_load(&a->m[1], r, head + i);
+      const float high = acan_load(&a->m[1], r, head + pairs + i);
+      acan_store(&a->m[0], r, head + i, ACAN_FMA(low, cosine, -(high * sine)));
+      acan_store(&a->m[0], r, head + pairs + i, ACAN_FMA(high, cosine, low * sine));
+    }
+  }
+}
+
+#endif /* ACAN_KERNELS_TABLES_H */

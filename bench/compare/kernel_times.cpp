@@ -1,0 +1,169 @@
+// How long acan's kernels take on one core of the CPU, as JSON: seconds of the fastest of several
+// runs of each. kernels.py runs it in turn with PyTorch.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "acan/cpu/cpu_device.h"
+
+namespace {
+
+using namespace acan;
+
+constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kHead = 64;
+constexpr std::int64_t kWords = 32000;
+
+class Kernels {
+ public:
+  Kernels(std::int64_t rows, std::int64_t cols)
+      : device_(MakeCpuDevice({1, std::uint64_t{4} << 30, std::nullopt})),
+        rows_(rows),
+        cols_(cols) {}
+
+  nlohmann::json Times(int runs) {
+    Elements();
+    RowKernels();
+    Tables();
+    CrossEntropy();
+    nlohmann::json out;
+    for (const auto& [name, run] : cases_) {
+      run();
+      double best = 1e30;
+      for (int i = 0; i < runs; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        run();
+        best = std::min(
+            best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      }
+      out[name] = best;
+    }
+    return out;
+  }
+
+ private:
+  Matrix Space(std::int64_t rows, std::int64_t cols) {
+    buffers_.push_back(device_->Allocate(static_cast<std::uint64_t>(rows * cols) * 4));
+    return {buffers_.back().get(), 0, rows, cols, cols};
+  }
+  Matrix Random(std::int64_t rows, std::int64_t cols) {
+    std::vector<float> words(static_cast<std::size_t>(rows * cols));
+    for (float& x : words) x = static_cast<float>(generator_() >> 8) * 0x1p-22f - 2.0f;
+    return Fill(rows, cols, words.data());
+  }
+  Matrix Integers(std::int64_t rows, std::int64_t below) {
+    std::vector<std::int32_t> words(static_cast<std::size_t>(rows));
+    for (std::int32_t& x : words) x = static_cast<std::int32_t>(generator_() % below);
+    return Fill(rows, 1, words.data());
+  }
+  Matrix Fill(std::int64_t rows, std::int64_t cols, const void* words) {
+    const Matrix matrix = Space(rows, cols);
+    device_->CopyIn(tuplespace::Payload::Copy(words, static_cast<std::size_t>(rows * cols) * 4),
+                    matrix);
+    return matrix;
+  }
+
+  void Run(Kernel kernel, const std::vector<Matrix>& m, const KernelScalars& scalars) {
+    KernelArgs args;
+    std::copy(m.begin(), m.end(), args.m.begin());
+    args.scalars = scalars;
+    device_->Launch(kernel, args);
+  }
+  void Add(const std::string& name, std::function<void()> run) {
+    cases_.emplace_back(name, std::move(run));
+  }
+  void Add(const std::string& name, Kernel kernel, const std::vector<Matrix>& m,
+           const KernelScalars& scalars) {
+    Add(name, [=, this] { Run(kernel, m, scalars); });
+  }
+
+  void Elements() {
+    const Matrix x = Random(rows_, cols_), y = Random(rows_, cols_), z = Random(rows_, cols_);
+    const Matrix out = Space(rows_, cols_), other = Space(rows_, cols_);
+    for (const ActivationRow& each : kActivations) {
+      const KernelScalars scalars{.f = {6.0f}, .i = {static_cast<std::int64_t>(each.activation)}};
+      const std::string word(each.word);
+      Add(word, Kernel::kActivation, {out, x}, scalars);
+      Add(word + " backward", Kernel::kActivationGradient, {out, y, x}, scalars);
+    }
+    Add("multiply", Kernel::kMultiply, {out, x, y}, {});
+    Add("swiglu", Kernel::kSwiGlu, {out, x, y}, {});
+    Add("swiglu backward", Kernel::kSwiGluGradient, {out, other, x, y, z}, {});
+    Add("dropout", Kernel::kDropout, {out, x},
+        {.f = {0.1f, 1.11111116f}, .i = {0, 1, 1, 0, 0, cols_, 1}});
+  }
+
+  void RowKernels() {
+    const Matrix x = Random(rows_, cols_), dy = Random(rows_, cols_), out = Space(rows_, cols_);
+    const Matrix scale = Random(1, cols_), bias = Random(1, cols_), statistics = Space(rows_, 2);
+    const Matrix d_scale = Space(1, cols_), d_bias = Space(1, cols_), squares = Space(rows_, 1);
+    const KernelScalars layer{.f = {1e-5f}, .i = {0}}, rms{.f = {1e-6f}, .i = {1}};
+    const KernelScalars groups{.f = {}, .i = {kBlock, std::int64_t{1} << 30}};
+    Run(Kernel::kNorm, {out, statistics, x, scale, bias}, layer);
+    Add("layer norm", Kernel::kNorm, {out, statistics, x, scale, bias}, layer);
+    Add("layer norm backward", [=, this] {
+      Run(Kernel::kNormGradient, {out, x, statistics, dy, scale}, layer);
+      Run(Kernel::kNormScaleGradient, {d_scale, d_bias, x, statistics, dy}, groups);
+    });
+    Add("rms norm", Kernel::kNorm, {out, statistics, x, scale}, rms);
+    Add("rms norm backward", [=, this] {
+      Run(Kernel::kNormGradient, {out, x, statistics, dy, scale}, rms);
+      Run(Kernel::kNormScaleGradient, {d_scale, {}, x, statistics, dy}, groups);
+    });
+    Add("column sums", Kernel::kColumnDots, {d_bias, dy}, groups);
+    Add("squares", Kernel::kRowSquares, {squares, x}, {});
+  }
+
+  void Tables() {
+    const std::int64_t positions = std::min<std::int64_t>(rows_, 256);
+    const Matrix x = Random(rows_, cols_), out = Space(rows_, cols_);
+    const Matrix cosine = Random(positions, kHead / 2), sine = Random(positions, kHead / 2);
+    const Matrix table = Random(kWords, cols_), d_table = Space(kWords, cols_);
+    const Matrix index = Integers(rows_, kWords);
+    Add("rotary", Kernel::kRotary, {out, x, cosine, sine}, {});
+    Add("embedding", Kernel::kEmbedding, {out, index, table}, {});
+    Add("embedding backward", Kernel::kEmbeddingGradient, {d_table, index, x},
+        {.f = {}, .i = {kBlock, std::int64_t{1} << 30, 0, -1}});
+  }
+
+  void CrossEntropy() {
+    const Matrix logits = Random(rows_, cols_), gradient = Space(rows_, cols_);
+    const Matrix labels = Integers(rows_, cols_), largest = Space(rows_, 1);
+    const Matrix column = Space(rows_, 1), sums = Space(rows_, 3);
+    const Matrix loss = Space(rows_, 1), correct = Space(rows_, 1);
+    Add("cross entropy", [=, this] {
+      Run(Kernel::kClassMaxima, {largest, column, logits}, {});
+      Run(Kernel::kClassSums, {sums, logits, largest, labels}, {});
+      Run(Kernel::kCrossEntropyLoss, {loss, correct, sums, column, labels},
+          {.f = {}, .i = {cols_, -100}});
+      Run(Kernel::kCrossEntropyGradient, {gradient, logits, largest, sums, labels},
+          {.f = {0.01f}, .i = {0, cols_, -100}});
+    });
+    Add("softmax cross entropy", Kernel::kSoftmaxCrossEntropy,
+        {gradient, logits, labels, loss, correct}, {.f = {0.01f}, .i = {kBlock}});
+  }
+
+  std::unique_ptr<Device> device_;
+  std::int64_t rows_, cols_;
+  std::mt19937 generator_{1};
+  std::vector<BufferPtr> buffers_;
+  std::vector<std::pair<std::string, std::function<void()>>> cases_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: kernel_times ROWS COLUMNS RUNS\n");
+    return 2;
+  }
+  Kernels kernels(std::atoll(argv[1]), std::atoll(argv[2]));
+  std::printf("%s\n", kernels.Times(std::atoi(argv[3])).dump().c_str());
+}

@@ -1,0 +1,23 @@
+// The tables of kRotary (operators.inc): cosines and sines of the angles of rotary positions. The
+// manager makes them, as not every device has doubles, and all handlers read the same bits. Pure
+// functions of their arguments; any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace acan {
+
+// Row-major [positions, head_size / 2].
+struct RotaryTables {
+  std::vector<float> cosine;
+  std::vector<float> sine;
+};
+
+// The angle of the position p and the pair i is p x base^(-2i / head_size), computed in double;
+// its cosine and sine are rounded once. REQUIRES: head_size is even and above 0, base > 0,
+// 0 <= first, first + positions <= 2^20. Row 0 is the position `first`.
+RotaryTables MakeRotaryTables(std::int64_t first, std::int64_t positions, std::int64_t head_size,
+                              double base);
+
+}  // namespace acan
