@@ -30,8 +30,13 @@ constexpr int kUnrollK = 4;
 
 #include "gemm_inline.h"
 
+void LaunchAny(int kernel, const LaunchArgs& launch, const Region& region, float* /*scratch*/,
+               int64_t /*scratch_floats*/) {
+  Launch(kernel, launch, region);
+}
+
 }  // namespace
 
-const IsaTable ACAN_ISA_TABLE = {&Launch, &Gemm};
+const IsaTable ACAN_ISA_TABLE = {&LaunchAny, &Gemm};
 
 }  // namespace acan::cpu
