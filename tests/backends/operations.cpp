@@ -267,10 +267,15 @@ void AddGenerators(std::vector<Operation>& all) {
                  }});
 }
 
-Dimensions DimensionsOf(const OperatorRow& row, const Shape& s) {
-  return DimensionsNamed(
-      row, std::array<NamedDimension, 5>{
-               {{"rows", s.rows}, {"cols", s.cols}, {"m", s.rows}, {"n", s.cols}, {"k", s.inner}}});
+Dimensions DimensionsOf(const Operation& op, const Shape& s) {
+  std::vector<NamedDimension> names;
+  KernelScalars scalars;
+  if (op.sized) {
+    for (const NamedDimension& each : op.sized(s, scalars)) names.push_back(each);
+  } else {
+    names = {{"rows", s.rows}, {"cols", s.cols}, {"m", s.rows}, {"n", s.cols}, {"k", s.inner}};
+  }
+  return DimensionsNamed(op.row(), names);
 }
 
 }  // namespace
@@ -280,7 +285,7 @@ const OperatorRow& Operation::row() const {
 }
 
 std::vector<Host> Operation::operands(const Shape& shape) const {
-  const Dimensions dimensions = DimensionsOf(row(), shape);
+  const Dimensions dimensions = DimensionsOf(*this, shape);
   std::vector<Host> out;
   for (const Operand& operand : row().operands) {
     if (!operand.reads()) continue;
@@ -291,7 +296,7 @@ std::vector<Host> Operation::operands(const Shape& shape) const {
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Operation::results(const Shape& shape) const {
-  const Dimensions dimensions = DimensionsOf(row(), shape);
+  const Dimensions dimensions = DimensionsOf(*this, shape);
   std::vector<std::pair<std::int64_t, std::int64_t>> out;
   for (const Operand& operand : row().operands) {
     const OperandShape of = ShapeOf(operand, dimensions);
@@ -300,10 +305,11 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Operation::results(const Shap
   return out;
 }
 
-void Operation::run(Device& device, Precision precision, const std::vector<Matrix>& in,
-                    const std::vector<Matrix>& out) const {
+void Operation::run(Device& device, Precision precision, const Shape& shape,
+                    const std::vector<Matrix>& in, const std::vector<Matrix>& out) const {
   KernelArgs args;
   args.scalars = scalars;
+  if (sized) sized(shape, args.scalars);
   std::size_t read = 0, written = 0;
   for (std::size_t i = 0; i < row().operands.size(); ++i) {
     const Operand& operand = row().operands[i];
@@ -328,6 +334,7 @@ const std::vector<Operation>& AllOperations() {
     AddGenerators(all);
     AddActivations(all);
     AddSums(all);
+    AddAttention(all);
     return all;
   }();
   return operations;

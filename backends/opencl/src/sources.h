@@ -11,6 +11,8 @@ extern const char kConstantsText[];
 extern const char kArgsText[];
 extern const char kElementwiseText[];
 extern const char kReductionsText[];
+extern const char kAttentionText[];
+extern const char kAttentionGradientText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];
 extern const char kGemmTileHeaderText[];

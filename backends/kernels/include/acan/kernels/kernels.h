@@ -15,4 +15,8 @@
 #include "acan/kernels/elementwise.h"
 #include "acan/kernels/reductions.h"
 
+#include "acan/kernels/attention.h"
+
+#include "acan/kernels/attention_gradient.h"
+
 #endif /* ACAN_KERNELS_KERNELS_H */
