@@ -88,6 +88,11 @@ void RunTile(const acan_args& args, const Region& region, Body body) {
 #define ACAN_RUN_COLUMN RunColumn
 #define ACAN_RUN_TILE RunTile
 
+enum KernelNumber : int {
+#define ACAN_OPERATOR(number, enumerator, ...) enumerator = number,
+#include "acan/core/operators.inc"
+};
+
 void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
   const acan_args args = KernelArgsOf(launch);
   switch (kernel) {
