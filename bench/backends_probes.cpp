@@ -94,7 +94,33 @@ constexpr KernelCase kKernelCases[] = {
      {.f = {0.01f}, .i = {0, kClasses, -1}}},
     {Kernel::kRowSquares, true, false, false, "", {}},
     {Kernel::kClipFactor, false, false, false, "", {.f = {1.0f, 1e-6f}, .i = {}}},
+    {Kernel::kAttention, false, false, false, "causal", {.f = {0.125f, 0.0f, 1.0f}, .i = {1}}},
+    {Kernel::kAttentionJoin, false, false, false, "", {}},
+    {Kernel::kAttentionFinish, false, false, false, "", {}},
+    {Kernel::kAttentionGradient,
+     false,
+     false,
+     false,
+     "causal",
+     {.f = {0.125f, 0.0f, 1.0f}, .i = {1}}},
 };
+
+// Attention of one sequence over a batch's activations: its heads are as wide as most models'.
+constexpr std::int64_t kHeadWidth = 64;
+bool IsAttention(Kernel kernel) {
+  return kernel == Kernel::kAttention || kernel == Kernel::kAttentionJoin ||
+         kernel == Kernel::kAttentionFinish || kernel == Kernel::kAttentionGradient;
+}
+void SetHeads(Kernel kernel, MatrixShape shape, KernelScalars& scalars) {
+  const std::int64_t heads = shape.cols / kHeadWidth;
+  if (kernel == Kernel::kAttentionJoin || kernel == Kernel::kAttentionFinish) {
+    scalars.i[0] = heads;
+  } else {
+    scalars.i[1] = scalars.i[2] = shape.rows;
+    scalars.i[3] = heads;
+    scalars.i[4] = scalars.i[13] = 1;
+  }
+}
 
 constexpr bool EveryKernelHasACase() {
   for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
@@ -127,20 +153,44 @@ Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
                                            {"classes", 1}}});
 }
 
+// Of attention: one sequence, as long as there are rows, and as many heads as fit.
+Dimensions AttentionDimensions(const OperatorRow& row, MatrixShape shape) {
+  const std::int64_t heads = shape.cols / kHeadWidth;
+  return DimensionsNamed(row, std::array<NamedDimension, 11>{{{"rows", shape.rows},
+                                                              {"cols", shape.cols},
+                                                              {"sequences", 1},
+                                                              {"queries", shape.rows},
+                                                              {"keys", shape.rows},
+                                                              {"first_query", 0},
+                                                              {"first_key", 0},
+                                                              {"key_value_heads", heads},
+                                                              {"shared", 1},
+                                                              {"heads", heads},
+                                                              {"width", kHeadWidth}}});
+}
+
 // The operands of a case, and in `bytes` what it must at least read and write. Results that replace
 // nothing go to the last wide matrices.
 KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shape, double& bytes) {
   const OperatorRow& row = RowOf(of.kernel);
-  const Dimensions dimensions = DimensionsOf(row, shape);
+  const bool attention = IsAttention(of.kernel);
+  if (attention) shape.cols = shape.cols / kHeadWidth * kHeadWidth;
+  const Dimensions dimensions =
+      attention ? AttentionDimensions(row, shape) : DimensionsOf(row, shape);
   std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 2, column_written = 1;
+  std::size_t attended = 0;
   std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
+  if (attention) SetHeads(of.kernel, shape, args.scalars);
   for (std::size_t i = 0; i < row.operands.size(); ++i) {
     const Operand& operand = row.operands[i];
     if (operand.optional && !of.optional) continue;
     shapes[i] = ShapeOf(operand, dimensions);
-    if (shapes[i].cols == 1) {
+    if (attention) {
+      // What is written overlaps nothing else; what is read may be one matrix.
+      args.m[i] = area.Wide(operand.writes() ? ++attended : 0, {shapes[i].rows, shapes[i].cols});
+    } else if (shapes[i].cols == 1) {
       args.m[i] = area.Column(operand.writes() ? column_written++ : 0, shapes[i].rows);
     } else if (shapes[i].rows == 1) {
       args.m[i] = area.Row(operand.writes() ? 1 : 0, shapes[i].cols);
@@ -150,7 +200,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
     }
   }
   const std::span<const OperandShape> all(shapes.data(), row.operands.size());
-  bytes += static_cast<double>(CostOf(row, all, of.scalars).bytes);
+  bytes += static_cast<double>(CostOf(row, all, args.scalars).bytes);
   return args;
 }
 

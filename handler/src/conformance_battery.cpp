@@ -191,6 +191,49 @@ constexpr auto kAllProductCases = [] {
                     of("special values", 9, 34, 51, kBlock, kSpecial)};
 }();
 
+constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
+  constexpr Values kUnit = Values::kUnit, kSpecial = Values::kSpecial;
+  constexpr Values kLengths = Values::kLabels, kStatistics = Values::kPositive;
+  struct Form {
+    std::string_view what;
+    std::int64_t causal, sequences, queries, keys, key_value_heads, shared, width;
+    float dropout;
+    Values values;
+  };
+  constexpr std::array<Form, 5> kForms{
+      {{"full", 0, 1, 66, 65, 1, 2, 17, 0.0f, kUnit},
+       {"causal", 1, 1, 66, 65, 1, 2, 17, 0.0f, kUnit},
+       {"wide", 1, 1, 20, 20, 1, 1, 83, 0.0f, kUnit},
+       {"dropout", 0, 2, 20, 24, 2, 1, 16, 0.25f, kUnit},
+       {"special values", 1, 1, 66, 65, 1, 2, 17, 0.0f, kSpecial}}};
+  for (const Form& form : kForms) {
+    const Few<NamedDimension, kMaxDimensions> sizes{{"sequences", form.sequences},
+                                                    {"queries", form.queries},
+                                                    {"keys", form.keys},
+                                                    {"key_value_heads", form.key_value_heads},
+                                                    {"shared", form.shared},
+                                                    {"heads", form.key_value_heads * form.shared},
+                                                    {"width", form.width},
+                                                    {"first_query", 0},
+                                                    {"first_key", 0}};
+    const Values x = form.values;
+    KernelScalars scalars{.f = {0.25f, form.dropout, 1.0f / (1.0f - form.dropout)},
+                          .i = {form.causal, form.queries, form.keys, form.key_value_heads,
+                                form.shared, 0, 0, 99, 7, 3, 200, 1, 9, 1}};
+    all.Add({Kernel::kAttention, {"", form.what, sizes, {x, x, x, kLengths}, scalars}});
+    scalars.i[13] = 0;
+    all.Add({Kernel::kAttentionGradient,
+             {"", form.what, sizes, {x, x, x, kLengths, kStatistics, x, x}, scalars}});
+  }
+  const Few<NamedDimension, kMaxDimensions> rows{{"rows", kRows}, {"heads", 3}, {"width", 20}};
+  const KernelScalars heads{.f = {}, .i = {3}};
+  for (const Values x : {Values::kWide, kSpecial}) {
+    const std::string_view what = x == kSpecial ? "special values" : "";
+    all.Add({Kernel::kAttentionJoin, {"", what, rows, {x, kStatistics, x, kStatistics}, heads}});
+    all.Add({Kernel::kAttentionFinish, {"", what, rows, {x, kStatistics}, heads}});
+  }
+}
+
 // The cases of the kernels, in the order of their hashes.
 class KernelCases {
  public:
@@ -340,7 +383,9 @@ constexpr auto kAllKernelCases = [] {
   AddElementCases(cases);
   AddSumCases(cases);
   AddTableCases(cases);
-  return cases.all();
+  Few<KernelCase, 256> all = cases.all();
+  AddAttentionCases(all);
+  return all;
 }();
 
 constexpr bool EveryVariantHasACase() {

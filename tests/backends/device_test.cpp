@@ -193,6 +193,14 @@ TEST_P(ConformanceTest, EveryDeviceIsExactWithin64KiB) {
   }
 }
 
+// With little memory kernels do without scratch; with more they may be others.
+TEST_P(ConformanceTest, EveryDeviceIsExactWithRoom) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  const auto device = GetParam().make(GetParam().threads.back(), kRoomyBytes);
+  const ConformanceResult result = RunConformance(*device);
+  EXPECT_TRUE(result.exact) << result.first_difference << " differs";
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(AllTestDevices()),
                          [](const auto& test) { return test.param.name; });
 

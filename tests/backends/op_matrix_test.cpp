@@ -47,7 +47,7 @@ std::vector<Host> Results(Device& device, const Operation& op, Precision precisi
   }
   for (const OnDevice& each : in) in_matrices.push_back(each.matrix);
   for (const OnDevice& each : out) out_matrices.push_back(each.matrix);
-  op.run(device, precision, in_matrices, out_matrices);
+  op.run(device, precision, shape, in_matrices, out_matrices);
   std::vector<Host> results;
   for (const OnDevice& each : out) results.push_back(Fetch(device, each));
   return results;

@@ -180,24 +180,28 @@ void AddGenerators(std::vector<Operation>& all) {
                  }});
 }
 
-Dimensions DimensionsOf(const OperatorRow& row, const Shape& s) {
+Dimensions DimensionsOf(const Operation& op, const Shape& s) {
+  if (op.sized) {
+    KernelScalars scalars;
+    return DimensionsNamed(op.row(), op.sized(s, scalars));
+  }
   // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
-  return DimensionsNamed(row, std::array<NamedDimension, 16>{{{"rows", s.rows},
-                                                              {"cols", s.cols},
-                                                              {"m", s.rows},
-                                                              {"n", s.cols},
-                                                              {"k", s.inner},
-                                                              {"heads", 3},
-                                                              {"half", s.cols},
-                                                              {"positions", s.inner},
-                                                              {"words", s.inner},
-                                                              {"samples", 3},
-                                                              {"group", 1},
-                                                              {"first", 1},
-                                                              {"row", 1},
-                                                              {"col", 1},
-                                                              {"width", 1},
-                                                              {"classes", 1}}});
+  return DimensionsNamed(op.row(), std::array<NamedDimension, 16>{{{"rows", s.rows},
+                                                                   {"cols", s.cols},
+                                                                   {"m", s.rows},
+                                                                   {"n", s.cols},
+                                                                   {"k", s.inner},
+                                                                   {"heads", 3},
+                                                                   {"half", s.cols},
+                                                                   {"positions", s.inner},
+                                                                   {"words", s.inner},
+                                                                   {"samples", 3},
+                                                                   {"group", 1},
+                                                                   {"first", 1},
+                                                                   {"row", 1},
+                                                                   {"col", 1},
+                                                                   {"width", 1},
+                                                                   {"classes", 1}}});
 }
 
 }  // namespace
@@ -207,7 +211,7 @@ const OperatorRow& Operation::row() const {
 }
 
 std::vector<Host> Operation::operands(const Shape& shape) const {
-  const Dimensions dimensions = DimensionsOf(row(), shape);
+  const Dimensions dimensions = DimensionsOf(*this, shape);
   std::vector<Host> out;
   for (const Operand& operand : row().operands) {
     if (!operand.reads()) continue;
@@ -218,7 +222,7 @@ std::vector<Host> Operation::operands(const Shape& shape) const {
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Operation::results(const Shape& shape) const {
-  const Dimensions dimensions = DimensionsOf(row(), shape);
+  const Dimensions dimensions = DimensionsOf(*this, shape);
   std::vector<std::pair<std::int64_t, std::int64_t>> out;
   for (const Operand& operand : row().operands) {
     const OperandShape of = ShapeOf(operand, dimensions);
@@ -227,10 +231,11 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Operation::results(const Shap
   return out;
 }
 
-void Operation::run(Device& device, Precision precision, const std::vector<Matrix>& in,
-                    const std::vector<Matrix>& out) const {
+void Operation::run(Device& device, Precision precision, const Shape& shape,
+                    const std::vector<Matrix>& in, const std::vector<Matrix>& out) const {
   KernelArgs args;
   args.scalars = scalars;
+  if (sized) sized(shape, args.scalars);
   std::size_t read = 0, written = 0;
   for (std::size_t i = 0; i < row().operands.size(); ++i) {
     const Operand& operand = row().operands[i];
@@ -256,6 +261,7 @@ const std::vector<Operation>& AllOperations() {
     AddActivations(all);
     AddSums(all);
     AddGraphOperations(all);
+    AddAttention(all);
     return all;
   }();
   return operations;

@@ -33,16 +33,23 @@ struct Operation {
   std::vector<Values> values;
   // Of each operand that is written, from those that are read.
   std::function<std::vector<Doubles>(const Shape&, const std::vector<Host>&)> definition;
+  // Sets the scalars that depend on the shape, and gives the dimensions that have other names than
+  // rows, cols, m, n and k; null: none does.
+  using Names = Few<NamedDimension, kMaxDimensions>;
+  std::function<Names(const Shape&, KernelScalars&)> sized = {};
 
   bool product() const { return std::holds_alternative<GemmForm>(call); }  // fast precision too
   const OperatorRow& row() const;
   std::vector<Host> operands(const Shape& shape) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> results(const Shape& shape) const;
   // What is read and written is in `out`.
-  void run(Device& device, Precision precision, const std::vector<Matrix>& in,
+  void run(Device& device, Precision precision, const Shape& shape, const std::vector<Matrix>& in,
            const std::vector<Matrix>& out) const;
 };
 
 const std::vector<Operation>& AllOperations();
+
+// Those of attention; part of them.
+void AddAttention(std::vector<Operation>& all);
 
 }  // namespace acan::test

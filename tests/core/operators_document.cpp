@@ -73,6 +73,8 @@ std::string_view SpaceText(KernelSpace space) {
       return "row by row";
     case KernelSpace::kColumn:
       return "column by column";
+    case KernelSpace::kTile:
+      return "tile by tile";
   }
   return "";
 }

@@ -335,8 +335,10 @@ void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   const KernelRegion region = CheckLaunch(kernel, args);
   const cpu::LaunchArgs launch = LaunchArgsOf(kernel, args);
   const cpu::Grid grid = cpu::CutLaunch(region, pool_.threads());
-  pool_.Run(grid.rows * grid.cols, [&](int part, int) {
-    table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part));
+  pool_.Run(grid.rows * grid.cols, [&](int part, int thread) {
+    float* scratch = scratch_ ? scratch_->data() + thread * scratch_floats_ : nullptr;
+    table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part), scratch,
+                  scratch_floats_);
   });
 }
 

@@ -60,9 +60,12 @@ struct GemmProblem {
 // Scratch that always does, whatever the problem; more only makes products faster.
 constexpr int64_t kFixedScratchFloats = 20 * 1024;
 
+// In all of these, `scratch` is aligned to 64 bytes. The bits do not depend on how much there is.
 struct IsaTable {
-  void (*launch)(int kernel, const LaunchArgs& args, const Region& region);
-  // `scratch`: at least kFixedScratchFloats, aligned to 64 bytes. The bits do not depend on it.
+  // Only kernels over tiles use scratch, and do without.
+  void (*launch)(int kernel, const LaunchArgs& args, const Region& region, float* scratch,
+                 int64_t scratch_floats);
+  // `scratch`: at least kFixedScratchFloats.
   void (*gemm)(const GemmProblem& problem, float* scratch, int64_t scratch_floats);
 };
 

@@ -30,8 +30,35 @@ constexpr int kUnrollK = 4;
 
 #include "gemm_inline.h"
 
+#if defined(__AVX2__)
+#include "attention/tile_inline.h"
+
+#include "attention/forward_inline.h"
+
+#include "attention/backward_inline.h"
+
+// Kernels with a driver of their own, where there is scratch for it; else the single source.
+bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
+                      int64_t scratch_floats) {
+  if (kernel != kAttention && kernel != kAttentionGradient) return false;
+  const acan_args args = KernelArgsOf(launch);
+  return kernel == kAttention ? RunAttention(args, region, scratch, scratch_floats)
+                              : RunAttentionGradient(args, region, scratch, scratch_floats);
+}
+#else
+bool LaunchVectorised(int, const LaunchArgs&, const Region&, float*, int64_t) {
+  return false;
+}
+#endif
+
+void LaunchAny(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
+               int64_t scratch_floats) {
+  if (LaunchVectorised(kernel, launch, region, scratch, scratch_floats)) return;
+  Launch(kernel, launch, region);
+}
+
 }  // namespace
 
-const IsaTable ACAN_ISA_TABLE = {&Launch, &Gemm};
+const IsaTable ACAN_ISA_TABLE = {&LaunchAny, &Gemm};
 
 }  // namespace acan::cpu

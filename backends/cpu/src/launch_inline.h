@@ -65,6 +65,15 @@ void RunColumn(const acan_args& args, const Region& region, Body body) {
   for (; c < region.col_end; ++c) body(&args, c, 1);
 }
 
+template <int kVariants, typename Body>
+void RunTile(const acan_args& args, const Region& region, Body body) {
+  for (int64_t r = region.row_begin; r < region.row_end; ++r) {
+    for (int64_t c = region.col_begin; c < region.col_end; ++c) {
+      for (int lane = 0; lane < ACAN_TILE_LANES; ++lane) body(&args, r, c, lane);
+    }
+  }
+}
+
 #define ACAN_BODY_ELEMENT(function)                                             \
   [](const acan_args* x, int64_t r, int64_t c) __attribute__((always_inline)) { \
     function(x, r, c);                                                          \
@@ -77,9 +86,19 @@ void RunColumn(const acan_args& args, const Region& region, Body body) {
   [](const acan_args* x, int64_t c, int lanes) __attribute__((always_inline)) { \
     function(x, c, lanes);                                                      \
   }
+#define ACAN_BODY_TILE(function)                                                          \
+  [](const acan_args* x, int64_t r, int64_t c, int lane) __attribute__((always_inline)) { \
+    function(x, r, c, lane);                                                              \
+  }
 #define ACAN_RUN_ELEMENT RunElement
 #define ACAN_RUN_ROW RunRow
 #define ACAN_RUN_COLUMN RunColumn
+#define ACAN_RUN_TILE RunTile
+
+enum KernelNumber : int {
+#define ACAN_OPERATOR(number, enumerator, ...) enumerator = number,
+#include "acan/core/operators.inc"
+};
 
 void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
   const acan_args args = KernelArgsOf(launch);

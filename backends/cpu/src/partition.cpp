@@ -9,6 +9,7 @@ namespace {
 // Below these a second thread costs more (a wake-up is some 30 us) than it brings.
 constexpr double kLeastFmasPerPart = 4e6;
 constexpr std::int64_t kLeastElementsPerPart = 64 * 1024;
+constexpr std::int64_t kLeastTilesPerPart = 2;
 
 // Cuts are multiples of these, so that few tiles are ragged.
 constexpr std::int64_t kRowStep = 12;
@@ -27,6 +28,14 @@ Span Share(std::int64_t size, std::int64_t step, int parts, int part) {
 
 std::int64_t Steps(std::int64_t size, std::int64_t step) {
   return (size + step - 1) / step;
+}
+
+Grid CutTiles(const KernelRegion& region, int threads) {
+  const std::int64_t tiles = region.rows * region.cols;
+  const std::int64_t parts = std::min<std::int64_t>(threads, tiles / kLeastTilesPerPart);
+  if (parts < 2) return {};
+  const std::int64_t down = std::min(parts, region.rows);
+  return {static_cast<int>(down), static_cast<int>(std::min(parts / down, region.cols))};
 }
 
 }  // namespace
@@ -69,6 +78,7 @@ GemmProblem PartOf(const GemmProblem& problem, const Grid& grid, int part) {
 }
 
 Grid CutLaunch(const KernelRegion& region, int threads) {
+  if (region.space == KernelSpace::kTile) return CutTiles(region, threads);
   const std::int64_t parts =
       std::min<std::int64_t>(threads, region.rows * region.cols / kLeastElementsPerPart);
   if (parts < 2) return {};
@@ -81,7 +91,8 @@ Grid CutLaunch(const KernelRegion& region, int threads) {
 Region PartOf(const KernelRegion& region, const Grid& grid, int part) {
   assert(part >= 0 && part < grid.rows * grid.cols);
   const Span rows = Share(region.rows, 1, grid.rows, part / grid.cols);
-  const Span cols = Share(region.cols, 64, grid.cols, part % grid.cols);
+  const std::int64_t col_step = region.space == KernelSpace::kTile ? 1 : 64;
+  const Span cols = Share(region.cols, col_step, grid.cols, part % grid.cols);
   return {rows.begin, rows.end, cols.begin, cols.end};
 }
 

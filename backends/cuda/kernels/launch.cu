@@ -38,6 +38,11 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
   if (c < l.cols) function(&l.args, c, 1);
 
+#define ACAN_RUN_TILE(function)                               \
+  for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) { \
+    function(&l.args, r, blockIdx.x, threadIdx.x);            \
+  }
+
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
     ACAN_RUN_##iteration(function)                                     \

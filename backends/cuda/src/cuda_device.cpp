@@ -195,6 +195,9 @@ Grid GridOf(const KernelRegion& region) {
              size(std::min(cut(region.rows, down), kMostBlocks))},
             {size(across), size(down)}};
   }
+  if (region.space == KernelSpace::kTile) {
+    return {{size(region.cols), size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
+  }
   const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
   return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
 }

@@ -55,7 +55,8 @@ struct LaunchArgs {
 };
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
-// two-dimensional grid of any size (x: columns), the others over x alone.
+// two-dimensional grid of any size (x: columns), tiles over one of a block for each column and
+// rows as they come (y), the others over x alone.
 const void* TableKernel(Kernel kernel);
 
 }  // namespace acan::cuda

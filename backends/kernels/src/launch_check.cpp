@@ -54,6 +54,18 @@ bool Overlap(const Matrix& x, const Matrix& y) {
   return !within_rows || (x_col < y_col + y.cols && y_col < x_col + x.cols);
 }
 
+// Lanes of a tile read what other lanes' tiles may have written, were it the same matrix.
+void CheckNoOverlap(const OperatorRow& row, std::span<const Matrix> m) {
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    if (!row.operands[i].writes() || m[i].buffer == nullptr) continue;
+    for (std::size_t j = 0; j < row.operands.size(); ++j) {
+      if (j == i || m[j].buffer == nullptr || !Overlap(m[i], m[j])) continue;
+      throw std::invalid_argument(
+          fmt::format("{}: operand {}, which is written, overlaps operand {}", row.name, i, j));
+    }
+  }
+}
+
 }  // namespace
 
 void CheckView(std::string_view what, const Matrix& matrix) {
@@ -80,6 +92,7 @@ KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args) {
   CheckScalars(row, args.scalars);
   CheckOperands(row, args.m);
   const Dimensions dimensions = CheckCall(row, Shapes(row, args.m), args.scalars);
+  if (row.space == KernelSpace::kTile) CheckNoOverlap(row, args.m);
   const std::int64_t rows = row.space_rows.ValueOf(dimensions).value_or(0);
   const std::int64_t cols = row.space_cols.ValueOf(dimensions).value_or(0);
   if (rows <= 0 || cols <= 0) {

@@ -13,12 +13,13 @@ typedef struct {
   acan_i64 region_cols;
 } acan_launch;
 
-#if ACAN_KERNEL_MATRICES != 7
+#if ACAN_KERNEL_MATRICES != 10
 #error "the buffers below, and the calls with them, are one for each matrix"
 #endif
 #define ACAN_BUFFERS                                                                             \
   __global float *d0, __global float *d1, __global float *d2, __global float *d3,                \
-      __global float *d4, __global float *d5, __global float *d6
+      __global float *d4, __global float *d5, __global float *d6, __global float *d7,            \
+      __global float *d8, __global float *d9
 
 ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
   acan_args a;
@@ -30,6 +31,9 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
   a.m[4].data = d4;
   a.m[5].data = d5;
   a.m[6].data = d6;
+  a.m[7].data = d7;
+  a.m[8].data = d8;
+  a.m[9].data = d9;
   for (i = 0; i < ACAN_KERNEL_MATRICES; ++i) {
     if (a.m[i].data) a.m[i].data += l->offset[i];
     a.m[i].rows = l->rows[i];
@@ -64,11 +68,17 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
     function(&a, c, (int)left);                                                       \
   }
 
+#define ACAN_RUN_TILE(function)                                                           \
+  const acan_i64 item = get_global_id(0);                                                 \
+  const acan_i64 r = get_global_id(1);                                                    \
+  const acan_i64 c = item / ACAN_TILE_LANES;                                              \
+  if (r < l.region_rows && c < l.region_cols) function(&a, r, c, (int)(item % ACAN_TILE_LANES));
+
 /* OpenCL C has no macros with "...". */
 #define ACAN_PRODUCT(number, enumerator, name, space, operands, flops, meaning)
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
                       flops, meaning)                                                              \
   __kernel void acan_run_##enumerator(const acan_launch l, ACAN_BUFFERS) {                         \
-    const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6);                              \
+    const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9);                  \
     ACAN_RUN_##iteration(function)                                                                 \
   }

@@ -97,7 +97,8 @@ class OpenClDevice final : public Device {
     info_.own_memory = true;
     program_ = session_.Build(
         std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText + kNormsText +
-            kTablesText + kClassesText + kDropoutText + kLaunchText + kOperatorsText,
+            kTablesText + kClassesText + kDropoutText + kAttentionText + kAttentionGradientText +
+            kLaunchText + kOperatorsText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const OperatorRow* row : kKernelRows) {
       kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));
@@ -225,7 +226,8 @@ class OpenClDevice final : public Device {
     const ClKernel& run = kernels_[static_cast<std::size_t>(kernel)];
     const auto& m = args.m;
     session_.SetArgs(run, scalars, MemoryOf(m[0]), MemoryOf(m[1]), MemoryOf(m[2]), MemoryOf(m[3]),
-                     MemoryOf(m[4]), MemoryOf(m[5]), MemoryOf(m[6]));
+                     MemoryOf(m[4]), MemoryOf(m[5]), MemoryOf(m[6]), MemoryOf(m[7]), MemoryOf(m[8]),
+                     MemoryOf(m[9]));
     const auto rows = static_cast<std::size_t>(region.rows);
     const auto cols = static_cast<std::size_t>(region.cols);
     const auto lanes = static_cast<std::size_t>(ColumnLanes());
@@ -239,6 +241,8 @@ class OpenClDevice final : public Device {
         return session_.Run(run, row.name, {rows, 1}, {cpu ? 1 : 64, 1});
       case KernelSpace::kColumn:
         return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {cpu ? 1 : 64, 1});
+      case KernelSpace::kTile:
+        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows}, {ACAN_TILE_LANES, 1});
     }
   }
 

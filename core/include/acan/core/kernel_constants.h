@@ -5,9 +5,12 @@
 
 /* The most operands, float scalars and integer scalars of one call. launch.cl names each operand.
  */
-#define ACAN_KERNEL_MATRICES 7
+#define ACAN_KERNEL_MATRICES 10
 #define ACAN_KERNEL_FLOATS 8
-#define ACAN_KERNEL_INTEGERS 8
+#define ACAN_KERNEL_INTEGERS 16
+
+/* Work-items of one tile of an iteration TILE. */
+#define ACAN_TILE_LANES 64
 
 /* X(number, enumerator, constant of the kernels, word of job files, what the gradient takes)
  *

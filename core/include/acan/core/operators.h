@@ -17,8 +17,8 @@ enum class Element : std::uint8_t { kFloat32, kInt32 };
 enum class ScalarRule : std::uint8_t { kAny, kVariant, kBlock, kSize, kOffset };
 
 // How the function of a kernel goes over its iteration space. A product is computed element by
-// element of its result.
-enum class KernelSpace : std::uint8_t { kElement, kRow, kColumn };
+// element of its result; a tile, by ACAN_TILE_LANES lanes that are independent of each other.
+enum class KernelSpace : std::uint8_t { kElement, kRow, kColumn, kTile };
 
 struct Operand {
   std::string_view name;

@@ -26,7 +26,8 @@ constexpr KernelSpace SpaceOf(std::string_view word) {
   if (word == "ELEMENT") return KernelSpace::kElement;
   if (word == "ROW") return KernelSpace::kRow;
   if (word == "COLUMN") return KernelSpace::kColumn;
-  throw "operators.inc: the iteration is not ELEMENT, ROW or COLUMN";
+  if (word == "TILE") return KernelSpace::kTile;
+  throw "operators.inc: the iteration is not ELEMENT, ROW, COLUMN or TILE";
 }
 
 constexpr Access AccessOf(std::string_view word) {

@@ -28,4 +28,8 @@
 #include "acan/kernels/classes.h"
 #include "acan/kernels/dropout.h"
 
+#include "acan/kernels/attention.h"
+
+#include "acan/kernels/attention_gradient.h"
+
 #endif /* ACAN_KERNELS_KERNELS_H */
