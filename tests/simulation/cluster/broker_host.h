@@ -52,6 +52,7 @@ class BrokerHost final : public Listener {
   void CheckAll();
   // Every key that is there.
   std::vector<tuplespace::Key> Keys();
+  bool Knows(const tuplespace::ClientId& client) const { return core_ && core_->Knows(client); }
   const BrokerTotals& totals() const { return totals_; }
   const Observer* observer() const { return observer_.get(); }
 
