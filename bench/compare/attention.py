@@ -6,7 +6,7 @@
     /tmp/venv/bin/python bench/compare/attention.py [--isa avx2] [--rounds 21] [--json FILE]
 
 In each round both compute one forward and one backward pass of each shape, one after the other, who begins
-alternates; the ratio is PyTorch's time over acan's in the same round. With --isa avx2 PyTorch and its libraries
+alternates; the ratio is PyTorch's processor time over acan's in the same round. With --isa avx2 PyTorch and its libraries
 are held to AVX2 too. PyTorch has a head's rows one after the other, which is what it is fastest with; acan has
 the heads side by side in a row, as the layers before and behind attention do. PyTorch's backward pass is that of
 autograd, without the sum of a loss.
@@ -45,11 +45,11 @@ class Torch:
     def round(self):
         for each in self.operands:
             each.grad = None
-        begin = time.perf_counter()
+        begin = time.process_time()
         out = self.attend(*self.operands, is_causal=self.causal)
-        middle = time.perf_counter()
+        middle = time.process_time()
         out.backward(self.gradient)
-        return middle - begin, time.perf_counter() - middle
+        return middle - begin, time.process_time() - middle
 
 
 class Acan:

@@ -269,7 +269,7 @@ TEST_P(AttentionTest, AnyCutAtNodesGivesTheSameBits) {
   const auto device = GetParam().make(GetParam().threads.back(), kRoomyBytes);
   AttentionShape shape{.queries = 300, .keys = 300, .shared = 2, .width = 20};
   for (const bool causal : {false, true}) {
-    for (const std::int32_t length : {300, 200, 130, 40}) {
+    for (const std::int32_t length : {300, 130}) {
       shape.causal = causal;
       shape.lengths = {length};
       const AttentionOperands in = Operands(shape, 4.0f);
@@ -361,7 +361,8 @@ TEST_P(AttentionTest, CallsThatWouldGoAstrayAreRefused) {
                   testing::HasSubstr("operand 0, which is written, overlaps operand 2")));
   args.m[0] = o.matrix;
   for (const std::int64_t key_value_heads : {2, 3}) {
-    args.scalars.i[3] = key_value_heads;  // 8 columns are not 2 x 2 heads over 4 of keys, nor 3 x 2
+    // The statistics are those of one key-value head, and 8 columns are no 3 x 2 heads.
+    args.scalars.i[3] = key_value_heads;
     EXPECT_THROW(device->Launch(Kernel::kAttention, args), std::invalid_argument);
   }
 }

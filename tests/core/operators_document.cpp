@@ -82,7 +82,9 @@ std::string_view SpaceText(KernelSpace space) {
 std::string Section(const OperatorRow& row, std::string_view space, std::string_view flops) {
   std::string out = fmt::format("### {}\n\n", row.name);
   out += Wrapped(row.meaning, "", "") + "\n";
-  out += fmt::format("Computed {} over `{}`; {} flops.\n\n", SpaceText(row.space), space, flops);
+  out += Wrapped(fmt::format("Computed {} over `{}`; {} flops.", SpaceText(row.space), space, flops),
+                 "", "") +
+         "\n";
   for (const Operand& operand : row.operands) {
     out += Wrapped(fmt::format("`{}`: {}{}{}", operand.text, AccessText(operand.access),
                                operand.element == Element::kInt32 ? ", int32" : "",
@@ -133,7 +135,8 @@ std::string Document() {
 #include "acan/core/operators.inc"
   out +=
       "## Kernels\n\n"
-      "A written operand may be the same matrix as a read one of the same shape.\n\n";
+      "A written operand may be the same matrix as a read one of the same shape, but not where a\n"
+      "kernel goes tile by tile: there it overlaps no other operand.\n\n";
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
                       flops, meaning)                                                              \
   out += Section(RowOf(Kernel::enumerator), space, flops);
