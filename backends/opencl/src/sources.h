@@ -17,6 +17,7 @@ extern const char kNormsText[];
 extern const char kTablesText[];
 extern const char kClassesText[];
 extern const char kDropoutText[];
+extern const char kImagesText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];
 extern const char kGemmTileHeaderText[];

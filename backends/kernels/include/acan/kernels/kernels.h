@@ -27,5 +27,6 @@
 
 #include "acan/kernels/classes.h"
 #include "acan/kernels/dropout.h"
+#include "acan/kernels/images.h"
 
 #endif /* ACAN_KERNELS_KERNELS_H */
