@@ -111,7 +111,7 @@ ACAN_FN void acan_max_pooling(const acan_args* a, acan_i64 r) {
       if (from < 0) continue;
       for (l = 0; l < lanes; ++l) {
         const float x = acan_load(&a->m[1], from, begin + l);
-        best[l] = (x > best[l]) | (x != x) ? x : best[l];
+        best[l] = ((x > best[l]) | (x != x)) ? x : best[l];
       }
     }
     acan_store_lanes(&a->m[0], r, begin, best, lanes);
