@@ -34,6 +34,9 @@ constexpr auto kSilu = static_cast<std::int64_t>(Activation::kSilu);
 constexpr std::int64_t kOneGroup = 1 << 30;  // all rows of a batch
 constexpr std::int64_t kClasses = 1 << 20;
 
+// Images of 8 x 8 under windows of 3 x 3, padded by 1.
+constexpr KernelScalars kWindow{.f = {}, .i = {8, 8, 3, 3, 1, 1, 1, 1}};
+
 // Activations: the cheapest and the dearest. kFill and kAdd do nothing but move bytes, so the
 // faster of them is the limit of the others; they are there at both shapes, since small ones stay
 // in caches.
@@ -103,6 +106,19 @@ constexpr KernelCase kKernelCases[] = {
      false,
      "causal",
      {.f = {0.125f, 0.0f, 1.0f}, .i = {1}}},
+    {Kernel::kDivide, false, false, false, "", {.f = {3.0f}, .i = {}}},
+    {Kernel::kInverseRoot, false, false, false, "", {.f = {1e-5f}, .i = {}}},
+    {Kernel::kBlend, true, false, false, "", {.f = {0.9f, 0.1f}, .i = {}}},
+    {Kernel::kColumnSquares, false, false, false, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kColumnNorm, false, false, false, "", {}},
+    {Kernel::kColumnNormSums, false, false, true, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kColumnNormGradient, false, false, false, "", {}},
+    {Kernel::kUnfold, false, false, false, "3 x 3", kWindow},
+    {Kernel::kFold, false, false, false, "3 x 3", kWindow},
+    {Kernel::kMaxPooling, false, false, false, "3 x 3", kWindow},
+    {Kernel::kMaxPoolingGradient, false, false, false, "3 x 3", kWindow},
+    {Kernel::kAveragePooling, false, false, false, "3 x 3", kWindow},
+    {Kernel::kAveragePoolingGradient, false, false, false, "3 x 3", kWindow},
 };
 
 // Attention of one sequence over a batch's activations: its heads are as wide as most models'.
@@ -135,12 +151,16 @@ constexpr bool EveryKernelHasACase() {
 static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKernelCases");
 
 // Of a kernel whose matrices are as large as `shape`: four samples, heads of 64 columns, a table of
-// as many words as there are rows. Dimensions that only scalars give are in no operand.
+// as many words as there are rows, images of 8 x 8 with so many channels that what is unfolded has
+// `shape`. Dimensions that only scalars give are in no operand.
 Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
+  const bool image = row.name == "kUnfold" || row.name == "kFold" ||
+                     row.name.find("Pooling") != std::string_view::npos;
+  const std::int64_t samples = image ? std::max<std::int64_t>(1, shape.rows / 64) : 4;
   return DimensionsNamed(
-      row, std::array<NamedDimension, 13>{{{"rows", shape.rows},
+      row, std::array<NamedDimension, 23>{{{"rows", shape.rows},
                                            {"cols", shape.cols},
-                                           {"samples", 4},
+                                           {"samples", samples},
                                            {"positions", std::max<std::int64_t>(1, shape.rows / 4)},
                                            {"heads", std::max<std::int64_t>(1, shape.cols / 64)},
                                            {"half", 32},
@@ -149,7 +169,17 @@ Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
                                            {"first", 1},
                                            {"row", 1},
                                            {"col", 1},
-                                           {"width", 1},
+                                           {"width", 8},
+                                           {"height", 8},
+                                           {"window_height", 3},
+                                           {"window_width", 3},
+                                           {"stride_y", 1},
+                                           {"stride_x", 1},
+                                           {"padding_y", 1},
+                                           {"padding_x", 1},
+                                           {"out_height", 8},
+                                           {"out_width", 8},
+                                           {"channels", std::max<std::int64_t>(1, shape.cols / 9)},
                                            {"classes", 1}}});
 }
 

@@ -125,9 +125,9 @@ class Operation {
 // One operation of the battery: a row of operators.inc, the sizes of its dimensions, values for the
 // operands that it reads, in their order, and scalars.
 struct Case {
-  std::string_view variant;  // of the scalar with this rule, in words; empty: there is one
-  std::string_view what;     // what is special about it, in words
-  Few<NamedDimension, kMaxDimensions> sizes;
+  std::string_view variant;       // of the scalar with this rule, in words; empty: there is one
+  std::string_view what;          // what is special about it, in words
+  Few<NamedDimension, 32> sizes;  // of more dimensions than one row has
   Few<Values, kMaxKernelMatrices> values;
   KernelScalars scalars = {};
 };
@@ -244,19 +244,12 @@ class KernelCases {
     all_.Add({kernel,
               {variant,
                what,
-               {{"rows", rows},
-                {"cols", cols},
-                {"heads", 3},
-                {"half", 9},
-                {"positions", 5},
-                {"samples", 13},
-                {"words", 11},
-                {"group", 1},
-                {"first", 1},
-                {"row", 1},
-                {"col", 1},
-                {"width", 1},
-                {"classes", 1}},
+               {{"rows", rows},   {"cols", cols},       {"heads", 3},        {"half", 9},
+                {"positions", 5}, {"samples", 3},       {"words", 11},       {"group", 1},
+                {"first", 1},     {"row", 1},           {"col", 1},          {"width", 4},
+                {"height", 5},    {"window_height", 3}, {"window_width", 2}, {"stride_y", 2},
+                {"stride_x", 1},  {"padding_y", 1},     {"padding_x", 0},    {"out_height", 3},
+                {"out_width", 3}, {"channels", 19},     {"classes", 1}},
                values,
                scalars}});
   }
@@ -373,7 +366,32 @@ constexpr void AddTableCases(KernelCases& cases) {
   cases.Add(Kernel::kEmbeddingGradient, "", "many rows of a word",
             {.f = {}, .i = {kBlock, 1200, 1, -1}}, {kIndices, kSpecial}, 1100, 3);
   cases.Add(Kernel::kPositions, "", "", {.f = {}, .i = {3}}, {kWide, kUnit});
-  cases.Add(Kernel::kPositionsGradient, "", "", {.f = {}, .i = {4}}, {kWide});
+  cases.Add(Kernel::kPositionsGradient, "", "", {.f = {}, .i = {2}}, {kWide});
+}
+
+// Norms over rows, and images of 5 x 4 under windows of 3 x 2 in steps of (2, 1), padded by (1, 0).
+constexpr void AddImageCases(KernelCases& cases) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  constexpr Values kPositive = Values::kPositive;
+  const KernelScalars window{.f = {}, .i = {5, 4, 3, 2, 2, 1, 1, 0}};
+  for (const Values values : {kUnit, kSpecial}) {
+    const std::string_view what = values == kUnit ? "" : "special values";
+    const KernelScalars groups{.f = {}, .i = {kBlock, 24}};
+    cases.Add(Kernel::kDivide, "", what, {.f = {3.0f}, .i = {}}, {values});
+    cases.Add(Kernel::kInverseRoot, "", what, {.f = {1e-5f}, .i = {}}, {values});
+    cases.Add(Kernel::kBlend, "", what, {.f = {0.9f, 0.1f}, .i = {}}, {values, kUnit});
+    cases.Add(Kernel::kColumnSquares, "", what, groups, {values, kUnit}, kCols, 21);
+    cases.Add(Kernel::kColumnNorm, "", what, {}, {values, kPositive, kUnit, kUnit});
+    cases.Add(Kernel::kColumnNormSums, "", what, groups, {values, kPositive, kWide}, kCols, 21);
+    cases.Add(Kernel::kColumnNormGradient, "", what, {},
+              {values, kPositive, kWide, kUnit, kUnit, kUnit});
+    cases.Add(Kernel::kUnfold, "", what, window, {values});
+    cases.Add(Kernel::kFold, "", what, window, {values});
+    cases.Add(Kernel::kMaxPooling, "", what, window, {values});
+    cases.Add(Kernel::kMaxPoolingGradient, "", what, window, {values, kWide});
+    cases.Add(Kernel::kAveragePooling, "", what, window, {values});
+    cases.Add(Kernel::kAveragePoolingGradient, "", what, window, {values});
+  }
 }
 
 // A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
@@ -383,6 +401,7 @@ constexpr auto kAllKernelCases = [] {
   AddElementCases(cases);
   AddSumCases(cases);
   AddTableCases(cases);
+  AddImageCases(cases);
   Few<KernelCase, 256> all = cases.all();
   AddAttentionCases(all);
   return all;

@@ -186,22 +186,16 @@ Dimensions DimensionsOf(const Operation& op, const Shape& s) {
     return DimensionsNamed(op.row(), op.sized(s, scalars));
   }
   // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
-  return DimensionsNamed(op.row(), std::array<NamedDimension, 16>{{{"rows", s.rows},
-                                                                   {"cols", s.cols},
-                                                                   {"m", s.rows},
-                                                                   {"n", s.cols},
-                                                                   {"k", s.inner},
-                                                                   {"heads", 3},
-                                                                   {"half", s.cols},
-                                                                   {"positions", s.inner},
-                                                                   {"words", s.inner},
-                                                                   {"samples", 3},
-                                                                   {"group", 1},
-                                                                   {"first", 1},
-                                                                   {"row", 1},
-                                                                   {"col", 1},
-                                                                   {"width", 1},
-                                                                   {"classes", 1}}});
+  return DimensionsNamed(
+      op.row(),
+      std::array<NamedDimension, 26>{
+          {{"rows", s.rows},     {"cols", s.cols},    {"m", s.rows},     {"n", s.cols},
+           {"k", s.inner},       {"heads", 3},        {"half", s.cols},  {"positions", s.inner},
+           {"words", s.inner},   {"samples", 3},      {"group", 1},      {"first", 1},
+           {"row", 1},           {"col", 1},          {"width", 4},      {"height", 5},
+           {"window_height", 3}, {"window_width", 2}, {"stride_y", 2},   {"stride_x", 1},
+           {"padding_y", 1},     {"padding_x", 0},    {"out_height", 3}, {"out_width", 3},
+           {"channels", s.cols}, {"classes", 1}}});
 }
 
 }  // namespace
@@ -262,6 +256,7 @@ const std::vector<Operation>& AllOperations() {
     AddSums(all);
     AddGraphOperations(all);
     AddAttention(all);
+    AddImageOperations(all);
     return all;
   }();
   return operations;

@@ -125,7 +125,27 @@ auto ElementByElement(Of... of) {
   };
 }
 
-// Of the operators of graphs: operations_graph.cpp.
+// An element of a result with how large the terms are that were added up.
+struct Sum {
+  double value = 0, magnitude = 0;
+  void Add(double term) {
+    value += term;
+    magnitude += std::abs(term);
+  }
+};
+
+template <typename Of>
+Doubles DefineSums(std::int64_t rows, std::int64_t cols, Of of) {
+  return Define(rows, cols, [&](auto r, auto c, double& magnitude) {
+    Sum sum;
+    of(r, c, sum);
+    magnitude = sum.magnitude;
+    return sum.value;
+  });
+}
+
+// Of the operators of graphs: operations_graph.cpp, operations_images.cpp.
 void AddGraphOperations(std::vector<Operation>& all);
+void AddImageOperations(std::vector<Operation>& all);
 
 }  // namespace acan::test

@@ -10,25 +10,6 @@ namespace {
 
 constexpr std::int64_t kGroup = 48;
 
-// An element of a result with how large the terms are that were added up.
-struct Sum {
-  double value = 0, magnitude = 0;
-  void Add(double term) {
-    value += term;
-    magnitude += std::abs(term);
-  }
-};
-
-template <typename Of>
-Doubles DefineSums(std::int64_t rows, std::int64_t cols, Of of) {
-  return Define(rows, cols, [&](auto r, auto c, double& magnitude) {
-    Sum sum;
-    of(r, c, sum);
-    magnitude = sum.magnitude;
-    return sum.value;
-  });
-}
-
 void AddElements(std::vector<Operation>& all) {
   const Values x = Between(31, -3.0f, 3.0f), y = Between(32), z = Between(33);
   for (const ActivationRow& each : kActivations) {

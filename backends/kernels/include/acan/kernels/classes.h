@@ -55,8 +55,9 @@ ACAN_FN void acan_cross_entropy_loss(const acan_args* a, acan_i64 r, acan_i64 c)
   const float loss = smooth > 0.0f ? both : of_label;
   const int valid = (label >= 0) & (label < a->i[0]);
   const int ignored = label == a->i[1];
+  const int correct = !ignored & (acan_load_int(&a->m[3], r) == label);
   acan_store(&a->m[0], r, c, ignored ? 0.0f : valid ? loss : ACAN_NAN);
-  acan_store(&a->m[1], r, c, !ignored & (acan_load_int(&a->m[3], r) == label) ? 1.0f : 0.0f);
+  acan_store(&a->m[1], r, c, correct ? 1.0f : 0.0f);
 }
 
 ACAN_FN void acan_cross_entropy_gradient(const acan_args* a, acan_i64 r) {

@@ -140,6 +140,37 @@ ACAN_FN void acan_swiglu_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[1], r, c, dy * (gate * u));
 }
 
+ACAN_FN void acan_divide(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, ACAN_DIV(acan_load(&a->m[1], r, c), a->f[0]));
+}
+
+ACAN_FN void acan_inverse_root(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float root = ACAN_SQRT(acan_load(&a->m[1], r, c) + a->f[0]);
+  acan_store(&a->m[0], r, c, ACAN_DIV(1.0f, root));
+}
+
+ACAN_FN void acan_blend(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float left = acan_load(&a->m[1], r, c) * a->f[0];
+  acan_store(&a->m[0], r, c, ACAN_FMA(acan_load(&a->m[2], r, c), a->f[1], left));
+}
+
+/* h of a norm whose statistics (mean, inverse) are those of the column. */
+ACAN_FN float acan_column_h(const acan_args* a, acan_i64 r, acan_i64 c) {
+  return (acan_load(&a->m[1], r, c) - acan_load(&a->m[2], 0, c)) * acan_load(&a->m[2], 1, c);
+}
+
+ACAN_FN void acan_column_norm(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float h = acan_column_h(a, r, c);
+  acan_store(&a->m[0], r, c, ACAN_FMA(h, acan_load(&a->m[3], 0, c), acan_load(&a->m[4], 0, c)));
+}
+
+ACAN_FN void acan_column_norm_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float factor = acan_load(&a->m[4], 0, c) * acan_load(&a->m[2], 1, c);
+  const float g = acan_load(&a->m[3], r, c) - acan_load(&a->m[6], 0, c);
+  acan_store(&a->m[0], r, c,
+             ACAN_FMA(-acan_column_h(a, r, c), acan_load(&a->m[5], 0, c), g) * factor);
+}
+
 /* min(1, limit / (norm + epsilon)); a NaN stays one. */
 ACAN_FN void acan_clip_factor(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float norm = ACAN_SQRT(acan_load(&a->m[1], r, c));

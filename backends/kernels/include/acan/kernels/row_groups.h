@@ -40,24 +40,34 @@ ACAN_FN void acan_store_lanes(const acan_matrix* m, acan_i64 r, acan_i64 c, cons
   for (l = 0; l < lanes; ++l) acan_store(m, r, c + l, x[l]);
 }
 
-/* The chain of rows begin .. end - 1: of x, or of the products x * y where y is there. */
-ACAN_FN void acan_column_chain(const acan_matrix* x, const acan_matrix* y, acan_i64 begin,
+/* What a chain adds: x, x * y, or (x - y)^2 with y of the column. */
+#define ACAN_CHAIN_SUM 0
+#define ACAN_CHAIN_DOT 1
+#define ACAN_CHAIN_SQUARES 2
+
+/* The chain of rows begin .. end - 1. `what` is a constant. */
+ACAN_FN void acan_column_chain(const acan_matrix* x, const acan_matrix* y, int what, acan_i64 begin,
                                acan_i64 end, acan_i64 c, float* sums, int lanes) {
   acan_i64 r;
   int l;
   for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
   for (r = begin; r < end; ++r) {
-    if (y->data) {
+    if (what == ACAN_CHAIN_SUM) {
+      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(x, r, c + l);
+    } else if (what == ACAN_CHAIN_DOT) {
       for (l = 0; l < lanes; ++l) {
         sums[l] = ACAN_FMA(acan_load(x, r, c + l), acan_load(y, r, c + l), sums[l]);
       }
     } else {
-      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(x, r, c + l);
+      for (l = 0; l < lanes; ++l) {
+        const float d = acan_load(x, r, c + l) - acan_load(y, 0, c + l);
+        sums[l] = ACAN_FMA(d, d, sums[l]);
+      }
     }
   }
 }
 
-ACAN_FN void acan_column_dots(const acan_args* a, acan_i64 c, int lanes) {
+ACAN_FN void acan_group_sums(const acan_args* a, int what, acan_i64 c, int lanes) {
   float inner[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float outer[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float sums[ACAN_COLUMN_LANES];
@@ -69,8 +79,8 @@ ACAN_FN void acan_column_dots(const acan_args* a, acan_i64 c, int lanes) {
     acan_i64 leaf = 0;
     acan_i64 begin;
     for (begin = first; begin < last; begin += a->i[0], ++leaf) {
-      acan_column_chain(&a->m[1], &a->m[2], begin, acan_leaf_end(begin, a->i[0], last), c, sums,
-                        lanes);
+      acan_column_chain(&a->m[1], &a->m[2], what, begin, acan_leaf_end(begin, a->i[0], last), c,
+                        sums, lanes);
       acan_lane_tree_push(inner, leaf, sums, lanes);
     }
     acan_lane_tree_total(inner, leaf, sums, lanes);
@@ -80,17 +90,33 @@ ACAN_FN void acan_column_dots(const acan_args* a, acan_i64 c, int lanes) {
   acan_store_lanes(&a->m[0], 0, c, sums, lanes);
 }
 
-/* The chains of rows begin .. end - 1 of dy * h, and of dy. */
-ACAN_FN void acan_norm_chains(const acan_args* a, acan_i64 begin, acan_i64 end, acan_i64 c,
-                              float* dots, float* sums, int lanes) {
+ACAN_FN void acan_column_dots(const acan_args* a, acan_i64 c, int lanes) {
+  if (a->m[2].data) {
+    acan_group_sums(a, ACAN_CHAIN_DOT, c, lanes);
+  } else {
+    acan_group_sums(a, ACAN_CHAIN_SUM, c, lanes);
+  }
+}
+
+ACAN_FN void acan_column_squares(const acan_args* a, acan_i64 c, int lanes) {
+  acan_group_sums(a, ACAN_CHAIN_SQUARES, c, lanes);
+}
+
+/* The chains of rows begin .. end - 1 of dy * h, and of dy; h = (x - mean) * inverse, with the
+ * statistics of the row, or of the column (a constant says which). */
+ACAN_FN void acan_norm_chains(const acan_args* a, int by_column, acan_i64 begin, acan_i64 end,
+                              acan_i64 c, float* dots, float* sums, int lanes) {
+  const acan_matrix* statistics = &a->m[3];
   acan_i64 r;
   int l;
   for (l = 0; l < lanes; ++l) dots[l] = 0.0f;
   for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
   for (r = begin; r < end; ++r) {
-    const float mean = acan_load(&a->m[3], r, 0);
-    const float inverse = acan_load(&a->m[3], r, 1);
+    const float row_mean = by_column ? 0.0f : acan_load(statistics, r, 0);
+    const float row_inverse = by_column ? 0.0f : acan_load(statistics, r, 1);
     for (l = 0; l < lanes; ++l) {
+      const float mean = by_column ? acan_load(statistics, 0, c + l) : row_mean;
+      const float inverse = by_column ? acan_load(statistics, 1, c + l) : row_inverse;
       const float dy = acan_load(&a->m[4], r, c + l);
       dots[l] = ACAN_FMA(dy, (acan_load(&a->m[2], r, c + l) - mean) * inverse, dots[l]);
       sums[l] = sums[l] + dy;
@@ -98,7 +124,7 @@ ACAN_FN void acan_norm_chains(const acan_args* a, acan_i64 begin, acan_i64 end, 
   }
 }
 
-ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes) {
+ACAN_FN void acan_norm_group_sums(const acan_args* a, int by_column, acan_i64 c, int lanes) {
   float inner_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float outer_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float inner_sums[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
@@ -113,7 +139,8 @@ ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes)
     acan_i64 leaf = 0;
     acan_i64 begin;
     for (begin = first; begin < last; begin += a->i[0], ++leaf) {
-      acan_norm_chains(a, begin, acan_leaf_end(begin, a->i[0], last), c, dots, sums, lanes);
+      acan_norm_chains(a, by_column, begin, acan_leaf_end(begin, a->i[0], last), c, dots, sums,
+                       lanes);
       acan_lane_tree_push(inner_dots, leaf, dots, lanes);
       acan_lane_tree_push(inner_sums, leaf, sums, lanes);
     }
@@ -126,6 +153,14 @@ ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes)
   acan_lane_tree_total(outer_sums, groups, sums, lanes);
   acan_store_lanes(&a->m[0], 0, c, dots, lanes);
   if (a->m[1].data) acan_store_lanes(&a->m[1], 0, c, sums, lanes);
+}
+
+ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes) {
+  acan_norm_group_sums(a, 0, c, lanes);
+}
+
+ACAN_FN void acan_column_norm_sums(const acan_args* a, acan_i64 c, int lanes) {
+  acan_norm_group_sums(a, 1, c, lanes);
 }
 
 #endif /* ACAN_KERNELS_ROW_GROUPS_H */
