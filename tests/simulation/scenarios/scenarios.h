@@ -65,6 +65,8 @@ inline constexpr std::array kScenarios = {
              "As trial_after_a_failure, for an honest handler that shares the key."},
     Scenario{"late_name_of_a_run", 30008093,
              "The name of a run that never began was left in the space."},
+    Scenario{"metrics_removed_before_the_weights", 2109,
+             "A manager that stopped while it was cut off removed its metrics, not its weights."},
     Scenario{"failed_before_the_verdict", 30050454,
              "A task with a false input ended the run when an audit had just found that out."},
 };

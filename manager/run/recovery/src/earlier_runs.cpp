@@ -60,8 +60,11 @@ void EarlierRuns::SayGoodbye() {
 }
 
 void EarlierRuns::Remove(const std::string& name, Client::Duration wait) {
-  context_.client.RetireAll({{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true},
-                            true, wait);
+  const auto tiles = context_.client.RetireAll(
+      {{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true, wait);
+  // Where the weights may still be there, another manager may go on from them: it needs the
+  // metrics.
+  if (!tiles) return;
   context_.client.RetireAll(KeptMetrics::AllOf(context_.job_id, name), false, wait);
 }
 
