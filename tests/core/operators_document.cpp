@@ -82,9 +82,10 @@ std::string_view SpaceText(KernelSpace space) {
 std::string Section(const OperatorRow& row, std::string_view space, std::string_view flops) {
   std::string out = fmt::format("### {}\n\n", row.name);
   out += Wrapped(row.meaning, "", "") + "\n";
-  out += Wrapped(fmt::format("Computed {} over `{}`; {} flops.", SpaceText(row.space), space, flops),
-                 "", "") +
-         "\n";
+  out +=
+      Wrapped(fmt::format("Computed {} over `{}`; {} flops.", SpaceText(row.space), space, flops),
+              "", "") +
+      "\n";
   for (const Operand& operand : row.operands) {
     out += Wrapped(fmt::format("`{}`: {}{}{}", operand.text, AccessText(operand.access),
                                operand.element == Element::kInt32 ? ", int32" : "",

@@ -242,7 +242,8 @@ class OpenClDevice final : public Device {
       case KernelSpace::kColumn:
         return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {cpu ? 1 : 64, 1});
       case KernelSpace::kTile:
-        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows}, {ACAN_TILE_LANES, 1});
+        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows},
+                            {cpu ? 1 : ACAN_TILE_LANES, 1});
     }
   }
 
