@@ -253,7 +253,7 @@ ReplyBody BrokerHost::Ask(RequestBody body) {
     answer = TakeAnswer(id);
   }
   if (answer) return std::move(*answer);
-  return RequestError{tuplespace::RequestErrorCode::kBadRequest, "no answer"};
+  return RequestError{tuplespace::ErrorCode::kBadRequest, "no answer"};
 }
 
 std::optional<ReplyBody> BrokerHost::TakeAnswer(tuplespace::RequestId id) {
