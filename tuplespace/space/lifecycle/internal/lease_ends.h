@@ -26,7 +26,7 @@ class LeaseEnds {
 
   // `client` holds the task. It is given to others, or parked if there is no hope for it.
   void FailTask(ClientState& client, Record* record, std::string cause);
-  void EndExpired(Record* record);
+  void EndExpired(Record* record);        // its time is over
   void ReturnAllOf(ClientState& client);  // it is lost
 
  private:

@@ -17,11 +17,15 @@ class Benches {
   // How long a bench is: twice as long each time, and `least_us` at least, if that is not more than
   // the most.
   std::int64_t BenchUs(std::uint32_t times, std::int64_t least_us) const;
+  // The Get of a benched client ends with its bench, and its client asks again.
+  // REQUIRES: it is in no group's `waiters`.
   void PutOnBench(GetWaiter& waiter);
   void BenchUntried(const KeyTrust& key);
-  void EndGetsOf(ClientState& client);
+  void EndGetsOf(ClientState& client);  // those that wait on the bench
 
   enum class When : bool { kNow, kSomeDay };  // some day: benches end
+  // Whether a client is there that asks for such tasks, on which this one has not failed, and that
+  // gets tasks at present, or some day.
   bool AnotherCouldTake(const Record& record, const ClientState* but = nullptr,
                         When when = When::kNow) const;
   bool AnotherMayTake(const Record& record, const ClientState& holder) const;

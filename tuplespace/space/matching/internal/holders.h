@@ -10,10 +10,13 @@ class Holders {
  public:
   Holders(SpaceState& state, ReadyQueue& ready) : state_(state), ready_(ready) {}
 
+  // Without `always` a holder beyond limits.held_keys_per_client is not remembered.
+  // REQUIRES: the record is stored.
   void Add(ClientState& client, Record* record, bool always = false);
+  // REQUIRES: it is a holder.
   void Remove(ClientState& client, Record* record);
-  void RemoveAllOf(ClientState& client);
-  void RemoveAllOf(Record* record);  // the tuple goes, and with it what depends on it
+  void RemoveAllOf(ClientState& client);  // of all that it holds
+  void RemoveAllOf(Record* record);       // the tuple goes, and with it what depends on it
 
  private:
   SpaceState& state_;

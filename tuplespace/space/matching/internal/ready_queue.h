@@ -14,9 +14,10 @@ class ReadyQueue {
  public:
   ReadyQueue(SpaceState& state, GetGroups& groups) : state_(state), groups_(groups) {}
 
+  // REQUIRES: it has no lease and lacks no input.
   void MakeReady(Record* record);
-  void Requeue(Record* record);  // something that decides its placement has changed
-  void RequeueAffine(Record* input);
+  void Requeue(Record* record);       // something that decides its placement has changed
+  void RequeueAffine(Record* input);  // the tasks whose affinity input it is
   void RequeueMatching(const Pattern& pattern);
 
   bool empty() const { return unplaced_.empty(); }

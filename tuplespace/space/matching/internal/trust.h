@@ -19,16 +19,23 @@ class Trust {
   Trust(SpaceState& state, GetGroups& groups, Benches& benches)
       : state_(state), groups_(groups), benches_(benches) {}
 
+  // A client came with the key of this name; a client goes, with a key or without.
   void JoinKey(ClientState& client, const std::string& name);
   void LeaveKey(ClientState& client);
+  // It gets one task at a time, as clients of its key were benched lately.
   bool IsOnProbation(const ClientState& client) const {
     return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
   }
+  // `client`, which has not completed a task yet, was given `task`.
   void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
+  // The lease of a client that is tried is over, or is about to be: the others of its key get tasks.
   void EndTrialOn(const Lease& lease);
+  // `client` has completed a task; or has kept one from others without doing it, which counts as
+  // `weight` failures. A bench that follows lasts for `least_us` at least.
   void NoteCompleted(ClientState& client);
   void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
+  // A benched client is better than nobody.
   void EndBenchesIfNobodyIsLeft();
 
  private:
