@@ -49,7 +49,8 @@ ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float lar
   acan_i64 c;
   int k;
   int t;
-  for (; begin + ACAN_CHAINS * block <= cols; begin += ACAN_CHAINS * block) {
+  /* Divided, as four times a block may be beyond 64 bits. */
+  for (; block <= (cols - begin) / ACAN_CHAINS; begin += ACAN_CHAINS * block) {
     float sums[ACAN_CHAINS] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (c = begin; c < begin + block; c += ACAN_TERMS) {
       for (k = 0; k < ACAN_CHAINS; ++k) {
