@@ -124,10 +124,11 @@ class Operation {
 
 // One operation of the battery: a row of operators.inc, the sizes of its dimensions, values for the
 // operands that it reads, in their order, and scalars.
+using Sizes = Few<NamedDimension, 32>;  // of more dimensions than one row has
 struct Case {
-  std::string_view variant;       // of the scalar with this rule, in words; empty: there is one
-  std::string_view what;          // what is special about it, in words
-  Few<NamedDimension, 32> sizes;  // of more dimensions than one row has
+  std::string_view variant;  // of the scalar with this rule, in words; empty: there is one
+  std::string_view what;     // what is special about it, in words
+  Sizes sizes;
   Few<Values, kMaxKernelMatrices> values;
   KernelScalars scalars = {};
 };
@@ -207,15 +208,15 @@ constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
        {"dropout", 0, 2, 20, 24, 2, 1, 16, 0.25f, kUnit},
        {"special values", 1, 1, 66, 65, 1, 2, 17, 0.0f, kSpecial}}};
   for (const Form& form : kForms) {
-    const Few<NamedDimension, kMaxDimensions> sizes{{"sequences", form.sequences},
-                                                    {"queries", form.queries},
-                                                    {"keys", form.keys},
-                                                    {"key_value_heads", form.key_value_heads},
-                                                    {"shared", form.shared},
-                                                    {"heads", form.key_value_heads * form.shared},
-                                                    {"width", form.width},
-                                                    {"first_query", 0},
-                                                    {"first_key", 0}};
+    const Sizes sizes{{"sequences", form.sequences},
+                      {"queries", form.queries},
+                      {"keys", form.keys},
+                      {"key_value_heads", form.key_value_heads},
+                      {"shared", form.shared},
+                      {"heads", form.key_value_heads * form.shared},
+                      {"width", form.width},
+                      {"first_query", 0},
+                      {"first_key", 0}};
     const Values x = form.values;
     KernelScalars scalars{.f = {0.25f, form.dropout, 1.0f / (1.0f - form.dropout)},
                           .i = {form.causal, form.queries, form.keys, form.key_value_heads,
@@ -225,7 +226,7 @@ constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
     all.Add({Kernel::kAttentionGradient,
              {"", form.what, sizes, {x, x, x, kLengths, kStatistics, x, x}, scalars}});
   }
-  const Few<NamedDimension, kMaxDimensions> rows{{"rows", kRows}, {"heads", 3}, {"width", 20}};
+  const Sizes rows{{"rows", kRows}, {"heads", 3}, {"width", 20}};
   const KernelScalars heads{.f = {}, .i = {3}};
   for (const Values x : {Values::kWide, kSpecial}) {
     const std::string_view what = x == kSpecial ? "special values" : "";

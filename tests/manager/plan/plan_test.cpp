@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <random>
 
 #include "acan/manager/graph.h"
@@ -186,6 +187,10 @@ double Activate(Activation activation, double x, double bound) {
       return 1 / (1 + std::exp(-x));
     case Activation::kGelu:
       return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
   }
   return 0;
 }

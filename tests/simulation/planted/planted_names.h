@@ -44,7 +44,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
     PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
-    PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 1694},
+    PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011},
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
     PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 975},

@@ -117,8 +117,7 @@ bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const st
              "task " + record.key.ToString() + " has failed " + std::to_string(mishaps.failures) +
                  " times, on all clients that are there; " +
                  "others may take it, these try again in " + std::to_string(pause_us / 1000) +
-                 " ms. Client \"" + *by.id +
-                 "\" said last: " + cause.substr(0, kMaxSaidBytes)});
+                 " ms. Client \"" + *by.id + "\" said last: " + cause.substr(0, kMaxSaidBytes)});
   return false;
 }
 

@@ -28,7 +28,8 @@ class Trust {
   }
   // `client`, which has not completed a task yet, was given `task`.
   void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
-  // The lease of a client that is tried is over, or is about to be: the others of its key get tasks.
+  // The lease of a client that is tried is over, or is about to be: the others of its key get
+  // tasks.
   void EndTrialOn(const Lease& lease);
   // `client` has completed a task; or has kept one from others without doing it, which counts as
   // `weight` failures. A bench that follows lasts for `least_us` at least.
