@@ -23,12 +23,16 @@ std::string_view StringBody(std::string_view encoded) {
   return encoded.substr(1, encoded.size() - kStringFrameBytes);
 }
 
+void AppendEscaped(std::string_view text, std::string* bytes) {
+  for (const char c : text) {
+    bytes->push_back(c);
+    if (c == '\0') bytes->push_back(kEscaped);
+  }
+}
+
 std::string Escaped(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
-    escaped.push_back(c);
-    if (c == '\0') escaped.push_back(kEscaped);
-  }
+  AppendEscaped(text, &escaped);
   return escaped;
 }
 
@@ -54,7 +58,7 @@ void AppendStringPrefix(std::string_view prefix, std::string* bytes) {
   if (prefix.find('\0') == std::string_view::npos) {
     bytes->append(prefix);
   } else {
-    bytes->append(Escaped(prefix));
+    AppendEscaped(prefix, bytes);
   }
 }
 
@@ -67,11 +71,12 @@ void AppendField(const Field& field, std::string* bytes) {
   }
   const std::uint64_t value =
       static_cast<std::uint64_t>(std::get<std::int64_t>(field)) ^ (1ull << 63);
-  char encoded[kIntegerFieldBytes] = {kIntegerTag};
+  // In place: an array on the stack costs a guard of the stack each time.
+  bytes->append(kIntegerFieldBytes, kIntegerTag);
+  char* const encoded = bytes->data() + bytes->size() - kIntegerFieldBytes;
   for (std::size_t i = 1; i < kIntegerFieldBytes; ++i) {
     encoded[i] = static_cast<char>(value >> (8 * (kIntegerFieldBytes - 1 - i)) & 0xFF);
   }
-  bytes->append(encoded, kIntegerFieldBytes);
 }
 
 std::size_t FieldEnd(std::string_view bytes, std::size_t begin) {
