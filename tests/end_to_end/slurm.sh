@@ -39,7 +39,7 @@ cleanup() {
   for name in "${names[@]}"; do end_namespace "$name"; done
   for pid in "${daemons[@]}"; do wait "$pid" 2>/dev/null || true; done
   if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
-    tail -n 30 "$folder"/*.log "$folder"/work/*.out 2>/dev/null || true
+    tail -n 30 "$folder"/*.log "$folder"/jobs/*.out 2>/dev/null || true
   fi
   for name in "${names[@]}"; do ip netns del "acan-$name-$tag" 2>/dev/null || true; done
   rm -rf "$folder"
@@ -78,7 +78,7 @@ on() {  # HOST COMMAND...
 on n1 true 2>"$folder/enter.log" || skip "namespaces: $(cat "$folder/enter.log")"
 
 # ---- Slurm
-mkdir -p "$folder/etc" "$folder/state" "$folder/work" "$folder/spool-n1" "$folder/spool-n2" "$folder/spool-n3"
+mkdir -p "$folder/etc" "$folder/state" "$folder/jobs" "$folder/spool-n1" "$folder/spool-n2" "$folder/spool-n3"
 cat >"$folder/etc/slurm.conf" <<CONF
 ClusterName=acan
 SlurmctldHost=ctl(10.198.0.1)
@@ -132,7 +132,7 @@ until_true() {  # WHAT COMMAND...: waits until it succeeds
 idle() { [ "$(on ctl sinfo --noheader --format=%D --states=idle)" = "$1" ]; }
 until_true "the nodes are not idle" idle 3
 
-cat >"$folder/work/job.toml" <<JOB
+cat >"$folder/jobs/job.toml" <<JOB
 [model]
 layers = [64, 256, 256, 2]
 loss = "mse"
@@ -145,7 +145,7 @@ epochs = 20
 [snapshots]
 every_steps = 50
 JOB
-"$acan" train "$folder/work/job.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.out" \
+"$acan" train "$folder/jobs/job.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.out" \
   2>"$folder/quiet.log" || fail "the undisturbed run"
 hash_of() { grep -o '"weights_sha256": "[0-9a-f]*"' "$1/receipt.json" || fail "no receipt in $1"; }
 
@@ -153,21 +153,21 @@ export ACAN=$acan
 submit() {  # NAME OPTIONS...: the id of the job
   local name=$1
   shift
-  on ctl sbatch --parsable --chdir="$folder/work" --output="$folder/work/$name.out" "$@" "$script" \
+  on ctl sbatch --parsable --chdir="$folder/jobs" --output="$folder/jobs/$name.out" "$@" "$script" \
     job.toml "$name"
 }
 state_of() { on ctl scontrol --oneliner show job "$1" | grep -o 'JobState=[A-Z_]*' | cut -d= -f2; }
 in_state() { [ "$(state_of "$1")" = "$2" ]; }
-has() { grep -q -- "$2" "$folder/work/$1.out"; }
-same_weights() { [ "$(hash_of "$folder/work/$1")" = "$(hash_of "$folder/quiet")" ] || fail "$1: other weights"; }
+has() { grep -q -- "$2" "$folder/jobs/$1.out"; }
+same_weights() { [ "$(hash_of "$folder/jobs/$1")" = "$(hash_of "$folder/quiet")" ] || fail "$1: other weights"; }
 
 # ---- a good run
 id=$(submit good --nodes=3 --cpus-per-task=2)
 until_true "the good run does not end" in_state "$id" COMPLETED
 same_weights good
-grep -iE 'error|killed|traceback' "$folder/work/good.out" && fail "the good run is not quiet"
-grep -q '"device": "cpu:2"' "$folder/work/good/receipt.json" || fail "not the CPUs that were asked for"
-ls -d "$folder"/work/acan-"$id"-* 2>/dev/null && fail "the keys were left"
+grep -iE 'error|killed|traceback' "$folder/jobs/good.out" && fail "the good run is not quiet"
+grep -q '"device": "cpu:2"' "$folder/jobs/good/receipt.json" || fail "not the CPUs that were asked for"
+ls -d "$folder"/jobs/acan-"$id"-* 2>/dev/null && fail "the keys were left"
 
 # ---- a handler is killed
 id=$(submit killed --nodes=3)
@@ -189,4 +189,4 @@ end_namespace "$(on ctl scontrol --oneliner show job "$id" | grep -o 'BatchHost=
 until_true "the job was not begun again" has lost 'going on from snapshot'
 until_true "the job that was begun again does not end" in_state "$id" COMPLETED
 same_weights lost
-echo "slurm: $(hash_of "$folder/work/lost")"
+echo "slurm: $(hash_of "$folder/jobs/lost")"
