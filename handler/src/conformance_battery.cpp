@@ -395,6 +395,19 @@ constexpr void AddImageCases(KernelCases& cases) {
   }
 }
 
+// The range of the truncated ones is left so often that some are drawn 64 times.
+constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
+  KernelCases cases;
+  const std::int64_t seed = 0x123456789abcdef;
+  cases.Add(Kernel::kNormal, "", "",
+            {.f = {0.5f, 0.02f}, .i = {seed, 3, 4096, 64, 784}}, {});
+  cases.Add(Kernel::kTruncatedNormal, "", "",
+            {.f = {0.0f, 1.0f, -2.0f, 2.0f}, .i = {seed, 3, 4096, 64, 784}}, {});
+  cases.Add(Kernel::kTruncatedNormal, "", "rare",
+            {.f = {0.0f, 1.0f, 2.0f, 2.5f}, .i = {seed, 3, 4096, 64, 784}}, {});
+  for (const KernelCase& each : cases.all()) all.Add(each);
+}
+
 // A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
 constexpr auto kAllKernelCases = [] {
   KernelCases cases;
@@ -405,6 +418,7 @@ constexpr auto kAllKernelCases = [] {
   AddImageCases(cases);
   Few<KernelCase, 256> all = cases.all();
   AddAttentionCases(all);
+  AddNormalCases(all);
   return all;
 }();
 

@@ -1,5 +1,6 @@
 #include "operations.h"
 
+#include <numbers>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -178,6 +179,30 @@ void AddGenerators(std::vector<Operation>& all) {
                      return 1.25 * acan_unit_float(acan_philox(99, place, 7).v[0]) - 0.5;
                    })};
                  }});
+  const auto normal = [](const Shape& s, double low, double high) {
+    return Out{Define(s.rows, s.cols, [&](std::int64_t r, std::int64_t c, double& magnitude) {
+      const auto place = static_cast<std::uint64_t>((100 + r) * 5000 + 20 + c);
+      double x = 0;
+      for (std::uint64_t draw = 0; draw == 0 || x < low || x > high; ++draw) {
+        const acan_philox4 words = acan_philox(99, place, 7 + (draw << 32));
+        const double radius = std::sqrt(-2 * std::log(1 - double{acan_unit_float(words.v[0])}));
+        const double turns = acan_unit_float(words.v[1]);
+        x = 0.25 + 0.5 * radius * std::cos(2 * std::numbers::pi * turns);
+      }
+      magnitude = 4;
+      return x;
+    })};
+  };
+  all.push_back({"normal",
+                 Kernel::kNormal,
+                 {.f = {0.25f, 0.5f}, .i = {99, 7, 100, 20, 5000}},
+                 {},
+                 [normal](const Shape& s, const In&) { return normal(s, -1e9, 1e9); }});
+  all.push_back({"truncated normal",
+                 Kernel::kTruncatedNormal,
+                 {.f = {0.25f, 0.5f, -0.75f, 0.5f}, .i = {99, 7, 100, 20, 5000}},
+                 {},
+                 [normal](const Shape& s, const In&) { return normal(s, -0.75, 0.5); }});
 }
 
 Dimensions DimensionsOf(const Operation& op, const Shape& s) {

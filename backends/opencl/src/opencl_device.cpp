@@ -97,7 +97,7 @@ class OpenClDevice final : public Device {
     info_.own_memory = true;
     program_ = session_.Build(
         std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText + kNormsText +
-            kTablesText + kClassesText + kDropoutText + kImagesText + kAttentionText +
+            kTablesText + kClassesText + kDropoutText + kNormalText + kImagesText + kAttentionText +
             kAttentionGradientText + kLaunchText + kOperatorsText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const OperatorRow* row : kKernelRows) {

@@ -19,6 +19,7 @@ extern const char kClassesText[];
 extern const char kDropoutText[];
 extern const char kAttentionText[];
 extern const char kAttentionGradientText[];
+extern const char kNormalText[];
 extern const char kImagesText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];

@@ -10,21 +10,6 @@ namespace acan {
 
 using tuplespace::Key;
 
-tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
-  tuplespace::Tuple tuple;
-  tuple.key = planned.key;
-  tuple.payload = EncodeTask(planned.task);
-  tuple.task = tuplespace::TaskSpec{planned.inputs,
-                                    NeedBytes(planned.task),
-                                    planned.priority,
-                                    lease_us,
-                                    planned.affinity,
-                                    planned.not_by,
-                                    {}};
-  for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
-  return tuple;
-}
-
 std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level) {
   const std::int64_t span = block << level;
   std::vector<Range> nodes;

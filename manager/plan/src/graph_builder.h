@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "acan/manager/graph.h"
+#include "acan/manager/task_builder.h"
 #include "acan/manager/tuple_names.h"
-#include "task_builder.h"
 
 namespace acan {
 

@@ -10,7 +10,7 @@
 #include "acan/core/parameter.h"
 #include "acan/core/range.h"
 #include "acan/core/tuple_kinds.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/planned_task.h"
 
 namespace acan {
 

@@ -1,4 +1,4 @@
-#include "task_builder.h"
+#include "acan/manager/task_builder.h"
 
 #include <cassert>
 
@@ -55,11 +55,11 @@ View TaskBuilder::Part(int buffer, std::int64_t row, std::int64_t col, std::int6
   return {buffer, Narrow(row), Narrow(col), Narrow(rows), Narrow(cols)};
 }
 
-void TaskBuilder::Gemm(GemmForm form, int a, int b, int c) {
+void TaskBuilder::Product(GemmForm form, View a, View b, View c) {
   Call call;
   call.gemm = true;
   call.form = form;
-  call.views = {All(a), All(b), All(c)};
+  call.views = {a, b, c};
   task_.calls.push_back(std::move(call));
 }
 

@@ -8,7 +8,7 @@
 
 #include "acan/core/range.h"
 #include "acan/core/task.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/planned_task.h"
 
 namespace acan {
 
@@ -31,7 +31,8 @@ class TaskBuilder {
   View Part(int buffer, std::int64_t row, std::int64_t col, std::int64_t rows,
             std::int64_t cols) const;
 
-  void Gemm(GemmForm form, int a, int b, int c);
+  void Gemm(GemmForm form, int a, int b, int c) { Product(form, All(a), All(b), All(c)); }
+  void Product(GemmForm form, View a, View b, View c);
   void Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars = {});
   // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the whole.
   int Sum(const std::vector<int>& parts, const std::vector<Range>& ranges);

@@ -1,0 +1,72 @@
+// Boxes: the part of a batch that a task covers, and the order in which sums over rows are added.
+//
+// A value has `positions` rows for each sample. A box is a range of samples, or a range of the
+// positions of one sample:
+//
+//            sample 0            sample 1            sample 2
+//         +---------+---------+---------+---------+---------+---------+
+//   rows  | 0 .. 63 |64 .. 127| 0 .. 63 |64 .. 127| 0 .. 63 |64 .. 127|    positions = 128
+//         +---------+---------+---------+---------+---------+---------+
+//         |<----- box {0, 2}, whole samples ----->|         |<- box ->| {2, 3}, positions {64, 128}
+//
+// Pure values and functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "acan/core/range.h"
+
+namespace acan {
+
+// How samples, and the positions of each, are cut into boxes.
+struct RowCut {
+  std::int64_t samples = 1;    // of a box; a power of two
+  std::int64_t positions = 0;  // of a box of one sample: block x a power of two; 0: all
+  bool IsWithinSamples() const { return positions > 0; }
+  friend bool operator==(const RowCut&, const RowCut&) = default;
+};
+
+struct Box {
+  Range samples;
+  Range positions;  // of each value that has as many; empty: all
+  bool HasWholeSamples() const { return positions.size() == 0; }
+  // Of a value with so many rows for each sample.
+  Range RowsOf(std::int64_t value_positions) const;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+// The boxes of a batch, ascending. `positions` is that of the values that are cut within samples.
+std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
+// Those of `cut` inside `box`, which is one of a cut that is as coarse or coarser.
+std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions);
+// The cut whose boxes lie inside the boxes of both.
+RowCut FinerOf(const RowCut& a, const RowCut& b);
+
+// The canonical order of sums over the rows of values with so many positions: groups of whole
+// samples, inside a group leaves of `block` rows and the aligned tree, then the tree over groups.
+// A group is `group_samples` samples: the largest power of two with group_samples x positions <=
+// block, at least 1.
+class RowOrder {
+ public:
+  RowOrder(std::int64_t block, std::int64_t positions);
+
+  std::int64_t group_samples() const { return group_samples_; }
+  std::int64_t group_rows() const { return group_samples_ * positions_; }
+  // Whether rows one after the other, in leaves of `block`, are the order: no group has a short
+  // leaf before another group.
+  bool IsPlain() const { return group_rows() == padded_rows_; }
+  // The place of a box in the tree: where a group is shorter than a power of two of leaves, the
+  // leaves that are missing count. So parts of sums can be added by CombineOrder(places, block).
+  Range PlaceOf(const Box& box) const;
+  // Whether the rows of each box of this cut are a node of the tree.
+  bool Allows(const RowCut& cut) const;
+
+ private:
+  std::int64_t block_;
+  std::int64_t positions_;
+  std::int64_t group_samples_ = 1;
+  std::int64_t padded_rows_ = 0;  // of a group: block x a power of two
+};
+
+}  // namespace acan

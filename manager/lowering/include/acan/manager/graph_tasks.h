@@ -1,0 +1,75 @@
+// GraphTasks: the tasks of a pass of a graph under its cuts, as tuples that name their inputs. Pure;
+// nothing is put or computed here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "acan/manager/graph_cuts.h"
+#include "acan/manager/lowered_graph.h"
+#include "acan/manager/planned_task.h"
+
+namespace acan {
+
+// What a model computes in training, with gradients, and in evaluation: the same parameters in the
+// same order. Immutable; any thread.
+struct LoweredModel {
+  LoweredGraph training;
+  LoweredGraph evaluation;
+};
+
+// A cell of an input of the graph that the manager puts for a pass.
+struct GraphInputCell {
+  tuplespace::Key key;
+  std::int32_t input = 0;  // of model::Graph::inputs()
+  Range rows;              // of the batch's value: sample x positions + position
+  Range columns;
+};
+
+// One tuple [1, n] for each box of the loss' rows: the sum of its losses and, for classes, of right
+// answers.
+struct LossCell {
+  tuplespace::Key key;
+  Range place;            // in the order in which they are added (boxes.h)
+  std::int64_t rows = 0;  // how many losses it sums
+};
+
+class GraphTasks {
+ public:
+  // The references must outlive it.
+  GraphTasks(const LoweredModel& model, const Training& training, const GraphCuts& cuts)
+      : model_(model), training_(training), cuts_(cuts) {}
+
+  std::vector<PlannedTask> Initialize(const std::string& job) const;
+  // In an order in which they can run.
+  std::vector<PlannedTask> Tasks(const Pass& pass) const;
+  std::vector<GraphInputCell> InputCells(const Pass& pass) const;
+  // What the manager computes: tuples with their bytes.
+  std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;
+  std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
+  std::vector<LossCell> Losses(const Pass& pass) const;
+
+  // ---- for planners: some of the tasks, which stand for all --------------------------------------
+  // Of a segment for the largest box: all parts, or tiles, and the sums of them. The others are as
+  // many times more as there are boxes.
+  std::vector<PlannedTask> TasksOfLargestBox(const Pass& pass, int segment) const;
+  std::int64_t BoxCount(const Pass& pass, int segment) const;
+  std::vector<PlannedTask> Updates(const Pass& pass) const;
+
+ private:
+  const LoweredGraph& GraphOf(const Pass& pass) const {
+    return pass.train ? model_.training : model_.evaluation;
+  }
+  const std::vector<Segment>& SegmentsOf(const Pass& pass) const {
+    return pass.train ? cuts_.training : cuts_.evaluation;
+  }
+
+  const LoweredModel& model_;
+  const Training& training_;
+  const GraphCuts& cuts_;
+};
+
+}  // namespace acan

@@ -1,0 +1,106 @@
+// LoweredGraph: a model's graph as calls see it. What several calls of one operator and its gradient
+// share becomes a value (the statistics of a norm), parts of a value's columns become views of it,
+// and the tables that the manager makes become operands.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "acan/core/range.h"
+#include "acan/model/graph.h"
+
+namespace acan {
+
+enum class ValueKind : std::uint8_t {
+  kInput,      // of the graph: the manager puts it for each pass
+  kTable,      // the manager computes it: the angles of rotary positions
+  kParameter,  // of the version that the pass reads
+  kRows,       // rows for each sample, made by a node
+  kSum,        // over all rows: boxes make parts of it
+  kShared,     // made of sums and parameters
+};
+
+struct LoweredValue {
+  std::string_view name;  // of the graph's value; of hidden ones, of its node
+  ValueKind kind = ValueKind::kRows;
+  std::int64_t rows = 0;  // for each sample; of tables, parameters, sums and shared ones, all rows
+  std::int64_t columns = 0;
+  std::int32_t index = -1;  // of the graph's input, of the table, or of the parameter
+  // The value whose columns [first_column, first_column + columns) it is; often itself.
+  int root = -1;
+  std::int64_t first_column = 0;
+  std::int32_t producer = -1;           // a node; -1: none
+  std::vector<std::int32_t> readers;    // nodes, ascending
+
+  bool IsOfSamples() const { return kind == ValueKind::kRows || kind == ValueKind::kInput; }
+};
+
+struct LoweredNode {
+  const model::Node* node = nullptr;
+  std::vector<int> operands;  // those of the graph's node (-1: left out), then hidden ones
+  std::vector<int> results;   // likewise
+  bool is_view = false;       // its result is a part of another value: there is nothing to compute
+  bool is_shared = false;     // computed of sums, once for all rows
+  bool is_backward = false;
+};
+
+struct RotaryTable {
+  std::int64_t positions = 0;
+  std::int64_t head_size = 0;
+  double base = 0;
+  friend bool operator==(const RotaryTable&, const RotaryTable&) = default;
+};
+
+class LoweredGraph {
+ public:
+  // Throws Error (failure) that names the node for operators that have no calls yet.
+  explicit LoweredGraph(std::shared_ptr<const model::Graph> graph);
+
+  const model::Graph& graph() const { return *graph_; }
+  const std::vector<LoweredNode>& nodes() const { return nodes_; }
+  const std::vector<LoweredValue>& values() const { return values_; }
+  // Each has two values: cosines, then sines.
+  const std::vector<RotaryTable>& tables() const { return tables_; }
+  const LoweredNode& node(int id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const LoweredValue& value(int id) const { return values_[static_cast<std::size_t>(id)]; }
+  const LoweredValue& RootOf(int id) const { return value(value(id).root); }
+  // The value of the gradient of each parameter; -1: it is not trained.
+  int GradientOf(model::ParameterId parameter) const {
+    return gradients_[static_cast<std::size_t>(parameter)];
+  }
+  // The parameter whose gradient a sum or a shared value is a part of; -1: none.
+  std::int32_t ParameterOfSum(int value) const {
+    return parameter_of_sum_[static_cast<std::size_t>(value)];
+  }
+
+ private:
+  int AddValue(LoweredValue value);
+  void AddNode(const model::Node& node);
+  void AddHidden(LoweredNode* lowered);
+  int TableOf(const RotaryTable& table);
+  void MakeViews();
+  void ViewSlice(LoweredNode* node);
+  void ViewConcat(LoweredNode* node);
+  void FindReaders();
+  void FindGradients();
+
+  std::shared_ptr<const model::Graph> graph_;
+  std::vector<LoweredNode> nodes_;
+  std::vector<LoweredValue> values_;  // the graph's, in its order, then hidden ones
+  std::vector<RotaryTable> tables_;
+  std::vector<int> table_values_;  // of each table, the value of its cosines
+  std::vector<int> gradients_;
+  std::vector<std::int32_t> parameter_of_sum_;
+};
+
+// Whether the operator has calls that compute it on a part of its columns or heads; the number of
+// units that it can be cut into at most. 1: it cannot be cut.
+std::int64_t ColumnUnits(const LoweredGraph& graph, int node);
+// The columns of an operand or a result of a node in part `part` of `parts`; of the value, not of
+// its root.
+Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t port, int part,
+                int parts);
+
+}  // namespace acan

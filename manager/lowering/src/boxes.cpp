@@ -1,0 +1,68 @@
+#include "acan/manager/boxes.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace acan {
+
+Range Box::RowsOf(std::int64_t value_positions) const {
+  if (HasWholeSamples()) return {samples.begin * value_positions, samples.end * value_positions};
+  assert(samples.size() == 1 && positions.end <= value_positions);
+  const std::int64_t first = samples.begin * value_positions;
+  return {first + positions.begin, first + positions.end};
+}
+
+std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions) {
+  std::vector<Box> boxes;
+  const bool within = cut.IsWithinSamples() && cut.positions < positions;
+  const std::int64_t samples = cut.IsWithinSamples() ? 1 : cut.samples;
+  for (std::int64_t s = box.samples.begin; s < box.samples.end; s += samples) {
+    const Range of{s, std::min(s + samples, box.samples.end)};
+    if (!within) {
+      boxes.push_back({of, box.positions});
+      continue;
+    }
+    const Range all = box.HasWholeSamples() ? Range{0, positions} : box.positions;
+    for (std::int64_t p = all.begin; p < all.end; p += cut.positions) {
+      boxes.push_back({of, {p, std::min(p + cut.positions, all.end)}});
+    }
+  }
+  return boxes;
+}
+
+std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions) {
+  return BoxesWithin({{0, batch_samples}, {}}, cut, positions);
+}
+
+RowCut FinerOf(const RowCut& a, const RowCut& b) {
+  if (a.IsWithinSamples() && b.IsWithinSamples()) return {1, std::min(a.positions, b.positions)};
+  if (a.IsWithinSamples()) return a;
+  if (b.IsWithinSamples()) return b;
+  return {std::min(a.samples, b.samples), 0};
+}
+
+RowOrder::RowOrder(std::int64_t block, std::int64_t positions)
+    : block_(block), positions_(positions) {
+  assert(block > 0 && positions > 0);
+  while (2 * group_samples_ * positions <= block) group_samples_ *= 2;
+  padded_rows_ = block << RootLevel(group_rows(), block);
+}
+
+Range RowOrder::PlaceOf(const Box& box) const {
+  const auto group_of = [&](std::int64_t sample) { return sample / group_samples_; };
+  const std::int64_t after_last = group_of(box.samples.end - 1) + 1;
+  if (box.HasWholeSamples()) {
+    return {group_of(box.samples.begin) * padded_rows_, after_last * padded_rows_};
+  }
+  // One sample is a group: boxes within samples are larger than half a block.
+  const std::int64_t first = group_of(box.samples.begin) * padded_rows_;
+  const bool last = box.positions.end == positions_;
+  return {first + box.positions.begin, last ? after_last * padded_rows_ : first + box.positions.end};
+}
+
+bool RowOrder::Allows(const RowCut& cut) const {
+  if (!cut.IsWithinSamples() || cut.positions >= positions_) return cut.samples >= group_samples_;
+  return group_samples_ == 1 && cut.positions >= block_;
+}
+
+}  // namespace acan

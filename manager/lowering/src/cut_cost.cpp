@@ -1,0 +1,127 @@
+#include "cut_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace acan {
+namespace {
+
+// Until they are known: a CPU core, and a broker on the same machine.
+constexpr double kAssumedGflops = 100;
+constexpr double kAssumedOverheadUs = 80;
+// What a worker reads or writes: a core's share of memory, or of the bus of a device.
+constexpr double kBytesPerUs = 5000;
+// Half of what a task costs is hidden: the next one's messages travel while it is computed.
+constexpr double kOverheadSeen = 0.5;
+
+double OverheadUs(const CutRequest& request) {
+  return kOverheadSeen * (request.overhead_us > 0 ? request.overhead_us : kAssumedOverheadUs);
+}
+
+double FlopsPerUs(const CutRequest& request) {
+  return 1e3 * (request.gflops > 0 ? request.gflops : kAssumedGflops);
+}
+
+// Tasks that need nothing of each other, given to whoever is free.
+double StageUs(const CutRequest& request, double all_us, double largest_us, double tasks) {
+  const double overhead = OverheadUs(request);
+  const double workers = request.workers;
+  const double rounds = std::ceil(tasks / workers);
+  const double even = (all_us + tasks * overhead) / workers;
+  const double whole = rounds * (largest_us + overhead);
+  // With unequal handlers the slowest one ends last.
+  return std::max(even, std::min(whole, even + largest_us)) + (request.is_unequal ? largest_us : 0);
+}
+
+}  // namespace
+
+Pass FullPass(const CutRequest& request, bool train) {
+  Pass pass;
+  pass.job = "plan";
+  pass.rows = request.training.batch;
+  pass.train = train;
+  pass.batch_id = train ? 0 : 1;
+  return pass;
+}
+
+TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
+  const Task& task = planned.task;
+  TaskCost cost;
+  cost.need_bytes = NeedBytes(task);
+  cost.fits_space = planned.inputs.size() <= request.task_inputs;
+  for (const Call& call : task.calls) {
+    double bytes = 0;
+    for (const View& view : call.views) bytes += view.buffer < 0 ? 0 : static_cast<double>(view.bytes());
+    const bool by_work = call.gemm || call.kernel == Kernel::kAttention ||
+                         call.kernel == Kernel::kAttentionGradient;
+    Task one;
+    if (by_work) {
+      one.calls = {call};
+      one.buffers = task.buffers;
+      cost.us += static_cast<double>(Flops(one)) / FlopsPerUs(request);
+    } else {
+      cost.us += bytes / kBytesPerUs;
+    }
+  }
+  for (const Piece& piece : task.pieces) {
+    const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
+    cost.moved_bytes += bytes;
+    cost.fits_space = cost.fits_space && bytes <= request.tuple_bytes;
+  }
+  for (const Output& output : task.outputs) {
+    cost.moved_bytes += output.view.bytes();
+    cost.fits_space = cost.fits_space && output.view.bytes() <= request.tuple_bytes;
+  }
+  cost.us += static_cast<double>(cost.moved_bytes) / kBytesPerUs;
+  return cost;
+}
+
+SegmentCost CostOfSegment(const CutRequest& request, const GraphCuts& cuts, bool train,
+                          int segment) {
+  const GraphTasks tasks(request.model, request.training, cuts);
+  const Pass pass = FullPass(request, train);
+  const std::int64_t boxes = tasks.BoxCount(pass, segment);
+  SegmentCost cost;
+  double all_us = 0, largest_us = 0;
+  for (const PlannedTask& task : tasks.TasksOfLargestBox(pass, segment)) {
+    const TaskCost one = CostOfTask(request, task);
+    all_us += one.us;
+    largest_us = std::max(largest_us, one.us);
+    cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
+    cost.moved_bytes += one.moved_bytes;
+    cost.fits_space = cost.fits_space && one.fits_space;
+    ++cost.tasks;
+  }
+  const auto times = static_cast<double>(boxes);
+  cost.tasks *= boxes;
+  cost.moved_bytes *= static_cast<std::uint64_t>(boxes);
+  cost.us = StageUs(request, times * all_us, largest_us, static_cast<double>(cost.tasks));
+  return cost;
+}
+
+CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
+  CutCost cost;
+  for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
+    const SegmentCost segment = CostOfSegment(request, cuts, true, s);
+    cost.step_us += segment.us;
+    cost.tasks += segment.tasks;
+    cost.moved_bytes += segment.moved_bytes;
+    cost.largest_need_bytes = std::max(cost.largest_need_bytes, segment.need_bytes);
+  }
+  const GraphTasks tasks(request.model, request.training, cuts);
+  double all_us = 0, largest_us = 0;
+  std::int64_t updates = 0;
+  for (const PlannedTask& task : tasks.Updates(FullPass(request, true))) {
+    const TaskCost one = CostOfTask(request, task);
+    all_us += one.us;
+    largest_us = std::max(largest_us, one.us);
+    cost.moved_bytes += one.moved_bytes;
+    cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
+    ++updates;
+  }
+  cost.tasks += updates;
+  cost.step_us += StageUs(request, all_us, largest_us, static_cast<double>(updates));
+  return cost;
+}
+
+}  // namespace acan

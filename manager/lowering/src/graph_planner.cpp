@@ -1,0 +1,346 @@
+#include "acan/manager/graph_planner.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "acan/core/optimizers.h"
+#include "cut_cost.h"
+#include "fmt/format.h"
+#include "value_grid.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kLeastPositions = 16;  // of a box within a sample
+constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
+constexpr int kMostRefinements = 64;
+
+bool NeedsWholeSamples(const model::Operator& op) {
+  return std::holds_alternative<model::Attention>(op) ||
+         std::holds_alternative<model::AttentionGradient>(op) ||
+         std::holds_alternative<model::LearnedPositionsGradient>(op);
+}
+
+// Cuts one of the two graphs into segments.
+class Segmenter {
+ public:
+  Segmenter(const CutRequest& request, const GraphCuts& cuts, bool train)
+      : request_(request),
+        graph_(train ? request.model.training : request.model.evaluation),
+        train_(train),
+        cuts_(cuts) {}
+
+  // With boxes of `rows` where the operators allow it. nullopt: something does not fit.
+  std::optional<std::vector<Segment>> Cut(const RowCut& rows) {
+    segments_.clear();
+    const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+    for (std::int64_t n = 0; n < nodes;) {
+      const std::optional<Segment> segment = Longest(n, rows);
+      if (!segment) return std::nullopt;
+      segments_.push_back(*segment);
+      n = segment->nodes.end;
+    }
+    if (!Refine()) return std::nullopt;
+    return segments_;
+  }
+  std::uint64_t smallest_need() const { return smallest_need_; }
+
+ private:
+  bool Allows(std::int64_t n, const RowCut& rows) const;
+  std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
+  std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
+  std::optional<RowCut> AllowedFor(std::int64_t node, RowCut rows) const;
+  bool Fits(const Segment& segment);
+  bool FitsAmong(const std::vector<Segment>& segments, std::size_t at);
+  bool Refine();
+  std::optional<std::vector<Segment>> Finer(const Segment& segment);
+
+  const CutRequest& request_;
+  const LoweredGraph& graph_;
+  const bool train_;
+  GraphCuts cuts_;
+  std::vector<Segment> segments_;
+  std::uint64_t smallest_need_ = UINT64_MAX;
+};
+
+bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
+  const LoweredNode& node = graph_.node(static_cast<int>(n));
+  if (node.is_view || node.is_shared) return true;
+  const model::Operator& op = node.node->op;
+  if (rows.IsWithinSamples() && NeedsWholeSamples(op)) return false;
+  const bool sums = graph_.value(node.results.front()).kind == ValueKind::kSum ||
+                    std::holds_alternative<model::CrossEntropy>(op) ||
+                    std::holds_alternative<model::SquaredError>(op);
+  std::int64_t positions = 0;
+  for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+    for (const int id : *ids) {
+      if (id < 0 || !graph_.value(id).IsOfSamples()) continue;
+      if (rows.IsWithinSamples() && positions > 0 && positions != graph_.value(id).rows) {
+        return false;
+      }
+      positions = graph_.value(id).rows;
+    }
+  }
+  if (rows.IsWithinSamples() && positions <= 1) return false;
+  return !sums || RowOrder(cuts_.block, positions).Allows(rows);
+}
+
+// `rows`, or the next coarser cut that the node allows.
+std::optional<RowCut> Segmenter::AllowedFor(std::int64_t node, RowCut rows) const {
+  while (!Allows(node, rows)) {
+    if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return std::nullopt;
+    if (rows.IsWithinSamples() && rows.positions < kMaxRowsWithin) {
+      rows.positions *= 2;
+    } else if (rows.IsWithinSamples()) {
+      rows = {1, 0};
+    } else {
+      rows.samples *= 2;
+    }
+  }
+  return rows;
+}
+
+// Measured with whole neighbours: what they are cut into later shows in Refine.
+bool Segmenter::Fits(const Segment& segment) {
+  std::vector<Segment> all;
+  if (segment.nodes.begin > 0) all.push_back({{0, segment.nodes.begin}, segment.rows});
+  all.push_back(segment);
+  const std::size_t at = all.size() - 1;
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  if (segment.nodes.end < nodes) all.push_back({{segment.nodes.end, nodes}, segment.rows});
+  return FitsAmong(all, at);
+}
+
+bool Segmenter::FitsAmong(const std::vector<Segment>& segments, std::size_t at) {
+  (train_ ? cuts_.training : cuts_.evaluation) = segments;
+  const SegmentCost cost = CostOfSegment(request_, cuts_, train_, static_cast<int>(at));
+  const bool fits = cost.need_bytes <= cuts_.task_bytes && cost.fits_space;
+  if (!fits) smallest_need_ = std::min(smallest_need_, cost.need_bytes);
+  return fits;
+}
+
+std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
+  const std::optional<RowCut> allowed = AllowedFor(first, rows);
+  if (!allowed) return std::nullopt;
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  std::int64_t limit = first;
+  while (limit < nodes && Allows(limit, *allowed)) {
+    // Where the wanted cut is possible again, a coarser one ends.
+    if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
+    ++limit;
+  }
+  const auto fits = [&](std::int64_t end) { return Fits({{first, end}, *allowed}); };
+  if (fits(limit)) return Segment{{first, limit}, *allowed};
+  if (!fits(first + 1)) return Alone(first, *allowed);
+  std::int64_t good = first + 1, bad = limit;
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return Segment{{first, good}, *allowed};
+}
+
+// A node that is too large for one task: by the tiles of its parameter, by parts of its columns, or
+// with smaller boxes.
+std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
+  const int id = static_cast<int>(node);
+  RowCut cut = rows;
+  for (;;) {
+    Segment segment{{node, node + 1}, cut};
+    if (Fits(segment)) return segment;
+    if (CanBeTiled(graph_, id)) {
+      segment.by_tiles = true;
+      if (Fits(segment)) return segment;
+      segment.by_tiles = false;
+    }
+    const bool sums = graph_.value(graph_.node(id).results.front()).kind == ValueKind::kSum;
+    const std::int64_t units = sums ? 1 : ColumnUnits(graph_, id);
+    for (std::int64_t parts = 2; parts <= units && parts <= 1024; parts *= 2) {
+      segment.column_parts = static_cast<int>(parts);
+      if (Fits(segment)) return segment;
+    }
+    // Smaller boxes.
+    RowCut finer = cut;
+    const LoweredNode& n = graph_.node(id);
+    if (!cut.IsWithinSamples() && cut.samples > 1) {
+      finer.samples = cut.samples / 2;
+    } else if (!cut.IsWithinSamples()) {
+      finer = {1, std::int64_t(std::bit_floor(
+                      static_cast<std::uint64_t>(graph_.value(n.results.front()).rows)))};
+      if (finer.positions >= graph_.value(n.results.front()).rows) finer.positions /= 2;
+    } else {
+      finer.positions = cut.positions / 2;
+    }
+    if (finer.IsWithinSamples() && finer.positions < kLeastPositions) return std::nullopt;
+    if (finer.samples < 1 || !Allows(node, finer)) return std::nullopt;
+    cut = finer;
+  }
+}
+
+std::optional<std::vector<Segment>> Segmenter::Finer(const Segment& segment) {
+  if (segment.nodes.size() > 1) {
+    const std::int64_t middle = segment.nodes.begin + segment.nodes.size() / 2;
+    return std::vector<Segment>{{{segment.nodes.begin, middle}, segment.rows},
+                                {{middle, segment.nodes.end}, segment.rows}};
+  }
+  const std::uint64_t before = cuts_.task_bytes;
+  // What is assembled of pieces needs up to twice as much.
+  cuts_.task_bytes = before / 2;
+  const std::optional<Segment> alone = Alone(segment.nodes.begin, segment.rows);
+  cuts_.task_bytes = before;
+  if (!alone) return std::nullopt;
+  return std::vector<Segment>{*alone};
+}
+
+// Until each fits among its neighbours as they are.
+bool Segmenter::Refine() {
+  for (int round = 0; round < kMostRefinements; ++round) {
+    std::vector<Segment> refined;
+    bool changed = false;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (FitsAmong(segments_, s)) {
+        refined.push_back(segments_[s]);
+        continue;
+      }
+      const auto finer = Finer(segments_[s]);
+      if (!finer) return false;
+      changed = true;
+      refined.insert(refined.end(), finer->begin(), finer->end());
+    }
+    if (!changed) return true;
+    segments_ = std::move(refined);
+  }
+  return false;
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+// What updating a tile needs, in matrices of its size: the value and states before and after, and
+// parts of the gradient.
+std::uint64_t MatricesOfUpdate(const Training& training) {
+  return 2 * static_cast<std::uint64_t>(StateCount(training.optimizer)) + 6;
+}
+
+void CutParameters(const CutRequest& request, GraphCuts* cuts) {
+  const std::uint64_t most = std::min(
+      {cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
+       request.size_bytes.value_or(UINT64_MAX)});
+  std::uint64_t all = 0;
+  cuts->parameters.clear();
+  for (const model::Parameter& p : request.model.training.graph().parameters()) {
+    ParameterCut cut{RootLevel(p.rows, cuts->block), RootLevel(p.columns, cuts->block)};
+    const auto span = [&](std::int64_t size, int level) {
+      return std::min(size, cuts->block << level);
+    };
+    const auto bytes = [&] {
+      return 4 * static_cast<std::uint64_t>(span(p.rows, cut.row_level) *
+                                            span(p.columns, cut.column_level));
+    };
+    while (bytes() > most && (cut.row_level > 0 || cut.column_level > 0)) {
+      const bool by_rows = cut.column_level == 0 ||
+                           (cut.row_level > 0 && span(p.rows, cut.row_level) >=
+                                                     span(p.columns, cut.column_level));
+      --(by_rows ? cut.row_level : cut.column_level);
+    }
+    cuts->parameters.push_back(cut);
+    all += 4 * static_cast<std::uint64_t>(p.elements());
+  }
+  // Two updates for each worker: the first ones let the next step begin.
+  constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
+  const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
+  cuts->update_bytes = std::min(most, std::max(share, kLeastUpdateBytes));
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+// From the coarsest that keeps every worker busy, or holds as much as the job says, to the finest.
+std::vector<RowCut> RowCuts(const CutRequest& request) {
+  std::vector<RowCut> cuts;
+  std::int64_t positions = 1;
+  for (const LoweredValue& value : request.model.training.values()) {
+    if (value.IsOfSamples()) positions = std::max(positions, value.rows);
+  }
+  const auto batch = static_cast<std::uint64_t>(request.training.batch);
+  for (auto samples = static_cast<std::int64_t>(std::bit_ceil(batch)); samples >= 1; samples /= 2) {
+    if (!request.batch_rows || samples <= *request.batch_rows) cuts.push_back({samples, 0});
+  }
+  if (cuts.empty()) cuts.push_back({1, 0});
+  for (auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(positions)));
+       p >= kLeastPositions; p /= 2) {
+    if (p < positions) cuts.push_back({1, p});
+  }
+  return cuts;
+}
+
+std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
+                                     std::uint64_t* smallest_need_bytes) {
+  GraphCuts cuts;
+  cuts.block = request.training.block;
+  cuts.task_bytes = task_bytes;
+  CutParameters(request, &cuts);
+  std::optional<ChosenCuts> best;
+  int worse = 0;
+  for (const RowCut& rows : RowCuts(request)) {
+    Segmenter training(request, cuts, true);
+    const auto segments = training.Cut(rows);
+    if (!segments) {
+      *smallest_need_bytes = std::min(*smallest_need_bytes, training.smallest_need());
+      continue;
+    }
+    GraphCuts tried = cuts;
+    tried.training = *segments;
+    CutCost cost = CostOf(request, tried);
+    if (cost.largest_need_bytes > task_bytes) {
+      *smallest_need_bytes = std::min(*smallest_need_bytes, cost.largest_need_bytes);
+      continue;
+    }
+    if (best && cost.step_us >= best->cost.step_us) {
+      constexpr int kMostWorse = 3;
+      if (++worse >= kMostWorse) break;
+      continue;
+    }
+    Segmenter evaluation(request, tried, false);
+    const auto evaluates = evaluation.Cut(rows);
+    if (!evaluates) continue;
+    tried.evaluation = *evaluates;
+    best = ChosenCuts{std::move(tried), cost};
+    worse = 0;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
+                                     std::uint64_t* smallest_need_bytes) {
+  std::uint64_t smallest = UINT64_MAX;
+  std::optional<ChosenCuts> best;
+  // Where two tasks do not fit, none is fetched while one runs.
+  for (const std::uint64_t eighths : {4, 6, 8}) {
+    const auto chosen = ChooseWith(request, request.capacity_bytes / 8 * eighths, &smallest);
+    constexpr double kWorthwhile = 0.9;
+    if (chosen && (!best || chosen->cost.step_us < kWorthwhile * best->cost.step_us)) best = chosen;
+  }
+  if (!best && smallest_need_bytes != nullptr) *smallest_need_bytes = smallest;
+  return best;
+}
+
+std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
+  std::size_t tiled = 0;
+  RowCut finest{batch, 0};
+  for (const Segment& segment : chosen.cuts.training) {
+    tiled += segment.by_tiles || segment.column_parts > 1 ? 1 : 0;
+    finest = FinerOf(finest, segment.rows);
+  }
+  const std::string rows = finest.IsWithinSamples()
+                               ? fmt::format("{} positions of a sample", finest.positions)
+                               : fmt::format("{} samples", std::min(batch, finest.samples));
+  return fmt::format("{} segments, {} of them by tiles; {} at a time; {} tasks a step, which moves "
+                     "{:.1f} MB",
+                     chosen.cuts.training.size(), tiled, rows, chosen.cost.tasks,
+                     static_cast<double>(chosen.cost.moved_bytes) / 1e6);
+}
+
+}  // namespace acan

@@ -1,0 +1,56 @@
+#include "part_sums.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+#include "tuplespace/space.h"
+
+namespace acan {
+
+int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_t rows,
+               std::int64_t columns) {
+  std::vector<int> buffers;
+  std::vector<Range> ranges;
+  for (const SumPart& part : parts) {
+    buffers.push_back(task.Input(part.key, rows, columns));
+    ranges.push_back(part.range);
+  }
+  return task.Sum(buffers, ranges);
+}
+
+std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
+                                 std::int64_t rows, std::int64_t columns, const SumNames& names,
+                                 std::vector<PlannedTask>* tasks) {
+  const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
+  // Besides the parts: sums on the way up the tree, and what the task makes of the whole.
+  constexpr std::uint64_t kOthers = 8;
+  const std::uint64_t room = context.cuts.task_bytes / bytes;
+  constexpr std::uint64_t kMostParts = tuplespace::SpaceLimits{}.task_inputs / 4;
+  const std::uint64_t most = room > kOthers + 2 ? std::min(room - kOthers, kMostParts) : 2;
+  if (parts.size() <= most) return parts;
+  const Range both{parts.front().range.begin, parts.back().range.end};
+  const std::int64_t middle = Halve(both, context.cuts.block).first.end;
+  const auto split = std::find_if(parts.begin(), parts.end(),
+                                  [&](const SumPart& p) { return p.range.begin == middle; });
+  assert(split != parts.end());
+  std::vector<SumPart> halves;
+  for (auto [first, last] : {std::pair(parts.begin(), split), std::pair(split, parts.end())}) {
+    std::vector<SumPart> half(std::make_move_iterator(first), std::make_move_iterator(last));
+    const Range range{half.front().range.begin, half.back().range.end};
+    half = ReduceParts(context, std::move(half), rows, columns, names, tasks);
+    if (half.size() > 1) {
+      TaskBuilder task(TaskKind::kUpdate, context.training);
+      const int sum = SumOfParts(task, half, rows, columns);
+      const tuplespace::Key key = names.key(range);
+      task.Put(key, task.All(sum));
+      tasks->push_back(std::move(task).Finish(names.task_key(range), names.priority, names.layer));
+      half = {{range, key}};
+    }
+    halves.push_back(std::move(half.front()));
+  }
+  return halves;
+}
+
+}  // namespace acan

@@ -1,0 +1,33 @@
+// Sums of parts that lie in the space, each of a range of the axis that is reduced.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "acan/manager/task_builder.h"
+#include "pass_context.h"
+
+namespace acan {
+
+struct SumPart {
+  Range range;
+  tuplespace::Key key;
+};
+
+// How sums of some parts are named, and their tasks.
+struct SumNames {
+  std::function<tuplespace::Key(const Range&)> key;       // of the sum of a range
+  std::function<tuplespace::Key(const Range&)> task_key;  // of the task that makes it
+  std::int64_t priority = 0;
+  int layer = 0;
+};
+
+// Adds tasks that add some of the parts [rows, columns] until few enough are left for one task.
+std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
+                                 std::int64_t rows, std::int64_t columns, const SumNames& names,
+                                 std::vector<PlannedTask>* tasks);
+// The buffer of the sum of the parts, which become inputs of the task.
+int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_t rows,
+               std::int64_t columns);
+
+}  // namespace acan

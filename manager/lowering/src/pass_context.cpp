@@ -1,0 +1,42 @@
+#include "pass_context.h"
+
+namespace acan {
+namespace {
+constexpr std::int64_t kStepPriority = 1'000'000;
+}  // namespace
+
+std::int64_t SegmentPriority(const Pass& pass, int segment) {
+  return pass.step * kStepPriority + 4 * std::int64_t{segment};
+}
+
+std::int64_t UpdatePriority(const Pass& pass, std::int64_t place) {
+  return pass.step * kStepPriority + kStepPriority / 2 + 4 * place;
+}
+
+std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
+  const model::Parameter& p = ParameterOf(parameter);
+  return TilesOf(p.rows, p.columns, cuts.parameters[static_cast<std::size_t>(parameter)],
+                 cuts.block);
+}
+
+// Of a vector, keys have its columns where those of a matrix have its rows (tuple_kinds.h: o, i).
+tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTile& tile,
+                                       std::int64_t version, ParameterState state) const {
+  const MatrixId matrix{acan::ParameterId{parameter}, state};
+  if (ParameterOf(parameter).rows == 1) {
+    return TileKey(pass.job, version, matrix, tile.columns, {0, 1});
+  }
+  return TileKey(pass.job, version, matrix, tile.rows, tile.columns);
+}
+
+tuplespace::Key PassContext::SumKey(int value, const Range& place,
+                                    const ParameterTile& tile) const {
+  return keys.Box(StepTuple::kGradientPart, value, place, tile.rows, tile.columns);
+}
+
+tuplespace::Key PassContext::SumKey(int value, const Box& box, const ParameterTile& tile) const {
+  return SumKey(value, OrderOf(graph.node(Value(value).producer).operands.back()).PlaceOf(box),
+                tile);
+}
+
+}  // namespace acan

@@ -1,0 +1,44 @@
+// PassContext: what the tasks of one pass of a graph have in common.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "acan/core/model.h"
+#include "acan/core/parameter.h"
+#include "acan/manager/graph_cuts.h"
+#include "acan/manager/lowered_graph.h"
+#include "acan/manager/planned_task.h"
+#include "acan/manager/tuple_names.h"
+#include "value_grid.h"
+
+namespace acan {
+
+struct PassContext {
+  const LoweredGraph& graph;
+  const GraphCuts& cuts;
+  const std::vector<Segment>& segments;
+  const ValueGrid& grid;
+  const Training& training;
+  const Pass& pass;
+  PassKeys keys;
+
+  const LoweredValue& Value(int id) const { return graph.value(id); }
+  const model::Parameter& ParameterOf(std::int32_t id) const {
+    return graph.graph().parameter(id);
+  }
+  std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
+  tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
+                            ParameterState state = ParameterState::kValue) const;
+  // Of the part of a sum that a box makes.
+  tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
+  tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;
+  RowOrder OrderOf(int value) const { return {cuts.block, Value(value).rows}; }
+};
+
+// Earlier stages of a step first; updates wait until nothing else can be done, those of parameters
+// that the next step reads first before others.
+std::int64_t SegmentPriority(const Pass& pass, int segment);
+std::int64_t UpdatePriority(const Pass& pass, std::int64_t place);
+
+}  // namespace acan

@@ -1,0 +1,246 @@
+#include "segment_task.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "operator_calls.h"
+
+namespace acan {
+namespace {
+
+TaskKind KindOf(const PassContext& context, const Segment& segment) {
+  const auto last = static_cast<int>(segment.nodes.end) - 1;
+  return context.graph.node(last).is_backward ? TaskKind::kBackward : TaskKind::kForward;
+}
+
+}  // namespace
+
+SegmentTask::SegmentTask(const PassContext& context, int segment, const Box& box, int part)
+    : context_(context),
+      segment_(segment),
+      box_(box),
+      part_(part),
+      builder_(KindOf(context, context.segments[static_cast<std::size_t>(segment)]),
+               context.training) {
+  FindLastReaders();
+}
+
+PlannedTask SegmentTask::Build() && {
+  for (std::int64_t n = segment().nodes.begin; n < segment().nodes.end; ++n) {
+    Compute(static_cast<int>(n));
+  }
+  PutValues();
+  PutSums();
+  const bool backward = KindOf(context_, segment()) == TaskKind::kBackward;
+  return std::move(builder_).Finish(
+      context_.keys.Task(backward ? TaskName::kBackward : TaskName::kForward,
+                         context_.training.precision, segment_, box_.samples, box_.positions,
+                         {part_, segment().column_parts}),
+      SegmentPriority(context_.pass, segment_), segment_);
+}
+
+void SegmentTask::FindLastReaders() {
+  for (std::int64_t n = segment().nodes.begin; n < segment().nodes.end; ++n) {
+    const LoweredNode& node = context_.graph.node(static_cast<int>(n));
+    if (node.is_view) continue;
+    for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+      for (const int id : *ids) {
+        if (id >= 0) last_readers_[context_.Value(id).root] = static_cast<int>(n);
+      }
+    }
+  }
+}
+
+void SegmentTask::Compute(int node) {
+  node_ = node;
+  const LoweredNode& n = context_.graph.node(node);
+  if (n.is_view || n.is_shared) return;
+  AddCalls(*this);
+  ReleaseAfter(node);
+}
+
+// ---- buffers -----------------------------------------------------------------------------------
+
+int SegmentTask::NewBuffer(std::int64_t rows, std::int64_t columns) {
+  std::vector<int>& spare = spare_[{rows, columns}];
+  if (spare.empty()) return builder_.NewBuffer(rows, columns);
+  const int buffer = spare.back();
+  spare.pop_back();
+  return buffer;
+}
+
+View SegmentTask::Scratch(std::int64_t rows, std::int64_t columns) {
+  scratch_.push_back(NewBuffer(rows, columns));
+  return builder_.All(scratch_.back());
+}
+
+void SegmentTask::ReleaseAfter(int node) {
+  const auto release = [&](int buffer) {
+    const View all = builder_.All(buffer);
+    spare_[{all.rows, all.cols}].push_back(buffer);
+  };
+  for (const int buffer : scratch_) release(buffer);
+  scratch_.clear();
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto& [place, held] = *it;
+    const bool needed = last_readers_.at(place.first) > node ||
+                        (held.is_made && context_.grid.Crosses(place.first)) ||
+                        builder_.IsInput(held.buffer);
+    if (needed) {
+      ++it;
+      continue;
+    }
+    release(held.buffer);
+    it = held_.erase(it);
+  }
+}
+
+View SegmentTask::ViewOf(const Held& held, const Range& columns, std::int64_t rows) const {
+  return builder_.Part(held.buffer, 0, columns.begin - held.columns.begin, rows, columns.size());
+}
+
+// ---- operands and results ----------------------------------------------------------------------
+
+bool SegmentTask::Has(std::size_t operand) const {
+  return operand < node().operands.size() && node().operands[operand] >= 0;
+}
+
+Range SegmentTask::OperandColumns(std::size_t operand) const {
+  return ColumnsOf(context_.graph, node_, false, operand, part_, segment().column_parts);
+}
+
+std::int64_t SegmentTask::RowsOf(std::size_t operand) const {
+  return box_.RowsOf(context_.Value(node().operands[operand]).rows).size();
+}
+
+View SegmentTask::Operand(std::size_t operand) {
+  const int id = node().operands[operand];
+  const LoweredValue& value = context_.Value(id);
+  const Range columns = OperandColumns(operand);
+  if (!value.IsOfSamples()) return GatherParameter(id, columns);
+  const Range of_root{value.first_column + columns.begin, value.first_column + columns.end};
+  return ViewOf(Find(id, of_root), of_root, box_.RowsOf(value.rows).size());
+}
+
+// `columns` of the root.
+SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
+  const int root = context_.Value(value).root;
+  for (auto it = held_.lower_bound({root, 0}); it != held_.end() && it->first.first == root; ++it) {
+    if (it->second.columns.Contains(columns)) return it->second;
+  }
+  Held& held = held_[{root, columns.begin}];
+  held = {Gather(root, columns), columns, false};
+  return held;
+}
+
+int SegmentTask::Gather(int root, const Range& columns) {
+  const LoweredValue& value = context_.Value(root);
+  assert(context_.grid.Crosses(root));
+  const Range rows = box_.RowsOf(value.rows);
+  // Not one that was used: a buffer that one piece covers is that piece.
+  const int buffer = builder_.NewBuffer(rows.size(), columns.size());
+  for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(root), value.rows)) {
+    const Range r = cell.RowsOf(value.rows);
+    for (const Range& c : context_.grid.ColumnsWithin(root, columns)) {
+      builder_.AddPiece(buffer, context_.keys.Features(StepTuple::kActivation, root, r, c),
+                        r.begin - rows.begin, c.begin - columns.begin, r.size(), c.size());
+    }
+  }
+  return buffer;
+}
+
+// Of a parameter or a table: all of its rows.
+View SegmentTask::GatherParameter(int value, const Range& columns) {
+  const LoweredValue& v = context_.Value(value);
+  const auto known = whole_.find(value);
+  if (known != whole_.end()) {
+    View view = known->second;
+    view.col += static_cast<std::int32_t>(columns.begin);
+    view.cols = static_cast<std::int32_t>(columns.size());
+    return view;
+  }
+  if (v.kind == ValueKind::kTable) {
+    const Range rows{0, v.rows}, all{0, v.columns};
+    const int buffer = builder_.Input(
+        context_.keys.Features(StepTuple::kActivation, value, rows, all), v.rows, v.columns);
+    return whole_[value] = builder_.All(buffer);
+  }
+  assert(v.kind == ValueKind::kParameter);
+  // The tiles that have some of the columns.
+  std::vector<ParameterTile> tiles;
+  Range hull{v.columns, 0};
+  for (const ParameterTile& tile : context_.Tiles(v.index)) {
+    if (!tile.columns.Overlaps(columns)) continue;
+    hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
+    tiles.push_back(tile);
+  }
+  const int buffer = builder_.NewBuffer(v.rows, hull.size());
+  for (const ParameterTile& tile : tiles) {
+    builder_.AddPiece(buffer, context_.TileKeyOf(v.index, tile, context_.pass.step),
+                      tile.rows.begin, tile.columns.begin - hull.begin, tile.rows.size(),
+                      tile.columns.size());
+  }
+  if (hull.size() == v.columns) whole_[value] = builder_.All(buffer);
+  return builder_.Part(buffer, 0, columns.begin - hull.begin, v.rows, columns.size());
+}
+
+View SegmentTask::Result(std::size_t result) {
+  return ResultOf(node().results[result],
+                  ColumnsOf(context_.graph, node_, true, result, part_, segment().column_parts));
+}
+
+bool SegmentTask::IsRead(std::size_t result) const {
+  return !context_.Value(node().results[result]).readers.empty();
+}
+
+View SegmentTask::ResultOf(int value, const Range& columns) {
+  const LoweredValue& v = context_.Value(value);
+  if (v.kind == ValueKind::kSum) {
+    const int buffer = builder_.NewBuffer(v.rows, columns.size());
+    sums_.emplace_back(value, builder_.All(buffer));
+    return sums_.back().second;
+  }
+  const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
+  const std::int64_t rows = box_.RowsOf(v.rows).size();
+  made_[v.root].push_back(of_root);
+  const bool whole = segment().column_parts == 1;
+  const Range held_columns = whole ? Range{0, context_.Value(v.root).columns} : of_root;
+  Held& held = held_[{v.root, held_columns.begin}];
+  if (held.buffer < 0) held = {NewBuffer(rows, held_columns.size()), held_columns, true};
+  return ViewOf(held, of_root, rows);
+}
+
+// ---- what others read --------------------------------------------------------------------------
+
+void SegmentTask::PutValues() {
+  for (const auto& [root, ranges] : made_) {
+    if (!context_.grid.Crosses(root)) continue;
+    const std::int64_t positions = context_.Value(root).rows;
+    const Range rows = box_.RowsOf(positions);
+    for (const Range& range : ranges) {
+      const Held& held = Find(root, range);
+      for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(root), positions)) {
+        const Range r = cell.RowsOf(positions);
+        for (const Range& c : context_.grid.ColumnsWithin(root, range)) {
+          builder_.Put(context_.keys.Features(StepTuple::kActivation, root, r, c),
+                       builder_.Part(held.buffer, r.begin - rows.begin,
+                                     c.begin - held.columns.begin, r.size(), c.size()));
+        }
+      }
+    }
+  }
+}
+
+void SegmentTask::PutSums() {
+  for (const auto& [value, view] : sums_) {
+    const std::int32_t parameter = context_.graph.ParameterOfSum(value);
+    if (parameter < 0) continue;  // of something that is not trained
+    for (const ParameterTile& tile : context_.Tiles(parameter)) {
+      builder_.Put(context_.SumKey(value, box_, tile),
+                   builder_.Part(view.buffer, tile.rows.begin, tile.columns.begin,
+                                 tile.rows.size(), tile.columns.size()));
+    }
+  }
+}
+
+}  // namespace acan

@@ -1,0 +1,76 @@
+// SegmentTask: one task of a segment, for one box of its rows: gathers what other segments made,
+// computes the segment's nodes in their order, and puts what others read. A buffer whose value
+// nobody reads any more serves the next value of its shape.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/task_builder.h"
+#include "pass_context.h"
+
+namespace acan {
+
+class SegmentTask {
+ public:
+  // Part `part` of the segment's column_parts. `context` must outlive it.
+  SegmentTask(const PassContext& context, int segment, const Box& box, int part = 0);
+  PlannedTask Build() &&;
+
+  // ---- for the calls of the node at hand (operator_calls.h) ------------------------------------
+  const PassContext& context() const { return context_; }
+  const Box& box() const { return box_; }
+  const LoweredNode& node() const { return context_.graph.node(node_); }
+  TaskBuilder& builder() { return builder_; }
+  bool Has(std::size_t operand) const;
+  View Operand(std::size_t operand);
+  View Result(std::size_t result);
+  // Whether a node, in this segment or another, reads the result.
+  bool IsRead(std::size_t result) const;
+  // Columns of the value that the part has.
+  Range OperandColumns(std::size_t operand) const;
+  // Contents are undefined; gone after the node.
+  View Scratch(std::int64_t rows, std::int64_t columns);
+  std::int64_t RowsOf(std::size_t operand) const;  // in the box
+
+ private:
+  struct Held {
+    int buffer = -1;
+    Range columns;  // of the root
+    bool is_made = false;
+  };
+  using Place = std::pair<int, std::int64_t>;  // root, first column
+
+  const Segment& segment() const {
+    return context_.segments[static_cast<std::size_t>(segment_)];
+  }
+  void FindLastReaders();
+  void Compute(int node);
+  void ReleaseAfter(int node);
+  Held& Find(int value, const Range& columns);
+  int Gather(int root, const Range& columns);
+  View GatherParameter(int value, const Range& columns);
+  View ResultOf(int value, const Range& columns);
+  View ViewOf(const Held& held, const Range& columns, std::int64_t rows) const;
+  int NewBuffer(std::int64_t rows, std::int64_t columns);
+  void PutValues();
+  void PutSums();
+
+  const PassContext& context_;
+  const int segment_;
+  const Box box_;
+  const int part_;
+  TaskBuilder builder_;
+  int node_ = -1;                       // at hand
+  std::map<Place, Held> held_;          // values of samples
+  std::map<int, View> whole_;           // gathered parameters and tables, by value and column
+  std::map<int, std::vector<Range>> made_;  // ranges of columns of roots
+  std::vector<std::pair<int, View>> sums_;  // values of sums, made
+  std::map<int, int> last_readers_;     // of roots: the segment's last node that touches it
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> spare_;  // buffers by shape
+  std::vector<int> scratch_;
+};
+
+}  // namespace acan

@@ -1,0 +1,193 @@
+#include "tiled_segment.h"
+
+#include <cassert>
+#include <utility>
+
+#include "acan/manager/task_builder.h"
+#include "operator_calls.h"
+#include "part_sums.h"
+
+namespace acan {
+namespace {
+
+// A product [rows, made] = [rows, read] with a matrix whose tiles run along both: linear operators
+// read along its columns and make along its rows, their gradients the other way round.
+class TiledSegment {
+ public:
+  TiledSegment(const PassContext& context, int segment)
+      : context_(context),
+        segment_(segment),
+        node_id_(static_cast<int>(context.segments[static_cast<std::size_t>(segment)].nodes.begin)),
+        tiled_(TiledNodeOf(context.graph, node_id_)),
+        node_(context.graph.node(node_id_)) {
+    const model::Parameter& p = context.ParameterOf(tiled_.parameter);
+    const ParameterCut& cut = context.cuts.parameters[static_cast<std::size_t>(tiled_.parameter)];
+    rows_ = NodesOfLevel(p.rows, context.cuts.block, cut.row_level);
+    columns_ = NodesOfLevel(p.columns, context.cuts.block, cut.column_level);
+  }
+
+  std::vector<PlannedTask> Build(const std::vector<Box>& boxes) && {
+    for (const Box& box : boxes) {
+      box_ = box;
+      if (std::holds_alternative<model::Linear>(node_.node->op)) {
+        for (const Range& made : rows_) BuildProduct(GemmForm::kForward, made, columns_);
+      } else if (std::holds_alternative<model::LinearInputGradient>(node_.node->op)) {
+        for (const Range& made : columns_) BuildProduct(GemmForm::kBackward, made, rows_);
+      } else {
+        for (const Range& r : rows_) {
+          for (const Range& c : columns_) BuildGradient({r, c});
+        }
+      }
+    }
+    return std::move(tasks_);
+  }
+
+ private:
+  std::int64_t Positions() const { return context_.Value(node_.operands.back()).rows; }
+  Range Rows() const { return box_.RowsOf(context_.Value(node_.operands[0]).rows); }
+  bool IsForward() const { return std::holds_alternative<model::Linear>(node_.node->op); }
+  std::int64_t Priority() const { return SegmentPriority(context_.pass, segment_); }
+
+  int Gather(TaskBuilder& task, int value, const Range& columns) const {
+    const LoweredValue& v = context_.Value(value);
+    const Range rows = box_.RowsOf(v.rows);
+    const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
+    const int buffer = task.NewBuffer(rows.size(), columns.size());
+    for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(v.root), v.rows)) {
+      const Range r = cell.RowsOf(v.rows);
+      for (const Range& c : context_.grid.ColumnsWithin(v.root, of_root)) {
+        task.AddPiece(buffer, context_.keys.Features(StepTuple::kActivation, v.root, r, c),
+                      r.begin - rows.begin, c.begin - of_root.begin, r.size(), c.size());
+      }
+    }
+    return buffer;
+  }
+
+  // Adds the bias, if there is one, and puts the cells.
+  void FinishProduct(TaskBuilder& task, int sums, const Range& made) const {
+    int out = sums;
+    if (IsForward() && node_.operands.size() > 2 && node_.operands[2] >= 0) {
+      out = task.Writable(sums);
+      const View bias = GatherVector(task, context_.Value(node_.operands[2]).index, made);
+      KernelScalars scalars;
+      scalars.i[0] = static_cast<std::int64_t>(Activation::kIdentity);
+      task.Launch(Kernel::kBiasActivation, {task.All(out), task.All(sums), bias, View{}}, scalars);
+    }
+    const LoweredValue& v = context_.Value(node_.results[0]);
+    const Range rows = box_.RowsOf(v.rows);
+    const Range of_root{v.first_column + made.begin, v.first_column + made.end};
+    for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(v.root), v.rows)) {
+      const Range r = cell.RowsOf(v.rows);
+      for (const Range& c : context_.grid.ColumnsWithin(v.root, of_root)) {
+        task.Put(context_.keys.Features(StepTuple::kActivation, v.root, r, c),
+                 task.Part(out, r.begin - rows.begin, c.begin - of_root.begin, r.size(), c.size()));
+      }
+    }
+  }
+
+  View GatherVector(TaskBuilder& task, std::int32_t parameter, const Range& columns) const {
+    Range hull{columns.end, columns.begin};
+    std::vector<ParameterTile> tiles;
+    for (const ParameterTile& tile : context_.Tiles(parameter)) {
+      if (!tile.columns.Overlaps(columns)) continue;
+      hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
+      tiles.push_back(tile);
+    }
+    const int buffer = task.NewBuffer(1, hull.size());
+    for (const ParameterTile& tile : tiles) {
+      task.AddPiece(buffer, context_.TileKeyOf(parameter, tile, context_.pass.step), 0,
+                    tile.columns.begin - hull.begin, 1, tile.columns.size());
+    }
+    return task.Part(buffer, 0, columns.begin - hull.begin, 1, columns.size());
+  }
+
+  void BuildProduct(GemmForm form, const Range& made, const std::vector<Range>& read) {
+    const Range rows = Rows();
+    const TaskKind kind = IsForward() ? TaskKind::kForward : TaskKind::kBackward;
+    const StepTuple part_kind = IsForward() ? StepTuple::kForwardPart : StepTuple::kBackwardPart;
+    const auto part_key = [&](const Range& range) {
+      return context_.keys.Box(part_kind, node_id_, rows, made, range);
+    };
+    std::vector<SumPart> parts;
+    for (const Range& range : read) {
+      TaskBuilder task(kind, context_.training);
+      const int x = Gather(task, node_.operands[0], range);
+      const ParameterTile tile =
+          IsForward() ? ParameterTile{made, range} : ParameterTile{range, made};
+      const int w = task.Input(context_.TileKeyOf(tiled_.parameter, tile, context_.pass.step),
+                               tile.rows.size(), tile.columns.size());
+      task.SetAffinity(w);
+      const int y = task.NewBuffer(rows.size(), made.size());
+      task.Gemm(form, x, w, y);
+      if (read.size() == 1) {
+        FinishProduct(task, y, made);
+      } else {
+        parts.push_back({range, part_key(range)});
+        task.Put(parts.back().key, task.All(y));
+      }
+      Add(std::move(task), IsForward() ? TaskName::kForward : TaskName::kBackward, made, range,
+          Priority());
+    }
+    if (read.size() == 1) return;
+    const TaskName sum_name = IsForward() ? TaskName::kForwardSum : TaskName::kBackwardSum;
+    SumNames names;
+    names.key = part_key;
+    names.task_key = [&](const Range& range) {
+      return context_.keys.Task(sum_name, context_.training.precision, segment_, rows, made, range);
+    };
+    names.priority = Priority() + 1;
+    names.layer = segment_;
+    parts = ReduceParts(context_, std::move(parts), rows.size(), made.size(), names, &tasks_);
+    TaskBuilder task(TaskKind::kActivation, context_.training);
+    FinishProduct(task, SumOfParts(task, parts, rows.size(), made.size()), made);
+    Add(std::move(task), IsForward() ? TaskName::kActivation : TaskName::kActivationGradient, made,
+        {0, 0}, Priority() + 1);
+  }
+
+  // A tile of the gradient of a linear operator's weight, or of a table.
+  void BuildGradient(const ParameterTile& tile) {
+    TaskBuilder task(TaskKind::kUpdate, context_.training);
+    const int first = node_.operands[0], second = node_.operands[1];
+    const RowOrder order = context_.OrderOf(second);
+    const int d = task.NewBuffer(tile.rows.size(), tile.columns.size());
+    if (const auto* table = std::get_if<model::EmbeddingGradient>(&node_.node->op)) {
+      const int ids = Gather(task, first, {0, 1});
+      const int dy = Gather(task, second, tile.columns);
+      KernelScalars scalars;
+      scalars.i = {context_.cuts.block, order.group_rows(), tile.rows.begin,
+                   table->forward.padding_id};
+      task.Launch(Kernel::kEmbeddingGradient, {task.All(d), task.All(ids), task.All(dy)}, scalars);
+    } else {
+      const int dy = Gather(task, first, tile.rows);
+      const int x = Gather(task, second, tile.columns);
+      AddRowProduct(task, order, box_, task.All(dy), task.All(x), task.All(d));
+    }
+    task.Put(context_.SumKey(node_.results[0], box_, tile), task.All(d));
+    Add(std::move(task), TaskName::kGradient, tile.rows, tile.columns, Priority());
+  }
+
+  void Add(TaskBuilder&& task, TaskName name, const Range& a, const Range& b,
+           std::int64_t priority) {
+    tasks_.push_back(std::move(task).Finish(
+        context_.keys.Task(name, context_.training.precision, segment_, Rows(), a, b), priority,
+        segment_));
+  }
+
+  const PassContext& context_;
+  const int segment_;
+  const int node_id_;
+  const TiledNode tiled_;
+  const LoweredNode& node_;
+  std::vector<Range> rows_, columns_;
+  Box box_;
+  std::vector<PlannedTask> tasks_;
+};
+
+}  // namespace
+
+std::vector<PlannedTask> TiledTasks(const PassContext& context, int segment,
+                                    const std::vector<Box>& boxes) {
+  return TiledSegment(context, segment).Build(boxes);
+}
+
+}  // namespace acan

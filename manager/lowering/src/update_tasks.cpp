@@ -1,0 +1,221 @@
+#include "update_tasks.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "acan/core/optimizers.h"
+#include "part_sums.h"
+
+namespace acan {
+namespace {
+
+constexpr Range kNone{0, 0};
+
+// A tile of a parameter, and the tasks' place of the parameter among all.
+struct TileOf {
+  std::int32_t parameter = 0;
+  ParameterTile tile;
+  std::int64_t rows() const { return tile.rows.size(); }
+  std::int64_t columns() const { return tile.columns.size(); }
+  std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
+};
+
+// Tiles that one task makes, in the order of the parameters.
+std::vector<std::vector<TileOf>> Bundles(const PassContext& context) {
+  std::vector<std::vector<TileOf>> bundles;
+  std::uint64_t bytes = UINT64_MAX;
+  const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
+  for (std::int32_t p = 0; p < parameters; ++p) {
+    for (const ParameterTile& tile : context.Tiles(p)) {
+      const TileOf of{p, tile};
+      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
+        bundles.emplace_back();
+        bytes = 0;
+      }
+      bundles.back().push_back(of);
+      bytes += of.bytes();
+    }
+  }
+  return bundles;
+}
+
+class UpdateBuilder {
+ public:
+  explicit UpdateBuilder(const PassContext& context) : context_(context) {}
+
+  std::vector<PlannedTask> Build() && {
+    const std::vector<std::vector<TileOf>> bundles = Bundles(context_);
+    for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
+    return std::move(tasks_);
+  }
+
+ private:
+  void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
+    TaskBuilder task(TaskKind::kUpdate, context_.training);
+    priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
+    for (const TileOf& of : bundle) {
+      if (context_.graph.GradientOf(of.parameter) < 0) {
+        Keep(task, of);
+      } else {
+        Update(task, of);
+      }
+    }
+    const Segment& last = context_.segments.back();
+    static_cast<void>(last);
+    tasks_.push_back(std::move(task).Finish(
+        context_.keys.Task(TaskName::kUpdate, context_.training.precision,
+                           static_cast<int>(place), kNone, kNone, kNone),
+        priority_ + 2, Layer()));
+  }
+
+  int Layer() const { return static_cast<int>(context_.segments.size()); }
+
+  // The next version of a parameter that is not trained.
+  void Keep(TaskBuilder& task, const TileOf& of) {
+    for (const ParameterState state : States()) {
+      const int buffer = task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step,
+                                                       state),
+                                    of.rows(), of.columns());
+      task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1, state),
+               task.All(buffer), true);
+    }
+  }
+
+  // The buffer of the tile of a sum over all rows, or of what is made of some.
+  int GradientBuffer(TaskBuilder& task, int value, const TileOf& of) {
+    const LoweredValue& v = context_.Value(value);
+    const LoweredNode& node = context_.graph.node(v.producer);
+    if (v.kind == ValueKind::kShared) {
+      assert(std::holds_alternative<model::Add>(node.node->op));
+      const int a = GradientBuffer(task, node.operands[0], of);
+      const int b = GradientBuffer(task, node.operands[1], of);
+      const int out = task.IsInput(a) ? task.Writable(b) : a;
+      task.Launch(Kernel::kAdd, {task.All(out), task.All(a), task.All(b)});
+      return out;
+    }
+    const Segment& segment =
+        context_.segments[static_cast<std::size_t>(context_.grid.SegmentOf(v.producer))];
+    const int rows_of = node.operands.back();
+    const RowOrder order = context_.OrderOf(rows_of);
+    std::vector<SumPart> parts;
+    for (const Box& box : BoxesOf(segment.rows, context_.pass.rows, context_.Value(rows_of).rows)) {
+      const Range place = order.PlaceOf(box);
+      parts.push_back({place, context_.SumKey(value, place, of.tile)});
+    }
+    SumNames names;
+    names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
+    names.task_key = [&](const Range& place) {
+      return context_.keys.Task(TaskName::kGradientSum, context_.training.precision, value,
+                                of.tile.rows, of.tile.columns, place);
+    };
+    names.priority = priority_;
+    names.layer = Layer();
+    parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, &tasks_);
+    return SumOfParts(task, parts, of.rows(), of.columns());
+  }
+
+  void Update(TaskBuilder& task, const TileOf& of) {
+    const int gradient =
+        GradientBuffer(task, context_.graph.GradientOf(of.parameter), of);
+    std::vector<int> before;
+    std::vector<int> after;
+    for (const ParameterState state : States()) {
+      before.push_back(task.Input(
+          context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state), of.rows(),
+          of.columns()));
+      // The new values take the gradient's place: it is read before they are written.
+      const bool value = state == ParameterState::kValue;
+      after.push_back(value ? task.Writable(gradient) : task.NewBuffer(of.rows(), of.columns()));
+    }
+    std::vector<View> views;
+    for (const int buffer : after) views.push_back(task.All(buffer));
+    for (const int buffer : before) views.push_back(task.All(buffer));
+    views.push_back(task.All(gradient));
+    const bool decays = context_.ParameterOf(of.parameter).decayed;
+    task.Launch(RowOf(context_.training.optimizer).kernel, std::move(views),
+                decays ? context_.pass.optimizer : context_.pass.optimizer_without_decay);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1, States()[i]),
+               task.All(after[i]), true);
+    }
+  }
+
+  std::span<const ParameterState> States() const {
+    return StatesOf(StateCount(context_.training.optimizer));
+  }
+
+  const PassContext& context_;
+  std::int64_t priority_ = 0;
+  std::vector<PlannedTask> tasks_;
+};
+
+// Draws a tile of the first version of a parameter.
+struct Drawer {
+  TaskBuilder& task;
+  View tile;
+  std::int64_t seed;
+  std::int32_t parameter;
+  const TileOf& of;
+  std::int64_t width;  // columns of the parameter
+
+  void operator()(const model::Constant& constant) const {
+    KernelScalars scalars;
+    scalars.f[0] = constant.value;
+    task.Launch(Kernel::kFill, {tile}, scalars);
+  }
+  void operator()(const model::Uniform& uniform) const {
+    task.Launch(Kernel::kUniform, {tile}, Place({uniform.low, uniform.high}));
+  }
+  void operator()(const model::Normal& normal) const {
+    task.Launch(Kernel::kNormal, {tile}, Place({normal.mean, normal.deviation}));
+  }
+  void operator()(const model::TruncatedNormal& normal) const {
+    task.Launch(Kernel::kTruncatedNormal, {tile},
+                Place({normal.mean, normal.deviation, normal.low, normal.high}));
+  }
+
+ private:
+  KernelScalars Place(std::initializer_list<float> floats) const {
+    KernelScalars scalars;
+    std::copy(floats.begin(), floats.end(), scalars.f.begin());
+    scalars.i = {seed, parameter, of.tile.rows.begin, of.tile.columns.begin, width};
+    return scalars;
+  }
+};
+
+}  // namespace
+
+std::vector<PlannedTask> UpdateTasks(const PassContext& context) {
+  return UpdateBuilder(context).Build();
+}
+
+std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
+  std::vector<PlannedTask> tasks;
+  const std::vector<std::vector<TileOf>> bundles = Bundles(context);
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    TaskBuilder task(TaskKind::kInitialize, context.training);
+    for (const TileOf& of : bundles[i]) {
+      const model::Parameter& parameter = context.ParameterOf(of.parameter);
+      for (const ParameterState state :
+           StatesOf(StateCount(context.training.optimizer))) {
+        const View tile = task.All(task.NewBuffer(of.rows(), of.columns()));
+        if (state == ParameterState::kValue) {
+          std::visit(Drawer{task, tile, static_cast<std::int64_t>(context.training.seed),
+                            of.parameter, of, parameter.columns},
+                     parameter.initial);
+        } else {
+          task.Launch(Kernel::kFill, {tile});
+        }
+        task.Put(context.TileKeyOf(of.parameter, of.tile, 0, state), tile, true);
+      }
+    }
+    tasks.push_back(std::move(task).Finish(
+        context.keys.Task(TaskName::kInitialize, context.training.precision, static_cast<int>(i),
+                          kNone, kNone, kNone),
+        static_cast<std::int64_t>(i), static_cast<int>(context.segments.size())));
+  }
+  return tasks;
+}
+
+}  // namespace acan

@@ -1,0 +1,20 @@
+#include "acan/manager/planned_task.h"
+
+namespace acan {
+
+tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
+  tuplespace::Tuple tuple;
+  tuple.key = planned.key;
+  tuple.payload = EncodeTask(planned.task);
+  tuple.task = tuplespace::TaskSpec{planned.inputs,
+                                    NeedBytes(planned.task),
+                                    planned.priority,
+                                    lease_us,
+                                    planned.affinity,
+                                    planned.not_by,
+                                    {}};
+  for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
+  return tuple;
+}
+
+}  // namespace acan

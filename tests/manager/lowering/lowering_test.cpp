@@ -1,0 +1,165 @@
+// Graphs as tasks: the loss and every gradient against the float64 interpreter, and the same bits
+// under every cut.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "acan/manager/graph_planner.h"
+#include "acan/model/gradients.h"
+#include "acan/model/presets.h"
+#include "gradient_check.h"
+#include "lowering_runner.h"
+#include "reference.h"
+
+namespace acan {
+namespace {
+
+struct Model {
+  std::string name;
+  std::function<model::Graph(model::Mode)> make;
+};
+void PrintTo(const Model& model, std::ostream* out) {
+  *out << model.name;
+}
+
+model::GptOptions Gpt(std::int64_t length, float dropout) {
+  model::GptOptions o;
+  o.n_layer = 2;
+  o.n_head = 3;
+  o.n_embd = 48;
+  o.block_size = 160;
+  o.sequence_length = length;
+  o.vocab_size = 83;
+  o.dropout = dropout;
+  return o;
+}
+
+const std::vector<Model> kModels = {
+    {"gpt", [](model::Mode mode) { return model::Gpt(Gpt(40, 0), mode); }},
+    {"gpt_long_with_dropout", [](model::Mode mode) { return model::Gpt(Gpt(150, 0.1f), mode); }},
+    {"llama",
+     [](model::Mode mode) {
+       model::LlamaOptions o;
+       o.vocab_size = 83;
+       o.hidden_size = 64;
+       o.intermediate_size = 96;
+       o.num_hidden_layers = 2;
+       o.num_attention_heads = 4;
+       o.num_key_value_heads = 2;
+       o.max_position_embeddings = 72;
+       return model::Llama(o, mode);
+     }},
+};
+
+class LoweringTest : public testing::TestWithParam<Model> {
+ protected:
+  static constexpr std::int64_t kSamples = 5;
+
+  LoweringTest()
+      : training_graph_(std::make_shared<const model::Graph>(
+            model::WithGradients(GetParam().make(model::Mode::kTraining)))),
+        evaluation_graph_(
+            std::make_shared<const model::Graph>(GetParam().make(model::Mode::kEvaluation))),
+        model_{LoweredGraph(training_graph_), LoweredGraph(evaluation_graph_)} {
+    training_.batch = kSamples;
+    training_.seed = 7;
+    training_.optimizer = Optimizer::kMomentum;
+    training_.learning_rate = 0.5;
+    training_.momentum = 0.9;
+    model::Random random(11);
+    for (const model::Input& input : training_graph_->inputs()) {
+      inputs_[input.name] = model::RandomValue(*training_graph_, input.value, kSamples, &random);
+    }
+    counted_ = 0;
+    for (const double label : inputs_.at("labels").values) counted_ += label >= 0 ? 1 : 0;
+  }
+
+  std::optional<ChosenCuts> Choose(std::uint64_t capacity, int workers) {
+    CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = capacity;
+    request.workers = workers;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    return ChooseCuts(request, nullptr);
+  }
+
+  std::shared_ptr<const model::Graph> training_graph_, evaluation_graph_;
+  LoweredModel model_;
+  Training training_;
+  LoweringRunner::Inputs inputs_;
+  std::int64_t counted_ = 0;
+};
+
+TEST_P(LoweringTest, LossAndGradientsAreThoseOfTheDefinition) {
+  const auto chosen = Choose(1ull << 30, 1);
+  ASSERT_TRUE(chosen);
+  LoweringRunner runner(model_, training_, chosen->cuts);
+  runner.Initialize();
+  runner.Step(0, kSamples, inputs_, counted_);
+
+  model::Reference reference(*training_graph_, {kSamples, training_.seed, 0});
+  for (const model::Input& input : training_graph_->inputs()) {
+    reference.Set(input.value, inputs_.at(input.name));
+  }
+  const auto parameters = static_cast<std::int32_t>(training_graph_->parameters().size());
+  for (std::int32_t p = 0; p < parameters; ++p) {
+    const model::Parameter& parameter = training_graph_->parameter(p);
+    model::Matrix matrix(parameter.rows, parameter.columns);
+    const std::vector<float> values = runner.ValueOf(p, 0);
+    std::copy(values.begin(), values.end(), matrix.values.begin());
+    reference.Set(training_graph_->ValueOf(p), matrix);
+  }
+  reference.Run();
+  const double loss = static_cast<double>(runner.loss()[0]) / static_cast<double>(counted_);
+  EXPECT_NEAR(loss, reference.Loss(), 2e-6 * reference.Loss());
+  for (const model::Gradient& gradient : training_graph_->gradients()) {
+    const std::int32_t p = training_graph_->value(gradient.of).index;
+    const model::Matrix& expected = reference[gradient.value];
+    // The momentum of the first step is the gradient.
+    const std::vector<float> found = runner.ValueOf(p, 1, ParameterState::kFirstMoment);
+    double largest = 0, worst = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      largest = std::max(largest, std::fabs(expected.values[i]));
+      worst = std::max(worst, std::fabs(expected.values[i] - static_cast<double>(found[i])));
+    }
+    EXPECT_LE(worst, 2e-5 * largest + 1e-9) << training_graph_->parameter(p).name;
+  }
+}
+
+TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
+  std::string hash;
+  std::vector<float> loss, test_loss;
+  std::size_t most_tasks = 0;
+  for (const std::uint64_t capacity : {1ull << 30, 1ull << 20, 512ull << 10, 256ull << 10, 128ull << 10}) {
+    for (const int workers : {1, 3}) {
+      const auto chosen = Choose(capacity, workers);
+      ASSERT_TRUE(chosen) << capacity;
+      LoweringRunner runner(model_, training_, chosen->cuts);
+      runner.Initialize();
+      runner.Step(0, kSamples, inputs_, counted_);
+      runner.Step(1, kSamples, inputs_, counted_);
+      EXPECT_LE(runner.largest_need_bytes(), capacity);
+      const std::vector<float> first_loss = runner.loss();
+      runner.Evaluate(2, kSamples, inputs_, counted_);
+      most_tasks = std::max(most_tasks, runner.tasks_run());
+      const std::string found = runner.Hash(2);
+      if (hash.empty()) {
+        hash = found;
+        loss = first_loss;
+        test_loss = runner.loss();
+      }
+      EXPECT_EQ(found, hash) << Summary(*chosen, kSamples);
+      EXPECT_EQ(first_loss, loss) << Summary(*chosen, kSamples);
+      EXPECT_EQ(runner.loss(), test_loss) << Summary(*chosen, kSamples);
+      std::cout << capacity << " " << workers << ": " << Summary(*chosen, kSamples) << "\n";
+    }
+  }
+  EXPECT_GT(most_tasks, 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LoweringTest, testing::ValuesIn(kModels),
+                         [](const auto& of) { return of.param.name; });
+
+}  // namespace
+}  // namespace acan
