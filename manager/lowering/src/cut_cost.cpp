@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "update_tasks.h"
+
 namespace acan {
 namespace {
 
@@ -76,14 +78,14 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   return cost;
 }
 
-SegmentCost CostOfSegment(const CutRequest& request, const GraphCuts& cuts, bool train,
-                          int segment) {
-  const GraphTasks tasks(request.model, request.training, cuts);
-  const Pass pass = FullPass(request, train);
-  const std::int64_t boxes = tasks.BoxCount(pass, segment);
+SegmentCost CostOfSegment(const CutRequest& request, const WholePass& pass, int segment) {
+  const std::vector<Box> all_boxes = pass.Boxes(segment);
+  const auto boxes = static_cast<std::int64_t>(all_boxes.size());
+  std::vector<PlannedTask> of_largest;
+  pass.Append(segment, {all_boxes.front()}, &of_largest);
   SegmentCost cost;
   double all_us = 0, largest_us = 0;
-  for (const PlannedTask& task : tasks.TasksOfLargestBox(pass, segment)) {
+  for (const PlannedTask& task : of_largest) {
     const TaskCost one = CostOfTask(request, task);
     all_us += one.us;
     largest_us = std::max(largest_us, one.us);
@@ -101,17 +103,18 @@ SegmentCost CostOfSegment(const CutRequest& request, const GraphCuts& cuts, bool
 
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   CutCost cost;
+  const Pass pass = FullPass(request, true);
+  const WholePass whole(request.model.training, cuts, cuts.training, request.training, pass);
   for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
-    const SegmentCost segment = CostOfSegment(request, cuts, true, s);
+    const SegmentCost segment = CostOfSegment(request, whole, s);
     cost.step_us += segment.us;
     cost.tasks += segment.tasks;
     cost.moved_bytes += segment.moved_bytes;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, segment.need_bytes);
   }
-  const GraphTasks tasks(request.model, request.training, cuts);
   double all_us = 0, largest_us = 0;
   std::int64_t updates = 0;
-  for (const PlannedTask& task : tasks.Updates(FullPass(request, true))) {
+  for (const PlannedTask& task : UpdateTasks(whole.context)) {
     const TaskCost one = CostOfTask(request, task);
     all_us += one.us;
     largest_us = std::max(largest_us, one.us);

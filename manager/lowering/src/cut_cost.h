@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "acan/manager/graph_planner.h"
+#include "whole_pass.h"
 
 namespace acan {
 
@@ -24,8 +25,7 @@ struct SegmentCost {
   std::uint64_t need_bytes = 0;  // of the largest task
   bool fits_space = true;
 };
-SegmentCost CostOfSegment(const CutRequest& request, const GraphCuts& cuts, bool train,
-                          int segment);
+SegmentCost CostOfSegment(const CutRequest& request, const WholePass& pass, int segment);
 // A pass of a full batch.
 Pass FullPass(const CutRequest& request, bool train);
 

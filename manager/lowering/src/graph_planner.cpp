@@ -15,12 +15,23 @@ namespace {
 
 constexpr std::int64_t kLeastPositions = 16;  // of a box within a sample
 constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
-constexpr int kMostRefinements = 64;
+constexpr int kMostRefinements = 8;
 
 bool NeedsWholeSamples(const model::Operator& op) {
   return std::holds_alternative<model::Attention>(op) ||
          std::holds_alternative<model::AttentionGradient>(op) ||
          std::holds_alternative<model::LearnedPositionsGradient>(op);
+}
+
+// The next finer cut of values with so many positions; nullopt: there is none.
+std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
+  if (!cut.IsWithinSamples() && cut.samples > 1) return RowCut{cut.samples / 2, 0};
+  std::int64_t half = cut.positions / 2;
+  if (!cut.IsWithinSamples()) {
+    half = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(positions))) / 2;
+  }
+  if (half < kLeastPositions) return std::nullopt;
+  return RowCut{1, half};
 }
 
 // Cuts one of the two graphs into segments.
@@ -29,7 +40,7 @@ class Segmenter {
   Segmenter(const CutRequest& request, const GraphCuts& cuts, bool train)
       : request_(request),
         graph_(train ? request.model.training : request.model.evaluation),
-        train_(train),
+        pass_(FullPass(request, train)),
         cuts_(cuts) {}
 
   // With boxes of `rows` where the operators allow it. nullopt: something does not fit.
@@ -38,7 +49,10 @@ class Segmenter {
     const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
     for (std::int64_t n = 0; n < nodes;) {
       const std::optional<Segment> segment = Longest(n, rows);
-      if (!segment) return std::nullopt;
+      if (!segment) {
+        if (getenv("ACAN_DEBUG_PLAN")) fmt::print("cut fails at {} rows {} {}\n", graph_.node(static_cast<int>(n)).node->name, rows.samples, rows.positions);
+        return std::nullopt;
+      }
       segments_.push_back(*segment);
       n = segment->nodes.end;
     }
@@ -50,16 +64,17 @@ class Segmenter {
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
   std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
+  std::int64_t PositionsOf(int node) const;
   std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
   std::optional<RowCut> AllowedFor(std::int64_t node, RowCut rows) const;
   bool Fits(const Segment& segment);
-  bool FitsAmong(const std::vector<Segment>& segments, std::size_t at);
+  bool Fits(const WholePass& pass, std::size_t at);
   bool Refine();
   std::optional<std::vector<Segment>> Finer(const Segment& segment);
 
   const CutRequest& request_;
   const LoweredGraph& graph_;
-  const bool train_;
+  const Pass pass_;
   GraphCuts cuts_;
   std::vector<Segment> segments_;
   std::uint64_t smallest_need_ = UINT64_MAX;
@@ -102,20 +117,18 @@ std::optional<RowCut> Segmenter::AllowedFor(std::int64_t node, RowCut rows) cons
   return rows;
 }
 
-// Measured with whole neighbours: what they are cut into later shows in Refine.
+// Measured among those that are chosen already, with all that follows as one.
 bool Segmenter::Fits(const Segment& segment) {
-  std::vector<Segment> all;
-  if (segment.nodes.begin > 0) all.push_back({{0, segment.nodes.begin}, segment.rows});
+  std::vector<Segment> all = segments_;
   all.push_back(segment);
-  const std::size_t at = all.size() - 1;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
   if (segment.nodes.end < nodes) all.push_back({{segment.nodes.end, nodes}, segment.rows});
-  return FitsAmong(all, at);
+  const WholePass pass(graph_, cuts_, all, request_.training, pass_);
+  return Fits(pass, segments_.size());
 }
 
-bool Segmenter::FitsAmong(const std::vector<Segment>& segments, std::size_t at) {
-  (train_ ? cuts_.training : cuts_.evaluation) = segments;
-  const SegmentCost cost = CostOfSegment(request_, cuts_, train_, static_cast<int>(at));
+bool Segmenter::Fits(const WholePass& pass, std::size_t at) {
+  const SegmentCost cost = CostOfSegment(request_, pass, static_cast<int>(at));
   const bool fits = cost.need_bytes <= cuts_.task_bytes && cost.fits_space;
   if (!fits) smallest_need_ = std::min(smallest_need_, cost.need_bytes);
   return fits;
@@ -142,6 +155,17 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   return Segment{{first, good}, *allowed};
 }
 
+// Of what the node makes or, of sums, reads.
+std::int64_t Segmenter::PositionsOf(int node) const {
+  const LoweredNode& n = graph_.node(node);
+  for (const std::vector<int>* ids : {&n.results, &n.operands}) {
+    for (const int id : *ids) {
+      if (id >= 0 && graph_.value(id).IsOfSamples()) return graph_.value(id).rows;
+    }
+  }
+  return 1;
+}
+
 // A node that is too large for one task: by the tiles of its parameter, by parts of its columns, or
 // with smaller boxes.
 std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
@@ -161,21 +185,9 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
       segment.column_parts = static_cast<int>(parts);
       if (Fits(segment)) return segment;
     }
-    // Smaller boxes.
-    RowCut finer = cut;
-    const LoweredNode& n = graph_.node(id);
-    if (!cut.IsWithinSamples() && cut.samples > 1) {
-      finer.samples = cut.samples / 2;
-    } else if (!cut.IsWithinSamples()) {
-      finer = {1, std::int64_t(std::bit_floor(
-                      static_cast<std::uint64_t>(graph_.value(n.results.front()).rows)))};
-      if (finer.positions >= graph_.value(n.results.front()).rows) finer.positions /= 2;
-    } else {
-      finer.positions = cut.positions / 2;
-    }
-    if (finer.IsWithinSamples() && finer.positions < kLeastPositions) return std::nullopt;
-    if (finer.samples < 1 || !Allows(node, finer)) return std::nullopt;
-    cut = finer;
+    const std::optional<RowCut> finer = Halved(cut, PositionsOf(id));
+    if (!finer || !Allows(node, *finer)) return std::nullopt;
+    cut = *finer;
   }
 }
 
@@ -199,18 +211,24 @@ bool Segmenter::Refine() {
   for (int round = 0; round < kMostRefinements; ++round) {
     std::vector<Segment> refined;
     bool changed = false;
-    for (std::size_t s = 0; s < segments_.size(); ++s) {
-      if (FitsAmong(segments_, s)) {
-        refined.push_back(segments_[s]);
+    const std::vector<Segment> all = segments_;
+    const WholePass pass(graph_, cuts_, all, request_.training, pass_);
+    for (std::size_t s = 0; s < all.size(); ++s) {
+      if (Fits(pass, s)) {
+        refined.push_back(all[s]);
         continue;
       }
-      const auto finer = Finer(segments_[s]);
-      if (!finer) return false;
+      segments_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(s));
+      const auto finer = Finer(all[s]);
+      if (!finer) {
+        if (getenv("ACAN_DEBUG_PLAN")) fmt::print("refine fails at {} {}\n", graph_.node(static_cast<int>(all[s].nodes.begin)).node->name, all[s].nodes.size());
+        return false;
+      }
       changed = true;
       refined.insert(refined.end(), finer->begin(), finer->end());
     }
-    if (!changed) return true;
     segments_ = std::move(refined);
+    if (!changed) return true;
   }
   return false;
 }

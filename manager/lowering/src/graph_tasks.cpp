@@ -7,66 +7,11 @@
 
 #include "acan/core/optimizers.h"
 #include "acan/core/rotary_angles.h"
-#include "pass_context.h"
-#include "segment_task.h"
-#include "tiled_segment.h"
 #include "update_tasks.h"
+#include "whole_pass.h"
 
 namespace acan {
 namespace {
-
-// A pass with what its tasks share.
-struct WholePass {
-  WholePass(const LoweredGraph& graph, const GraphCuts& cuts, const std::vector<Segment>& segments,
-            const Training& training, const Pass& pass)
-      : grid(graph, cuts, segments),
-        context{graph, cuts, segments, grid, training, pass,
-                PassKeys(pass.job, pass.step, pass.batch_id)} {}
-
-  // The positions of the values that are cut within samples.
-  std::int64_t PositionsOf(int segment) const {
-    const Segment& s = context.segments[static_cast<std::size_t>(segment)];
-    for (std::int64_t n = s.nodes.begin; n < s.nodes.end; ++n) {
-      const LoweredNode& node = context.graph.node(static_cast<int>(n));
-      for (const std::vector<int>* ids : {&node.results, &node.operands}) {
-        for (const int id : *ids) {
-          if (id >= 0 && context.Value(id).IsOfSamples()) return context.Value(id).rows;
-        }
-      }
-    }
-    return 1;
-  }
-  std::vector<Box> Boxes(int segment) const {
-    const Segment& s = context.segments[static_cast<std::size_t>(segment)];
-    return BoxesOf(s.rows, context.pass.rows, PositionsOf(segment));
-  }
-  bool Computes(int segment) const {
-    const Segment& s = context.segments[static_cast<std::size_t>(segment)];
-    for (std::int64_t n = s.nodes.begin; n < s.nodes.end; ++n) {
-      const LoweredNode& node = context.graph.node(static_cast<int>(n));
-      if (!node.is_view && !node.is_shared) return true;
-    }
-    return false;
-  }
-  void Append(int segment, const std::vector<Box>& boxes, std::vector<PlannedTask>* tasks) const {
-    if (!Computes(segment)) return;
-    const Segment& s = context.segments[static_cast<std::size_t>(segment)];
-    if (s.by_tiles) {
-      for (PlannedTask& task : TiledTasks(context, segment, boxes)) {
-        tasks->push_back(std::move(task));
-      }
-      return;
-    }
-    for (const Box& box : boxes) {
-      for (int part = 0; part < s.column_parts; ++part) {
-        tasks->push_back(SegmentTask(context, segment, box, part).Build());
-      }
-    }
-  }
-
-  ValueGrid grid;
-  PassContext context;
-};
 
 // The node of the only loss.
 int LossNode(const LoweredGraph& graph) {
@@ -94,23 +39,6 @@ std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
   }
   for (PlannedTask& task : tasks) task.task.timed = pass.timed;
   return tasks;
-}
-
-std::vector<PlannedTask> GraphTasks::TasksOfLargestBox(const Pass& pass, int segment) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
-  std::vector<PlannedTask> tasks;
-  whole.Append(segment, {whole.Boxes(segment).front()}, &tasks);
-  return tasks;
-}
-
-std::int64_t GraphTasks::BoxCount(const Pass& pass, int segment) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
-  return static_cast<std::int64_t>(whole.Boxes(segment).size());
-}
-
-std::vector<PlannedTask> GraphTasks::Updates(const Pass& pass) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
-  return UpdateTasks(whole.context);
 }
 
 std::vector<GraphInputCell> GraphTasks::InputCells(const Pass& pass) const {

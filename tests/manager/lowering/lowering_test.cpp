@@ -131,7 +131,8 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   std::string hash;
   std::vector<float> loss, test_loss;
   std::size_t most_tasks = 0;
-  for (const std::uint64_t capacity : {1ull << 30, 1ull << 20, 512ull << 10, 256ull << 10, 128ull << 10}) {
+  for (const std::uint64_t kib : {1 << 20, 1024, 512, 256, 192}) {
+    const std::uint64_t capacity = kib << 10;
     for (const int workers : {1, 3}) {
       const auto chosen = Choose(capacity, workers);
       ASSERT_TRUE(chosen) << capacity;

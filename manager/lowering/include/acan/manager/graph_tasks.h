@@ -52,13 +52,6 @@ class GraphTasks {
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   std::vector<LossCell> Losses(const Pass& pass) const;
 
-  // ---- for planners: some of the tasks, which stand for all --------------------------------------
-  // Of a segment for the largest box: all parts, or tiles, and the sums of them. The others are as
-  // many times more as there are boxes.
-  std::vector<PlannedTask> TasksOfLargestBox(const Pass& pass, int segment) const;
-  std::int64_t BoxCount(const Pass& pass, int segment) const;
-  std::vector<PlannedTask> Updates(const Pass& pass) const;
-
  private:
   const LoweredGraph& GraphOf(const Pass& pass) const {
     return pass.train ? model_.training : model_.evaluation;
