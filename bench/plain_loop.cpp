@@ -22,8 +22,8 @@ std::uint64_t Bytes(std::int64_t rows, std::int64_t cols) {
 PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
     : device_(device), job_(job), data_(data) {
   const std::int64_t batch = job.training.batch;
-  total_steps_ = StepsPerEpoch(data.samples, batch) * job.training.epochs;
-  const Model& model = job.model;
+  total_steps_ = TotalSteps(job.training, data.samples);
+  const Model& model = job.perceptron();
   for (int l = 0; l < model.layer_count(); ++l) {
     const std::int64_t in = model.inputs(l);
     const std::int64_t out = model.outputs(l);
@@ -101,7 +101,7 @@ void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
 }
 
 double PlainLoop::ForwardAndLoss(std::int64_t rows) {
-  const Model& model = job_.model;
+  const Model& model = job_.perceptron();
   const std::int64_t block = job_.training.block;
   for (int l = 0; l < model.layer_count(); ++l) {
     Layer& layer = layers_[static_cast<std::size_t>(l)];
@@ -161,7 +161,7 @@ void PlainLoop::TakeSpares(Tensor& tensor) {
 }
 
 void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalars) {
-  const Model& model = job_.model;
+  const Model& model = job_.perceptron();
   const std::int64_t block = job_.training.block;
   const Precision precision = job_.training.precision;
   const Kernel optimizer = RowOf(job_.training.optimizer).kernel;
@@ -208,7 +208,7 @@ double PlainLoop::Step(std::int64_t step) {
 
 std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
-  for (const TensorInfo& info : ModelTensors(job_.model)) {
+  for (const TensorInfo& info : ModelTensors(*BuildModel(job_))) {
     const auto layer = static_cast<std::size_t>(info.parameter.layer);
     Tensor& tensor = info.parameter.IsBias() ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =

@@ -43,11 +43,12 @@ std::string WholePath(const char* flag, const std::string& given) {
 Job EvaluationJob(const Flags& flags) {
   Job job = ReadJob(flags.job);
   const ModelReader reader(flags.model);
-  if (reader.Layers() != job.model.layers) {
-    throw UsageError(fmt::format(
-        "{} has the layers {}, but {} says {}; evaluate it with the job that "
-        "trained it",
-        flags.model, LayersText(reader.Layers()), flags.job.path, LayersText(job.model.layers)));
+  if (reader.Layers() != job.perceptron().layers) {
+    throw UsageError(
+        fmt::format("{} has the layers {}, but {} says {}; evaluate it with the job that "
+                    "trained it",
+                    flags.model, LayersText(reader.Layers()), flags.job.path,
+                    LayersText(job.perceptron().layers)));
   }
   if (flags.inputs.empty() != flags.targets.empty()) {
     throw UsageError("--inputs and --targets belong together; give both or neither");
@@ -68,6 +69,7 @@ Job EvaluationJob(const Flags& flags) {
   }
   job.initial_weights = WholePath("--model", flags.model);
   job.training.epochs = 0;
+  job.training.steps.reset();
   job.stop_if_not_finite = false;  // whatever the model gives is what was asked for
   return job;
 }

@@ -63,8 +63,8 @@ std::string OrNone(const std::string& sha256) {
 void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, Verdict& verdict) {
   const ModelReader reader(path);
   const auto layers = reader.Layers();
-  verdict.Check(layers == job.model.layers, "layers of " + path,
-                Comparison(LayersText(layers), LayersText(job.model.layers)));
+  verdict.Check(layers == job.perceptron().layers, "layers of " + path,
+                Comparison(LayersText(layers), LayersText(job.perceptron().layers)));
   const std::string sha256 = reader.WeightsSha256();
   verdict.Check(sha256 == receipt.weights_sha256, "weights_sha256 of " + path,
                 Comparison(sha256, receipt.weights_sha256));

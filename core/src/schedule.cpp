@@ -12,6 +12,11 @@ std::int64_t StepsPerEpoch(std::int64_t samples, std::int64_t batch) {
   return (samples - 1) / batch + 1;
 }
 
+std::int64_t TotalSteps(const Training& training, std::int64_t samples) {
+  if (training.steps) return *training.steps;
+  return StepsPerEpoch(samples, training.batch) * training.epochs;
+}
+
 double LearningRateAt(const Training& training, std::int64_t step, std::int64_t total_steps) {
   assert(step >= 0 && step < total_steps);
   const Schedule& schedule = training.schedule;

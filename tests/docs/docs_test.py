@@ -150,19 +150,23 @@ def wrong_variables(read, text):
 
 
 def keys_known(files):
-    """The keys of the job reader's and the optimizers' tables, as section.key; None if the job
-    reader's is not found."""
-    known, of_optimizers = None, set()
+    """The keys of the tables of the job reader, the optimizers and the kinds of models, as
+    section.key; None if the job reader's is not found."""
+    known, of_optimizers, of_models = None, set(), set()
     for path, text in files:
         match = re.search(r"KnownKeys\(\)\s*\{(.*?)\n\}", text, re.S)
         if match and path.suffix == ".cpp":
             sections = re.findall(r"\{\"(\w+)\",\s*\{([^{}]*)\}\}", match.group(1))
             known = {f"{section}.{key}" for section, keys in sections
                      for key in re.findall(r"\"(\w+)\"", keys)}
+        of_models |= {f"model.{key}" for key in re.findall(r"\bvisit\(\"(\w+)\", o\.", text)}
+        match = re.search(r"MlpKeys\(\) \{.*? = \{(.*?)\}", text, re.S)
+        if match:
+            of_models |= {f"model.{key}" for key in re.findall(r"\"(\w+)\"", match.group(1))}
         match = re.search(r"kOptimizerKeys\[\] = \{(.*?)\n\};", text, re.S)
         if match:
             of_optimizers = {f"train.{key}" for key in re.findall(r"\{\"(\w+)\",", match.group(1))}
-    return known and known | of_optimizers
+    return known and known | of_optimizers | of_models
 
 
 def wrong_keys(known, text):
@@ -312,6 +316,9 @@ class SelfTest(unittest.TestCase):
         table = 'constexpr OptimizerKey kOptimizerKeys[] = {\n    {"beta", &X::beta, 0, 1},\n};\n'
         self.assertEqual(keys_known([(Path("o.h"), table), (Path("job.cpp"), source)]),
                          known | {"train.beta"})
+        table = 'void ForEachKey(X& o) {\n  visit("c", o.c);\n}\n'
+        self.assertEqual(keys_known([(Path("k.h"), table), (Path("job.cpp"), source)]),
+                         known | {"model.c"})
         rows = "| `a.b` | x |\n| `a.c` | x |\n| `d.e` | x |\n"
         self.assertEqual(list(wrong_keys(known, rows)), [])
         self.assertEqual(len(list(wrong_keys(known, rows.replace("d.e", "d.f")))), 2)

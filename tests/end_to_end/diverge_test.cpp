@@ -67,11 +67,10 @@ learning_rate = 1e6
   // Weights of 1e33: with a learning rate and a weight decay of 1e6 each, one step makes them
   // infinite, while tanh keeps the loss small.
   std::string WriteHugeModel() const {
-    Model model;
-    model.layers = {16, 40, 2};
+    const auto model = BuildModel(Model{{16, 40, 2}});
     const std::string path = folder_ / "huge.safetensors";
-    ModelWriter writer(path, model);
-    const std::vector<TensorInfo> tensors = ModelTensors(model);
+    ModelWriter writer(path, *model);
+    const std::vector<TensorInfo> tensors = ModelTensors(*model);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const bool huge = tensors[i].parameter.layer == 0 && !tensors[i].parameter.IsBias();
       const std::vector<float> values(

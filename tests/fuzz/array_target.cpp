@@ -34,13 +34,13 @@ void CheckArray(const Array& array) {
 void CheckSet(const DataSet& set, const Job& job) {
   const auto samples = static_cast<std::size_t>(set.samples);
   const auto inputs = static_cast<std::size_t>(set.inputs);
-  Require(set.samples > 0 && set.inputs == job.model.layers.front(), "{} samples of {} values",
-          set.samples, set.inputs);
+  Require(set.samples > 0 && set.inputs == job.perceptron().layers.front(),
+          "{} samples of {} values", set.samples, set.inputs);
   Require(set.bytes.size() + set.floats.size() == samples * inputs, "inputs are missing");
   std::vector<float> sample(inputs);
   set.CopyInputs(set.samples - 1, 0, sample);
   for (const std::int32_t label : set.labels) {
-    Require(label >= 0 && label < job.model.layers.back(), "the label {}", label);
+    Require(label >= 0 && label < job.perceptron().layers.back(), "the label {}", label);
   }
 }
 
@@ -48,9 +48,9 @@ void CheckSet(const DataSet& set, const Job& job) {
 void CheckData(const std::string& path, const Array& array) {
   Job job;
   const std::int64_t values = array.values_per_sample();
-  job.model.layers = {values, std::max<std::int64_t>(values, 2)};
-  job.model.loss = values == 1 ? Loss::kCrossEntropy : Loss::kMeanSquaredError;
-  if (values == 1) job.model.layers.back() = 256;
+  job.perceptron().layers = {values, std::max<std::int64_t>(values, 2)};
+  job.perceptron().loss = values == 1 ? Loss::kCrossEntropy : Loss::kMeanSquaredError;
+  if (values == 1) job.perceptron().layers.back() = 256;
   job.data.train_inputs = job.data.train_targets = path;
   try {
     CheckSet(LoadData(job).train, job);

@@ -36,7 +36,7 @@ bool Run(std::string_view input) {
   const HeapWatch heap;
   const std::optional<Job> job = Parse(toml, overrides);
   // A node of TOML takes some hundred bytes, and so may a single character of the text.
-  heap.RequireAtMost((1 << 20) + 1024 * input.size());
+  heap.RequireAtMost((1 << 20) + 1024 * input.size() + GraphBytes(input));
   if (!job) return false;
   const nlohmann::json json = JobToJson(*job);
   try {
@@ -57,6 +57,17 @@ std::vector<Seed> Seeds() {
       "[model]\nlayers = [4, 8, 3]\n[data]\ntrain_inputs = \"x.npy\"\ntrain_labels = 'y.npy'\n";
   return {{"small", small},
           {"overrides", small + "\0train.epochs=3\0train.optimizer = momentum\0tasks.pouch=auto"s},
+          {"gpt",
+           "[model]\nkind = \"gpt\"\nn_layer = 2\nn_head = 2\nn_embd = 8\nvocab_size = 5\n"
+           "[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n[train]\nsteps = 5\nclip_norm = 1\n"
+           "freeze = [\"*.wte.*\"]\ndecay = \"matrices\"\n"},
+          {"resnet",
+           "[model]\nkind = \"resnet\"\nwidths = [8, 9]\nblocks = [1, 1]\nnorm = \"group\"\n"
+           "norm_groups = 1\nimage_size = [8, 9]\n[data]\ntrain_inputs = \"x\"\n"
+           "train_labels = \"y\"\n"},
+          {"bert",
+           "[model]\nkind = \"bert\"\ntask = \"classification\"\nnum_labels = 3\n"
+           "layer_norm_eps = 1e-5\n[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n"},
           {"generated",
            "# made from the seed\n[model]\nlayers = [2, 1]\nloss = \"mse\"\nactivation = \"tanh\"\n"
            "[data]\ngenerated = \"regression\"\nsamples = 100\n[train]\nseed = 9\nprecision = "

@@ -64,8 +64,7 @@ void CheckSnapshots(const ModelReader& reader, std::string_view file) {
   const auto& metadata = reader.Metadata();
   const auto id = metadata.find(kTrainingName);
   const std::string training = id == metadata.end() ? "" : id->second;
-  Model model;
-  model.layers = reader.Layers();
+  const auto model = BuildModel(Model{.layers = reader.Layers(), .loss = Loss::kMeanSquaredError});
   int states = 0;
   for (const TensorInfo& tensor : reader.Tensors()) {
     states = std::max(states, static_cast<int>(tensor.state));
@@ -113,12 +112,11 @@ bool Run(std::string_view input) {
 // What ModelWriter writes, with the values 1, 2, ...
 std::string Written(const std::vector<std::int64_t>& layers, const SnapshotExtras* extras) {
   const ScratchFolder folder;
-  Model model;
-  model.layers = layers;
+  const auto model = BuildModel(Model{.layers = layers, .loss = Loss::kMeanSquaredError});
   const std::string path = folder.Path("model.safetensors");
   ModelWriter writer =
-      extras == nullptr ? ModelWriter(path, model) : ModelWriter(path, model, *extras);
-  const auto tensors = ModelTensors(model, extras == nullptr ? 0 : extras->states);
+      extras == nullptr ? ModelWriter(path, *model) : ModelWriter(path, *model, *extras);
+  const auto tensors = ModelTensors(*model, extras == nullptr ? 0 : extras->states);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto count = static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols());
     writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), std::vector<float>(count, 1.0f));

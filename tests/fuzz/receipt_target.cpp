@@ -23,7 +23,7 @@ bool Run(std::string_view input) {
     Require(refused.kind() == Error::Kind::kUsage && std::strlen(refused.what()) > 0,
             "a receipt is refused in another way than as a mistake of its user");
   }
-  heap.RequireAtMost((1 << 20) + 1024 * input.size());
+  heap.RequireAtMost((1 << 20) + 1024 * input.size() + GraphBytes(input));
   if (!receipt) return false;
   const nlohmann::json json = ReceiptToJson(*receipt);
   Require(ReceiptToJson(ReceiptFromJson(json, "again")) == json,

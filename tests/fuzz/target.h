@@ -69,6 +69,14 @@ class HeapWatch {
   std::int64_t before_;
 };
 
+// What a job in `input` may take beside the text: a few words can ask for a model of thousands of
+// layers, whose graph is built to check them. 0 where no kind of model can be named.
+inline std::uint64_t GraphBytes(std::string_view input) {
+  const bool may_name_a_kind =
+      input.find("kind") != std::string_view::npos || input.find('\\') != std::string_view::npos;
+  return may_name_a_kind ? std::uint64_t{1} << 30 : 0;
+}
+
 // Reads the parts of an input; at its end every number is 0 and every text is empty.
 class InputReader {
  public:

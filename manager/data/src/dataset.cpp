@@ -203,8 +203,8 @@ void DataSet::CopyInputs(std::int64_t row, std::int64_t first, std::span<float> 
 namespace {
 
 Data Load(const Job& job) {
-  const Wanted wanted{job.model.layers.front(), job.model.layers.back(),
-                      job.model.loss == Loss::kCrossEntropy};
+  const Wanted wanted{job.perceptron().layers.front(), job.perceptron().layers.back(),
+                      job.perceptron().loss == Loss::kCrossEntropy};
   Data data;
   if (!job.data.generated.empty()) {
     data = GenerateRegression(job.data.generated_samples, wanted.inputs, wanted.outputs,

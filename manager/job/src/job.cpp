@@ -11,8 +11,10 @@
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/trained_model.h"
 #include "job_reader.h"
 #include "job_words.h"
+#include "model_keys.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -23,10 +25,16 @@ constexpr std::int64_t kMaxPouch = 1'000'000;
 constexpr std::int64_t kMaxResidentSteps = 1'000;
 constexpr std::int64_t kMaxTimeoutMs = 1'000'000'000;
 constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
+constexpr std::size_t kMaxFreezePatterns = 1024;
+constexpr double kMaxClipNorm = 1e30;
 
-// Those of all optimizers go behind the key that chooses one.
-std::vector<SectionKeys> WithOptimizerKeys(std::vector<SectionKeys> sections) {
+// Those of all kinds of models and of all optimizers go behind the key that chooses one.
+std::vector<SectionKeys> WithChosenKeys(std::vector<SectionKeys> sections) {
   for (SectionKeys& section : sections) {
+    if (section.section == "model") {
+      const std::vector<std::string>& keys = KeysOfAllKinds();
+      section.keys.insert(section.keys.begin() + 1, keys.begin(), keys.end());
+    }
     if (section.section != "train") continue;
     auto at = std::ranges::find(section.keys, "optimizer") + 1;
     for (const OptimizerKey& key : kOptimizerKeys) {
@@ -37,14 +45,15 @@ std::vector<SectionKeys> WithOptimizerKeys(std::vector<SectionKeys> sections) {
 }
 
 const std::vector<SectionKeys>& KnownKeys() {
-  static const std::vector<SectionKeys> keys = WithOptimizerKeys(
-      {{"model", {"layers", "activation", "clip_bound", "loss", "initial_weights"}},
+  static const std::vector<SectionKeys> keys = WithChosenKeys(
+      {{"model", {"kind", "initial_weights"}},
        {"data",
         {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
          "test_targets", "shuffle", "generated", "samples"}},
        {"train",
         {"batch", "epochs", "optimizer", "seed", "precision", "block", "schedule", "warmup_steps",
-         "step_every", "step_factor", "final_fraction", "stop_if_not_finite"}},
+         "step_every", "step_factor", "final_fraction", "stop_if_not_finite", "steps",
+         "evaluate_every", "clip_norm", "decay", "freeze"}},
        {"tasks",
         {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
        {"snapshots", {"every_steps"}}});
@@ -70,8 +79,11 @@ class JobParser {
   Job Parse() {
     ReadModel();
     ReadTraining();
+    ReadLength();
     ReadOptimizer();
     ReadSchedule();
+    ReadRules();
+    CheckModel();
     ReadData();
     ReadTasksAndSnapshots();
     return std::move(job_);
@@ -79,7 +91,12 @@ class JobParser {
 
  private:
   void ReadModel();
+  void ReadPerceptron(Model& model);
+  void RefuseOtherKinds(std::string_view kind) const;
+  void CheckModel() const;
   void ReadTraining();
+  void ReadLength();
+  void ReadRules();
   void ReadOptimizer();
   void ReadSchedule();
   void ReadData();
@@ -121,8 +138,59 @@ std::string JobParser::Path(const std::string& section, const std::string& key) 
   return path;
 }
 
+void JobParser::RefuseOtherKinds(std::string_view kind) const {
+  const std::vector<std::string> own = KeysOfKind(kind);
+  for (const std::string& key : KeysOfAllKinds()) {
+    if (!model_.Has(key) || std::ranges::find(own, key) != own.end()) continue;
+    std::string kinds;
+    for (const std::string_view other : kModelKinds) {
+      const std::vector<std::string> of_other = KeysOfKind(other);
+      if (std::ranges::find(of_other, key) == of_other.end()) continue;
+      kinds += fmt::format("{}\"{}\"", kinds.empty() ? "" : " or ", other);
+    }
+    model_.Refuse(key,
+                  fmt::format("kind \"{}\" has no such key; it is for kind = {}", kind, kinds));
+  }
+}
+
 void JobParser::ReadModel() {
-  Model& model = job_.model;
+  std::vector<std::pair<std::string, std::string_view>> kinds;
+  for (const std::string_view kind : kModelKinds) kinds.emplace_back(kind, kind);
+  std::string_view kind = kModelKinds[0];
+  model_.Word("kind", kinds, &kind);
+  RefuseOtherKinds(kind);
+  job_.model = DefaultsOf(kind);
+  if (auto* perceptron = std::get_if<Model>(&job_.model)) {
+    ReadPerceptron(*perceptron);
+  } else {
+    ReadModelKeys(model_, &job_.model);
+  }
+  if (kind == "bert" && !model_.Has("task")) {
+    Missing("model.task", "choose task = \"masked_language\" or \"classification\"");
+  }
+  job_.initial_weights = Path("model", "initial_weights");
+}
+
+// What the presets refuse, with the place of the key with which their sentence begins.
+void JobParser::CheckModel() const {
+  constexpr std::string_view kPrefix = "model: ";
+  try {
+    BuildModel(job_);
+  } catch (const Error& error) {
+    std::string_view what = error.what();
+    if (!what.starts_with(kPrefix)) throw UsageError(fmt::format("{}: {}", text_.name(), what));
+    what.remove_prefix(kPrefix.size());
+    const std::string key(
+        what.substr(0, what.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789")));
+    const std::vector<std::string> keys = KeysOfKind(KindOf(job_.model));
+    const bool named = std::ranges::find(keys, key) != keys.end();
+    throw UsageError(fmt::format("{}: {}{}",
+                                 named && model_.Has(key) ? model_.Place(key) : text_.name(),
+                                 named ? "model." : "the model: ", what));
+  }
+}
+
+void JobParser::ReadPerceptron(Model& model) {
   if (!model_.Has("layers")) {
     Missing("model.layers", "say the sizes, for example layers = [784, 512, 10] under [model]");
   }
@@ -147,13 +215,11 @@ void JobParser::ReadModel() {
   double bound = static_cast<double>(model.clip_bound);
   model_.Number("clip_bound", 1e-30, 1e30, &bound);
   model.clip_bound = static_cast<float>(bound);
-  job_.initial_weights = Path("model", "initial_weights");
 }
 
 void JobParser::ReadTraining() {
   Training& training = job_.training;
   train_.Integer("batch", 1, kMaxBatch, &training.batch);
-  train_.Integer("epochs", 0, kMaxEpochs, &training.epochs);
   std::int64_t seed = static_cast<std::int64_t>(training.seed);
   train_.Integer("seed", 0, std::numeric_limits<std::int64_t>::max(), &seed);
   training.seed = static_cast<std::uint64_t>(seed);
@@ -166,6 +232,38 @@ void JobParser::ReadTraining() {
   }
   data_.Flag("shuffle", &training.shuffle);
   train_.Flag("stop_if_not_finite", &job_.stop_if_not_finite);
+}
+
+// `steps` and `epochs` say the same thing. An override of one beats the file's other one.
+void JobParser::ReadLength() {
+  Training& training = job_.training;
+  train_.Integer("epochs", 0, kMaxEpochs, &training.epochs);
+  std::int64_t steps = 0;
+  train_.Integer("steps", 0, kMaxSteps, &steps);
+  if (train_.Has("steps")) {
+    if (train_.Has("epochs") && train_.IsOverride("steps") == train_.IsOverride("epochs")) {
+      train_.Refuse("steps", "train.epochs says how long to train, too; remove one of the two");
+    }
+    if (!train_.IsOverride("epochs")) training.steps = steps;
+  }
+  std::int64_t every = 0;
+  train_.Integer("evaluate_every", 1, kMaxSteps, &every);
+  if (every > 0) training.evaluate_every = every;
+}
+
+// What is done to gradients and parameters, whatever the optimizer.
+void JobParser::ReadRules() {
+  train_.Number("clip_norm", 0, kMaxClipNorm, &job_.training.clip_norm);
+  train_.Word("decay", DecayWords(), &job_.decay);
+  train_.Texts("freeze", kMaxFreezePatterns, &job_.freeze);
+  if (!std::holds_alternative<Model>(job_.model)) return;
+  // The planner of perceptrons has no tasks for these. Whoever adds them removes the line.
+  const auto refuse = [this](const char* key, bool asked) {
+    if (asked) train_.Refuse(key, "this is not there yet for kind \"mlp\"; remove it");
+  };
+  refuse("clip_norm", job_.training.clip_norm > 0);
+  refuse("decay", job_.decay != model::DecayRule::kEverything);
+  refuse("freeze", !job_.freeze.empty());
 }
 
 void JobParser::ReadOptimizer() {
@@ -216,7 +314,7 @@ void JobParser::ReadGenerated() {
       data_.Refuse(key, "data.generated makes the samples; remove one of the two");
     }
   }
-  if (job_.model.loss != Loss::kMeanSquaredError) {
+  if (job_.loss() != Loss::kMeanSquaredError) {
     data_.Refuse("generated", "makes values, not classes: it needs model.loss = \"mse\"");
   }
   if (!data_.Has("samples")) {
@@ -231,8 +329,8 @@ void JobParser::ReadData() {
   if (data_.Has("samples")) {
     data_.Refuse("samples", "is only for data.generated; files say themselves how many they have");
   }
-  const bool labels = job_.model.loss == Loss::kCrossEntropy;
-  const std::string loss = fmt::format("loss \"{}\"", WordOf(LossWords(), job_.model.loss));
+  const bool labels = job_.loss() == Loss::kCrossEntropy;
+  const std::string loss = fmt::format("loss \"{}\"", WordOf(LossWords(), job_.loss()));
   const std::string used = labels ? "labels" : "targets";
   const std::string unused = labels ? "targets" : "labels";
   for (const std::string set : {"train_", "test_"}) {

@@ -113,6 +113,8 @@ std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& se
     const std::string near = ClosestWord(key, other.keys);
     if (!near.empty()) return fmt::format(": did you mean '{}' in [{}]?", near, other.section);
   }
+  constexpr std::size_t kMostListed = 30;
+  if (section.keys.size() > kMostListed) return ": docs/jobs.md has the keys of each kind";
   return DidYouMean(key, section.keys);
 }
 
@@ -289,6 +291,27 @@ void Section::Integers(const std::string& key, std::size_t fewest, std::size_t c
                               found.size(), DescribeValue(entry), least, most));
     }
     found.push_back(integer->get());
+  }
+  *value = std::move(found);
+}
+
+void Section::Texts(const std::string& key, std::size_t count_most,
+                    std::vector<std::string>* value) const {
+  const toml::node* node = text_.Find(name_, key);
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) RefuseType(key, "an array of strings");
+  if (array->size() > count_most) {
+    Refuse(key, fmt::format("must have at most {} entries, found {}", count_most, array->size()));
+  }
+  std::vector<std::string> found;
+  for (const toml::node& entry : *array) {
+    const auto* text = entry.as_string();
+    if (text == nullptr || text->get().empty() || text->get().find('\0') != std::string::npos) {
+      Refuse(key, fmt::format("entry {} is {}; every entry must be a string that is not empty",
+                              found.size(), DescribeValue(entry)));
+    }
+    found.push_back(text->get());
   }
   *value = std::move(found);
 }

@@ -53,6 +53,11 @@ class Section {
   Section(const JobText& text, std::string name) : text_(text), name_(std::move(name)) {}
 
   bool Has(const std::string& key) const { return text_.Find(name_, key) != nullptr; }
+  bool IsArray(const std::string& key) const {
+    const toml::node* node = text_.Find(name_, key);
+    return node != nullptr && node->is_array();
+  }
+  bool IsOverride(const std::string& key) const { return text_.IsOverride(name_, key); }
   void Integer(const std::string& key, std::int64_t least, std::int64_t most,
                std::int64_t* value) const;
   // Finite; an integer is a number too. `open_least`: the value must be above `least`.
@@ -62,6 +67,7 @@ class Section {
   void Text(const std::string& key, std::string* value) const;
   void Integers(const std::string& key, std::size_t fewest, std::size_t count_most,
                 std::int64_t least, std::int64_t most, std::vector<std::int64_t>* value) const;
+  void Texts(const std::string& key, std::size_t count_most, std::vector<std::string>* value) const;
   // "auto" leaves `*value` empty.
   void AutoInteger(const std::string& key, std::int64_t least, std::int64_t most,
                    std::optional<std::int64_t>* value) const;
@@ -78,6 +84,8 @@ class Section {
     if (index) *value = words[*index].second;
   }
 
+  // "line 3 of job.toml". REQUIRES: the key is set.
+  std::string Place(const std::string& key) const { return text_.Place(name_, key); }
   // Throws Error (usage): "train.batch = 0 (line 3 of job.toml): <what would be right>".
   [[noreturn]] void Refuse(const std::string& key, const std::string& what) const;
 

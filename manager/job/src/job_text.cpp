@@ -10,6 +10,7 @@
 #include "acan/manager/job.h"
 #include "job_words.h"
 #include "json_depth.h"
+#include "model_keys.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -22,12 +23,24 @@ json OrAuto(const std::optional<T>& value) {
   return value ? json(*value) : json("auto");
 }
 
+// Without the kind, which earlier releases did not write: ids of trainings are hashes of this.
+json PerceptronToJson(const Model& perceptron) {
+  json model = {{"layers", perceptron.layers},
+                {"activation", WordOf(ActivationWords(), perceptron.activation)},
+                {"loss", WordOf(LossWords(), perceptron.loss)}};
+  if (perceptron.activation == Activation::kClippedRelu) {
+    model["clip_bound"] = static_cast<double>(perceptron.clip_bound);
+  }
+  return model;
+}
+
 json ModelToJson(const Job& job) {
-  json model = {{"layers", job.model.layers},
-                {"activation", WordOf(ActivationWords(), job.model.activation)},
-                {"loss", WordOf(LossWords(), job.model.loss)}};
-  if (job.model.activation == Activation::kClippedRelu) {
-    model["clip_bound"] = static_cast<double>(job.model.clip_bound);
+  json model;
+  if (const auto* perceptron = std::get_if<Model>(&job.model)) {
+    model = PerceptronToJson(*perceptron);
+  } else {
+    model = ModelKeysToJson(job.model);
+    model["kind"] = KindOf(job.model);
   }
   if (!job.initial_weights.empty()) model["initial_weights"] = job.initial_weights;
   return model;
@@ -40,7 +53,7 @@ json DataToJson(const Job& job) {
     data["samples"] = job.data.generated_samples;
     return data;
   }
-  const std::string kind = job.model.loss == Loss::kCrossEntropy ? "labels" : "targets";
+  const std::string kind = job.loss() == Loss::kCrossEntropy ? "labels" : "targets";
   data["train_inputs"] = job.data.train_inputs;
   data["train_" + kind] = job.data.train_targets;
   if (!job.data.test_inputs.empty()) {
@@ -70,6 +83,13 @@ json TrainingToJson(const Training& training) {
   if (training.schedule.kind == ScheduleKind::kCosine) {
     train["final_fraction"] = training.schedule.final_fraction;
   }
+  // What earlier releases did not know is left out where it is not set, so that ids stay the same.
+  if (training.steps) {
+    train.erase("epochs");
+    train["steps"] = *training.steps;
+  }
+  if (training.evaluate_every) train["evaluate_every"] = *training.evaluate_every;
+  if (training.clip_norm > 0) train["clip_norm"] = training.clip_norm;
   return train;
 }
 
@@ -78,6 +98,8 @@ json TrainingToJson(const Training& training) {
 json JobToJson(const Job& job) {
   json train = TrainingToJson(job.training);
   train["stop_if_not_finite"] = job.stop_if_not_finite;
+  if (job.decay != model::DecayRule::kEverything) train["decay"] = WordOf(DecayWords(), job.decay);
+  if (!job.freeze.empty()) train["freeze"] = job.freeze;
   return {{"model", ModelToJson(job)},
           {"data", DataToJson(job)},
           {"train", std::move(train)},

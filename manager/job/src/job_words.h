@@ -1,4 +1,4 @@
-// The words of a job's TOML for the enumerations of core/model.h.
+// The words of a job's TOML for the enumerations of core/model.h and model/presets.h.
 #pragma once
 
 #include <cassert>
@@ -56,6 +56,48 @@ inline const Words<Policy>& PolicyWords() {
                                       {"gss", Policy::kGuided},
                                       {"factoring", Policy::kFactoring},
                                       {"fixed", Policy::kFixed}};
+  return words;
+}
+
+inline const Words<model::DecayRule>& DecayWords() {
+  static const Words<model::DecayRule> words = {{"everything", model::DecayRule::kEverything},
+                                                {"matrices", model::DecayRule::kMatrices}};
+  return words;
+}
+
+// ---- of models: chosen by the type of the value ------------------------------------------------
+
+inline const Words<model::ActivationKind>& ModelWords(model::ActivationKind) {
+  using Kind = model::ActivationKind;
+  static const Words<Kind> words = {{"relu", Kind::kRelu},          {"tanh", Kind::kTanh},
+                                    {"sigmoid", Kind::kSigmoid},    {"gelu", Kind::kGelu},
+                                    {"gelu_tanh", Kind::kGeluTanh}, {"silu", Kind::kSilu}};
+  return words;
+}
+
+// An encoder alone has no loss, so no job can train it.
+inline const Words<model::BertTask>& ModelWords(model::BertTask) {
+  static const Words<model::BertTask> words = {
+      {"masked_language", model::BertTask::kMaskedLanguage},
+      {"classification", model::BertTask::kClassification}};
+  return words;
+}
+
+inline const Words<model::ResnetBlock>& ModelWords(model::ResnetBlock) {
+  static const Words<model::ResnetBlock> words = {{"basic", model::ResnetBlock::kBasic},
+                                                  {"bottleneck", model::ResnetBlock::kBottleneck}};
+  return words;
+}
+
+inline const Words<model::ResnetStem>& ModelWords(model::ResnetStem) {
+  static const Words<model::ResnetStem> words = {{"imagenet", model::ResnetStem::kImageNet},
+                                                 {"small", model::ResnetStem::kSmall}};
+  return words;
+}
+
+inline const Words<model::NormKind>& ModelWords(model::NormKind) {
+  static const Words<model::NormKind> words = {{"batch", model::NormKind::kBatch},
+                                               {"group", model::NormKind::kGroup}};
   return words;
 }
 

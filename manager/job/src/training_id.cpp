@@ -12,6 +12,7 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   json.erase("tasks");
   json.erase("snapshots");
   json["train"].erase("stop_if_not_finite");
+  json["train"].erase("evaluate_every");
   // The data are known by their hashes, wherever the files lie.
   json["data"] = {{"shuffle", job.training.shuffle}};
   const std::string text = JsonText(json) + train_sha256 + test_sha256;

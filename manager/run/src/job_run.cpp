@@ -34,10 +34,10 @@ RunSettings SettingsOf(const ManagerOptions& options) {
 
 }  // namespace
 
-JobRun::JobRun(const ManagerOptions& options, const Job& job, const Data& data,
-               EarlierLives earlier)
+JobRun::JobRun(const ManagerOptions& options, const Job& job,
+               std::shared_ptr<const TrainedModel> model, const Data& data, EarlierLives earlier)
     : options_(options),
-      context_(SettingsOf(options), ClientOf(options), job, data),
+      context_(SettingsOf(options), ClientOf(options), job, std::move(model), data),
       stop_(context_.client, options.alive),
       folder_(context_, std::move(earlier.folder)),
       leadership_(context_, stop_, folder_),
@@ -232,7 +232,7 @@ void JobRun::LookAtStep(const StepCommitted& step) {
   NotFinite found{NotFinite::What::kLoss, step.step, step.learning_rate, std::nullopt};
   if (std::isfinite(step.loss)) {
     if (!divergence_.IsSought()) return;
-    const Graph graph(context_.job.model, context_.job.training, *core_->plan());
+    const Graph graph(*context_.model->perceptron, context_.job.training, *core_->plan());
     if (space_.Mover().AreFinite(graph.Tiles(context_.run, step.step + 1))) return;
     found.what = NotFinite::What::kWeights;
   }
@@ -249,8 +249,8 @@ void JobRun::OnNotFinite(const NotFinite& found) {
 
 // It may be in another cut than the newest.
 void JobRun::KeepVersion(std::int64_t version) {
-  auto whole = space_.Mover().FindWhole(context_.run, context_.job.model,
-                                        context_.OptimizerStates(), version);
+  auto whole =
+      space_.Mover().FindWhole(context_.run, *context_.model, context_.OptimizerStates(), version);
   if (!whole || whole->version != version) throw NotFiniteFound{version};
   divergence_.OnKept(version);
   space_.CancelReads();

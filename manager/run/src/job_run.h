@@ -41,7 +41,8 @@ struct EarlierLives {
 class JobRun {
  public:
   // The references must outlive it. What is left of earlier lives is removed.
-  JobRun(const ManagerOptions& options, const Job& job, const Data& data, EarlierLives earlier);
+  JobRun(const ManagerOptions& options, const Job& job, std::shared_ptr<const TrainedModel> model,
+         const Data& data, EarlierLives earlier);
 
   // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
@@ -94,6 +95,7 @@ class JobRun {
 
   // ---- how it ends (job_run_finish.cpp)
   Receipt Finish();
+  std::int64_t WholeEpochs(std::int64_t steps) const;
   void WriteWeights();
   void WriteKept();
   void AwaitAnswers();

@@ -76,7 +76,7 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) const {
   const RunState& past = beginning_.past();
   const auto quarantined = static_cast<int>(audits_.quarantined().size());
   ManagerConfig config;
-  config.model = job.model;
+  config.model = context_.model;
   config.training = job.training;
   config.limits = job.tasks;
   config.run = context_.run;

@@ -14,15 +14,19 @@
 
 namespace acan {
 
+std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
+  return steps / StepsPerEpoch(context_.data.train.samples, context_.job.training.batch);
+}
+
 // The model that was trained to the end.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
   const TileMover::Written written =
-      space_.Mover().WriteModel(path, job.model, *final_tiles_, job.stop_if_not_finite);
+      space_.Mover().WriteModel(path, *context_.model, *final_tiles_, job.stop_if_not_finite);
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = core_->total_steps();
-  receipt_.epochs = job.training.epochs;
+  receipt_.epochs = WholeEpochs(receipt_.steps);
   if (written.finite) return;
   NotFinite found{NotFinite::What::kWeights, 0, job.training.learning_rate, std::nullopt};
   if (receipt_.steps > 0) {
@@ -34,9 +38,9 @@ void JobRun::WriteWeights() {
 
 // The last good weights of a run that diverged.
 void JobRun::WriteKept() {
-  const Job& job = context_.job;
   const std::int64_t version = *divergence_.kept_version();
-  const TileMover::Written written = space_.Mover().WriteModel("", job.model, *final_tiles_, true);
+  const TileMover::Written written =
+      space_.Mover().WriteModel("", *context_.model, *final_tiles_, true);
   if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
   if (!written.finite) {
     throw FailureError(
@@ -44,14 +48,15 @@ void JobRun::WriteKept() {
   }
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = version;
-  receipt_.epochs = version * job.training.epochs / std::max<std::int64_t>(1, core_->total_steps());
+  receipt_.epochs = WholeEpochs(version);
   // Of whichever epoch was done last; they say nothing of these weights.
   receipt_.test_loss.reset();
   receipt_.test_accuracy.reset();
   const SnapshotFolder* snapshots = files_.snapshots();
   if (snapshots == nullptr) return;
   const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));
-  space_.Mover().Write(*writer, ModelTensors(job.model, context_.OptimizerStates()), *final_tiles_);
+  space_.Mover().Write(*writer, ModelTensors(*context_.model, context_.OptimizerStates()),
+                       *final_tiles_);
   WorkBeside(
       context_.client, [this] { leadership_.Keep(); },
       [&](const std::function<void()>& go_on) { writer->Finish(go_on); });

@@ -19,6 +19,7 @@ struct Manager::Impl {
 
   ManagerOptions options;
   Job job;
+  std::shared_ptr<const TrainedModel> model;
   Data data;
   EarlierLives earlier;
   std::mutex mutex;  // of `life` and `stop_within_us`, which Stop uses
@@ -50,7 +51,7 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   earlier.folder = life->folder();
   // Another manager may lead now: then this one stands by.
   options.resume = options.standby = true;
-  auto next = std::make_unique<JobRun>(options, job, data, earlier);
+  auto next = std::make_unique<JobRun>(options, job, model, data, earlier);
   earlier.folder.reset();
   {
     const std::lock_guard lock(mutex);
@@ -64,8 +65,11 @@ Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_u
   impl_->options = std::move(options);
   impl_->options.resume |= impl_->options.standby;
   impl_->job = std::move(job);
+  impl_->model = BuildModel(impl_->job);
+  if (!impl_->model->perceptron) RefuseUntrainedKind(impl_->model->kind);
   impl_->data = std::move(data);
-  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->data, impl_->earlier);
+  impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->model, impl_->data,
+                                         impl_->earlier);
 }
 
 Manager::~Manager() = default;

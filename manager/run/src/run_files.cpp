@@ -38,8 +38,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed);
   }
-  const ModelWriter probe(context_.OutPath(kModelName), context_.job.model);
-  snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.job.model,
+  const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
+  snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
   tuplespace::ClientOptions writer_client = client;
   writer_client.name = "snapshots of " + context_.settings.source;
@@ -135,7 +135,7 @@ void RunFiles::Check() const {
 // ---- snapshots ---------------------------------------------------------------------------------
 
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
-  snapshot_writer_->Start(state, ModelTensors(context_.job.model, context_.OptimizerStates()),
+  snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
                           std::move(tiles), context_.job.stop_if_not_finite);
 }
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "acan/core/names.h"
+#include "acan/core/schedule.h"
 #include "tuplespace/clock.h"
 
 namespace acan {
@@ -18,6 +19,14 @@ constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kListEveryUs = 1'000;  // for each of them
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::uint32_t kMostListed = 4096;
+
+// Those that are begun: the run may end within one.
+std::int64_t Epochs(const RunContext& context) {
+  const Training& training = context.job.training;
+  if (!training.steps) return training.epochs;
+  const std::int64_t each = StepsPerEpoch(context.data.train.samples, training.batch);
+  return (*training.steps + each - 1) / each;
+}
 
 }  // namespace
 
@@ -120,7 +129,7 @@ const Progress& RunStatistics::OnStep(const StepCommitted& step, std::int64_t st
   progress_.step = step.step + 1;
   progress_.steps = steps;
   progress_.epoch = step.epoch + 1;
-  progress_.epochs = context_.job.training.epochs;
+  progress_.epochs = Epochs(context_);
   progress_.loss = step.loss;
   time_left_.StepDone(now_us);
   progress_.eta_s = time_left_.Seconds(progress_.steps - progress_.step);
@@ -130,6 +139,7 @@ const Progress& RunStatistics::OnStep(const StepCommitted& step, std::int64_t st
 }
 
 const Progress& RunStatistics::OnEvaluated(const Evaluated& evaluated) {
+  progress_.epoch_done = evaluated.epoch >= progress_.epoch;
   progress_.test_loss = evaluated.loss;
   progress_.test_accuracy = evaluated.accuracy;
   return progress_;

@@ -78,7 +78,7 @@ void SpaceActions::OrderEpoch(std::int64_t epoch) {
 }
 
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
-  const Graph graph(context_.job.model, context_.job.training, plan);
+  const Graph graph(*context_.model->perceptron, context_.job.training, plan);
   const DataSet& set = action.test ? context_.data.test : context_.data.train;
   if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
   const auto sample_at = [&](std::int64_t row) {

@@ -11,7 +11,7 @@ namespace acan {
 inline Job ClassJob(std::int64_t inputs, std::int64_t classes, const std::string& train_inputs,
                     const std::string& train_labels) {
   Job job;
-  job.model.layers = {inputs, classes};
+  job.perceptron().layers = {inputs, classes};
   job.data.train_inputs = train_inputs;
   job.data.train_targets = train_labels;
   return job;
@@ -20,7 +20,7 @@ inline Job ClassJob(std::int64_t inputs, std::int64_t classes, const std::string
 inline Job ValueJob(std::int64_t inputs, std::int64_t outputs, const std::string& train_inputs,
                     const std::string& train_targets) {
   Job job = ClassJob(inputs, outputs, train_inputs, train_targets);
-  job.model.loss = Loss::kMeanSquaredError;
+  job.perceptron().loss = Loss::kMeanSquaredError;
   return job;
 }
 

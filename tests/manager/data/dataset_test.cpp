@@ -123,8 +123,8 @@ TEST(DataSetTest, CopyInputsTakesAnyPartOfASample) {
 
 Job Generated(std::int64_t samples, std::uint64_t seed) {
   Job job;
-  job.model.layers = {5, 8, 2};
-  job.model.loss = Loss::kMeanSquaredError;
+  job.perceptron().layers = {5, 8, 2};
+  job.perceptron().loss = Loss::kMeanSquaredError;
   job.data.generated = "regression";
   job.data.generated_samples = samples;
   job.training.seed = seed;
@@ -173,7 +173,7 @@ TEST(GeneratedTest, SameBitsForTheSameSeed) {
 
 TEST(GeneratedTest, TooManySamplesAreRefused) {
   Job job = Generated(kMaxSamples, 1);
-  job.model.layers = {kMaxLayerSize, 2};
+  job.perceptron().layers = {kMaxLayerSize, 2};
   ExpectError([&] { LoadData(job); }, {"data.samples = 2147483648", "at most 1023 fit"});
 }
 

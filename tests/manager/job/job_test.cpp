@@ -46,9 +46,9 @@ TEST(JobTest, PathsThatAreNotUtf8AreRefused) {
 
 TEST(JobTest, SmallestJobHasTheDefaults) {
   const Job job = Parse("");
-  EXPECT_EQ(job.model.layers, (std::vector<std::int64_t>{4, 3}));
-  EXPECT_EQ(job.model.activation, Activation::kRelu);
-  EXPECT_EQ(job.model.loss, Loss::kCrossEntropy);
+  EXPECT_EQ(job.perceptron().layers, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(job.perceptron().activation, Activation::kRelu);
+  EXPECT_EQ(job.perceptron().loss, Loss::kCrossEntropy);
   EXPECT_EQ(job.data.train_inputs, "/jobs/x.npy");
   EXPECT_EQ(job.data.train_targets, "/jobs/y.npy");
   EXPECT_EQ(job.data.test_inputs, "");
@@ -102,9 +102,9 @@ timeout_ms = 1500
 policy = "factoring"
 )",
                            "job.toml", "/jobs", {});
-  EXPECT_EQ(job.model.activation, Activation::kClippedRelu);
-  EXPECT_EQ(job.model.clip_bound, 2.5f);
-  EXPECT_EQ(job.model.loss, Loss::kMeanSquaredError);
+  EXPECT_EQ(job.perceptron().activation, Activation::kClippedRelu);
+  EXPECT_EQ(job.perceptron().clip_bound, 2.5f);
+  EXPECT_EQ(job.perceptron().loss, Loss::kMeanSquaredError);
   EXPECT_EQ(job.initial_weights, "/weights/start.safetensors");
   EXPECT_EQ(job.data.train_targets, "/b.idx");
   EXPECT_EQ(job.data.test_targets, "/jobs/d.idx");
@@ -297,7 +297,7 @@ TEST(JobTest, OverridesReplaceAndName) {
   EXPECT_EQ(job.training.epochs, 3);
   EXPECT_EQ(job.training.batch, 16);
   EXPECT_EQ(job.training.optimizer, Optimizer::kAdamW);
-  EXPECT_EQ(job.model.layers.size(), 3u);
+  EXPECT_EQ(job.perceptron().layers.size(), 3u);
   EXPECT_EQ(job.tasks.size_bytes, 1u << 20);
   // An override's path is meant where it was typed, a file's where the file is.
   EXPECT_EQ(job.data.train_inputs, (std::filesystem::current_path() / "other.npy").string());

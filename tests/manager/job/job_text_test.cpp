@@ -35,7 +35,7 @@ TEST(JobTextTest, TomlAndJsonGiveTheSameJob) {
     EXPECT_EQ(JobToJson(again).dump(), json.dump());
     EXPECT_EQ(again.training.learning_rate, job.training.learning_rate);
     EXPECT_EQ(again.training.momentum, job.training.momentum);
-    EXPECT_EQ(again.model.clip_bound, job.model.clip_bound);
+    EXPECT_EQ(again.perceptron().clip_bound, job.perceptron().clip_bound);
     EXPECT_EQ(again.initial_weights, job.initial_weights);
     EXPECT_EQ(again.training.seed, job.training.seed);
     EXPECT_EQ(again.tasks.policy, job.tasks.policy);

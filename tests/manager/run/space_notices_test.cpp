@@ -13,7 +13,7 @@ using tuplespace::Notice;
 
 class SpaceNoticesTest : public ::testing::Test {
  protected:
-  SpaceNoticesTest() { job_.model.layers = {2, 1}; }
+  SpaceNoticesTest() { job_.perceptron().layers = {2, 1}; }
 
   static Notice Parked() { return {Notice::Kind::kParked, Key{"task", 1}, "handler", "bad input"}; }
   static Notice Orphaned() { return {Notice::Kind::kOrphaned, Key{"task", 2}, "", "input"}; }
@@ -21,8 +21,11 @@ class SpaceNoticesTest : public ::testing::Test {
   Job job_;
   Data data_;
   // Nobody is there: notices come from the test.
-  RunContext context_{
-      RunSettings(), {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}}, job_, data_};
+  RunContext context_{RunSettings(),
+                      {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
+                      job_,
+                      BuildModel(job_),
+                      data_};
   SpaceNotices notices_{context_, [](ManagerEvent) {}, {}};
 };
 

@@ -11,14 +11,14 @@ DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256)
   Random random(static_cast<std::uint64_t>(samples) * 131);
   DataSet set;
   set.samples = samples;
-  set.inputs = job.model.layers.front();
+  set.inputs = job.perceptron().layers.front();
   set.sha256 = sha256;
-  const std::int64_t outputs = job.model.layers.back();
+  const std::int64_t outputs = job.perceptron().layers.back();
   const auto value = [&random] {
     return static_cast<float>(random.Between(-1000, 1000)) / 1000.0f;
   };
   for (std::int64_t i = 0; i < samples * set.inputs; ++i) set.floats.push_back(value());
-  if (job.model.loss == Loss::kCrossEntropy) {
+  if (job.perceptron().loss == Loss::kCrossEntropy) {
     for (std::int64_t i = 0; i < samples; ++i) {
       set.labels.push_back(static_cast<std::int32_t>(random.Between(0, outputs - 1)));
     }
@@ -48,7 +48,7 @@ SimulatedJob Make(const char* name, Job job, std::int64_t train_samples,
 
 Job Basic(std::vector<std::int64_t> layers, std::int64_t batch, std::int64_t epochs) {
   Job job;
-  job.model.layers = std::move(layers);
+  job.perceptron().layers = std::move(layers);
   job.training.batch = batch;
   job.training.epochs = epochs;
   return job;
@@ -62,15 +62,15 @@ std::vector<SimulatedJob> MakeAll() {
   }
   {  // Values, momentum, a snapshot after each step.
     Job job = Basic({18, 40, 5}, 32, 3);
-    job.model.loss = Loss::kMeanSquaredError;
-    job.model.activation = Activation::kTanh;
+    job.perceptron().loss = Loss::kMeanSquaredError;
+    job.perceptron().activation = Activation::kTanh;
     job.training.optimizer = Optimizer::kMomentum;
     job.snapshots.every_steps = 1;
     jobs.push_back(Make("momentum, a snapshot after each step", std::move(job), 64, 0));
   }
   {  // Three layers in the smallest tiles; AdamW has two states.
     Job job = Basic({24, 32, 24, 4}, 16, 2);
-    job.model.activation = Activation::kGelu;
+    job.perceptron().activation = Activation::kGelu;
     job.training.optimizer = Optimizer::kAdamW;
     job.training.learning_rate = 0.01;
     job.tasks.size_bytes = 1024;
@@ -85,7 +85,7 @@ std::vector<SimulatedJob> MakeAll() {
   }
   {  // Batches in parts, and no order of its own.
     Job job = Basic({16, 48, 3}, 40, 1);
-    job.model.activation = Activation::kSigmoid;
+    job.perceptron().activation = Activation::kSigmoid;
     job.training.shuffle = false;
     job.tasks.batch_rows = 16;
     job.tasks.size_bytes = 2048;

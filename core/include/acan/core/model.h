@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,15 @@ struct Schedule {
 struct Training : Hyperparameters {
   std::int64_t batch = 128;  // samples of one optimizer step; the last of an epoch may be less
   std::int64_t epochs = 5;
+  std::optional<std::int64_t> steps;           // set: ends after so many, whatever `epochs` says
+  std::optional<std::int64_t> evaluate_every;  // steps; unset: at the end of each epoch
   std::uint64_t seed = 1;
   Precision precision = Precision::kExact;
   std::int64_t block = 64;  // leaf length of the canonical order, a power of two >= 16
   bool shuffle = true;
   Optimizer optimizer = Optimizer::kSgd;
   Schedule schedule;
+  double clip_norm = 0;  // the most that the norm of all gradients may be; 0: any
 };
 
 }  // namespace acan

@@ -11,6 +11,8 @@ namespace acan {
 
 // Optimizer steps of one epoch; the last one may have fewer samples. REQUIRES: both > 0.
 std::int64_t StepsPerEpoch(std::int64_t samples, std::int64_t batch);
+// Of the whole training. REQUIRES: samples > 0.
+std::int64_t TotalSteps(const Training& training, std::int64_t samples);
 
 // The learning rate of `step`, counted from 0. During warm-up (step < warmup_steps) it is
 // learning_rate * (step + 1) / warmup_steps. After it, with t = step - warmup_steps and

@@ -25,7 +25,8 @@ ManagerCore::ManagerCore(ManagerConfig config)
   assert(config_.train_samples > 0);
   assert(config_.first_version == 0 || config_.load_weights);
   steps_.per_epoch = StepsPerEpoch(config_.train_samples, config_.training.batch);
-  steps_.total = steps_.per_epoch * config_.training.epochs;
+  steps_.total = TotalSteps(config_.training, config_.train_samples);
+  steps_.evaluate_every = config_.training.evaluate_every.value_or(steps_.per_epoch);
   assert(config_.first_version <= steps_.total);
   steps_.next = versions_.committed = versions_.reported = config_.first_version;
   versions_.safe = versions_.retired_below = config_.first_version;
@@ -113,7 +114,7 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out)
   unit->losses = event.sums;
   // Whether it was audited or not.
   const auto wrong =
-      FindWrongLoss(config_.model, MakeGraph(), unit->passes, *unit->losses, event.put_by);
+      FindWrongLoss(*config_.model, MakeGraph(), unit->passes, *unit->losses, event.put_by);
   if (!wrong) return;
   if (audits_) {
     End(Quarantine{{{wrong->by}, wrong->text}}, out);
@@ -204,9 +205,9 @@ void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
   const auto samples = static_cast<double>(config_.test_samples);
   Evaluated evaluated{unit.step,
                       unit.step / steps_.per_epoch,
-                      all->loss / (samples * LossesPerSample(config_.model)),
+                      all->loss / (samples * LossesPerSample(*config_.model)),
                       {}};
-  if (config_.model.loss == Loss::kCrossEntropy) evaluated.accuracy = all->right / samples;
+  if (CountsRightAnswers(*config_.model)) evaluated.accuracy = all->right / samples;
   out.push_back(evaluated);
 }
 
@@ -217,7 +218,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     versions_.reported = versions_.committed;
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
-    const double values = static_cast<double>(rows) * LossesPerSample(config_.model);
+    const double values = static_cast<double>(rows) * LossesPerSample(*config_.model);
     const std::vector<float> sums = SumLosses(MakeGraph(), unit.passes, *unit.losses, plan_->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
                                 static_cast<double>(sums[0]) / values,

@@ -16,11 +16,9 @@ constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, 
 bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   Unit unit;
   unit.id = next_unit_;
-  const bool epoch_ended =
-      steps_.next % steps_.per_epoch == 0 && (steps_.next > 0 || steps_.total == 0);
   if (weights_ == Weights::kNone) {
     OpenInitialize(unit, out);
-  } else if (epoch_ended && !evaluation_.IsOpened()) {
+  } else if (IsEvaluated(steps_.next) && !evaluation_.IsOpened()) {
     OpenEvaluate(unit, out);
   } else if (snapshots_.version() &&
              steps_.next > *snapshots_.version() + kMostStepsBeyondSnapshot) {
@@ -39,6 +37,11 @@ bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   ++next_unit_;
   units_.push_back(std::move(unit));
   return true;
+}
+
+// The last version always is: the receipt has its accuracy.
+bool ManagerCore::IsEvaluated(std::int64_t version) const {
+  return version == steps_.total || (version > 0 && version % steps_.evaluate_every == 0);
 }
 
 void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {

@@ -5,11 +5,20 @@
 #include "fmt/format.h"
 
 namespace acan {
+namespace {
 
-std::optional<WrongLoss> FindWrongLoss(const Model& model, const Graph& graph,
+// Every model that is trained has one loss.
+const model::Node& LossNode(const TrainedModel& model) {
+  const model::Graph& graph = model.evaluation;
+  return graph.node(graph.value(graph.losses().front()).index);
+}
+
+}  // namespace
+
+std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const Graph& graph,
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by) {
-  const std::size_t size = model.loss == Loss::kCrossEntropy ? 2 : 1;
+  const std::size_t size = CountsRightAnswers(model) ? 2 : 1;
   std::size_t next = 0;
   for (const Pass& pass : passes) {
     for (const auto& [key, rows] : graph.Losses(pass)) {
@@ -49,8 +58,15 @@ std::vector<float> SumLosses(const Graph& graph, const std::vector<Pass>& passes
   return total;
 }
 
-double LossesPerSample(const Model& model) {
-  return model.loss == Loss::kCrossEntropy ? 1.0 : static_cast<double>(model.layers.back());
+bool CountsRightAnswers(const TrainedModel& model) {
+  return std::holds_alternative<model::CrossEntropy>(LossNode(model).op);
+}
+
+double LossesPerSample(const TrainedModel& model) {
+  // The loss' first operand, logits or outputs.
+  const model::Shape& of_outputs = model.evaluation.value(LossNode(model).operands.front()).shape;
+  const std::int64_t each = CountsRightAnswers(model) ? 1 : of_outputs.features;
+  return static_cast<double>(of_outputs.rows * each);
 }
 
 }  // namespace acan

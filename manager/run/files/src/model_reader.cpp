@@ -83,7 +83,7 @@ struct ModelReader::Impl {
   std::int64_t file_bytes = 0;
   std::int64_t data_begin = 0;
   std::map<std::string, std::string> metadata;
-  Model model;  // only its layers
+  Model model{.layers = {}, .loss = Loss::kMeanSquaredError};  // only its layers; any fit this loss
   int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;
@@ -268,7 +268,7 @@ void ModelReader::Impl::CheckLayers(const std::map<std::string, Entry>& entries)
 }
 
 void ModelReader::Impl::CheckStates(const std::map<std::string, Entry>& entries) const {
-  for (const TensorInfo& tensor : ModelTensors(model, states)) {
+  for (const TensorInfo& tensor : ModelTensors(*BuildModel(model), states)) {
     const auto found = entries.find(tensor.Name());
     if (found == entries.end()) Refuse(fmt::format("lacks the tensor '{}'", tensor.Name()));
     const Entry& parameter = entries.at(tensor.parameter.Name());
@@ -303,7 +303,7 @@ ModelReader::ModelReader(const std::string& path) : impl_(std::make_unique<Impl>
   impl_->CheckLayers(entries);
   impl_->CheckStates(entries);
   impl_->CheckPlaces(entries);
-  impl_->tensors = ModelTensors(impl_->model, impl_->states);
+  impl_->tensors = ModelTensors(*BuildModel(impl_->model), impl_->states);
   for (const TensorInfo& tensor : impl_->tensors) {
     impl_->places.push_back(entries.at(tensor.Name()).place);
   }

@@ -18,9 +18,9 @@ namespace acan {
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian values, written here as they lie in memory");
 
-std::vector<TensorInfo> ModelTensors(const Model& model, int states) {
+std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states) {
   std::map<std::string, TensorInfo> by_name;
-  for (const Parameter& parameter : ParametersOf(model)) {
+  for (const Parameter& parameter : ParametersOf(*model.perceptron)) {
     for (const ParameterState state : StatesOf(states)) {
       by_name.emplace(parameter.Name(state), TensorInfo{parameter, state});
     }
@@ -85,7 +85,7 @@ std::string HeaderBytes(const std::vector<TensorInfo>& tensors,
 struct ModelWriter::Impl {
   explicit Impl(const std::string& path) : file(path) {}
 
-  void Begin(const Model& model, const SnapshotExtras& extras);
+  void Begin(const TrainedModel& model, const SnapshotExtras& extras);
   // Reads all tensors back into `hash`, and calls `go_on`, if there is one, after each MiB.
   void HashValues(const std::function<void()>& go_on, Sha256* hash) const;
   void WriteChecksum(const std::function<void()>& go_on);
@@ -98,7 +98,7 @@ struct ModelWriter::Impl {
   std::int64_t values_left = 0;
 };
 
-void ModelWriter::Impl::Begin(const Model& model, const SnapshotExtras& extras) {
+void ModelWriter::Impl::Begin(const TrainedModel& model, const SnapshotExtras& extras) {
   tensors = ModelTensors(model, extras.states);
   header = HeaderBytes(tensors, extras.metadata);
   auto offset = static_cast<std::int64_t>(header.size());
@@ -129,12 +129,13 @@ void ModelWriter::Impl::WriteChecksum(const std::function<void()>& go_on) {
   file.WriteAt(static_cast<std::int64_t>(ChecksumPlace(header)), digits.data(), digits.size());
 }
 
-ModelWriter::ModelWriter(const std::string& path, const Model& model)
+ModelWriter::ModelWriter(const std::string& path, const TrainedModel& model)
     : impl_(std::make_unique<Impl>(path)) {
   impl_->Begin(model, {});
 }
 
-ModelWriter::ModelWriter(const std::string& path, const Model& model, const SnapshotExtras& extras)
+ModelWriter::ModelWriter(const std::string& path, const TrainedModel& model,
+                         const SnapshotExtras& extras)
     : impl_(std::make_unique<Impl>(path)) {
   SnapshotExtras with_checksum = extras;
   with_checksum.metadata[kChecksumName] = kNoChecksum;

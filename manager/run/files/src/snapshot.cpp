@@ -75,7 +75,8 @@ std::optional<RunState> ParseState(const std::string& text) {
 
 }  // namespace
 
-SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id, Model model, int states)
+SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id,
+                               std::shared_ptr<const TrainedModel> model, int states)
     : folder_(std::move(folder)),
       training_id_(std::move(training_id)),
       model_(std::move(model)),
@@ -96,7 +97,7 @@ std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const 
   extras.states = states_;
   extras.metadata[kTrainingName] = training_id_;
   extras.metadata[kStateName] = StateText(state);
-  return std::make_unique<ModelWriter>(PathOf(state.version), model_, extras);
+  return std::make_unique<ModelWriter>(PathOf(state.version), *model_, extras);
 }
 
 std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
@@ -187,8 +188,8 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
     return std::nullopt;
   }
   const std::optional<RunState> state = ParseState(text(kStateName));
-  if (!state || file.Tensors().size() != ModelTensors(model_, states_).size() ||
-      file.Layers() != model_.layers) {
+  if (!state || file.Tensors().size() != ModelTensors(*model_, states_).size() ||
+      file.Layers() != model_->perceptron->layers) {
     *others = true;
     *problem = "does not have what this version of acan writes";
     return std::nullopt;

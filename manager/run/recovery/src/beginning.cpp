@@ -50,7 +50,7 @@ std::optional<double> LossIn(const std::string& lines) {
 void Beginning::OpenInitialWeights() {
   if (context_.job.initial_weights.empty()) return;
   file_ = std::make_shared<const ModelReader>(context_.job.initial_weights);
-  weights_ = std::make_unique<FileTiles>(*file_, context_.job.model);
+  weights_ = std::make_unique<FileTiles>(*file_, *context_.model);
   source_ = Source::kInitialWeights;
 }
 
@@ -90,7 +90,7 @@ void Beginning::FindInSpace(const std::string& run) {
   TileMover mover(
       client, [this] { leadership_.Keep(); },
       [this](const std::string& line) { context_.Log(line); });
-  const Model& model = context_.job.model;
+  const TrainedModel& model = *context_.model;
   const int states = context_.OptimizerStates();
   auto whole = mover.FindWhole(run, model, states, newest);
   if (!whole) {
@@ -121,7 +121,7 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
   past_ = found->state;
   saved_version_ = past_.version;
   file_ = std::move(found->file);
-  GoOnFrom(std::make_unique<FileTiles>(*file_, context_.job.model));
+  GoOnFrom(std::make_unique<FileTiles>(*file_, *context_.model));
   context_.Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
 }
 

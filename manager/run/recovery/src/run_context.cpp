@@ -18,9 +18,10 @@ std::string RunName(const std::string& job_id, const std::string& client_id) {
 }  // namespace
 
 RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_options, const Job& of,
-                       const Data& with_data)
+                       std::shared_ptr<const TrainedModel> model_of, const Data& with_data)
     : settings(std::move(with)),
       job(of),
+      model(std::move(model_of)),
       data(with_data),
       job_id(TrainingId(job, data.train.sha256, data.test.sha256)),
       client(std::move(client_options)),

@@ -133,12 +133,12 @@ void TileMover::Put(const TileCell& tile, std::vector<float> values) {
   client_.Put({std::move(tuple)});
 }
 
-FileTiles::FileTiles(const ModelReader& file, const Model& model)
+FileTiles::FileTiles(const ModelReader& file, const TrainedModel& model)
     : file_(file), places_(PlacesOf(file.Tensors())) {
-  if (file.Layers() != model.layers) {
+  if (file.Layers() != model.perceptron->layers) {
     throw UsageError(
         fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
-                    fmt::join(file.Layers(), "-"), fmt::join(model.layers, "-")));
+                    fmt::join(file.Layers(), "-"), fmt::join(model.perceptron->layers, "-")));
   }
 }
 
@@ -171,9 +171,9 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
 
 // One tensor of one version at a time, as the broker sends so many tuples at once and no more.
 std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
-                                         const Model& model, int states) {
+                                         const TrainedModel& model, int states) {
   std::vector<TileCell> tiles;
-  const std::vector<Parameter> parameters = ParametersOf(model);
+  const std::vector<Parameter> parameters = ParametersOf(*model.perceptron);
   for (const ParameterState state : StatesOf(states)) {
     for (const Parameter& parameter : parameters) {
       const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), {parameter.id, state});
@@ -186,10 +186,12 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
   return tiles;
 }
 
-std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run, const Model& model,
-                                                     int states, std::int64_t newest) {
+std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run,
+                                                     const TrainedModel& model, int states,
+                                                     std::int64_t newest) {
   // The first bias, in a few tiles, says which versions there are.
-  const Pattern first_bias = TilesOf(run, FieldPattern::AtMost(newest), {BiasOf(model, 0).id});
+  const Pattern first_bias =
+      TilesOf(run, FieldPattern::AtMost(newest), {BiasOf(*model.perceptron, 0).id});
   std::set<std::int64_t> versions;
   for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
     if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
@@ -228,7 +230,7 @@ void TileMover::Move(const std::string& run, std::int64_t version,
   }
 }
 
-TileMover::Written TileMover::WriteModel(const std::string& path, const Model& model,
+TileMover::Written TileMover::WriteModel(const std::string& path, const TrainedModel& model,
                                          const std::vector<TileCell>& tiles, bool only_finite) {
   ModelWriter writer(path, model);
   std::vector<TileCell> parameters;

@@ -23,6 +23,33 @@ TEST(ManagerCoreTest, TrainsEvaluatesAndRetiresInOrder) {
   EXPECT_DOUBLE_EQ(*shell.evaluated[0].accuracy, 2.0 / 50);
 }
 
+// After so many steps, which may be within an epoch; the last version is always evaluated.
+TEST(ManagerCoreTest, AJobMayCountSteps) {
+  ManagerConfig config = SmallJob();
+  config.training.steps = 5;  // an epoch has three
+  Shell by_epoch(config);
+  by_epoch.Send(Handlers({1 << 30}));
+  by_epoch.RunAll();
+  EXPECT_TRUE(by_epoch.done);
+  EXPECT_EQ(by_epoch.core.total_steps(), 5);
+  EXPECT_EQ(by_epoch.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  const auto versions = [](const Shell& shell) {
+    std::vector<std::int64_t> all;
+    for (const Evaluated& one : shell.evaluated) all.push_back(one.step);
+    return all;
+  };
+  EXPECT_EQ(versions(by_epoch), (std::vector<std::int64_t>{3, 5}));
+  EXPECT_EQ(by_epoch.evaluated[1].epoch, 1);  // whole ones
+
+  config.training.evaluate_every = 2;
+  Shell by_steps(config);
+  by_steps.Send(Handlers({1 << 30}));
+  by_steps.RunAll();
+  EXPECT_TRUE(by_steps.done);
+  EXPECT_EQ(versions(by_steps), (std::vector<std::int64_t>{2, 4, 5}));
+  EXPECT_EQ(by_steps.evaluated[0].epoch, 0);
+}
+
 TEST(ManagerCoreTest, EarlierVersionsStayForWhoLooksForTheLastGoodOne) {
   ManagerConfig config = SmallJob();
   config.kept_versions = 2;
@@ -76,9 +103,9 @@ TEST(ManagerCoreTest, WhatNoTaskOfTheStepNeedsAnyMoreIsRemoved) {
     }
     EXPECT_TRUE(shell.done);
     EXPECT_EQ(shell.missed, std::vector<std::string>()) << pouch;
-    const Model model = SmallJob().model;
+    const auto model = SmallJob().model;
     const Training training = SmallJob().training;
-    const Graph graph(model, training, *shell.core.plan());
+    const Graph graph(*model->perceptron, training, *shell.core.plan());
     std::set<tuplespace::Key> tiles;
     for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
       for (const TileCell& tile : graph.Tiles("run", version)) tiles.insert(tile.key);

@@ -70,11 +70,10 @@ TEST(DamagedFilesTest, DataFiles) {
 
 TEST(DamagedFilesTest, ModelFiles) {
   const TestFolder folder;
-  Model model;
-  model.layers = {3, 4, 2};
+  const auto model = BuildModel(Model{{3, 4, 2}});
   const std::string path = folder.Path("good");
-  ModelWriter writer(path, model);
-  const std::vector<TensorInfo> tensors = ModelTensors(model);
+  ModelWriter writer(path, *model);
+  const std::vector<TensorInfo> tensors = ModelTensors(*model);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t count = tensors[i].rows() * tensors[i].cols();
     writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(),

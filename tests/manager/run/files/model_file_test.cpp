@@ -18,10 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-Model Perceptron(std::vector<std::int64_t> layers) {
-  Model model;
-  model.layers = std::move(layers);
-  return model;
+TrainedModel Perceptron(std::vector<std::int64_t> layers) {
+  return *BuildModel(Model{std::move(layers)});
 }
 
 float ValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
@@ -30,7 +28,7 @@ float ValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
 }
 
 // Writes every tensor in tiles of at most `tile` x `tile`, the last tensor first.
-std::string WriteModel(const std::string& path, const Model& model, std::int64_t tile) {
+std::string WriteModel(const std::string& path, const TrainedModel& model, std::int64_t tile) {
   const std::vector<TensorInfo> tensors = ModelTensors(model);
   ModelWriter writer(path, model);
   for (std::size_t index = tensors.size(); index-- > 0;) {
@@ -80,7 +78,7 @@ TEST(ModelTensorsTest, NamesAreInStringOrder) {
 
 TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
   const TestFolder folder;
-  const Model model = Perceptron({7, 5, 3});
+  const TrainedModel model = Perceptron({7, 5, 3});
   const std::string path = folder.Path("model.safetensors");
   const std::string hash = WriteModel(path, model, 100);
   const std::string whole = ReadWhole(path);
@@ -93,7 +91,7 @@ TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
 
 TEST(ModelFileTest, WithoutAPathThereIsAHashAndNoFile) {
   const TestFolder folder;
-  const Model model = Perceptron({7, 5, 3});
+  const TrainedModel model = Perceptron({7, 5, 3});
   const std::string hash = WriteModel(folder.Path("model.safetensors"), model, 100);
   EXPECT_EQ(WriteModel("", model, 2), hash);
 }
@@ -153,7 +151,7 @@ TEST(ModelFileTest, UnfinishedFilesDisappear) {
 TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
-  const Model model = Perceptron({2000, 300});  // 2.4 MB
+  const TrainedModel model = Perceptron({2000, 300});  // 2.4 MB
   const std::vector<float> weights(2000 * 300, 0.5f);
   const std::vector<float> biases(300, 0.5f);
   const auto written = [&](const SnapshotExtras& extras) {

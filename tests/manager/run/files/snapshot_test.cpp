@@ -14,8 +14,6 @@ namespace {
 
 class SnapshotTest : public testing::Test {
  protected:
-  SnapshotTest() { model_.layers = {5, 7, 3}; }
-
   SnapshotFolder Folder(const std::string& training_id = "training", int states = 2) {
     return {folder_.Path("snapshots"), training_id, model_, states};
   }
@@ -24,7 +22,7 @@ class SnapshotTest : public testing::Test {
     const SnapshotFolder folder = Folder(training_id);
     const auto writer =
         folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1, conflicts_});
-    const std::vector<TensorInfo> tensors = ModelTensors(model_, 2);
+    const std::vector<TensorInfo> tensors = ModelTensors(*model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
           static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols()),
@@ -50,7 +48,7 @@ class SnapshotTest : public testing::Test {
   }
 
   TestFolder folder_;
-  Model model_;
+  std::shared_ptr<const TrainedModel> model_ = BuildModel(Model{{5, 7, 3}});
   std::vector<ResultConflict> conflicts_ = {};
   std::string said_;
   bool others_ = false;
@@ -58,7 +56,7 @@ class SnapshotTest : public testing::Test {
 
 // A manager keeps its lead meanwhile.
 TEST_F(SnapshotTest, LookingThroughLargeFilesCanBeGoneOnWithOrEnded) {
-  model_.layers = {2000, 300, 3};
+  model_ = BuildModel(Model{{2000, 300, 3}});
   Write(3);
   int calls = 0;
   const auto say = [](const std::string&) {};

@@ -25,7 +25,7 @@ class LeadershipTest : public ::testing::Test {
     options.context = &zmq_;
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     thread_ = std::thread([this] { broker_->Run(); });
-    job_.model.layers = {2, 1};
+    job_.perceptron().layers = {2, 1};
   }
   ~LeadershipTest() override {
     broker_->Stop();
@@ -49,7 +49,7 @@ class LeadershipTest : public ::testing::Test {
 TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
   RunSettings settings;
   settings.endpoint = kEndpoint;
-  RunContext context(settings, ClientNamed("manager"), job_, data_);
+  RunContext context(settings, ClientNamed("manager"), job_, BuildModel(job_), data_);
   StopRequest stop(context.client, nullptr);
   FolderClaim folder(context, nullptr);
   Leadership leadership(context, stop, folder);

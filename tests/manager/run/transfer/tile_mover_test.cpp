@@ -61,9 +61,9 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
   tuplespace::Client client(
       {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
   std::vector<TileCell> tiles;
-  Model model;
-  model.layers = {3, 2};
-  for (const Parameter& parameter : {WeightOf(model, 0), BiasOf(model, 0)}) {
+  const auto model = BuildModel(Model{{3, 2}});
+  for (const Parameter& parameter :
+       {WeightOf(*model->perceptron, 0), BiasOf(*model->perceptron, 0)}) {
     tiles.push_back({{"tile", static_cast<std::int64_t>(parameter.id)},
                      {parameter.id, ParameterState::kValue},
                      {0, parameter.rows},
@@ -79,7 +79,7 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
     ++looked;
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   });
-  EXPECT_EQ(mover.WriteModel("", model, tiles, true).weights_sha256.size(), 64u);
+  EXPECT_EQ(mover.WriteModel("", *model, tiles, true).weights_sha256.size(), 64u);
   EXPECT_GE(looked, 2);
   broker.Stop();
   serving.join();

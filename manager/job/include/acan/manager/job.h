@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "acan/core/model.h"
+#include "acan/model/graph.h"
+#include "acan/model/presets.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace acan {
@@ -60,8 +64,21 @@ struct SnapshotSchedule {
   std::optional<std::int64_t> every_steps;
 };
 
+// What [model] says, by its kind; Model is the multi-layer perceptron, "mlp".
+using ModelOptions = std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
+                                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions>;
+
+// The kinds' words in job files, in the order of ModelOptions.
+inline constexpr std::string_view kModelKinds[] = {"mlp", "gpt",    "llama",   "bert",
+                                                   "vit", "resnet", "convnext"};
+static_assert(std::size(kModelKinds) == std::variant_size_v<ModelOptions>);
+
+inline std::string_view KindOf(const ModelOptions& options) {
+  return kModelKinds[options.index()];
+}
+
 struct Job {
-  Model model;
+  ModelOptions model;
   std::string initial_weights;  // a safetensors file; empty: drawn from the seed
   DataFiles data;
   Training training;
@@ -70,7 +87,20 @@ struct Job {
   // A loss or weights that are not finite end the run, which keeps the last good weights. Without
   // it the run goes on, and the receipt says where it was.
   bool stop_if_not_finite = true;
+  // Names of parameters that keep their values; '*' stands for any characters.
+  std::vector<std::string> freeze;
+  model::DecayRule decay = model::DecayRule::kEverything;  // to what weight decay applies
+
+  // The model's options, of a perceptron. Throws Error (usage) for any other kind: whoever asks
+  // can train no other one yet.
+  const Model& perceptron() const;
+  Model& perceptron();
+  // What the loss compares with: classes or values.
+  Loss loss() const;
 };
+
+// Throws Error (usage) that says that models of `kind` cannot be trained yet.
+[[noreturn]] void RefuseUntrainedKind(std::string_view kind);
 
 // Why no job can have `path` as one of its files' paths, after "<where it comes from>: ".
 std::optional<std::string> PathProblem(const std::string& path);

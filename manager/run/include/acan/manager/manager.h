@@ -30,6 +30,7 @@ struct Progress {
   std::uint64_t reissued = 0;
   std::optional<double> eta_s;  // until the last step is done; unknown in the first few steps
   std::optional<double> test_loss, test_accuracy;  // set right after an evaluation
+  bool epoch_done = false;                         // of an evaluation: no step of `epoch` is left
   std::optional<std::int64_t> not_finite_step;     // NotFinite::step, once there was one
 };
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "acan/core/model.h"
 #include "acan/manager/job.h"
+#include "acan/manager/trained_model.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
@@ -24,7 +26,7 @@ struct SnapshotPolicy {
 };
 
 struct ManagerConfig {
-  Model model;
+  std::shared_ptr<const TrainedModel> model;  // REQUIRES: set
   Training training;
   TaskLimits limits;
   std::string run;  // names this run's tuples

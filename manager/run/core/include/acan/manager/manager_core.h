@@ -55,6 +55,7 @@ class ManagerCore {
   struct Steps {
     std::int64_t per_epoch = 0;
     std::int64_t total = 0;
+    std::int64_t evaluate_every = 0;
     std::int64_t next = 0;  // to open
   };
   // As numbers of steps.
@@ -98,7 +99,8 @@ class ManagerCore {
   void SaveToStop(ManagerActions& out);
   void FollowAudits(ManagerActions& out);
   void End(ManagerAction last, ManagerActions& out);
-  Graph MakeGraph() const { return {config_.model, config_.training, *plan_}; }
+  bool IsEvaluated(std::int64_t version) const;
+  Graph MakeGraph() const { return {*config_.model->perceptron, config_.training, *plan_}; }
 
   // ---- plans (manager_core_plan.cpp) -----------------------------------------------------------
   bool MayPlan() const { return phase_ != Phase::kFinished && phase_ != Phase::kMoving; }

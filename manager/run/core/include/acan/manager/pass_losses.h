@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acan/manager/graph.h"
+#include "acan/manager/trained_model.h"
 
 namespace acan {
 
@@ -19,7 +20,7 @@ struct WrongLoss {
 // The first that no inputs, however wrong, give: a negative loss, a number of right answers that is
 // none, or sums of another size than `model` has. Who says so computes wrong.
 // REQUIRES: `put_by` has who put each of `sums`.
-std::optional<WrongLoss> FindWrongLoss(const Model& model, const Graph& graph,
+std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const Graph& graph,
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by);
 
@@ -27,7 +28,9 @@ std::optional<WrongLoss> FindWrongLoss(const Model& model, const Graph& graph,
 std::vector<float> SumLosses(const Graph& graph, const std::vector<Pass>& passes,
                              const LossSums& sums, std::int64_t block);
 
-// What a loss is divided by besides the samples: 1 for classes, else the outputs.
-double LossesPerSample(const Model& model);
+// Whether the loss is of classes, so that right answers are counted.
+bool CountsRightAnswers(const TrainedModel& model);
+// What a loss is divided by besides the samples: the rows of one, and for values the features.
+double LossesPerSample(const TrainedModel& model);
 
 }  // namespace acan

@@ -12,6 +12,7 @@
 
 #include "acan/core/model.h"
 #include "acan/core/parameter.h"
+#include "acan/manager/trained_model.h"
 
 namespace acan {
 
@@ -29,7 +30,7 @@ struct TensorInfo {
 // Tensors of a model in the order of their names as strings ("layers.10.bias" before
 // "layers.2.bias"): the order of the file and of the hash. With `states` matrices of optimizer
 // state for each parameter.
-std::vector<TensorInfo> ModelTensors(const Model& model, int states = 0);
+std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states = 0);
 
 // What a snapshot has beside the parameters.
 struct SnapshotExtras {
@@ -45,9 +46,9 @@ class ModelWriter {
  public:
   // Throws Error (failure) naming the path and the system's words (not writable, disk full). With
   // an empty path no file is kept, and Finish's hash is all that comes of it.
-  ModelWriter(const std::string& path, const Model& model);
+  ModelWriter(const std::string& path, const TrainedModel& model);
   // A snapshot: also carries a checksum of the whole file in its header.
-  ModelWriter(const std::string& path, const Model& model, const SnapshotExtras& extras);
+  ModelWriter(const std::string& path, const TrainedModel& model, const SnapshotExtras& extras);
   ~ModelWriter();
   // Writes the rectangle [row, row + rows) x [col, col + cols) of tensor `index` of ModelTensors.
   // `values` is row-major [rows, cols]. Every value must be written exactly once.

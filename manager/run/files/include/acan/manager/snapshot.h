@@ -34,7 +34,8 @@ struct RunState {
 // Touches only its own kind of files. One thread at a time may write or remove.
 class SnapshotFolder {
  public:
-  SnapshotFolder(std::string folder, std::string training_id, Model model, int states);
+  SnapshotFolder(std::string folder, std::string training_id,
+                 std::shared_ptr<const TrainedModel> model, int states);
 
   // A writer for `state.version`, in the folder, which is made if it is not there. Throws Error
   // (failure).
@@ -68,7 +69,7 @@ class SnapshotFolder {
 
   const std::string folder_;
   const std::string training_id_;
-  const Model model_;
+  const std::shared_ptr<const TrainedModel> model_;
   const int states_;
 };
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/trained_model.h"
 #include "tuplespace/client.h"
 
 namespace acan {
@@ -46,7 +48,7 @@ struct RunSettings {
 struct RunContext {
   // The references must outlive it.
   RunContext(RunSettings settings, tuplespace::ClientOptions client, const Job& job,
-             const Data& data);
+             std::shared_ptr<const TrainedModel> model, const Data& data);
 
   void Log(const std::string& line) const {
     if (settings.log) settings.log(line);
@@ -57,6 +59,7 @@ struct RunContext {
 
   const RunSettings settings;
   const Job& job;
+  const std::shared_ptr<const TrainedModel> model;  // the job's; not null
   const Data& data;
   const std::string job_id;  // TrainingId
   tuplespace::Client client;

@@ -33,7 +33,7 @@ class TileSource {
 // Throws Error (usage) if the file's layers are not the model's.
 class FileTiles final : public TileSource {
  public:
-  FileTiles(const ModelReader& file, const Model& model);
+  FileTiles(const ModelReader& file, const TrainedModel& model);
   std::vector<float> Read(const TileCell& tile) override;
 
  private:
@@ -61,7 +61,7 @@ class TileMover {
     std::int64_t version = 0;
     std::vector<TileCell> tiles;
   };
-  std::optional<Whole> FindWhole(const std::string& run, const Model& model, int states,
+  std::optional<Whole> FindWhole(const std::string& run, const TrainedModel& model, int states,
                                  std::int64_t newest);
 
   // Streams `tiles` into a file, which is left to be finished. Whether all parameters are finite.
@@ -73,7 +73,7 @@ class TileMover {
   };
   // Streams the parameters among `tiles` into a safetensors file. With an empty path the file is
   // only made for its hash; with `only_finite` it is not made if a value is not finite.
-  Written WriteModel(const std::string& path, const Model& model,
+  Written WriteModel(const std::string& path, const TrainedModel& model,
                      const std::vector<TileCell>& tiles, bool only_finite);
   bool AreFinite(const std::vector<TileCell>& tiles);  // the parameters among them
 
@@ -84,8 +84,8 @@ class TileMover {
 
  private:
   // The tiles of one version, of all matrices of `model`.
-  std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version, const Model& model,
-                                int states);
+  std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version,
+                                const TrainedModel& model, int states);
   void Put(const TileCell& tile, std::vector<float> values);
 
   tuplespace::Client& client_;

@@ -1,0 +1,171 @@
+#include "model_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "job_words.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using nlohmann::json;
+
+// The presets say which values make a model; these ranges only keep out what no number can be.
+constexpr std::int64_t kMostCount = std::int64_t{1} << 31;
+constexpr double kMostNumber = 1e30;
+constexpr std::size_t kMostStages = 64;
+
+const std::vector<std::string>& MlpKeys() {
+  static const std::vector<std::string> keys = {"layers", "activation", "clip_bound", "loss"};
+  return keys;
+}
+
+template <class Visit>
+void ForEachKey(Model&, const Visit&) {}  // job.cpp reads them
+
+// Sets one field from its key.
+struct ReadKey {
+  const Section& section;
+
+  void operator()(const char* key, std::int64_t& value) const {
+    section.Integer(key, 0, kMostCount, &value);
+  }
+  void operator()(const char* key, float& value) const {
+    double number = static_cast<double>(value);
+    section.Number(key, 0, kMostNumber, &number);
+    if (section.Has(key)) value = static_cast<float>(number);
+  }
+  void operator()(const char* key, bool& value) const { section.Flag(key, &value); }
+  void operator()(const char* key, std::vector<std::int64_t>& value) const {
+    section.Integers(key, 1, kMostStages, 1, kMostCount, &value);
+  }
+  // One number for both sides, or [height, width].
+  void operator()(const char* key, model::Extent& value) const {
+    if (!section.IsArray(key)) {
+      section.Integer(key, 1, model::kMaxSide, &value.height);
+      if (section.Has(key)) value.width = value.height;
+      return;
+    }
+    std::vector<std::int64_t> sides;
+    section.Integers(key, 2, 2, 1, model::kMaxSide, &sides);
+    value = {sides[0], sides[1]};
+  }
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void operator()(const char* key, Enum& value) const {
+    section.Word(key, ModelWords(value), &value);
+  }
+};
+
+// The shortest text that gives the same float, so that 1e-6 stays 1e-06.
+double Shortest(float value) {
+  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
+}
+
+struct WriteKey {
+  json& out;
+
+  void operator()(const char* key, float value) const { out[key] = Shortest(value); }
+  void operator()(const char* key, const model::Extent& value) const {
+    if (value.height == value.width) {
+      out[key] = value.height;
+    } else {
+      out[key] = {value.height, value.width};
+    }
+  }
+  template <typename Value>
+  void operator()(const char* key, const Value& value) const {
+    if constexpr (std::is_enum_v<Value>) {
+      out[key] = WordOf(ModelWords(value), value);
+    } else {
+      out[key] = value;
+    }
+  }
+};
+
+void ReadChoices(const Section&, Model&) {}
+template <class Options>
+void ReadChoices(const Section&, Options&) {}
+// What decides which keys there are is read first.
+void ReadChoices(const Section& section, model::BertOptions& options) {
+  ReadKey{section}("task", options.task);
+  if (options.task == model::BertTask::kClassification || !section.Has("num_labels")) return;
+  section.Refuse("num_labels",
+                 "only task = \"classification\" uses it; remove it or choose that task");
+}
+void ReadChoices(const Section& section, model::ResnetOptions& options) {
+  ReadKey{section}("norm", options.norm);
+  if (options.norm == model::NormKind::kGroup || !section.Has("norm_groups")) return;
+  section.Refuse("norm_groups", "only norm = \"group\" uses it; remove it or choose that norm");
+}
+
+// With every key that there may be.
+template <class Options>
+Options WithAllKeys(Options options) {
+  if constexpr (std::is_same_v<Options, model::BertOptions>) {
+    options.task = model::BertTask::kClassification;
+  } else if constexpr (std::is_same_v<Options, model::ResnetOptions>) {
+    options.norm = model::NormKind::kGroup;
+  }
+  return options;
+}
+
+}  // namespace
+
+ModelOptions DefaultsOf(std::string_view kind) {
+  static const std::array<ModelOptions, std::size(kModelKinds)> all = {Model(),
+                                                                       model::GptOptions(),
+                                                                       model::LlamaOptions(),
+                                                                       model::BertOptions(),
+                                                                       model::VitOptions(),
+                                                                       model::ResnetOptions(),
+                                                                       model::ConvnextOptions()};
+  const auto* at = std::ranges::find(kModelKinds, kind);
+  return all.at(static_cast<std::size_t>(at - std::begin(kModelKinds)));
+}
+
+std::vector<std::string> KeysOfKind(std::string_view kind) {
+  if (kind == kModelKinds[0]) return MlpKeys();
+  std::vector<std::string> keys;
+  std::visit(
+      [&keys](auto options) {
+        options = WithAllKeys(options);
+        ForEachKey(options, [&keys](const char* key, const auto&) { keys.emplace_back(key); });
+      },
+      DefaultsOf(kind));
+  return keys;
+}
+
+const std::vector<std::string>& KeysOfAllKinds() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> keys;
+    for (const std::string_view kind : kModelKinds) {
+      for (std::string& key : KeysOfKind(kind)) {
+        if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
+      }
+    }
+    return keys;
+  }();
+  return all;
+}
+
+void ReadModelKeys(const Section& section, ModelOptions* options) {
+  std::visit(
+      [&section](auto& of_kind) {
+        ReadChoices(section, of_kind);
+        ForEachKey(of_kind, ReadKey{section});
+      },
+      *options);
+}
+
+json ModelKeysToJson(const ModelOptions& options) {
+  json keys = json::object();
+  std::visit([&keys](auto of_kind) { ForEachKey(of_kind, WriteKey{keys}); }, options);
+  return keys;
+}
+
+}  // namespace acan

@@ -1,0 +1,107 @@
+#include "acan/manager/trained_model.h"
+
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/model/gradients.h"
+#include "fmt/format.h"
+
+namespace acan {
+namespace {
+
+using model::Mode;
+
+std::optional<model::ActivationKind> KindOf(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return std::nullopt;
+    case Activation::kRelu:
+      return model::ActivationKind::kRelu;
+    case Activation::kClippedRelu:
+      return model::ActivationKind::kClippedRelu;
+    case Activation::kTanh:
+      return model::ActivationKind::kTanh;
+    case Activation::kSigmoid:
+      return model::ActivationKind::kSigmoid;
+    case Activation::kGelu:
+      return model::ActivationKind::kGelu;
+    case Activation::kGeluTanh:
+      return model::ActivationKind::kGeluTanh;
+    case Activation::kSilu:
+      return model::ActivationKind::kSilu;
+  }
+  return std::nullopt;
+}
+
+// The preset's graph.
+struct Build {
+  Mode mode;
+
+  model::Graph operator()(const Model& options) const {
+    return model::Mlp({options.layers, KindOf(options.activation), options.clip_bound,
+                       options.loss == Loss::kCrossEntropy ? model::LossKind::kCrossEntropy
+                                                           : model::LossKind::kSquaredError},
+                      mode);
+  }
+  model::Graph operator()(const model::GptOptions& o) const { return model::Gpt(o, mode); }
+  model::Graph operator()(const model::LlamaOptions& o) const { return model::Llama(o, mode); }
+  model::Graph operator()(const model::BertOptions& o) const { return model::Bert(o, mode); }
+  model::Graph operator()(const model::VitOptions& o) const { return model::Vit(o, mode); }
+  model::Graph operator()(const model::ResnetOptions& o) const { return model::Resnet(o, mode); }
+  model::Graph operator()(const model::ConvnextOptions& o) const {
+    return model::Convnext(o, mode);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
+  const auto graph = [&job](Mode mode) {
+    model::Graph built = std::visit(Build{mode}, job.model);
+    model::Freeze(&built, job.freeze);
+    model::SetDecay(&built, job.decay);
+    return built;
+  };
+  auto built = std::make_shared<TrainedModel>();
+  built->kind = KindOf(job.model);
+  built->training = model::WithGradients(graph(Mode::kTraining));
+  if (built->training.gradients().empty()) {
+    throw UsageError("train.freeze leaves no parameter to train");
+  }
+  built->evaluation = graph(Mode::kEvaluation);
+  if (const auto* perceptron = std::get_if<Model>(&job.model)) built->perceptron = *perceptron;
+  return built;
+}
+
+std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron) {
+  Job job;
+  job.model = perceptron;
+  return BuildModel(job);
+}
+
+// ---- THE ONE PLACE that refuses models whose steps the planner cannot cut yet. What trains any
+// graph does not ask for a perceptron, and does not come here. ----
+
+void RefuseUntrainedKind(std::string_view kind) {
+  throw UsageError(
+      fmt::format("model.kind = \"{}\": only models of kind \"mlp\" can be trained yet", kind));
+}
+
+const Model& Job::perceptron() const {
+  const auto* perceptron = std::get_if<Model>(&model);
+  if (perceptron == nullptr) RefuseUntrainedKind(KindOf(model));
+  return *perceptron;
+}
+
+Model& Job::perceptron() {
+  auto* perceptron = std::get_if<Model>(&model);
+  if (perceptron == nullptr) RefuseUntrainedKind(KindOf(model));
+  return *perceptron;
+}
+
+Loss Job::loss() const {
+  const auto* perceptron = std::get_if<Model>(&model);
+  return perceptron == nullptr ? Loss::kCrossEntropy : perceptron->loss;
+}
+
+}  // namespace acan

@@ -1,0 +1,291 @@
+// What a job may say of models other than perceptrons, and of the length and rules of a training.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "acan/core/error.h"
+#include "acan/core/parameter.h"
+#include "acan/core/schedule.h"
+#include "acan/manager/job.h"
+#include "acan/manager/trained_model.h"
+#include "acan/manager/training_id.h"
+#include "nlohmann/json.hpp"
+#include "test_files.h"
+
+namespace acan {
+namespace {
+
+constexpr const char* kData = "[data]\ntrain_inputs = \"x.npy\"\ntrain_labels = \"y.npy\"\n";
+constexpr const char* kPerceptron = "[model]\nlayers = [4, 3]\n";
+
+Job ParseModel(const std::string& model, const std::string& rest = "",
+               const std::vector<std::string>& overrides = {}) {
+  return ParseJob("[model]\n" + model + kData + rest, "job.toml", "/jobs", overrides);
+}
+
+Job ParseTraining(const std::string& train, const std::vector<std::string>& overrides = {}) {
+  return ParseJob(kPerceptron + std::string(kData) + "[train]\n" + train, "job.toml", "/jobs",
+                  overrides);
+}
+
+void ExpectModelRefused(const std::string& model, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(model);
+  ExpectError([&] { ParseModel(model); }, parts);
+}
+
+void ExpectTrainingRefused(const std::string& train, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(train);
+  ExpectError([&] { ParseTraining(train); }, parts);
+}
+
+struct KindCase {
+  std::string kind;
+  std::string model;  // of [model]: no default where there is another value
+};
+
+const std::vector<KindCase>& Kinds() {
+  static const std::vector<KindCase> kinds = {
+      {"gpt",
+       "kind = \"gpt\"\nn_layer = 2\nn_head = 4\nn_embd = 16\nblock_size = 8\nvocab_size = 11\n"
+       "sequence_length = 6\ndropout = 0.1\nbias = false\nactivation = \"gelu\"\n"
+       "label_smoothing = 0.05\n"},
+      {"llama",
+       "kind = \"llama\"\nvocab_size = 11\nhidden_size = 16\nintermediate_size = 24\n"
+       "num_hidden_layers = 2\nnum_attention_heads = 4\nnum_key_value_heads = 2\nhead_dim = 6\n"
+       "max_position_embeddings = 8\nsequence_length = 6\nrms_norm_eps = 1e-5\n"
+       "rope_theta = 500000\ninitializer_range = 0.03\nattention_dropout = 0.1\n"
+       "attention_bias = true\nmlp_bias = true\ntie_word_embeddings = true\n"
+       "label_smoothing = 0.05\n"},
+      {"bert",
+       "kind = \"bert\"\ntask = \"classification\"\nvocab_size = 11\nhidden_size = 16\n"
+       "num_hidden_layers = 2\nnum_attention_heads = 4\nintermediate_size = 24\n"
+       "hidden_act = \"gelu_tanh\"\nhidden_dropout_prob = 0.2\n"
+       "attention_probs_dropout_prob = 0.3\nmax_position_embeddings = 8\ntype_vocab_size = 3\n"
+       "initializer_range = 0.03\nlayer_norm_eps = 1e-5\npad_token_id = 1\nnum_labels = 5\n"
+       "sequence_length = 6\nlabel_smoothing = 0.05\n"},
+      {"vit",
+       "kind = \"vit\"\nimage_size = [8, 12]\nchannels = 1\npatch_size = 4\nnum_layers = 2\n"
+       "num_heads = 2\nhidden_dim = 8\nmlp_dim = 16\ndropout = 0.1\nattention_dropout = 0.2\n"
+       "num_classes = 7\nlabel_smoothing = 0.05\n"},
+      {"resnet",
+       "kind = \"resnet\"\nimage_size = 32\nchannels = 1\nwidths = [8, 16]\nblocks = [1, 2]\n"
+       "block = \"bottleneck\"\nstem = \"small\"\nnorm = \"group\"\nnorm_groups = 4\n"
+       "num_classes = 7\nlabel_smoothing = 0.05\n"},
+      {"convnext",
+       "kind = \"convnext\"\nimage_size = [16, 8]\nchannels = 1\npatch_size = 2\n"
+       "widths = [8, 16]\nblocks = [1, 2]\nlayer_scale = 1e-5\nstochastic_depth_prob = 0.2\n"
+       "num_classes = 7\nlabel_smoothing = 0.05\n"}};
+  return kinds;
+}
+
+std::size_t LinesIn(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(JobModelTest, EveryKeyOfEveryKindIsReadAndWritten) {
+  ASSERT_EQ(Kinds().size() + 1, std::size(kModelKinds));
+  for (const auto& [kind, model] : Kinds()) {
+    SCOPED_TRACE(kind);
+    const Job job = ParseModel(model);
+    EXPECT_EQ(KindOf(job.model), kind);
+    const nlohmann::json json = JobToJson(job).at("model");
+    EXPECT_EQ(json.size(), LinesIn(model));
+    // No value is the default, so a key that is read into nothing shows here.
+    const std::string task = kind == "bert" ? "task = \"masked_language\"\n" : "";
+    const nlohmann::json defaults =
+        JobToJson(ParseModel("kind = \"" + kind + "\"\n" + task)).at("model");
+    for (const auto& [key, value] : json.items()) {
+      if (key == "kind") continue;
+      EXPECT_TRUE(!defaults.contains(key) || defaults.at(key) != value) << key;
+    }
+    EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
+    EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")).dump(), JobToJson(job).dump());
+  }
+}
+
+TEST(JobModelTest, ValuesArriveInTheirFields) {
+  const auto gpt = std::get<model::GptOptions>(ParseModel(Kinds()[0].model).model);
+  EXPECT_EQ(gpt.n_layer, 2);
+  EXPECT_EQ(gpt.n_head, 4);
+  EXPECT_EQ(gpt.n_embd, 16);
+  EXPECT_EQ(gpt.block_size, 8);
+  EXPECT_EQ(gpt.vocab_size, 11);
+  EXPECT_EQ(gpt.sequence_length, 6);
+  EXPECT_EQ(gpt.dropout, 0.1f);
+  EXPECT_FALSE(gpt.bias);
+  EXPECT_EQ(gpt.activation, model::ActivationKind::kGelu);
+  const auto vit = std::get<model::VitOptions>(ParseModel(Kinds()[3].model).model);
+  EXPECT_EQ(vit.image_size, (model::Extent{8, 12}));
+  const auto resnet = std::get<model::ResnetOptions>(ParseModel(Kinds()[4].model).model);
+  EXPECT_EQ(resnet.image_size, (model::Extent{32, 32}));
+  EXPECT_EQ(resnet.widths, (std::vector<std::int64_t>{8, 16}));
+  EXPECT_EQ(resnet.block, model::ResnetBlock::kBottleneck);
+}
+
+TEST(JobModelTest, ReceiptsHaveShortNumbers) {
+  const nlohmann::json json = JobToJson(ParseModel(Kinds()[1].model)).at("model");
+  EXPECT_EQ(json.at("rms_norm_eps").dump(), "1e-05");
+  EXPECT_EQ(json.at("attention_dropout").dump(), "0.1");
+}
+
+TEST(JobModelTest, KeysOfAnotherKindAreRefused) {
+  ExpectModelRefused("kind = \"gpt\"\nhidden_size = 16\n",
+                     {"model.hidden_size = 16 (line 3 of job.toml)", "kind \"gpt\"",
+                      "kind = \"llama\" or \"bert\""});
+  ExpectModelRefused("kind = \"gpt\"\nlayers = [4, 3]\n", {"model.layers", "kind = \"mlp\""});
+  ExpectModelRefused("layers = [4, 3]\nn_head = 4\n",
+                     {"model.n_head = 4 (line 3", "kind \"mlp\"", "kind = \"gpt\""});
+  ExpectModelRefused("kind = \"gpd\"\n", {"model.kind = \"gpd\"", "did you mean \"gpt\"?"});
+  ExpectModelRefused("kind = \"gpt\"\nn_heads = 4\n", {"'n_heads'", "did you mean 'n_head'"});
+  ExpectModelRefused("kind = \"bert\"\ntask = \"masked_language\"\nnum_labels = 3\n",
+                     {"model.num_labels = 3 (line 4", "classification"});
+  ExpectModelRefused("kind = \"resnet\"\nnorm_groups = 3\n", {"model.norm_groups", "\"group\""});
+  ExpectModelRefused("kind = \"bert\"\n", {"job.toml has no model.task", "\"masked_language\""});
+  ExpectModelRefused("kind = \"bert\"\ntask = \"encoder\"\n", {"must be one of masked_language"});
+}
+
+TEST(JobModelTest, ValuesOfAnotherTypeAreRefused) {
+  ExpectModelRefused("kind = \"gpt\"\nn_head = 4.5\n", {"model.n_head (line 3", "4.5"});
+  ExpectModelRefused("kind = \"gpt\"\nbias = 1\n", {"expected true or false"});
+  ExpectModelRefused("kind = \"gpt\"\ndropout = \"much\"\n", {"expected a number"});
+  ExpectModelRefused("kind = \"gpt\"\nactivation = \"gelo\"\n", {"did you mean \"gelu\"?"});
+  ExpectModelRefused("kind = \"vit\"\nimage_size = [1, 2, 3]\n", {"model.image_size", "found 3"});
+  ExpectModelRefused("kind = \"vit\"\nimage_size = \"big\"\n", {"model.image_size", "an integer"});
+  ExpectModelRefused("kind = \"resnet\"\nwidths = 3\n", {"expected an array of integers"});
+}
+
+// The presets' sentences, with file and key.
+TEST(JobModelTest, ValuesThatMakeNoModelAreRefused) {
+  ExpectModelRefused("kind = \"gpt\"\nn_head = 5\nn_embd = 16\n",
+                     {"line 3 of job.toml: model.n_head = 5 does not divide n_embd = 16"});
+  ExpectModelRefused("kind = \"gpt\"\nn_embd = 16\n",
+                     {"job.toml: model.n_head = 12 does not divide n_embd = 16"});
+  ExpectModelRefused("kind = \"gpt\"\nn_layer = 0\n", {"line 3 of job.toml: model.n_layer = 0"});
+  ExpectModelRefused("kind = \"gpt\"\nblock_size = 8\nsequence_length = 9\n",
+                     {"line 4 of job.toml: model.sequence_length = 9 is more than block_size = 8"});
+  ExpectModelRefused("kind = \"resnet\"\nwidths = [8]\n",
+                     {"line 3 of job.toml: model.widths has 1 entries and blocks 4"});
+  ExpectModelRefused("kind = \"vit\"\ndropout = 1\n", {"line 3 of job.toml: model.dropout = 1"});
+  ExpectError([] { ParseModel(Kinds()[0].model, "", {"model.n_head=3"}); },
+              {"--set model.n_head=3: model.n_head = 3 does not divide"});
+}
+
+TEST(JobModelTest, OnlyPerceptronsCanBeTrainedYet) {
+  for (const auto& [kind, model] : Kinds()) {
+    const Job job = ParseModel(model);
+    ExpectError([&] { job.perceptron(); },
+                {"model.kind = \"" + kind + "\"", "only models of kind \"mlp\""});
+    EXPECT_EQ(job.loss(), Loss::kCrossEntropy);
+  }
+}
+
+TEST(JobModelTest, APerceptronSaysNothingOfKinds) {
+  const nlohmann::json json = JobToJson(ParseModel("kind = \"mlp\"\nlayers = [4, 3]\n"));
+  EXPECT_FALSE(json.at("model").contains("kind"));
+  for (const char* key : {"steps", "evaluate_every", "clip_norm", "decay", "freeze"}) {
+    EXPECT_FALSE(json.at("train").contains(key)) << key;
+  }
+  // An earlier release gave this id to this job.
+  EXPECT_EQ(TrainingId(ParseModel("layers = [4, 3]\n"), "a", "b"),
+            TrainingId(ParseModel("kind = \"mlp\"\nlayers = [4, 3]\n"), "a", "b"));
+}
+
+TEST(JobModelTest, StepsTakeThePlaceOfEpochs) {
+  const Job job = ParseTraining("steps = 7\nevaluate_every = 3\n");
+  EXPECT_EQ(job.training.steps, 7);
+  EXPECT_EQ(job.training.evaluate_every, 3);
+  EXPECT_EQ(TotalSteps(job.training, 1000), 7);
+  EXPECT_EQ(TotalSteps(ParseTraining("epochs = 2\nbatch = 30\n").training, 100), 8);
+  const nlohmann::json train = JobToJson(job).at("train");
+  EXPECT_EQ(train.at("steps"), 7);
+  EXPECT_FALSE(train.contains("epochs"));
+  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
+  ExpectTrainingRefused("steps = 7\nepochs = 1\n",
+                        {"train.steps = 7 (line 7 of job.toml)", "train.epochs"});
+  ExpectTrainingRefused("steps = -1\n", {"train.steps = -1"});
+  ExpectTrainingRefused("evaluate_every = 0\n", {"train.evaluate_every = 0"});
+  // An override beats the file, as everywhere.
+  EXPECT_FALSE(ParseTraining("steps = 7\n", {"train.epochs=2"}).training.steps.has_value());
+  EXPECT_EQ(ParseTraining("epochs = 7\n", {"train.steps=2"}).training.steps, 2);
+  EXPECT_THROW(ParseTraining("", {"train.epochs=2", "train.steps=2"}), Error);
+}
+
+TEST(JobModelTest, WhenItIsEvaluatedIsNoPartOfTheId) {
+  const auto id = [](const std::string& train) {
+    return TrainingId(ParseTraining(train), "a", "b");
+  };
+  EXPECT_EQ(id("evaluate_every = 3\n"), id(""));
+  EXPECT_NE(id("steps = 3\n"), id(""));
+}
+
+TEST(JobModelTest, RulesOfATraining) {
+  const std::string rules =
+      "[train]\nclip_norm = 1\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
+  const Job job = ParseModel(Kinds()[0].model, rules);
+  EXPECT_EQ(job.training.clip_norm, 1.0);
+  EXPECT_EQ(job.decay, model::DecayRule::kMatrices);
+  EXPECT_EQ(job.freeze, std::vector<std::string>{"transformer.wte.*"});
+  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
+  const auto refused = [](const std::string& train, const std::vector<std::string>& parts) {
+    SCOPED_TRACE(train);
+    ExpectError([&] { ParseModel(Kinds()[0].model, "[train]\n" + train); }, parts);
+  };
+  refused("clip_norm = -1\n", {"train.clip_norm = -1"});
+  refused("decay = \"none\"\n", {"must be one of everything, matrices"});
+  refused("freeze = [\"transformer.wtf.*\"]\n", {"job.toml", "transformer.wtf.*"});
+  refused("freeze = \"all\"\n", {"expected an array of strings"});
+  refused("freeze = [3]\n", {"entry 0 is the integer 3"});
+  refused("freeze = [\"*\"]\n", {"job.toml: train.freeze leaves no parameter to train"});
+}
+
+// Never ignored: a perceptron's planner has no tasks for them.
+TEST(JobModelTest, RulesThatArePlannedForNoPerceptronAreRefused) {
+  ExpectTrainingRefused("clip_norm = 1\n",
+                        {"train.clip_norm = 1", "not there yet for kind \"mlp\""});
+  ExpectTrainingRefused("decay = \"matrices\"\n", {"not there yet for kind \"mlp\""});
+  ExpectTrainingRefused("freeze = [\"layers.0.*\"]\n", {"not there yet for kind \"mlp\""});
+  EXPECT_EQ(ParseTraining("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n").freeze.size(),
+            0u);
+}
+
+TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {
+  for (const auto& [kind, text] : Kinds()) {
+    SCOPED_TRACE(kind);
+    const auto model = BuildModel(ParseModel(text));
+    EXPECT_EQ(model->kind, kind);
+    EXPECT_FALSE(model->perceptron.has_value());
+    EXPECT_EQ(model->training.parameters(), model->evaluation.parameters());
+    EXPECT_FALSE(model->training.gradients().empty());
+    EXPECT_TRUE(model->evaluation.gradients().empty());
+  }
+}
+
+TEST(BuildModelTest, APerceptronIsBothGraphAndLayers) {
+  const auto model = BuildModel(ParseModel("layers = [4, 5, 3]\nactivation = \"identity\"\n"));
+  EXPECT_EQ(model->kind, "mlp");
+  ASSERT_TRUE(model->perceptron.has_value());
+  EXPECT_EQ(model->perceptron->layers, (std::vector<std::int64_t>{4, 5, 3}));
+  const std::vector<Parameter> numbers = ParametersOf(*model->perceptron);
+  ASSERT_EQ(numbers.size(), model->training.parameters().size());
+  // Tiles and initial weights go by the number, files by the name.
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(static_cast<std::int64_t>(numbers[i].id), static_cast<std::int64_t>(i));
+    EXPECT_EQ(numbers[i].Name(), model->training.parameters()[i].name);
+  }
+}
+
+TEST(BuildModelTest, FreezeAndDecayAreApplied) {
+  const auto model = BuildModel(ParseModel(
+      Kinds()[0].model, "[train]\nfreeze = [\"transformer.wte.*\"]\ndecay = \"matrices\"\n"));
+  for (const model::Graph* graph : {&model->training, &model->evaluation}) {
+    for (const model::Parameter& parameter : graph->parameters()) {
+      EXPECT_EQ(parameter.frozen, parameter.name == "transformer.wte.weight") << parameter.name;
+      EXPECT_EQ(parameter.decayed,
+                parameter.role == model::Role::kMatrix || parameter.role == model::Role::kEmbedding)
+          << parameter.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace acan
