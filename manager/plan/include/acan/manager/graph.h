@@ -35,9 +35,11 @@ struct Pass {
   bool timed = false;       // the lease is the job's own time limit
 };
 
-// A cell that the manager puts for a pass: rows of the batch, and features (inputs or targets).
+// A cell that the manager puts for a pass: of one input of the model, rows of the whole batch
+// (row = sample of the batch x positions of the input + position), and features.
 struct DataCell {
   tuplespace::Key key;
+  std::string input;  // as model::Graph names it
   Range rows;
   Range features;
 };
@@ -60,8 +62,7 @@ class Graph {
   std::vector<PlannedTask> Initialize(const std::string& job) const;
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
 
-  std::vector<DataCell> InputCells(const Pass& pass) const;
-  std::vector<DataCell> TargetCells(const Pass& pass) const;
+  std::vector<DataCell> DataCells(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   // One tuple [1, n] for each range of rows: sum of losses and, for cross-entropy, correct answers.
   std::vector<std::pair<tuplespace::Key, Range>> Losses(const Pass& pass) const;

@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
 #include "tuplespace/client.h"
 
 namespace acan {
