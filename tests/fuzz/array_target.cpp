@@ -8,7 +8,7 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/load_data.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
 #include "memory_file.h"
 #include "target.h"
 #include "tests/manager/test_files.h"

@@ -6,7 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/philox.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
 #include "random_streams.h"
 
 namespace acan {

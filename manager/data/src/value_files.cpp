@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "acan/core/error.h"
+#include "acan/manager/input_file.h"
 #include "acan/manager/job.h"
-#include "input_file.h"
 
 namespace acan {
 namespace {

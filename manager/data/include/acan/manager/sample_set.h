@@ -62,6 +62,8 @@ class SampleSet {
 struct Data {
   std::shared_ptr<const SampleSet> train;
   std::shared_ptr<const SampleSet> test;  // null: none
+  // Of text: what the numbers of tokens mean, as JSON; else empty.
+  std::string vocabulary = {};
 
   // 0 and "" of a set that is not there.
   std::int64_t train_samples() const { return train ? train->samples() : 0; }
