@@ -35,6 +35,7 @@
 
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "children.h"
 #include "fmt/format.h"
@@ -145,7 +146,7 @@ Cost Train(const Options& options, int handlers) {
           side * kTileWidth, steps),
       "control_scale", ".", {});
   Data data = LoadData(job);
-  data.test = {};
+  data.test = nullptr;
   // Tasks that draw the initial weights, one for each tile; the others are the steps'.
   const std::int64_t tiles = side * side;
   const TemporaryFolder folder;

@@ -19,10 +19,10 @@ std::uint64_t Bytes(std::int64_t rows, std::int64_t cols) {
 
 }  // namespace
 
-PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
+PlainLoop::PlainLoop(Device& device, const Job& job, const SampleSet& data)
     : device_(device), job_(job), data_(data) {
   const std::int64_t batch = job.training.batch;
-  total_steps_ = TotalSteps(job.training, data.samples);
+  total_steps_ = TotalSteps(job.training, data.samples());
   const Model& model = job.perceptron();
   for (int l = 0; l < model.layer_count(); ++l) {
     const std::int64_t in = model.inputs(l);
@@ -37,7 +37,8 @@ PlainLoop::PlainLoop(Device& device, const Job& job, const DataSet& data)
     layers_.push_back(std::move(layer));
   }
   inputs_ = device.Allocate(Bytes(batch, model.layers.front()));
-  targets_ = device.Allocate(Bytes(batch, std::max<std::int64_t>(1, data.targets)));
+  target_columns_ = model.loss == Loss::kCrossEntropy ? 1 : model.layers.back();
+  targets_ = device.Allocate(Bytes(batch, target_columns_));
   per_row_ = device.Allocate(Bytes(batch, 2));
   loss_ = device.Allocate(Bytes(1, 2));
 }
@@ -72,32 +73,27 @@ PlainLoop::Tensor PlainLoop::MakeTensor(int number, std::int64_t rows, std::int6
 }
 
 void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
-  const std::int64_t per_epoch = StepsPerEpoch(data_.samples, job_.training.batch);
+  const std::int64_t per_epoch = StepsPerEpoch(data_.samples(), job_.training.batch);
   const std::int64_t epoch = step / per_epoch;
   if (order_.first != epoch) {
-    order_ = {epoch, EpochOrder(data_.samples, job_.training.seed, epoch, job_.training.shuffle)};
+    order_ = {epoch, EpochOrder(data_.samples(), job_.training.seed, epoch, job_.training.shuffle)};
   }
   const std::int64_t first = step % per_epoch * job_.training.batch;
-  const std::int64_t targets = std::max<std::int64_t>(1, data_.targets);
-  std::vector<float> inputs(static_cast<std::size_t>(rows * data_.inputs));
-  std::vector<float> values(static_cast<std::size_t>(rows * targets));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t sample = order_.second[static_cast<std::size_t>(first + row)];
-    data_.CopyInputs(sample, 0,
-                     std::span(inputs).subspan(static_cast<std::size_t>(row * data_.inputs),
-                                               static_cast<std::size_t>(data_.inputs)));
-    if (data_.targets == 0) {
-      std::memcpy(&values[static_cast<std::size_t>(row)],
-                  &data_.labels[static_cast<std::size_t>(sample)], 4);
-    } else {
-      std::copy_n(data_.target_values.begin() + sample * targets, targets,
-                  values.begin() + row * targets);
+  const std::int64_t in = job_.model.layers.front();
+  const auto batch = [&](const char* name, std::int64_t columns) {
+    std::vector<std::uint32_t> words(static_cast<std::size_t>(rows * columns));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t sample = order_.second[static_cast<std::size_t>(first + row)];
+      data_.Copy({name, sample, epoch, {0, 1}, {0, columns}},
+                 std::span(words).subspan(static_cast<std::size_t>(row * columns),
+                                          static_cast<std::size_t>(columns)));
     }
-  }
-  device_.CopyIn(tuplespace::Payload::Copy(inputs.data(), 4 * inputs.size()),
-                 View(inputs_, rows, data_.inputs));
-  device_.CopyIn(tuplespace::Payload::Copy(values.data(), 4 * values.size()),
-                 View(targets_, rows, targets));
+    return tuplespace::Payload::Copy(words.data(), 4 * words.size());
+  };
+  const bool classes = job_.model.loss == Loss::kCrossEntropy;
+  device_.CopyIn(batch("x", in), View(inputs_, rows, in));
+  device_.CopyIn(batch(classes ? "labels" : "targets", target_columns_),
+                 View(targets_, rows, target_columns_));
 }
 
 double PlainLoop::ForwardAndLoss(std::int64_t rows) {
@@ -197,9 +193,9 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
 }
 
 double PlainLoop::Step(std::int64_t step) {
-  const std::int64_t per_epoch = StepsPerEpoch(data_.samples, job_.training.batch);
+  const std::int64_t per_epoch = StepsPerEpoch(data_.samples(), job_.training.batch);
   const std::int64_t first = step % per_epoch * job_.training.batch;
-  const std::int64_t rows = std::min(job_.training.batch, data_.samples - first);
+  const std::int64_t rows = std::min(job_.training.batch, data_.samples() - first);
   LoadBatch(step, rows);
   const double loss = ForwardAndLoss(rows);
   BackwardAndUpdate(rows, OptimizerScalarsAt(job_.training, step, total_steps_));

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "acan/core/device.h"
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
 
 namespace acan::bench {
 
@@ -18,7 +18,7 @@ class PlainLoop {
  public:
   // `device` must have room for the model, its gradients and the activations of one batch.
   // The data must outlive this. Weights are drawn from the seed.
-  PlainLoop(Device& device, const Job& job, const DataSet& data);
+  PlainLoop(Device& device, const Job& job, const SampleSet& data);
 
   std::int64_t total_steps() const { return total_steps_; }
   // Runs step `step`; steps must come in order from 0. Returns the mean loss.
@@ -47,8 +47,9 @@ class PlainLoop {
 
   Device& device_;
   const Job& job_;
-  const DataSet& data_;
+  const SampleSet& data_;
   std::int64_t total_steps_;
+  std::int64_t target_columns_;
   std::vector<Layer> layers_;
   BufferPtr inputs_, targets_, per_row_, loss_;
   std::pair<std::int64_t, std::vector<std::int64_t>> order_{-1, {}};

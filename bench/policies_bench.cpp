@@ -10,6 +10,7 @@
 
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "children.h"
 #include "clock.h"
@@ -131,7 +132,7 @@ nlohmann::json RunPoliciesBench(const PoliciesBenchOptions& options) {
   std::string weights_sha256;
   bool same = true;
   Data data = LoadData(JobOf(options, "auto"));
-  data.test = {};
+  data.test = nullptr;
   for (int i = 0; i < options.repeats; ++i) {
     for (const std::string& policy : options.policies) {
       const Run run = RunPolicy(options, JobOf(options, policy), data);

@@ -9,6 +9,7 @@
 #include "acan/core/schedule.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "children.h"
 #include "clock.h"
@@ -78,7 +79,7 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
 
 void PlainLoopInto(int pipe, const TrainBenchOptions& options, const Job& job, const Data& data) {
   const std::unique_ptr<Device> device = MakeDevice(options, options.handlers);
-  PlainLoop loop(*device, job, data.train);
+  PlainLoop loop(*device, job, *data.train);
   std::vector<double> done_s;
   for (std::int64_t step = 0; step < loop.total_steps(); ++step) {
     loop.Step(step);
@@ -129,7 +130,7 @@ nlohmann::json RunTrainBench(const TrainBenchOptions& options) {
                   fmt::join(options.layers, ", "), options.batch * options.steps, options.batch),
       "bench train", ".", {});
   Data data = LoadData(job);
-  data.test = {};
+  data.test = nullptr;
   std::vector<double> stack, plain, ratios;
   bool same = true;
   for (int i = 0; i < options.repeats; ++i) {

@@ -64,6 +64,18 @@ if(NOT ACAN_ONEDNN STREQUAL "OFF")
 endif()
 message(STATUS "oneDNN for fast products on CPUs: ${ACAN_BUILD_ONEDNN}")
 
+# ACAN_BUILD_SENTENCEPIECE: linked.
+set(ACAN_BUILD_SENTENCEPIECE OFF)
+if(NOT ACAN_SENTENCEPIECE STREQUAL "OFF")
+  pkg_check_modules(SentencePiece QUIET IMPORTED_TARGET sentencepiece)
+  if(SentencePiece_FOUND)
+    set(ACAN_BUILD_SENTENCEPIECE ON)
+  elseif(ACAN_SENTENCEPIECE STREQUAL "ON")
+    message(FATAL_ERROR "ACAN_SENTENCEPIECE=ON, but it was not found (Debian: libsentencepiece-dev)")
+  endif()
+endif()
+message(STATUS "SentencePiece models of tokens: ${ACAN_BUILD_SENTENCEPIECE}")
+
 # ACAN_BUILD_CUDA: nvcc and CUDA's runtime are enough; cuBLAS' header is needed too, but its library is
 # loaded at run time.
 set(ACAN_BUILD_CUDA OFF)

@@ -8,6 +8,8 @@ foreach(backend OPENCL CUDA)
 endforeach()
 set(ACAN_ONEDNN AUTO CACHE STRING "Use oneDNN on CPUs where it is installed: AUTO (if its headers are found), ON, OFF")
 set_property(CACHE ACAN_ONEDNN PROPERTY STRINGS AUTO ON OFF)
+set(ACAN_SENTENCEPIECE AUTO CACHE STRING "Read SentencePiece models of tokens: AUTO (if the library is found), ON, OFF")
+set_property(CACHE ACAN_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;120" CACHE STRING
     "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")

@@ -11,10 +11,10 @@ needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev 
   flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
 # Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
 # others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products),
-# for fast products in bf16 on CPUs (oneDNN), a faster allocator of memory, and for the tests with two
-# hosts and with a client in Python.
+# for fast products in bf16 on CPUs (oneDNN), a faster allocator of memory, SentencePiece models of
+# tokens, and for the tests with two hosts and with a client in Python.
 optional="ccache dataset-fashion-mnist ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev libdnnl-dev
-  libjemalloc-dev iproute2 python3-zmq python3-flatbuffers"
+  libjemalloc-dev libsentencepiece-dev iproute2 python3-zmq python3-flatbuffers"
 # What scripts/lint.sh and scripts/fuzz.sh use. This script does not install them: they are large, and
 # acan builds and runs without them.
 checks="clang-format clang-tidy clang libclang-rt-14-dev"

@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/closest_word.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "chaos_run.h"
@@ -215,7 +216,7 @@ Receipt ReadUndisturbed(const Flags& flags, const Job& job, const Data& data) {
   Receipt receipt = ReadReceipt(flags.undisturbed);
   const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
                                         receipt.train_sha256, receipt.test_sha256);
-  if (its_id != TrainingId(job, data.train.sha256, data.test.sha256)) {
+  if (its_id != TrainingId(job, data.train_sha256(), data.test_sha256())) {
     throw UsageError(fmt::format("--undisturbed {}: is the receipt of another training than {}",
                                  flags.undisturbed, flags.job.path));
   }

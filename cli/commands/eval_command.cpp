@@ -3,6 +3,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"
 #include "command.h"
 #include "fmt/format.h"

@@ -9,8 +9,8 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "access_file.h"
@@ -65,7 +65,7 @@ Limits LimitsOf(const Flags& flags) {
   if (flags.jobs.ends_with(".toml")) {
     const Job job = LoadJob(flags.jobs, {});
     const Data data = LoadData(job);
-    limits.jobs = TrainingId(job, data.train.sha256, data.test.sha256);
+    limits.jobs = TrainingId(job, data.train_sha256(), data.test_sha256());
   } else if (!flags.jobs.empty()) {
     limits.jobs = ParseJobs(flags.jobs, "--jobs");
   }

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "acan/core/access_roles.h"
+#include "acan/manager/load_data.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "acan/core/error.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "command.h"
 #include "fmt/format.h"

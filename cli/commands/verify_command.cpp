@@ -4,6 +4,7 @@
 
 #include "acan/core/json_text.h"
 #include "acan/manager/audit_log.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/receipt.h"
@@ -111,10 +112,10 @@ int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& v
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
   Data data = LoadData(job);
   // Said before it takes hours.
-  verdict.Check(data.train.sha256 == receipt.train_sha256, "training data",
-                Comparison(data.train.sha256, receipt.train_sha256));
-  verdict.Check(data.test.sha256 == receipt.test_sha256, "test data",
-                Comparison(OrNone(data.test.sha256), OrNone(receipt.test_sha256)));
+  verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
+                Comparison(data.train_sha256(), receipt.train_sha256));
+  verdict.Check(data.test_sha256() == receipt.test_sha256, "test data",
+                Comparison(OrNone(data.test_sha256()), OrNone(receipt.test_sha256)));
   const auto again = RunLocally({ParseCluster(cluster), "", flags.path, false}, job,
                                 std::move(data), log, signals);
   if (!again) return 128 + signals.received();

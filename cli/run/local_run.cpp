@@ -77,15 +77,15 @@ Watchdog::Options OfManager(Log& log) {
 }
 
 void LogJob(const Job& job, const Data& data, Log& log) {
-  const std::string samples =
-      fmt::format("{} samples to train on, {} to test with", data.train.samples, data.test.samples);
-  const std::string id = TrainingId(job, data.train.sha256, data.test.sha256);
+  const std::string samples = fmt::format("{} samples to train on, {} to test with",
+                                          data.train_samples(), data.test_samples());
+  const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());
   if (log.format() == LogFormat::kJson) {
     log.Event("job", "",
               {{"job", JobToJson(job)},
                {"id", id},
-               {"train_samples", data.train.samples},
-               {"test_samples", data.test.samples}});
+               {"train_samples", data.train_samples()},
+               {"test_samples", data.test_samples()}});
     return;
   }
   log.Info("the job, with all defaults:");

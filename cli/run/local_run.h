@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/receipt.h"
+#include "acan/manager/sample_set.h"
 #include "local_cluster.h"
 #include "log.h"
 #include "stop_signals.h"

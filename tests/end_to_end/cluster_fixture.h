@@ -16,6 +16,7 @@
 
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
+#include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "plain_loop.h"
 #include "tuplespace/broker.h"
@@ -93,7 +94,7 @@ class ClusterTest : public testing::Test {
   static std::string PlainHash(const Job& job) {
     const Data data = LoadData(job);
     const auto device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}});
-    bench::PlainLoop loop(*device, job, data.train);
+    bench::PlainLoop loop(*device, job, *data.train);
     for (std::int64_t step = 0; step < loop.total_steps(); ++step) loop.Step(step);
     return loop.WeightsSha256();
   }

@@ -1,4 +1,5 @@
 // What a receipt says of two results that differ, after the run was resumed.
+#include "acan/manager/load_data.h"
 #include "acan/manager/training_id.h"
 #include "cluster_fixture.h"
 #include "tuplespace/client.h"
@@ -47,7 +48,7 @@ class ConflictTest : public ClusterTest {
 TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
   const Job job = SmallJob("[snapshots]\nevery_steps = 1\n");
   const Data data = LoadData(job);
-  const std::string job_id = TrainingId(job, data.train.sha256, data.test.sha256);
+  const std::string job_id = TrainingId(job, data.train_sha256(), data.test_sha256());
   AddHandler(1 << 20);
   Liar liar(endpoint_);
   bool lied = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "acan/manager/load_data.h"
 #include "cluster_fixture.h"
 #include "own_memory_device.h"
 

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "acan/core/error.h"
-#include "acan/manager/dataset.h"
-#include "input_file.h"
+#include "acan/manager/load_data.h"
+#include "acan/manager/input_file.h"
 #include "memory_file.h"
 #include "target.h"
 #include "tests/manager/test_files.h"
@@ -31,16 +31,14 @@ void CheckArray(const Array& array) {
   Require(found == static_cast<std::size_t>(values), "{} values of a shape for {}", found, values);
 }
 
-void CheckSet(const DataSet& set, const Job& job) {
-  const auto samples = static_cast<std::size_t>(set.samples);
-  const auto inputs = static_cast<std::size_t>(set.inputs);
-  Require(set.samples > 0 && set.inputs == job.perceptron().layers.front(),
-          "{} samples of {} values", set.samples, set.inputs);
-  Require(set.bytes.size() + set.floats.size() == samples * inputs, "inputs are missing");
-  std::vector<float> sample(inputs);
-  set.CopyInputs(set.samples - 1, 0, sample);
-  for (const std::int32_t label : set.labels) {
-    Require(label >= 0 && label < job.perceptron().layers.back(), "the label {}", label);
+void CheckSet(const SampleSet& set, const Job& job) {
+  Require(set.samples() > 0 && set.inputs() == WantedInputs(job.perceptron()), "{} samples",
+          set.samples());
+  for (const WantedInput& input : set.inputs()) {
+    std::vector<std::uint32_t> words(static_cast<std::size_t>(input.features));
+    set.Copy({input.name, set.samples() - 1, 0, {0, 1}, {0, input.features}}, words);
+    if (input.role != model::InputRole::kLabels) continue;
+    Require(words[0] < static_cast<std::uint64_t>(input.bound), "the label {}", words[0]);
   }
 }
 
@@ -53,7 +51,7 @@ void CheckData(const std::string& path, const Array& array) {
   if (values == 1) job.perceptron().layers.back() = 256;
   job.data.train_inputs = job.data.train_targets = path;
   try {
-    CheckSet(LoadData(job).train, job);
+    CheckSet(*LoadData(job).train, job);
   } catch (const Error& refused) {  // not finite, or no label
     Require(refused.kind() == Error::Kind::kUsage, "{}", refused.what());
   }

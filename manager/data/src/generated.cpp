@@ -6,7 +6,8 @@
 
 #include "acan/core/error.h"
 #include "acan/core/philox.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
+#include "random_streams.h"
 
 namespace acan {
 namespace {
@@ -62,9 +63,9 @@ class Teacher {
 };
 
 // Samples [first, first + samples) of the endless sequence that the seed defines.
-DataSet MakeSamples(const Teacher& teacher, std::int64_t first, std::int64_t samples,
-                    std::int64_t inputs, std::int64_t outputs, std::uint64_t seed) {
-  DataSet set;
+SampleValues MakeSamples(const Teacher& teacher, std::int64_t first, std::int64_t samples,
+                         std::int64_t inputs, std::int64_t outputs, std::uint64_t seed) {
+  SampleValues set;
   set.samples = samples;
   set.inputs = inputs;
   set.targets = outputs;
@@ -83,8 +84,8 @@ DataSet MakeSamples(const Teacher& teacher, std::int64_t first, std::int64_t sam
 
 }  // namespace
 
-Data GenerateRegression(std::int64_t samples, std::int64_t inputs, std::int64_t outputs,
-                        std::uint64_t seed) {
+GeneratedValues GenerateRegression(std::int64_t samples, std::int64_t inputs, std::int64_t outputs,
+                                   std::uint64_t seed) {
   const std::int64_t bytes_of_one = (inputs + outputs) * static_cast<std::int64_t>(sizeof(float));
   if (samples > kMaxDataBytes / bytes_of_one) {
     throw UsageError(
@@ -94,7 +95,7 @@ Data GenerateRegression(std::int64_t samples, std::int64_t inputs, std::int64_t 
   }
   const Teacher teacher(inputs, outputs, seed);
   const std::int64_t test_samples = samples / 10 > 0 ? samples / 10 : 1;
-  Data data;
+  GeneratedValues data;
   data.train = MakeSamples(teacher, 0, samples, inputs, outputs, seed);
   data.test = MakeSamples(teacher, samples, test_samples, inputs, outputs, seed);
   return data;

@@ -12,6 +12,7 @@
 #include "acan/core/json_text.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/trained_model.h"
+#include "data_keys.h"
 #include "job_reader.h"
 #include "job_words.h"
 #include "model_keys.h"
@@ -47,9 +48,13 @@ std::vector<SectionKeys> WithChosenKeys(std::vector<SectionKeys> sections) {
 const std::vector<SectionKeys>& KnownKeys() {
   static const std::vector<SectionKeys> keys = WithChosenKeys(
       {{"model", {"kind", "initial_weights"}},
-       {"data",
-        {"train_inputs", "train_labels", "train_targets", "test_inputs", "test_labels",
-         "test_targets", "shuffle", "generated", "samples"}},
+       {"data", {"train_inputs",  "train_labels",  "train_targets",     "test_inputs",
+                 "test_labels",   "test_targets",  "shuffle",           "layout",
+                 "mean",          "std",           "crop_padding",      "flip",
+                 "text",          "test_fraction", "train_text",        "test_text",
+                 "tokenizer",     "train_tokens",  "test_tokens",       "tokens_type",
+                 "train_lengths", "test_lengths",  "train_token_types", "test_token_types",
+                 "generated",     "samples"}},
        {"train",
         {"batch", "epochs", "optimizer", "seed", "precision", "block", "schedule", "warmup_steps",
          "step_every", "step_factor", "final_fraction", "stop_if_not_finite", "steps",
@@ -101,6 +106,7 @@ class JobParser {
   void ReadSchedule();
   void ReadData();
   void ReadGenerated();
+  void ReadValueFiles();
   void ReadTasksAndSnapshots();
 
   std::string Path(const std::string& section, const std::string& key) const;
@@ -322,6 +328,7 @@ void JobParser::ReadGenerated() {
   }
   data_.Integer("samples", 1, kMaxSamples, &job_.data.generated_samples);
   job_.data.generated = kind;
+  RefuseOtherKinds(data_);
 }
 
 void JobParser::ReadData() {
@@ -329,6 +336,15 @@ void JobParser::ReadData() {
   if (data_.Has("samples")) {
     data_.Refuse("samples", "is only for data.generated; files say themselves how many they have");
   }
+  RefuseOtherKinds(data_);
+  const auto path = [this](const std::string& key) { return Path("data", key); };
+  ReadTextKeys(data_, path, &job_.data.text);
+  ReadTokenKeys(data_, path, &job_.data);
+  if (!job_.data.text.used() && !job_.data.tokens.used()) ReadValueFiles();
+}
+
+void JobParser::ReadValueFiles() {
+  ReadImageKeys(data_, &job_.data.images);
   const bool labels = job_.loss() == Loss::kCrossEntropy;
   const std::string loss = fmt::format("loss \"{}\"", WordOf(LossWords(), job_.loss()));
   const std::string used = labels ? "labels" : "targets";

@@ -316,6 +316,27 @@ void Section::Texts(const std::string& key, std::size_t count_most,
   *value = std::move(found);
 }
 
+void Section::Numbers(const std::string& key, std::size_t count_most, double least, double most,
+                      std::vector<double>* value) const {
+  const toml::node* node = text_.Find(name_, key);
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) RefuseType(key, "an array of numbers, for example [0.5, 0.5, 0.5]");
+  if (array->empty() || array->size() > count_most) {
+    Refuse(key, fmt::format("must have from 1 to {} entries, found {}", count_most, array->size()));
+  }
+  std::vector<double> found;
+  for (const toml::node& entry : *array) {
+    const std::optional<double> number = entry.value<double>();
+    if (!entry.is_number() || !number || !(*number >= least && *number <= most)) {
+      Refuse(key, fmt::format("entry {} is {}; every entry must be a number from {} to {}",
+                              found.size(), DescribeValue(entry), least, most));
+    }
+    found.push_back(*number);
+  }
+  *value = std::move(found);
+}
+
 void Section::AutoInteger(const std::string& key, std::int64_t least, std::int64_t most,
                           std::optional<std::int64_t>* value) const {
   const toml::node* node = text_.Find(name_, key);

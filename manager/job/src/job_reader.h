@@ -68,6 +68,9 @@ class Section {
   void Integers(const std::string& key, std::size_t fewest, std::size_t count_most,
                 std::int64_t least, std::int64_t most, std::vector<std::int64_t>* value) const;
   void Texts(const std::string& key, std::size_t count_most, std::vector<std::string>* value) const;
+  // 1 to `count_most` finite numbers.
+  void Numbers(const std::string& key, std::size_t count_most, double least, double most,
+               std::vector<double>* value) const;
   // "auto" leaves `*value` empty.
   void AutoInteger(const std::string& key, std::int64_t least, std::int64_t most,
                    std::optional<std::int64_t>* value) const;

@@ -46,6 +46,39 @@ json ModelToJson(const Job& job) {
   return model;
 }
 
+void SetIfAny(const char* key, const std::string& path, json* data) {
+  if (!path.empty()) (*data)[key] = path;
+}
+
+void TextToJson(const TextData& text, json* data) {
+  SetIfAny("text", text.text, data);
+  SetIfAny("train_text", text.train_text, data);
+  SetIfAny("test_text", text.test_text, data);
+  if (!text.text.empty()) (*data)["test_fraction"] = text.test_fraction;
+  (*data)["tokenizer"] = text.tokenizer;
+}
+
+void TokensToJson(const DataFiles& files, json* data) {
+  SetIfAny("train_tokens", files.tokens.train, data);
+  SetIfAny("test_tokens", files.tokens.test, data);
+  SetIfAny("tokens_type", files.tokens.type, data);
+  SetIfAny("train_labels", files.train_targets, data);
+  SetIfAny("test_labels", files.test_targets, data);
+  SetIfAny("train_lengths", files.tokens.train_lengths, data);
+  SetIfAny("test_lengths", files.tokens.test_lengths, data);
+  SetIfAny("train_token_types", files.tokens.train_types, data);
+  SetIfAny("test_token_types", files.tokens.test_types, data);
+}
+
+// Nothing where nothing was chosen: jobs of plain numbers stay as they are.
+void ImagesToJson(const ImageData& images, json* data) {
+  SetIfAny("layout", images.layout, data);
+  if (!images.mean.empty()) (*data)["mean"] = images.mean;
+  if (!images.deviation.empty()) (*data)["std"] = images.deviation;
+  if (images.crop_padding > 0) (*data)["crop_padding"] = images.crop_padding;
+  if (images.flip) (*data)["flip"] = true;
+}
+
 json DataToJson(const Job& job) {
   json data = {{"shuffle", job.training.shuffle}};
   if (!job.data.generated.empty()) {
@@ -53,6 +86,15 @@ json DataToJson(const Job& job) {
     data["samples"] = job.data.generated_samples;
     return data;
   }
+  if (job.data.text.used()) {
+    TextToJson(job.data.text, &data);
+    return data;
+  }
+  if (job.data.tokens.used()) {
+    TokensToJson(job.data, &data);
+    return data;
+  }
+  ImagesToJson(job.data.images, &data);
   const std::string kind = job.loss() == Loss::kCrossEntropy ? "labels" : "targets";
   data["train_inputs"] = job.data.train_inputs;
   data["train_" + kind] = job.data.train_targets;

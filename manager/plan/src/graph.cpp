@@ -42,24 +42,22 @@ std::vector<PlannedTask> Graph::Tasks(const Pass& pass) const {
   return tasks;
 }
 
-std::vector<DataCell> Graph::InputCells(const Pass& pass) const {
+// The inputs are named as model::Mlp names them.
+std::vector<DataCell> Graph::DataCells(const Pass& pass) const {
   const PassKeys keys(pass.job, pass.step, pass.batch_id);
+  const std::vector<Range> rows = NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel());
   std::vector<DataCell> cells;
-  for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
+  for (const Range& b : rows) {
     for (const Range& f :
          NodesWithin({0, model_.layers.front()}, plan_.block, plan_.FeatureCellLevel(model_, 0))) {
-      cells.push_back({keys.Features(StepTuple::kActivation, 0, b, f), b, f});
+      cells.push_back({keys.Features(StepTuple::kActivation, 0, b, f), "x", b, f});
     }
   }
-  return cells;
-}
-
-std::vector<DataCell> Graph::TargetCells(const Pass& pass) const {
-  const PassKeys keys(pass.job, pass.step, pass.batch_id);
-  const std::int64_t columns = model_.loss == Loss::kCrossEntropy ? 1 : model_.layers.back();
-  std::vector<DataCell> cells;
-  for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel())) {
-    cells.push_back({keys.Rows(StepTuple::kTarget, b), b, {0, columns}});
+  const bool classes = model_.loss == Loss::kCrossEntropy;
+  const std::int64_t columns = classes ? 1 : model_.layers.back();
+  for (const Range& b : rows) {
+    cells.push_back(
+        {keys.Rows(StepTuple::kTarget, b), classes ? "labels" : "targets", b, {0, columns}});
   }
   return cells;
 }

@@ -80,8 +80,8 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) const {
   config.training = job.training;
   config.limits = job.tasks;
   config.run = context_.run;
-  config.train_samples = context_.data.train.samples;
-  config.test_samples = context_.data.test.samples;
+  config.train_samples = context_.data.train_samples();
+  config.test_samples = context_.data.test_samples();
   config.load_weights = beginning_.weights() != nullptr;
   config.first_version = past.version;
   config.expected_handlers = std::max(0, options_.expected_handlers - quarantined);

@@ -79,8 +79,8 @@ AuditSummary JobRun::AuditsSoFar() const {
 void JobRun::FillReceipt() {
   receipt_.job = JobToJson(context_.job);
   receipt_.conflicts = notices_.conflicts();
-  receipt_.train_sha256 = context_.data.train.sha256;
-  receipt_.test_sha256 = context_.data.test.sha256;
+  receipt_.train_sha256 = context_.data.train_sha256();
+  receipt_.test_sha256 = context_.data.test_sha256();
   receipt_.code_version = ACAN_VERSION;
   for (const auto& [id, handler] : statistics_.handlers()) receipt_.handlers.push_back(handler);
   receipt_.tasks_done = beginning_.past().tasks_done + space_.tasks_put();

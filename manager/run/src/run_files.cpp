@@ -19,7 +19,8 @@ namespace acan {
 namespace {
 
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
-constexpr std::array kWholeFiles = {kModelName, kMetricsName, kJobName, kReceiptName};
+constexpr std::array kWholeFiles = {kModelName, kMetricsName, kJobName, kReceiptName,
+                                        kVocabularyName};
 
 }  // namespace
 
@@ -109,6 +110,9 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   }
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.new_tuning);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
+  if (!context_.data.vocabulary.empty()) {
+    WriteFileAtomically(context_.OutPath(kVocabularyName), context_.data.vocabulary);
+  }
 }
 
 void RunFiles::AddStep(const StepMetrics& metrics) {

@@ -62,7 +62,7 @@ TileMover SpaceActions::Mover() {
 
 // Hundreds of millions of samples take longer than the lead's lease.
 void SpaceActions::OrderEpoch(std::int64_t epoch) {
-  const std::int64_t samples = context_.data.train.samples;
+  const std::int64_t samples = context_.data.train_samples();
   const Training& training = context_.job.training;
   const auto draw = [&](const auto&) {
     order_ = EpochOrder(samples, training.seed, epoch, training.shuffle);
@@ -79,13 +79,13 @@ void SpaceActions::OrderEpoch(std::int64_t epoch) {
 
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
   const Graph graph(*context_.model->perceptron, context_.job.training, plan);
-  const DataSet& set = action.test ? context_.data.test : context_.data.train;
+  const SampleSet& set = action.test ? *context_.data.test : *context_.data.train;
   if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
-  const auto sample_at = [&](std::int64_t row) {
-    const std::int64_t place = action.first_sample + row;
+  const auto sample_at = [&](std::int64_t of_batch) {
+    const std::int64_t place = action.first_sample + of_batch;
     return action.test ? place : order_[static_cast<std::size_t>(place)];
   };
-  tuplespace::Put put{PassTuples(graph, action.pass, set, sample_at)};
+  tuplespace::Put put{PassTuples(graph, action.pass, set, action.epoch, sample_at)};
   Submit(std::move(put));
 }
 

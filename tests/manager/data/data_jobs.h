@@ -1,9 +1,12 @@
 // Jobs over files in a test folder.
 #pragma once
 
+#include <bit>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "acan/manager/dataset.h"
+#include "acan/manager/load_data.h"
 #include "test_files.h"
 
 namespace acan {
@@ -24,21 +27,44 @@ inline Job ValueJob(std::int64_t inputs, std::int64_t outputs, const std::string
   return job;
 }
 
-inline std::vector<float> Inputs(const DataSet& set) {
-  std::vector<float> all(static_cast<std::size_t>(set.samples * set.inputs));
-  for (std::int64_t row = 0; row < set.samples; ++row) {
-    set.CopyInputs(row, 0,
-                   std::span(all).subspan(static_cast<std::size_t>(row * set.inputs),
-                                          static_cast<std::size_t>(set.inputs)));
+// All values of an input, sample after sample, as a pass in `epoch` would put them.
+inline std::vector<std::uint32_t> Words(const SampleSet& set, const std::string& input,
+                                        std::int64_t epoch = 0) {
+  const WantedInput* of = FindInput(set.inputs(), input);
+  if (of == nullptr) return {};
+  const auto count = static_cast<std::size_t>(of->positions * of->features);
+  std::vector<std::uint32_t> all(static_cast<std::size_t>(set.samples()) * count);
+  for (std::int64_t sample = 0; sample < set.samples(); ++sample) {
+    set.Copy({input, sample, epoch, {0, of->positions}, {0, of->features}},
+             std::span(all).subspan(static_cast<std::size_t>(sample) * count, count));
   }
   return all;
+}
+
+inline std::vector<float> Floats(const SampleSet& set, const std::string& input,
+                                 std::int64_t epoch = 0) {
+  std::vector<float> all;
+  for (const std::uint32_t word : Words(set, input, epoch)) {
+    all.push_back(std::bit_cast<float>(word));
+  }
+  return all;
+}
+
+inline std::vector<std::int32_t> Integers(const SampleSet& set, const std::string& input,
+                                          std::int64_t epoch = 0) {
+  const std::vector<std::uint32_t> words = Words(set, input, epoch);
+  return {words.begin(), words.end()};
+}
+
+inline std::vector<float> Inputs(const SampleSet& set) {
+  return Floats(set, "x");
 }
 
 // Two samples of two inputs from `inputs`, labels 0 and 1 from a file that is right.
 class TwoByTwo {
  public:
   TwoByTwo() { folder_.Write("y", "0\n1\n"); }
-  DataSet Load(const std::string& inputs) const {
+  std::shared_ptr<const SampleSet> Load(const std::string& inputs) const {
     folder_.Write("x", inputs);
     return LoadData(ClassJob(2, 2, folder_.Path("x"), folder_.Path("y"))).train;
   }

@@ -1,6 +1,4 @@
-// LoadData: files and the model must agree; generated samples are the same everywhere.
-#include "acan/manager/dataset.h"
-
+// Samples in memory: files and the model must agree; generated samples are the same everywhere.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -28,11 +26,11 @@ TEST(DataSetTest, LabelsOfEveryIntegerType) {
       "label\n2.0\n0\n1\n"};
   for (const std::string& file : files) {
     const std::string y = folder.Write("y", file);
-    const DataSet set = LoadData(ClassJob(1, 3, x, y)).train;
-    EXPECT_EQ(set.labels, expected);
-    EXPECT_EQ(set.targets, 0);
-    EXPECT_EQ(set.samples, 3);
-    EXPECT_TRUE(set.target_values.empty());
+    const Job job = ClassJob(1, 3, x, y);
+    const Data data = LoadData(job);
+    EXPECT_EQ(Integers(*data.train, "labels"), expected);
+    EXPECT_EQ(data.train->samples(), 3);
+    EXPECT_EQ(data.train->inputs(), WantedInputs(job.model));
   }
 }
 
@@ -62,29 +60,29 @@ TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
   const TestFolder folder;
   const std::string x = folder.Write("x", "1,2\n3,4\n");
   const std::string y = folder.Write("y", "0.5,1,2\n3,4,5\n");
-  const DataSet set = LoadData(ValueJob(2, 3, x, y)).train;
-  EXPECT_EQ(set.targets, 3);
-  EXPECT_EQ(set.target_values, (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
-  EXPECT_TRUE(set.labels.empty());
+  const Job job = ValueJob(2, 3, x, y);
+  const Data data = LoadData(job);
+  EXPECT_EQ(Floats(*data.train, "targets"), (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(data.train->inputs(), WantedInputs(job.model));
   ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "2 outputs"});
   ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "says 5 inputs"});
   const std::string one = folder.Write("one", Npy("<f4", "(2,)", Raw(std::vector<float>{1, 2})));
-  EXPECT_EQ(LoadData(ValueJob(2, 1, x, one)).train.targets, 1);
+  EXPECT_EQ(Floats(*LoadData(ValueJob(2, 1, x, one)).train, "targets"), (std::vector<float>{1, 2}));
   const std::string bytes = folder.Write("bytes", IdxBytes({2, 1}, {255, 51}));
-  EXPECT_EQ(LoadData(ValueJob(2, 1, x, bytes)).train.target_values,
+  EXPECT_EQ(Floats(*LoadData(ValueJob(2, 1, x, bytes)).train, "targets"),
             (std::vector<float>{1.0f, 51.0f / 255.0f}));
 }
 
 TEST(DataSetTest, TestSetIsCheckedLikeTheTrainingSet) {
   const TestFolder folder;
   Job job = ClassJob(2, 2, folder.Write("x", "1,2\n3,4\n"), folder.Write("y", "0\n1\n"));
-  EXPECT_EQ(LoadData(job).test.samples, 0);
+  EXPECT_EQ(LoadData(job).test, nullptr);
   job.data.test_inputs = folder.Write("tx", "5,6\n");
   job.data.test_targets = folder.Write("ty", "1\n");
   const Data data = LoadData(job);
-  EXPECT_EQ(data.test.samples, 1);
-  EXPECT_EQ(data.test.floats, (std::vector<float>{5, 6}));
-  EXPECT_NE(data.test.sha256, data.train.sha256);
+  EXPECT_EQ(data.test->samples(), 1);
+  EXPECT_EQ(Inputs(*data.test), (std::vector<float>{5, 6}));
+  EXPECT_NE(data.test->sha256(), data.train->sha256());
   folder.Write("ty", "7\n");
   ExpectError([&] { LoadData(job); }, {"ty: the label of sample 0 is 7"});
 }
@@ -101,7 +99,7 @@ TEST(DataSetTest, HashIsOfTheValuesNotTheFile) {
   const TestFolder folder;
   const std::string y = folder.Write("y", "0\n1\n");
   const auto hash = [&](const std::string& file) {
-    return LoadData(ClassJob(2, 2, folder.Write("x", file), y)).train.sha256;
+    return LoadData(ClassJob(2, 2, folder.Write("x", file), y)).train->sha256();
   };
   const std::string csv = hash("1,2\n3,4\n");
   EXPECT_EQ(csv.size(), 64u);
@@ -111,14 +109,14 @@ TEST(DataSetTest, HashIsOfTheValuesNotTheFile) {
   EXPECT_NE(csv, hash(IdxBytes({2, 2}, {1, 2, 3, 4})));
 }
 
-TEST(DataSetTest, CopyInputsTakesAnyPartOfASample) {
+TEST(DataSetTest, CopyTakesAnyPartOfASample) {
   const TestFolder folder;
-  const DataSet set =
-      LoadData(ClassJob(4, 2, folder.Write("x", "1,2,3,4\n5,6,7,8\n"), folder.Write("y", "0\n1\n")))
-          .train;
-  std::vector<float> part(2);
-  set.CopyInputs(1, 1, part);
-  EXPECT_EQ(part, (std::vector<float>{6, 7}));
+  const std::string x = folder.Write("x", "1,2,3,4\n5,6,7,8\n");
+  const Data data = LoadData(ClassJob(4, 2, x, folder.Write("y", "0\n1\n")));
+  std::vector<std::uint32_t> part(2);
+  data.train->Copy({"x", 1, 0, {0, 1}, {1, 3}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(6.0f),
+                                              std::bit_cast<std::uint32_t>(7.0f)}));
 }
 
 Job Generated(std::int64_t samples, std::uint64_t seed) {
@@ -133,13 +131,15 @@ Job Generated(std::int64_t samples, std::uint64_t seed) {
 
 TEST(GeneratedTest, ShapesRangesAndSplit) {
   const Data data = LoadData(Generated(1000, 1));
-  EXPECT_EQ(data.train.samples, 1000);
-  EXPECT_EQ(data.test.samples, 100);
-  EXPECT_EQ(data.train.floats.size(), 5000u);
-  EXPECT_EQ(data.train.target_values.size(), 2000u);
+  EXPECT_EQ(data.train->samples(), 1000);
+  EXPECT_EQ(data.test->samples(), 100);
+  const std::vector<float> inputs = Inputs(*data.train);
+  const std::vector<float> targets = Floats(*data.train, "targets");
+  EXPECT_EQ(inputs.size(), 5000u);
+  EXPECT_EQ(targets.size(), 2000u);
   double sum = 0;
   double squares = 0;
-  for (const float value : data.train.floats) {
+  for (const float value : inputs) {
     ASSERT_GE(value, -1.0f);
     ASSERT_LT(value, 1.0f);
     sum += value;
@@ -149,26 +149,27 @@ TEST(GeneratedTest, ShapesRangesAndSplit) {
   EXPECT_NEAR(sum / 5000, 0.0, 0.05);
   EXPECT_NEAR(squares / 5000, 1.0 / 3, 0.03);
   std::set<float> distinct;
-  for (const float value : data.train.target_values) {
+  for (const float value : targets) {
     ASSERT_TRUE(std::isfinite(value));
     distinct.insert(value);
   }
   EXPECT_GT(distinct.size(), 1900u);
-  EXPECT_EQ(LoadData(Generated(3, 1)).test.samples, 1);
+  EXPECT_EQ(LoadData(Generated(3, 1)).test->samples(), 1);
 }
 
 TEST(GeneratedTest, SameBitsForTheSameSeed) {
   const Data data = LoadData(Generated(100, 7));
-  EXPECT_EQ(data.train.sha256, LoadData(Generated(100, 7)).train.sha256);
-  EXPECT_NE(data.train.sha256, LoadData(Generated(100, 8)).train.sha256);
-  EXPECT_NE(data.train.sha256, data.test.sha256);
+  EXPECT_EQ(data.train->sha256(), LoadData(Generated(100, 7)).train->sha256());
+  EXPECT_NE(data.train->sha256(), LoadData(Generated(100, 8)).train->sha256());
+  EXPECT_NE(data.train->sha256(), data.test->sha256());
   // Samples are one sequence: more of them begin with the same ones, and the test set goes on.
   const Data longer = LoadData(Generated(105, 7));
-  EXPECT_TRUE(
-      std::equal(data.train.floats.begin(), data.train.floats.end(), longer.train.floats.begin()));
-  EXPECT_EQ(longer.train.floats[500], data.test.floats[0]);
+  const std::vector<float> first = Inputs(*data.train), more = Inputs(*longer.train);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), more.begin()));
+  EXPECT_EQ(more[500], Inputs(*data.test)[0]);
   // Must never change on any machine or compiler: jobs and receipts depend on it.
-  EXPECT_EQ(data.train.sha256, "8cff6c43ba805b736e2eaacdf9fe73ce1800b0dc77872bcc152afed791490fb4");
+  EXPECT_EQ(data.train->sha256(),
+            "8cff6c43ba805b736e2eaacdf9fe73ce1800b0dc77872bcc152afed791490fb4");
 }
 
 TEST(GeneratedTest, TooManySamplesAreRefused) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "acan/manager/dataset.h"
+#include "acan/manager/sample_set.h"
 
 namespace acan {
 namespace {

@@ -8,26 +8,24 @@
 namespace acan {
 namespace {
 
-using Floats = std::vector<float>;
-const Floats kValues = {1.0f, -2.5f, 0.1f, 3e20f};
+using Values = std::vector<float>;
+const Values kValues = {1.0f, -2.5f, 0.1f, 3e20f};
 
 TEST(IdxTest, BytesStayBytesAndAreScaledOnCopy) {
   const TwoByTwo data;
-  const DataSet set = data.Load(IdxBytes({2, 1, 2}, {0, 255, 51, 7}));
-  EXPECT_EQ(set.bytes, (std::vector<std::uint8_t>{0, 255, 51, 7}));
-  EXPECT_TRUE(set.floats.empty());
-  EXPECT_EQ(Inputs(set), (Floats{0.0f, 1.0f, 51.0f / 255.0f, 7.0f / 255.0f}));
+  const auto set = data.Load(IdxBytes({2, 1, 2}, {0, 255, 51, 7}));
+  EXPECT_EQ(Inputs(*set), (Values{0.0f, 1.0f, 51.0f / 255.0f, 7.0f / 255.0f}));
 }
 
 TEST(IdxTest, FloatsAndIntegersAreBigEndian) {
   const TwoByTwo data;
   std::string floats = IdxHeader(0x0d, {2, 2});
   for (const float value : kValues) floats += BigEndian(std::bit_cast<std::uint32_t>(value));
-  EXPECT_EQ(data.Load(floats).floats, kValues);
+  EXPECT_EQ(Inputs(*data.Load(floats)), kValues);
   std::string integers = IdxHeader(0x0c, {2, 2});
   for (const int value : {1, -2, 70000, 0})
     integers += BigEndian(static_cast<std::uint32_t>(value));
-  EXPECT_EQ(data.Load(integers).floats, (Floats{1, -2, 70000, 0}));
+  EXPECT_EQ(Inputs(*data.Load(integers)), (Values{1, -2, 70000, 0}));
 }
 
 TEST(IdxTest, BrokenFilesAreNamed) {
@@ -48,10 +46,10 @@ TEST(IdxTest, BrokenFilesAreNamed) {
 TEST(GzipTest, PackedFilesReadAsTheirContent) {
   const TwoByTwo data;
   const std::string idx = IdxBytes({2, 2}, {1, 2, 3, 4});
-  EXPECT_EQ(data.Load(Gzip(idx)).sha256, data.Load(idx).sha256);
-  EXPECT_EQ(data.Load(Gzip("1,2\n3,4\n")).floats, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(data.Load(Gzip(idx))->sha256(), data.Load(idx)->sha256());
+  EXPECT_EQ(Inputs(*data.Load(Gzip("1,2\n3,4\n"))), (Values{1, 2, 3, 4}));
   // Members one after the other are one file.
-  EXPECT_EQ(data.Load(Gzip(idx.substr(0, 5)) + Gzip(idx.substr(5))).bytes.size(), 4u);
+  EXPECT_EQ(Inputs(*data.Load(Gzip(idx.substr(0, 5)) + Gzip(idx.substr(5)))).size(), 4u);
 }
 
 TEST(GzipTest, DamageIsNamed) {
@@ -75,17 +73,17 @@ TEST(GzipTest, DamageIsNamed) {
 
 TEST(NpyTest, TypesAndVersions) {
   const TwoByTwo data;
-  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues))).floats, kValues);
-  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 2)).floats, kValues);
-  EXPECT_EQ(data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 3)).floats, kValues);
-  EXPECT_EQ(data.Load(Npy("<f4", "(2, 1, 2, 1)", Raw(kValues))).floats, kValues);
-  EXPECT_EQ(data.Load(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, -2.5, 0.1, 3e20}))).floats,
+  EXPECT_EQ(Inputs(*data.Load(Npy("<f4", "(2, 2)", Raw(kValues)))), kValues);
+  EXPECT_EQ(Inputs(*data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 2))), kValues);
+  EXPECT_EQ(Inputs(*data.Load(Npy("<f4", "(2, 2)", Raw(kValues), 3))), kValues);
+  EXPECT_EQ(Inputs(*data.Load(Npy("<f4", "(2, 1, 2, 1)", Raw(kValues)))), kValues);
+  EXPECT_EQ(Inputs(*data.Load(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, -2.5, 0.1, 3e20})))),
             kValues);
-  EXPECT_EQ(data.Load(Npy("|u1", "(2, 2)", "abcd")).bytes.size(), 4u);
-  EXPECT_EQ(data.Load(Npy("<i4", "(2, 2)", Raw(std::vector<std::int32_t>{1, -2, 3, 4}))).floats,
-            (Floats{1, -2, 3, 4}));
-  EXPECT_EQ(data.Load(Npy("<i8", "(2, 2)", Raw(std::vector<std::int64_t>{1, -2, 3, 4}))).floats,
-            (Floats{1, -2, 3, 4}));
+  EXPECT_EQ(Inputs(*data.Load(Npy("|u1", "(2, 2)", "abcd"))).size(), 4u);
+  EXPECT_EQ(Inputs(*data.Load(Npy("<i4", "(2, 2)", Raw(std::vector<std::int32_t>{1, -2, 3, 4})))),
+            (Values{1, -2, 3, 4}));
+  EXPECT_EQ(Inputs(*data.Load(Npy("<i8", "(2, 2)", Raw(std::vector<std::int64_t>{1, -2, 3, 4})))),
+            (Values{1, -2, 3, 4}));
 }
 
 TEST(NpyTest, BrokenFilesAreNamed) {
@@ -119,7 +117,7 @@ TEST(NpyTest, BrokenFilesAreNamed) {
                {"more than the limit"});
   data.Refused(Npy("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 2)", "abcdefgh"), {"at most 8 sizes"});
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  data.Refused(Npy("<f4", "(2, 2)", Raw(Floats{1, 2, nan, 4})), {"sample 1, value 0 is nan"});
+  data.Refused(Npy("<f4", "(2, 2)", Raw(Values{1, 2, nan, 4})), {"sample 1, value 0 is nan"});
   const double big = 1e39;
   data.Refused(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, 2, 3, big})),
                {"sample 1, value 1 is 1e+39", "finite 32-bit"});
@@ -127,18 +125,17 @@ TEST(NpyTest, BrokenFilesAreNamed) {
 
 TEST(CsvTest, NumbersHeadersAndLineEnds) {
   const TwoByTwo data;
-  const Floats expected = {1.0f, -2.5f, 0.1f, 3e20f};
-  EXPECT_EQ(data.Load("1,-2.5\n0.1,3e20\n").floats, expected);
-  EXPECT_EQ(data.Load("1,-2.5\n0.1,3e20").floats, expected);
-  EXPECT_EQ(data.Load("1,-2.5\r\n0.1,3e20\r\n\r\n\n").floats, expected);
-  EXPECT_EQ(data.Load("\xef\xbb\xbf"
-                      "1 ,\t-2.5\n .1,3E20\n")
-                .floats,
+  const Values expected = {1.0f, -2.5f, 0.1f, 3e20f};
+  EXPECT_EQ(Inputs(*data.Load("1,-2.5\n0.1,3e20\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("1,-2.5\n0.1,3e20")), expected);
+  EXPECT_EQ(Inputs(*data.Load("1,-2.5\r\n0.1,3e20\r\n\r\n\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("\xef\xbb\xbf"
+                              "1 ,\t-2.5\n .1,3E20\n")),
             expected);
-  EXPECT_EQ(data.Load("width,height\n1,-2.5\n0.1,3e20\n").floats, expected);
-  EXPECT_EQ(data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n").floats, expected);
+  EXPECT_EQ(Inputs(*data.Load("width,height\n1,-2.5\n0.1,3e20\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n")), expected);
   // Too small for 32 bits is 0 or denormal, never an error.
-  EXPECT_EQ(data.Load("1e-50,1e-400\n1e-40,-0\n").floats, (Floats{0, 0, 1e-40f, -0.0f}));
+  EXPECT_EQ(Inputs(*data.Load("1e-50,1e-400\n1e-40,-0\n")), (Values{0, 0, 1e-40f, -0.0f}));
 }
 
 TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {

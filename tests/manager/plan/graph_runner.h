@@ -37,8 +37,11 @@ class GraphRunner {
             const std::vector<float>& targets, std::int64_t rows) {
     Pass pass = PassOf(step, rows);
     pass.optimizer = OptimizerScalarsAt(training_, step, total);
-    Put(graph_.InputCells(pass), inputs, model_.layers.front());
-    Put(graph_.TargetCells(pass), targets, static_cast<std::int64_t>(targets.size()) / rows);
+    const auto target_columns = static_cast<std::int64_t>(targets.size()) / rows;
+    for (const DataCell& cell : graph_.DataCells(pass)) {
+      const bool is_input = cell.input == "x";
+      Put(cell, is_input ? inputs : targets, is_input ? model_.layers.front() : target_columns);
+    }
     RunAll(graph_.Tasks(pass));
     losses_.clear();
     for (const auto& [key, range] : graph_.Losses(pass)) losses_.push_back(Floats(key));
@@ -81,17 +84,14 @@ class GraphRunner {
     return pass;
   }
 
-  void Put(const std::vector<DataCell>& cells, const std::vector<float>& values,
-           std::int64_t cols) {
-    for (const DataCell& cell : cells) {
-      std::vector<float> part;
-      for (std::int64_t r = cell.rows.begin; r < cell.rows.end; ++r) {
-        for (std::int64_t c = cell.features.begin; c < cell.features.end; ++c) {
-          part.push_back(values[static_cast<std::size_t>(r * cols + c)]);
-        }
+  void Put(const DataCell& cell, const std::vector<float>& values, std::int64_t cols) {
+    std::vector<float> part;
+    for (std::int64_t r = cell.rows.begin; r < cell.rows.end; ++r) {
+      for (std::int64_t c = cell.features.begin; c < cell.features.end; ++c) {
+        part.push_back(values[static_cast<std::size_t>(r * cols + c)]);
       }
-      space_[cell.key] = tuplespace::Payload::Copy(part.data(), 4 * part.size());
     }
+    space_[cell.key] = tuplespace::Payload::Copy(part.data(), 4 * part.size());
   }
 
   void RunAll(const std::vector<PlannedTask>& tasks) {

@@ -1,18 +1,21 @@
 #include "cluster/jobs.h"
 
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "acan/manager/dataset.h"
 #include "world/random.h"
 
 namespace acan::simulation {
 namespace {
 
-DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256) {
+std::shared_ptr<const SampleSet> MakeSet(const Job& job, std::int64_t samples,
+                                         const std::string& sha256) {
   Random random(static_cast<std::uint64_t>(samples) * 131);
-  DataSet set;
+  SampleValues set;
   set.samples = samples;
   set.inputs = job.perceptron().layers.front();
-  set.sha256 = sha256;
   const std::int64_t outputs = job.perceptron().layers.back();
   const auto value = [&random] {
     return static_cast<float>(random.Between(-1000, 1000)) / 1000.0f;
@@ -26,7 +29,8 @@ DataSet MakeSet(const Job& job, std::int64_t samples, const std::string& sha256)
     set.targets = outputs;
     for (std::int64_t i = 0; i < samples * outputs; ++i) set.target_values.push_back(value());
   }
-  return set;
+  const std::int64_t classes = set.targets == 0 ? outputs : 0;
+  return std::make_shared<DataSet>(std::move(set), classes, sha256);
 }
 
 SimulatedJob Make(const char* name, Job job, std::int64_t train_samples,

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
 
 namespace acan::simulation {
 

@@ -66,8 +66,8 @@ bool Beginning::FileMetricsAreOfThisJob() const {
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   try {
-    return TrainingId(JobFromJson(json, path), context_.data.train.sha256,
-                      context_.data.test.sha256) == context_.job_id;
+    return TrainingId(JobFromJson(json, path), context_.data.train_sha256(),
+                      context_.data.test_sha256()) == context_.job_id;
   } catch (const Error&) {
     return false;
   }

@@ -23,7 +23,7 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
       job(of),
       model(std::move(model_of)),
       data(with_data),
-      job_id(TrainingId(job, data.train.sha256, data.test.sha256)),
+      job_id(TrainingId(job, data.train_sha256(), data.test_sha256())),
       client(std::move(client_options)),
       run(RunName(job_id, client.id())) {}
 

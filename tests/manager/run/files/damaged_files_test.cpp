@@ -61,9 +61,9 @@ TEST(DamagedFilesTest, DataFiles) {
   const std::string csv = "a,b,c,d,e,f\n1,2,3,4,5,6\n0.5,1e3,-2,4,5,6\n1,2,3,4,5,6\n7,8,9,1,2,3\n";
   for (const std::string& good : {idx, npy, csv, Gzip(idx), Gzip(npy), Gzip(csv)}) {
     Damage(good, kRounds, [&](const std::string& path) {
-      const DataSet set = LoadData(ClassJob(6, 2, path, labels)).train;
-      EXPECT_EQ(set.samples, 4);
-      EXPECT_EQ(Inputs(set).size(), 24u);
+      const auto set = LoadData(ClassJob(6, 2, path, labels)).train;
+      EXPECT_EQ(set->samples(), 4);
+      EXPECT_EQ(Inputs(*set).size(), 24u);
     });
   }
 }

@@ -1,18 +1,16 @@
-// DataSet: samples from IDX, NPY or CSV files, or generated.
+// DataSet: samples in memory, each of numbers and a label or targets: what a multi-layer perceptron
+// takes.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
 
 namespace acan {
 
-// All samples in memory. Immutable after loading: safe to read from any thread.
-struct DataSet {
+struct SampleValues {
   std::int64_t samples = 0;
   std::int64_t inputs = 0;           // values of one sample
   std::int64_t targets = 0;          // values of one target; 0: class labels
@@ -20,25 +18,26 @@ struct DataSet {
   std::vector<float> floats;         // [samples, inputs] otherwise
   std::vector<std::int32_t> labels;  // [samples] if targets == 0
   std::vector<float> target_values;  // [samples, targets] otherwise
-  std::string sha256;                // of the values in memory: shapes, then inputs, then targets
-
-  // Writes sample `row`'s inputs as floats (uint8 is scaled: value / 255.0f, correctly rounded).
-  void CopyInputs(std::int64_t row, std::int64_t first, std::span<float> out) const;
 };
 
-struct Data {
-  DataSet train;
-  DataSet test;  // samples == 0: none
+// Of the values in memory: shapes, then inputs, then targets.
+std::string HashOf(const SampleValues& values);
+
+class DataSet final : public SampleSet {
+ public:
+  // `classes`: that labels are below; 0 if there are targets. The inputs are "x" and "labels" or
+  // "targets". uint8 inputs are scaled: value / 255.0f, correctly rounded.
+  DataSet(SampleValues values, std::int64_t classes, std::string sha256);
+
+  std::int64_t samples() const override { return values_.samples; }
+  const std::string& sha256() const override { return sha256_; }
+  const std::vector<WantedInput>& inputs() const override { return inputs_; }
+  void Copy(const SamplePart& part, std::span<std::uint32_t> out) const override;
+
+ private:
+  SampleValues values_;
+  std::string sha256_;
+  std::vector<WantedInput> inputs_;
 };
-
-// Reads and checks the job's data. `model` says what must come out: inputs, outputs, labels in
-// [0, outputs). Throws Error (usage) that names the file, the place in it, the value found and what
-// would be right.
-Data LoadData(const Job& job);
-
-// The order of an epoch: a permutation of [0, samples), a pure function of (seed, epoch) by Philox
-// (Fisher-Yates from the end with unbiased bounded draws); file order if !shuffle.
-std::vector<std::int64_t> EpochOrder(std::int64_t samples, std::uint64_t seed, std::int64_t epoch,
-                                     bool shuffle);
 
 }  // namespace acan

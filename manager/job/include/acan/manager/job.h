@@ -26,6 +26,48 @@ inline constexpr std::int64_t kMinBlock = 16;
 inline constexpr std::int64_t kMaxBlock = 1024;
 inline constexpr std::int64_t kMaxSamples = 1LL << 31;
 
+inline constexpr const char* kCharacters = "characters";
+inline constexpr const char* kBytes = "bytes";
+
+// Text for a model of language, in UTF-8: `text`, whose last part is for testing, or train_text and
+// perhaps test_text. All empty: no text.
+struct TextData {
+  std::string text;
+  double test_fraction = 0.1;
+  std::string train_text, test_text;
+  std::string tokenizer = kCharacters;  // or kBytes, or the path of a SentencePiece model
+
+  bool used() const { return !text.empty() || !train_text.empty(); }
+};
+
+// Files of tokens: a stream for a model of language, or, if there are labels (train_targets),
+// sequences of one length. All empty: no tokens.
+struct TokenData {
+  std::string train, test;
+  std::string type;  // "uint16" or "uint32" of raw streams; empty: NPY
+  std::string train_lengths, test_lengths;
+  std::string train_types, test_types;
+
+  bool used() const { return !train.empty(); }
+};
+
+// How images are used.
+struct ImageData {
+  std::string layout;                   // "CHW" or "HWC"; empty: by what fits
+  std::vector<double> mean, deviation;  // of each channel; empty: none
+  std::int64_t crop_padding = 0;        // for training, and so is `flip`
+  bool flip = false;
+
+  // The first key that was set to something; null: none.
+  const char* UsedKey() const {
+    if (!layout.empty()) return "layout";
+    if (!mean.empty()) return "mean";
+    if (!deviation.empty()) return "std";
+    if (crop_padding > 0) return "crop_padding";
+    return flip ? "flip" : nullptr;
+  }
+};
+
 struct DataFiles {
   // Absolute. Relative paths are relative to the job file; in overrides, to the current directory.
   std::string train_inputs, train_targets;  // train_targets: labels for cross_entropy
@@ -33,6 +75,9 @@ struct DataFiles {
   // generated = "regression": no files; a fixed random teacher makes the samples from the seed.
   std::string generated;
   std::int64_t generated_samples = 0;
+  TextData text;
+  TokenData tokens;
+  ImageData images;
 };
 
 // When tasks are put, for how long they are leased and how many are taken together

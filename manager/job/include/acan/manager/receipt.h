@@ -61,7 +61,7 @@ std::string RangesText(const std::vector<StepRange>& ranges);
 
 struct Receipt {
   nlohmann::json job;        // JobToJson
-  std::string train_sha256;  // DataSet::sha256
+  std::string train_sha256;  // SampleSet::sha256
   std::string test_sha256;   // empty: no test set
   std::string code_version;
   std::string weights_sha256;

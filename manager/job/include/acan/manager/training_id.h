@@ -8,7 +8,7 @@
 namespace acan {
 
 // Sixteen hex digits: a hash over all that decides the bits of a training (the job without its task
-// sizes and snapshots, and the data by their hashes, DataSet::sha256), and over nothing else.
+// sizes and snapshots, and the data by their hashes, SampleSet::sha256), and over nothing else.
 std::string TrainingId(const Job& job, const std::string& train_sha256,
                        const std::string& test_sha256);
 

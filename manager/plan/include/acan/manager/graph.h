@@ -20,8 +20,7 @@ class Graph {
   std::vector<PlannedTask> Initialize(const std::string& job) const;
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
 
-  std::vector<DataCell> InputCells(const Pass& pass) const;
-  std::vector<DataCell> TargetCells(const Pass& pass) const;
+  std::vector<DataCell> DataCells(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   // One tuple [1, n] for each range of rows: sum of losses and, for cross-entropy, correct answers.
   std::vector<std::pair<tuplespace::Key, Range>> Losses(const Pass& pass) const;

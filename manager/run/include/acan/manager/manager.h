@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
 #include "acan/manager/receipt.h"
+#include "acan/manager/sample_set.h"
 #include "acan/manager/tuning.h"
 #include "tuplespace/access.h"
 

@@ -35,9 +35,11 @@ struct Pass {
   bool timed = false;       // the lease is the job's own time limit
 };
 
-// A cell that the manager puts for a pass: rows of the batch, and features (inputs or targets).
+// A cell that the manager puts for a pass: of one input of the model, rows of the whole batch
+// (row = sample of the batch x positions of the input + position), and features.
 struct DataCell {
   tuplespace::Key key;
+  std::string input;  // as model::Graph names it
   Range rows;
   Range features;
 };

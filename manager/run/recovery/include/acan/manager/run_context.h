@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
 #include "acan/manager/trained_model.h"
 #include "tuplespace/client.h"
 

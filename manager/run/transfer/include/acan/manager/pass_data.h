@@ -1,17 +1,19 @@
 // The tuples that a manager puts for a pass: the samples' inputs and targets, cut into cells.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "acan/manager/dataset.h"
 #include "acan/manager/graph.h"
+#include "acan/manager/sample_set.h"
 
 namespace acan {
 
-// `sample_at`: the sample of `set` that is row r of the batch. Labels are put as the bits of int32.
+// `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the bits of
+// int32. Throws as SampleSet::Copy.
 std::vector<tuplespace::Tuple> PassTuples(
-    const Graph& graph, const Pass& pass, const DataSet& set,
+    const Graph& graph, const Pass& pass, const SampleSet& set, std::int64_t epoch,
     const std::function<std::int64_t(std::int64_t)>& sample_at);
 
 }  // namespace acan

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "acan/core/error.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
 
 namespace acan {
 namespace {

@@ -1,4 +1,4 @@
-#include "input_file.h"
+#include "acan/manager/input_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "acan/core/error.h"
+#include "headers.h"
 
 namespace acan {
 
@@ -67,6 +69,14 @@ std::int64_t InputFile::most_bytes() const {
   constexpr std::int64_t kMostRatio = 1032;
   if (!gzip_) return file_bytes_;
   return file_bytes_ > kMaxDataBytes / kMostRatio ? kMaxDataBytes : file_bytes_ * kMostRatio;
+}
+
+int InputFile::Duplicate() const {
+  const int descriptor = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) {
+    throw FailureError(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+  }
+  return descriptor;
 }
 
 std::size_t InputFile::ReadRaw(std::span<std::uint8_t> out) {
@@ -134,8 +144,10 @@ std::size_t InputFile::Read(std::span<std::uint8_t> out) {
   std::copy_n(ahead_.begin(), had, out.begin());
   ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(had));
   const std::span<std::uint8_t> rest = out.subspan(had);
-  if (rest.empty()) return had;
-  return had + (gzip_ ? Inflate(rest) : ReadRaw(rest));
+  std::size_t got = had;
+  if (!rest.empty()) got += gzip_ ? Inflate(rest) : ReadRaw(rest);
+  position_ += static_cast<std::int64_t>(got);
+  return got;
 }
 
 std::int64_t Array::values_per_sample() const {
@@ -151,52 +163,83 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
 namespace {
 
 std::int64_t CountValues(const std::string& path, const std::vector<std::int64_t>& shape,
-                         std::int64_t value_bytes) {
+                         std::int64_t value_bytes, std::int64_t most_bytes) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {
     if (size <= 0) {
       throw UsageError(fmt::format("{}: has shape {}: no values; at least one sample is needed",
                                    path, ShapeText(shape)));
     }
-    if (size > kMaxDataBytes / value_bytes / count) {
+    if (size > most_bytes / value_bytes / count) {
       throw UsageError(fmt::format("{}: has shape {}: more than the limit of {} bytes of values",
-                                   path, ShapeText(shape), kMaxDataBytes));
+                                   path, ShapeText(shape), most_bytes));
     }
     count *= size;
   }
   return count;
 }
 
+Error Truncated(const std::string& path, const std::vector<std::int64_t>& shape,
+                std::int64_t wanted, const std::string& found) {
+  return UsageError(
+      fmt::format("{}: truncated: its header says shape {} ({} bytes of values), the file has {}",
+                  path, ShapeText(shape), wanted, found));
+}
+
+Error TooLong(const std::string& path, const std::vector<std::int64_t>& shape,
+              std::int64_t wanted) {
+  return UsageError(
+      fmt::format("{}: is longer than its header says: shape {} is {} bytes of values", path,
+                  ShapeText(shape), wanted));
+}
+
+// `room`: for so many values, once it is known that there are so many.
+void ReadRestInto(InputFile& file, const std::vector<std::int64_t>& shape, std::int64_t value_bytes,
+                  const std::function<void*(std::size_t count)>& room) {
+  const std::int64_t count = CountValues(file.path(), shape, value_bytes, kMaxDataBytes);
+  const std::int64_t wanted = count * value_bytes;
+  if (wanted > file.most_bytes()) {
+    throw Truncated(file.path(), shape, wanted, fmt::format("at most {}", file.most_bytes()));
+  }
+  auto* out = static_cast<std::uint8_t*>(room(static_cast<std::size_t>(count)));
+  const std::size_t got = file.Read({out, static_cast<std::size_t>(wanted)});
+  if (got < static_cast<std::size_t>(wanted)) {
+    throw Truncated(file.path(), shape, wanted, fmt::format("{}", got));
+  }
+  // Reading on to the end also checks gzip's own checksum.
+  std::uint8_t more = 0;
+  if (file.Read({&more, 1}) != 0) throw TooLong(file.path(), shape, wanted);
+}
+
 }  // namespace
+
+std::vector<std::uint8_t> ReadRest(InputFile& file, const std::vector<std::int64_t>& shape,
+                                   std::int64_t value_bytes) {
+  std::vector<std::uint8_t> bytes;
+  ReadRestInto(file, shape, value_bytes, [&](std::size_t count) {
+    bytes.resize(count * static_cast<std::size_t>(value_bytes));
+    return bytes.data();
+  });
+  return bytes;
+}
+
+void CheckLength(const std::string& path, const std::vector<std::int64_t>& shape,
+                 std::int64_t value_bytes, std::int64_t has) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+  const std::int64_t wanted = CountValues(path, shape, value_bytes, kMostBytes) * value_bytes;
+  if (wanted > has) throw Truncated(path, shape, wanted, fmt::format("{}", has));
+  if (wanted < has) throw TooLong(path, shape, wanted);
+}
 
 Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape,
                  decltype(Array::values) type) {
   Array array{file.path(), shape, std::move(type)};
   std::visit(
       [&](auto& values) {
-        const auto value_bytes = static_cast<std::int64_t>(sizeof(values[0]));
-        const std::int64_t count = CountValues(file.path(), shape, value_bytes);
-        const auto wanted = static_cast<std::size_t>(count * value_bytes);
-        const auto truncated = [&](const std::string& found) {
-          return UsageError(
-              fmt::format("{}: truncated: its header says shape {} ({} bytes of "
-                          "values), the file has {}",
-                          file.path(), ShapeText(shape), wanted, found));
-        };
-        if (count * value_bytes > file.most_bytes()) {
-          throw truncated(fmt::format("at most {}", file.most_bytes()));
-        }
-        values.resize(static_cast<std::size_t>(count));
-        const std::size_t got = file.Read({reinterpret_cast<std::uint8_t*>(values.data()), wanted});
-        if (got < wanted) throw truncated(fmt::format("{}", got));
-        // Reading on to the end also checks gzip's own checksum.
-        std::uint8_t more = 0;
-        if (file.Read({&more, 1}) != 0) {
-          throw UsageError(
-              fmt::format("{}: is longer than its header says: shape {} is {} bytes "
-                          "of values",
-                          file.path(), ShapeText(shape), wanted));
-        }
+        ReadRestInto(file, shape, sizeof(values[0]), [&](std::size_t count) {
+          values.resize(count);
+          return values.data();
+        });
       },
       array.values);
   return array;

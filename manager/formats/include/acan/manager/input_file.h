@@ -22,6 +22,11 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const { return path_; }
+  bool packed() const { return gzip_ != nullptr; }
+  // The bytes that were passed over. Of a packed file they count decompressed.
+  std::int64_t position() const { return position_; }
+  // Another descriptor of the same file, for the caller to close. Throws Error (failure).
+  int Duplicate() const;
   // A bound on the decompressed size, known before reading: what a header may claim at most.
   std::int64_t most_bytes() const;
   // The next bytes without passing over them; fewer than `bytes` only at the end of the file.
@@ -38,6 +43,7 @@ class InputFile {
   std::string path_;
   int descriptor_ = -1;
   std::int64_t file_bytes_ = 0;
+  std::int64_t position_ = 0;
   std::vector<std::uint8_t> ahead_;  // read but not yet passed over
   std::unique_ptr<Gzip> gzip_;       // null: plain
 };

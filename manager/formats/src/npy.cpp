@@ -6,9 +6,11 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "acan/core/error.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
+#include "headers.h"
 
 namespace acan {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxHeaderBytes = 1 << 16;
 constexpr std::size_t kMaxDimensions = 8;
 
-struct NpyHeader {
+struct HeaderEntries {
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;
   std::optional<std::vector<std::int64_t>> shape;
@@ -27,8 +29,8 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
-  NpyHeader Parse() {
-    NpyHeader header;
+  HeaderEntries Parse() {
+    HeaderEntries header;
     Expect('{');
     while (!Accept('}')) {
       const std::string key = Quoted();
@@ -150,9 +152,9 @@ std::string ReadHeaderText(InputFile& file) {
 
 }  // namespace
 
-Array ReadNpy(InputFile& file) {
+NpyHeader ReadNpyHeader(InputFile& file) {
   const std::string text = ReadHeaderText(file);
-  const NpyHeader header = HeaderParser(text, file.path()).Parse();
+  HeaderEntries header = HeaderParser(text, file.path()).Parse();
   if (*header.fortran_order && header.shape->size() > 1) {
     throw UsageError(
         fmt::format("{}: is in Fortran order; save it in C order "
@@ -165,14 +167,18 @@ Array ReadNpy(InputFile& file) {
                     "[samples, ...]",
                     file.path()));
   }
-  const std::string& type = *header.descr;
+  return {std::move(*header.descr), std::move(*header.shape)};
+}
+
+Array ReadNpy(InputFile& file) {
+  const auto [type, shape] = ReadNpyHeader(file);
   if (type == "|u1" || type == "u1" || type == "<u1") {
-    return ReadValues(file, *header.shape, std::vector<std::uint8_t>());
+    return ReadValues(file, shape, std::vector<std::uint8_t>());
   }
-  if (type == "<f4") return ReadValues(file, *header.shape, std::vector<float>());
-  if (type == "<f8") return ReadValues(file, *header.shape, std::vector<double>());
-  if (type == "<i4") return ReadValues(file, *header.shape, std::vector<std::int32_t>());
-  if (type == "<i8") return ReadValues(file, *header.shape, std::vector<std::int64_t>());
+  if (type == "<f4") return ReadValues(file, shape, std::vector<float>());
+  if (type == "<f8") return ReadValues(file, shape, std::vector<double>());
+  if (type == "<i4") return ReadValues(file, shape, std::vector<std::int32_t>());
+  if (type == "<i8") return ReadValues(file, shape, std::vector<std::int64_t>());
   throw UsageError(
       fmt::format("{}: NPY values of type '{}' are not supported; expected '|u1', "
                   "'<i4', '<i8', '<f4' or '<f8' (little-endian)",

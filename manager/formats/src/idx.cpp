@@ -3,9 +3,11 @@
 
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "acan/core/error.h"
-#include "input_file.h"
+#include "acan/manager/input_file.h"
+#include "headers.h"
 
 namespace acan {
 namespace {
@@ -13,9 +15,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "files are read and hashed as little-endian memory");
 
-constexpr std::uint8_t kUint8 = 0x08;
-constexpr std::uint8_t kInt32 = 0x0c;
-constexpr std::uint8_t kFloat32 = 0x0d;
 constexpr int kMaxDimensions = 8;
 
 // Files hold big-endian words: turn them in place.
@@ -28,14 +27,14 @@ void SwapBytes(std::vector<T>& values) {
 
 }  // namespace
 
-Array ReadIdx(InputFile& file) {
+IdxHeader ReadIdxHeader(InputFile& file) {
   std::array<std::uint8_t, 4> magic{};
   if (file.Read(magic) < magic.size()) {
     throw UsageError(fmt::format("{}: truncated: shorter than an IDX header", file.path()));
   }
   const std::uint8_t type = magic[2];
   const int dimensions = magic[3];
-  if (type != kUint8 && type != kInt32 && type != kFloat32) {
+  if (type != kIdxUint8 && type != kIdxInt32 && type != kIdxFloat32) {
     throw UsageError(
         fmt::format("{}: IDX value type 0x{:02x} (byte 2) is not supported; expected "
                     "0x08 (uint8), 0x0c (int32) or 0x0d (float32)",
@@ -54,8 +53,13 @@ Array ReadIdx(InputFile& file) {
     }
     shape.push_back(static_cast<std::int64_t>(__builtin_bswap32(size)));
   }
-  if (type == kUint8) return ReadValues(file, shape, std::vector<std::uint8_t>());
-  if (type == kInt32) {
+  return {type, std::move(shape)};
+}
+
+Array ReadIdx(InputFile& file) {
+  const auto [type, shape] = ReadIdxHeader(file);
+  if (type == kIdxUint8) return ReadValues(file, shape, std::vector<std::uint8_t>());
+  if (type == kIdxInt32) {
     Array array = ReadValues(file, shape, std::vector<std::int32_t>());
     SwapBytes(std::get<std::vector<std::int32_t>>(array.values));
     return array;

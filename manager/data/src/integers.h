@@ -1,0 +1,31 @@
+// Tokens, labels and lengths: integers with a bound.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "acan/manager/sha256.h"
+#include "acan/manager/stored_array.h"
+
+namespace acan {
+
+struct IntegerBounds {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  std::optional<std::int64_t> also = {};  // a value that is right, too
+  std::string reason;                     // "the model has 10 classes"
+};
+
+// Looks at every value, and adds them to `hash` as int32: the same values have the same hash,
+// whatever the type of the file. `place`: of a value, in words. Throws Error (usage) that names the
+// file, the first value that is out of bounds, and its place.
+void CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
+                   const std::function<std::string(std::int64_t value)>& place, Sha256* hash);
+
+// The bits of int32. REQUIRES: they were checked. Throws as StoredArray::ReadBytes.
+void CopyIntegers(const StoredArray& array, std::int64_t first, std::span<std::uint32_t> out);
+
+}  // namespace acan

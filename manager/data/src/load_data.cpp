@@ -1,0 +1,233 @@
+#include "acan/manager/load_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/system_error_text.h"
+#include "acan/manager/dataset.h"
+#include "acan/manager/stored_array.h"
+#include "generated.h"
+#include "image_set.h"
+#include "sequence_set.h"
+#include "tokenizer.h"
+#include "value_files.h"
+#include "window_set.h"
+
+namespace acan {
+namespace {
+
+using model::InputRole;
+
+std::shared_ptr<const SampleSet> InMemory(SampleValues values, const WantedValues& wanted) {
+  std::string sha256 = HashOf(values);
+  return std::make_shared<DataSet>(std::move(values), wanted.labels ? wanted.outputs : 0,
+                                   std::move(sha256));
+}
+
+// Rows of numbers, each with a label or targets.
+Data LoadValues(const Job& job, const WantedValues& wanted) {
+  Data data;
+  if (!job.data.generated.empty()) {
+    GeneratedValues made = GenerateRegression(job.data.generated_samples, wanted.inputs,
+                                              wanted.outputs, job.training.seed);
+    data.train = InMemory(std::move(made.train), wanted);
+    data.test = InMemory(std::move(made.test), wanted);
+    return data;
+  }
+  data.train =
+      InMemory(ReadValueFiles(job.data.train_inputs, job.data.train_targets, wanted), wanted);
+  if (!job.data.test_inputs.empty()) {
+    data.test =
+        InMemory(ReadValueFiles(job.data.test_inputs, job.data.test_targets, wanted), wanted);
+  }
+  return data;
+}
+
+// ---- kinds of inputs ---------------------------------------------------------------------------
+
+std::string NamesOf(const std::vector<WantedInput>& wanted) {
+  std::string names;
+  for (const WantedInput& input : wanted) {
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", input.name);
+  }
+  return names;
+}
+
+// Whether the model has the inputs `needed`, and no others but those that `also` names.
+bool HasInputs(const std::vector<WantedInput>& wanted, const std::vector<std::string>& needed,
+               const std::vector<std::string>& also = {}) {
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const auto count = std::ranges::count_if(
+      wanted, [&](const WantedInput& input) { return is_in(needed, input.name); });
+  return count == std::ssize(needed) && std::ranges::all_of(wanted, [&](const WantedInput& input) {
+           return is_in(needed, input.name) || is_in(also, input.name);
+         });
+}
+
+[[noreturn]] void DoesNotFit(const std::string& key, const std::string& what,
+                             const std::vector<WantedInput>& wanted) {
+  throw UsageError(fmt::format("data.{} is for {}; the inputs of this job's model are {}", key,
+                               what, NamesOf(wanted)));
+}
+
+void RequireLanguageModel(const std::string& key, const std::vector<WantedInput>& wanted) {
+  const bool fits =
+      HasInputs(wanted, {"tokens", "labels"}) &&
+      FindInput(wanted, "tokens")->positions == FindInput(wanted, "labels")->positions;
+  if (!fits) DoesNotFit(key, "models of language, which predict each next token", wanted);
+}
+
+Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
+  RequireLanguageModel(job.data.text.text.empty() ? "train_text" : "text", wanted);
+  TokenizedText text = TokenizeText(job.data.text);
+  const std::int64_t bound = FindInput(wanted, "tokens")->bound;
+  if (text.vocabulary_size > bound) {
+    throw UsageError(fmt::format(
+        "data.tokenizer = \"{}\" makes {} different tokens of {}, but the model has {}: set "
+        "model.vocab_size to at least {}",
+        job.data.text.tokenizer, text.vocabulary_size, text.train.path(), bound,
+        text.vocabulary_size));
+  }
+  Data data;
+  data.vocabulary = std::move(text.vocabulary);
+  data.train = std::make_shared<WindowSet>(std::move(text.train), wanted, job.training.seed);
+  if (text.test) {
+    data.test = std::make_shared<WindowSet>(std::move(*text.test), wanted, std::nullopt);
+  }
+  return data;
+}
+
+StoredArray OpenStream(const std::string& path, const std::string& type) {
+  if (!type.empty()) {
+    return OpenRaw(path, type == "uint16" ? NumberType::kUint16 : NumberType::kUint32);
+  }
+  StoredArray tokens = OpenArray(path);
+  if (tokens.shape().size() != 1) {
+    throw UsageError(
+        fmt::format("{}: has shape {}, but a stream of tokens has one dimension; sequences need "
+                    "data.train_labels",
+                    path, ShapeText(tokens.shape())));
+  }
+  return tokens;
+}
+
+Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
+  const TokenData& files = job.data.tokens;
+  Data data;
+  if (job.data.train_targets.empty()) {
+    RequireLanguageModel("train_tokens", wanted);
+    data.train =
+        std::make_shared<WindowSet>(OpenStream(files.train, files.type), wanted, job.training.seed);
+    if (!files.test.empty()) {
+      data.test =
+          std::make_shared<WindowSet>(OpenStream(files.test, files.type), wanted, std::nullopt);
+    }
+    return data;
+  }
+  if (!HasInputs(wanted, {"tokens", "labels"}, {"lengths", "token_type_ids"})) {
+    DoesNotFit("train_tokens", "models of sequences of tokens", wanted);
+  }
+  data.train = std::make_shared<SequenceSet>(
+      SequenceFiles{files.train, job.data.train_targets, files.train_lengths, files.train_types},
+      wanted);
+  if (!files.test.empty()) {
+    data.test = std::make_shared<SequenceSet>(
+        SequenceFiles{files.test, job.data.test_targets, files.test_lengths, files.test_types},
+        wanted);
+  }
+  return data;
+}
+
+Data LoadImages(const Job& job, const std::vector<WantedInput>& wanted) {
+  const DataFiles& files = job.data;
+  Data data;
+  data.train = std::make_shared<ImageSet>(files.train_inputs, files.train_targets, files.images,
+                                          wanted, job.training.seed);
+  if (!files.test_inputs.empty()) {
+    data.test = std::make_shared<ImageSet>(files.test_inputs, files.test_targets, files.images,
+                                           wanted, std::nullopt);
+  }
+  return data;
+}
+
+Data Load(const Job& job, const std::vector<WantedInput>& wanted) {
+  if (job.data.text.used()) return LoadText(job, wanted);
+  if (job.data.tokens.used()) return LoadTokens(job, wanted);
+  const bool generated = !job.data.generated.empty();
+  if (!generated && HasInputs(wanted, {"images", "labels"})) return LoadImages(job, wanted);
+  if (const char* key = job.data.images.UsedKey()) DoesNotFit(key, "models of images", wanted);
+  const bool labels = HasInputs(wanted, {"x", "labels"});
+  if (!labels && !HasInputs(wanted, {"x", "targets"})) {
+    DoesNotFit(generated ? "generated" : "train_inputs", "models of images, and of rows of numbers",
+               wanted);
+  }
+  return LoadValues(
+      job, {FindInput(wanted, "x")->features,
+            labels ? FindInput(wanted, "labels")->bound : FindInput(wanted, "targets")->features,
+            labels});
+}
+
+// What did not fit into memory.
+std::string NameOf(const DataFiles& files) {
+  if (!files.generated.empty()) {
+    return fmt::format("data.generated, data.samples = {}", files.generated_samples);
+  }
+  for (const std::string* path : {&files.text.text, &files.text.train_text, &files.tokens.train}) {
+    if (!path->empty()) return *path;
+  }
+  return files.train_inputs;
+}
+
+}  // namespace
+
+const WantedInput* FindInput(const std::vector<WantedInput>& inputs, std::string_view name) {
+  const auto found = std::ranges::find(inputs, name, &WantedInput::name);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
+std::vector<WantedInput> WantedInputs(const Model& model) {
+  std::vector<WantedInput> wanted = {{"x", InputRole::kNumbers, 1, model.layers.front()}};
+  if (model.loss == Loss::kCrossEntropy) {
+    wanted.push_back({"labels", InputRole::kLabels, 1, 1, model.layers.back()});
+  } else {
+    wanted.push_back({"targets", InputRole::kTargets, 1, model.layers.back()});
+  }
+  return wanted;
+}
+
+std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
+  std::vector<WantedInput> wanted;
+  const std::vector<std::vector<model::Use>> uses = UsesOf(graph);
+  for (const model::Input& input : graph.inputs()) {
+    const model::Shape& shape = graph.value(input.value).shape;
+    wanted.push_back({input.name, input.role, shape.rows, shape.features, input.bound});
+    for (const model::Use& use : uses[static_cast<std::size_t>(input.value)]) {
+      const auto* loss = std::get_if<model::CrossEntropy>(&graph.node(use.node).op);
+      if (loss != nullptr) wanted.back().ignored_label = loss->ignored_label;
+    }
+  }
+  return wanted;
+}
+
+Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
+  try {
+    return Load(job, wanted);
+  } catch (const std::bad_alloc&) {
+    throw FailureError(fmt::format("{}: the data does not fit into this machine's memory: {}",
+                                   NameOf(job.data), SystemErrorText(ENOMEM)));
+  }
+}
+
+Data LoadData(const Job& job) {
+  return LoadData(job, WantedInputs(job.model));
+}
+
+}  // namespace acan

@@ -1,0 +1,258 @@
+#include "tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/manager/sha256.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+// Of text that is read into memory.
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 34;
+// SentencePiece takes all of a text at once, and needs a hundred times as much memory.
+constexpr std::size_t kMaxSentencePieceBytes = std::size_t{1} << 28;
+
+std::string ReadText(const std::string& path) {
+  InputFile file(path);
+  constexpr std::size_t kChunkBytes = 1 << 20;
+  std::string text;
+  for (;;) {
+    const std::size_t had = text.size();
+    text.resize(had + kChunkBytes);
+    const std::size_t got =
+        file.Read({reinterpret_cast<std::uint8_t*>(text.data()) + had, kChunkBytes});
+    text.resize(had + got);
+    if (static_cast<std::int64_t>(text.size()) > kMaxTextBytes) {
+      throw UsageError(
+          fmt::format("{}: is longer than the limit of {} bytes of text; make a file of tokens of "
+                      "it (data.train_tokens)",
+                      path, kMaxTextBytes));
+    }
+    if (got < kChunkBytes) break;
+  }
+  if (text.empty()) throw UsageError(fmt::format("{}: the file is empty", path));
+  return text;
+}
+
+// The character at `at`, which it passes over. Overlong forms, surrogates and numbers above
+// U+10FFFF are no UTF-8 (RFC 3629).
+std::optional<char32_t> NextCharacter(std::string_view text, std::size_t* at) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t first = byte(*at);
+  const std::size_t bytes = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || *at + bytes > text.size()) {
+    return std::nullopt;
+  }
+  char32_t character = bytes == 1 ? first : first & (0x7fU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const std::uint8_t next = byte(*at + i);
+    if ((next & 0xc0) != 0x80) return std::nullopt;
+    character = character << 6 | (next & 0x3fU);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = character >= 0xd800 && character < 0xe000;
+  if (character < kLeast[bytes] || surrogate || character > 0x10ffff) return std::nullopt;
+  *at += bytes;
+  return character;
+}
+
+// "line 3": where a byte of a text is.
+std::string LineOf(std::string_view text, std::size_t at) {
+  return fmt::format("line {}", 1 + std::ranges::count(text.substr(0, at), '\n'));
+}
+
+// `visit(character, where it begins)` for each.
+template <typename Visit>
+void ForEachCharacter(const std::string& path, std::string_view text, const Visit& visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    const auto character = NextCharacter(text, &at);
+    if (!character) {
+      throw UsageError(fmt::format("{}, {}: byte {} of the file is not UTF-8", path,
+                                   LineOf(text, begin), begin));
+    }
+    visit(*character, begin);
+  }
+}
+
+// A text with the place where its training part ends.
+struct Text {
+  std::string path;
+  std::string bytes;
+};
+
+template <typename Number>
+StoredArray InMemory(const std::string& path, const std::vector<std::int32_t>& tokens,
+                     NumberType type) {
+  std::vector<std::uint8_t> bytes(tokens.size() * sizeof(Number));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto token = static_cast<Number>(tokens[i]);
+    std::memcpy(bytes.data() + i * sizeof token, &token, sizeof token);
+  }
+  return {path, {static_cast<std::int64_t>(tokens.size())}, type, std::move(bytes)};
+}
+
+// In as few bytes as its vocabulary allows.
+StoredArray Packed(const std::string& path, const std::vector<std::int32_t>& tokens,
+                   std::int64_t vocabulary_size) {
+  if (tokens.empty()) throw UsageError(fmt::format("{}: has no tokens", path));
+  if (vocabulary_size <= 1 << 8) {
+    return InMemory<std::uint8_t>(path, tokens, NumberType::kUint8);
+  }
+  if (vocabulary_size <= 1 << 16) {
+    return InMemory<std::uint16_t>(path, tokens, NumberType::kUint16);
+  }
+  return InMemory<std::int32_t>(path, tokens, NumberType::kInt32);
+}
+
+// How many of `count` things are for training.
+std::int64_t TrainCount(std::int64_t count, double test_fraction) {
+  return static_cast<std::int64_t>(std::floor(static_cast<double>(count) * (1 - test_fraction)));
+}
+
+[[noreturn]] void NothingLeft(const TextData& data) {
+  throw UsageError(fmt::format(
+      "{}: data.test_fraction = {} leaves nothing of it for training or nothing for testing",
+      data.text, data.test_fraction));
+}
+
+// The texts for training and for testing; the latter is empty if there is none. One text is cut
+// between two characters.
+std::pair<Text, Text> ReadTexts(const TextData& data) {
+  if (data.text.empty()) {
+    std::pair<Text, Text> texts{{data.train_text, ReadText(data.train_text)}, {}};
+    if (!data.test_text.empty()) texts.second = {data.test_text, ReadText(data.test_text)};
+    return texts;
+  }
+  Text train{data.text, ReadText(data.text)};
+  if (data.test_fraction == 0) return {std::move(train), {}};
+  std::int64_t characters = 0;
+  ForEachCharacter(train.path, train.bytes, [&](char32_t, std::size_t) { ++characters; });
+  std::int64_t left = TrainCount(characters, data.test_fraction);
+  if (left == 0 || left == characters) NothingLeft(data);
+  std::size_t cut = 0;
+  while (left-- > 0) static_cast<void>(NextCharacter(train.bytes, &cut));
+  Text test{data.text, train.bytes.substr(cut)};
+  train.bytes.resize(cut);
+  return {std::move(train), std::move(test)};
+}
+
+// ---- characters --------------------------------------------------------------------------------
+
+std::string ToUtf8(char32_t character) {
+  const auto tail = [&](int shift) {
+    return static_cast<char>(0x80 | (character >> shift & 0x3f));
+  };
+  if (character < 0x80) return {static_cast<char>(character)};
+  if (character < 0x800) return {static_cast<char>(0xc0 | character >> 6), tail(0)};
+  if (character < 0x10000) return {static_cast<char>(0xe0 | character >> 12), tail(6), tail(0)};
+  return {static_cast<char>(0xf0 | character >> 18), tail(12), tail(6), tail(0)};
+}
+
+TokenizedText Characters(const TextData& data) {
+  const auto [train, test] = ReadTexts(data);
+  std::map<char32_t, std::int32_t> numbers;
+  const auto add = [&](char32_t character, std::size_t) { numbers.emplace(character, 0); };
+  ForEachCharacter(train.path, train.bytes, add);
+  // Of one text all characters are known: its parts differ by chance only.
+  if (!data.text.empty()) ForEachCharacter(test.path, test.bytes, add);
+  nlohmann::json tokens = nlohmann::json::array();
+  for (auto& [character, number] : numbers) {
+    number = static_cast<std::int32_t>(tokens.size());
+    tokens.push_back(ToUtf8(character));
+  }
+  const auto size = static_cast<std::int64_t>(numbers.size());
+  const auto encode = [&numbers, size](const Text& text) {
+    std::vector<std::int32_t> all;
+    all.reserve(text.bytes.size());
+    ForEachCharacter(text.path, text.bytes, [&](char32_t character, std::size_t at) {
+      const auto found = numbers.find(character);
+      if (found == numbers.end()) {
+        throw UsageError(
+            fmt::format("{}, {}: has the character '{}' (U+{:04X}), which the training "
+                        "text lacks",
+                        text.path, LineOf(text.bytes, at), ToUtf8(character),
+                        static_cast<std::uint32_t>(character)));
+      }
+      all.push_back(found->second);
+    });
+    return Packed(text.path, all, size);
+  };
+  TokenizedText result{encode(train),
+                       {},
+                       size,
+                       JsonText({{"tokenizer", "characters"}, {"tokens", tokens}}, 1) + "\n"};
+  if (!test.bytes.empty()) result.test = encode(test);
+  return result;
+}
+
+// ---- bytes -------------------------------------------------------------------------------------
+
+// They stay in the file, however long it is.
+TokenizedText Bytes(const TextData& data) {
+  constexpr std::int64_t kBytes = 256;
+  const std::string vocabulary = JsonText({{"tokenizer", "bytes"}, {"size", kBytes}}, 1) + "\n";
+  const StoredArray all =
+      OpenRaw(data.text.empty() ? data.train_text : data.text, NumberType::kUint8);
+  TokenizedText result{all, {}, kBytes, vocabulary};
+  if (data.text.empty()) {
+    if (!data.test_text.empty()) result.test = OpenRaw(data.test_text, NumberType::kUint8);
+    return result;
+  }
+  if (data.test_fraction == 0) return result;
+  const std::int64_t train = TrainCount(all.count(), data.test_fraction);
+  if (train == 0 || train == all.count()) NothingLeft(data);
+  result.train = all.Part(0, train);
+  result.test = all.Part(train, all.count() - train);
+  return result;
+}
+
+// ---- SentencePiece -----------------------------------------------------------------------------
+
+TokenizedText SentencePieces(const TextData& data) {
+  const auto [train, test] = ReadTexts(data);
+  std::int64_t size = 0;
+  const auto encode = [&data, &size](const Text& text) {
+    if (text.bytes.size() > kMaxSentencePieceBytes) {
+      throw UsageError(fmt::format(
+          "{}: is longer than the limit of {} bytes for SentencePiece; make a file of tokens of it "
+          "(data.train_tokens)",
+          text.path, kMaxSentencePieceBytes));
+    }
+    ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
+    const std::vector<std::int32_t> tokens = SentencePieceTokens(data.tokenizer, text.bytes, &size);
+    return Packed(text.path, tokens, size);
+  };
+  TokenizedText result{encode(train), {}, 0, ""};
+  if (!test.bytes.empty()) result.test = encode(test);
+  const std::string model = ReadText(data.tokenizer);
+  Sha256 hash;
+  hash.Add(model.data(), model.size());
+  result.vocabulary_size = size;
+  result.vocabulary = JsonText({{"tokenizer", "sentencepiece"},
+                                {"model", data.tokenizer},
+                                {"model_sha256", hash.Hex()},
+                                {"size", size}},
+                               1) +
+                      "\n";
+  return result;
+}
+
+}  // namespace
+
+TokenizedText TokenizeText(const TextData& data) {
+  if (data.tokenizer == kCharacters) return Characters(data);
+  if (data.tokenizer == kBytes) return Bytes(data);
+  return SentencePieces(data);
+}
+
+}  // namespace acan

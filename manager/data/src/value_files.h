@@ -1,0 +1,22 @@
+// Files of samples that are rows of numbers, each with a label or targets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "acan/manager/dataset.h"
+
+namespace acan {
+
+// What a multi-layer perceptron wants of its samples.
+struct WantedValues {
+  std::int64_t inputs;
+  std::int64_t outputs;
+  bool labels;
+};
+
+// Throws Error (usage) as LoadData.
+SampleValues ReadValueFiles(const std::string& inputs, const std::string& targets,
+                            const WantedValues& wanted);
+
+}  // namespace acan

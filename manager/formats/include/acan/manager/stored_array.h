@@ -1,0 +1,76 @@
+// StoredArray: the values of a file that may be larger than memory. They stay in the file and are
+// read when they are asked for.
+//
+// Files are read with pread, not mapped: a mapped file that shrinks ends the process with SIGBUS,
+// while a read that comes up short is an error like any other. The system's page cache serves both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "acan/manager/input_file.h"
+
+namespace acan {
+
+enum class NumberType : std::uint8_t {
+  kUint8,
+  kUint16,
+  kUint32,
+  kInt32,
+  kInt64,
+  kFloat32,
+  kFloat64,
+};
+std::int64_t BytesOf(NumberType type);
+bool IsInteger(NumberType type);
+
+// Row-major. Immutable: safe to read from any thread, and cheap to copy.
+class StoredArray {
+ public:
+  // `shape`: as for Array. `bytes`: little-endian values, exactly as many as `shape` says.
+  StoredArray(std::string path, std::vector<std::int64_t> shape, NumberType type,
+              std::vector<std::uint8_t> bytes);
+  // The rest of a file that is not packed. Throws Error (usage) if its length does not fit `shape`.
+  StoredArray(const InputFile& file, std::vector<std::int64_t> shape, NumberType type);
+
+  const std::string& path() const { return path_; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  NumberType type() const { return type_; }
+  std::int64_t samples() const { return shape_.front(); }
+  std::int64_t values_per_sample() const { return count() / samples(); }
+  std::int64_t count() const;
+
+  // The array [count] of values [first, first + count). REQUIRES: there are so many, and count > 0.
+  StoredArray Part(std::int64_t first, std::int64_t count) const;
+
+  // The bytes of values [first, ...). REQUIRES: `out` holds whole values that exist.
+  // Throws Error (failure) if the file has changed since it was opened, or cannot be read.
+  void ReadBytes(std::int64_t first, std::span<std::uint8_t> out) const;
+  // Integers; of floats those that are whole. Throws Error (usage) for others, and as ReadBytes.
+  void ReadIntegers(std::int64_t first, std::span<std::int64_t> out) const;
+  // Throws as ReadBytes.
+  void ReadFloats(std::int64_t first, std::span<float> out) const;
+
+  // "sample 3, value 17", or "value 17" of an array of one dimension.
+  std::string Place(std::int64_t value) const;
+
+ private:
+  class Bytes;  // in memory, or of a file
+
+  std::string path_;
+  std::vector<std::int64_t> shape_;
+  NumberType type_;
+  std::shared_ptr<const Bytes> bytes_;
+  std::int64_t first_ = 0;  // this array's first value in `bytes_`
+};
+
+// A file of any of the formats, told apart by content. NPY and IDX of uint8 stay in the file unless
+// they are packed with gzip; the others are read into memory. Throws Error (usage) as ReadArray.
+StoredArray OpenArray(const std::string& path);
+// A file of nothing but values, as numpy.ndarray.tofile writes it: an array [values].
+StoredArray OpenRaw(const std::string& path, NumberType type);
+
+}  // namespace acan

@@ -1,0 +1,179 @@
+// Images: layouts, normalisation, crops and flips, and each mistake.
+#include <gtest/gtest.h>
+
+#include "graph_jobs.h"
+
+namespace acan {
+namespace {
+
+using Values = std::vector<float>;
+
+constexpr const char* kFiles = "train_inputs = \"x\"\ntrain_labels = \"y\"\n";
+
+class ImageTest : public testing::Test {
+ protected:
+  ImageTest() { folder_.Write("y", "0\n1\n"); }
+  // Two images of 2 x 3 pixels and 4 channels unless said otherwise.
+  Data Load(const std::string& file, const std::string& more = "",
+            const std::vector<WantedInput>& wanted = ImageInputs(2, 3, 4, 2)) const {
+    folder_.Write("x", file);
+    return LoadFrom(folder_, kFiles + more, wanted, /*seed=*/9);
+  }
+  void Refused(const std::string& file, const std::vector<std::string>& parts,
+               const std::string& more = "",
+               const std::vector<WantedInput>& wanted = ImageInputs(2, 3, 4, 2)) const {
+    ExpectError([&] { Load(file, more, wanted); }, parts);
+  }
+
+  TestFolder folder_;
+};
+
+// Pixel p of channel c of sample s has the value 100 s + 10 c + p.
+std::string ChannelsFirst() {
+  std::vector<std::uint8_t> bytes;
+  for (int s = 0; s < 2; ++s) {
+    for (int c = 0; c < 4; ++c) {
+      for (int p = 0; p < 6; ++p) bytes.push_back(static_cast<std::uint8_t>(100 * s + 10 * c + p));
+    }
+  }
+  return Npy("|u1", "(2, 4, 2, 3)", Raw(bytes));
+}
+std::string ChannelsLast() {
+  Values values;
+  for (int s = 0; s < 2; ++s) {
+    for (int p = 0; p < 6; ++p) {
+      for (int c = 0; c < 4; ++c) values.push_back(static_cast<float>(100 * s + 10 * c + p));
+    }
+  }
+  return Npy("<f4", "(2, 2, 3, 4)", Raw(values));
+}
+Values Expected(float scale) {
+  Values values;
+  for (int s = 0; s < 2; ++s) {
+    for (int p = 0; p < 6; ++p) {
+      for (int c = 0; c < 4; ++c)
+        values.push_back(static_cast<float>(100 * s + 10 * c + p) / scale);
+    }
+  }
+  return values;
+}
+
+TEST_F(ImageTest, LayoutsByWhatFits) {
+  const auto first = Load(ChannelsFirst()).train;
+  EXPECT_EQ(first->samples(), 2);
+  EXPECT_EQ(Floats(*first, "images"), Expected(255.0f));
+  EXPECT_EQ(Integers(*first, "labels"), (std::vector<std::int32_t>{0, 1}));
+  const auto last = Load(ChannelsLast()).train;
+  EXPECT_EQ(Floats(*last, "images"), Expected(1.0f));
+  // Pixels 4 and 5, channel 1, of sample 1.
+  std::vector<std::uint32_t> part(2);
+  last->Copy({"images", 1, 0, {4, 6}, {1, 2}}, part);
+  EXPECT_EQ(std::bit_cast<float>(part[0]), 114.0f);
+  EXPECT_EQ(std::bit_cast<float>(part[1]), 115.0f);
+}
+
+TEST_F(ImageTest, IdxHasOneChannel) {
+  const std::vector<std::uint8_t> bytes = {0, 51, 102, 153, 204, 255, 5, 4, 3, 2, 1, 0};
+  Values expected;
+  for (const std::uint8_t byte : bytes) expected.push_back(static_cast<float>(byte) / 255.0f);
+  const std::string idx = IdxBytes({2, 2, 3}, bytes);
+  const auto plain = Load(idx, "", ImageInputs(2, 3, 1, 2)).train;
+  EXPECT_EQ(Floats(*plain, "images"), expected);
+  const auto packed = Load(Gzip(idx), "", ImageInputs(2, 3, 1, 2)).train;
+  EXPECT_EQ(Floats(*packed, "images"), expected);
+  EXPECT_EQ(plain->sha256(), packed->sha256());
+}
+
+// A layout that fits both ways must be chosen.
+TEST_F(ImageTest, TheLayoutCanBeChosen) {
+  std::vector<std::uint8_t> bytes(16);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  const std::string file = Npy("|u1", "(2, 2, 2, 2)", Raw(bytes));
+  const std::vector<WantedInput> wanted = ImageInputs(2, 2, 2, 2);
+  Refused(file, {"fits both layouts", "data.layout"}, "", wanted);
+  const auto last = Load(file, "layout = \"HWC\"", wanted).train;
+  EXPECT_EQ(Floats(*last, "images")[1], 1.0f / 255.0f);
+  const auto first = Load(file, "layout = \"CHW\"", wanted).train;
+  EXPECT_EQ(Floats(*first, "images")[1], 4.0f / 255.0f);
+  EXPECT_NE(last->sha256(), first->sha256());
+}
+
+// As torchvision: value / 255, minus the mean, divided by the deviation, in fp32.
+TEST_F(ImageTest, ChannelsAreNormalised) {
+  const auto set =
+      Load(ChannelsFirst(), "mean = [0.4914, 0.25, 0, 0]\nstd = [0.247, 0.5, 1, 2]").train;
+  const Values scaled = Expected(255.0f);
+  Values expected;
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    constexpr float kMean[] = {0.4914f, 0.25f, 0.0f, 0.0f};
+    constexpr float kDeviation[] = {0.247f, 0.5f, 1.0f, 2.0f};
+    expected.push_back((scaled[i] - kMean[i % 4]) / kDeviation[i % 4]);
+  }
+  EXPECT_EQ(Floats(*set, "images"), expected);
+  EXPECT_NE(set->sha256(), Load(ChannelsFirst()).train->sha256());
+}
+
+// The views are those that draws.py computes for the seed 9.
+TEST_F(ImageTest, CropsAndFlipsAreDrawn) {
+  std::vector<std::uint8_t> bytes(4 * 6);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i + 1);
+  folder_.Write("y", "0\n1\n0\n1\n");
+  const std::string file = IdxBytes({4, 2, 3}, bytes);
+  const std::vector<WantedInput> wanted = ImageInputs(2, 3, 1, 2);
+  const Data data = Load(file,
+                         "test_inputs = \"x\"\ntest_labels = \"y\"\ncrop_padding = 1\nflip = true\n"
+                         "mean = [0.5]\n",
+                         wanted);
+  struct View {
+    int top, left, flipped;
+  };
+  constexpr View kViews[2][4] = {{{-1, 1, 0}, {1, 1, 1}, {0, 0, 1}, {-1, 1, 1}},
+                                 {{0, 1, 1}, {0, 0, 1}, {-1, 0, 1}, {1, -1, 0}}};
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    Values expected;
+    for (int s = 0; s < 4; ++s) {
+      const View& view = kViews[epoch][s];
+      for (int y = 0; y < 2; ++y) {
+        for (int x = 0; x < 3; ++x) {
+          const int row = y + view.top;
+          const int column = (view.flipped != 0 ? 2 - x : x) + view.left;
+          const bool inside = row >= 0 && row < 2 && column >= 0 && column < 3;
+          const int byte = inside ? 6 * s + 3 * row + column + 1 : 0;
+          expected.push_back(static_cast<float>(byte) / 255.0f - 0.5f);
+        }
+      }
+    }
+    EXPECT_EQ(Floats(*data.train, "images", epoch), expected) << "epoch " << epoch;
+    const Values plain = Floats(*data.test, "images", epoch);
+    EXPECT_EQ(plain[0], 1 / 255.0f - 0.5f);
+    EXPECT_EQ(plain[23], 24 / 255.0f - 0.5f);
+  }
+  EXPECT_NE(data.train->sha256(), data.test->sha256());
+}
+
+TEST_F(ImageTest, MistakesAreNamed) {
+  Refused(Npy("|u1", "(2, 3, 2, 3)", std::string(36, 'a')),
+          {"x: has shape [2, 3, 2, 3]", "6 pixels and 4 channels"});
+  Refused(ChannelsFirst(), {"(layout HWC)", "6 pixels"}, "layout = \"HWC\"");
+  Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')), {"uint8 or float32"});
+  std::string floats = ChannelsLast();
+  const float nan = NAN;
+  floats.replace(floats.size() - 4, 4, reinterpret_cast<const char*>(&nan), 4);
+  Refused(floats, {"x: sample 1, value 23 is nan", "finite"});
+  Refused(ChannelsFirst(), {"data.mean has 3 values", "4 channels"}, "mean = [0, 0, 0]");
+  Refused(ChannelsFirst(), {"data.std has 1 values"}, "std = [1]");
+  folder_.Write("y", "0\n2\n");
+  Refused(ChannelsFirst(), {"y: the label of sample 1 is 2", "2 classes"});
+  folder_.Write("y", "0\n");
+  Refused(ChannelsFirst(), {"y: has 1 samples, but", "x has 2"});
+  folder_.Write("y", "0,1\n1,1\n");
+  Refused(ChannelsFirst(), {"y: has shape [2, 2]", "one class label a sample"});
+  folder_.Write("y", "0\n1\n");
+  const std::string whole = ChannelsFirst();
+  Refused(whole.substr(0, whole.size() - 1), {"truncated", "(48 bytes", "has 47"});
+  Refused("1,2\n3,4\n", {"data.flip is for models of images"}, "flip = true",
+          {{"x", model::InputRole::kNumbers, 1, 2}, {"labels"}});
+}
+
+}  // namespace
+}  // namespace acan

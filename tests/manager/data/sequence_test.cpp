@@ -1,0 +1,111 @@
+// Labelled sequences: what an encoder of text is given, and each mistake.
+#include <gtest/gtest.h>
+
+#include "graph_jobs.h"
+
+namespace acan {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+using model::BertTask;
+
+constexpr const char* kFiles = "train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n";
+
+class SequenceTest : public testing::Test {
+ protected:
+  SequenceTest() {
+    folder_.Write("tokens",
+                  Npy("<u2", "(2, 3)", Raw(std::vector<std::uint16_t>{1, 2, 3, 4, 5, 6})));
+    folder_.Write("labels", Npy("<i8", "(2,)", Raw(std::vector<std::int64_t>{1, 0})));
+  }
+  Data Load(const std::string& more = "", BertTask task = BertTask::kClassification) const {
+    return LoadFrom(folder_, kFiles + more, BertInputs(task, 3, 8, 2));
+  }
+  void Refused(const std::vector<std::string>& parts, const std::string& more = "",
+               BertTask task = BertTask::kClassification) const {
+    ExpectError([&] { Load(more, task); }, parts);
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(SequenceTest, OneLabelEach) {
+  const auto set = Load().train;
+  EXPECT_EQ(set->samples(), 2);
+  EXPECT_EQ(Integers(*set, "tokens"), (Tokens{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(Integers(*set, "labels"), (Tokens{1, 0}));
+  // What no file gives.
+  EXPECT_EQ(Integers(*set, "lengths"), (Tokens{3, 3}));
+  EXPECT_EQ(Integers(*set, "token_type_ids"), Tokens(6, 0));
+  std::vector<std::uint32_t> part(2);
+  set->Copy({"tokens", 1, 4, {1, 3}, {0, 1}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{5, 6}));
+}
+
+TEST_F(SequenceTest, LengthsTypesAndATestSet) {
+  folder_.Write("lengths", "2\n3\n");
+  folder_.Write("types", Npy("<i4", "(2, 3)", Raw(std::vector<std::int32_t>{0, 1, 1, 0, 0, 1})));
+  folder_.Write("few", Npy("|u1", "(1, 3)", "\1\2\7"));
+  folder_.Write("one", Npy("|u1", "(1,)", "\1"));
+  const std::string before = Load().train->sha256();
+  const Data data = Load(
+      "train_lengths = \"lengths\"\ntrain_token_types = \"types\"\ntest_tokens = \"few\"\n"
+      "test_labels = \"one\"\ntest_lengths = \"one\"\ntest_token_types = \"few2\"\n" +
+      std::string((folder_.Write("few2", Npy("|u1", "(1, 3)", std::string("\1\0\1", 3))), "")));
+  EXPECT_EQ(Integers(*data.train, "lengths"), (Tokens{2, 3}));
+  EXPECT_EQ(Integers(*data.train, "token_type_ids"), (Tokens{0, 1, 1, 0, 0, 1}));
+  EXPECT_NE(data.train->sha256(), before);
+  EXPECT_EQ(data.test->samples(), 1);
+  EXPECT_EQ(Integers(*data.test, "tokens"), (Tokens{1, 2, 7}));
+  EXPECT_EQ(Integers(*data.test, "lengths"), (Tokens{1}));
+}
+
+TEST_F(SequenceTest, ALabelForEachTokenOrNone) {
+  folder_.Write("labels",
+                Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{-100, 7, -100, 0, -100, -100})));
+  const auto set = Load("", BertTask::kMaskedLanguage).train;
+  EXPECT_EQ(Integers(*set, "labels"), (Tokens{-100, 7, -100, 0, -100, -100}));
+}
+
+TEST_F(SequenceTest, ValuesOutOfBoundsAreNamed) {
+  folder_.Write("tokens", Npy("|u1", "(2, 3)", "\1\2\3\4\5\10"));
+  Refused({"tokens: the token of sample 1, position 2 is 8", "8 tokens (model.vocab_size)",
+           "expected 0 to 7"});
+  folder_.Write("tokens", Npy("|u1", "(2, 3)", "\1\2\3\4\5\6"));
+  folder_.Write("labels", "0\n2\n");
+  Refused({"labels: the label of sample 1 is 2", "2 classes", "expected 0 to 1, or -100 for none"});
+  folder_.Write("labels", "0\n0.5\n");
+  Refused({"labels: sample 1, value 0 is 0.5, expected a whole number"});
+  folder_.Write("labels", "0\n1\n");
+  folder_.Write("lengths", "0\n3\n");
+  Refused({"lengths: the length of sample 0 is 0", "expected 1 to 3"},
+          "train_lengths = \"lengths\"");
+  folder_.Write("types", Npy("|u1", "(2, 3)", std::string("\0\0\2\0\0\0", 6)));
+  Refused({"types: the token type of sample 0, position 2 is 2", "2 types of tokens"},
+          "train_token_types = \"types\"");
+}
+
+TEST_F(SequenceTest, ShapesThatDoNotFitAreNamed) {
+  folder_.Write("labels", "0\n1\n1\n");
+  Refused({"labels: has 3 samples, but", "tokens has 2"});
+  folder_.Write("labels", "0,1\n1,1\n");
+  Refused({"labels: has shape [2, 2], but the model takes [samples], one number each"});
+  Refused({"labels: has shape [2, 2], but the model takes [samples, 3]"}, "",
+          BertTask::kMaskedLanguage);
+  folder_.Write("tokens", Npy("|u1", "(2, 2)", "\1\2\3\4"));
+  Refused({"tokens: has shape [2, 2], but the model takes [samples, 3], one sequence each"});
+}
+
+TEST_F(SequenceTest, FilesThatTheModelDoesNotTakeAreNamed) {
+  folder_.Write("lengths", "2\n3\n");
+  std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);
+  std::erase_if(wanted, [](const WantedInput& input) { return input.name == "lengths"; });
+  ExpectError(
+      [&] { LoadFrom(folder_, std::string(kFiles) + "train_lengths = \"lengths\"", wanted); },
+      {"lengths: the model has no input \"lengths\""});
+  ExpectError([&] { LoadFrom(folder_, kFiles, ImageInputs(1, 3, 1, 2)); },
+              {"data.train_tokens is for models of sequences", "\"images\", \"labels\""});
+}
+
+}  // namespace
+}  // namespace acan
