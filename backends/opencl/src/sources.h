@@ -20,6 +20,7 @@ extern const char kDropoutText[];
 extern const char kAttentionText[];
 extern const char kAttentionGradientText[];
 extern const char kImagesText[];
+extern const char kDepthwiseText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];
 extern const char kGemmTileHeaderText[];

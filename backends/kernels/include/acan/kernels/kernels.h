@@ -29,6 +29,8 @@
 #include "acan/kernels/dropout.h"
 #include "acan/kernels/images.h"
 
+#include "acan/kernels/depthwise.h"
+
 #include "acan/kernels/attention.h"
 
 #include "acan/kernels/attention_gradient.h"
