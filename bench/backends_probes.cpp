@@ -36,6 +36,7 @@ constexpr std::int64_t kClasses = 1 << 20;
 
 // Images of 8 x 8 under windows of 3 x 3, padded by 1.
 constexpr KernelScalars kWindow{.f = {}, .i = {8, 8, 3, 3, 1, 1, 1, 1}};
+constexpr KernelScalars kDepthwise{.f = {}, .i = {8, 8, 3, 3, 1, 1, 1, 1, kBlock, kOneGroup}};
 
 // Activations: the cheapest and the dearest. kFill and kAdd do nothing but move bytes, so the
 // faster of them is the limit of the others; they are there at both shapes, since small ones stay
@@ -126,6 +127,20 @@ constexpr KernelCase kKernelCases[] = {
     {Kernel::kMaxPoolingGradient, false, false, false, "3 x 3", kWindow},
     {Kernel::kAveragePooling, false, false, false, "3 x 3", kWindow},
     {Kernel::kAveragePoolingGradient, false, false, false, "3 x 3", kWindow},
+    {Kernel::kPlacePositions, false, false, false, "", {}},
+    {Kernel::kCopyPositions, false, false, false, "", {}},
+    {Kernel::kGroupNorm, false, false, true, "", {.f = {1e-5f}, .i = {}}},
+    {Kernel::kGroupNormGradient, false, false, true, "", {}},
+    {Kernel::kGroupNormScaleGradient, false, false, true, "", {.f = {}, .i = {kBlock, kOneGroup}}},
+    {Kernel::kGlobalMaxPooling, false, false, false, "", {}},
+    {Kernel::kGlobalMaxPoolingGradient, false, false, false, "", {}},
+    {Kernel::kGlobalAveragePooling, false, false, false, "", {.f = {}, .i = {kBlock}}},
+    {Kernel::kGlobalAveragePoolingGradient, false, false, false, "", {}},
+    {Kernel::kTranspose, true, false, false, "", {}},
+    {Kernel::kDepthwise, false, false, false, "3 x 3", kDepthwise},
+    {Kernel::kDepthwiseInputGradient, false, false, false, "3 x 3", kDepthwise},
+    {Kernel::kDepthwiseWeightGradient, false, false, false, "3 x 3", kDepthwise},
+    {Kernel::kBiasResidual, false, false, false, "", {}},
 };
 
 // Attention of one sequence over a batch's activations: its heads are as wide as most models'.
@@ -157,37 +172,57 @@ constexpr bool EveryKernelHasACase() {
 }
 static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKernelCases");
 
-// Of a kernel whose matrices are as large as `shape`: four samples, heads of 64 columns, a table of
-// as many words as there are rows, images of 8 x 8 with so many channels that what is unfolded has
-// `shape`. Dimensions that only scalars give are in no operand.
+// Of a kernel whose matrices are as large as `shape`: four samples, heads and groups of 64 columns,
+// a table of as many words as there are rows, images of 8 x 8 with so many channels that what is
+// unfolded has `shape`. Dimensions that only scalars give are in no operand.
 Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
-  const bool image = row.name == "kUnfold" || row.name == "kFold" ||
-                     row.name.find("Pooling") != std::string_view::npos;
+  const auto named = [&](std::string_view part) { return row.name.find(part) != row.name.npos; };
+  const bool depthwise = named("Depthwise"), groups = named("GroupNorm");
+  const bool image =
+      named("Unfold") || row.name == "kFold" || depthwise || (named("Pooling") && !named("Global"));
   const std::int64_t samples = image ? std::max<std::int64_t>(1, shape.rows / 64) : 4;
+  const std::int64_t positions = std::max<std::int64_t>(1, shape.rows / 4);
+  const std::int64_t heads = std::max<std::int64_t>(1, shape.cols / 64);
   return DimensionsNamed(
-      row, std::array<NamedDimension, 23>{{{"rows", shape.rows},
-                                           {"cols", shape.cols},
-                                           {"samples", samples},
-                                           {"positions", std::max<std::int64_t>(1, shape.rows / 4)},
-                                           {"heads", std::max<std::int64_t>(1, shape.cols / 64)},
-                                           {"half", 32},
-                                           {"words", shape.rows},
-                                           {"group", 1},
-                                           {"first", 1},
-                                           {"row", 1},
-                                           {"col", 1},
-                                           {"width", 8},
-                                           {"height", 8},
-                                           {"window_height", 3},
-                                           {"window_width", 3},
-                                           {"stride_y", 1},
-                                           {"stride_x", 1},
-                                           {"padding_y", 1},
-                                           {"padding_x", 1},
-                                           {"out_height", 8},
-                                           {"out_width", 8},
-                                           {"channels", std::max<std::int64_t>(1, shape.cols / 9)},
-                                           {"classes", 1}}});
+      row, std::array<NamedDimension, 26>{
+               {{"rows", shape.rows},
+                {"cols", shape.cols},
+                {"samples", samples},
+                {"positions", positions},
+                {"to", positions},
+                {"from", positions},
+                {"heads", heads},
+                {"groups", heads},
+                {"half", 32},
+                {"words", shape.rows},
+                {"group", 1},
+                {"first", 1},
+                {"row", 1},
+                {"col", 1},
+                {"width", groups ? shape.cols / heads : 8},
+                {"height", 8},
+                {"window_height", 3},
+                {"window_width", 3},
+                {"stride_y", 1},
+                {"stride_x", 1},
+                {"padding_y", 1},
+                {"padding_x", 1},
+                {"out_height", 8},
+                {"out_width", 8},
+                {"channels", depthwise ? shape.cols : std::max<std::int64_t>(1, shape.cols / 9)},
+                {"classes", 1}}});
+}
+
+// Sizes that a case leaves at 0 are those of the dimensions.
+void SetSizes(const OperatorRow& row, const Dimensions& dimensions, KernelScalars& scalars) {
+  for (const OperatorRow::FromScalar& from : row.from_scalars) {
+    const std::string_view name = row.dimensions[from.dimension];
+    for (const Scalar& scalar : row.scalars) {
+      if (scalar.name != name || scalar.rule != ScalarRule::kSize) continue;
+      std::int64_t& value = scalars.i[from.integer];
+      if (value == 0) value = dimensions[from.dimension];
+    }
+  }
 }
 
 // Of attention: one sequence, as long as there are rows, and as many heads as fit.
@@ -219,7 +254,11 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
   std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
-  if (attention) SetHeads(of.kernel, shape, args.scalars);
+  if (attention) {
+    SetHeads(of.kernel, shape, args.scalars);
+  } else {
+    SetSizes(row, dimensions, args.scalars);
+  }
   for (std::size_t i = 0; i < row.operands.size(); ++i) {
     const Operand& operand = row.operands[i];
     if (operand.optional && !of.optional) continue;

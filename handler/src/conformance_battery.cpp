@@ -395,6 +395,51 @@ constexpr void AddImageCases(KernelCases& cases) {
   }
 }
 
+// Positions of samples: copies, group norm, global pooling; depthwise convolution; the epilogue of
+// a linear operator with a residual.
+constexpr void AddSampleCases(Few<KernelCase, 256>& all) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
+  constexpr Values kPositive = Values::kPositive, kLengths = Values::kLabels;
+  const Sizes copies{{"samples", 3}, {"to", 5}, {"from", 4}, {"cols", 19}};
+  for (const std::int64_t first : {-2, 3}) {
+    const std::string_view what = first < 0 ? "a slice" : "a part";
+    const KernelScalars scalars{.f = {}, .i = {5, 4, first}};
+    all.Add({Kernel::kPlacePositions, {"", what, copies, {kSpecial}, scalars}});
+    all.Add({Kernel::kCopyPositions, {"", what, copies, {kWide, kSpecial}, scalars}});
+  }
+  const Sizes rows{{"rows", kRows}, {"cols", kCols}};
+  // 143 elements of a group: three leaves, the last of 15.
+  const Sizes groups{{"samples", 3}, {"positions", 11}, {"groups", 3}, {"width", 13}, {"group", 1}};
+  // 37 positions: three leaves of kBlock, the last of 5.
+  const Sizes pooled{{"samples", 3}, {"positions", 37}, {"cols", 19}};
+  // 5 x 2 results of 20 taps, which are two leaves; channels fill registers, half of them, and
+  // less.
+  const Sizes images{{"samples", 3},      {"height", 5},     {"width", 4},     {"window_height", 5},
+                     {"window_width", 4}, {"stride_y", 1},   {"stride_x", 2},  {"padding_y", 2},
+                     {"padding_x", 1},    {"out_height", 5}, {"out_width", 2}, {"channels", 115},
+                     {"group", 1}};
+  for (const Values x : {kUnit, kSpecial}) {
+    const std::string_view what = x == kSpecial ? "special values" : "";
+    const KernelScalars norm{.f = {1e-5f}, .i = {11, 3}};
+    all.Add({Kernel::kGroupNorm, {"", what, groups, {x, kUnit, kUnit}, norm}});
+    all.Add({Kernel::kGroupNormGradient, {"", what, groups, {x, kPositive, kWide, kUnit}, norm}});
+    all.Add({Kernel::kGroupNormScaleGradient,
+             {"", what, groups, {x, kPositive, kWide}, {.f = {}, .i = {kBlock, 22, 11, 3}}}});
+    const KernelScalars positions{.f = {}, .i = {37}};
+    all.Add({Kernel::kGlobalMaxPooling, {"", what, pooled, {x, kLengths}, positions}});
+    all.Add(
+        {Kernel::kGlobalMaxPoolingGradient, {"", what, pooled, {x, kLengths, kWide}, positions}});
+    all.Add({Kernel::kGlobalAveragePooling,
+             {"", what, pooled, {x, kLengths}, {.f = {}, .i = {kBlock, 37}}}});
+    all.Add({Kernel::kGlobalAveragePoolingGradient, {"", what, pooled, {kLengths, x}, positions}});
+    all.Add({Kernel::kTranspose, {"", what, rows, {x}}});
+    const KernelScalars window{.f = {}, .i = {5, 4, 5, 4, 1, 2, 2, 1, kBlock, 20}};
+    all.Add({Kernel::kDepthwise, {"", what, images, {x, kWide}, window}});
+    all.Add({Kernel::kDepthwiseInputGradient, {"", what, images, {x, kWide}, window}});
+    all.Add({Kernel::kDepthwiseWeightGradient, {"", what, images, {x, kWide}, window}});
+    all.Add({Kernel::kBiasResidual, {"", what, rows, {x, kUnit, kWide}}});
+  }
+
 // The range of the truncated ones is left so often that some are drawn 64 times.
 constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
   KernelCases cases;
@@ -418,6 +463,7 @@ constexpr auto kAllKernelCases = [] {
   AddImageCases(cases);
   Few<KernelCase, 256> all = cases.all();
   AddAttentionCases(all);
+  AddSampleCases(all);
   AddNormalCases(all);
   return all;
 }();

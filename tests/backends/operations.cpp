@@ -282,6 +282,7 @@ const std::vector<Operation>& AllOperations() {
     AddGraphOperations(all);
     AddAttention(all);
     AddImageOperations(all);
+    AddSampleOperations(all);
     return all;
   }();
   return operations;

@@ -144,8 +144,9 @@ Doubles DefineSums(std::int64_t rows, std::int64_t cols, Of of) {
   });
 }
 
-// Of the operators of graphs: operations_graph.cpp, operations_images.cpp.
+// Of the operators of graphs: operations_graph.cpp, operations_images.cpp, operations_samples.cpp.
 void AddGraphOperations(std::vector<Operation>& all);
 void AddImageOperations(std::vector<Operation>& all);
+void AddSampleOperations(std::vector<Operation>& all);
 
 }  // namespace acan::test

@@ -21,6 +21,7 @@ extern const char kAttentionText[];
 extern const char kAttentionGradientText[];
 extern const char kNormalText[];
 extern const char kImagesText[];
+extern const char kDepthwiseText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];
 extern const char kGemmTileHeaderText[];

@@ -140,6 +140,17 @@ ACAN_FN void acan_swiglu_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[1], r, c, dy * (gate * u));
 }
 
+/* A linear operator's bias and what goes past it, in the order of two additions. */
+ACAN_FN void acan_bias_residual(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const float z = acan_load(&a->m[1], r, c) + acan_load(&a->m[2], 0, c);
+  acan_store(&a->m[0], r, c, z + acan_load(&a->m[3], r, c));
+}
+
+/* Element (r, c) of the result. */
+ACAN_FN void acan_transpose(const acan_args* a, acan_i64 r, acan_i64 c) {
+  acan_store(&a->m[0], r, c, acan_load(&a->m[1], c, r));
+}
+
 ACAN_FN void acan_divide(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, ACAN_DIV(acan_load(&a->m[1], r, c), a->f[0]));
 }

@@ -30,6 +30,8 @@
 #include "acan/kernels/normal.h"
 #include "acan/kernels/images.h"
 
+#include "acan/kernels/depthwise.h"
+
 #include "acan/kernels/attention.h"
 
 #include "acan/kernels/attention_gradient.h"

@@ -74,6 +74,22 @@ ACAN_FN float acan_leaf_sum(const float* x) {
   return acan_add_lanes(lanes);
 }
 
+/* The sum of (x - mean)^2 over the n elements of a leaf in private memory. */
+ACAN_FN float acan_leaf_squares(const float* x, float mean, int n) {
+  float lanes[ACAN_LANES];
+  int l;
+  ACAN_LANE_LOOP
+  for (l = 0; l < ACAN_LANES; ++l) {
+    const float d0 = l < n ? x[l] - mean : 0.0f;
+    const float d1 = 16 + l < n ? x[16 + l] - mean : 0.0f;
+    const float d2 = 32 + l < n ? x[32 + l] - mean : 0.0f;
+    const float d3 = 48 + l < n ? x[48 + l] - mean : 0.0f;
+    const float two = ACAN_FMA(d1, d1, ACAN_FMA(d0, d0, 0.0f));
+    lanes[l] = ACAN_FMA(d3, d3, ACAN_FMA(d2, d2, two));
+  }
+  return acan_add_lanes(lanes);
+}
+
 /* Element t of a leaf of n that lies at `x`. */
 ACAN_FN float acan_leaf_element(const ACAN_GLOBAL float* x, int t, int n) {
   return t < n ? x[t] : 0.0f;

@@ -102,15 +102,17 @@ ACAN_FN void acan_column_squares(const acan_args* a, acan_i64 c, int lanes) {
   acan_group_sums(a, ACAN_CHAIN_SQUARES, c, lanes);
 }
 
-/* The chains of rows begin .. end - 1 of dy * h, and of dy; h = (x - mean) * inverse, with the
- * statistics of the row, or of the column (a constant says which). */
+/* Whose statistics (mean, inverse) a norm has. A constant says which. */
+#define ACAN_BY_ROW 0
+#define ACAN_BY_COLUMN 1
+#define ACAN_BY_SAMPLE 2 /* of a sample's group of channels */
+
+/* The chains of rows begin .. end - 1 of dy * h, and of dy; h = (x - mean) * inverse. */
 ACAN_FN void acan_norm_chains(const acan_args* a, int by_column, acan_i64 begin, acan_i64 end,
                               acan_i64 c, float* dots, float* sums, int lanes) {
   const acan_matrix* statistics = &a->m[3];
   acan_i64 r;
   int l;
-  for (l = 0; l < lanes; ++l) dots[l] = 0.0f;
-  for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
   for (r = begin; r < end; ++r) {
     const float row_mean = by_column ? 0.0f : acan_load(statistics, r, 0);
     const float row_inverse = by_column ? 0.0f : acan_load(statistics, r, 1);
@@ -124,7 +126,45 @@ ACAN_FN void acan_norm_chains(const acan_args* a, int by_column, acan_i64 begin,
   }
 }
 
-ACAN_FN void acan_norm_group_sums(const acan_args* a, int by_column, acan_i64 c, int lanes) {
+/* The statistics of sample s, each for its group's channels from c on. */
+ACAN_FN void acan_load_sample_statistics(const acan_args* a, acan_i64 s, acan_i64 c, float* means,
+                                         float* inverses, int lanes) {
+  const acan_i64 width = a->m[2].cols / a->i[3];
+  acan_i64 group = c / width;
+  acan_i64 channel = c % width;
+  int l;
+  for (l = 0; l < lanes; ++l) {
+    means[l] = acan_load(&a->m[3], s, 2 * group);
+    inverses[l] = acan_load(&a->m[3], s, 2 * group + 1);
+    if (++channel == width) {
+      channel = 0;
+      ++group;
+    }
+  }
+}
+
+ACAN_FN void acan_sample_norm_chains(const acan_args* a, acan_i64 begin, acan_i64 end, acan_i64 c,
+                                     float* dots, float* sums, int lanes) {
+  float means[ACAN_COLUMN_LANES];
+  float inverses[ACAN_COLUMN_LANES];
+  const acan_i64 positions = a->i[2];
+  acan_i64 r;
+  int l;
+  for (r = begin; r < end;) {
+    const acan_i64 last = acan_leaf_end(r / positions * positions, positions, end);
+    acan_load_sample_statistics(a, r / positions, c, means, inverses, lanes);
+    for (; r < last; ++r) {
+      for (l = 0; l < lanes; ++l) {
+        const float dy = acan_load(&a->m[4], r, c + l);
+        const float h = (acan_load(&a->m[2], r, c + l) - means[l]) * inverses[l];
+        dots[l] = ACAN_FMA(dy, h, dots[l]);
+        sums[l] = sums[l] + dy;
+      }
+    }
+  }
+}
+
+ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int lanes) {
   float inner_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float outer_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float inner_sums[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
@@ -134,13 +174,20 @@ ACAN_FN void acan_norm_group_sums(const acan_args* a, int by_column, acan_i64 c,
   const acan_i64 rows = a->m[2].rows;
   acan_i64 groups = 0;
   acan_i64 first;
+  int l;
   for (first = 0; first < rows; first += a->i[1], ++groups) {
     const acan_i64 last = acan_leaf_end(first, a->i[1], rows);
     acan_i64 leaf = 0;
     acan_i64 begin;
     for (begin = first; begin < last; begin += a->i[0], ++leaf) {
-      acan_norm_chains(a, by_column, begin, acan_leaf_end(begin, a->i[0], last), c, dots, sums,
-                       lanes);
+      const acan_i64 end = acan_leaf_end(begin, a->i[0], last);
+      for (l = 0; l < lanes; ++l) dots[l] = 0.0f;
+      for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+      if (by == ACAN_BY_SAMPLE) {
+        acan_sample_norm_chains(a, begin, end, c, dots, sums, lanes);
+      } else {
+        acan_norm_chains(a, by == ACAN_BY_COLUMN, begin, end, c, dots, sums, lanes);
+      }
       acan_lane_tree_push(inner_dots, leaf, dots, lanes);
       acan_lane_tree_push(inner_sums, leaf, sums, lanes);
     }
@@ -156,11 +203,129 @@ ACAN_FN void acan_norm_group_sums(const acan_args* a, int by_column, acan_i64 c,
 }
 
 ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes) {
-  acan_norm_group_sums(a, 0, c, lanes);
+  acan_norm_group_sums(a, ACAN_BY_ROW, c, lanes);
 }
 
 ACAN_FN void acan_column_norm_sums(const acan_args* a, acan_i64 c, int lanes) {
-  acan_norm_group_sums(a, 1, c, lanes);
+  acan_norm_group_sums(a, ACAN_BY_COLUMN, c, lanes);
+}
+
+ACAN_FN void acan_group_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes) {
+  acan_norm_group_sums(a, ACAN_BY_SAMPLE, c, lanes);
+}
+
+/* ---- pooling over all positions of a sample ---- */
+
+/* Calls whose columns are the elements of a matrix [rows, cols], row after row: so that a GPU has a
+ * thread for each, and a CPU long runs of one row. This is the run that begins at `place`. */
+typedef struct {
+  acan_i64 row;
+  acan_i64 col;
+  int lanes;
+} acan_run;
+
+ACAN_FN acan_run acan_run_at(acan_i64 place, acan_i64 end, acan_i64 cols) {
+  acan_run run;
+  run.row = place / cols;
+  run.col = place % cols;
+  run.lanes = (int)(end - place < cols - run.col ? end - place : cols - run.col);
+  return run;
+}
+
+/* How many positions of sample s count. */
+ACAN_FN acan_i64 acan_length_of(const acan_matrix* lengths, acan_i64 s, acan_i64 positions) {
+  const acan_i64 length = lengths->data ? acan_load_int(lengths, s) : positions;
+  return length < 0 ? 0 : length < positions ? length : positions;
+}
+
+ACAN_FN void acan_average_positions(const acan_args* a, acan_run run) {
+  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
+  float sums[ACAN_COLUMN_LANES];
+  const acan_i64 positions = a->i[1];
+  const acan_i64 length = acan_length_of(&a->m[2], run.row, positions);
+  const acan_i64 first = run.row * positions;
+  acan_i64 leaves = 0;
+  acan_i64 begin;
+  int l;
+  for (l = 0; l < run.lanes; ++l) sums[l] = 0.0f;
+  for (begin = 0; begin < length; begin += a->i[0], ++leaves) {
+    const acan_i64 end = acan_leaf_end(begin, a->i[0], length);
+    acan_column_chain(&a->m[1], &a->m[1], ACAN_CHAIN_SUM, first + begin, first + end, run.col, sums,
+                      run.lanes);
+    acan_lane_tree_push(levels, leaves, sums, run.lanes);
+  }
+  if (leaves > 0) acan_lane_tree_total(levels, leaves, sums, run.lanes);
+  for (l = 0; l < run.lanes; ++l) sums[l] = ACAN_DIV(sums[l], (float)length);
+  acan_store_lanes(&a->m[0], run.row, run.col, sums, run.lanes);
+}
+
+ACAN_FN void acan_global_average_pooling(const acan_args* a, acan_i64 c, int lanes) {
+  const acan_i64 end = c + lanes;
+  while (c < end) {
+    const acan_run run = acan_run_at(c, end, a->m[0].cols);
+    acan_average_positions(a, run);
+    c += run.lanes;
+  }
+}
+
+ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const acan_i64 s = r / a->i[0];
+  const acan_i64 length = acan_length_of(&a->m[1], s, a->i[0]);
+  const float share = ACAN_DIV(acan_load(&a->m[2], s, c), (float)length);
+  acan_store(&a->m[0], r, c, r % a->i[0] < length ? share : 0.0f);
+}
+
+/* The largest elements over the positions that count, and where they are (of equal ones the first,
+ * of NaN the last): -infinity and -1 where no position counts. */
+ACAN_FN void acan_largest_positions(const acan_matrix* x, acan_run run, acan_i64 positions,
+                                    acan_i64 length, float* best, acan_i32* where) {
+  acan_i64 p;
+  int l;
+  for (l = 0; l < run.lanes; ++l) best[l] = -ACAN_AS_F32(0x7f800000u);
+  for (l = 0; l < run.lanes; ++l) where[l] = length > 0 ? 0 : -1;
+  for (p = 0; p < length; ++p) {
+    for (l = 0; l < run.lanes; ++l) {
+      const float value = acan_load(x, run.row * positions + p, run.col + l);
+      const int larger = (value > best[l]) | (value != value);
+      best[l] = larger ? value : best[l];
+      where[l] = larger ? (acan_i32)p : where[l];
+    }
+  }
+}
+
+ACAN_FN void acan_global_max_pooling(const acan_args* a, acan_i64 c, int lanes) {
+  float best[ACAN_COLUMN_LANES];
+  acan_i32 where[ACAN_COLUMN_LANES];
+  const acan_i64 end = c + lanes;
+  while (c < end) {
+    const acan_run run = acan_run_at(c, end, a->m[0].cols);
+    const acan_i64 length = acan_length_of(&a->m[2], run.row, a->i[0]);
+    acan_largest_positions(&a->m[1], run, a->i[0], length, best, where);
+    acan_store_lanes(&a->m[0], run.row, run.col, best, run.lanes);
+    c += run.lanes;
+  }
+}
+
+ACAN_FN void acan_global_max_pooling_gradient(const acan_args* a, acan_i64 c, int lanes) {
+  float best[ACAN_COLUMN_LANES];
+  acan_i32 where[ACAN_COLUMN_LANES];
+  const acan_i64 positions = a->i[0];
+  const acan_i64 end = c + lanes;
+  acan_i64 p;
+  int l;
+  while (c < end) {
+    const acan_run run = acan_run_at(c, end, a->m[0].cols);
+    const acan_i64 length = acan_length_of(&a->m[2], run.row, positions);
+    acan_largest_positions(&a->m[1], run, positions, length, best, where);
+    for (p = 0; p < positions; ++p) {
+      for (l = 0; l < run.lanes; ++l) {
+        const float dy = acan_load(&a->m[3], run.row, run.col + l);
+        acan_store(&a->m[0], run.row * positions + p, run.col + l,
+                   where[l] == (acan_i32)p ? dy : 0.0f);
+      }
+    }
+    c += run.lanes;
+  }
 }
 
 #endif /* ACAN_KERNELS_ROW_GROUPS_H */

@@ -171,6 +171,24 @@ ACAN_FN void acan_positions_gradient(const acan_args* a, acan_i64 p) {
   }
 }
 
+/* Positions of x beside those of out: position 0 of x is position i[2] of out, which may lie
+ * outside. Unsigned, so that one comparison finds both ends and no scalar overflows. */
+ACAN_FN void acan_place_positions(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const acan_i64 to = a->i[0];
+  const acan_i64 from = a->i[1];
+  const acan_u64 p = (acan_u64)(r % to) - (acan_u64)a->i[2];
+  const int there = p < (acan_u64)from;
+  acan_store(&a->m[0], r, c, there ? acan_load(&a->m[1], r / to * from + (acan_i64)p, c) : 0.0f);
+}
+
+ACAN_FN void acan_copy_positions(const acan_args* a, acan_i64 r, acan_i64 c) {
+  const acan_i64 to = a->i[0];
+  const acan_i64 from = a->i[1];
+  const acan_u64 p = (acan_u64)(r % from) + (acan_u64)a->i[2];
+  if (p >= (acan_u64)to) return;
+  acan_store(&a->m[0], r / from * to + (acan_i64)p, c, acan_load(&a->m[1], r, c));
+}
+
 /* Turns the pair (i, pairs + i) of each head by the angle of row p of the tables, or back. Both of
  * a pair are read before either is stored. */
 ACAN_FN void acan_rotary(const acan_args* a, acan_i64 r) {
