@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "acan/core/schedule.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
 #include "tuplespace/payload.h"
@@ -79,7 +79,7 @@ void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
     order_ = {epoch, EpochOrder(data_.samples(), job_.training.seed, epoch, job_.training.shuffle)};
   }
   const std::int64_t first = step % per_epoch * job_.training.batch;
-  const std::int64_t in = job_.model.layers.front();
+  const std::int64_t in = job_.perceptron().layers.front();
   const auto batch = [&](const char* name, std::int64_t columns) {
     std::vector<std::uint32_t> words(static_cast<std::size_t>(rows * columns));
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -90,7 +90,7 @@ void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
     }
     return tuplespace::Payload::Copy(words.data(), 4 * words.size());
   };
-  const bool classes = job_.model.loss == Loss::kCrossEntropy;
+  const bool classes = job_.perceptron().loss == Loss::kCrossEntropy;
   device_.CopyIn(batch("x", in), View(inputs_, rows, in));
   device_.CopyIn(batch(classes ? "labels" : "targets", target_columns_),
                  View(targets_, rows, target_columns_));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/manager/trained_model.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/dataset.h"
 #include "acan/manager/stored_array.h"
@@ -227,7 +228,9 @@ Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
 }
 
 Data LoadData(const Job& job) {
-  return LoadData(job, WantedInputs(job.model));
+  const auto* perceptron = std::get_if<Model>(&job.model);
+  return LoadData(job, perceptron != nullptr ? WantedInputs(*perceptron)
+                                             : WantedInputs(BuildModel(job)->evaluation));
 }
 
 }  // namespace acan

@@ -41,9 +41,9 @@ std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
   return tasks;
 }
 
-std::vector<GraphInputCell> GraphTasks::InputCells(const Pass& pass) const {
+std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
   const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
-  std::vector<GraphInputCell> cells;
+  std::vector<DataCell> cells;
   const model::Graph& graph = GraphOf(pass).graph();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const int value = graph.inputs()[i].value;
@@ -54,7 +54,7 @@ std::vector<GraphInputCell> GraphTasks::InputCells(const Pass& pass) const {
       for (const Range& columns : whole.grid.ColumnsWithin(value, {0, v.columns})) {
         cells.push_back(
             {whole.context.keys.Features(StepTuple::kActivation, value, rows, columns),
-             static_cast<std::int32_t>(i), rows, columns});
+             graph.inputs()[i].name, rows, columns});
       }
     }
   }

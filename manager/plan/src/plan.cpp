@@ -5,9 +5,10 @@
 #include <functional>
 #include <numeric>
 
-#include "acan/manager/graph.h"
 #include "cuts.h"
 #include "fmt/format.h"
+#include "graph_plan.h"
+#include "perceptron_tasks.h"
 
 namespace acan {
 namespace {
@@ -244,7 +245,7 @@ bool Planner::Fit(std::uint64_t task_bytes, Plan* plan) {
   pass.rows = request_.training.batch;
   for (;;) {
     *plan = FromLevels(task_bytes);
-    const Graph graph(request_.model, request_.training, *plan);
+    const PerceptronTasks graph(request_.model, request_.training, *plan);
     std::vector<PlannedTask> tasks = graph.Tasks(pass);
     plan->tasks_per_step = static_cast<std::int64_t>(tasks.size());
     for (PlannedTask& task : graph.Initialize(pass.job)) tasks.push_back(std::move(task));
@@ -318,6 +319,7 @@ int Plan::BatchCellLevel() const {
 }
 
 std::string Plan::Summary() const {
+  if (graph) return graph_summary;
   std::string text;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const TileRow& row = layers[l].rows.front();
@@ -330,6 +332,7 @@ std::string Plan::Summary() const {
 }
 
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
+  if (request.graphs) return MakeGraphPlan(request, smallest_need_bytes);
   Planner planner(request);
   std::optional<Plan> best;
   double best_cost = 0;

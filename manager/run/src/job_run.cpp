@@ -232,8 +232,8 @@ void JobRun::LookAtStep(const StepCommitted& step) {
   NotFinite found{NotFinite::What::kLoss, step.step, step.learning_rate, std::nullopt};
   if (std::isfinite(step.loss)) {
     if (!divergence_.IsSought()) return;
-    const Graph graph(*context_.model->perceptron, context_.job.training, *core_->plan());
-    if (space_.Mover().AreFinite(graph.Tiles(context_.run, step.step + 1))) return;
+    const PassTasks tasks(context_.planned, context_.job.training, *core_->plan());
+    if (space_.Mover().AreFinite(tasks.Tiles(context_.run, step.step + 1))) return;
     found.what = NotFinite::What::kWeights;
   }
   OnNotFinite(found);

@@ -66,7 +66,6 @@ Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_u
   impl_->options.resume |= impl_->options.standby;
   impl_->job = std::move(job);
   impl_->model = BuildModel(impl_->job);
-  if (!impl_->model->perceptron) RefuseUntrainedKind(impl_->model->kind);
   impl_->data = std::move(data);
   impl_->life = std::make_unique<JobRun>(impl_->options, impl_->job, impl_->model, impl_->data,
                                          impl_->earlier);

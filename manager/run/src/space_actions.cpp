@@ -78,14 +78,14 @@ void SpaceActions::OrderEpoch(std::int64_t epoch) {
 }
 
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
-  const Graph graph(*context_.model->perceptron, context_.job.training, plan);
+  const PassTasks tasks(context_.planned, context_.job.training, plan);
   const SampleSet& set = action.test ? *context_.data.test : *context_.data.train;
   if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
   const auto sample_at = [&](std::int64_t of_batch) {
     const std::int64_t place = action.first_sample + of_batch;
     return action.test ? place : order_[static_cast<std::size_t>(place)];
   };
-  tuplespace::Put put{PassTuples(graph, action.pass, set, action.epoch, sample_at)};
+  tuplespace::Put put{PassTuples(tasks, action.pass, set, action.epoch, sample_at)};
   Submit(std::move(put));
 }
 

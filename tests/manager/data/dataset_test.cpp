@@ -30,7 +30,7 @@ TEST(DataSetTest, LabelsOfEveryIntegerType) {
     const Data data = LoadData(job);
     EXPECT_EQ(Integers(*data.train, "labels"), expected);
     EXPECT_EQ(data.train->samples(), 3);
-    EXPECT_EQ(data.train->inputs(), WantedInputs(job.model));
+    EXPECT_EQ(data.train->inputs(), WantedInputs(job.perceptron()));
   }
 }
 
@@ -63,7 +63,7 @@ TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
   const Job job = ValueJob(2, 3, x, y);
   const Data data = LoadData(job);
   EXPECT_EQ(Floats(*data.train, "targets"), (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(data.train->inputs(), WantedInputs(job.model));
+  EXPECT_EQ(data.train->inputs(), WantedInputs(job.perceptron()));
   ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "2 outputs"});
   ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "says 5 inputs"});
   const std::string one = folder.Write("one", Npy("<f4", "(2,)", Raw(std::vector<float>{1, 2})));

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
 
 namespace acan {
@@ -19,7 +19,7 @@ struct Moved {
 };
 
 Moved MovedBy(const PlanRequest& request, const Plan& plan) {
-  const Graph graph(request.model, request.training, plan);
+  const PassTasks graph(request.model, request.training, plan);
   Pass pass;
   pass.job = "job";
   pass.rows = request.training.batch;

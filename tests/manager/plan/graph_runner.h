@@ -14,7 +14,7 @@
 
 #include "acan/core/schedule.h"
 #include "acan/cpu/cpu_device.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
 #include "executor.h"
@@ -130,7 +130,7 @@ class GraphRunner {
   const Model model_;
   const Training training_;
   const Plan plan_;
-  const Graph graph_;
+  const PassTasks graph_;
   std::unique_ptr<Device> device_;
   std::map<tuplespace::Key, tuplespace::Payload> space_;
   std::set<tuplespace::Key> keys_;

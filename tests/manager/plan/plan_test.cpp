@@ -8,7 +8,7 @@
 #include <numbers>
 #include <random>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "graph_runner.h"
 
 namespace acan {
@@ -143,7 +143,7 @@ TEST(PlanTest, NoTupleIsLargerThanTheSpaceTakes) {
   Pass pass;
   pass.job = "job";
   pass.rows = request.training.batch;
-  const Graph graph(request.model, request.training, *plan);
+  const PassTasks graph(request.model, request.training, *plan);
   for (const PlannedTask& task : graph.Tasks(pass)) {
     for (const Output& output : task.task.outputs) {
       EXPECT_LE(output.view.bytes(), request.tuple_bytes) << task.key.ToString();
@@ -164,7 +164,7 @@ TEST(PlanTest, NoTaskHasMoreInputsThanTheSpaceTakes) {
   Pass pass;
   pass.job = "job";
   pass.rows = request.training.batch;
-  const Graph graph(request.model, request.training, *plan);
+  const PassTasks graph(request.model, request.training, *plan);
   for (const PlannedTask& task : graph.Tasks(pass)) {
     EXPECT_LE(task.inputs.size(), request.task_inputs) << task.key.ToString();
   }

@@ -106,7 +106,8 @@ std::uint64_t HandlerPool::PlanningCapacity() const {
 
 std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   PlanRequest request;
-  request.model = *config_.model->perceptron;
+  if (model_.perceptron) request.model = *model_.perceptron;
+  request.graphs = model_.graphs;
   request.training = config_.training;
   request.training.batch = std::min(config_.training.batch, config_.train_samples);
   request.capacity_bytes = capacity_bytes;

@@ -18,8 +18,9 @@ constexpr std::size_t kUnitsInFlight = 3;
 
 ManagerCore::ManagerCore(ManagerConfig config)
     : config_(std::move(config)),
+      planned_(config_.model),
       policy_(MakeTaskPolicy(config_.limits)),
-      pool_(config_),
+      pool_(config_, planned_),
       evaluation_(config_.test_samples),
       snapshots_(config_.snapshots) {
   assert(config_.train_samples > 0);
@@ -114,7 +115,7 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out)
   unit->losses = event.sums;
   // Whether it was audited or not.
   const auto wrong =
-      FindWrongLoss(*config_.model, MakeGraph(), unit->passes, *unit->losses, event.put_by);
+      FindWrongLoss(*config_.model, MakeTasks(), unit->passes, *unit->losses, event.put_by);
   if (!wrong) return;
   if (audits_) {
     End(Quarantine{{{wrong->by}, wrong->text}}, out);
@@ -150,7 +151,7 @@ void ManagerCore::Advance(ManagerActions& out) {
     if (!units_.empty() && !units_.back().IsPut()) return;
     if (OpenNextUnit(out)) continue;
     if (units_.empty() && steps_.next == steps_.total) {
-      End(AllDone{MakeGraph().Tiles(config_.run, steps_.total)}, out);
+      End(AllDone{MakeTasks().Tiles(config_.run, steps_.total)}, out);
     }
     return;
   }
@@ -199,15 +200,16 @@ void ManagerCore::Commit(const Unit& unit, ManagerActions& out) {
 }
 
 void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
-  const std::vector<float> sums = SumLosses(MakeGraph(), unit.passes, *unit.losses, plan_->block);
+  const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
   const auto all = evaluation_.Add(unit.step, sums, unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
-  const auto samples = static_cast<double>(config_.test_samples);
+  const double values =
+      static_cast<double>(config_.test_samples) * LossesPerSample(*config_.model);
   Evaluated evaluated{unit.step,
                       unit.step / steps_.per_epoch,
-                      all->loss / (samples * LossesPerSample(*config_.model)),
+                      all->loss / values,
                       {}};
-  if (CountsRightAnswers(*config_.model)) evaluated.accuracy = all->right / samples;
+  if (CountsRightAnswers(*config_.model)) evaluated.accuracy = all->right / values;
   out.push_back(evaluated);
 }
 
@@ -219,7 +221,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
     const double values = static_cast<double>(rows) * LossesPerSample(*config_.model);
-    const std::vector<float> sums = SumLosses(MakeGraph(), unit.passes, *unit.losses, plan_->block);
+    const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
                                 static_cast<double>(sums[0]) / values,
                                 LearningRateAt(config_.training, unit.step, steps_.total)});
@@ -239,7 +241,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
 // The large ones: nobody reads them any more. The others wait for a version that is safe.
 void ManagerCore::RemoveTiles(std::int64_t version, ManagerActions& out) const {
   RemoveResults remove;
-  for (TileCell& tile : MakeGraph().Tiles(config_.run, version)) {
+  for (TileCell& tile : MakeTasks().Tiles(config_.run, version)) {
     const auto values = static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
     if (values * sizeof(float) >= config_.least_removed_bytes) {
       remove.keys.push_back(std::move(tile.key));
@@ -260,7 +262,7 @@ void ManagerCore::RetireDone(ManagerActions& out) {
 void ManagerCore::BeginSnapshot(ManagerActions& out) {
   snapshots_.Begin(versions_.committed, now_us_);
   out.push_back(
-      TakeSnapshot{versions_.committed, MakeGraph().Tiles(config_.run, versions_.committed)});
+      TakeSnapshot{versions_.committed, MakeTasks().Tiles(config_.run, versions_.committed)});
 }
 
 void ManagerCore::On(const SnapshotDone& event, std::int64_t, ManagerActions& out) {

@@ -50,9 +50,9 @@ void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
   if (config_.load_weights) {
     unit.loads_weights = true;
     out.push_back(LoadWeights{generation_, config_.first_version,
-                              MakeGraph().Tiles(config_.run, config_.first_version)});
+                              MakeTasks().Tiles(config_.run, config_.first_version)});
   } else {
-    unit.to_put = MakeGraph().Initialize(config_.run);
+    unit.to_put = MakeTasks().Initialize(config_.run);
   }
 }
 
@@ -67,13 +67,16 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   pass.step = unit.step;
   pass.rows = std::min(config_.training.batch, config_.train_samples - first);
   pass.optimizer = OptimizerScalarsAt(config_.training, unit.step, steps_.total);
+  Training without_decay = config_.training;
+  without_decay.weight_decay = 0;
+  pass.optimizer_without_decay = OptimizerScalarsAt(without_decay, unit.step, steps_.total);
   pass.timed = policy_->timed();
   out.push_back(PutPassData{pass, first, false, epoch});
-  const Graph graph = MakeGraph();
-  unit.to_put = graph.Tasks(pass);
+  const PassTasks tasks = MakeTasks();
+  unit.to_put = tasks.Tasks(pass);
   LetBeResident(unit);
   ReadLosses read{unit.id, generation_, {}};
-  for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+  for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
   unit.passes.push_back(std::move(pass));
   out.push_back(std::move(read));
 }
@@ -102,7 +105,7 @@ void ManagerCore::LetBeResident(Unit& unit) const {
 
 void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
   unit.step = steps_.next;
-  const Graph graph = MakeGraph();
+  const PassTasks tasks = MakeTasks();
   const std::int64_t batch = plan_->batch;
   ReadLosses read{unit.id, generation_, {}};
   std::int64_t next = evaluation_.next_sample();
@@ -116,8 +119,8 @@ void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
     pass.train = false;
     pass.timed = policy_->timed();
     out.push_back(PutPassData{pass, next, true, 0});
-    for (PlannedTask& task : graph.Tasks(pass)) unit.to_put.push_back(std::move(task));
-    for (const auto& [key, rows] : graph.Losses(pass)) read.keys.push_back(key);
+    for (PlannedTask& task : tasks.Tasks(pass)) unit.to_put.push_back(std::move(task));
+    for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
     unit.passes.push_back(pass);
     next += pass.rows;
   }

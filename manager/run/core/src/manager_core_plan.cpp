@@ -104,9 +104,9 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   if (!IsPlanted(ManagerBug::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
   move.version = versions_.committed;
   const bool has_weights = weights_ == Weights::kThere;
-  if (has_weights) move.from = MakeGraph().Tiles(config_.run, move.version);
+  if (has_weights) move.from = MakeTasks().Tiles(config_.run, move.version);
   plan_ = std::move(plan);
-  if (has_weights) move.to = MakeGraph().Tiles(config_.run, move.version);
+  if (has_weights) move.to = MakeTasks().Tiles(config_.run, move.version);
   units_.clear();
   policy_->Forget();
   if (audits_) audits_->Forget();

@@ -15,36 +15,36 @@ const model::Node& LossNode(const TrainedModel& model) {
 
 }  // namespace
 
-std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const Graph& graph,
+std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTasks& tasks,
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by) {
   const std::size_t size = CountsRightAnswers(model) ? 2 : 1;
   std::size_t next = 0;
   for (const Pass& pass : passes) {
-    for (const auto& [key, rows] : graph.Losses(pass)) {
+    for (const auto& [key, place, rows] : tasks.Losses(pass)) {
       const std::vector<float>& sum = sums.at(next);
       const tuplespace::ClientId& by = put_by.at(next++);
       const float right = sum.size() > 1 ? sum[1] : 0;
       const bool counts =
-          right >= 0 && right <= static_cast<float>(rows.size()) && right == std::floor(right);
+          right >= 0 && right <= static_cast<float>(rows) && right == std::floor(right);
       const bool fits = sum.size() == size;
       if (fits && counts && !(sum[0] < 0)) continue;
       return WrongLoss{
           by, fits ? fmt::format("{} says that {} samples have a loss of {} and {} right answers",
-                                 key.ToString(), rows.size(), sum[0], right)
+                                 key.ToString(), rows, sum[0], right)
                    : fmt::format("{} has another size than {} bytes", key.ToString(), 4 * size)};
     }
   }
   return std::nullopt;
 }
 
-std::vector<float> SumLosses(const Graph& graph, const std::vector<Pass>& passes,
+std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
                              const LossSums& sums, std::int64_t block) {
   std::vector<float> total(2, 0.0f);
   std::size_t next = 0;
   for (const Pass& pass : passes) {
     std::vector<Range> ranges;
-    for (const auto& [key, rows] : graph.Losses(pass)) ranges.push_back(rows);
+    for (const LossCell& loss : tasks.Losses(pass)) ranges.push_back(loss.place);
     LossSums of_pass(sums.begin() + static_cast<std::ptrdiff_t>(next),
                      sums.begin() + static_cast<std::ptrdiff_t>(next + ranges.size()));
     next += ranges.size();

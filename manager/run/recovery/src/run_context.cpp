@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/training_id.h"
 
 namespace acan {
@@ -22,6 +22,7 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
     : settings(std::move(with)),
       job(of),
       model(std::move(model_of)),
+      planned(model),
       data(with_data),
       job_id(TrainingId(job, data.train_sha256(), data.test_sha256())),
       client(std::move(client_options)),

@@ -37,10 +37,10 @@ tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int
 }  // namespace
 
 std::vector<tuplespace::Tuple> PassTuples(
-    const Graph& graph, const Pass& pass, const SampleSet& set, std::int64_t epoch,
+    const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
     const std::function<std::int64_t(std::int64_t)>& sample_at) {
-  std::vector<tuplespace::Tuple> tuples;
-  for (const DataCell& cell : graph.DataCells(pass)) {
+  std::vector<tuplespace::Tuple> tuples = tasks.Tables(pass);
+  for (const DataCell& cell : tasks.DataCells(pass)) {
     tuples.push_back(CellTuple(cell, set, epoch, sample_at));
   }
   return tuples;

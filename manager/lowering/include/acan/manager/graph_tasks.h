@@ -21,22 +21,6 @@ struct LoweredModel {
   LoweredGraph evaluation;
 };
 
-// A cell of an input of the graph that the manager puts for a pass.
-struct GraphInputCell {
-  tuplespace::Key key;
-  std::int32_t input = 0;  // of model::Graph::inputs()
-  Range rows;              // of the batch's value: sample x positions + position
-  Range columns;
-};
-
-// One tuple [1, n] for each box of the loss' rows: the sum of its losses and, for classes, of right
-// answers.
-struct LossCell {
-  tuplespace::Key key;
-  Range place;            // in the order in which they are added (boxes.h)
-  std::int64_t rows = 0;  // how many losses it sums
-};
-
 class GraphTasks {
  public:
   // The references must outlive it.
@@ -46,7 +30,7 @@ class GraphTasks {
   std::vector<PlannedTask> Initialize(const std::string& job) const;
   // In an order in which they can run.
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
-  std::vector<GraphInputCell> InputCells(const Pass& pass) const;
+  std::vector<DataCell> InputCells(const Pass& pass) const;
   // What the manager computes: tuples with their bytes.
   std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;

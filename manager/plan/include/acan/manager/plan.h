@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "acan/core/model.h"
 #include "acan/core/range.h"
+#include "acan/manager/graph_tasks.h"
 #include "tuplespace/space.h"
 
 namespace acan {
@@ -31,7 +33,9 @@ struct Plan {
   std::uint64_t task_bytes = 0;  // what a task may need; fixes how wide partial sums are gathered
   std::uint64_t largest_need_bytes = 0;
   std::int64_t tasks_per_step = 0;
-  std::vector<LayerPlan> layers;
+  std::vector<LayerPlan> layers;   // of a perceptron
+  std::optional<GraphCuts> graph;  // of any other model
+  std::string graph_summary = {};
 
   // Activations and deltas of boundary l (inputs of layer l; outputs of layer l-1) are put in cells
   // of this level along the features, and of batch_cell_level() along the batch.
@@ -54,7 +58,8 @@ struct HandlerShares {
 HandlerShares SharesOf(std::vector<double> gflops, int threads);
 
 struct PlanRequest {
-  Model model;
+  Model model;                                       // a perceptron, if it is one
+  std::shared_ptr<const LoweredModel> graphs = {};  // else; null: the perceptron
   Training training;
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of weights of one task; unset: auto

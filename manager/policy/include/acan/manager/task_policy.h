@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/job.h"
 #include "acan/manager/response_times.h"
 

@@ -44,6 +44,14 @@ struct DataCell {
   Range features;
 };
 
+// One tuple [1, n] for each box of the rows of the loss: the sum of its losses and, for classes, of
+// right answers.
+struct LossCell {
+  tuplespace::Key key;
+  Range place;            // in the order in which they are added: a node of a tree (range.h)
+  std::int64_t rows = 0;  // how many losses it sums
+};
+
 // The part [outputs, inputs] of a parameter, or of the optimizer's state for it, in one version.
 struct TileCell {
   tuplespace::Key key;

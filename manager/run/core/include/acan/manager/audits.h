@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "acan/core/names.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "tuplespace/messages.h"
 
 namespace acan {

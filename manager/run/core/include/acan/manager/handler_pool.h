@@ -17,7 +17,8 @@ namespace acan {
 class HandlerPool {
  public:
   // `config` must outlive it.
-  explicit HandlerPool(const ManagerConfig& config) : config_(config) {}
+  HandlerPool(const ManagerConfig& config, const PlannedModel& model)
+      : config_(config), model_(model) {}
 
   // What should be done about the plan: nothing, take another one, or end the job.
   using Advice = std::variant<std::monostate, Plan, GiveUp>;
@@ -45,6 +46,7 @@ class HandlerPool {
   void NameTooSmall(std::uint64_t need_bytes, ManagerActions& out);
 
   const ManagerConfig& config_;
+  const PlannedModel& model_;
   std::int64_t started_us_ = 0;
   std::map<std::string, Capacity> handlers_;
   std::set<tuplespace::ClientId> idlers_;  // could take tasks and never did: not planned with

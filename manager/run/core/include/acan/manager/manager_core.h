@@ -16,7 +16,7 @@
 
 #include "acan/manager/audits.h"
 #include "acan/manager/evaluation.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/handler_pool.h"
 #include "acan/manager/liveness.h"
 #include "acan/manager/manager_config.h"
@@ -100,7 +100,7 @@ class ManagerCore {
   void FollowAudits(ManagerActions& out);
   void End(ManagerAction last, ManagerActions& out);
   bool IsEvaluated(std::int64_t version) const;
-  Graph MakeGraph() const { return {*config_.model->perceptron, config_.training, *plan_}; }
+  PassTasks MakeTasks() const { return {planned_, config_.training, *plan_}; }
 
   // ---- plans (manager_core_plan.cpp) -----------------------------------------------------------
   bool MayPlan() const { return phase_ != Phase::kFinished && phase_ != Phase::kMoving; }
@@ -111,6 +111,7 @@ class ManagerCore {
   void GoBack(Plan plan, ManagerActions& out);
 
   const ManagerConfig config_;
+  const PlannedModel planned_;
   const std::unique_ptr<TaskPolicy> policy_;
   HandlerPool pool_;
   Liveness liveness_;

@@ -12,7 +12,7 @@
 
 #include "acan/core/names.h"
 #include "acan/manager/audits.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/task_policy.h"
 #include "tuplespace/messages.h"
 
@@ -38,7 +38,7 @@ struct VoteDone {
   std::uint64_t generation = 0;
   std::vector<SeenResult> results;
 };
-// Sums of a unit's passes, in the order of Graph::Losses of each pass.
+// Sums of a unit's passes, in the order of PassTasks::Losses of each pass.
 struct LossesRead {
   UnitId unit = 0;
   std::uint64_t generation = 0;

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/trained_model.h"
 
 namespace acan {
 
-// Sums in the order of Graph::Losses of each pass. Each: the loss and, for classes, right answers.
+// Sums in the order of PassTasks::Losses of each pass. Each: the loss and, for classes, right answers.
 using LossSums = std::vector<std::vector<float>>;
 
 struct WrongLoss {
@@ -20,12 +20,12 @@ struct WrongLoss {
 // The first that no inputs, however wrong, give: a negative loss, a number of right answers that is
 // none, or sums of another size than `model` has. Who says so computes wrong.
 // REQUIRES: `put_by` has who put each of `sums`.
-std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const Graph& graph,
+std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTasks& tasks,
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by);
 
 // The canonical sum over all samples of each pass, passes one after the other: loss, right answers.
-std::vector<float> SumLosses(const Graph& graph, const std::vector<Pass>& passes,
+std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
                              const LossSums& sums, std::int64_t block);
 
 // Whether the loss is of classes, so that right answers are counted.

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 
 namespace acan {
 

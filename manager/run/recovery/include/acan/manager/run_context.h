@@ -10,6 +10,7 @@
 #include <string>
 
 #include "acan/manager/job.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/sample_set.h"
 #include "acan/manager/trained_model.h"
 #include "tuplespace/client.h"
@@ -60,6 +61,7 @@ struct RunContext {
   const RunSettings settings;
   const Job& job;
   const std::shared_ptr<const TrainedModel> model;  // the job's; not null
+  const PlannedModel planned;
   const Data& data;
   const std::string job_id;  // TrainingId
   tuplespace::Client client;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/sample_set.h"
 
 namespace acan {
@@ -13,7 +13,7 @@ namespace acan {
 // `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the bits of
 // int32. Throws as SampleSet::Copy.
 std::vector<tuplespace::Tuple> PassTuples(
-    const Graph& graph, const Pass& pass, const SampleSet& set, std::int64_t epoch,
+    const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
     const std::function<std::int64_t(std::int64_t)>& sample_at);
 
 }  // namespace acan

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "acan/core/long_wait.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/worker_thread.h"
 #include "tuplespace/client.h"

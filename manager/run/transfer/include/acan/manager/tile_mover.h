@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
 #include "tuplespace/client.h"
 

@@ -1,4 +1,4 @@
-#include "graph_builder.h"
+#include "perceptron_builder.h"
 
 #include <algorithm>
 #include <cassert>
@@ -16,7 +16,7 @@ constexpr std::int64_t kStepPriority = 1'000'000;
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(const Model& model, const Training& training, const Plan& plan,
+PerceptronBuilder::PerceptronBuilder(const Model& model, const Training& training, const Plan& plan,
                            const Pass& pass)
     : model_(model),
       training_(training),
@@ -24,37 +24,37 @@ GraphBuilder::GraphBuilder(const Model& model, const Training& training, const P
       pass_(pass),
       keys_(pass.job, pass.step, pass.batch_id) {}
 
-const std::vector<TileRow>& GraphBuilder::RowsOf(int layer) const {
+const std::vector<TileRow>& PerceptronBuilder::RowsOf(int layer) const {
   return plan_.layers[static_cast<std::size_t>(layer)].rows;
 }
 
-std::vector<Range> GraphBuilder::BatchNodes(int level) const {
+std::vector<Range> PerceptronBuilder::BatchNodes(int level) const {
   return NodesWithin({0, pass_.rows}, block(), level);
 }
 
-Key GraphBuilder::Tile(const Parameter& parameter, const Range& outputs, const Range& inputs,
+Key PerceptronBuilder::Tile(const Parameter& parameter, const Range& outputs, const Range& inputs,
                        ParameterState state) const {
   return TileKey(pass_.job, pass_.step, {parameter.id, state}, outputs, inputs);
 }
 
-std::int64_t GraphBuilder::ForwardPriority(int layer) const {
+std::int64_t PerceptronBuilder::ForwardPriority(int layer) const {
   return pass_.step * kStepPriority + 4 * layer;
 }
-std::int64_t GraphBuilder::BackwardPriority(int layer) const {
+std::int64_t PerceptronBuilder::BackwardPriority(int layer) const {
   return pass_.step * kStepPriority + 4 * (2 * model_.layer_count() - layer) + 1000;
 }
 // Updates wait until nothing else can be done, the first layer's first: the next step begins there.
-std::int64_t GraphBuilder::UpdatePriority(int layer) const {
+std::int64_t PerceptronBuilder::UpdatePriority(int layer) const {
   return pass_.step * kStepPriority + kStepPriority / 2 + 4 * layer;
 }
 
-void GraphBuilder::Add(TaskBuilder&& task, TaskName name, int layer, const Range& rows,
+void PerceptronBuilder::Add(TaskBuilder&& task, TaskName name, int layer, const Range& rows,
                        const Range& outputs, const Range& inputs, std::int64_t priority) {
   tasks_.push_back(std::move(task).Finish(
       keys_.Task(name, training_.precision, layer, rows, outputs, inputs), priority, layer));
 }
 
-int GraphBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+int PerceptronBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
                          const Range& features) const {
   const int buffer = task.NewBuffer(rows.size(), features.size());
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
@@ -67,7 +67,7 @@ int GraphBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, const 
   return buffer;
 }
 
-void GraphBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
+void PerceptronBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
                            const Range& features, int buffer) const {
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
     for (const Range& f :
@@ -79,7 +79,7 @@ void GraphBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary, cons
   }
 }
 
-int GraphBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts, std::int64_t rows,
+int PerceptronBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts, std::int64_t rows,
                         std::int64_t cols) const {
   std::vector<int> buffers;
   std::vector<Range> ranges;
@@ -91,7 +91,7 @@ int GraphBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts, st
 }
 
 template <class KeyOf>
-std::vector<GraphBuilder::Partial> GraphBuilder::Reduce(std::vector<Partial> parts,
+std::vector<PerceptronBuilder::Partial> PerceptronBuilder::Reduce(std::vector<Partial> parts,
                                                         std::int64_t shape_rows,
                                                         std::int64_t shape_cols,
                                                         const KeyOf& key_of, TaskKind kind,
@@ -132,7 +132,7 @@ std::vector<GraphBuilder::Partial> GraphBuilder::Reduce(std::vector<Partial> par
 // ---- the passes
 // ----------------------------------------------------------------------------------
 
-void GraphBuilder::BuildInitialize() {
+void PerceptronBuilder::BuildInitialize() {
   for (int layer = 0; layer < model_.layer_count(); ++layer) {
     const Parameter weight = WeightOf(model_, layer), bias = BiasOf(model_, layer);
     for (const TileRow& row : RowsOf(layer)) {
@@ -148,7 +148,7 @@ void GraphBuilder::BuildInitialize() {
 }
 
 // As nn.Linear: weights and biases uniform in +-1/sqrt(inputs). The optimizer's state is zeros.
-void GraphBuilder::Draw(TaskBuilder& task, const Parameter& parameter, const Range& outputs,
+void PerceptronBuilder::Draw(TaskBuilder& task, const Parameter& parameter, const Range& outputs,
                         const Range& inputs) {
   const bool bias = parameter.IsBias();
   const std::int64_t fan_in = model_.inputs(parameter.layer);
@@ -171,7 +171,7 @@ void GraphBuilder::Draw(TaskBuilder& task, const Parameter& parameter, const Ran
   }
 }
 
-void GraphBuilder::BuildForward(int layer) {
+void PerceptronBuilder::BuildForward(int layer) {
   const std::int64_t priority = ForwardPriority(layer);
   for (const TileRow& row : RowsOf(layer)) {
     const Range& o = row.outputs;
@@ -207,11 +207,11 @@ void GraphBuilder::BuildForward(int layer) {
 }
 
 // The loss is part of the last layer's tasks if one of them has all outputs of its samples.
-bool GraphBuilder::LossIsFused() const {
+bool PerceptronBuilder::LossIsFused() const {
   return RowsOf(model_.layer_count() - 1).size() == 1;
 }
 
-void GraphBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Range& rows,
+void PerceptronBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Range& rows,
                                  const Range& outputs) {
   const bool last = LastLayer(layer);
   const Activation activation = last ? Activation::kIdentity : model_.activation;
@@ -232,7 +232,7 @@ void GraphBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Rang
   if (keep_sums) Scatter(task, StepTuple::kPreActivation, layer + 1, rows, outputs, sums);
 }
 
-void GraphBuilder::BuildLoss() {
+void PerceptronBuilder::BuildLoss() {
   if (LossIsFused()) return;
   const int last = model_.layer_count() - 1;
   for (const Range& b : BatchNodes(RowsOf(last).front().batch_level)) {
@@ -243,7 +243,7 @@ void GraphBuilder::BuildLoss() {
   }
 }
 
-void GraphBuilder::FinishLoss(TaskBuilder& task, int logits, const Range& rows) {
+void PerceptronBuilder::FinishLoss(TaskBuilder& task, int logits, const Range& rows) {
   const std::int64_t outputs = model_.layers.back();
   const bool classes = model_.loss == Loss::kCrossEntropy;
   const std::int64_t target_cols = classes ? 1 : outputs;
@@ -276,7 +276,7 @@ void GraphBuilder::FinishLoss(TaskBuilder& task, int logits, const Range& rows) 
     Scatter(task, StepTuple::kDelta, model_.layer_count(), rows, {0, outputs}, delta);
 }
 
-void GraphBuilder::BuildBackward(int layer) {
+void PerceptronBuilder::BuildBackward(int layer) {
   const std::int64_t priority = BackwardPriority(layer);
   const std::vector<TileRow>& tile_rows = RowsOf(layer);
   int batch_level = 0;
@@ -329,7 +329,7 @@ void GraphBuilder::BuildBackward(int layer) {
   }
 }
 
-void GraphBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
+void PerceptronBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
                                   const Range& inputs) {
   const StepTuple saved_as = RowOf(model_.activation).gradient_takes_input
                                  ? StepTuple::kPreActivation
@@ -344,7 +344,7 @@ void GraphBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, co
   Scatter(task, StepTuple::kDelta, layer, rows, inputs, out);
 }
 
-void GraphBuilder::BuildUpdate(int layer) {
+void PerceptronBuilder::BuildUpdate(int layer) {
   for (const TileRow& row : RowsOf(layer)) {
     const Range& o = row.outputs;
     const std::vector<Range> batch = BatchNodes(row.batch_level);
@@ -371,7 +371,7 @@ void GraphBuilder::BuildUpdate(int layer) {
   }
 }
 
-void GraphBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Range& inputs,
+void PerceptronBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Range& inputs,
                                     const std::vector<Range>& batch) {
   const Range& o = row.outputs;
   const std::int64_t priority = UpdatePriority(layer);
@@ -416,7 +416,7 @@ void GraphBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Range& 
   Add(std::move(task), TaskName::kUpdate, layer, kNone, o, inputs, priority + 2);
 }
 
-void GraphBuilder::FinishUpdate(TaskBuilder& task, int gradient, const Parameter& parameter,
+void PerceptronBuilder::FinishUpdate(TaskBuilder& task, int gradient, const Parameter& parameter,
                                 const Range& outputs, const Range& inputs) {
   const bool bias = parameter.IsBias();
   const std::int64_t rows = bias ? 1 : outputs.size();

@@ -1,14 +1,12 @@
-#include "acan/manager/graph.h"
+#include "perceptron_tasks.h"
 
 #include <algorithm>
 #include <cassert>
 #include <span>
 
-#include "graph_builder.h"
+#include "perceptron_builder.h"
 
 namespace acan {
-
-using tuplespace::Key;
 
 std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level) {
   const std::int64_t span = block << level;
@@ -19,16 +17,16 @@ std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level
   return nodes;
 }
 
-std::vector<PlannedTask> Graph::Initialize(const std::string& job) const {
+std::vector<PlannedTask> PerceptronTasks::Initialize(const std::string& job) const {
   Pass pass;
   pass.job = job;
-  GraphBuilder builder(model_, training_, plan_, pass);
+  PerceptronBuilder builder(model_, training_, plan_, pass);
   builder.BuildInitialize();
   return std::move(builder).TakeTasks();
 }
 
-std::vector<PlannedTask> Graph::Tasks(const Pass& pass) const {
-  GraphBuilder builder(model_, training_, plan_, pass);
+std::vector<PlannedTask> PerceptronTasks::Tasks(const Pass& pass) const {
+  PerceptronBuilder builder(model_, training_, plan_, pass);
   for (int layer = 0; layer < model_.layer_count(); ++layer) builder.BuildForward(layer);
   builder.BuildLoss();
   if (pass.train) {
@@ -43,7 +41,7 @@ std::vector<PlannedTask> Graph::Tasks(const Pass& pass) const {
 }
 
 // The inputs are named as model::Mlp names them.
-std::vector<DataCell> Graph::DataCells(const Pass& pass) const {
+std::vector<DataCell> PerceptronTasks::DataCells(const Pass& pass) const {
   const PassKeys keys(pass.job, pass.step, pass.batch_id);
   const std::vector<Range> rows = NodesWithin({0, pass.rows}, plan_.block, plan_.BatchCellLevel());
   std::vector<DataCell> cells;
@@ -62,7 +60,7 @@ std::vector<DataCell> Graph::DataCells(const Pass& pass) const {
   return cells;
 }
 
-std::vector<TileCell> Graph::Tiles(const std::string& job, std::int64_t version) const {
+std::vector<TileCell> PerceptronTasks::Tiles(const std::string& job, std::int64_t version) const {
   std::vector<TileCell> cells;
   const std::span<const ParameterState> states = StatesOf(StateCount(training_.optimizer));
   const auto add = [&](const Parameter& parameter, const Range& outputs, const Range& inputs) {
@@ -83,12 +81,12 @@ std::vector<TileCell> Graph::Tiles(const std::string& job, std::int64_t version)
   return cells;
 }
 
-std::vector<std::pair<Key, Range>> Graph::Losses(const Pass& pass) const {
+std::vector<LossCell> PerceptronTasks::Losses(const Pass& pass) const {
   const PassKeys keys(pass.job, pass.step, pass.batch_id);
-  std::vector<std::pair<Key, Range>> losses;
+  std::vector<LossCell> losses;
   const int level = plan_.layers.back().rows.front().batch_level;
   for (const Range& b : NodesWithin({0, pass.rows}, plan_.block, level)) {
-    losses.emplace_back(keys.Rows(StepTuple::kLoss, b), b);
+    losses.push_back({keys.Rows(StepTuple::kLoss, b), b, b.size()});
   }
   return losses;
 }

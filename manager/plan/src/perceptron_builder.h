@@ -1,11 +1,12 @@
-// GraphBuilder: writes down the tasks of one pass, layer by layer. See graph.h.
+// PerceptronBuilder: writes down the tasks of one pass, layer by layer. See perceptron_tasks.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "acan/manager/graph.h"
+#include "acan/manager/plan.h"
+#include "acan/manager/planned_task.h"
 #include "acan/manager/task_builder.h"
 #include "acan/manager/tuple_names.h"
 
@@ -14,9 +15,9 @@ namespace acan {
 // The nodes of `level` in `range`, which is itself a node or starts and ends with nodes.
 std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level);
 
-class GraphBuilder {
+class PerceptronBuilder {
  public:
-  GraphBuilder(const Model& model, const Training& training, const Plan& plan, const Pass& pass);
+  PerceptronBuilder(const Model& model, const Training& training, const Plan& plan, const Pass& pass);
 
   void BuildInitialize();
   void BuildForward(int layer);
