@@ -439,6 +439,7 @@ constexpr void AddSampleCases(Few<KernelCase, 256>& all) {
     all.Add({Kernel::kDepthwiseWeightGradient, {"", what, images, {x, kWide}, window}});
     all.Add({Kernel::kBiasResidual, {"", what, rows, {x, kUnit, kWide}}});
   }
+}
 
 // The range of the truncated ones is left so often that some are drawn 64 times.
 constexpr void AddNormalCases(Few<KernelCase, 256>& all) {

@@ -97,7 +97,7 @@ class JobParser {
  private:
   void ReadModel();
   void ReadPerceptron(Model& model);
-  void RefuseOtherKinds(std::string_view kind) const;
+  void RefuseKeysOfOtherKinds(std::string_view kind) const;
   void CheckModel() const;
   void ReadTraining();
   void ReadLength();
@@ -144,7 +144,7 @@ std::string JobParser::Path(const std::string& section, const std::string& key) 
   return path;
 }
 
-void JobParser::RefuseOtherKinds(std::string_view kind) const {
+void JobParser::RefuseKeysOfOtherKinds(std::string_view kind) const {
   const std::vector<std::string> own = KeysOfKind(kind);
   for (const std::string& key : KeysOfAllKinds()) {
     if (!model_.Has(key) || std::ranges::find(own, key) != own.end()) continue;
@@ -164,7 +164,7 @@ void JobParser::ReadModel() {
   for (const std::string_view kind : kModelKinds) kinds.emplace_back(kind, kind);
   std::string_view kind = kModelKinds[0];
   model_.Word("kind", kinds, &kind);
-  RefuseOtherKinds(kind);
+  RefuseKeysOfOtherKinds(kind);
   job_.model = DefaultsOf(kind);
   if (auto* perceptron = std::get_if<Model>(&job_.model)) {
     ReadPerceptron(*perceptron);

@@ -15,7 +15,7 @@
 namespace acan {
 
 std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
-  return steps / StepsPerEpoch(context_.data.train.samples, context_.job.training.batch);
+  return steps / StepsPerEpoch(context_.data.train_samples(), context_.job.training.batch);
 }
 
 // The model that was trained to the end.

@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostListed = 4096;
 std::int64_t Epochs(const RunContext& context) {
   const Training& training = context.job.training;
   if (!training.steps) return training.epochs;
-  const std::int64_t each = StepsPerEpoch(context.data.train.samples, training.batch);
+  const std::int64_t each = StepsPerEpoch(context.data.train_samples(), training.batch);
   return (*training.steps + each - 1) / each;
 }
 
