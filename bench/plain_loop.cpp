@@ -205,8 +205,9 @@ double PlainLoop::Step(std::int64_t step) {
 std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
   for (const TensorInfo& info : ModelTensors(*BuildModel(job_))) {
-    const auto layer = static_cast<std::size_t>(info.parameter.layer);
-    Tensor& tensor = info.parameter.IsBias() ? layers_[layer].bias : layers_[layer].weight;
+    const auto number = static_cast<std::size_t>(info.matrix.parameter);
+    const std::size_t layer = number / 2;  // its weights, and then its bias
+    Tensor& tensor = number % 2 == 1 ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =
         device_.Download(tensor.values, View(tensor.values, tensor.rows, tensor.cols));
     hash.Add(bytes.data(), bytes.size());

@@ -1,5 +1,6 @@
 // acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
 #include <filesystem>
+#include <memory>
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
@@ -43,13 +44,13 @@ std::string WholePath(const char* flag, const std::string& given) {
 
 Job EvaluationJob(const Flags& flags) {
   Job job = ReadJob(flags.job);
-  const ModelReader reader(flags.model);
-  if (reader.Layers() != job.perceptron().layers) {
-    throw UsageError(
-        fmt::format("{} has the layers {}, but {} says {}; evaluate it with the job that "
-                    "trained it",
-                    flags.model, LayersText(reader.Layers()), flags.job.path,
-                    LayersText(job.perceptron().layers)));
+  const auto file = std::make_shared<const SafetensorsFile>(flags.model);
+  try {
+    const ModelReader reader(file, *BuildModel(job));
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}; evaluate it with the job that trained it: {} is of "
+                                          "another model",
+                                          error.what(), flags.job.path));
   }
   if (flags.inputs.empty() != flags.targets.empty()) {
     throw UsageError("--inputs and --targets belong together; give both or neither");

@@ -1,7 +1,9 @@
 // acan verify: checks that a receipt, its model file and, if asked, a second training agree.
 #include <array>
 #include <filesystem>
+#include <memory>
 
+#include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/load_data.h"
@@ -62,11 +64,17 @@ std::string OrNone(const std::string& sha256) {
 }
 
 void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, Verdict& verdict) {
-  const ModelReader reader(path);
-  const auto layers = reader.Layers();
-  verdict.Check(layers == job.perceptron().layers, "layers of " + path,
-                Comparison(LayersText(layers), LayersText(job.perceptron().layers)));
-  const std::string sha256 = reader.WeightsSha256();
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  std::string sha256;
+  try {
+    const ModelReader reader(file, *BuildModel(job));
+    verdict.Check(true, "tensors of " + path, fmt::format("{}", reader.Tensors().size()));
+    sha256 = reader.WeightsSha256();
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUsage) throw;
+    verdict.Check(false, "tensors of " + path, error.what());
+    return;
+  }
   verdict.Check(sha256 == receipt.weights_sha256, "weights_sha256 of " + path,
                 Comparison(sha256, receipt.weights_sha256));
 }

@@ -97,14 +97,6 @@ void LogJob(const Job& job, const Data& data, Log& log) {
   log.Info(samples);
 }
 
-std::string LayersText(const std::vector<std::int64_t>& layers) {
-  std::string text;
-  for (const std::int64_t layer : layers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(layer);
-  }
-  return text;
-}
-
 std::string TestText(const Receipt& receipt) {
   std::string text;
   if (receipt.test_accuracy)

@@ -42,8 +42,6 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir);
 // exit code. Throws Error (failure) if the run ended early because it diverged: where, what it
 // kept, what to try.
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json);
-// "784, 512, 10".
-std::string LayersText(const std::vector<std::int64_t>& layers);
 // "test accuracy 88.12 %, test loss 0.3412".
 std::string TestText(const Receipt& receipt);
 

@@ -26,10 +26,14 @@ std::span<const ParameterState> StatesOf(int optimizer_states) {
   return std::span(kStates).first(count);
 }
 
+std::string StateSuffix(ParameterState state) {
+  if (state == ParameterState::kValue) return "";
+  return fmt::format(".state{}", static_cast<int>(state) - 1);
+}
+
 std::string Parameter::Name(ParameterState state) const {
   const std::string name = fmt::format("layers.{}.{}", layer, IsBias() ? "bias" : "weight");
-  if (state == ParameterState::kValue) return name;
-  return fmt::format("{}.state{}", name, static_cast<int>(state) - 1);
+  return name + StateSuffix(state);
 }
 
 Parameter WeightOf(const Model& model, int layer) {

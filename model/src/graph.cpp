@@ -169,6 +169,11 @@ void Graph::AddStepCounter(const std::string& name) {
   step_counters_.push_back(name);
 }
 
+void Graph::AddTiedName(const std::string& name, ValueId parameter) {
+  assert(value(parameter).source == Source::kParameter);
+  tied_names_.push_back({name, value(parameter).index});
+}
+
 void Graph::SetFrozen(ParameterId id, bool frozen) {
   parameters_.at(static_cast<std::size_t>(id)).frozen = frozen;
 }

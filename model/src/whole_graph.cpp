@@ -232,6 +232,9 @@ std::string Dump(const Graph& graph) {
   for (const std::string& counter : graph.step_counters()) {
     text += fmt::format("step counter {}\n", counter);
   }
+  for (const TiedName& tied : graph.tied_names()) {
+    text += fmt::format("tied {} = {}\n", tied.name, graph.parameter(tied.parameter).name);
+  }
   return text;
 }
 

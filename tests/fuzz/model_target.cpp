@@ -1,7 +1,7 @@
 // Safetensors files, and snapshots, which are such files with a checksum and the state of a run.
 //
 // Input: [flags: 1][file]. With kMakeRight the checksum is put right first: else a fuzzer would
-// never see what lies behind it.
+// never see what lies behind it. The flags above it say which model the file should be of.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +20,7 @@ namespace acan::fuzz {
 namespace {
 
 constexpr std::uint64_t kMakeRight = 1;
+constexpr unsigned kModelShift = 1;
 constexpr const char* kTrainingName = "training_id";
 constexpr const char* kSnapshotName = "step-000000000007.safetensors";
 
@@ -39,42 +40,60 @@ std::string WithChecksum(std::string bytes) {
   return bytes;
 }
 
-void CheckTensors(const ModelReader& reader, std::uint64_t file_bytes) {
-  Require(reader.Layers().size() >= 2, "a model of {} layers", reader.Layers().size());
+// Small ones with every layout of tensors, and with step counters and tied names.
+const std::vector<std::shared_ptr<const TrainedModel>>& Models() {
+  static const auto models = [] {
+    model::GptOptions gpt;
+    gpt.n_layer = 1;
+    gpt.n_head = gpt.n_embd = 2;
+    gpt.block_size = gpt.vocab_size = 3;
+    model::ResnetOptions resnet;
+    resnet.image_size = {4, 4};
+    resnet.widths = resnet.blocks = {1};
+    resnet.stem = model::ResnetStem::kSmall;
+    resnet.num_classes = 2;
+    Job of_gpt, of_resnet;
+    of_gpt.model = gpt;
+    of_resnet.model = resnet;
+    const Model perceptron{.layers = {2, 1}, .loss = Loss::kMeanSquaredError};
+    return std::vector{BuildModel(Model{{3, 2}}), BuildModel(perceptron), BuildModel(of_gpt),
+                       BuildModel(of_resnet)};
+  }();
+  return models;
+}
+
+void CheckTensors(const ModelReader& reader, const TrainedModel& model, std::uint64_t file_bytes) {
+  Require(reader.Tensors().size() >= model.training.parameters().size(), "{} tensors",
+          reader.Tensors().size());
   for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
     const TensorInfo& tensor = reader.Tensors()[i];
-    const auto values = static_cast<std::uint64_t>(tensor.rows() * tensor.cols());
+    const auto values = static_cast<std::uint64_t>(tensor.rows * tensor.cols);
     Require(values <= file_bytes / sizeof(float), "{} has {} values in a file of {} bytes",
-            tensor.Name(), values, file_bytes);
+            tensor.name, values, file_bytes);
     std::vector<float> out(values);
-    reader.Read(i, 0, 0, tensor.rows(), tensor.cols(), out);
-    if (values == 0) continue;
+    reader.Read(i, 0, 0, tensor.rows, tensor.cols, out);
     float last = 0;
-    reader.Read(i, tensor.rows() - 1, tensor.cols() - 1, 1, 1, {&last, 1});
+    reader.Read(i, tensor.rows - 1, tensor.cols - 1, 1, 1, {&last, 1});
     Require(std::memcmp(&last, &out.back(), sizeof(last)) == 0, "two reads of {} differ",
-            tensor.Name());
+            tensor.name);
   }
   Require(reader.WeightsSha256().size() == 64, "no hash of the weights");
 }
 
-void CheckSnapshots(const ModelReader& reader, std::string_view file) {
+void CheckSnapshots(const ModelReader& reader, const SafetensorsFile& as_file,
+                    std::shared_ptr<const TrainedModel> model, std::string_view file) {
   static const ScratchFolder folder;
   folder.Empty();
   folder.Write(kSnapshotName, file);
-  const auto& metadata = reader.Metadata();
+  const auto& metadata = as_file.metadata();
   const auto id = metadata.find(kTrainingName);
   const std::string training = id == metadata.end() ? "" : id->second;
-  const auto model = BuildModel(Model{.layers = reader.Layers(), .loss = Loss::kMeanSquaredError});
-  int states = 0;
-  for (const TensorInfo& tensor : reader.Tensors()) {
-    states = std::max(states, static_cast<int>(tensor.state));
-  }
-  const SnapshotFolder snapshots(folder.path(), training, model, states);
+  const SnapshotFolder snapshots(folder.path(), training, std::move(model), reader.states());
   bool others = false;
   int said = 0;
   const auto newest = snapshots.Newest([&](const std::string&) { ++said; }, &others);
   Require(newest.has_value() == (said == 0), "a snapshot is passed over silently");
-  Require(newest.has_value() == reader.ChecksumIsRight() || said == 1,
+  Require(newest.has_value() == as_file.ChecksumIsRight() || said == 1,
           "a snapshot with a wrong checksum is taken");
   if (newest) {
     const RunState& state = newest->state;
@@ -93,53 +112,58 @@ bool Run(std::string_view input) {
   const std::uint64_t flags = in.Number(1);
   std::string file(in.Rest());
   if (flags & kMakeRight) file = WithChecksum(std::move(file));
+  const auto& model = Models()[(flags >> kModelShift) % Models().size()];
   const MemoryFile memory(file);
+  std::shared_ptr<const SafetensorsFile> opened;
   std::unique_ptr<const ModelReader> reader;
   const HeapWatch heap;
   try {
-    reader = std::make_unique<const ModelReader>(memory.path());
+    opened = std::make_shared<const SafetensorsFile>(memory.path());
+    reader = std::make_unique<const ModelReader>(opened, *model);
   } catch (const Error& refused) {
     heap.RequireAtMost((256 << 10) + 512 * file.size());
     Require(refused.kind() == Error::Kind::kUsage, "{}", refused.what());
     return false;
   }
   heap.RequireAtMost((256 << 10) + 512 * file.size());
-  CheckTensors(*reader, file.size());
-  CheckSnapshots(*reader, file);
+  CheckTensors(*reader, *model, file.size());
+  CheckSnapshots(*reader, *opened, model, file);
   return true;
 }
 
-// What ModelWriter writes, with the values 1, 2, ...
-std::string Written(const std::vector<std::int64_t>& layers, const SnapshotExtras* extras) {
+// The flags, and what ModelWriter writes of a model, all values 1.
+std::string Written(std::size_t of, std::uint64_t flags, const SnapshotExtras* extras) {
   const ScratchFolder folder;
-  const auto model = BuildModel(Model{.layers = layers, .loss = Loss::kMeanSquaredError});
+  const auto& model = Models()[of];
   const std::string path = folder.Path("model.safetensors");
   ModelWriter writer =
       extras == nullptr ? ModelWriter(path, *model) : ModelWriter(path, *model, *extras);
   const auto tensors = ModelTensors(*model, extras == nullptr ? 0 : extras->states);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto count = static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols());
-    writer.Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), std::vector<float>(count, 1.0f));
+    const auto count = static_cast<std::size_t>(tensors[i].rows * tensors[i].cols);
+    writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, std::vector<float>(count, 1.0f));
   }
   writer.Finish();
-  return folder.Read("model.safetensors");
+  return NumberBytes(flags | of << kModelShift, 1) + folder.Read("model.safetensors");
 }
 
 std::vector<Seed> Seeds() {
   const std::string run =
       R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":0,"train_loss":0.25,)"
       R"("contributors":["a/1","wrong"],"audits_passed":3})";
-  const SnapshotExtras plain{0, {{kTrainingName, "0123456789abcdef"}, {"run_state", run}}};
-  const SnapshotExtras adamw{2, plain.metadata};
+  const SnapshotExtras plain{0, 7, {{kTrainingName, "0123456789abcdef"}, {"run_state", run}}};
+  const SnapshotExtras adamw{2, 7, plain.metadata};
   const std::string strange_run =
       R"({"version":1e300,"tasks_done":-1,"seconds":1e308,"failures":18446744073709551615})";
-  const SnapshotExtras strange{0, {{kTrainingName, "a"}, {"run_state", strange_run}}};
-  const std::string flags = NumberBytes(kMakeRight, 1);
-  return {{"model", NumberBytes(0, 1) + Written({3, 2}, nullptr)},
-          {"deep-model", NumberBytes(0, 1) + Written({2, 1, 2, 1}, nullptr)},
-          {"snapshot", flags + Written({3, 2}, &plain)},
-          {"snapshot-strange-state", flags + Written({2, 1}, &strange)},
-          {"snapshot-adamw", flags + Written({2, 1}, &adamw)}};
+  const SnapshotExtras strange{0, 0, {{kTrainingName, "a"}, {"run_state", strange_run}}};
+  return {{"model", Written(0, 0, nullptr)},
+          {"gpt", Written(2, 0, nullptr)},
+          {"resnet", Written(3, 0, nullptr)},
+          {"snapshot", Written(0, kMakeRight, &plain)},
+          {"snapshot-strange-state", Written(1, kMakeRight, &strange)},
+          {"snapshot-adamw", Written(1, kMakeRight, &adamw)},
+          {"snapshot-gpt", Written(2, kMakeRight, &adamw)},
+          {"snapshot-resnet", Written(3, 0, &adamw)}};
 }
 
 std::vector<Seed> Hostile() {

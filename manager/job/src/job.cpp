@@ -10,6 +10,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
+#include "acan/manager/model_config.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/trained_model.h"
 #include "data_keys.h"
@@ -61,7 +62,8 @@ const std::vector<SectionKeys>& KnownKeys() {
          "evaluate_every", "clip_norm", "decay", "freeze"}},
        {"tasks",
         {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
-       {"snapshots", {"every_steps"}}});
+       {"snapshots", {"every_steps"}},
+       {"output", {"config"}}});
   return keys;
 }
 
@@ -91,6 +93,7 @@ class JobParser {
     CheckModel();
     ReadData();
     ReadTasksAndSnapshots();
+    ReadOutput();
     return std::move(job_);
   }
 
@@ -108,6 +111,7 @@ class JobParser {
   void ReadGenerated();
   void ReadValueFiles();
   void ReadTasksAndSnapshots();
+  void ReadOutput();
 
   std::string Path(const std::string& section, const std::string& key) const;
   // A key that the choice made elsewhere would ignore is a misunderstanding: say so.
@@ -129,6 +133,7 @@ class JobParser {
   const Section train_{text_, "train"};
   const Section tasks_{text_, "tasks"};
   const Section snapshots_{text_, "snapshots"};
+  const Section output_{text_, "output"};
 };
 
 std::string JobParser::Path(const std::string& section, const std::string& key) const {
@@ -392,6 +397,13 @@ void JobParser::ReadTasksAndSnapshots() {
   tasks_.Integer("resident_steps", 1, kMaxResidentSteps, &tasks.resident_steps);
   tasks_.Word("policy", PolicyWords(), &tasks.policy);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
+}
+
+void JobParser::ReadOutput() {
+  output_.Word("config", OutputConfigWords(), &job_.output_config);
+  if (job_.output_config == OutputConfig::kNone) return;
+  const std::string problem = NoTransformersConfig(job_.model);
+  if (!problem.empty()) output_.Refuse("config", problem);
 }
 
 }  // namespace

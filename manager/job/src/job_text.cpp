@@ -142,23 +142,28 @@ json JobToJson(const Job& job) {
   train["stop_if_not_finite"] = job.stop_if_not_finite;
   if (job.decay != model::DecayRule::kEverything) train["decay"] = WordOf(DecayWords(), job.decay);
   if (!job.freeze.empty()) train["freeze"] = job.freeze;
-  return {{"model", ModelToJson(job)},
-          {"data", DataToJson(job)},
-          {"train", std::move(train)},
-          {"tasks",
-           {{"size_bytes", OrAuto(job.tasks.size_bytes)},
-            {"batch_rows", OrAuto(job.tasks.batch_rows)},
-            {"pouch", OrAuto(job.tasks.pouch)},
-            {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
-            {"policy", WordOf(PolicyWords(), job.tasks.policy)},
-            {"audit", job.tasks.audit},
-            {"resident_steps", job.tasks.resident_steps}}},
-          {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
+  json all = {{"model", ModelToJson(job)},
+              {"data", DataToJson(job)},
+              {"train", std::move(train)},
+              {"tasks",
+               {{"size_bytes", OrAuto(job.tasks.size_bytes)},
+                {"batch_rows", OrAuto(job.tasks.batch_rows)},
+                {"pouch", OrAuto(job.tasks.pouch)},
+                {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
+                {"policy", WordOf(PolicyWords(), job.tasks.policy)},
+                {"audit", job.tasks.audit},
+                {"resident_steps", job.tasks.resident_steps}}},
+              {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
+  if (job.output_config != OutputConfig::kNone) {
+    all["output"]["config"] = WordOf(OutputConfigWords(), job.output_config);
+  }
+  return all;
 }
 
 namespace {
 
-constexpr std::array<const char*, 5> kSections = {"model", "data", "train", "tasks", "snapshots"};
+constexpr std::array<const char*, 6> kSections = {"model", "data",      "train",
+                                                  "tasks", "snapshots", "output"};
 
 // JSON's texts of scalars and of arrays of integers are TOML too, and strings escape the same way,
 // but for one character: TOML wants DEL escaped. No other character has this byte in UTF-8.

@@ -65,6 +65,12 @@ inline const Words<model::DecayRule>& DecayWords() {
   return words;
 }
 
+inline const Words<OutputConfig>& OutputConfigWords() {
+  static const Words<OutputConfig> words = {{"none", OutputConfig::kNone},
+                                            {"transformers", OutputConfig::kTransformers}};
+  return words;
+}
+
 // ---- of models: chosen by the type of the value ------------------------------------------------
 
 inline const Words<model::ActivationKind>& ModelWords(model::ActivationKind) {

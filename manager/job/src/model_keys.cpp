@@ -61,15 +61,10 @@ struct ReadKey {
   }
 };
 
-// The shortest text that gives the same float, so that 1e-6 stays 1e-06.
-double Shortest(float value) {
-  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
-}
-
 struct WriteKey {
   json& out;
 
-  void operator()(const char* key, float value) const { out[key] = Shortest(value); }
+  void operator()(const char* key, float value) const { out[key] = ShortNumber(value); }
   void operator()(const char* key, const model::Extent& value) const {
     if (value.height == value.width) {
       out[key] = value.height;
@@ -115,6 +110,10 @@ Options WithAllKeys(Options options) {
 }
 
 }  // namespace
+
+double ShortNumber(float value) {
+  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
+}
 
 ModelOptions DefaultsOf(std::string_view kind) {
   static const std::array<ModelOptions, std::size(kModelKinds)> all = {Model(),

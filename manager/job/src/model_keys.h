@@ -112,6 +112,9 @@ void ForEachKey(model::ConvnextOptions& o, const Visit& visit) {
   visit("label_smoothing", o.label_smoothing);
 }
 
+// The double with the shortest text that gives the same float: 1e-6 stays 1e-06 in JSON.
+double ShortNumber(float value);
+
 // The default options of a kind. REQUIRES: a word of kModelKinds.
 ModelOptions DefaultsOf(std::string_view kind);
 

@@ -11,6 +11,7 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   nlohmann::json json = JobToJson(job);
   json.erase("tasks");
   json.erase("snapshots");
+  json.erase("output");
   json["train"].erase("stop_if_not_finite");
   json["train"].erase("evaluate_every");
   // The data are known by their hashes, wherever the files lie.

@@ -22,8 +22,9 @@ std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
-  const TileMover::Written written =
-      space_.Mover().WriteModel(path, *context_.model, *final_tiles_, job.stop_if_not_finite);
+  const TileMover::Written written = space_.Mover().WriteModel(
+      path, *context_.model, core_->total_steps(), *final_tiles_, job.stop_if_not_finite);
+  files_.WriteConfig();
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = core_->total_steps();
   receipt_.epochs = WholeEpochs(receipt_.steps);
@@ -40,7 +41,7 @@ void JobRun::WriteWeights() {
 void JobRun::WriteKept() {
   const std::int64_t version = *divergence_.kept_version();
   const TileMover::Written written =
-      space_.Mover().WriteModel("", *context_.model, *final_tiles_, true);
+      space_.Mover().WriteModel("", *context_.model, version, *final_tiles_, true);
   if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
   if (!written.finite) {
     throw FailureError(

@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/json_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/training_id.h"
@@ -19,8 +20,8 @@ namespace acan {
 namespace {
 
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
-constexpr std::array kWholeFiles = {kModelName, kMetricsName, kJobName, kReceiptName,
-                                        kVocabularyName};
+constexpr std::array kWholeFiles = {kModelName,   kConfigName,  kMetricsName,
+                                    kJobName,     kReceiptName, kVocabularyName};
 
 }  // namespace
 
@@ -72,6 +73,12 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
 
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
   if (context_.HasFolder()) acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
+}
+
+void RunFiles::WriteConfig() const {
+  if (!context_.HasFolder() || context_.job.output_config == OutputConfig::kNone) return;
+  WriteFileAtomically(context_.OutPath(kConfigName),
+                      JsonText(TransformersConfig(context_.job.model), 2) + "\n");
 }
 
 // ---- metrics -----------------------------------------------------------------------------------

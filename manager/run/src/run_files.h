@@ -47,6 +47,8 @@ class RunFiles {
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
   void WriteReceipt(const Receipt& receipt) const;
+  // What the job wants beside the model (output.config).
+  void WriteConfig() const;
   // Throws RunLost if another manager has begun the files anew, Error (failure) if somebody has
   // removed them.
   void Check() const;

@@ -124,6 +124,8 @@ class BertComposer {
         VectorParameter(name + ".bias", Role::kBias, o_.vocab_size, Constant{0}));
     // Tied: the decoder's weight is the table of word embeddings.
     const ValueId logits = graph.Add(name + ".decoder", Linear{}, {x, words_, bias});
+    graph.AddTiedName(name + ".decoder.weight", words_);
+    graph.AddTiedName(name + ".decoder.bias", bias);
     composer_.Classify(logits, o_.vocab_size, o_.label_smoothing);
   }
 

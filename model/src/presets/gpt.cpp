@@ -42,6 +42,7 @@ class GptComposer {
     x = composer_.LayerNorm("transformer.ln_f", x, kEpsilon, options_.bias);
     // Tied: the head's weight is the embedding's table.
     const ValueId logits = graph.Add("lm_head", Linear{}, {x, table});
+    graph.AddTiedName("lm_head.weight", table);
     composer_.Classify(logits, options_.vocab_size, options_.label_smoothing);
     return std::move(composer_).Take();
   }

@@ -51,6 +51,7 @@ class LlamaComposer {
     x = composer_.RmsNorm("model.norm", x, o_.rms_norm_eps);
     const ValueId logits = o_.tie_word_embeddings ? graph.Add("lm_head", Linear{}, {x, table})
                                                   : Dense("lm_head", x, o_.vocab_size, false);
+    if (o_.tie_word_embeddings) graph.AddTiedName("lm_head.weight", table);
     composer_.Classify(logits, o_.vocab_size, o_.label_smoothing);
     return std::move(composer_).Take();
   }

@@ -93,7 +93,7 @@ std::vector<ClumsyCase> FileCases() {
       {"model: of other layers",
        "$ACAN eval files.toml --model trained/model.safetensors",
        2,
-       {"has the layers 16, 8, 2"}},
+       {"tensor 'layers.0.weight' has shape [8,16], expected [8,3]", "files.toml"}},
       {"initial weights: not there",
        "$ACAN train job.toml --set model.initial_weights=none",
        2,

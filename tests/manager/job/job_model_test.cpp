@@ -7,6 +7,7 @@
 #include "acan/core/parameter.h"
 #include "acan/core/schedule.h"
 #include "acan/manager/job.h"
+#include "acan/manager/model_config.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
 #include "nlohmann/json.hpp"
@@ -246,6 +247,26 @@ TEST(JobModelTest, RulesThatArePlannedForNoPerceptronAreRefused) {
   ExpectTrainingRefused("freeze = [\"layers.0.*\"]\n", {"not there yet for kind \"mlp\""});
   EXPECT_EQ(ParseTraining("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n").freeze.size(),
             0u);
+}
+
+TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
+  const std::string output = "[output]\nconfig = \"transformers\"\n";
+  const std::string gpt = "kind = \"gpt\"\nn_layer = 1\nn_head = 2\nn_embd = 8\ndropout = 0.1\n";
+  const Job job = ParseModel(gpt, output);
+  EXPECT_EQ(job.output_config, OutputConfig::kTransformers);
+  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
+  EXPECT_EQ(TrainingId(job, "a", "b"), TrainingId(ParseModel(gpt), "a", "b"));
+  EXPECT_FALSE(JobToJson(ParseModel(gpt)).contains("output"));
+  const nlohmann::json config = TransformersConfig(job.model);
+  EXPECT_EQ(config.at("architectures").at(0), "GPT2LMHeadModel");
+  EXPECT_EQ(config.at("n_positions"), 1024);
+  EXPECT_EQ(config.at("resid_pdrop").dump(), "0.1");
+  const auto refused = [&](const std::string& model, const std::vector<std::string>& parts) {
+    SCOPED_TRACE(model);
+    ExpectError([&] { ParseModel(model, output); }, parts);
+  };
+  refused("layers = [4, 3]\n", {"output.config = \"transformers\"", "no class for kind \"mlp\""});
+  refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
 }
 
 TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {

@@ -13,12 +13,15 @@ using tuplespace::Notice;
 
 class SpaceNoticesTest : public ::testing::Test {
  protected:
-  SpaceNoticesTest() { job_.perceptron().layers = {2, 1}; }
-
+  static Job SmallJob() {
+    Job job;
+    job.model = Model{{2, 2}};
+    return job;
+  }
   static Notice Parked() { return {Notice::Kind::kParked, Key{"task", 1}, "handler", "bad input"}; }
   static Notice Orphaned() { return {Notice::Kind::kOrphaned, Key{"task", 2}, "", "input"}; }
 
-  Job job_;
+  Job job_ = SmallJob();
   Data data_;
   // Nobody is there: notices come from the test.
   RunContext context_{RunSettings(),

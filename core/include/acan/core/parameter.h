@@ -29,6 +29,9 @@ inline constexpr int kMostOptimizerStates = 2;
 // REQUIRES: 0 <= optimizer_states <= kMostOptimizerStates.
 std::span<const ParameterState> StatesOf(int optimizer_states);
 
+// What files add to a parameter's name: "", or ".state0" of the first state.
+std::string StateSuffix(ParameterState state);
+
 struct Parameter {
   ParameterId id{};
   ParameterRole role = ParameterRole::kWeight;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace acan {
 inline constexpr std::int64_t kMaxModelHeaderBytes = 16 << 20;
 
 // The name of a snapshot's checksum in the header: SHA-256 over the whole file, with its own digits
-// taken as zeros.
+// taken as zeros and the tensors in the order of their names.
 inline constexpr const char* kChecksumName = "file_sha256";
 inline const std::string kNoChecksum(64, '0');
 
@@ -31,18 +32,40 @@ struct TensorPlace {
 };
 
 inline std::int64_t TensorBytes(const TensorInfo& tensor) {
-  return tensor.rows() * tensor.cols() * static_cast<std::int64_t>(sizeof(float));
+  return tensor.rows * tensor.cols * static_cast<std::int64_t>(sizeof(float));
 }
 
-// Calls run(offset of the first byte, index of the first value, count of values) for every stretch
-// of the rectangle [row, row + rows) x [col, col + cols) that is contiguous in the file.
+// The rectangle [row, row + rows) x [col, col + cols) of a matrix.
+struct Rectangle {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+
+// A stretch of the file: its value k is value first + k x stride of the rectangle, row-major.
+struct FileRun {
+  std::int64_t offset = 0;  // of its first byte, from the file's start
+  std::size_t first = 0;
+  std::size_t stride = 1;
+  std::size_t count = 0;
+};
+
+// Calls `run` for every contiguous stretch of the rectangle, with ascending offsets.
 // REQUIRES: the rectangle is inside the tensor.
-void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t row,
-                std::int64_t col, std::int64_t rows, std::int64_t cols,
-                const std::function<void(std::int64_t, std::size_t, std::size_t)>& run);
+void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
+                const std::function<void(const FileRun&)>& run);
+
+// Writes or reads the rectangle's values, row-major, by few and large calls of `write` or `read`,
+// which get an offset, bytes and their number.
+using WriteBytes = std::function<void(std::int64_t, const void*, std::size_t)>;
+using ReadBytes = std::function<void(std::int64_t, void*, std::size_t)>;
+void WriteRectangle(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
+                    std::span<const float> values, const WriteBytes& write);
+void ReadRectangle(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
+                   std::span<float> out, const ReadBytes& read);
 
 // Adds the tensors' bytes in the order given; `read` fills a buffer from an offset.
-using ReadBytes = std::function<void(std::int64_t, void*, std::size_t)>;
 void HashTensors(const std::vector<TensorPlace>& places, const ReadBytes& read, Sha256* hash);
 
 }  // namespace acan

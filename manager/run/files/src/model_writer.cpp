@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <map>
@@ -18,74 +17,48 @@ namespace acan {
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian values, written here as they lie in memory");
 
-std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states) {
-  std::map<std::string, TensorInfo> by_name;
-  for (const Parameter& parameter : ParametersOf(*model.perceptron)) {
-    for (const ParameterState state : StatesOf(states)) {
-      by_name.emplace(parameter.Name(state), TensorInfo{parameter, state});
-    }
-  }
-  std::vector<TensorInfo> tensors;
-  for (const auto& [name, tensor] : by_name) tensors.push_back(tensor);
-  return tensors;
-}
-
-void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, std::int64_t row,
-                std::int64_t col, std::int64_t rows, std::int64_t cols,
-                const std::function<void(std::int64_t, std::size_t, std::size_t)>& run) {
-  assert(row >= 0 && rows >= 0 && row + rows <= tensor.rows());
-  assert(col >= 0 && cols >= 0 && col + cols <= tensor.cols());
-  if (rows == 0 || cols == 0) return;
-  // Whole rows lie one after the other: one stretch.
-  const std::int64_t stretches = cols == tensor.cols() ? 1 : rows;
-  const std::int64_t count = cols == tensor.cols() ? rows * cols : cols;
-  for (std::int64_t i = 0; i < stretches; ++i) {
-    const std::int64_t element = (row + i) * tensor.cols() + col;
-    run(place.begin + element * static_cast<std::int64_t>(sizeof(float)),
-        static_cast<std::size_t>(i * cols), static_cast<std::size_t>(count));
-  }
-}
-
-void HashTensors(const std::vector<TensorPlace>& places, const ReadBytes& read, Sha256* hash) {
-  constexpr std::int64_t kChunkBytes = 1 << 20;
-  std::vector<char> chunk(kChunkBytes);
-  for (const TensorPlace& place : places) {
-    for (std::int64_t at = place.begin; at < place.end; at += kChunkBytes) {
-      const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, place.end - at));
-      read(at, chunk.data(), bytes);
-      hash->Add(chunk.data(), bytes);
-    }
-  }
-}
-
 namespace {
 
-// The file's beginning: the header's length, the header, blanks up to a multiple of 8.
-std::string HeaderBytes(const std::vector<TensorInfo>& tensors,
-                        std::map<std::string, std::string> metadata) {
-  metadata["format"] = "pt";
-  nlohmann::json header = {{"__metadata__", metadata}};
-  std::int64_t offset = 0;
-  for (const TensorInfo& tensor : tensors) {
-    const std::int64_t end = offset + TensorBytes(tensor);
-    nlohmann::json shape = {tensor.rows()};
-    if (!tensor.parameter.IsBias()) shape.push_back(tensor.cols());
-    header[tensor.Name()] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = JsonText(header);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return bytes + text;
+using nlohmann::json;
+
+// The planner of perceptrons has biases as columns, [outputs, 1].
+TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id, bool in_perceptron) {
+  TensorInfo tensor;
+  tensor.name = parameter.name;
+  tensor.matrix = {id, ParameterState::kValue};
+  tensor.rows = parameter.rows;
+  tensor.cols = parameter.columns;
+  if (in_perceptron && parameter.role == model::Role::kBias) std::swap(tensor.rows, tensor.cols);
+  tensor.shape = parameter.file_shape;
+  tensor.layout = parameter.file_layout;
+  return tensor;
 }
 
 }  // namespace
+
+std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states) {
+  std::map<std::string, TensorInfo> by_name;
+  const std::vector<model::Parameter>& parameters = model.training.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto id = ParameterId{static_cast<std::int64_t>(i)};
+    TensorInfo tensor = TensorOf(parameters[i], id, model.perceptron.has_value());
+    for (const ParameterState state : StatesOf(parameters[i].trained() ? states : 0)) {
+      tensor.name = parameters[i].name + StateSuffix(state);
+      tensor.matrix.state = state;
+      by_name.emplace(tensor.name, tensor);
+    }
+  }
+  std::vector<TensorInfo> tensors;
+  for (auto& [name, tensor] : by_name) tensors.push_back(std::move(tensor));
+  return tensors;
+}
 
 struct ModelWriter::Impl {
   explicit Impl(const std::string& path) : file(path) {}
 
   void Begin(const TrainedModel& model, const SnapshotExtras& extras);
+  json PlaceTensors(const std::vector<std::string>& counters, std::int64_t* end);
+  void WriteHeader(json entries, std::map<std::string, std::string> metadata, std::int64_t end);
   // Reads all tensors back into `hash`, and calls `go_on`, if there is one, after each MiB.
   void HashValues(const std::function<void()>& go_on, Sha256* hash) const;
   void WriteChecksum(const std::function<void()>& go_on);
@@ -94,26 +67,70 @@ struct ModelWriter::Impl {
   std::string header;
   bool checksum = false;
   std::vector<TensorInfo> tensors;
-  std::vector<TensorPlace> places;
+  std::vector<TensorPlace> places;             // of `tensors`
+  std::map<std::string, TensorPlace> by_name;  // of step counters, too
   std::int64_t values_left = 0;
 };
 
-void ModelWriter::Impl::Begin(const TrainedModel& model, const SnapshotExtras& extras) {
-  tensors = ModelTensors(model, extras.states);
-  header = HeaderBytes(tensors, extras.metadata);
-  auto offset = static_cast<std::int64_t>(header.size());
-  for (const TensorInfo& tensor : tensors) {
-    places.push_back({offset, offset + TensorBytes(tensor)});
-    offset += TensorBytes(tensor);
-    values_left += tensor.rows() * tensor.cols();
+// The header's entries, with places from the end of the header on. Step counters come first: their
+// 8 bytes stay aligned.
+json ModelWriter::Impl::PlaceTensors(const std::vector<std::string>& counters, std::int64_t* end) {
+  json entries = json::object();
+  *end = 0;
+  const auto place = [&](const std::string& name, const char* type, const json& shape,
+                         std::int64_t bytes) {
+    const TensorPlace at{*end, *end + bytes};
+    entries[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {at.begin, at.end}}};
+    by_name[name] = at;
+    *end = at.end;
+    return at;
+  };
+  for (const std::string& counter : counters) {
+    place(counter, "I64", json::array(), sizeof(std::int64_t));
   }
-  file.Reserve(offset);
+  for (const TensorInfo& tensor : tensors) {
+    places.push_back(place(tensor.name, "F32", tensor.shape, TensorBytes(tensor)));
+  }
+  return entries;
+}
+
+// The file's beginning: the header's length, the header, blanks up to a multiple of 8.
+void ModelWriter::Impl::WriteHeader(json entries, std::map<std::string, std::string> metadata,
+                                    std::int64_t end) {
+  metadata["format"] = "pt";
+  entries["__metadata__"] = metadata;
+  std::string text = JsonText(entries);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  for (int i = 0; i < 8; ++i) header += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  header += text;
+  const auto begin = static_cast<std::int64_t>(header.size());
+  const auto move = [begin](TensorPlace& place) {
+    place.begin += begin;
+    place.end += begin;
+  };
+  for (TensorPlace& place : places) move(place);
+  for (auto& [name, place] : by_name) move(place);
+  file.Reserve(begin + end);
   file.WriteAt(0, header.data(), header.size());
 }
 
+void ModelWriter::Impl::Begin(const TrainedModel& model, const SnapshotExtras& extras) {
+  tensors = ModelTensors(model, extras.states);
+  for (const TensorInfo& tensor : tensors) values_left += tensor.rows * tensor.cols;
+  const std::vector<std::string>& counters = model.training.step_counters();
+  std::int64_t end = 0;
+  json entries = PlaceTensors(counters, &end);
+  WriteHeader(std::move(entries), extras.metadata, end);
+  for (const std::string& counter : counters) {
+    file.WriteAt(by_name.at(counter).begin, &extras.steps, sizeof(extras.steps));
+  }
+}
+
 void ModelWriter::Impl::HashValues(const std::function<void()>& go_on, Sha256* hash) const {
+  std::vector<TensorPlace> all;
+  for (const auto& [name, place] : by_name) all.push_back(place);
   HashTensors(
-      places,
+      all,
       [&](std::int64_t offset, void* data, std::size_t bytes) {
         file.ReadAt(offset, data, bytes);
         if (go_on) go_on();
@@ -129,9 +146,11 @@ void ModelWriter::Impl::WriteChecksum(const std::function<void()>& go_on) {
   file.WriteAt(static_cast<std::int64_t>(ChecksumPlace(header)), digits.data(), digits.size());
 }
 
-ModelWriter::ModelWriter(const std::string& path, const TrainedModel& model)
+ModelWriter::ModelWriter(const std::string& path, const TrainedModel& model, std::int64_t steps)
     : impl_(std::make_unique<Impl>(path)) {
-  impl_->Begin(model, {});
+  SnapshotExtras extras;
+  extras.steps = steps;
+  impl_->Begin(model, extras);
 }
 
 ModelWriter::ModelWriter(const std::string& path, const TrainedModel& model,
@@ -149,10 +168,10 @@ void ModelWriter::Write(std::size_t index, std::int64_t row, std::int64_t col, s
                         std::int64_t cols, std::span<const float> values) {
   assert(index < impl_->tensors.size());
   assert(static_cast<std::int64_t>(values.size()) == rows * cols);
-  ForEachRun(impl_->tensors[index], impl_->places[index], row, col, rows, cols,
-             [&](std::int64_t offset, std::size_t first, std::size_t count) {
-               impl_->file.WriteAt(offset, values.data() + first, count * sizeof(float));
-             });
+  WriteRectangle(impl_->tensors[index], impl_->places[index], {row, col, rows, cols}, values,
+                 [this](std::int64_t offset, const void* data, std::size_t bytes) {
+                   impl_->file.WriteAt(offset, data, bytes);
+                 });
   impl_->values_left -= rows * cols;
 }
 

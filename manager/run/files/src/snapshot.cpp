@@ -95,6 +95,7 @@ std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const 
   }
   SnapshotExtras extras;
   extras.states = states_;
+  extras.steps = state.version;
   extras.metadata[kTrainingName] = training_id_;
   extras.metadata[kStateName] = StateText(state);
   return std::make_unique<ModelWriter>(PathOf(state.version), *model_, extras);
@@ -135,9 +136,9 @@ void SnapshotFolder::KeepNewest(std::size_t count) const {
 // Of a file that cannot be read: none, as of one without audits.
 std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path) const {
   try {
-    const ModelReader file(path);
-    const auto text = file.Metadata().find(kStateName);
-    if (text == file.Metadata().end()) return {};
+    const SafetensorsFile file(path);
+    const auto text = file.metadata().find(kStateName);
+    if (text == file.metadata().end()) return {};
     const std::optional<RunState> state = ParseState(text->second);
     return state ? state->contributors : std::vector<std::string>();
   } catch (const Error&) {
@@ -168,12 +169,12 @@ void SnapshotFolder::RemoveAll() const {
   fs::remove(folder_, ignored);  // unless something else is in it
 }
 
-std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
+std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
                                                   const std::function<void()>& go_on,
                                                   std::string* problem, bool* others) const {
   const auto text = [&file](const char* name) {
-    const auto found = file.Metadata().find(name);
-    return found == file.Metadata().end() ? std::string() : found->second;
+    const auto found = file.metadata().find(name);
+    return found == file.metadata().end() ? std::string() : found->second;
   };
   if (!file.ChecksumIsRight(go_on) && !IsPlanted(ManagerBug::kSnapshotIsNotChecked)) {
     *problem = "is damaged: its checksum is wrong";
@@ -188,13 +189,23 @@ std::optional<RunState> SnapshotFolder::ReadState(const ModelReader& file,
     return std::nullopt;
   }
   const std::optional<RunState> state = ParseState(text(kStateName));
-  if (!state || file.Tensors().size() != ModelTensors(*model_, states_).size() ||
-      file.Layers() != model_->perceptron->layers) {
+  if (!state) {
     *others = true;
     *problem = "does not have what this version of acan writes";
-    return std::nullopt;
   }
   return state;
+}
+
+// Null if it lacks some, which an earlier version of acan may not have written.
+std::shared_ptr<const ModelReader> SnapshotFolder::ReadTensors(
+    const std::shared_ptr<const SafetensorsFile>& file, bool* others) const {
+  try {
+    auto reader = std::make_shared<const ModelReader>(file, *model_);
+    if (reader->states() == states_) return reader;
+  } catch (const Error&) {
+  }
+  *others = true;
+  return nullptr;
 }
 
 std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
@@ -204,9 +215,12 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
   for (const std::string& path : Files(kSuffix)) {
     std::string problem;
     try {
-      auto file = std::make_shared<const ModelReader>(path);
+      const auto file = std::make_shared<const SafetensorsFile>(path);
       if (const std::optional<RunState> state = ReadState(*file, go_on, &problem, others)) {
-        return Found{path, *state, std::move(file)};
+        if (auto tensors = ReadTensors(file, others)) {
+          return Found{path, *state, std::move(tensors)};
+        }
+        problem = "does not have what this version of acan writes";
       }
       say(fmt::format("snapshot {} {}; passing it over", path, problem));
     } catch (const Error& error) {

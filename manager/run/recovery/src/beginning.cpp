@@ -49,8 +49,12 @@ std::optional<double> LossIn(const std::string& lines) {
 
 void Beginning::OpenInitialWeights() {
   if (context_.job.initial_weights.empty()) return;
-  file_ = std::make_shared<const ModelReader>(context_.job.initial_weights);
-  weights_ = std::make_unique<FileTiles>(*file_, *context_.model);
+  try {
+    file_ = std::make_shared<const ModelReader>(context_.job.initial_weights, *context_.model);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("model.initial_weights: {}", error.what()));
+  }
+  weights_ = std::make_unique<FileTiles>(*file_);
   source_ = Source::kInitialWeights;
 }
 
@@ -121,7 +125,7 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
   past_ = found->state;
   saved_version_ = past_.version;
   file_ = std::move(found->file);
-  GoOnFrom(std::make_unique<FileTiles>(*file_, *context_.model));
+  GoOnFrom(std::make_unique<FileTiles>(*file_));
   context_.Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
 }
 

@@ -28,7 +28,7 @@ std::size_t Values(const TileCell& tile) {
 
 std::map<MatrixId, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
   std::map<MatrixId, std::size_t> places;
-  for (std::size_t i = 0; i < tensors.size(); ++i) places[tensors[i].matrix()] = i;
+  for (std::size_t i = 0; i < tensors.size(); ++i) places[tensors[i].matrix] = i;
   return places;
 }
 
@@ -133,14 +133,7 @@ void TileMover::Put(const TileCell& tile, std::vector<float> values) {
   client_.Put({std::move(tuple)});
 }
 
-FileTiles::FileTiles(const ModelReader& file, const TrainedModel& model)
-    : file_(file), places_(PlacesOf(file.Tensors())) {
-  if (file.Layers() != model.perceptron->layers) {
-    throw UsageError(
-        fmt::format("model.initial_weights: the file's layers are {}, the job's are {}",
-                    fmt::join(file.Layers(), "-"), fmt::join(model.perceptron->layers, "-")));
-  }
-}
+FileTiles::FileTiles(const ModelReader& file) : file_(file), places_(PlacesOf(file.Tensors())) {}
 
 std::vector<float> FileTiles::Read(const TileCell& tile) {
   std::vector<float> values(Values(tile), 0.0f);
@@ -171,16 +164,13 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
 
 // One tensor of one version at a time, as the broker sends so many tuples at once and no more.
 std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
-                                         const TrainedModel& model, int states) {
+                                         const std::vector<TensorInfo>& tensors) {
   std::vector<TileCell> tiles;
-  const std::vector<Parameter> parameters = ParametersOf(*model.perceptron);
-  for (const ParameterState state : StatesOf(states)) {
-    for (const Parameter& parameter : parameters) {
-      const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), {parameter.id, state});
-      for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
-        if (found.resident) continue;  // with a handler, which may be lost before it is read
-        if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
-      }
+  for (const TensorInfo& tensor : tensors) {
+    const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), tensor.matrix);
+    for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
+      if (found.resident) continue;  // with a handler, which may be lost before it is read
+      if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
     }
   }
   return tiles;
@@ -189,20 +179,21 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
 std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run,
                                                      const TrainedModel& model, int states,
                                                      std::int64_t newest) {
-  // The first bias, in a few tiles, says which versions there are.
-  const Pattern first_bias =
-      TilesOf(run, FieldPattern::AtMost(newest), {BiasOf(*model.perceptron, 0).id});
+  const std::vector<TensorInfo> tensors = ModelTensors(model, states);
+  // A small one, in a few tiles, says which versions there are.
+  const auto smallest = std::ranges::min_element(
+      tensors, {}, [](const TensorInfo& tensor) { return tensor.rows * tensor.cols; });
+  const Pattern few = TilesOf(run, FieldPattern::AtMost(newest), smallest->matrix);
   std::set<std::int64_t> versions;
-  for (const tuplespace::FoundTuple& found : client_.ListAll(first_bias, true)) {
+  for (const tuplespace::FoundTuple& found : client_.ListAll(few, true)) {
     if (const auto tile = TileOfKey(found.key)) versions.insert(tile->first);
   }
-  const std::vector<TensorInfo> tensors = ModelTensors(model, states);
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
-    std::vector<TileCell> tiles = TilesIn(run, *version, model, states);
+    std::vector<TileCell> tiles = TilesIn(run, *version, tensors);
     std::map<MatrixId, std::vector<TileCell>> of_matrix;
     for (const TileCell& tile : tiles) of_matrix[tile.matrix].push_back(tile);
     const bool whole = std::all_of(tensors.begin(), tensors.end(), [&](const TensorInfo& tensor) {
-      return AreWhole(of_matrix[tensor.matrix()], tensor.rows(), tensor.cols());
+      return AreWhole(of_matrix[tensor.matrix], tensor.rows, tensor.cols);
     });
     if (whole || (IsPlanted(ManagerBug::kResumesFromPartialVersion) && !tiles.empty())) {
       return Whole{*version, std::move(tiles)};
@@ -231,8 +222,9 @@ void TileMover::Move(const std::string& run, std::int64_t version,
 }
 
 TileMover::Written TileMover::WriteModel(const std::string& path, const TrainedModel& model,
-                                         const std::vector<TileCell>& tiles, bool only_finite) {
-  ModelWriter writer(path, model);
+                                         std::int64_t steps, const std::vector<TileCell>& tiles,
+                                         bool only_finite) {
+  ModelWriter writer(path, model, steps);
   std::vector<TileCell> parameters;
   for (const TileCell& tile : tiles) {
     if (tile.IsOfValue()) parameters.push_back(tile);

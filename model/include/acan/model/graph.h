@@ -80,6 +80,13 @@ struct Gradient {
   ValueId value = kNoValue;
 };
 
+// Files of other tools may have a parameter's tensor a second time, under this name:
+// "lm_head.weight", where the head is the table of tokens. Files of ours do not.
+struct TiedName {
+  std::string name;
+  ParameterId parameter = 0;
+};
+
 // An operand of a node.
 struct Use {
   NodeId node = kNoNode;
@@ -110,6 +117,8 @@ class Graph {
   void AddGradient(ValueId of, ValueId value);
   // Files count training steps under this name (an I64 scalar): "bn1.num_batches_tracked".
   void AddStepCounter(const std::string& name);
+  // REQUIRES: `parameter` is the value of one.
+  void AddTiedName(const std::string& name, ValueId parameter);
 
   void SetFrozen(ParameterId parameter, bool frozen);
   void SetDecayed(ParameterId parameter, bool decayed);
@@ -123,6 +132,7 @@ class Graph {
   const std::vector<Assignment>& assignments() const { return assignments_; }
   const std::vector<Gradient>& gradients() const { return gradients_; }
   const std::vector<std::string>& step_counters() const { return step_counters_; }
+  const std::vector<TiedName>& tied_names() const { return tied_names_; }
 
   // REQUIRES: the id is one of this graph's.
   const Value& value(ValueId id) const { return values_.at(static_cast<std::size_t>(id)); }
@@ -148,6 +158,7 @@ class Graph {
   std::vector<Assignment> assignments_;
   std::vector<Gradient> gradients_;
   std::vector<std::string> step_counters_;
+  std::vector<TiedName> tied_names_;
   std::unordered_set<std::string> names_;  // of values
 };
 

@@ -32,10 +32,10 @@ std::string WriteModel(const std::string& path, const TrainedModel& model, std::
   const std::vector<TensorInfo> tensors = ModelTensors(model);
   ModelWriter writer(path, model);
   for (std::size_t index = tensors.size(); index-- > 0;) {
-    for (std::int64_t row = 0; row < tensors[index].rows(); row += tile) {
-      for (std::int64_t col = 0; col < tensors[index].cols(); col += tile) {
-        const std::int64_t rows = std::min(tile, tensors[index].rows() - row);
-        const std::int64_t cols = std::min(tile, tensors[index].cols() - col);
+    for (std::int64_t row = 0; row < tensors[index].rows; row += tile) {
+      for (std::int64_t col = 0; col < tensors[index].cols; col += tile) {
+        const std::int64_t rows = std::min(tile, tensors[index].rows - row);
+        const std::int64_t cols = std::min(tile, tensors[index].cols - col);
         std::vector<float> values;
         for (std::int64_t r = row; r < row + rows; ++r) {
           for (std::int64_t c = col; c < col + cols; ++c) values.push_back(ValueAt(index, r, c));
@@ -64,16 +64,22 @@ json GoodHeader() {
 }
 constexpr std::size_t kGoodBytes = 52;
 
+TrainedModel GoodModel() {
+  return *BuildModel(Model{.layers = {2, 3, 1}, .loss = Loss::kMeanSquaredError});
+}
+
 TEST(ModelTensorsTest, NamesAreInStringOrder) {
   std::vector<std::int64_t> layers(12, 3);
   const std::vector<TensorInfo> tensors = ModelTensors(Perceptron(layers));
   ASSERT_EQ(tensors.size(), 22u);
-  EXPECT_EQ(tensors[0].Name(), "layers.0.bias");
-  EXPECT_EQ(tensors[1].Name(), "layers.0.weight");
-  EXPECT_EQ(tensors[4].Name(), "layers.10.bias");
-  EXPECT_EQ(tensors[6].Name(), "layers.2.bias");
-  EXPECT_TRUE(tensors[0].parameter.IsBias());
-  EXPECT_EQ(tensors[0].cols(), 1);
+  EXPECT_EQ(tensors[0].name, "layers.0.bias");
+  EXPECT_EQ(tensors[1].name, "layers.0.weight");
+  EXPECT_EQ(tensors[4].name, "layers.10.bias");
+  EXPECT_EQ(tensors[6].name, "layers.2.bias");
+  // The planner of perceptrons has biases as columns.
+  EXPECT_EQ(tensors[0].rows, 3);
+  EXPECT_EQ(tensors[0].cols, 1);
+  EXPECT_EQ(tensors[0].shape, std::vector<std::int64_t>{3});
 }
 
 TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
@@ -115,15 +121,14 @@ TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
   Sha256 expected;
   expected.Add(values.data(), values.size());
   EXPECT_EQ(hash, expected.Hex());
-  EXPECT_EQ(ModelReader(path).WeightsSha256(), hash);
+  EXPECT_EQ(ModelReader(path, Perceptron({2, 3})).WeightsSha256(), hash);
 }
 
 TEST(ModelFileTest, ReadsRectangles) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
   WriteModel(path, Perceptron({7, 5, 3}), 4);
-  const ModelReader reader(path);
-  EXPECT_EQ(reader.Layers(), (std::vector<std::int64_t>{7, 5, 3}));
+  const ModelReader reader(path, Perceptron({7, 5, 3}));
   std::vector<float> part(6);
   reader.Read(1, 2, 3, 2, 3, part);
   for (std::int64_t i = 0; i < 6; ++i) {
@@ -227,7 +232,7 @@ void ExpectRefused(const std::string& bytes, std::vector<std::string> parts) {
   const TestFolder folder;
   const std::string path = folder.Write("m.safetensors", bytes);
   parts.push_back(path);
-  ExpectError([&] { ModelReader reader(path); }, parts);
+  ExpectError([&] { ModelReader reader(path, GoodModel()); }, parts);
 }
 
 TEST(ModelReaderTest, AcceptsAnyOrderOfValues) {
@@ -238,8 +243,7 @@ TEST(ModelReaderTest, AcceptsAnyOrderOfValues) {
   std::string bytes = SafeTensors(header.dump(), 0);
   std::vector<float> values(13);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  const ModelReader reader(folder.Write("m", bytes + Raw(values)));
-  EXPECT_EQ(reader.Layers(), (std::vector<std::int64_t>{2, 3, 1}));
+  const ModelReader reader(folder.Write("m", bytes + Raw(values)), GoodModel());
   std::vector<float> bias(3);
   reader.Read(0, 0, 0, 3, 1, bias);
   EXPECT_EQ(bias, (std::vector<float>{10, 11, 12}));
@@ -262,7 +266,8 @@ TEST(ModelReaderTest, BrokenFilesAreNamed) {
   ExpectRefused(std::string(64, '\xff'), {"18446744073709551615", "the most is"});
   ExpectRefused(SafeTensors("{\"a\": ", 0), {"not valid JSON"});
   ExpectRefused(SafeTensors("[]", 0), {"no JSON object"});
-  ExpectRefused(SafeTensors("{}", 0), {"has no tensors"});
+  ExpectRefused(SafeTensors("{}", 0),
+                {"lacks 4 tensors of the model, the first is 'layers.0.bias'", "kind \"mlp\""});
   ExpectRefused(SafeTensors("{\"a\": {}, \"a\": {}}", 0), {"\"a\" twice"});
   ExpectRefused(SafeTensors(std::string(100000, '['), 0), {"header"});
   ExpectRefused("PK\x03\x04 not a safetensors file at all", {"safetensors"});
@@ -285,8 +290,9 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
   ExpectHeaderRefused(set(weight, "dtype", "F16"), {weight, "\"F16\"", "expected \"F32\""});
   ExpectHeaderRefused(set(weight, "dtype", 3), {weight, "dtype 3"});
   ExpectHeaderRefused(set(weight, "shape", {3, 3}), {weight, "24 bytes", "[3,3] needs 36"});
-  ExpectHeaderRefused(set(weight, "shape", {6}), {weight, "[outputs, inputs]"});
-  ExpectHeaderRefused(set(weight, "shape", {3, 2, 1}), {weight, "1 to 2 sizes"});
+  ExpectHeaderRefused(set(weight, "shape", {6}), {weight, "shape [6], expected [3,2]"});
+  ExpectHeaderRefused(set(weight, "shape", {3, 2, 1}), {weight, "[3,2,1], expected [3,2]"});
+  ExpectHeaderRefused(set(weight, "shape", std::vector<int>(9, 1)), {weight, "0 to 8 sizes"});
   ExpectHeaderRefused(set(weight, "shape", {-3, 2}), {weight, "shape [-3,2]"});
   ExpectHeaderRefused(set(weight, "shape", {3.0, 2}), {weight, "shape [3.0,2]"});
   ExpectHeaderRefused(set(weight, "shape", {0, 2}), {weight, "dimension of 0"});
@@ -301,37 +307,41 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
   ExpectHeaderRefused([](json& header) { header["layers.0.weight"] = 3; }, {weight, "'dtype'"});
   ExpectHeaderRefused([](json& header) { header["layers.0.weight"].erase("shape"); },
                       {weight, "no 'shape'"});
-  ExpectHeaderRefused([](json& header) { header.erase("layers.0.bias"); },
-                      {"lacks the tensor 'layers.0.bias'"});
-  ExpectHeaderRefused([](json& header) { header.erase("layers.0.weight"); },
-                      {"lacks the tensor 'layers.0.weight'"});
+  ExpectHeaderRefused([](json& header) { header.erase("layers.1.weight"); },
+                      {"lacks the tensor 'layers.1.weight'", "kind \"mlp\"", "has 4 tensors"}, 40);
   ExpectHeaderRefused(
       [](json& header) {
-        header["fc.weight"] = header["layers.1.weight"];
+        header["layer.1.weight"] = header["layers.1.weight"];
         header.erase("layers.1.weight");
       },
-      {"has the tensor 'fc.weight'", "layers.0.weight"});
-  ExpectHeaderRefused([](json& header) { header["layers.99.bias"] = header["layers.1.bias"]; },
-                      {"layers.99.bias"});
-  ExpectHeaderRefused([](json& header) { header["layers.01.bias"] = header["layers.1.bias"]; },
-                      {"layers.01.bias"});
+      {"lacks the tensor 'layers.1.weight' and has the tensor 'layer.1.weight'",
+       "near 'layers.1.weight'"});
   ExpectHeaderRefused(
       [](json& header) {
-        header["layers.0.bias"] = {{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 8}}};
+        header["more"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {52, 56}}};
+        header["much"] = {{"dtype", "I64"}, {"shape", {1}}, {"data_offsets", {56, 64}}};
       },
-      {"layers.0.bias", "shape [2]", "expected [3]"});
+      {"has 2 tensors that are not of the model, the first is 'more'"}, 64);
+  ExpectHeaderRefused([](json& header) { header["layers.99.bias"] = header["layers.1.bias"]; },
+                      {"layers.99.bias"});
+  ExpectHeaderRefused(set("layers.0.bias", "shape", {3, 1}),
+                      {"layers.0.bias", "shape [3,1], expected [3]"});
+  ExpectHeaderRefused(set("layers.1.weight", "shape", {3, 1}),
+                      {"layers.1.weight", "shape [3,1], expected [1,3]"});
   ExpectHeaderRefused(
       [](json& header) {
         header["layers.1.weight"] = {
-            {"dtype", "F32"}, {"shape", {1, 2}}, {"data_offsets", {40, 48}}};
+            {"dtype", "I64"}, {"shape", {1, 3}}, {"data_offsets", {40, 64}}};
       },
-      {"layers.1.weight", "takes 2 inputs", "has 3 outputs"}, 48);
+      {"layers.1.weight", "dtype \"I64\", expected \"F32\""}, 64);
 }
 
 TEST(ModelReaderTest, FilesThatCannotBeOpenedAreNamed) {
   const TestFolder folder;
-  ExpectError([&] { ModelReader reader(folder.Path("none")); }, {"/none", "No such file"});
-  ExpectError([&] { ModelReader reader(folder.path()); }, {"expected a safetensors file"});
+  ExpectError([&] { ModelReader reader(folder.Path("none"), GoodModel()); },
+              {"/none", "No such file"});
+  ExpectError([&] { ModelReader reader(folder.path(), GoodModel()); },
+              {"expected a safetensors file"});
 }
 
 TEST(Sha256Test, KnownDigests) {

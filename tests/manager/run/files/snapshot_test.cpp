@@ -25,9 +25,9 @@ class SnapshotTest : public testing::Test {
     const std::vector<TensorInfo> tensors = ModelTensors(*model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
-          static_cast<std::size_t>(tensors[i].rows() * tensors[i].cols()),
-          static_cast<float>(version) + static_cast<float>(tensors[i].state));
-      writer->Write(i, 0, 0, tensors[i].rows(), tensors[i].cols(), values);
+          static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
+          static_cast<float>(version) + static_cast<float>(tensors[i].matrix.state));
+      writer->Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
     }
     writer->Finish();
   }
@@ -85,7 +85,7 @@ TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::vector<float> value(1);
     found->file->Read(i, 0, 0, 1, 1, value);
-    EXPECT_EQ(value[0], 4.0f + static_cast<float>(tensors[i].state)) << tensors[i].Name();
+    EXPECT_EQ(value[0], 4.0f + static_cast<float>(tensors[i].matrix.state)) << tensors[i].name;
   }
 }
 

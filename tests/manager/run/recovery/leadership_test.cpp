@@ -25,7 +25,7 @@ class LeadershipTest : public ::testing::Test {
     options.context = &zmq_;
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     thread_ = std::thread([this] { broker_->Run(); });
-    job_.perceptron().layers = {2, 1};
+    job_.perceptron().layers = {2, 2};
   }
   ~LeadershipTest() override {
     broker_->Stop();

@@ -79,7 +79,7 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
     ++looked;
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   });
-  EXPECT_EQ(mover.WriteModel("", *model, tiles, true).weights_sha256.size(), 64u);
+  EXPECT_EQ(mover.WriteModel("", *model, 0, tiles, true).weights_sha256.size(), 64u);
   EXPECT_GE(looked, 2);
   broker.Stop();
   serving.join();

@@ -122,6 +122,12 @@ inline std::string_view KindOf(const ModelOptions& options) {
   return kModelKinds[options.index()];
 }
 
+// What lies beside the model's file in the output folder.
+enum class OutputConfig : std::uint8_t {
+  kNone,
+  kTransformers,  // config.json, with which transformers loads the folder
+};
+
 struct Job {
   ModelOptions model;
   std::string initial_weights;  // a safetensors file; empty: drawn from the seed
@@ -129,6 +135,7 @@ struct Job {
   Training training;
   TaskLimits tasks;
   SnapshotSchedule snapshots;
+  OutputConfig output_config = OutputConfig::kNone;
   // A loss or weights that are not finite end the run, which keeps the last good weights. Without
   // it the run goes on, and the receipt says where it was.
   bool stop_if_not_finite = true;

@@ -7,6 +7,7 @@
 namespace acan {
 
 inline constexpr const char* kModelName = "model.safetensors";
+inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 inline constexpr const char* kTuningName = "tuning.jsonl";
 inline constexpr const char* kJobName = "job.json";

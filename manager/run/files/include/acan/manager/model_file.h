@@ -1,5 +1,6 @@
 // Models in safetensors files: the output of a run, and its snapshots, which have the optimizer's
-// state beside the parameters.
+// state beside the parameters. Tensors lie as the model's framework has them (model/README.md);
+// rectangles of our matrices are written and read piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +11,32 @@
 #include <string>
 #include <vector>
 
-#include "acan/core/model.h"
 #include "acan/core/parameter.h"
+#include "acan/manager/safetensors_file.h"
 #include "acan/manager/trained_model.h"
 
 namespace acan {
 
 // A tensor of a file: a parameter, or the optimizer's state for it.
 struct TensorInfo {
-  Parameter parameter;  // written as [rows, cols], a bias as [rows]
-  ParameterState state = ParameterState::kValue;
-
-  std::string Name() const { return parameter.Name(state); }
-  std::int64_t rows() const { return parameter.rows; }
-  std::int64_t cols() const { return parameter.cols; }
-  MatrixId matrix() const { return {parameter.id, state}; }
+  std::string name;  // in the file; of a state: "layers.0.weight.state0"
+  MatrixId matrix;
+  // Of the matrix as tiles cover it. A vector is a row, but a column in a perceptron.
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<std::int64_t> shape;  // in the file
+  model::FileLayout layout = model::FileLayout::kSame;
 };
 
 // Tensors of a model in the order of their names as strings ("layers.10.bias" before
-// "layers.2.bias"): the order of the file and of the hash. With `states` matrices of optimizer
-// state for each parameter.
+// "layers.2.bias"): the order of the hash. With `states` matrices of optimizer state for each
+// parameter that is trained.
 std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states = 0);
 
 // What a snapshot has beside the parameters.
 struct SnapshotExtras {
   int states = 0;
+  std::int64_t steps = 0;                       // behind it: what step counters say
   std::map<std::string, std::string> metadata;  // texts in the file's header
 };
 
@@ -44,9 +46,10 @@ struct SnapshotExtras {
 // can.
 class ModelWriter {
  public:
-  // Throws Error (failure) naming the path and the system's words (not writable, disk full). With
-  // an empty path no file is kept, and Finish's hash is all that comes of it.
-  ModelWriter(const std::string& path, const TrainedModel& model);
+  // A model after `steps` training steps, which its step counters say. Throws Error (failure)
+  // naming the path and the system's words (not writable, disk full). With an empty path no file is
+  // kept, and Finish's hash is all that comes of it.
+  ModelWriter(const std::string& path, const TrainedModel& model, std::int64_t steps = 0);
   // A snapshot: also carries a checksum of the whole file in its header.
   ModelWriter(const std::string& path, const TrainedModel& model, const SnapshotExtras& extras);
   ~ModelWriter();
@@ -65,24 +68,22 @@ class ModelWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads a safetensors file piece by piece. The constructor throws Error (usage) for files that are
-// truncated, malformed, inconsistent, not F32, or do not have the tensors of a perceptron; values
-// may lie in any order. Const methods may run on several threads.
+// Reads a model's tensors out of a safetensors file piece by piece; values may lie in any order.
+// The constructor throws Error (usage) for a file that cannot be read (SafetensorsFile) or does not
+// have the model's tensors: it names the tensor, its shape and what was expected. A file may lack
+// step counters, may have the optimizer's state, and may have a tied tensor a second time if it is
+// equal, which takes the time of reading both. Const methods may run on several threads.
 class ModelReader {
  public:
-  explicit ModelReader(const std::string& path);
+  ModelReader(const std::string& path, const TrainedModel& model);
+  ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model);
   ~ModelReader();
+  // ModelTensors of the model, with as many states as the file has.
   const std::vector<TensorInfo>& Tensors() const;
-  // As given to the writer; empty for files without.
-  const std::map<std::string, std::string>& Metadata() const;
-  // Whether the file is, bit for bit, the snapshot that was written. Reads all of it, and calls
-  // `go_on`, if there is one, after each MiB.
-  bool ChecksumIsRight(const std::function<void()>& go_on = {}) const;
-  // The layer sizes that the tensors imply (inputs, hidden..., outputs).
-  std::vector<std::int64_t> Layers() const;
+  int states() const;
   void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
             std::int64_t cols, std::span<float> out) const;
-  std::string WeightsSha256() const;  // of the parameters
+  std::string WeightsSha256() const;  // of the parameters and step counters
 
  private:
   struct Impl;

@@ -64,8 +64,10 @@ class SnapshotFolder {
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;  // newest first
   std::vector<std::string> ContributorsOf(const std::string& path) const;
-  std::optional<RunState> ReadState(const ModelReader& file, const std::function<void()>& go_on,
+  std::optional<RunState> ReadState(const SafetensorsFile& file, const std::function<void()>& go_on,
                                     std::string* problem, bool* others) const;
+  std::shared_ptr<const ModelReader> ReadTensors(const std::shared_ptr<const SafetensorsFile>& file,
+                                                 bool* others) const;
 
   const std::string folder_;
   const std::string training_id_;

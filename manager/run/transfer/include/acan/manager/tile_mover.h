@@ -30,10 +30,9 @@ class TileSource {
 };
 
 // A model file or snapshot. Optimizer state that it does not have is zeros.
-// Throws Error (usage) if the file's layers are not the model's.
 class FileTiles final : public TileSource {
  public:
-  FileTiles(const ModelReader& file, const TrainedModel& model);
+  explicit FileTiles(const ModelReader& file);
   std::vector<float> Read(const TileCell& tile) override;
 
  private:
@@ -73,7 +72,8 @@ class TileMover {
   };
   // Streams the parameters among `tiles` into a safetensors file. With an empty path the file is
   // only made for its hash; with `only_finite` it is not made if a value is not finite.
-  Written WriteModel(const std::string& path, const TrainedModel& model,
+  // `steps` are behind it.
+  Written WriteModel(const std::string& path, const TrainedModel& model, std::int64_t steps,
                      const std::vector<TileCell>& tiles, bool only_finite);
   bool AreFinite(const std::vector<TileCell>& tiles);  // the parameters among them
 
@@ -83,9 +83,9 @@ class TileMover {
                                            std::optional<std::chrono::seconds> patience = {});
 
  private:
-  // The tiles of one version, of all matrices of `model`.
+  // The tiles of one version, of all tensors.
   std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version,
-                                const TrainedModel& model, int states);
+                                const std::vector<TensorInfo>& tensors);
   void Put(const TileCell& tile, std::vector<float> values);
 
   tuplespace::Client& client_;

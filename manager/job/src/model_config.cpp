@@ -1,0 +1,132 @@
+#include "acan/manager/model_config.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "model_keys.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+using model::ActivationKind;
+using nlohmann::json;
+
+// transformers.activations.ACT2FN
+const char* ActivationName(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kGelu:
+      return "gelu";
+    case ActivationKind::kGeluTanh:
+      return "gelu_new";
+    case ActivationKind::kSilu:
+      return "silu";
+    case ActivationKind::kTanh:
+      return "tanh";
+    case ActivationKind::kSigmoid:
+      return "sigmoid";
+    case ActivationKind::kRelu:
+    case ActivationKind::kClippedRelu:  // no key names it
+      break;
+  }
+  return "relu";
+}
+
+json ConfigOf(const model::GptOptions& o) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"n_layer", o.n_layer},
+          {"n_head", o.n_head},
+          {"n_embd", o.n_embd},
+          {"n_positions", o.block_size},
+          {"vocab_size", o.vocab_size},
+          {"activation_function", ActivationName(o.activation)},
+          {"attn_pdrop", ShortNumber(o.dropout)},
+          {"embd_pdrop", ShortNumber(o.dropout)},
+          {"resid_pdrop", ShortNumber(o.dropout)},
+          {"layer_norm_epsilon", 1e-5},
+          // GPT2Config's are of OpenAI's vocabulary.
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
+json ConfigOf(const model::LlamaOptions& o) {
+  const std::int64_t heads = o.num_attention_heads;
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"vocab_size", o.vocab_size},
+          {"hidden_size", o.hidden_size},
+          {"intermediate_size", o.intermediate_size},
+          {"num_hidden_layers", o.num_hidden_layers},
+          {"num_attention_heads", heads},
+          {"num_key_value_heads", o.num_key_value_heads > 0 ? o.num_key_value_heads : heads},
+          {"head_dim", o.head_dim > 0 ? o.head_dim : o.hidden_size / heads},
+          {"max_position_embeddings", o.max_position_embeddings},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", ShortNumber(o.rms_norm_eps)},
+          {"rope_theta", ShortNumber(o.rope_theta)},
+          {"initializer_range", ShortNumber(o.initializer_range)},
+          {"attention_dropout", ShortNumber(o.attention_dropout)},
+          {"attention_bias", o.attention_bias},
+          {"mlp_bias", o.mlp_bias},
+          {"tie_word_embeddings", o.tie_word_embeddings},
+          // LlamaConfig's are of Meta's vocabulary.
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
+json ConfigOf(const model::BertOptions& o) {
+  const bool classifies = o.task == model::BertTask::kClassification;
+  json config = {
+      {"architectures", {classifies ? "BertForSequenceClassification" : "BertForMaskedLM"}},
+      {"model_type", "bert"},
+      {"vocab_size", o.vocab_size},
+      {"hidden_size", o.hidden_size},
+      {"num_hidden_layers", o.num_hidden_layers},
+      {"num_attention_heads", o.num_attention_heads},
+      {"intermediate_size", o.intermediate_size},
+      {"hidden_act", ActivationName(o.hidden_act)},
+      {"hidden_dropout_prob", ShortNumber(o.hidden_dropout_prob)},
+      {"attention_probs_dropout_prob", ShortNumber(o.attention_probs_dropout_prob)},
+      {"max_position_embeddings", o.max_position_embeddings},
+      {"type_vocab_size", o.type_vocab_size},
+      {"initializer_range", ShortNumber(o.initializer_range)},
+      {"layer_norm_eps", ShortNumber(o.layer_norm_eps)},
+      {"pad_token_id", o.pad_token_id}};
+  if (!classifies) return config;
+  // transformers counts labels by their names.
+  for (std::int64_t i = 0; i < o.num_labels; ++i) {
+    config["id2label"][fmt::format("{}", i)] = fmt::format("LABEL_{}", i);
+    config["label2id"][fmt::format("LABEL_{}", i)] = i;
+  }
+  return config;
+}
+
+// Kinds whose classes are not of transformers.
+template <class Options>
+json ConfigOf(const Options&) {
+  return {};
+}
+
+}  // namespace
+
+std::string NoTransformersConfig(const ModelOptions& options) {
+  if (const auto* gpt = std::get_if<model::GptOptions>(&options)) {
+    return gpt->bias ? "" : "GPT2LMHeadModel always has biases: it needs model.bias = true";
+  }
+  if (std::holds_alternative<model::LlamaOptions>(options) ||
+      std::holds_alternative<model::BertOptions>(options)) {
+    return "";
+  }
+  return fmt::format("transformers has no class for kind \"{}\"; gpt, llama and bert have one",
+                     KindOf(options));
+}
+
+json TransformersConfig(const ModelOptions& options) {
+  json config = std::visit([](const auto& of_kind) { return ConfigOf(of_kind); }, options);
+  config["torch_dtype"] = "float32";
+  return config;
+}
+
+}  // namespace acan

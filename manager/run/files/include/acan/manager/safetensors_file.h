@@ -1,0 +1,58 @@
+// SafetensorsFile: what a safetensors file says that it has, checked, and read piece by piece.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace acan {
+
+// One tensor's entry in the header. Elements have 4 bytes, or 8 where `type` is "I64".
+struct StoredTensor {
+  std::string type;                 // "F32" or "I64"
+  std::vector<std::int64_t> shape;  // of any rank; empty: one element
+  std::int64_t begin = 0;           // of its bytes, from the file's start
+  std::int64_t end = 0;             // exclusive
+
+  std::int64_t bytes() const { return end - begin; }
+};
+
+// The constructor throws Error (usage), naming the file, for one that is truncated, malformed,
+// inconsistent, or has elements of another type than F32 and I64. Tensors may lie in any order, but
+// neither overlap nor leave gaps. Const methods may run on several threads.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::string path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  // Throws Error: failure if the system cannot read, usage if the file was cut short meanwhile.
+  void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
+  // Whether the file is, bit for bit, the snapshot that was written. Reads all of it, and calls
+  // `go_on`, if there is one, after each MiB.
+  bool ChecksumIsRight(const std::function<void()>& go_on = {}) const;
+
+  // Throws Error (usage): "PATH: what".
+  [[noreturn]] void Refuse(const std::string& what) const;
+
+ private:
+  class Header;
+
+  void Open();
+
+  const std::string path_;
+  int descriptor_ = -1;
+  std::int64_t file_bytes_ = 0;
+  std::int64_t data_begin_ = 0;
+  std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace acan
