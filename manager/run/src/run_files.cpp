@@ -20,7 +20,7 @@ namespace {
 
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
 constexpr std::array kWholeFiles = {kModelName, kMetricsName, kJobName, kReceiptName,
-                                        kVocabularyName};
+                                    kVocabularyName};
 
 }  // namespace
 
@@ -90,6 +90,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   if (!context_.HasFolder()) return;
   // Of an earlier run, or another training.
   std::filesystem::remove(context_.OutPath(kReceiptName));
+  std::filesystem::remove(context_.OutPath(kVocabularyName));
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);
