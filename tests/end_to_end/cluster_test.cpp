@@ -1,6 +1,9 @@
 // Broker, manager and handlers as threads of this process: what happens when handlers come and go
 // while a job runs. The oracle is a plain loop over the same kernels.
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "cluster_fixture.h"
 
@@ -15,6 +18,26 @@ TEST_F(ClusterTest, IsThePlainLoopToTheBit) {
   EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
   EXPECT_EQ(receipt.steps, 33);
   EXPECT_EQ(receipt.handlers.size(), 2u);
+}
+
+// Of text; and that of an earlier training in the same folder goes.
+TEST_F(ClusterTest, WritesTheVocabularyOfItsData) {
+  const Job job = SmallJob();
+  AddHandler(1 << 20);
+  const std::string path = folder_ + "/out/vocabulary.json";
+  const auto run = [&](const std::string& vocabulary) {
+    Data data = LoadData(job);
+    data.vocabulary = vocabulary;
+    ManagerOptions options;
+    options.endpoint = endpoint_;
+    options.out_dir = folder_ + "/out";
+    Manager(std::move(options), job, std::move(data)).Run();
+  };
+  run("{}\n");
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "{}\n");
+  run("");
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(ClusterTest, OneThreadServesSeveralHandlersInTurn) {

@@ -1,14 +1,16 @@
-// Data files: IDX, NPY and CSV, also packed with gzip, and the samples that come of them.
+// Data files: IDX, NPY and CSV, also packed with gzip, as arrays in memory and in the file, and the
+// samples that come of them; and the same bytes as a stream of tokens.
 //
 // Input: the file
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstring>
 #include <variant>
 
 #include "acan/core/error.h"
 #include "acan/manager/load_data.h"
-#include "acan/manager/input_file.h"
+#include "acan/manager/stored_array.h"
 #include "memory_file.h"
 #include "target.h"
 #include "tests/manager/test_files.h"
@@ -57,6 +59,43 @@ void CheckData(const std::string& path, const Array& array) {
   }
 }
 
+// A file is the same array, whether its values are in memory or stay in it.
+void CheckStored(const StoredArray& stored, const Array& array) {
+  Require(stored.shape() == array.shape, "shapes that differ");
+  std::vector<std::uint8_t> bytes(
+      static_cast<std::size_t>(stored.count() * BytesOf(stored.type())));
+  stored.ReadBytes(0, bytes);
+  std::visit(
+      [&](const auto& values) {
+        Require(bytes.size() == values.size() * sizeof(values[0]) &&
+                    std::memcmp(bytes.data(), values.data(), bytes.size()) == 0,
+                "values that differ");
+      },
+      array.values);
+}
+
+// Windows of two tokens: each is below the bound, and each label is the next token.
+void CheckTokens(const std::string& path, const std::string& type) {
+  constexpr std::int64_t kTokens = 1000;
+  Job job;
+  job.data.tokens.train = path;
+  job.data.tokens.type = type;
+  const std::vector<WantedInput> wanted = {{"tokens", model::InputRole::kTokens, 2, 1, kTokens},
+                                           {"labels", model::InputRole::kLabels, 2, 1, kTokens}};
+  try {
+    const Data data = LoadData(job, wanted);
+    for (const std::int64_t sample : {std::int64_t{0}, data.train->samples() - 1}) {
+      std::uint32_t tokens[2], labels[2];
+      data.train->Copy({"tokens", sample, 3, {0, 2}, {0, 1}}, tokens);
+      data.train->Copy({"labels", sample, 3, {0, 2}, {0, 1}}, labels);
+      Require(tokens[1] == labels[0], "the label {} of the token {}", labels[0], tokens[1]);
+      Require(tokens[0] < kTokens && tokens[1] < kTokens && labels[1] < kTokens, "no token");
+    }
+  } catch (const Error& refused) {
+    Require(refused.kind() == Error::Kind::kUsage, "{}", refused.what());
+  }
+}
+
 bool Run(std::string_view input) {
   const MemoryFile file(input);
   const bool packed = input.starts_with("\x1f\x8b");
@@ -64,10 +103,15 @@ bool Run(std::string_view input) {
   const auto check_heap = [&] {
     heap.RequireAtMost(kHeapBytes + (packed ? kGzipFactor : kPlainFactor) * input.size());
   };
+  CheckTokens(file.path(), "uint16");
+  CheckTokens(file.path(), "uint32");
+  CheckTokens(file.path(), "");
+  check_heap();
   try {
     const Array array = ReadArray(file.path());
     check_heap();
     CheckArray(array);
+    CheckStored(OpenArray(file.path()), array);
     CheckData(file.path(), array);
     return true;
   } catch (const Error& refused) {
@@ -90,6 +134,8 @@ std::vector<Seed> Seeds() {
           {"npy-floats", Npy("<f4", "(2, 2)", Raw<float>({1, -2.5f, 3, 1e-40f}), 2)},
           {"npy-doubles", Npy("<f8", "(1, 2)", Raw<double>({1e-300, 2}), 3)},
           {"npy-labels", labels},
+          {"npy-tokens", Npy("<i4", "(5,)", Raw<std::int32_t>({1, 2, 999, 4, 0}))},
+          {"npy-column", Npy("<i8", "(5, 1)", Raw<std::int64_t>({1, 2, 3, 4, 5}))},
           {"npy-labels-gzip", Gzip(labels)}};
 }
 

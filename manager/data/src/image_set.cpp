@@ -181,7 +181,7 @@ void ImageSet::CopyPixels(const SamplePart& part, std::span<const float> image,
 void ImageSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const {
   assert(part.sample >= 0 && part.sample < samples());
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
-  if (part.input == "labels") return CopyIntegers(labels_, part.sample, out);
+  if (part.input == "labels") return labels_.ReadWords(part.sample, out);
   std::vector<float> image(static_cast<std::size_t>(images_.values_per_sample()));
   images_.ReadFloats(part.sample * images_.values_per_sample(), image);
   CopyPixels(part, image, out);

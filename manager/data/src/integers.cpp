@@ -33,11 +33,4 @@ void CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
   }
 }
 
-void CopyIntegers(const StoredArray& array, std::int64_t first, std::span<std::uint32_t> out) {
-  std::vector<std::int64_t> values(out.size());
-  array.ReadIntegers(first, values);
-  std::ranges::transform(values, out.begin(),
-                         [](std::int64_t value) { return static_cast<std::uint32_t>(value); });
-}
-
 }  // namespace acan

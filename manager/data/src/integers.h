@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "acan/manager/sha256.h"
@@ -24,8 +23,5 @@ struct IntegerBounds {
 // file, the first value that is out of bounds, and its place.
 void CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
                    const std::function<std::string(std::int64_t value)>& place, Sha256* hash);
-
-// The bits of int32. REQUIRES: they were checked. Throws as StoredArray::ReadBytes.
-void CopyIntegers(const StoredArray& array, std::int64_t first, std::span<std::uint32_t> out);
 
 }  // namespace acan

@@ -110,7 +110,7 @@ void SequenceSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) con
         out, input->role == InputRole::kLengths ? static_cast<std::uint32_t>(input->bound) : 0U);
     return;
   }
-  CopyIntegers(array->second, part.sample * input->positions + part.positions.begin, out);
+  array->second.ReadWords(part.sample * input->positions + part.positions.begin, out);
 }
 
 }  // namespace acan

@@ -18,7 +18,7 @@ namespace {
 
 // Of text that is read into memory.
 constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 34;
-// SentencePiece takes all of a text at once, and needs a hundred times as much memory.
+// SentencePiece takes all of a text at once, and needs many times as much memory.
 constexpr std::size_t kMaxSentencePieceBytes = std::size_t{1} << 28;
 
 std::string ReadText(const std::string& path) {
@@ -84,7 +84,6 @@ void ForEachCharacter(const std::string& path, std::string_view text, const Visi
   }
 }
 
-// A text with the place where its training part ends.
 struct Text {
   std::string path;
   std::string bytes;

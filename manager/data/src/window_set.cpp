@@ -54,8 +54,8 @@ void WindowSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const
   assert(Range({0, length_}).Contains(part.positions));
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
   const std::int64_t ahead = part.input == "labels" ? 1 : 0;
-  CopyIntegers(tokens_, OffsetOf(part.epoch) + part.sample * length_ + part.positions.begin + ahead,
-               out);
+  tokens_.ReadWords(OffsetOf(part.epoch) + part.sample * length_ + part.positions.begin + ahead,
+                    out);
 }
 
 }  // namespace acan

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -197,16 +198,25 @@ void StoredArray::ReadIntegers(std::int64_t first, std::span<std::int64_t> out) 
   std::vector<std::uint8_t> bytes(out.size() * static_cast<std::size_t>(BytesOf(type_)));
   ReadBytes(first, bytes);
   const auto whole = [&](auto value, std::size_t i) {
-    // Beyond, not every whole number is a float.
-    constexpr double kMost = 1LL << 53;
-    const auto wide = static_cast<double>(value);
-    if (!IsInteger(type_) && !(wide == std::floor(wide) && std::fabs(wide) < kMost)) {
-      throw UsageError(fmt::format("{}: {} is {}, expected a whole number", path_,
-                                   Place(first + static_cast<std::int64_t>(i)), value));
+    if constexpr (std::is_floating_point_v<decltype(value)>) {
+      constexpr double kMost = 1LL << 53;  // beyond, not every whole number is one
+      const auto wide = static_cast<double>(value);
+      if (!(wide == std::floor(wide) && std::fabs(wide) < kMost)) {
+        throw UsageError(fmt::format("{}: {} is {}, expected a whole number", path_,
+                                     Place(first + static_cast<std::int64_t>(i)), value));
+      }
     }
     return static_cast<std::int64_t>(value);
   };
   ConvertAll(type_, bytes, out, whole);
+}
+
+void StoredArray::ReadWords(std::int64_t first, std::span<std::uint32_t> out) const {
+  std::vector<std::uint8_t> bytes(out.size() * static_cast<std::size_t>(BytesOf(type_)));
+  ReadBytes(first, bytes);
+  ConvertAll(type_, bytes, out, [](auto value, std::size_t) {
+    return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+  });
 }
 
 void StoredArray::ReadFloats(std::int64_t first, std::span<float> out) const {

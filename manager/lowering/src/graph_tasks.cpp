@@ -88,13 +88,11 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
   std::vector<TileCell> cells;
   const std::vector<model::Parameter>& parameters = model_.training.graph().parameters();
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(parameters.size()); ++p) {
-    const bool vector = parameters[static_cast<std::size_t>(p)].rows == 1;
     for (const ParameterTile& tile : whole.context.Tiles(p)) {
       for (const ParameterState state : StatesOf(StateCount(training_.optimizer))) {
         cells.push_back({whole.context.TileKeyOf(p, tile, version, state),
                          {acan::ParameterId{p}, state},
-                         vector ? tile.columns : tile.rows,
-                         vector ? Range{0, 1} : tile.columns});
+                         tile.rows, tile.columns});
       }
     }
   }

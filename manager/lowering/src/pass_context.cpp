@@ -19,14 +19,10 @@ std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
                  cuts.block);
 }
 
-// Of a vector, keys have its columns where those of a matrix have its rows (tuple_kinds.h: o, i).
 tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTile& tile,
                                        std::int64_t version, ParameterState state) const {
-  const MatrixId matrix{acan::ParameterId{parameter}, state};
-  if (ParameterOf(parameter).rows == 1) {
-    return TileKey(pass.job, version, matrix, tile.columns, {0, 1});
-  }
-  return TileKey(pass.job, version, matrix, tile.rows, tile.columns);
+  return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows,
+                 tile.columns);
 }
 
 tuplespace::Key PassContext::SumKey(int value, const Range& place,

@@ -97,6 +97,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   if (!context_.HasFolder()) return;
   // Of an earlier run, or another training.
   std::filesystem::remove(context_.OutPath(kReceiptName));
+  std::filesystem::remove(context_.OutPath(kVocabularyName));
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);

@@ -59,9 +59,7 @@ class LoweringRunner {
     for (const TileCell& tile : tasks_.Tiles("job", version)) {
       if (tile.matrix != MatrixId{acan::ParameterId{parameter}, state}) continue;
       const std::vector<float> values = Floats(tile.key);
-      const bool vector = p.rows == 1;
-      const Range rows = vector ? Range{0, 1} : tile.outputs;
-      const Range columns = vector ? tile.outputs : tile.inputs;
+      const Range rows = tile.outputs, columns = tile.inputs;
       for (std::int64_t r = 0; r < rows.size(); ++r) {
         for (std::int64_t c = 0; c < columns.size(); ++c) {
           all[static_cast<std::size_t>((rows.begin + r) * p.columns + columns.begin + c)] =

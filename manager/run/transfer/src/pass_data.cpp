@@ -6,9 +6,7 @@
 #include <span>
 
 namespace acan {
-namespace {
 
-// Sample after sample, as the rows of a batch lie.
 tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
                             const std::function<std::int64_t(std::int64_t)>& sample_at) {
   const WantedInput* input = FindInput(set.inputs(), cell.input);
@@ -17,6 +15,7 @@ tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int
   const std::int64_t columns = cell.features.size();
   auto words = std::make_shared<std::vector<std::uint32_t>>(
       static_cast<std::size_t>(cell.rows.size() * columns));
+  // Sample after sample; a cell may begin and end within one.
   for (std::int64_t row = cell.rows.begin; row < cell.rows.end;) {
     const std::int64_t of_batch = row / positions;
     const std::int64_t first = row % positions;
@@ -33,8 +32,6 @@ tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int
   tuple.payload = tuplespace::Payload(std::move(words), data, bytes);
   return tuple;
 }
-
-}  // namespace
 
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,

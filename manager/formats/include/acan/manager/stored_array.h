@@ -51,6 +51,8 @@ class StoredArray {
   void ReadBytes(std::int64_t first, std::span<std::uint8_t> out) const;
   // Integers; of floats those that are whole. Throws Error (usage) for others, and as ReadBytes.
   void ReadIntegers(std::int64_t first, std::span<std::int64_t> out) const;
+  // The bits of int32. REQUIRES: ReadIntegers finds such values. Throws as ReadBytes.
+  void ReadWords(std::int64_t first, std::span<std::uint32_t> out) const;
   // Throws as ReadBytes.
   void ReadFloats(std::int64_t first, std::span<float> out) const;
 

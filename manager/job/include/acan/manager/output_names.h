@@ -13,7 +13,7 @@ inline constexpr const char* kTuningName = "tuning.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
-inline constexpr const char* kSnapshotsName = "snapshots";  // a folder
+inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
 
 // The file of the snapshot of `version` in the folder kSnapshotsName. The order of these names, as
 // strings, is that of the versions.

@@ -10,8 +10,12 @@
 
 namespace acan {
 
-// `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the bits of
-// int32. Throws as SampleSet::Copy.
+// One cell. `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the
+// bits of int32. REQUIRES: the set has the cell's input. Throws as SampleSet::Copy.
+tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
+                            const std::function<std::int64_t(std::int64_t)>& sample_at);
+
+// All cells of a pass.
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
     const std::function<std::int64_t(std::int64_t)>& sample_at);

@@ -1,0 +1,77 @@
+// Tokens of SentencePiece models.
+#include <gtest/gtest.h>
+
+#include "acan/core/json_text.h"
+#include "graph_jobs.h"
+#include "nlohmann/json.hpp"
+
+#ifdef ACAN_SENTENCEPIECE
+#include <sentencepiece_trainer.h>
+#endif
+
+namespace acan {
+namespace {
+
+#ifdef ACAN_SENTENCEPIECE
+
+using Tokens = std::vector<std::int32_t>;
+
+// A model whose pieces are single characters numbers them after <unk>, <s> and </s>, the most
+// frequent first: what a text becomes is clear by hand.
+std::string CharacterModel(const TestFolder& folder) {
+  folder.Write("corpus", "aaaaaaaaaaaaaaaaaaa bbbbbbbbbb ccccc");
+  const auto status = sentencepiece::SentencePieceTrainer::Train(
+      "--input=" + folder.Path("corpus") + " --model_prefix=" + folder.Path("abc") +
+      " --model_type=char --vocab_size=7 --character_coverage=1.0 --minloglevel=2");
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return folder.Path("abc.model");
+}
+
+TEST(SentencePieceTest, TokensAreThoseOfTheModel) {
+  const TestFolder folder;
+  const std::string path = CharacterModel(folder);
+  // Pieces: 3 a, 4 b, 5 c, 6 the mark of a word's beginning.
+  folder.Write("train", "ab cab");
+  folder.Write("test", "ccd");
+  const Data data =
+      LoadFrom(folder, "train_text = \"train\"\ntest_text = \"test\"\ntokenizer = \"abc.model\"",
+               GptInputs(1, 7));
+  // _ a b _ c a b
+  EXPECT_EQ(Integers(*data.train, "tokens"), (Tokens{6, 3, 4, 6, 5, 3}));
+  EXPECT_EQ(Integers(*data.train, "labels"), (Tokens{3, 4, 6, 5, 3, 4}));
+  // What the model lacks is its <unk>.
+  EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{5, 5, 0}));
+  const auto vocabulary = ParseJson(data.vocabulary);
+  EXPECT_EQ(vocabulary["tokenizer"], "sentencepiece");
+  EXPECT_EQ(vocabulary["model"], path);
+  EXPECT_EQ(vocabulary["size"], 7);
+}
+
+TEST(SentencePieceTest, MistakesAreNamed) {
+  const TestFolder folder;
+  CharacterModel(folder);
+  folder.Write("train", "ab cab");
+  const std::string data = "train_text = \"train\"\ntokenizer = ";
+  ExpectError([&] { LoadFrom(folder, data + "\"abc.model\"", GptInputs(1, 6)); },
+              {"7 different tokens", "model has 6", "model.vocab_size"});
+  folder.Write("bad.model", "no model");
+  ExpectError([&] { LoadFrom(folder, data + "\"bad.model\"", GptInputs(1, 7)); },
+              {"bad.model: is no SentencePiece model"});
+  ExpectError([&] { LoadFrom(folder, data + "\"none.model\"", GptInputs(1, 7)); },
+              {"none.model: is no SentencePiece model"});
+}
+
+#else
+
+TEST(SentencePieceTest, ProgramsWithoutItSaySo) {
+  const TestFolder folder;
+  folder.Write("train", "ab cab");
+  ExpectError(
+      [&] { LoadFrom(folder, "train_text = \"train\"\ntokenizer = \"a.model\"", GptInputs(1, 7)); },
+      {"a.model: this program was built without SentencePiece", "libsentencepiece-dev"});
+}
+
+#endif
+
+}  // namespace
+}  // namespace acan
