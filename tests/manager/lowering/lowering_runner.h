@@ -95,15 +95,22 @@ class LoweringRunner {
     return pass;
   }
 
+  static const model::Input& InputOf(const model::Graph& graph, const std::string& name) {
+    for (const model::Input& input : graph.inputs()) {
+      if (input.name == name) return input;
+    }
+    throw std::out_of_range(name);
+  }
+
   void Run(const Pass& pass, const Inputs& inputs) {
     const LoweredGraph& graph = pass.train ? model_.training : model_.evaluation;
-    for (const GraphInputCell& cell : tasks_.InputCells(pass)) {
-      const model::Input& input = graph.graph().inputs()[static_cast<std::size_t>(cell.input)];
+    for (const DataCell& cell : tasks_.InputCells(pass)) {
+      const model::Input& input = InputOf(graph.graph(), cell.input);
       const model::Matrix& values = inputs.at(input.name);
       const bool integers = graph.graph().value(input.value).shape.element == model::Element::kInteger;
       std::vector<float> words;
       for (std::int64_t r = cell.rows.begin; r < cell.rows.end; ++r) {
-        for (std::int64_t c = cell.columns.begin; c < cell.columns.end; ++c) {
+        for (std::int64_t c = cell.features.begin; c < cell.features.end; ++c) {
           const double value = values.at(r, c);
           float word = static_cast<float>(value);
           if (integers) {

@@ -44,7 +44,7 @@ class GraphRunner {
     }
     RunAll(graph_.Tasks(pass));
     losses_.clear();
-    for (const auto& [key, range] : graph_.Losses(pass)) losses_.push_back(Floats(key));
+    for (const LossCell& loss : graph_.Losses(pass)) losses_.push_back(Floats(loss.key));
   }
 
   std::vector<float> ValueOf(const Parameter& parameter, std::int64_t version) {
