@@ -20,6 +20,11 @@ using namespace acan;
 constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kHead = 64;
 constexpr std::int64_t kWords = 32000;
+// Images: of kEdge x kEdge pixels, so that they fill the rows; kGroups groups of channels; windows
+// of kWindow x kWindow.
+constexpr std::int64_t kEdge = 16;
+constexpr std::int64_t kGroups = 32;
+constexpr std::int64_t kWindow = 7;
 
 class Kernels {
  public:
@@ -28,13 +33,16 @@ class Kernels {
         rows_(rows),
         cols_(cols) {}
 
-  nlohmann::json Times(int runs) {
+  // Of those whose names contain `part`.
+  nlohmann::json Times(int runs, const std::string& part) {
     Elements();
     RowKernels();
     Tables();
     CrossEntropy();
+    Images();
     nlohmann::json out;
     for (const auto& [name, run] : cases_) {
+      if (name.find(part) == std::string::npos) continue;
       run();
       double best = 1e30;
       for (int i = 0; i < runs; ++i) {
@@ -150,6 +158,39 @@ class Kernels {
         {gradient, logits, labels, loss, correct}, {.f = {0.01f}, .i = {kBlock}});
   }
 
+  void Images() {
+    constexpr std::int64_t kPixels = kEdge * kEdge, kTaps = kWindow * kWindow;
+    const std::int64_t samples = rows_ / kPixels, rows = samples * kPixels;
+    const Matrix x = Random(rows, cols_), dy = Random(rows, cols_), out = Space(rows, cols_);
+    const Matrix scale = Random(1, cols_), bias = Random(1, cols_);
+    const Matrix statistics = Space(samples, 2 * kGroups), pooled = Random(samples, cols_);
+    const Matrix d_scale = Space(1, cols_), d_bias = Space(1, cols_);
+    const KernelScalars groups{.f = {1e-5f}, .i = {kPixels, kGroups}};
+    Run(Kernel::kGroupNorm, {out, statistics, x, scale, bias}, groups);
+    Add("group norm", Kernel::kGroupNorm, {out, statistics, x, scale, bias}, groups);
+    Add("group norm backward", [=, this] {
+      Run(Kernel::kGroupNormGradient, {out, x, statistics, dy, scale}, groups);
+      Run(Kernel::kGroupNormScaleGradient, {d_scale, d_bias, x, statistics, dy},
+          {.f = {}, .i = {kBlock, kPixels, kPixels, kGroups}});
+    });
+    const KernelScalars positions{.f = {}, .i = {kPixels}};
+    Add("global average", Kernel::kGlobalAveragePooling, {pooled, x},
+        {.f = {}, .i = {kBlock, kPixels}});
+    Add("global maximum", Kernel::kGlobalMaxPooling, {pooled, x}, positions);
+    Add("global average backward", Kernel::kGlobalAveragePoolingGradient, {out, {}, pooled},
+        positions);
+    const Matrix weight = Random(kTaps, cols_), d_weight = Space(kTaps, cols_);
+    const KernelScalars window{
+        .f = {},
+        .i = {kEdge, kEdge, kWindow, kWindow, 1, 1, kWindow / 2, kWindow / 2, kBlock, kPixels}};
+    Add("depthwise", Kernel::kDepthwise, {out, x, weight}, window);
+    Add("depthwise backward", [=, this] {
+      Run(Kernel::kDepthwiseInputGradient, {out, dy, weight}, window);
+      Run(Kernel::kDepthwiseWeightGradient, {d_weight, x, dy}, window);
+    });
+    Add("bias residual", Kernel::kBiasResidual, {out, x, bias, dy}, {});
+  }
+
   std::unique_ptr<Device> device_;
   std::int64_t rows_, cols_;
   std::mt19937 generator_{1};
@@ -160,10 +201,10 @@ class Kernels {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: kernel_times ROWS COLUMNS RUNS\n");
+  if (argc < 4 || argc > 5) {
+    std::fprintf(stderr, "usage: kernel_times ROWS COLUMNS RUNS [PART OF A NAME]\n");
     return 2;
   }
   Kernels kernels(std::atoll(argv[1]), std::atoll(argv[2]));
-  std::printf("%s\n", kernels.Times(std::atoi(argv[3])).dump().c_str());
+  std::printf("%s\n", kernels.Times(std::atoi(argv[3]), argc == 5 ? argv[4] : "").dump().c_str());
 }

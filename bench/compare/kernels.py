@@ -19,6 +19,7 @@ import time
 from acan_run import summary, write_report
 
 WORDS = 32000
+EDGE, GROUPS, WINDOW = 16, 32, 7
 
 
 def torch_cases(rows, cols):
@@ -48,6 +49,16 @@ def torch_cases(rows, cols):
     def cross_entropy():
         with_gradient.grad = None
         F.cross_entropy(with_gradient, labels).backward()
+
+    # Images of EDGE x EDGE pixels; channels are the last dimension in memory, as in acan.
+    samples, pixels = rows // EDGE ** 2, EDGE ** 2
+    image = lambda of: of[:samples * pixels].view(samples, EDGE, EDGE, cols).permute(0, 3, 1, 2)
+    images, d_images, image_out = image(x), image(y), image(out)
+    pooled = make(samples, cols)
+    taps = make(cols, 1, WINDOW, WINDOW)
+    group_sizes = (samples, cols, pixels, GROUPS)
+    _, group_mean, group_inverse = aten.native_group_norm(images, scale, bias, *group_sizes, 1e-5)
+    padding = [WINDOW // 2, WINDOW // 2]
 
     return {
         "identity": lambda: out.copy_(x),
@@ -80,16 +91,28 @@ def torch_cases(rows, cols):
         "rotary": lambda: heads * cosine + torch.cat((-heads[..., 32:], heads[..., :32]), -1) * sine,
         "embedding": lambda: F.embedding(index, table),
         "embedding backward": lambda: aten.embedding_dense_backward(x, index, WORDS, -1, False),
+        "group norm": lambda: aten.native_group_norm(images, scale, bias, *group_sizes, 1e-5),
+        "group norm backward": lambda: aten.native_group_norm_backward(
+            d_images, images, group_mean, group_inverse, scale, *group_sizes, [True, True, True]),
+        "global average": lambda: images.mean((2, 3)),
+        "global maximum": lambda: images.amax((2, 3)),
+        "global average backward": lambda: image_out.copy_((pooled / pixels)[:, :, None, None].expand_as(images)),
+        "depthwise": lambda: F.conv2d(images, taps, padding=padding, groups=cols),
+        "depthwise backward": lambda: aten.convolution_backward(
+            d_images, images, taps, None, [1, 1], padding, [1, 1], False, [0, 0], cols, [True, True, False]),
+        "bias residual": lambda: torch.add(x + bias, y, out=out),
         "cross entropy": cross_entropy,
         "softmax cross entropy": cross_entropy,
     }
 
 
-def torch_times(rows, cols, runs):
+def torch_times(rows, cols, runs, part):
     import torch
     torch.set_num_threads(1)
     times = {}
     for name, run in torch_cases(rows, cols).items():
+        if part not in name:
+            continue
         run()
         times[name] = float("inf")
         for _ in range(runs):
@@ -106,16 +129,17 @@ def main():
     parser.add_argument("--columns", type=int, default=768)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--part", default="", help="only kernels whose names contain it")
     parser.add_argument("--json")
     parser.add_argument("--torch", action="store_true", help="prints the times of PyTorch alone")
     arguments = parser.parse_args()
     size = [str(arguments.rows), str(arguments.columns)]
     if arguments.torch:
-        print(json.dumps(torch_times(arguments.rows, arguments.columns, arguments.runs)))
+        print(json.dumps(torch_times(arguments.rows, arguments.columns, arguments.runs, arguments.part)))
         return
-    commands = {"acan": [arguments.times, *size, str(arguments.runs)],
+    commands = {"acan": [arguments.times, *size, str(arguments.runs), arguments.part],
                 "torch": [sys.executable, __file__, "--torch", "--rows", size[0], "--columns", size[1], "--runs",
-                          str(arguments.runs)]}
+                          str(arguments.runs), "--part", arguments.part]}
     rounds = {"acan": [], "torch": []}
     for number in range(arguments.rounds):
         for which in ["acan", "torch"] if number % 2 == 0 else ["torch", "acan"]:

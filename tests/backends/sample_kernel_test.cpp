@@ -83,9 +83,10 @@ struct Grouped {
   std::int64_t samples, positions, groups, width;
 };
 // One position and one group are a layer norm; leaves that end inside rows, in the middle of one,
-// and rows of several leaves.
-const Grouped kGrouped[] = {
-    {3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16}, {2, 5, 2, 130}, {1, 1, 4, 1}};
+// and rows of several leaves; more groups than one call does, and enough work that two threads
+// divide a sample's groups.
+const Grouped kGrouped[] = {{3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16}, {2, 5, 2, 130},
+                            {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9}};
 
 // The elements of each sample and group as one row, in the order that their sums have; and back.
 Host Gathered(const Grouped& g, const Host& x) {

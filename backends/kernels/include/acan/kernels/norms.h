@@ -131,6 +131,10 @@ ACAN_FN void acan_norm_gradient(const acan_args* a, acan_i64 r) {
 
 /* ---- group norm: the elements of a sample's group of channels as one row ---- */
 
+/* On a CPU one call does its own group and those behind it, leaf by leaf, as groups are narrow and
+ * the next row of a group is in another page; the calls of the groups that were done do nothing. */
+#define ACAN_GROUPS_AT_ONCE (ACAN_COLUMN_LANES < 32 ? 1 : 32)
+
 /*   columns     begin .. begin + width - 1       element e is (row e / width, column e % width)
  *               +------------------------+
  *   first_row   |  0    1    2  ...      |
@@ -138,10 +142,10 @@ ACAN_FN void acan_norm_gradient(const acan_args* a, acan_i64 r) {
  *               +------------------------+       count = positions * width */
 typedef struct {
   acan_i64 sample;
-  acan_i64 group;
   acan_i64 first_row;
   acan_i64 positions;
-  acan_i64 begin;
+  acan_i64 group; /* the first of the call's */
+  int groups;     /* of the call; 0: another call does them */
   acan_i64 width;
   acan_i64 count;
 } acan_channels;
@@ -150,32 +154,50 @@ typedef struct {
 ACAN_FN acan_channels acan_channels_of(const acan_matrix* x, acan_i64 positions, acan_i64 groups,
                                        acan_i64 r) {
   acan_channels g;
+  acan_i64 left;
   g.sample = r / groups;
-  g.group = r % groups;
   g.first_row = g.sample * positions;
   g.positions = positions;
+  g.group = r % groups;
+  left = groups - g.group;
+  g.groups = left < ACAN_GROUPS_AT_ONCE ? (int)left : ACAN_GROUPS_AT_ONCE;
+  if (g.group % ACAN_GROUPS_AT_ONCE != 0) g.groups = 0;
   g.width = x->cols / groups;
-  g.begin = g.group * g.width;
   g.count = positions * g.width;
   return g;
 }
 
-/* x[t] = element `first` + t of the group; zeros behind its last one. */
-ACAN_FN void acan_load_channels(const acan_matrix* m, const acan_channels* g, acan_i64 first,
-                                float* x) {
+/* The first column of the call's group `at`. */
+ACAN_FN acan_i64 acan_first_channel(const acan_channels* g, int at) {
+  return (g->group + at) * g->width;
+}
+
+/* to[k] = from[k], or times scale[k]: `scaled` is a constant. Groups of channels are often narrow,
+ * so eight at once, not a loop of as many steps as there are. */
+ACAN_FN void acan_copy_run(const ACAN_GLOBAL float* from, const ACAN_GLOBAL float* scale,
+                           int scaled, int run, float* to) {
+  int k;
+  int j;
+  for (k = 0; k + 8 <= run; k += 8) {
+    ACAN_LANE_LOOP
+    for (j = 0; j < 8; ++j) to[k + j] = scaled ? from[k + j] * scale[k + j] : from[k + j];
+  }
+  for (; k < run; ++k) to[k] = scaled ? from[k] * scale[k] : from[k];
+}
+
+/* x[t] = element `first` + t of the call's group `at`, or times its channel's scale; zeros behind
+ * the last element. */
+ACAN_FN void acan_load_channels(const acan_matrix* m, const ACAN_GLOBAL float* scale, int scaled,
+                                const acan_channels* g, int at, acan_i64 first, float* x) {
   const int n = acan_leaf_size(first, g->count);
+  const acan_i64 begin = acan_first_channel(g, at);
   acan_i64 row = g->first_row + first / g->width;
   acan_i64 column = first % g->width;
   int t = 0;
   while (t < n) {
-    const ACAN_GLOBAL float* from = m->data + row * m->stride + g->begin + column;
+    const ACAN_GLOBAL float* from = m->data + row * m->stride + begin + column;
     const int run = g->width - column < n - t ? (int)(g->width - column) : n - t;
-    int k;
-    if (run == ACAN_LANE_LEAF) {
-      for (k = 0; k < ACAN_LANE_LEAF; ++k) x[k] = from[k];
-    } else {
-      for (k = 0; k < run; ++k) x[t + k] = from[k];
-    }
+    acan_copy_run(from, scaled ? scale + begin + column : from, scaled, run, x + t);
     t += run;
     column = 0;
     ++row;
@@ -183,129 +205,167 @@ ACAN_FN void acan_load_channels(const acan_matrix* m, const acan_channels* g, ac
   acan_end_leaf(n, x);
 }
 
-ACAN_FN float acan_channels_mean(const acan_matrix* x, const acan_channels* g) {
-  float levels[ACAN_TREE_LEVELS];
+/* The means of the call's groups. */
+ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
+  float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float leaf[ACAN_LANE_LEAF];
   acan_i64 leaves = 0;
   acan_i64 first;
+  int at;
   for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
-    acan_load_channels(x, g, first, leaf);
-    acan_tree_push(levels, leaves, acan_leaf_sum(leaf));
+    for (at = 0; at < g->groups; ++at) {
+      acan_load_channels(x, x->data, 0, g, at, first, leaf);
+      acan_tree_push(levels[at], leaves, acan_leaf_sum(leaf));
+    }
   }
-  return ACAN_DIV(acan_tree_total(levels, leaves), (float)g->count);
+  for (at = 0; at < g->groups; ++at) {
+    means[at] = ACAN_DIV(acan_tree_total(levels[at], leaves), (float)g->count);
+  }
 }
 
-ACAN_FN float acan_channels_variance(const acan_matrix* x, const acan_channels* g, float mean) {
-  float levels[ACAN_TREE_LEVELS];
+ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g,
+                                    const float* means, float* variances) {
+  float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float leaf[ACAN_LANE_LEAF];
   acan_i64 leaves = 0;
   acan_i64 first;
+  int at;
   for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
     const int n = acan_leaf_size(first, g->count);
-    acan_load_channels(x, g, first, leaf);
-    if (n == ACAN_LANE_LEAF) {
-      acan_tree_push(levels, leaves, acan_leaf_squares(leaf, mean, ACAN_LANE_LEAF));
-    } else {
-      acan_tree_push(levels, leaves, acan_leaf_squares(leaf, mean, n));
+    for (at = 0; at < g->groups; ++at) {
+      acan_load_channels(x, x->data, 0, g, at, first, leaf);
+      acan_tree_push(levels[at], leaves,
+                     n == ACAN_LANE_LEAF ? acan_leaf_squares(leaf, means[at], ACAN_LANE_LEAF)
+                                         : acan_leaf_squares(leaf, means[at], n));
     }
   }
-  return ACAN_DIV(acan_tree_total(levels, leaves), (float)g->count);
+  for (at = 0; at < g->groups; ++at) {
+    variances[at] = ACAN_DIV(acan_tree_total(levels[at], leaves), (float)g->count);
+  }
 }
 
-ACAN_FN void acan_group_norm_rows(const acan_args* a, const acan_channels* g, float mean,
-                                  float inverse) {
+/* The columns of a group in row r. */
+ACAN_FN void acan_group_norm_row(const acan_args* a, acan_i64 r, acan_i64 begin, acan_i64 end,
+                                 float mean, float inverse) {
   const acan_matrix* scale = &a->m[3];
   const acan_matrix* bias = &a->m[4];
-  const acan_i64 end = g->begin + g->width;
-  acan_i64 r;
   acan_i64 c;
-  for (r = g->first_row; r < g->first_row + g->positions; ++r) {
-    ACAN_INDEPENDENT
-    for (c = g->begin; c < end; ++c) {
-      const float h = (acan_load(&a->m[2], r, c) - mean) * inverse;
-      const float b = bias->data ? acan_load(bias, 0, c) : 0.0f;
-      const float y = scale->data ? acan_load(scale, 0, c) : 1.0f;
-      const float scaled = scale->data && bias->data ? ACAN_FMA(h, y, b) : h * y;
-      acan_store(&a->m[0], r, c, bias->data && !scale->data ? h + b : scaled);
+  ACAN_INDEPENDENT
+  for (c = begin; c < end; ++c) {
+    const float h = (acan_load(&a->m[2], r, c) - mean) * inverse;
+    const float b = bias->data ? acan_load(bias, 0, c) : 0.0f;
+    const float y = scale->data ? acan_load(scale, 0, c) : 1.0f;
+    const float scaled = scale->data && bias->data ? ACAN_FMA(h, y, b) : h * y;
+    acan_store(&a->m[0], r, c, bias->data && !scale->data ? h + b : scaled);
+  }
+}
+
+ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
+  const acan_channels g = acan_channels_of(&a->m[2], a->i[0], a->i[1], row);
+  float means[ACAN_GROUPS_AT_ONCE];
+  float inverses[ACAN_GROUPS_AT_ONCE];
+  acan_i64 r;
+  int at;
+  if (g.groups == 0) return;
+  acan_channels_mean(&a->m[2], &g, means);
+  acan_channels_variance(&a->m[2], &g, means, inverses);
+  for (at = 0; at < g.groups; ++at) {
+    inverses[at] = ACAN_DIV(1.0f, ACAN_SQRT(inverses[at] + a->f[0]));
+    acan_store(&a->m[1], g.sample, 2 * (g.group + at), means[at]);
+    acan_store(&a->m[1], g.sample, 2 * (g.group + at) + 1, inverses[at]);
+  }
+  if (!a->m[0].data) return;
+  for (r = g.first_row; r < g.first_row + g.positions; ++r) {
+    for (at = 0; at < g.groups; ++at) {
+      const acan_i64 begin = acan_first_channel(&g, at);
+      acan_group_norm_row(a, r, begin, begin + g.width, means[at], inverses[at]);
     }
   }
 }
 
-ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 r) {
-  const acan_matrix* x = &a->m[2];
-  const acan_channels g = acan_channels_of(x, a->i[0], a->i[1], r);
-  const float mean = acan_channels_mean(x, &g);
-  const float variance = acan_channels_variance(x, &g, mean);
-  const float inverse = ACAN_DIV(1.0f, ACAN_SQRT(variance + a->f[0]));
-  if (a->m[0].data) acan_group_norm_rows(a, &g, mean, inverse);
-  acan_store(&a->m[1], g.sample, 2 * g.group, mean);
-  acan_store(&a->m[1], g.sample, 2 * g.group + 1, inverse);
-}
+/* What the gradient of a group takes, and the means of g and of g * h. */
+typedef struct {
+  float mean;
+  float inverse;
+  float mean_g;
+  float mean_gh;
+} acan_group_means;
 
-/* leaf of h = (x - mean) * inverse, and of g = dy * scale; zeros behind the last element. */
-ACAN_FN void acan_load_h(const acan_args* a, const acan_channels* g, acan_i64 first, float mean,
-                         float inverse, float* h) {
+/* Leaves of g = dy * scale and of h = (x - mean) * inverse; zeros behind the last element. */
+ACAN_FN void acan_load_gh(const acan_args* a, const acan_channels* g, int at, acan_i64 first,
+                          const acan_group_means* means, float* of_g, float* of_h) {
   const int n = acan_leaf_size(first, g->count);
   int t;
-  acan_load_channels(&a->m[1], g, first, h);
-  for (t = 0; t < ACAN_LANE_LEAF; ++t) h[t] = (h[t] - mean) * inverse;
-  if (n < ACAN_LANE_LEAF) acan_end_leaf(n, h);
-}
-
-ACAN_FN void acan_load_g(const acan_args* a, const acan_channels* g, acan_i64 first, float* x) {
-  const int n = acan_leaf_size(first, g->count);
-  acan_i64 column = first % g->width;
-  int t;
-  acan_load_channels(&a->m[3], g, first, x);
-  if (!a->m[4].data) return;
-  for (t = 0; t < n; ++t) {
-    x[t] = x[t] * acan_load(&a->m[4], 0, g->begin + column);
-    column = column + 1 == g->width ? 0 : column + 1;
+  if (a->m[4].data) {
+    acan_load_channels(&a->m[3], a->m[4].data, 1, g, at, first, of_g);
+  } else {
+    acan_load_channels(&a->m[3], a->m[3].data, 0, g, at, first, of_g);
   }
+  acan_load_channels(&a->m[1], a->m[1].data, 0, g, at, first, of_h);
+  for (t = 0; t < ACAN_LANE_LEAF; ++t) of_h[t] = (of_h[t] - means->mean) * means->inverse;
+  if (n < ACAN_LANE_LEAF) acan_end_leaf(n, of_h);
 }
 
-/* The means of g and of g * h. */
-ACAN_FN void acan_channels_means(const acan_args* a, const acan_channels* g, float mean,
-                                 float inverse, float* mean_g, float* mean_gh) {
-  float sums[ACAN_TREE_LEVELS];
-  float dots[ACAN_TREE_LEVELS];
+ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
+                                   acan_group_means* means) {
+  float sums[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
+  float dots[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float of_g[ACAN_LANE_LEAF];
   float of_h[ACAN_LANE_LEAF];
   float lanes[ACAN_LANES];
   acan_i64 leaves = 0;
   acan_i64 first;
+  int at;
   int l;
   for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
-    acan_load_g(a, g, first, of_g);
-    acan_load_h(a, g, first, mean, inverse, of_h);
-    ACAN_LANE_LOOP
-    for (l = 0; l < ACAN_LANES; ++l) {
-      const float two = ACAN_FMA(of_g[16 + l], of_h[16 + l], ACAN_FMA(of_g[l], of_h[l], 0.0f));
-      lanes[l] = ACAN_FMA(of_g[48 + l], of_h[48 + l], ACAN_FMA(of_g[32 + l], of_h[32 + l], two));
+    for (at = 0; at < g->groups; ++at) {
+      acan_load_gh(a, g, at, first, &means[at], of_g, of_h);
+      ACAN_LANE_LOOP
+      for (l = 0; l < ACAN_LANES; ++l) {
+        const float two = ACAN_FMA(of_g[16 + l], of_h[16 + l], ACAN_FMA(of_g[l], of_h[l], 0.0f));
+        lanes[l] = ACAN_FMA(of_g[48 + l], of_h[48 + l], ACAN_FMA(of_g[32 + l], of_h[32 + l], two));
+      }
+      acan_tree_push(sums[at], leaves, acan_leaf_sum(of_g));
+      acan_tree_push(dots[at], leaves, acan_add_lanes(lanes));
     }
-    acan_tree_push(sums, leaves, acan_leaf_sum(of_g));
-    acan_tree_push(dots, leaves, acan_add_lanes(lanes));
   }
-  *mean_g = ACAN_DIV(acan_tree_total(sums, leaves), (float)g->count);
-  *mean_gh = ACAN_DIV(acan_tree_total(dots, leaves), (float)g->count);
+  for (at = 0; at < g->groups; ++at) {
+    means[at].mean_g = ACAN_DIV(acan_tree_total(sums[at], leaves), (float)g->count);
+    means[at].mean_gh = ACAN_DIV(acan_tree_total(dots[at], leaves), (float)g->count);
+  }
+}
+
+ACAN_FN void acan_group_norm_gradient_row(const acan_args* a, acan_i64 r, acan_i64 begin,
+                                          acan_i64 end, const acan_group_means* of) {
+  const float mean = of->mean;
+  const float inverse = of->inverse;
+  const float mean_g = of->mean_g;
+  const float mean_gh = of->mean_gh;
+  acan_i64 c;
+  ACAN_INDEPENDENT
+  for (c = begin; c < end; ++c) {
+    const float h = (acan_load(&a->m[1], r, c) - mean) * inverse;
+    const float dy = acan_load(&a->m[3], r, c);
+    const float scaled = a->m[4].data ? dy * acan_load(&a->m[4], 0, c) : dy;
+    acan_store(&a->m[0], r, c, ACAN_FMA(-h, mean_gh, scaled - mean_g) * inverse);
+  }
 }
 
 ACAN_FN void acan_group_norm_gradient(const acan_args* a, acan_i64 row) {
   const acan_channels g = acan_channels_of(&a->m[1], a->i[0], a->i[1], row);
-  const float mean = acan_load(&a->m[2], g.sample, 2 * g.group);
-  const float inverse = acan_load(&a->m[2], g.sample, 2 * g.group + 1);
-  float mean_g;
-  float mean_gh;
+  acan_group_means means[ACAN_GROUPS_AT_ONCE];
   acan_i64 r;
-  acan_i64 c;
-  acan_channels_means(a, &g, mean, inverse, &mean_g, &mean_gh);
+  int at;
+  if (g.groups == 0) return;
+  for (at = 0; at < g.groups; ++at) {
+    means[at].mean = acan_load(&a->m[2], g.sample, 2 * (g.group + at));
+    means[at].inverse = acan_load(&a->m[2], g.sample, 2 * (g.group + at) + 1);
+  }
+  acan_find_group_means(a, &g, means);
   for (r = g.first_row; r < g.first_row + g.positions; ++r) {
-    ACAN_INDEPENDENT
-    for (c = g.begin; c < g.begin + g.width; ++c) {
-      const float h = (acan_load(&a->m[1], r, c) - mean) * inverse;
-      const float dy = acan_load(&a->m[3], r, c);
-      const float scaled = (a->m[4].data ? dy * acan_load(&a->m[4], 0, c) : dy) - mean_g;
-      acan_store(&a->m[0], r, c, ACAN_FMA(-h, mean_gh, scaled) * inverse);
+    for (at = 0; at < g.groups; ++at) {
+      const acan_i64 begin = acan_first_channel(&g, at);
+      acan_group_norm_gradient_row(a, r, begin, begin + g.width, &means[at]);
     }
   }
 }

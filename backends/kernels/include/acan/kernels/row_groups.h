@@ -270,9 +270,10 @@ ACAN_FN void acan_global_average_pooling(const acan_args* a, acan_i64 c, int lan
 
 ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
   const acan_i64 s = r / a->i[0];
-  const acan_i64 length = acan_length_of(&a->m[1], s, a->i[0]);
+  const acan_i32 length = (acan_i32)acan_length_of(&a->m[1], s, a->i[0]);
+  const acan_i32 p = (acan_i32)(r - s * a->i[0]);
   const float share = ACAN_DIV(acan_load(&a->m[2], s, c), (float)length);
-  acan_store(&a->m[0], r, c, r % a->i[0] < length ? share : 0.0f);
+  acan_store(&a->m[0], r, c, p < length ? share : 0.0f);
 }
 
 /* The largest elements over the positions that count, and where they are (of equal ones the first,
