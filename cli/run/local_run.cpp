@@ -174,7 +174,9 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir) {
       receipt.tasks_duplicated);
   text += "weights_sha256 " + receipt.weights_sha256 + "\n";
   if (!out_dir.empty()) {
-    for (const char* name : {"model.safetensors", "metrics.jsonl", "receipt.json"}) {
+    std::vector<const char*> names = {kModelName, kMetricsName, kReceiptName};
+    if (receipt.job.contains("output")) names.insert(names.begin() + 1, kConfigName);
+    for (const char* name : names) {
       text += fmt::format("wrote {}\n", (std::filesystem::path(out_dir) / name).string());
     }
   }
