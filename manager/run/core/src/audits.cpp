@@ -164,9 +164,11 @@ bool Audits::Decide(AuditId id, const Case& one) {
   for (std::size_t i = 0; i < one.first.size(); ++i) {
     const Ballot* right = nullptr;
     for (const Ballot& a : one.ballots) {
-      const bool confirmed = std::any_of(
-          one.ballots.begin(), one.ballots.end(),
-          [&](const Ballot& b) { return a.by[i] != b.by[i] && a.hash[i] == b.hash[i]; });
+      // Without a hash it has no bytes, or does not show them: no result of a task is so.
+      const bool confirmed =
+          a.hash[i] && std::any_of(one.ballots.begin(), one.ballots.end(), [&](const Ballot& b) {
+            return a.by[i] != b.by[i] && a.hash[i] == b.hash[i];
+          });
       if (confirmed) right = &a;
       if (confirmed) break;
     }

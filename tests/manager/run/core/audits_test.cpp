@@ -127,6 +127,25 @@ TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
   }
 }
 
+// Seed 12348 of the simulation. Two ids of one liar completed a task and its audit with results
+// that had no hash, as empty ones and such that stay with a handler do. They counted as the same.
+TEST_F(AuditsTest, ResultsWithoutAHashConfirmNothing) {
+  Present({"a", "b", "c", "d"});
+  const PlannedTask task = TaskNumber(1);
+  const auto without_hash = [](const PlannedTask& of, const char* by) {
+    return std::vector<SeenResult>{{of.task.outputs[0].key, by, std::nullopt}};
+  };
+  Put(task);
+  audits_.OnResults(without_hash(task, "a"));
+  audits_.OnVote(1, without_hash(Vote(), "b"));
+  EXPECT_EQ(audits_.passed(), 0u);
+  Answer(Vote(), "c");
+  Answer(Vote(), "d");
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("a", "b"));
+}
+
 TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
   Present({"a", "b"});
   const PlannedTask task = TaskNumber(1);

@@ -3,7 +3,8 @@
 //
 // A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
 // keys of its own, for somebody who has not voted. A result that two different handlers computed is
-// the right one; who computed another is wrong. A vote names neither the first results nor whose
+// the right one; who computed another is wrong. What has no hash is nobody's right result, however
+// many put it. A vote names neither the first results nor whose
 // they are, and nobody can tell from outside which tasks are drawn: the draw depends on a secret.
 #pragma once
 
