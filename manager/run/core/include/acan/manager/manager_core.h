@@ -109,6 +109,7 @@ class ManagerCore {
   void GoBack(Plan plan, ManagerActions& out);
 
   const ManagerConfig config_;
+  std::vector<tuplespace::ClientId> excluded_;  // who is quarantined, as TaskSpec::not_by has it
   const std::unique_ptr<TaskPolicy> policy_;
   HandlerPool pool_;
   Liveness liveness_;
