@@ -23,7 +23,7 @@ class SpaceNoticesTest : public ::testing::Test {
   // Nobody is there: notices come from the test.
   RunContext context_{
       RunSettings(), {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}}, job_, data_};
-  SpaceNotices notices_{context_, [](ManagerEvent) {}, {}};
+  SpaceNotices notices_{context_, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
 };
 
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {

@@ -9,6 +9,7 @@ namespace acan {
 inline constexpr const char* kModelName = "model.safetensors";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 inline constexpr const char* kTuningName = "tuning.jsonl";
+inline constexpr const char* kConflictsName = "conflicts.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kSnapshotsName = "snapshots";  // a folder
