@@ -1,4 +1,7 @@
 // What a receipt says of two results that differ, after the run was resumed.
+#include <exception>
+#include <filesystem>
+
 #include "acan/manager/load_data.h"
 #include "acan/manager/training_id.h"
 #include "cluster_fixture.h"
@@ -72,6 +75,31 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
       << receipt->conflicts[0].key;
   EXPECT_FALSE(receipt->conflicts[0].text.empty());
   EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
+}
+
+// It has no time for a snapshot: what it knew is only in the file.
+TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
+  struct Died : std::exception {};
+  const Job job = SmallJob("[snapshots]\nevery_steps = 1000\n");
+  const Data data = LoadData(job);
+  const std::string job_id = TrainingId(job, data.train.sha256, data.test.sha256);
+  AddHandler(1 << 20);
+  Liar liar(endpoint_);
+  bool lied = false;
+  ManagerOptions options = Options(/*resume=*/false);
+  options.progress = [&](const Progress&) {
+    if (!lied) lied = liar.Lie(job_id);
+    if (HasLog("corruption")) throw Died();
+  };
+  EXPECT_THROW(Manager(std::move(options), job, LoadData(job)).Run(), Died) << log_;
+
+  const std::optional<Receipt> receipt =
+      Manager(Options(/*resume=*/true), job, LoadData(job)).Run();
+  ASSERT_TRUE(receipt.has_value()) << log_;
+  EXPECT_FALSE(HasLog("going on from snapshot")) << log_;
+  EXPECT_EQ(receipt->conflicts.size(), 1u);
+  EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/conflicts.jsonl"));
 }
 
 }  // namespace

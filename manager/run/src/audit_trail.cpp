@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
+#include "acan/manager/excluded.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 using tuplespace::Tuple;
 
 // A task can leave out no more.
+// Besides those whose key is quarantined.
 constexpr std::size_t kMostQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
 
 std::int64_t UnixUs() {
@@ -55,17 +57,15 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
   for (const auto& [id, why] : quarantined_) {
     context_.Log(fmt::format("quarantined: {}: {}", id, why));
   }
-  if (quarantined_.size() > kMostQuarantined) {
+  const std::set<std::string> wrong = QuarantinedIds();
+  const std::size_t count = WithoutCovered(wrong).size();
+  if (count > kMostQuarantined) {
     throw FailureError(fmt::format(
         "{} handlers gave wrong results (see above), and at most {} can be kept out of a job: find "
         "out what is wrong with them, and resume at a new broker with handlers that are right",
-        quarantined_.size(), kMostQuarantined));
+        count, kMostQuarantined));
   }
-  if (snapshots != nullptr && !quarantined_.empty()) {
-    std::set<std::string> wrong;
-    for (const auto& [id, why] : quarantined_) wrong.insert(id);
-    snapshots->RemoveOf(wrong);
-  }
+  if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);
 }
 
 void AuditTrail::Begin(const RunState& past) {
@@ -92,21 +92,38 @@ void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
   }
 }
 
+std::set<std::string> AuditTrail::QuarantinedIds() const {
+  std::set<std::string> ids;
+  for (const auto& [id, why] : quarantined_) ids.insert(id);
+  return ids;
+}
+
 void AuditTrail::Quarantine(const AuditVerdict& verdict,
                             const std::map<std::string, HandlerSeen>& known) {
   HandlersWrong wrong;
-  std::vector<Tuple> tuples;
+  std::set<std::string> all = QuarantinedIds();
+  std::set<std::string> present;
+  for (const auto& [id, handler] : known) present.insert(id);
   for (const std::string& id : verdict.wrong) {
     const auto at = known.find(id);
     const std::string name = at == known.end() ? "gone" : at->second.name;
     wrong.handlers.emplace(id, fmt::format("{}: {}", name, verdict.text));
     context_.Log(fmt::format("handler {} ({}) is quarantined: {}", id, name, verdict.text));
+    all.insert(id);
+  }
+  for (const std::string& key : KeysToExclude(all, present)) {
+    const std::string why = "several handlers with this key gave wrong results";
+    wrong.handlers.emplace(key, why);
+    context_.Log(fmt::format("all handlers with the key \"{}\" are quarantined: {}",
+                             key.substr(0, key.size() - 1), why));
+  }
+  std::vector<Tuple> tuples;
+  for (const auto& [id, why] : wrong.handlers) {
     tuples.emplace_back();
     tuples.back().key = QuarantineKey(context_.job_id, id);
-    tuples.back().payload = tuplespace::Payload::Copy(wrong.handlers.at(id));
+    tuples.back().payload = tuplespace::Payload::Copy(why);
     if (log_) {
-      log_->Add(
-          {{"what", "quarantine"}, {"handler", id}, {"why", verdict.text}, {"time_us", UnixUs()}});
+      log_->Add({{"what", "quarantine"}, {"handler", id}, {"why", why}, {"time_us", UnixUs()}});
     }
   }
   context_.client.Put(std::move(tuples));

@@ -46,6 +46,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       files_(context_, folder_, ClientOf(options)),
       notices_(
           context_, [this](ManagerEvent event) { events_.Post(std::move(event)); },
+          [this](const ResultConflict& conflict) { files_.KeepConflict(conflict); },
           std::move(earlier.conflicts)),
       statistics_(context_, [this](ManagerEvent event) { events_.Post(std::move(event)); }),
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),

@@ -21,6 +21,9 @@ std::optional<Receipt> JobRun::Begin() {
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
   }
+  if (options_.resume) {
+    for (const ResultConflict& conflict : files_.EarlierConflicts()) notices_.AddConflict(conflict);
+  }
   leadership_.Confirm();
   if (auto done = FinishedBefore()) return done;
   BeginFiles();
@@ -60,7 +63,7 @@ void JobRun::BeginFiles() {
   files_.Begin({.goes_on = beginning_.GoesOn(),
                 .version = beginning_.past().version,
                 .metrics = beginning_.TakeMetrics(),
-                .new_tuning = !options_.resume && first_life_},
+                .is_new = !options_.resume && first_life_},
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;

@@ -40,6 +40,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed);
   }
+  conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id);
   const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
@@ -72,7 +73,24 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
 }
 
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
-  if (context_.HasFolder()) acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
+  if (!context_.HasFolder()) return;
+  acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
+  conflict_log_->Remove();  // the receipt has them
+}
+
+// ---- conflicts ---------------------------------------------------------------------------------
+
+std::vector<ResultConflict> RunFiles::EarlierConflicts() const {
+  return conflict_log_ ? conflict_log_->Read() : std::vector<ResultConflict>();
+}
+
+void RunFiles::KeepConflict(const ResultConflict& conflict) const {
+  if (!conflict_log_) return;
+  try {
+    conflict_log_->Add(conflict);
+  } catch (const Error& error) {
+    context_.Log(fmt::format("{}: only the next snapshot will know of it", error.what()));
+  }
 }
 
 void RunFiles::WriteConfig() const {
@@ -116,7 +134,8 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
                     "resumed; the receipt says so, too",
                     metrics_path, RangesText(metrics_->missing())));
   }
-  tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.new_tuning);
+  if (start.is_new) conflict_log_->Remove();
+  tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
   if (!context_.data.vocabulary.empty()) {
     WriteFileAtomically(context_.OutPath(kVocabularyName), context_.data.vocabulary);

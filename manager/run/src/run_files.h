@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "acan/manager/conflict_log.h"
 #include "acan/manager/folder_claim.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/metrics_log.h"
@@ -36,13 +37,17 @@ class RunFiles {
     bool goes_on = false;  // false: what an earlier run has left goes
     std::int64_t version = 0;
     EarlierMetrics metrics;
-    bool new_tuning = true;
+    bool is_new = true;  // false: an earlier life or process has begun this run
   };
   // Begins all files. REQUIRES: called without a pause after it was looked whether there is a new
   // receipt. Then a manager that has lost the lead, and does not know it, either wrote its receipt
   // before, or finds that its metrics were replaced. `submit` sends a request.
   void Begin(Start start, std::function<void(tuplespace::RequestBody)> submit);
 
+  // Those that an earlier life or process found, also after its last snapshot.
+  std::vector<ResultConflict> EarlierConflicts() const;
+  // At once, as a conflict ends no run: the manager may be killed before the next snapshot.
+  void KeepConflict(const ResultConflict& conflict) const;
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
@@ -74,6 +79,7 @@ class RunFiles {
   std::optional<SnapshotWriter> snapshot_writer_;
   std::optional<KeptMetrics> kept_metrics_;
   std::unique_ptr<TuningLog> tuning_log_;
+  std::optional<ConflictLog> conflict_log_;
   std::optional<std::string> earlier_receipt_;
 };
 

@@ -48,15 +48,18 @@ void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
       fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
                   "the first counts. {}",
                   notice.key.ToString(), notice.by, notice.text));
-  AddConflict({notice.key.ToString(), notice.text});
+  const ResultConflict conflict{notice.key.ToString(), notice.text};
+  if (AddConflict(conflict)) keep_(conflict);
 }
 
-void SpaceNotices::AddConflict(const ResultConflict& conflict) {
+bool SpaceNotices::AddConflict(const ResultConflict& conflict) {
   constexpr std::size_t kMostConflicts = 100;
   const bool known = std::any_of(conflicts_.begin(), conflicts_.end(), [&](const auto& other) {
     return other.key == conflict.key && other.text == conflict.text;
   });
-  if (!known && conflicts_.size() < kMostConflicts) conflicts_.push_back(conflict);
+  if (known || conflicts_.size() >= kMostConflicts) return false;
+  conflicts_.push_back(conflict);
+  return true;
 }
 
 }  // namespace acan

@@ -15,11 +15,15 @@ namespace acan {
 
 class SpaceNotices {
  public:
-  // `post` takes what the core should know; `conflicts`: of earlier lives. The context must outlive
-  // it.
+  // `post` takes what the core should know, `keep` each conflict when it is new; `conflicts`: of
+  // earlier lives. The context must outlive it.
   SpaceNotices(const RunContext& context, std::function<void(ManagerEvent)> post,
+               std::function<void(const ResultConflict&)> keep,
                std::vector<ResultConflict> conflicts)
-      : context_(context), post_(std::move(post)), conflicts_(std::move(conflicts)) {}
+      : context_(context),
+        post_(std::move(post)),
+        keep_(std::move(keep)),
+        conflicts_(std::move(conflicts)) {}
 
   // Throws Error (failure) for what no handler can mend. `audits`: null if there are none.
   void On(tuplespace::Notice&& notice, const Audits* audits);
@@ -33,9 +37,9 @@ class SpaceNotices {
   void OnGoingBack() { parked_.clear(); }
   // It went back, and results were lost again meanwhile or not.
   void OnWentBack(bool lost_again) { results_lost_ = lost_again; }
-  // Adds one that is not known yet: a snapshot that a life of this process wrote names what this
-  // one knows already.
-  void AddConflict(const ResultConflict& conflict);
+  // Adds one, and says whether it was not known yet: a snapshot that a life of this process wrote
+  // names what this one knows already.
+  bool AddConflict(const ResultConflict& conflict);
 
   const std::vector<ResultConflict>& conflicts() const { return conflicts_; }
 
@@ -44,6 +48,7 @@ class SpaceNotices {
 
   const RunContext& context_;
   const std::function<void(ManagerEvent)> post_;
+  const std::function<void(const ResultConflict&)> keep_;
   std::vector<ResultConflict> conflicts_;   // of all lives
   std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
   bool results_lost_ = false;               // until the run has gone back

@@ -29,7 +29,7 @@ class SpaceNoticesTest : public ::testing::Test {
                       job_,
                       BuildModel(job_),
                       data_};
-  SpaceNotices notices_{context_, [](ManagerEvent) {}, {}};
+  SpaceNotices notices_{context_, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
 };
 
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {

@@ -11,6 +11,7 @@ using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
 constexpr const char* kIsBenched = "gets no tasks for";
+constexpr std::int64_t kNotSaidUs = 999;  // it is said in whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace
 
@@ -38,7 +39,8 @@ void TrustChecker::OnMistrusted(const Notice& notice, std::int64_t now_us) {
   if (context_.IsLimited(notice.by)) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
-  std::int64_t end_us = After(now_us, 1000 * std::stoll(notice.text.substr(number, unit - number)));
+  const std::int64_t said_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
+  std::int64_t end_us = After(now_us, said_us + kNotSaidUs);
   if (IsUntried(notice.by)) end_us = std::max(end_us, leases_.LastOfKeyUs());
   auto open = open_gets_.lower_bound({notice.by, 0});
   for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {

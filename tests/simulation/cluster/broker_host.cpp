@@ -36,6 +36,25 @@ constexpr std::uint64_t kProbeOneIn = 16;  // messages
 constexpr std::uint64_t kWalkOneIn = 16;   // probes
 constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
 
+// As the wire does, which these messages do not pass: they say what no client would encode.
+void HashPayloads(ToBroker& envelope) {
+  const auto hash = [](std::vector<Tuple>& tuples) {
+    for (Tuple& tuple : tuples) {
+      if (tuple.payload.empty() || tuple.payload.hash()) continue;
+      tuple.payload = std::move(tuple.payload).WithHash(tuplespace::HashOf(tuple.payload.bytes()));
+    }
+  };
+  for (ClientMessage& message : envelope.messages) {
+    auto* request = std::get_if<Request>(&message);
+    if (request == nullptr) continue;
+    if (auto* put = std::get_if<tuplespace::Put>(&request->body)) hash(put->tuples);
+    if (auto* complete = std::get_if<tuplespace::Complete>(&request->body)) {
+      hash(complete->results);
+    }
+    if (auto* supply = std::get_if<tuplespace::Supply>(&request->body)) hash(supply->tuples);
+  }
+}
+
 }  // namespace
 
 BrokerHost::BrokerHost(World& world, Network& network, Results& results)
@@ -406,6 +425,7 @@ void BrokerHost::ActHostile() {
     if (request != nullptr) observer_->OnRequest(said.client, said.envelope.session, *request);
   }
   const bool known = core_->Knows(said.client);
+  HashPayloads(said.envelope);
   core_->Receive(said.client, std::move(said.envelope), NowUs(), &hostile_->who());
   if (known && !core_->Knows(said.client)) {
     OnLost(said.client);

@@ -440,6 +440,7 @@ Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer)
       const std::string bytes = BytesLike(key);
       if (lies_told_.insert(bytes).second) tuple.payload = Payload::Copy(bytes);
     }
+    if (random_.OneIn(16)) tuple.payload = Payload();  // the same lie for all its ids
     tuple.held = random_.OneIn(4);
     complete.results.push_back(std::move(tuple));
   }

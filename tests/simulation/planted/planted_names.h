@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <variant>
 
 #include "acan/handler/planted.h"
 #include "acan/manager/planted.h"
+#include "scenarios/late_supply.h"
 #include "tuplespace/planted.h"
 
 namespace acan::simulation {
@@ -17,6 +19,8 @@ struct PlantedName {
   const char* name;
   // A seed that has found it: tried first. It must find it again, or another one has to.
   std::uint64_t seed;
+  // In place of seeds, where they hardly ever find it; null: seeds do.
+  std::string (*directed)() = nullptr;
 };
 
 inline constexpr std::array kPlantedNames = {
@@ -44,7 +48,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
     PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
-    PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011},
+    PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011, RunLateSupply},
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
     PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 975},

@@ -69,6 +69,10 @@ inline constexpr std::array kScenarios = {
              "A manager that stopped while it was cut off removed its metrics, not its weights."},
     Scenario{"failed_before_the_verdict", 30050454,
              "A task with a false input ended the run when an audit had just found that out."},
+    Scenario{"bench_of_no_whole_milliseconds", 40013721,
+             "The checker took a bench, which is said in milliseconds, for shorter than it was."},
+    Scenario{"two_lies_without_a_hash", 12348,
+             "Two ids of a liar confirmed each other's results, as neither of them had a hash."},
 };
 
 }  // namespace acan::simulation

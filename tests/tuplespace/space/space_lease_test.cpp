@@ -433,6 +433,19 @@ TEST_F(LeaseTest, ATaskStaysKeptFromThemWhateverBecomesOfIt) {
   EXPECT_TRUE(CanTake("b"));
 }
 
+TEST_F(LeaseTest, ATaskIsKeptFromAllClientsOfAKey) {
+  for (const char* client : {"evil/0", "evil/1", "evil2/0"}) d->Join(client);
+  const RequestId waiting = d->Send("evil/0", GetOf(Every("t")));
+  d->PutOne("m", Plain(Key{"x", 1}));
+  d->Ask<Ok>("evil/0", Hold{{Key{"x", 1}}, {}});
+  d->PutOne("m", TaskNotBy(Key{"t", 1}, {"evil/"}, {Key{"x", 1}}, 0));
+  EXPECT_FALSE(d->ReplyTo("evil/0", waiting));
+  EXPECT_FALSE(CanTake("evil/1"));
+  EXPECT_EQ(FailIt("evil2/0", Take("evil2/0")), LeaseStatus::kOk);
+  EXPECT_FALSE(CanTake("evil/1"));
+  EXPECT_TRUE(CanTake("evil2/0"));  // at once: nobody else could take it
+}
+
 TEST_F(LeaseTest, TooManyExclusionsAreRefused) {
   SpaceLimits limits;
   limits.task_exclusions = 2;

@@ -47,8 +47,11 @@ class Model {
   }
   // Whether its task is for others only.
   static bool IsKeptFrom(const ModelTuple& tuple, const ClientId& client) {
-    return tuple.task && std::find(tuple.task->not_by.begin(), tuple.task->not_by.end(), client) !=
-                             tuple.task->not_by.end();
+    return tuple.task && std::any_of(tuple.task->not_by.begin(), tuple.task->not_by.end(),
+                                     [&](const ClientId& one) {
+                                       return one == client ||
+                                              (one.ends_with('/') && client.starts_with(one));
+                                     });
   }
   bool IsReady(const ModelTuple& tuple) const {
     return !tuple.parked && tuple.leased_by.empty() && tuple.resident_with.empty() && !Waits(tuple);

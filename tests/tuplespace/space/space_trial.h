@@ -176,7 +176,8 @@ class Trial {
     if (!tuple.task->inputs.empty()) tuple.task->affinity = static_cast<int>(Below(2)) - 1;
     if (Below(3) == 0) {
       for (std::uint64_t i = 1 + Below(3); i > 0; --i) {
-        tuple.task->not_by.push_back(kClients[Below(kClients.size())]);
+        const ClientId& one = kClients[Below(kClients.size())];
+        tuple.task->not_by.push_back(i == 3 ? "k/" : one);  // or a key with all its clients
       }
     }
     return tuple;
@@ -558,7 +559,7 @@ class Trial {
   }
 
   static constexpr std::uint64_t kResidentBytes = 4;
-  inline static const std::vector<ClientId> kClients = {"a", "b", "c", "m"};
+  inline static const std::vector<ClientId> kClients = {"a", "k/b", "k/c", "m"};
 
   std::mt19937_64 random_;
   SpaceDriver d_;

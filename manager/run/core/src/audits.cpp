@@ -6,6 +6,7 @@
 
 #include "acan/core/philox.h"
 #include "acan/core/tuple_kinds.h"
+#include "acan/manager/excluded.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -44,8 +45,11 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
   return vote;
 }
 
+// Of a TaskSpec::not_by: whether it names this client, or its key.
 bool Contains(const std::vector<ClientId>& clients, const ClientId& id) {
-  return std::find(clients.begin(), clients.end(), id) != clients.end();
+  return std::any_of(clients.begin(), clients.end(), [&](const ClientId& one) {
+    return one == id || one == OwnerOf(id);
+  });
 }
 
 }  // namespace
@@ -158,15 +162,31 @@ void Audits::Proceed(AuditId id) {
   if (!Decide(id, one)) AskForVote(id, one);
 }
 
+std::set<ClientId> Audits::VotersOf(const Case& one) {
+  std::set<ClientId> voters;
+  for (const Ballot& ballot : one.ballots) voters.insert(ballot.by.begin(), ballot.by.end());
+  return voters;
+}
+
+// Owners of different keys; of one key only while nobody else has voted, as whoever has a key may
+// have any number of clients that say the same.
+bool Audits::AreTwo(const ClientId& a, const ClientId& b, const std::set<ClientId>& owners) {
+  return OwnerOf(a) != OwnerOf(b) || (a != b && owners.size() == 1);
+}
+
 // Closes the case if two different handlers agree on every result.
 bool Audits::Decide(AuditId id, const Case& one) {
   std::set<ClientId> wrong;
+  std::set<ClientId> owners;
+  for (const ClientId& voter : VotersOf(one)) owners.insert(OwnerOf(voter));
   for (std::size_t i = 0; i < one.first.size(); ++i) {
     const Ballot* right = nullptr;
     for (const Ballot& a : one.ballots) {
-      const bool confirmed = std::any_of(
-          one.ballots.begin(), one.ballots.end(),
-          [&](const Ballot& b) { return a.by[i] != b.by[i] && a.hash[i] == b.hash[i]; });
+      // Without a hash it has no bytes, or does not show them: no result of a task is so.
+      const bool confirmed =
+          a.hash[i] && std::any_of(one.ballots.begin(), one.ballots.end(), [&](const Ballot& b) {
+            return AreTwo(a.by[i], b.by[i], owners) && a.hash[i] == b.hash[i];
+          });
       if (confirmed) right = &a;
       if (confirmed) break;
     }
@@ -208,18 +228,32 @@ std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
   for (const auto& [client, count] : ballots) {
     if (count > 1 || handlers_.count(client) == 0) continue;
     std::set<ClientId> others;
-    for (const auto& [other, capacity] : handlers_) others.insert(other);
-    for (const auto& [other, ignored] : ballots) others.insert(other);
+    const auto leave_out = [&, asked = client](const ClientId& other) {
+      const ClientId owner = OwnerOf(other);
+      others.insert(owner == OwnerOf(asked) ? other : owner);
+    };
+    for (const auto& [other, capacity] : handlers_) leave_out(other);
+    for (const auto& [other, ignored] : ballots) leave_out(other);
     others.erase(client);
     if (others.size() <= kMostExcluded) return std::vector<ClientId>(others.begin(), others.end());
   }
   return std::nullopt;
 }
 
+// Somebody with another key than all who have voted; if all who are there have one key, another
+// client of it.
+std::vector<ClientId> Audits::NewVoters(const Case& one) const {
+  const std::set<ClientId> voters = VotersOf(one);
+  std::set<ClientId> owners;
+  for (const ClientId& voter : voters) owners.insert(OwnerOf(voter));
+  std::vector<ClientId> not_by(owners.begin(), owners.end());
+  if (owners.size() == 1 && !SomebodyCan(one, not_by)) not_by.assign(voters.begin(), voters.end());
+  return not_by;
+}
+
 void Audits::AskForVote(AuditId id, Case& one) {
-  std::set<ClientId> voters;
-  for (const Ballot& ballot : one.ballots) voters.insert(ballot.by.begin(), ballot.by.end());
-  std::optional<std::vector<ClientId>> not_by(std::in_place, voters.begin(), voters.end());
+  const std::set<ClientId> voters = VotersOf(one);
+  std::optional<std::vector<ClientId>> not_by = NewVoters(one);
   const bool differ = one.ballots.size() > 1;
   if (!SomebodyCan(one, *not_by)) {
     if (!differ) {

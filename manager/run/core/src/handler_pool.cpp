@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acan/core/size_text.h"
+#include "acan/manager/excluded.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -24,7 +25,7 @@ void HandlerPool::OnHandlers(const HandlersSeen& event) {
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable && config_.quarantined.count(id) == 0) handlers_.emplace(id, capacity);
+    if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
   }
   // Better than nobody.
   const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };

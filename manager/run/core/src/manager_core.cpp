@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "acan/core/schedule.h"
+#include "acan/manager/excluded.h"
 #include "acan/manager/pass_losses.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
@@ -31,6 +32,8 @@ ManagerCore::ManagerCore(ManagerConfig config)
   assert(config_.first_version <= steps_.total);
   steps_.next = versions_.committed = versions_.reported = config_.first_version;
   versions_.safe = versions_.retired_below = config_.first_version;
+  const std::set<tuplespace::ClientId> excluded = WithoutCovered(config_.quarantined);
+  excluded_.assign(excluded.begin(), excluded.end());
   if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
@@ -77,7 +80,7 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions
   }
   if (!audits_) return;
   for (const SeenResult& result : event.results) {
-    if (config_.quarantined.count(result.put_by) == 0) continue;
+    if (!HasClient(config_.quarantined, result.put_by)) continue;
     // It got no task, so it guessed the name of the run and put this on purpose.
     End(GiveUp{fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
                            result.put_by, result.key.ToString())},
@@ -97,8 +100,7 @@ void ManagerCore::FollowAudits(ManagerActions& out) {
   for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
   for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
   for (AuditVote& vote : audit.put) {
-    vote.task.not_by.insert(vote.task.not_by.end(), config_.quarantined.begin(),
-                            config_.quarantined.end());
+    vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.end());
     const std::int64_t lease_us = policy_->LeaseUs({vote.task.task.kind, Flops(vote.task.task)});
     out.push_back(PutVote{generation_, std::move(vote), lease_us});
   }
@@ -175,7 +177,7 @@ void ManagerCore::PutMore(Unit& unit, ManagerActions& out) {
     if (audits_ && audits_->OnPut(unit.id, task)) {
       for (std::size_t o = 1; o < outputs.size(); ++o) put.audited.back().push_back(outputs[o].key);
     }
-    task.not_by.assign(config_.quarantined.begin(), config_.quarantined.end());
+    task.not_by = excluded_;
     put.work.push_back({task.task.kind, Flops(task.task)});
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
     put.done_when.push_back(outputs.front().key);

@@ -12,6 +12,7 @@
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/messages.h"
 
 namespace acan {
 namespace {
@@ -150,7 +151,10 @@ void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
   for (const std::string& path : Files(kSuffix)) {
     const std::vector<std::string> contributors = ContributorsOf(path);
     const bool tainted = std::any_of(contributors.begin(), contributors.end(),
-                                     [&](const auto& one) { return wrong.count(one) != 0; });
+                                     [&](const std::string& one) {
+                                       const std::string key(tuplespace::KeyPrefixOf(one));
+                                       return wrong.contains(one) || wrong.contains(key);
+                                     });
     std::error_code ignored;
     if (tainted) fs::remove(path, ignored);
   }

@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "acan/manager/excluded.h"
+
 namespace acan {
 namespace {
 
@@ -127,6 +129,25 @@ TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
   }
 }
 
+// Seed 12348 of the simulation. Two ids of one liar completed a task and its audit with results
+// that had no hash, as empty ones and such that stay with a handler do. They counted as the same.
+TEST_F(AuditsTest, ResultsWithoutAHashConfirmNothing) {
+  Present({"a", "b", "c", "d"});
+  const PlannedTask task = TaskNumber(1);
+  const auto without_hash = [](const PlannedTask& of, const char* by) {
+    return std::vector<SeenResult>{{of.task.outputs[0].key, by, std::nullopt}};
+  };
+  Put(task);
+  audits_.OnResults(without_hash(task, "a"));
+  audits_.OnVote(1, without_hash(Vote(), "b"));
+  EXPECT_EQ(audits_.passed(), 0u);
+  Answer(Vote(), "c");
+  Answer(Vote(), "d");
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("a", "b"));
+}
+
 TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
   Present({"a", "b"});
   const PlannedTask task = TaskNumber(1);
@@ -227,6 +248,64 @@ TEST_F(AuditsTest, TheShareIsDrawnAndOnlyTheSecretSaysWhich) {
   EXPECT_NE(first, drawn(0.05, 2));
   const auto none = drawn(0, 1);
   EXPECT_EQ(std::count(none.begin(), none.end(), true), 0);
+}
+
+// Whoever has a key may have any number of clients: they are one voice among others.
+TEST_F(AuditsTest, ClientsOfOneKeyDoNotConfirmEachOther) {
+  Present({"evil/0", "evil/1", "evil/2", "a/0", "b/0"});
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "evil/0", 13);
+  const PlannedTask vote = Vote();
+  EXPECT_THAT(vote.not_by, ElementsAre("evil/"));
+  Answer(vote, "a/0");
+  const PlannedTask third = Vote();
+  EXPECT_THAT(third.not_by, ElementsAre("a/", "evil/"));
+  Present({"evil/0", "evil/1", "evil/2", "a/0"});
+  auto output = audits_.TakeOutput();  // nobody new is there: each may vote once more
+  EXPECT_EQ(output.drop.size(), 1u);
+  ASSERT_EQ(output.put.size(), 1u);
+  EXPECT_THAT(output.put[0].task.not_by, ElementsAre("evil/"));
+  audits_.OnVote(1, Results(output.put[0].task, "a/0"));
+  const PlannedTask again = Vote();
+  EXPECT_THAT(again.not_by, ElementsAre("a/", "evil/1", "evil/2"));
+  audits_.OnVote(1, Results(again, "evil/0", 13));
+  output = audits_.TakeOutput();
+  EXPECT_FALSE(output.verdict);
+  EXPECT_TRUE(output.undecided);
+  Present({"evil/0", "evil/1", "evil/2", "a/0", "b/0"});
+  Answer(Vote(), "b/0");
+  output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("evil/0"));
+}
+
+TEST_F(AuditsTest, WhereAllHaveOneKeyItsClientsCheckEachOther) {
+  Present({"lab/0", "lab/1", "lab/2"});
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "lab/0", 13);
+  const PlannedTask vote = Vote();
+  EXPECT_THAT(vote.not_by, ElementsAre("lab/0"));
+  Answer(vote, "lab/1");
+  Answer(Vote(), "lab/2");
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("lab/0"));
+}
+
+TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
+  const std::set<std::string> three = {"evil/0", "evil/1", "evil/2", "x"};
+  const std::set<std::string> present = {"evil/9", "a/0"};
+  EXPECT_THAT(KeysToExclude(three, present), IsEmpty());
+  std::set<std::string> four = three;
+  four.insert("evil/3");
+  EXPECT_THAT(KeysToExclude(four, present), ElementsAre("evil/"));
+  EXPECT_THAT(KeysToExclude(four, {"evil/9"}), IsEmpty()) << "nobody else is there";
+  four.insert("evil/");
+  EXPECT_THAT(KeysToExclude(four, present), IsEmpty()) << "it is out";
+  EXPECT_TRUE(HasClient(four, "evil/77"));
+  EXPECT_FALSE(HasClient(four, "evil2/77"));
+  EXPECT_FALSE(HasClient(three, "evil/77"));
+  EXPECT_THAT(WithoutCovered(four), ElementsAre("evil/", "x"));
 }
 
 // Random votes of honest handlers and liars, who come and go: no honest one is ever named, and a

@@ -180,6 +180,13 @@ TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
+TEST_F(SnapshotTest, ThoseOfAWholeKeyAreRemoved) {
+  Write(1, "training", {"a/1"});
+  Write(2, "training", {"a/1", "evil/7"});
+  Folder().RemoveOf({"evil/"});
+  EXPECT_EQ(Newest()->path, PathOf("1"));
+}
+
 TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
   const std::string job =
       "[model]\nlayers = [4, 2]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"

@@ -63,7 +63,7 @@ bool Benches::AnotherMayTake(const Record& record, const ClientState& holder) co
   return AnyUser(record, [&](const ClientState* user) {
     const std::vector<ClientId>& never = record.task->spec.not_by;
     return user != &holder && !IsBenched(*user) &&
-           !std::binary_search(never.begin(), never.end(), *user->id);
+           !IsAmong(never, *user->id);
   });
 }
 
@@ -77,7 +77,7 @@ template <class Accept>
 bool Benches::AnyUserCouldTake(const Record& record, Accept accept) const {
   const std::vector<ClientId>& barred = record.task->barred;
   return AnyUser(record, [&](const ClientState* user) {
-    return accept(user) && !std::binary_search(barred.begin(), barred.end(), *user->id);
+    return accept(user) && !IsAmong(barred, *user->id);
   });
 }
 

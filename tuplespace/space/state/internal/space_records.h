@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -179,9 +181,12 @@ struct Record {
   std::vector<std::unique_ptr<TakeEntry>> entries;
 };
 
-// Whether `id` is one of `sorted`.
+// Whether `id` is one of `sorted`, or its key is.
 inline bool IsAmong(const std::vector<ClientId>& sorted, const ClientId& id) {
-  return std::binary_search(sorted.begin(), sorted.end(), id);
+  if (sorted.empty()) return false;
+  const std::string_view key = KeyPrefixOf(id);
+  return std::binary_search(sorted.begin(), sorted.end(), id) ||
+         (!key.empty() && std::binary_search(sorted.begin(), sorted.end(), key, std::less<>()));
 }
 
 struct WantedPattern {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,12 @@ inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
 using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
 using RequestId = std::uint64_t;  // chosen by the client; unique among its open requests
 
+// What the ids of all clients of one key begin with, and no others': everything through the first
+// '/'. Empty for an id without one, as clients without a key have.
+inline std::string_view KeyPrefixOf(std::string_view id) {
+  return id.substr(0, id.find('/') + 1);
+}
+
 // ---- put ---------------------------------------------------------------------------------------
 
 // What makes a tuple a task: it can be taken only when all its inputs are in the space.
@@ -30,8 +37,9 @@ struct TaskSpec {
   std::int64_t priority = 0;     // lower is taken earlier among tasks that fit
   std::int64_t lease_us = 0;     // 0: the space's default. Twice as long after each time it ran out
   std::int32_t affinity = -1;    // index into inputs of the tuple that should stay where it is
-  // Clients that never get it, whoever else is there; at most limits.task_exclusions. A Grant does
-  // not show it: who is asked to check somebody's work must not see whose.
+  // Clients that never get it, whoever else is there; at most limits.task_exclusions. "name/" stands
+  // for all clients of that key. A Grant does not show it: who is asked to check somebody's work
+  // must not see whose.
   std::vector<ClientId> not_by = {};
   // The keys of its results; at most limits.task_results. Who completes the task brings all of
   // these and nothing else. A Grant does not show them: the payload says what to make.

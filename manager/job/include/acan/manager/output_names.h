@@ -10,6 +10,7 @@ inline constexpr const char* kModelName = "model.safetensors";
 inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 inline constexpr const char* kTuningName = "tuning.jsonl";
+inline constexpr const char* kConflictsName = "conflicts.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only

@@ -3,7 +3,9 @@
 //
 // A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
 // keys of its own, for somebody who has not voted. A result that two different handlers computed is
-// the right one; who computed another is wrong. A vote names neither the first results nor whose
+// the right one; who computed another is wrong. Handlers with one access key are two only where all
+// ballots are theirs. What has no hash is nobody's right result, however
+// many put it. A vote names neither the first results nor whose
 // they are, and nobody can tell from outside which tasks are drawn: the draw depends on a secret.
 #pragma once
 
@@ -92,9 +94,15 @@ class Audits {
     bool undecided = false;
   };
 
+  static std::set<tuplespace::ClientId> VotersOf(const Case& one);
+  // Whether two clients count as two. `owners`: of all ballots of the case.
+  static bool AreTwo(const tuplespace::ClientId& a, const tuplespace::ClientId& b,
+                     const std::set<tuplespace::ClientId>& owners);
+
   bool IsDrawn(const tuplespace::Key& task) const;
   void Proceed(AuditId id);
   bool Decide(AuditId id, const Case& one);
+  std::vector<tuplespace::ClientId> NewVoters(const Case& one) const;
   void AskForVote(AuditId id, Case& one);
   bool SomebodyCan(const Case& one, const std::vector<tuplespace::ClientId>& not_by) const;
   std::optional<std::vector<tuplespace::ClientId>> AskAgain(const Case& one) const;

@@ -40,7 +40,8 @@ struct ManagerConfig {
   double overhead_us = 0;                   // of a task beside its computing; 0: not measured
   std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
   std::uint64_t least_removed_bytes = UINT64_MAX;  // of results that go when spent
-  std::set<tuplespace::ClientId> quarantined;      // handlers that were wrong: no task goes to them
+  // Handlers that were wrong, and keys ("name/") of which many were: no task goes to them.
+  std::set<tuplespace::ClientId> quarantined;
   std::int64_t kept_versions = 0;  // so many before the newest stay in the space, whole
 };
 

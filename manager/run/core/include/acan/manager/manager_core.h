@@ -112,6 +112,7 @@ class ManagerCore {
 
   const ManagerConfig config_;
   const PlannedModel planned_;
+  std::vector<tuplespace::ClientId> excluded_;  // who is quarantined, as TaskSpec::not_by has it
   const std::unique_ptr<TaskPolicy> policy_;
   HandlerPool pool_;
   Liveness liveness_;

@@ -1,0 +1,68 @@
+#include "acan/manager/conflict_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/core/system_error_text.h"
+#include "acan/manager/descriptor.h"
+#include "acan/manager/text_file.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+// A kill may have cut the last one short.
+bool EndsInALine(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() <= 0) return true;
+  file.seekg(-1, std::ios::end);
+  return file.get() == '\n';
+}
+
+}  // namespace
+
+std::vector<ResultConflict> ConflictLog::Read() const {
+  std::vector<ResultConflict> conflicts;
+  std::ifstream file(path_, std::ios::binary);
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json json = ParseJsonOrDiscard(line);
+    if (!json.is_object()) continue;
+    const auto text = [&](const char* name) {
+      const auto at = json.find(name);
+      return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+    };
+    if (text("job") == job_id_) conflicts.push_back({text("key"), text("text")});
+  }
+  return conflicts;
+}
+
+void ConflictLog::Add(const ResultConflict& conflict) const {
+  RequireKeptFile(path_, Devices::kAllowed);
+  const std::string line =
+      (EndsInALine(path_) ? "" : "\n") +
+      JsonText({{"job", job_id_}, {"key", conflict.key}, {"text", conflict.text}}) + "\n";
+  const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  std::size_t done = 0;
+  while (file.get() >= 0 && done < line.size()) {
+    const ssize_t wrote = ::write(file.get(), line.data() + done, line.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) break;
+    done += static_cast<std::size_t>(wrote);
+  }
+  if (done < line.size()) {
+    throw FailureError(fmt::format("{}: cannot write: {}", path_, SystemErrorText(errno)));
+  }
+}
+
+void ConflictLog::Remove() const {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace acan
