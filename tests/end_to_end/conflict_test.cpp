@@ -82,7 +82,7 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
   struct Died : std::exception {};
   const Job job = SmallJob("[snapshots]\nevery_steps = 1000\n");
   const Data data = LoadData(job);
-  const std::string job_id = TrainingId(job, data.train.sha256, data.test.sha256);
+  const std::string job_id = TrainingId(job, data.train_sha256(), data.test_sha256());
   AddHandler(1 << 20);
   Liar liar(endpoint_);
   bool lied = false;

@@ -17,10 +17,13 @@ constexpr std::int64_t kLeastPositions = 16;  // of a box within a sample
 constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
 constexpr int kMostRefinements = 8;
 
+// Its table says that it is cut by samples only. A part of learned positions is made of a part of
+// their table.
 bool NeedsWholeSamples(const model::Operator& op) {
-  return std::holds_alternative<model::Attention>(op) ||
-         std::holds_alternative<model::AttentionGradient>(op) ||
-         std::holds_alternative<model::LearnedPositionsGradient>(op);
+  if (std::holds_alternative<model::LearnedPositions>(op)) return false;
+  const std::vector<model::Cut>& cuts = model::RowOf(op).cuts;
+  return std::none_of(cuts.begin(), cuts.end(),
+                      [](const model::Cut& cut) { return cut.axis == model::Axis::kRows; });
 }
 
 // The next finer cut of values with so many positions; nullopt: there is none.
@@ -49,10 +52,7 @@ class Segmenter {
     const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
     for (std::int64_t n = 0; n < nodes;) {
       const std::optional<Segment> segment = Longest(n, rows);
-      if (!segment) {
-        if (getenv("ACAN_DEBUG_PLAN")) fmt::print("cut fails at {} rows {} {}\n", graph_.node(static_cast<int>(n)).node->name, rows.samples, rows.positions);
-        return std::nullopt;
-      }
+      if (!segment) return std::nullopt;
       segments_.push_back(*segment);
       n = segment->nodes.end;
     }
@@ -83,6 +83,7 @@ class Segmenter {
 bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
   const LoweredNode& node = graph_.node(static_cast<int>(n));
   if (node.is_view || node.is_shared) return true;
+  if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return true;  // one box
   const model::Operator& op = node.node->op;
   if (rows.IsWithinSamples() && NeedsWholeSamples(op)) return false;
   const bool sums = graph_.value(node.results.front()).kind == ValueKind::kSum ||
@@ -220,10 +221,7 @@ bool Segmenter::Refine() {
       }
       segments_.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(s));
       const auto finer = Finer(all[s]);
-      if (!finer) {
-        if (getenv("ACAN_DEBUG_PLAN")) fmt::print("refine fails at {} {}\n", graph_.node(static_cast<int>(all[s].nodes.begin)).node->name, all[s].nodes.size());
-        return false;
-      }
+      if (!finer) return false;
       changed = true;
       refined.insert(refined.end(), finer->begin(), finer->end());
     }

@@ -15,14 +15,15 @@ bool IsOneOf(const model::Operator& op) {
   return (std::holds_alternative<Ops>(op) || ...);
 }
 
+// Those without are normalisation over the batch, whose sums over rows other rows read, and what no
+// preset has.
 bool HasCalls(const model::Operator& op) {
-  if (const auto* slice = std::get_if<model::Slice>(&op)) {
-    return slice->axis == model::SliceAxis::kFeatures;
-  }
-  if (const auto* concat = std::get_if<model::Concat>(&op)) {
-    return concat->axis == model::SliceAxis::kFeatures;
-  }
-  return IsOneOf<model::Linear, model::Embedding, model::LearnedPositions, model::Rotary,
+  return IsOneOf<model::GroupNorm, model::GroupNormGradient, model::GroupNormScaleGradient,
+                 model::Convolution, model::ConvolutionInputGradient,
+                 model::ConvolutionWeightGradient, model::Pooling, model::PoolingGradient,
+                 model::GlobalPooling, model::GlobalPoolingGradient, model::Patches,
+                 model::PatchesGradient, model::Slice, model::SliceGradient, model::Concat,
+                 model::Linear, model::Embedding, model::LearnedPositions, model::Rotary,
                  model::Attention, model::LayerNorm, model::RmsNorm, model::Add, model::Multiply,
                  model::Scale, model::ScaleColumns, model::Activation, model::SwiGlu,
                  model::Dropout, model::CrossEntropy, model::SquaredError,
@@ -102,10 +103,10 @@ void LoweredGraph::AddNode(const model::Node& node) {
 // What a forward operator leaves for its gradient.
 void LoweredGraph::AddHidden(LoweredNode* lowered) {
   const model::Operator& op = lowered->node->op;
-  const auto make = [&](std::int64_t columns) {
+  const auto make = [&](std::int64_t columns, bool one_row = false) {
     LoweredValue hidden;
     hidden.name = lowered->node->name;
-    hidden.rows = value(lowered->operands.front()).rows;
+    hidden.rows = one_row ? 1 : value(lowered->operands.front()).rows;
     hidden.columns = columns;
     lowered->results.push_back(AddValue(std::move(hidden)));
   };
@@ -118,8 +119,10 @@ void LoweredGraph::AddHidden(LoweredNode* lowered) {
     }
   };
   if (IsOneOf<model::LayerNorm, model::RmsNorm>(op)) make(2);
+  if (const auto* norm = std::get_if<model::GroupNorm>(&op)) make(2 * norm->groups, true);
   if (IsOneOf<model::LayerNormGradient, model::LayerNormScaleGradient, model::RmsNormGradient,
-              model::RmsNormScaleGradient>(op)) {
+              model::RmsNormScaleGradient, model::GroupNormGradient, model::GroupNormScaleGradient>(
+          op)) {
     take(1);
   }
   if (IsOneOf<model::CrossEntropy>(op)) {
@@ -156,10 +159,12 @@ int LoweredGraph::TableOf(const RotaryTable& table) {
 
 void LoweredGraph::MakeViews() {
   for (LoweredNode& node : nodes_) {
-    if (std::holds_alternative<model::Concat>(node.node->op)) ViewConcat(&node);
+    const auto* concat = std::get_if<model::Concat>(&node.node->op);
+    if (concat != nullptr && concat->axis == model::SliceAxis::kFeatures) ViewConcat(&node);
   }
   for (LoweredNode& node : nodes_) {
-    if (std::holds_alternative<model::Slice>(node.node->op)) ViewSlice(&node);
+    const auto* slice = std::get_if<model::Slice>(&node.node->op);
+    if (slice != nullptr && slice->axis == model::SliceAxis::kFeatures) ViewSlice(&node);
   }
 }
 

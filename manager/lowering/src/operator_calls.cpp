@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "acan/model/dropout.h"
+#include "convolution_calls.h"
 
 namespace acan {
 namespace {
@@ -31,16 +32,6 @@ Activation ActivationOf(graph::ActivationKind kind) {
   }
   assert(false);
   return Activation::kIdentity;
-}
-
-KernelScalars Scalars(std::initializer_list<float> floats,
-                      std::initializer_list<std::int64_t> integers) {
-  KernelScalars scalars;
-  std::size_t i = 0;
-  for (const float value : floats) scalars.f[i++] = value;
-  i = 0;
-  for (const std::int64_t value : integers) scalars.i[i++] = value;
-  return scalars;
 }
 
 View Rows(View view, std::int64_t first, std::int64_t count) {
@@ -154,7 +145,8 @@ class Calls {
                     value.columns, value.rows}));
   }
   // What could not become a part of the whole is copied into it.
-  void operator()(const graph::Concat&) const {
+  void operator()(const graph::Concat& op) const {
+    if (op.axis == graph::SliceAxis::kPositions) return ConcatPositions();
     View part = Out(0);
     for (std::size_t i = 0; i < task_.node().operands.size(); ++i) {
       const View x = In(i);
@@ -164,10 +156,83 @@ class Calls {
     }
   }
   void operator()(const graph::Slice& op) const {
+    if (op.axis == graph::SliceAxis::kPositions) return Place(op.end - op.begin, -op.begin);
     View x = In(0);
     x.col += static_cast<std::int32_t>(op.begin);
     x.cols = static_cast<std::int32_t>(op.end - op.begin);
     Launch(Kernel::kScale, {Out(0), x}, Scalars({1.0f}, {}));
+  }
+
+  void operator()(const graph::SliceGradient& op) const {
+    if (op.axis == graph::SliceAxis::kPositions) return Place(op.size, op.begin);
+    const View dx = Out(0), dy = In(0);
+    View part = dx;
+    part.col += static_cast<std::int32_t>(op.begin);
+    part.cols = dy.cols;
+    Launch(Kernel::kFill, {dx}, Scalars({0.0f}, {}));
+    Launch(Kernel::kScale, {part, dy}, Scalars({1.0f}, {}));
+  }
+
+  // ---- images ----
+  void operator()(const graph::Patches& op) const {
+    Launch(Kernel::kUnfold, {Out(0), In(0)}, OfWindow(WindowOf(op)));
+  }
+  void operator()(const graph::PatchesGradient& op) const {
+    Launch(Kernel::kFold, {Out(0), In(0)}, OfWindow(WindowOf(op.forward)));
+  }
+  void operator()(const graph::Pooling& op) const {
+    const bool maximum = op.kind == graph::PoolingKind::kMaximum;
+    Launch(maximum ? Kernel::kMaxPooling : Kernel::kAveragePooling, {Out(0), In(0)},
+           OfWindow(op.window));
+  }
+  void operator()(const graph::PoolingGradient& op) const {
+    const KernelScalars window = OfWindow(op.forward.window);
+    if (op.forward.kind == graph::PoolingKind::kMaximum) {
+      Launch(Kernel::kMaxPoolingGradient, {Out(0), In(0), In(1)}, window);
+    } else {
+      Launch(Kernel::kAveragePoolingGradient, {Out(0), In(1)}, window);
+    }
+  }
+  void operator()(const graph::GlobalPooling& op) const {
+    if (op.kind == graph::PoolingKind::kMaximum) {
+      Launch(Kernel::kGlobalMaxPooling, {Out(0), In(0), MaybeIn(1)}, Scalars({}, {Value(0).rows}));
+    } else {
+      Launch(Kernel::kGlobalAveragePooling, {Out(0), In(0), MaybeIn(1)},
+             Scalars({}, {block(), Value(0).rows}));
+    }
+  }
+  void operator()(const graph::GlobalPoolingGradient& op) const {
+    const KernelScalars positions = Scalars({}, {op.positions});
+    if (op.forward.kind == graph::PoolingKind::kMaximum) {
+      Launch(Kernel::kGlobalMaxPoolingGradient, {Out(0), In(0), MaybeIn(1), In(2)}, positions);
+    } else {
+      Launch(Kernel::kGlobalAveragePoolingGradient, {Out(0), MaybeIn(1), In(2)}, positions);
+    }
+  }
+  void operator()(const graph::GroupNorm& op) const {
+    Launch(Kernel::kGroupNorm, {Out(0), Out(1), In(0), MaybeIn(1), MaybeIn(2)},
+           Scalars({op.epsilon}, {Value(0).rows, op.groups}));
+  }
+  // Operands: x, scale, dy, statistics.
+  void operator()(const graph::GroupNormGradient& op) const {
+    Launch(Kernel::kGroupNormGradient, {Out(0), In(0), In(3), In(2), MaybeIn(1)},
+           Scalars({}, {Value(0).rows, op.forward.groups}));
+  }
+  // Operands: x, dy, statistics.
+  void operator()(const graph::GroupNormScaleGradient& op) const {
+    Launch(Kernel::kGroupNormScaleGradient, {Out(0), View{}, In(0), In(2), In(1)},
+           Scalars({}, {block(), Order(0).group_rows(), Value(0).rows, op.forward.groups}));
+  }
+  void operator()(const graph::Convolution& op) const {
+    const View y = Out(0);
+    Convolve(task_, op, In(0), In(1), y);
+    if (task_.Has(2)) AddBias(y, In(2));
+  }
+  void operator()(const graph::ConvolutionInputGradient& op) const {
+    ConvolveInputGradient(task_, op.forward, In(0), In(1), Out(0));
+  }
+  void operator()(const graph::ConvolutionWeightGradient& op) const {
+    ConvolveWeightGradient(task_, op.forward, Order(0), In(0), In(1), Out(0));
   }
 
   // ---- losses ----
@@ -240,6 +305,24 @@ class Calls {
   }
   KernelScalars ActivationScalars(const graph::Activation& op) const {
     return Scalars({op.bound}, {static_cast<std::int64_t>(ActivationOf(op.kind))});
+  }
+  // The positions of x from `first` on in a result of `positions`, zeros around them.
+  void Place(std::int64_t positions, std::int64_t first) const {
+    Launch(Kernel::kPlacePositions, {Out(0), In(0)},
+           Scalars({}, {positions, Value(0).rows, first}));
+  }
+  void ConcatPositions() const {
+    const std::int64_t all = task_.context().Value(task_.node().results[0]).rows;
+    const View out = Out(0);
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < task_.node().operands.size(); ++i) {
+      Launch(i == 0 ? Kernel::kPlacePositions : Kernel::kCopyPositions, {out, In(i)},
+             Scalars({}, {all, Value(i).rows, first}));
+      first += Value(i).rows;
+    }
+  }
+  static graph::Window WindowOf(const graph::Patches& op) {
+    return {op.input, op.patch, op.patch, {0, 0}};
   }
   void AddBias(const View& y, const View& bias) const {
     Launch(Kernel::kBiasActivation, {y, y, bias, View{}},

@@ -9,7 +9,7 @@
 #include "acan/core/names.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
-#include "acan/manager/graph.h"
+#include "acan/manager/pass_tasks.h"
 #include "cluster/broker_host.h"
 #include "cluster/jobs.h"
 #include "own_memory_device.h"
@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kWait{20};
 // A task without inputs, whose results may stay.
 PlannedTask AnyTask() {
   const SimulatedJob& job = Jobs().front();
-  PlanRequest request{.model = job.job.model,
+  PlanRequest request{.model = job.job.perceptron(),
                       .training = job.job.training,
                       .capacity_bytes = 1 << 20,
                       .size_bytes = {},
@@ -45,7 +45,8 @@ PlannedTask AnyTask() {
   std::uint64_t smallest = 0;
   const std::optional<Plan> plan = MakePlan(request, &smallest);
   if (!plan) throw std::logic_error("no plan");
-  PlannedTask task = Graph(job.job.model, job.job.training, *plan).Initialize("run").front();
+  PlannedTask task =
+      PassTasks(job.job.perceptron(), job.job.training, *plan).Initialize("run").front();
   for (Output& output : task.task.outputs) output.may_be_resident = output.keep = true;
   return task;
 }

@@ -1,0 +1,165 @@
+// Graphs of operators on whole clusters: the trained weights are the same bits for any handlers,
+// memory and killing, and their files are read again.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ragged_job.h"
+
+namespace acan::testing {
+namespace {
+
+struct GraphJob {
+  std::string name;
+  std::string model;  // keys of [model]
+  bool is_text = true;
+};
+void PrintTo(const GraphJob& job, std::ostream* out) {
+  *out << job.name;
+}
+
+const std::vector<GraphJob> kJobs = {
+    {"gpt", R"(kind = "gpt"
+n_layer = 2
+n_head = 3
+n_embd = 48
+block_size = 40
+vocab_size = 64
+dropout = 0.1
+)"},
+    {"llama", R"(kind = "llama"
+num_hidden_layers = 2
+num_attention_heads = 4
+num_key_value_heads = 2
+hidden_size = 64
+intermediate_size = 96
+max_position_embeddings = 40
+vocab_size = 64
+)"},
+    {"vit", R"(kind = "vit"
+image_size = [9, 9]
+channels = 1
+patch_size = 3
+num_layers = 2
+num_heads = 2
+hidden_dim = 32
+mlp_dim = 48
+num_classes = 10
+)",
+     false},
+    {"resnet", R"(kind = "resnet"
+image_size = [9, 9]
+channels = 1
+widths = [8, 16]
+blocks = [1, 1]
+stem = "small"
+norm = "group"
+norm_groups = 4
+num_classes = 10
+)",
+     false},
+};
+
+// Sentences of a few words in an order that can be learned.
+std::string Text() {
+  const std::vector<std::string> words = {"the ", "king ", "of ", "all ", "lands ", "went ", "up.\n"};
+  std::string text;
+  for (std::size_t i = 0; text.size() < 6000; ++i) text += words[(i * i + i / 7) % words.size()];
+  return text;
+}
+
+std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& values) {
+  std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
+  for (const std::uint32_t size : shape) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<char>(size >> shift & 255));
+    }
+  }
+  return bytes + values;
+}
+
+class GraphTest : public ::testing::TestWithParam<GraphJob> {
+ protected:
+  GraphTest() : job_(WriteJob()) {
+    const nlohmann::json receipt =
+        Train(job_, folder_ / "reference", {"--handlers", "cpu:1@64MiB"});
+    if (!receipt.is_object()) return;
+    reference_ = receipt["weights_sha256"];
+    test_loss_ = receipt["test_loss"];
+  }
+
+  std::string WriteJob() {
+    std::string data;
+    if (GetParam().is_text) {
+      folder_.Write("text.txt", Text());
+      data = "text = \"text.txt\"\ntokenizer = \"characters\"\ntest_fraction = 0.1\n";
+    } else {
+      std::string images, labels;
+      for (std::uint32_t i = 0; i < 60; ++i) {
+        const std::uint32_t label = i * 7 % 10;
+        labels.push_back(static_cast<char>(label));
+        for (std::uint32_t p = 0; p < 81; ++p) {
+          images.push_back(static_cast<char>(p / 8 == label ? 200 : (i * 31 + p * 17) % 97));
+        }
+      }
+      folder_.Write("images", Idx({60, 9, 9}, images));
+      folder_.Write("labels", Idx({60}, labels));
+      data = "train_inputs = \"images\"\ntrain_labels = \"labels\"\ntest_inputs = \"images\"\n"
+             "test_labels = \"labels\"\n";
+    }
+    return folder_.Write("job.toml", "[model]\n" + GetParam().model + "[data]\n" + data + R"([train]
+batch = 6
+steps = 12
+evaluate_every = 12
+optimizer = "adamw"
+learning_rate = 0.01
+decay = "matrices"
+seed = 3
+)");
+  }
+
+  void ExpectSame(const std::vector<std::string>& words) {
+    ASSERT_EQ(reference_.size(), 64u);
+    const nlohmann::json receipt = Train(job_, folder_ / "out", words);
+    ASSERT_TRUE(receipt.is_object());
+    EXPECT_EQ(receipt["weights_sha256"], reference_) << ::testing::PrintToString(words);
+    EXPECT_EQ(receipt["test_loss"], test_loss_) << ::testing::PrintToString(words);
+    EXPECT_EQ(HashOfModelFile(folder_ / "out/model.safetensors"), reference_);
+  }
+
+  TestFolder folder_;
+  std::string job_;
+  std::string reference_;
+  nlohmann::json test_loss_;
+};
+
+TEST_P(GraphTest, TrainsTheSameBitsOnAnyHandlers) {
+  ExpectSame({"--handlers", "3xcpu:1@64MiB"});
+  ExpectSame({"--handlers", "cpu:2@64MiB,cpu:1@512KiB"});
+  ExpectSame({"--handlers", "2xcpu:1@256KiB"});
+  ExpectSame({"--handlers", "2xcpu:1@64MiB", "--set", "tasks.audit=1"});
+}
+
+TEST_P(GraphTest, IsVerifiedAndGoesOnFromItsFile) {
+  ASSERT_EQ(reference_.size(), 64u);
+  const Result verified = RunAcan({"verify", folder_ / "reference"});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  // A run that only writes what it read.
+  const nlohmann::json receipt =
+      Train(job_, folder_ / "again",
+            {"--handlers", "cpu:1@64MiB", "--set",
+             "model.initial_weights=" + (folder_ / "reference/model.safetensors"), "--set",
+             "train.learning_rate=0", "--set", "train.optimizer=sgd", "--set", "train.steps=1",
+             "--set", "train.evaluate_every=1", "--set", "train.weight_decay=0"});
+  ASSERT_TRUE(receipt.is_object());
+  EXPECT_EQ(receipt["weights_sha256"], reference_);
+  EXPECT_EQ(receipt["test_loss"], test_loss_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GraphTest, ::testing::ValuesIn(kJobs),
+                         [](const auto& parameter) { return parameter.param.name; });
+
+}  // namespace
+}  // namespace acan::testing
