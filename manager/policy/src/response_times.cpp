@@ -11,6 +11,7 @@ namespace {
 constexpr double kMeanGain = 1.0 / 8;
 constexpr double kDeviationGain = 1.0 / 4;
 constexpr double kDeviations = 4;
+constexpr double kLeastDeviationUs = 1000;  // where all took the same time
 
 }  // namespace
 
@@ -21,6 +22,9 @@ void ResponseTimes::Estimate::Note(double took_us) {
     deviation_us = took_us / 2;
     return;
   }
+  // One task of a handler that was stopped, or took its time on purpose, must not make the leases
+  // of all others long. What really became slower is followed all the same, within a few tasks.
+  took_us = std::min(took_us, mean_us + kDeviations * std::max(deviation_us, kLeastDeviationUs));
   deviation_us += kDeviationGain * (std::fabs(mean_us - took_us) - deviation_us);
   mean_us += kMeanGain * (took_us - mean_us);
 }

@@ -22,7 +22,8 @@ namespace acan {
 class AuditTrail {
  public:
   // `log_path`: of the AuditLog; empty: none. `quarantined`: client ids of handlers that were wrong
-  // in an earlier life, or keys ("name/") of which several were, and why. The context must outlive it.
+  // in an earlier life, or keys ("name/") of which several were, and why. The context must outlive
+  // it.
   AuditTrail(RunContext& context, std::string log_path,
              std::map<std::string, std::string> quarantined)
       : context_(context), log_path_(std::move(log_path)), quarantined_(std::move(quarantined)) {}

@@ -68,6 +68,18 @@ TEST(ResponseTimesTest, ALeaseThatWasTooShortGrowsWithTheLateOnes) {
   EXPECT_GT(times.LeaseUs(work), 2 * kSecondUs);
 }
 
+// As of a handler that was stopped, or that took its time on purpose.
+TEST(ResponseTimesTest, OneLongTaskDoesNotMakeLeasesLong) {
+  ResponseTimes times;
+  const Work work{TaskKind::kUpdate, 64};
+  for (int i = 0; i < 50; ++i) times.Note(work, kMs);
+  times.Note(work, 100 * kSecondUs);
+  EXPECT_EQ(times.LeaseUs(work), kLeastLeaseUs);
+  // All of them became slow: each makes the next lease longer.
+  for (int i = 0; i < 30; ++i) times.Note(work, 100 * kSecondUs);
+  EXPECT_GT(times.LeaseUs(work), 100 * kSecondUs);
+}
+
 // ---- chunks
 // ---------------------------------------------------------------------------------------
 

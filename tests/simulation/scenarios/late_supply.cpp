@@ -110,8 +110,7 @@ void LateSupply::StallHandler() {
 
 void LateSupply::AwaitResult(Client& client) {
   client.Put({ToTuple(task_, kLeaseUs)});
-  const auto found =
-      client.ReadAll({Pattern::Of(result_)}, kWait, /*metadata_only=*/true);
+  const auto found = client.ReadAll({Pattern::Of(result_)}, kWait, /*metadata_only=*/true);
   if (found.size() != 1 || !found.front().resident) {
     world_.Report("the result does not stay with the handler");
   }
@@ -127,8 +126,9 @@ void LateSupply::ManagerBody() {
   Client client({.endpoint = kEndpoint, .name = "manager", .id = {}});
   AwaitResult(client);
   StallHandler();  // it waits for its next task, and is asked for the bytes of this result
-  client.Submit(tuplespace::Read{.patterns = {Pattern::Of(result_)}, .wait_us = kRetiredAfterUs / 2},
-                [](tuplespace::ReplyBody&&) {});
+  client.Submit(
+      tuplespace::Read{.patterns = {Pattern::Of(result_)}, .wait_us = kRetiredAfterUs / 2},
+      [](tuplespace::ReplyBody&&) {});
   client.Poll(std::chrono::microseconds(0));
   world_.Sleep(kRetiredAfterUs);  // until it has sent them
   client.RetireAll(Pattern::Of(result_), /*watermark=*/false);

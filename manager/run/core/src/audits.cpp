@@ -47,9 +47,8 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
 
 // Of a TaskSpec::not_by: whether it names this client, or its key.
 bool Contains(const std::vector<ClientId>& clients, const ClientId& id) {
-  return std::any_of(clients.begin(), clients.end(), [&](const ClientId& one) {
-    return one == id || one == OwnerOf(id);
-  });
+  return std::any_of(clients.begin(), clients.end(),
+                     [&](const ClientId& one) { return one == id || one == OwnerOf(id); });
 }
 
 }  // namespace

@@ -150,11 +150,11 @@ std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path)
 void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
   for (const std::string& path : Files(kSuffix)) {
     const std::vector<std::string> contributors = ContributorsOf(path);
-    const bool tainted = std::any_of(contributors.begin(), contributors.end(),
-                                     [&](const std::string& one) {
-                                       const std::string key(tuplespace::KeyPrefixOf(one));
-                                       return wrong.contains(one) || wrong.contains(key);
-                                     });
+    const bool tainted =
+        std::any_of(contributors.begin(), contributors.end(), [&](const std::string& one) {
+          const std::string key(tuplespace::KeyPrefixOf(one));
+          return wrong.contains(one) || wrong.contains(key);
+        });
     std::error_code ignored;
     if (tainted) fs::remove(path, ignored);
   }

@@ -29,8 +29,11 @@ TEST(ConflictLogTest, KeepsWhatWasAddedForItsOwnTraining) {
 
 TEST(ConflictLogTest, WhatCannotBeWrittenIsSaid) {
   const TestFolder folder;
-  ExpectError([&] { ConflictLog(folder.path() + "/no/conflicts.jsonl", "job").Add({"k", "t"}); },
-              {"no/conflicts.jsonl"}, Error::Kind::kFailure);
+  ExpectError(
+      [&] {
+        ConflictLog(folder.path() + "/no/conflicts.jsonl", "job").Add({"k", "t"});
+      },
+      {"no/conflicts.jsonl"}, Error::Kind::kFailure);
 }
 
 }  // namespace

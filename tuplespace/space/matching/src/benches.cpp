@@ -62,8 +62,7 @@ bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, Whe
 bool Benches::AnotherMayTake(const Record& record, const ClientState& holder) const {
   return AnyUser(record, [&](const ClientState* user) {
     const std::vector<ClientId>& never = record.task->spec.not_by;
-    return user != &holder && !IsBenched(*user) &&
-           !IsAmong(never, *user->id);
+    return user != &holder && !IsBenched(*user) && !IsAmong(never, *user->id);
   });
 }
 
@@ -76,9 +75,8 @@ bool Benches::OthersThanUntriedCouldTake(const Record& record, const KeyTrust& k
 template <class Accept>
 bool Benches::AnyUserCouldTake(const Record& record, Accept accept) const {
   const std::vector<ClientId>& barred = record.task->barred;
-  return AnyUser(record, [&](const ClientState* user) {
-    return accept(user) && !IsAmong(barred, *user->id);
-  });
+  return AnyUser(
+      record, [&](const ClientState* user) { return accept(user) && !IsAmong(barred, *user->id); });
 }
 
 // Of the clients that ever asked for such tasks.

@@ -37,9 +37,9 @@ struct TaskSpec {
   std::int64_t priority = 0;     // lower is taken earlier among tasks that fit
   std::int64_t lease_us = 0;     // 0: the space's default. Twice as long after each time it ran out
   std::int32_t affinity = -1;    // index into inputs of the tuple that should stay where it is
-  // Clients that never get it, whoever else is there; at most limits.task_exclusions. "name/" stands
-  // for all clients of that key. A Grant does not show it: who is asked to check somebody's work
-  // must not see whose.
+  // Clients that never get it, whoever else is there; at most limits.task_exclusions. "name/"
+  // stands for all clients of that key. A Grant does not show it: who is asked to check somebody's
+  // work must not see whose.
   std::vector<ClientId> not_by = {};
   // The keys of its results; at most limits.task_results. Who completes the task brings all of
   // these and nothing else. A Grant does not show them: the payload says what to make.
