@@ -229,8 +229,11 @@ Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
 
 Data LoadData(const Job& job) {
   const auto* perceptron = std::get_if<Model>(&job.model);
-  return LoadData(job, perceptron != nullptr ? WantedInputs(*perceptron)
-                                             : WantedInputs(BuildModel(job)->evaluation));
+  if (perceptron != nullptr) return LoadData(job, WantedInputs(*perceptron));
+  std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
+  // The loss is the mean over all rows: rows without a class cannot be left out of it yet.
+  for (WantedInput& input : wanted) input.ignored_label.reset();
+  return LoadData(job, wanted);
 }
 
 }  // namespace acan
