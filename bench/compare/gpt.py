@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+"""A GPT trained by acan and by PyTorch: are the losses the same, and which one is faster?
+
+    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors
+    /tmp/venv/bin/python bench/compare/gpt.py --check [--acan build/release/bin/acan] [--steps 200]
+    /tmp/venv/bin/python bench/compare/gpt.py --gradients
+    /tmp/venv/bin/python bench/compare/gpt.py --speed [--recipe 4x256/128/16] [--rounds 5]
+
+The model is nanoGPT's, without dropout, with AdamW on a made text of 65 characters. A recipe is
+LAYERSxWIDTH/TOKENS/BATCH.
+
+--check trains from the weights of acan's version 0 on the same windows of the text, in the same
+order: acan, PyTorch in float32 and PyTorch in float64. It prints the relative differences of the
+losses at each step as JSON. Exit code 1 if acan differs from PyTorch's float32 by more than 5e-6 at
+any step, or is further from float64 than PyTorch is (the root mean square over the steps).
+
+--gradients compares the gradient of every parameter at version 0 with PyTorch's in float64, to find
+where losses part. The gradients are read from one step of sgd, whose rate is so large that the
+rounding of the new weights does not hide them.
+
+--speed trains in turn: acan with so many handlers of one thread as --threads says, PyTorch eager in
+one process with so many threads, once with AdamW as it is by default and once with fused=True. Who
+begins changes from round to round. The ratio is acan's steps a second over PyTorch's in the same
+round. The first steps are not counted. PyTorch's batches lie in memory before the clock starts.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+from acan_run import steps_per_second, summary, write_report
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/manager/data"))
+from draws import window_offset  # noqa: E402  Python's own Philox, checked against the paper's
+
+RECIPES = {
+    "4x128/64/12": dict(layers=4, heads=4, width=128, tokens=64, batch=12),
+    "4x256/128/16": dict(layers=4, heads=4, width=256, tokens=128, batch=16),
+    "6x384/256/16": dict(layers=6, heads=6, width=384, tokens=256, batch=16),
+}
+CHARACTERS = "".join(sorted("\n !$&',-.3:;?" + "".join(
+    chr(ord(first) + i) for first in "Aa" for i in range(26))))
+SEED = 1
+ADAMW, SGD = dict(optimizer="adamw", learning_rate=1e-3), dict(optimizer="sgd", learning_rate=4096)
+WARM_STEPS = 10
+CLOSE = 5e-6  # the most by which a step's loss may differ from PyTorch's float32, relative
+ACAN, EAGER, FUSED = "acan", "torch eager", "torch eager, fused AdamW"
+
+
+# ---- the text and the job ------------------------------------------------------------------------
+
+def make_text(length):
+    """Each character has eight successors, the first ones more often: something to learn."""
+    draw = random.Random(SEED)
+    successors = {each: draw.sample(CHARACTERS, 8) for each in CHARACTERS}
+    text = list(CHARACTERS)  # all of them are there, so the vocabulary is CHARACTERS
+    while len(text) < length:
+        text.append(successors[text[-1]][min(draw.randrange(8), draw.randrange(8))])
+    return "".join(text)
+
+
+def text_length(recipe, steps):
+    """About six tenths of the steps are an epoch, which ends with a smaller batch: so a run has two
+    epochs, whose windows have different offsets."""
+    windows = math.ceil(steps * recipe["batch"] * 0.6) + 1
+    return (windows + 1) * recipe["tokens"]
+
+
+def job_text(recipe, text_path, steps, rule):
+    return f"""[model]
+kind = "gpt"
+n_layer = {recipe["layers"]}
+n_head = {recipe["heads"]}
+n_embd = {recipe["width"]}
+block_size = {recipe["tokens"]}
+vocab_size = {len(CHARACTERS)}
+dropout = 0
+[data]
+train_text = "{text_path}"
+tokenizer = "characters"
+shuffle = false
+[train]
+batch = {recipe["batch"]}
+steps = {steps}
+optimizer = "{rule["optimizer"]}"
+learning_rate = {rule["learning_rate"]}
+seed = {SEED}
+[snapshots]
+every_steps = 0
+"""
+
+
+def batches(text, recipe, steps):
+    """(tokens, labels) of each step, [samples, tokens] both, as docs/jobs.md says that acan takes
+    windows."""
+    import torch
+    numbers = {each: i for i, each in enumerate(CHARACTERS)}
+    stream = torch.tensor([numbers[each] for each in text])
+    length, batch = recipe["tokens"], recipe["batch"]
+    windows = (len(stream) - length) // length
+    epoch, done = 0, 0
+    while True:
+        offset = window_offset(SEED, epoch, length)
+        tokens = stream[offset:offset + windows * length].view(windows, length)
+        labels = stream[offset + 1:offset + 1 + windows * length].view(windows, length)
+        for first in range(0, windows, batch):
+            if done == steps:
+                return
+            yield tokens[first:first + batch], labels[first:first + batch]
+            done += 1
+        epoch += 1
+
+
+# ---- the model in PyTorch, as nanoGPT writes it --------------------------------------------------
+
+def make_gpt(recipe):
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    width, heads = recipe["width"], recipe["heads"]
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c_attn = nn.Linear(width, 3 * width)
+            self.c_proj = nn.Linear(width, width)
+
+        def forward(self, x):
+            samples, tokens, _ = x.shape
+            q, k, v = (each.view(samples, tokens, heads, width // heads).transpose(1, 2)
+                       for each in self.c_attn(x).split(width, dim=2))
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.c_proj(y.transpose(1, 2).reshape(samples, tokens, width))
+
+    class FeedForward(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c_fc = nn.Linear(width, 4 * width)
+            self.c_proj = nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.attn = nn.LayerNorm(width), Attention()
+            self.ln_2, self.mlp = nn.LayerNorm(width), FeedForward()
+
+        def forward(self, x):
+            x = x + self.attn(self.ln_1(x))
+            return x + self.mlp(self.ln_2(x))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.transformer = nn.ModuleDict(dict(
+                wte=nn.Embedding(len(CHARACTERS), width), wpe=nn.Embedding(recipe["tokens"], width),
+                h=nn.ModuleList(Block() for _ in range(recipe["layers"])), ln_f=nn.LayerNorm(width)))
+            for each in (self.transformer.wte, self.transformer.wpe):
+                nn.init.normal_(each.weight, std=0.02)
+
+        def forward(self, tokens, labels):
+            parts = self.transformer
+            x = parts.wte(tokens) + parts.wpe(torch.arange(tokens.shape[1]))
+            for block in parts.h:
+                x = block(x)
+            logits = functional.linear(parts.ln_f(x), parts.wte.weight)  # the head is tied
+            return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+    return Gpt()
+
+
+def make_optimizer(net, fused=None):
+    import torch
+    return torch.optim.AdamW(net.parameters(), lr=ADAMW["learning_rate"], weight_decay=0.01,
+                             fused=fused)
+
+
+def train_step(net, optimizer, tokens, labels):
+    optimizer.zero_grad()
+    loss = net(tokens, labels)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+# ---- the check -----------------------------------------------------------------------------------
+
+def load_weights(path):
+    """acan's file has the layout of transformers: [inputs, outputs], PyTorch's Linear the other."""
+    from safetensors.torch import load_file
+    transposed = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
+    return {name: tensor.T.contiguous() if name.endswith(transposed) else tensor
+            for name, tensor in load_file(path).items()}
+
+
+def run_acan(arguments, folder, steps, rule):
+    """The weights after `steps` steps, and the losses."""
+    path, out = folder / f"job-{steps}.toml", folder / f"out-{steps}"
+    recipe = RECIPES[arguments.recipe]
+    path.write_text(job_text(recipe, folder / "text.txt", steps, rule))
+    done = subprocess.run([arguments.acan, "train", path, "--out", out,
+                           "--handlers", f"{arguments.threads}xcpu:1"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"acan failed: {done.stderr}")
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return load_weights(out / "model.safetensors"), [line["loss"] for line in lines
+                                                     if "loss" in line]
+
+
+def run_acan_twice(arguments, text, steps, rule):
+    """The weights of version 0, those after `steps` steps, and the losses."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "text.txt").write_text(text)
+        start, _ = run_acan(arguments, folder, 0, rule)
+        return start, *run_acan(arguments, folder, steps, rule)
+
+
+def torch_net(start, recipe, kind):
+    net = make_gpt(recipe)
+    net.load_state_dict(start, strict=True)
+    return net.to(kind)
+
+
+def torch_losses(start, text, arguments, kind):
+    recipe = RECIPES[arguments.recipe]
+    net = torch_net(start, recipe, kind)
+    optimizer = make_optimizer(net)
+    return [train_step(net, optimizer, *batch).item()
+            for batch in batches(text, recipe, arguments.steps)]
+
+
+def apart(losses, others):
+    return [abs(a - b) / abs(b) for a, b in zip(losses, others, strict=True)]
+
+
+def root_mean_square(values):
+    return math.sqrt(sum(value * value for value in values) / len(values))
+
+
+def check(arguments):
+    import torch
+    torch.set_num_threads(arguments.threads)
+    text = make_text(text_length(RECIPES[arguments.recipe], arguments.steps))
+    start, _, ours = run_acan_twice(arguments, text, arguments.steps, ADAMW)
+    theirs = torch_losses(start, text, arguments, torch.float32)
+    double = torch_losses(start, text, arguments, torch.float64)
+    differences = dict(acan_to_torch=apart(ours, theirs), acan_to_float64=apart(ours, double),
+                       torch_to_float64=apart(theirs, double))
+    mean = {which: root_mean_square(values) for which, values in differences.items()}
+    good = (max(differences["acan_to_torch"]) <= CLOSE and
+            mean["acan_to_float64"] <= mean["torch_to_float64"])
+    report = dict(torch=torch.__version__, recipe=arguments.recipe, steps=arguments.steps,
+                  good=good, worst={which: max(values) for which, values in differences.items()},
+                  root_mean_square=mean, losses=dict(acan=ours, torch=theirs, float64=double),
+                  differences=differences)
+    write_report(report, arguments.json)
+    return 0 if good else 1
+
+
+def gradients_of(net, batch):
+    net(*batch).backward()
+    return {name: each.grad.double() for name, each in net.named_parameters()}
+
+
+def gradients(arguments):
+    """Of each parameter: the largest difference of an element of its gradient to float64, relative
+    to its largest element; the worst parameter first."""
+    import torch
+    torch.set_num_threads(arguments.threads)
+    recipe = RECIPES[arguments.recipe]
+    text = make_text(text_length(recipe, 1))
+    start, end, _ = run_acan_twice(arguments, text, 1, SGD)
+    batch = next(batches(text, recipe, 1))
+    wanted = gradients_of(torch_net(start, recipe, torch.float64), batch)
+    ours = {name: (start[name].double() - end[name].double()) / SGD["learning_rate"]
+            for name in wanted}
+    theirs = gradients_of(torch_net(start, recipe, torch.float32), batch)
+    apart_of = {name: {who: ((found[name] - value).abs().max() / value.abs().max()).item()
+                       for who, found in ((ACAN, ours), ("torch", theirs))}
+                for name, value in wanted.items()}
+    worst_first = sorted(apart_of.items(), key=lambda each: -each[1][ACAN])
+    write_report(dict(torch=torch.__version__, recipe=arguments.recipe,
+                      to_float64=dict(worst_first)), arguments.json)
+    return 0
+
+
+# ---- speed ---------------------------------------------------------------------------------------
+
+def torch_steps_per_second(recipe, steps, threads, fused):
+    import torch
+    torch.set_num_threads(threads)
+    torch.manual_seed(SEED)
+    net = make_gpt(recipe)
+    optimizer = make_optimizer(net, fused or None)
+    text = make_text(text_length(recipe, WARM_STEPS + steps))
+    begin = 0.0
+    for step, batch in enumerate(list(batches(text, recipe, WARM_STEPS + steps))):
+        if step == WARM_STEPS:
+            begin = time.perf_counter()
+        train_step(net, optimizer, *batch)
+    return steps / (time.perf_counter() - begin)
+
+
+def run_peer(who, arguments):
+    """Steps a second of one run, in a process of its own."""
+    recipe, steps = RECIPES[arguments.recipe], arguments.steps
+    if who == ACAN:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "text.txt"
+            path.write_text(make_text(text_length(recipe, WARM_STEPS + steps)))
+            job = job_text(recipe, path, WARM_STEPS + steps, ADAMW)
+            words = ["--handlers", f"{arguments.threads}xcpu:1"]
+            return steps_per_second(arguments.acan, job, words, WARM_STEPS)
+    words = [sys.executable, __file__, "--peer", who, "--recipe", arguments.recipe,
+             "--steps", str(steps), "--threads", str(arguments.threads)]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return json.loads(done.stdout)["steps_per_s"]
+
+
+def speed(arguments):
+    import torch
+    everybody = [ACAN, EAGER, FUSED]
+    rates, loads = {who: [] for who in everybody}, []
+    for round_number in range(arguments.rounds):
+        loads.append(os.getloadavg()[0])
+        first = round_number % len(everybody)
+        for who in everybody[first:] + everybody[:first]:
+            rates[who].append(run_peer(who, arguments))
+    ratios = {f"{ACAN} / {peer}": summary([a / b for a, b in zip(rates[ACAN], rates[peer])])
+              for peer in (EAGER, FUSED)}
+    step_ms = {who: summary([1e3 / rate for rate in values]) for who, values in rates.items()}
+    versions = dict(torch=torch.__version__, acan=subprocess.check_output(
+        [arguments.acan, "--version"], text=True).strip())
+    write_report(dict(recipe=arguments.recipe, **RECIPES[arguments.recipe], steps=arguments.steps,
+                      threads=arguments.threads, machine=platform.processor() or platform.machine(),
+                      versions=versions, load_before_rounds=loads, step_ms=step_ms,
+                      ratios=ratios), arguments.json)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--check", action="store_true")
+    what.add_argument("--gradients", action="store_true")
+    what.add_argument("--speed", action="store_true")
+    what.add_argument("--peer", choices=[EAGER, FUSED], help=argparse.SUPPRESS)
+    parser.add_argument("--acan", default="build/release/bin/acan")
+    parser.add_argument("--recipe", choices=list(RECIPES), default=next(iter(RECIPES)))
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", help="write the report here, in place of stdout")
+    arguments = parser.parse_args()
+    for chosen, action in ((arguments.check, check), (arguments.gradients, gradients),
+                           (arguments.speed, speed)):
+        if chosen:
+            return action(arguments)
+    rate = torch_steps_per_second(RECIPES[arguments.recipe], arguments.steps, arguments.threads,
+                                  arguments.peer == FUSED)
+    print(json.dumps({"steps_per_s": rate}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
