@@ -63,6 +63,7 @@ class Segmenter {
 
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
+  bool ReadsSumSince(std::int64_t node, std::int64_t first) const;
   std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
   std::int64_t PositionsOf(int node) const;
   std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
@@ -135,12 +136,23 @@ bool Segmenter::Fits(const WholePass& pass, std::size_t at) {
   return fits;
 }
 
+// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for all
+// boxes.
+bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
+  const LoweredNode& reader = graph_.node(static_cast<int>(node));
+  if (reader.is_view || reader.is_shared) return false;
+  return std::any_of(reader.operands.begin(), reader.operands.end(), [&](int operand) {
+    return operand >= 0 && graph_.value(operand).kind == ValueKind::kSum &&
+           graph_.value(operand).producer >= first;
+  });
+}
+
 std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
   const std::optional<RowCut> allowed = AllowedFor(first, rows);
   if (!allowed) return std::nullopt;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
   std::int64_t limit = first;
-  while (limit < nodes && Allows(limit, *allowed)) {
+  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first)) {
     // Where the wanted cut is possible again, a coarser one ends.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
     ++limit;

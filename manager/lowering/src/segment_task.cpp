@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "operator_calls.h"
+#include "part_sums.h"
 
 namespace acan {
 namespace {
@@ -117,6 +118,7 @@ View SegmentTask::Operand(std::size_t operand) {
   const int id = node().operands[operand];
   const LoweredValue& value = context_.Value(id);
   const Range columns = OperandColumns(operand);
+  if (value.kind == ValueKind::kSum) return WholeSum(id);
   if (!value.IsOfSamples()) return GatherParameter(id, columns);
   const Range of_root{value.first_column + columns.begin, value.first_column + columns.end};
   return ViewOf(Find(id, of_root), of_root, box_.RowsOf(value.rows).size());
@@ -147,6 +149,31 @@ int SegmentTask::Gather(int root, const Range& columns) {
     }
   }
   return buffer;
+}
+
+// Every task that reads a sum adds its parts itself: sums that rows read are vectors.
+View SegmentTask::WholeSum(int value) {
+  const auto known = whole_.find(value);
+  if (known != whole_.end()) return known->second;
+  const LoweredValue& v = context_.Value(value);
+  const std::vector<ParameterTile> tiles = context_.TilesOfSum(value);
+  const auto sum_of = [&](const ParameterTile& tile) {
+    return SumOfParts(builder_, PartsOfSum(context_, value, tile), tile.rows.size(),
+                      tile.columns.size());
+  };
+  if (tiles.size() == 1) return whole_[value] = builder_.All(sum_of(tiles.front()));
+  const View whole = builder_.All(builder_.NewBuffer(v.rows, v.columns));
+  for (const ParameterTile& tile : tiles) {
+    const int sum = sum_of(tile);
+    KernelScalars scalars;
+    scalars.f[0] = 1.0f;
+    builder_.Launch(Kernel::kScale,
+                    {builder_.Part(whole.buffer, tile.rows.begin, tile.columns.begin,
+                                   tile.rows.size(), tile.columns.size()),
+                     builder_.All(sum)},
+                    scalars);
+  }
+  return whole_[value] = whole;
 }
 
 // Of a parameter or a table: all of its rows.
@@ -233,9 +260,7 @@ void SegmentTask::PutValues() {
 
 void SegmentTask::PutSums() {
   for (const auto& [value, view] : sums_) {
-    const std::int32_t parameter = context_.graph.ParameterOfSum(value);
-    if (parameter < 0) continue;  // of something that is not trained
-    for (const ParameterTile& tile : context_.Tiles(parameter)) {
+    for (const ParameterTile& tile : context_.TilesOfSum(value)) {
       builder_.Put(context_.SumKey(value, box_, tile),
                    builder_.Part(view.buffer, tile.rows.begin, tile.columns.begin,
                                  tile.rows.size(), tile.columns.size()));

@@ -52,6 +52,7 @@ class SegmentTask {
   Held& Find(int value, const Range& columns);
   int Gather(int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);
+  View WholeSum(int value);
   View ResultOf(int value, const Range& columns);
   View ViewOf(const Held& held, const Range& columns, std::int64_t rows) const;
   int NewBuffer(std::int64_t rows, std::int64_t columns);

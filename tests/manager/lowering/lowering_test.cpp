@@ -93,6 +93,17 @@ const std::vector<Model> kModels = {
        o.num_classes = 7;
        return model::Resnet(o, mode);
      }},
+    {"resnet_with_batch_norm", 64,
+     [](model::Mode mode) {
+       model::ResnetOptions o;
+       o.image_size = {8, 9};
+       o.channels = 2;
+       o.widths = {8, 16};
+       o.blocks = {1, 1};
+       o.stem = model::ResnetStem::kSmall;
+       o.num_classes = 7;
+       return model::Resnet(o, mode);
+     }},
     {"convnext", 64,
      [](model::Mode mode) {
        model::ConvnextOptions o;
@@ -180,6 +191,14 @@ TEST_P(LoweringTest, LossAndGradientsAreThoseOfTheDefinition) {
       worst = std::max(worst, std::fabs(expected.values[i] - static_cast<double>(found[i])));
     }
     EXPECT_LE(worst, 2e-5 * largest + 1e-9) << training_graph_->parameter(p).name;
+  }
+  for (const model::Assignment& assignment : training_graph_->assignments()) {
+    const model::Matrix& expected = reference[assignment.value];
+    const std::vector<float> found = runner.ValueOf(assignment.parameter, 1);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(found[i]), expected.values[i], 1e-5)
+          << training_graph_->parameter(assignment.parameter).name;
+    }
   }
 }
 
