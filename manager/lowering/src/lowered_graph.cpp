@@ -330,16 +330,19 @@ std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
 }
 
 Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t port, int part,
-                int parts) {
+                const ColumnParts& parts) {
   const LoweredNode& lowered = graph.node(node);
   const std::vector<int>& ids = is_result ? lowered.results : lowered.operands;
   const std::int64_t columns = graph.value(ids[port]).columns;
-  if (parts == 1) return {0, columns};
+  if (parts.count == 1) return {0, columns};
   const model::OperatorRow& row = model::RowOf(lowered.node->op);
   const std::vector<model::Port>& ports = is_result ? row.results : row.operands;
   if (port >= ports.size() || !IsCutByColumns(ports[port].columns)) return {0, columns};
+  if (parts.span > 0) {
+    return {parts.span * part, std::min(parts.span * (part + 1), columns)};
+  }
   const std::int64_t units = ColumnUnits(graph, node), width = columns / units;
-  return {units * part / parts * width, units * (part + 1) / parts * width};
+  return {units * part / parts.count * width, units * (part + 1) / parts.count * width};
 }
 
 }  // namespace acan

@@ -107,7 +107,7 @@ bool SegmentTask::Has(std::size_t operand) const {
 }
 
 Range SegmentTask::OperandColumns(std::size_t operand) const {
-  return ColumnsOf(context_.graph, node_, false, operand, part_, segment().column_parts);
+  return ColumnsOf(context_.graph, node_, false, operand, part_, PartsOf(segment()));
 }
 
 std::int64_t SegmentTask::RowsOf(std::size_t operand) const {
@@ -213,7 +213,7 @@ View SegmentTask::GatherParameter(int value, const Range& columns) {
 
 View SegmentTask::Result(std::size_t result) {
   return ResultOf(node().results[result],
-                  ColumnsOf(context_.graph, node_, true, result, part_, segment().column_parts));
+                  ColumnsOf(context_.graph, node_, true, result, part_, PartsOf(segment())));
 }
 
 bool SegmentTask::IsRead(std::size_t result) const {
@@ -224,8 +224,8 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
   const LoweredValue& v = context_.Value(value);
   if (v.kind == ValueKind::kSum) {
     const int buffer = builder_.NewBuffer(v.rows, columns.size());
-    sums_.emplace_back(value, builder_.All(buffer));
-    return sums_.back().second;
+    sums_.push_back({value, buffer, columns});
+    return builder_.All(buffer);
   }
   const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
   const std::int64_t rows = box_.RowsOf(v.rows).size();
@@ -259,10 +259,11 @@ void SegmentTask::PutValues() {
 }
 
 void SegmentTask::PutSums() {
-  for (const auto& [value, view] : sums_) {
+  for (const auto& [value, buffer, columns] : sums_) {
     for (const ParameterTile& tile : context_.TilesOfSum(value)) {
+      if (!columns.Contains(tile.columns)) continue;  // of another part
       builder_.Put(context_.SumKey(value, box_, tile),
-                   builder_.Part(view.buffer, tile.rows.begin, tile.columns.begin,
+                   builder_.Part(buffer, tile.rows.begin, tile.columns.begin - columns.begin,
                                  tile.rows.size(), tile.columns.size()));
     }
   }

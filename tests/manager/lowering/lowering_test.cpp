@@ -234,6 +234,46 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   EXPECT_GT(*tasks_run.rbegin(), 4 * *tasks_run.begin());
 }
 
+// Wide layers, of which each task holds a small part.
+TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
+  model::GptOptions o;
+  o.n_layer = 2;
+  o.n_head = 6;
+  o.n_embd = 384;
+  o.block_size = 256;
+  o.vocab_size = 96;
+  const auto training = std::make_shared<const model::Graph>(
+      model::WithGradients(model::Gpt(o, model::Mode::kTraining)));
+  const auto evaluation =
+      std::make_shared<const model::Graph>(model::Gpt(o, model::Mode::kEvaluation));
+  const LoweredModel model{LoweredGraph(training), LoweredGraph(evaluation)};
+  Training with;
+  with.batch = 16;
+  with.optimizer = Optimizer::kAdamW;
+  CutRequest request{.model = model, .training = with, .size_bytes = {}, .batch_rows = {}};
+  request.capacity_bytes = 4 << 20;
+  request.workers = 2;
+  request.tuple_bytes = 1ull << 30;
+  request.task_inputs = 4096;
+  const auto chosen = ChooseCuts(request, nullptr);
+  ASSERT_TRUE(chosen);
+  EXPECT_LE(chosen->cost.largest_need_bytes, 4u << 20);
+  // The estimate is of the tasks that are really made.
+  Pass pass;
+  pass.job = "job";
+  pass.rows = 16;
+  std::uint64_t largest = 0, moved = 0;
+  const std::vector<PlannedTask> tasks = GraphTasks(model, with, chosen->cuts).Tasks(pass);
+  for (const PlannedTask& task : tasks) {
+    largest = std::max(largest, NeedBytes(task.task));
+    for (const Piece& piece : task.task.pieces) moved += BufferSpec{piece.rows, piece.cols}.bytes();
+    for (const Output& output : task.task.outputs) moved += output.view.bytes();
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks);
+  EXPECT_EQ(largest, chosen->cost.largest_need_bytes);
+  EXPECT_EQ(moved, chosen->cost.moved_bytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, LoweringTest, testing::ValuesIn(kModels),
                          [](const auto& of) { return of.param.name; });
 

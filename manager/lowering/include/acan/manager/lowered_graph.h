@@ -113,9 +113,13 @@ class LoweredGraph {
 // Whether the operator has calls that compute it on a part of its columns or heads; the number of
 // units that it can be cut into at most. 1: it cannot be cut.
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node);
-// The columns of an operand or a result of a node in part `part` of `parts`; of the value, not of
-// its root.
+// How a node is cut along its columns or heads.
+struct ColumnParts {
+  int count = 1;
+  std::int64_t span = 0;  // columns of a part, the last may have less; 0: equal parts
+};
+// The columns of an operand or a result of a node in part `part`; of the value, not of its root.
 Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t port, int part,
-                int parts);
+                const ColumnParts& parts);
 
 }  // namespace acan
