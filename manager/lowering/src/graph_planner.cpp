@@ -63,8 +63,10 @@ class Segmenter {
 
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
+  bool ReadsSumSince(std::int64_t node, std::int64_t first) const;
   std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
   std::int64_t PositionsOf(int node) const;
+  std::optional<Segment> ByColumns(Segment segment);
   std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
   std::optional<RowCut> AllowedFor(std::int64_t node, RowCut rows) const;
   bool Fits(const Segment& segment);
@@ -135,12 +137,23 @@ bool Segmenter::Fits(const WholePass& pass, std::size_t at) {
   return fits;
 }
 
+// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for all
+// boxes.
+bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
+  const LoweredNode& reader = graph_.node(static_cast<int>(node));
+  if (reader.is_view || reader.is_shared) return false;
+  return std::any_of(reader.operands.begin(), reader.operands.end(), [&](int operand) {
+    return operand >= 0 && graph_.value(operand).kind == ValueKind::kSum &&
+           graph_.value(operand).producer >= first;
+  });
+}
+
 std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
   const std::optional<RowCut> allowed = AllowedFor(first, rows);
   if (!allowed) return std::nullopt;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
   std::int64_t limit = first;
-  while (limit < nodes && Allows(limit, *allowed)) {
+  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first)) {
     // Where the wanted cut is possible again, a coarser one ends.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
     ++limit;
@@ -167,6 +180,30 @@ std::int64_t Segmenter::PositionsOf(int node) const {
   return 1;
 }
 
+// Sums lie in the space in the tiles of their parameter, so they are cut as these are.
+std::optional<Segment> Segmenter::ByColumns(Segment segment) {
+  constexpr std::int64_t kMostParts = 1024;
+  const int id = static_cast<int>(segment.nodes.begin);
+  const int result = graph_.node(id).results.front();
+  const std::int64_t units = ColumnUnits(graph_, id);
+  if (graph_.value(result).kind == ValueKind::kSum) {
+    const std::int32_t parameter = graph_.ParameterOfSum(result);
+    if (parameter < 0 || units == 1) return std::nullopt;
+    const std::int64_t columns = graph_.value(result).columns;
+    segment.column_span = cuts_.block
+                          << cuts_.parameters[static_cast<std::size_t>(parameter)].column_level;
+    segment.column_parts =
+        static_cast<int>((columns + segment.column_span - 1) / segment.column_span);
+    return segment.column_parts > 1 && Fits(segment) ? std::optional(segment) : std::nullopt;
+  }
+  for (std::int64_t parts = 1; parts < std::min(units, kMostParts);) {
+    parts = std::min({2 * parts, units, kMostParts});
+    segment.column_parts = static_cast<int>(parts);
+    if (Fits(segment)) return segment;
+  }
+  return std::nullopt;
+}
+
 // A node that is too large for one task: by the tiles of its parameter, by parts of its columns, or
 // with smaller boxes.
 std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
@@ -180,12 +217,7 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
       if (Fits(segment)) return segment;
       segment.by_tiles = false;
     }
-    const bool sums = graph_.value(graph_.node(id).results.front()).kind == ValueKind::kSum;
-    const std::int64_t units = sums ? 1 : ColumnUnits(graph_, id);
-    for (std::int64_t parts = 2; parts <= units && parts <= 1024; parts *= 2) {
-      segment.column_parts = static_cast<int>(parts);
-      if (Fits(segment)) return segment;
-    }
+    if (const std::optional<Segment> by_columns = ByColumns(segment)) return by_columns;
     const std::optional<RowCut> finer = Halved(cut, PositionsOf(id));
     if (!finer || !Allows(node, *finer)) return std::nullopt;
     cut = *finer;
@@ -198,11 +230,16 @@ std::optional<std::vector<Segment>> Segmenter::Finer(const Segment& segment) {
     return std::vector<Segment>{{{segment.nodes.begin, middle}, segment.rows},
                                 {{middle, segment.nodes.end}, segment.rows}};
   }
-  const std::uint64_t before = cuts_.task_bytes;
-  // What is assembled of pieces needs up to twice as much.
-  cuts_.task_bytes = before / 2;
-  const std::optional<Segment> alone = Alone(segment.nodes.begin, segment.rows);
-  cuts_.task_bytes = before;
+  // What is assembled of pieces needs up to twice as much as it was measured to need.
+  const std::uint64_t all = cuts_.task_bytes;
+  std::optional<Segment> alone;
+  for (const std::uint64_t eighths : {4, 5, 6, 7}) {
+    cuts_.task_bytes = all / 8 * eighths;
+    alone = Alone(segment.nodes.begin, segment.rows);
+    if (alone && !(*alone == segment)) break;
+    alone.reset();
+  }
+  cuts_.task_bytes = all;
   if (!alone) return std::nullopt;
   return std::vector<Segment>{*alone};
 }
@@ -335,9 +372,8 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
   std::optional<ChosenCuts> best;
   // Where two tasks do not fit, none is fetched while one runs.
   for (const std::uint64_t eighths : {4, 6, 8}) {
-    const auto chosen = ChooseWith(request, request.capacity_bytes / 8 * eighths, &smallest);
-    constexpr double kWorthwhile = 0.9;
-    if (chosen && (!best || chosen->cost.step_us < kWorthwhile * best->cost.step_us)) best = chosen;
+    best = ChooseWith(request, request.capacity_bytes / 8 * eighths, &smallest);
+    if (best) break;
   }
   if (!best && smallest_need_bytes != nullptr) *smallest_need_bytes = smallest;
   return best;

@@ -15,10 +15,10 @@ bool IsOneOf(const model::Operator& op) {
   return (std::holds_alternative<Ops>(op) || ...);
 }
 
-// Those without are normalisation over the batch, whose sums over rows other rows read, and what no
-// preset has.
+// No preset has the others.
 bool HasCalls(const model::Operator& op) {
-  return IsOneOf<model::GroupNorm, model::GroupNormGradient, model::GroupNormScaleGradient,
+  return IsOneOf<model::BatchNorm, model::BatchNormInference, model::BatchNormSums,
+                 model::BatchNormGradient, model::RunningAverage, model::GroupNorm, model::GroupNormGradient, model::GroupNormScaleGradient,
                  model::Convolution, model::ConvolutionInputGradient,
                  model::ConvolutionWeightGradient, model::Pooling, model::PoolingGradient,
                  model::GlobalPooling, model::GlobalPoolingGradient, model::Patches,
@@ -78,6 +78,7 @@ void LoweredGraph::AddNode(const model::Node& node) {
     throw FailureError(fmt::format("the operator {} of the node \"{}\" cannot be trained yet",
                                    model::RowOf(node.op).name, node.name));
   }
+  if (std::holds_alternative<model::BatchNorm>(node.op)) return AddBatchNorm(node);
   LoweredNode lowered;
   lowered.node = &node;
   lowered.operands.assign(node.operands.begin(), node.operands.end());
@@ -87,17 +88,71 @@ void LoweredGraph::AddNode(const model::Node& node) {
       std::all_of(lowered.operands.begin(), lowered.operands.end(), [&](int operand) {
         return operand < 0 || !value(operand).IsOfSamples();
       }) && graph_->value(node.results.front()).shape.rows_of == model::RowsOf::kAll;
-  const auto id = static_cast<std::int32_t>(nodes_.size());
+  if (IsOneOf<model::BatchNormSums, model::BatchNormGradient>(node.op)) {
+    // In place of the mean and the variance, the sums that they are made of.
+    for (int& operand : lowered.operands) {
+      const int sum = SumOfStatistic(operand);
+      if (sum >= 0) operand = sum;
+    }
+  }
   if (lowered.is_shared) {
     for (const int result : lowered.results) {
       values_[static_cast<std::size_t>(result)].kind = ValueKind::kShared;
     }
   }
   AddHidden(&lowered);
+  node_of_.push_back(AddPart(std::move(lowered)));
+}
+
+int LoweredGraph::AddPart(LoweredNode lowered) {
+  const auto id = static_cast<std::int32_t>(nodes_.size());
   for (const int result : lowered.results) {
     values_[static_cast<std::size_t>(result)].producer = id;
   }
   nodes_.push_back(std::move(lowered));
+  return id;
+}
+
+void LoweredGraph::AddBatchNorm(const model::Node& node) {
+  const int x = node.operands[0];
+  const auto sum = [&] {
+    LoweredValue hidden;
+    hidden.name = node.name;
+    hidden.kind = ValueKind::kSum;
+    hidden.rows = 1;
+    hidden.columns = value(x).columns;
+    return AddValue(std::move(hidden));
+  };
+  const auto part = [&](NodePart of, std::vector<int> operands, std::vector<int> results) {
+    LoweredNode lowered;
+    lowered.node = &node;
+    lowered.part = of;
+    lowered.operands = std::move(operands);
+    lowered.results = std::move(results);
+    return AddPart(std::move(lowered));
+  };
+  const int sums = sum(), squares = sum();
+  part(NodePart::kBatchSums, {x}, {sums});
+  part(NodePart::kBatchSquares, {sums, x}, {squares});
+  std::vector<int> operands(node.operands.begin(), node.operands.end());
+  operands.insert(operands.end(), {sums, squares});
+  const int id = part(NodePart::kBatchNorm, std::move(operands), {node.results[0]});
+  // The mean and the variance are made of the sums wherever they are read.
+  for (const std::size_t statistic : {1, 2}) {
+    LoweredValue& made = values_[static_cast<std::size_t>(node.results[statistic])];
+    made.kind = ValueKind::kShared;
+    made.producer = id;
+  }
+  node_of_.push_back(id);
+}
+
+int LoweredGraph::SumOfStatistic(int value) const {
+  const LoweredValue& v = this->value(value);
+  if (v.kind != ValueKind::kShared || v.producer < 0) return -1;
+  const LoweredNode& made_by = node(v.producer);
+  if (made_by.part != NodePart::kBatchNorm) return -1;
+  const bool is_mean = made_by.node->results[1] == value;
+  return made_by.operands[made_by.operands.size() - (is_mean ? 2 : 1)];
 }
 
 // What a forward operator leaves for its gradient.
@@ -113,7 +168,8 @@ void LoweredGraph::AddHidden(LoweredNode* lowered) {
   // The hidden results of the forward node follow those that the graph knows.
   const auto take = [&](std::size_t known) {
     assert(lowered->node->gradient_of != model::kNoNode);
-    const LoweredNode& forward = node(lowered->node->gradient_of);
+    const LoweredNode& forward =
+        node(node_of_[static_cast<std::size_t>(lowered->node->gradient_of)]);
     for (std::size_t i = known; i < forward.results.size(); ++i) {
       lowered->operands.push_back(forward.results[i]);
     }
@@ -218,6 +274,11 @@ void LoweredGraph::FindReaders() {
 void LoweredGraph::FindGradients() {
   gradients_.assign(graph_->parameters().size(), -1);
   parameter_of_sum_.assign(values_.size(), -1);
+  for (const model::Assignment& assignment : graph_->assignments()) {
+    const LoweredNode& average = node(value(assignment.value).producer);
+    const int sum = SumOfStatistic(average.operands[1]);
+    parameter_of_sum_[static_cast<std::size_t>(sum)] = assignment.parameter;
+  }
   for (const model::Gradient& gradient : graph_->gradients()) {
     const model::Value& of = graph_->value(gradient.of);
     if (of.source != model::Source::kParameter) continue;
@@ -255,9 +316,10 @@ bool IsCutByColumns(model::Axis axis) {
 
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
   const LoweredNode& lowered = graph.node(node);
-  if (IsOneOf<model::CrossEntropy, model::CrossEntropyGradient, model::Concat, model::Slice>(
-          lowered.node->op)) {
-    return 1;  // the vocabulary is not cut yet
+  if (IsOneOf<model::CrossEntropy, model::CrossEntropyGradient, model::Concat, model::Slice,
+              model::BatchNorm, model::BatchNormSums, model::BatchNormGradient,
+              model::BatchNormInference>(lowered.node->op)) {
+    return 1;  // the vocabulary is not cut yet, and vectors that belong to columns are read whole
   }
   const model::OperatorRow& row = model::RowOf(lowered.node->op);
   for (const model::Cut& cut : row.cuts) {
@@ -268,16 +330,19 @@ std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
 }
 
 Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t port, int part,
-                int parts) {
+                const ColumnParts& parts) {
   const LoweredNode& lowered = graph.node(node);
   const std::vector<int>& ids = is_result ? lowered.results : lowered.operands;
   const std::int64_t columns = graph.value(ids[port]).columns;
-  if (parts == 1) return {0, columns};
+  if (parts.count == 1) return {0, columns};
   const model::OperatorRow& row = model::RowOf(lowered.node->op);
   const std::vector<model::Port>& ports = is_result ? row.results : row.operands;
   if (port >= ports.size() || !IsCutByColumns(ports[port].columns)) return {0, columns};
+  if (parts.span > 0) {
+    return {parts.span * part, std::min(parts.span * (part + 1), columns)};
+  }
   const std::int64_t units = ColumnUnits(graph, node), width = columns / units;
-  return {units * part / parts * width, units * (part + 1) / parts * width};
+  return {units * part / parts.count * width, units * (part + 1) / parts.count * width};
 }
 
 }  // namespace acan

@@ -223,6 +223,42 @@ class Calls {
     Launch(Kernel::kGroupNormScaleGradient, {Out(0), View{}, In(0), In(2), In(1)},
            Scalars({}, {block(), Order(0).group_rows(), Value(0).rows, op.forward.groups}));
   }
+  // ---- batch norm ----
+  void operator()(const graph::BatchNorm& op) const {
+    switch (task_.node().part) {
+      case NodePart::kBatchSums:
+        return ColumnDots(In(0), View{});
+      case NodePart::kBatchSquares:
+        return Launch(Kernel::kColumnSquares, {Out(0), In(1), MeanOf(In(0), 1)},
+                      Scalars({}, {block(), Order(1).group_rows()}));
+      case NodePart::kBatchNorm:
+        return Launch(Kernel::kColumnNorm,
+                      {Out(0), In(0), Statistics(In(3), In(4), op.epsilon), In(1), In(2)});
+      case NodePart::kAll:
+        break;
+    }
+    assert(false);
+  }
+  // Operands: x, sums, squares, dy.
+  void operator()(const graph::BatchNormSums& op) const {
+    const View statistics = Statistics(In(1), In(2), op.epsilon);
+    Launch(Kernel::kColumnNormSums, {Out(0), Out(1), In(0), statistics, In(3)},
+           Scalars({}, {block(), Order(0).group_rows()}));
+  }
+  // Operands: x, scale, sums, squares, dscale, dbias, dy.
+  void operator()(const graph::BatchNormGradient& op) const {
+    const View statistics = Statistics(In(2), In(3), op.epsilon);
+    const View mean_scale = MeanOf(In(4), 0), mean_bias = MeanOf(In(5), 0);
+    Launch(Kernel::kColumnNormGradient,
+           {Out(0), In(0), statistics, In(6), In(1), mean_scale, mean_bias});
+  }
+  void operator()(const graph::BatchNormInference& op) const {
+    const View statistics = task_.Scratch(2, In(3).cols);
+    Launch(Kernel::kScale, {Row(statistics, 0), In(3)}, Scalars({1.0f}, {}));
+    Launch(Kernel::kInverseRoot, {Row(statistics, 1), In(4)}, Scalars({op.epsilon}, {}));
+    Launch(Kernel::kColumnNorm, {Out(0), In(0), statistics, In(1), In(2)});
+  }
+
   void operator()(const graph::Convolution& op) const {
     const View y = Out(0);
     Convolve(task_, op, In(0), In(1), y);
@@ -281,6 +317,30 @@ class Calls {
     view.col += column;
     view.cols = 1;
     return view;
+  }
+  static View Row(View view, std::int32_t row) {
+    view.row += row;
+    view.rows = 1;
+    return view;
+  }
+  // Of a sum over all rows of the batch's value that `operand` is.
+  View MeanOf(const View& sum, std::size_t operand) const {
+    const View mean = task_.Scratch(1, sum.cols);
+    Divide(mean, sum, operand);
+    return mean;
+  }
+  void Divide(const View& out, const View& sum, std::size_t operand) const {
+    const std::int64_t rows = task_.context().pass.rows * Value(operand).rows;
+    Launch(Kernel::kDivide, {out, sum}, Scalars({static_cast<float>(rows)}, {}));
+  }
+  // Each column's mean and 1 / sqrt(variance + epsilon), of the rows of the first operand.
+  View Statistics(const View& sums, const View& squares, float epsilon) const {
+    const View statistics = task_.Scratch(2, sums.cols);
+    const View inverse = Row(statistics, 1);
+    Divide(Row(statistics, 0), sums, 0);
+    Divide(inverse, squares, 0);
+    Launch(Kernel::kInverseRoot, {inverse, inverse}, Scalars({epsilon}, {}));
+    return statistics;
   }
   const LoweredValue& Value(std::size_t operand) const {
     return task_.context().Value(task_.node().operands[operand]);

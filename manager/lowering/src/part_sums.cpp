@@ -9,6 +9,20 @@
 
 namespace acan {
 
+std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile) {
+  const int producer = context.Value(value).producer;
+  const Segment& segment =
+      context.segments[static_cast<std::size_t>(context.grid.SegmentOf(producer))];
+  const int rows_of = context.graph.node(producer).operands.back();
+  const RowOrder order = context.OrderOf(rows_of);
+  std::vector<SumPart> parts;
+  for (const Box& box : BoxesOf(segment.rows, context.pass.rows, context.Value(rows_of).rows)) {
+    const Range place = order.PlaceOf(box);
+    parts.push_back({place, context.SumKey(value, place, tile)});
+  }
+  return parts;
+}
+
 int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_t rows,
                std::int64_t columns) {
   std::vector<int> buffers;

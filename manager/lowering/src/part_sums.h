@@ -14,6 +14,9 @@ struct SumPart {
   tuplespace::Key key;
 };
 
+// The parts of a sum over rows that the boxes of its segment make, of a tile of it.
+std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile);
+
 // How sums of some parts are named, and their tasks.
 struct SumNames {
   std::function<tuplespace::Key(const Range&)> key;       // of the sum of a range

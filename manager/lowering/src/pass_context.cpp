@@ -25,6 +25,12 @@ tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTi
                  tile.columns);
 }
 
+std::vector<ParameterTile> PassContext::TilesOfSum(int value) const {
+  const std::int32_t parameter = graph.ParameterOfSum(value);
+  if (parameter >= 0) return Tiles(parameter);
+  return {{{0, Value(value).rows}, {0, Value(value).columns}}};
+}
+
 tuplespace::Key PassContext::SumKey(int value, const Range& place,
                                     const ParameterTile& tile) const {
   return keys.Box(StepTuple::kGradientPart, value, place, tile.rows, tile.columns);

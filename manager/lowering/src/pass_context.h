@@ -30,6 +30,8 @@ struct PassContext {
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
   tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
                             ParameterState state = ParameterState::kValue) const;
+  // In which a sum lies in the space: those of its parameter, or all of it.
+  std::vector<ParameterTile> TilesOfSum(int value) const;
   // Of the part of a sum that a box makes.
   tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
   tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;

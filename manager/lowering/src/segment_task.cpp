@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "operator_calls.h"
+#include "part_sums.h"
 
 namespace acan {
 namespace {
@@ -106,7 +107,7 @@ bool SegmentTask::Has(std::size_t operand) const {
 }
 
 Range SegmentTask::OperandColumns(std::size_t operand) const {
-  return ColumnsOf(context_.graph, node_, false, operand, part_, segment().column_parts);
+  return ColumnsOf(context_.graph, node_, false, operand, part_, PartsOf(segment()));
 }
 
 std::int64_t SegmentTask::RowsOf(std::size_t operand) const {
@@ -117,6 +118,7 @@ View SegmentTask::Operand(std::size_t operand) {
   const int id = node().operands[operand];
   const LoweredValue& value = context_.Value(id);
   const Range columns = OperandColumns(operand);
+  if (value.kind == ValueKind::kSum) return WholeSum(id);
   if (!value.IsOfSamples()) return GatherParameter(id, columns);
   const Range of_root{value.first_column + columns.begin, value.first_column + columns.end};
   return ViewOf(Find(id, of_root), of_root, box_.RowsOf(value.rows).size());
@@ -147,6 +149,31 @@ int SegmentTask::Gather(int root, const Range& columns) {
     }
   }
   return buffer;
+}
+
+// Every task that reads a sum adds its parts itself: sums that rows read are vectors.
+View SegmentTask::WholeSum(int value) {
+  const auto known = whole_.find(value);
+  if (known != whole_.end()) return known->second;
+  const LoweredValue& v = context_.Value(value);
+  const std::vector<ParameterTile> tiles = context_.TilesOfSum(value);
+  const auto sum_of = [&](const ParameterTile& tile) {
+    return SumOfParts(builder_, PartsOfSum(context_, value, tile), tile.rows.size(),
+                      tile.columns.size());
+  };
+  if (tiles.size() == 1) return whole_[value] = builder_.All(sum_of(tiles.front()));
+  const View whole = builder_.All(builder_.NewBuffer(v.rows, v.columns));
+  for (const ParameterTile& tile : tiles) {
+    const int sum = sum_of(tile);
+    KernelScalars scalars;
+    scalars.f[0] = 1.0f;
+    builder_.Launch(Kernel::kScale,
+                    {builder_.Part(whole.buffer, tile.rows.begin, tile.columns.begin,
+                                   tile.rows.size(), tile.columns.size()),
+                     builder_.All(sum)},
+                    scalars);
+  }
+  return whole_[value] = whole;
 }
 
 // Of a parameter or a table: all of its rows.
@@ -186,7 +213,7 @@ View SegmentTask::GatherParameter(int value, const Range& columns) {
 
 View SegmentTask::Result(std::size_t result) {
   return ResultOf(node().results[result],
-                  ColumnsOf(context_.graph, node_, true, result, part_, segment().column_parts));
+                  ColumnsOf(context_.graph, node_, true, result, part_, PartsOf(segment())));
 }
 
 bool SegmentTask::IsRead(std::size_t result) const {
@@ -197,8 +224,8 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
   const LoweredValue& v = context_.Value(value);
   if (v.kind == ValueKind::kSum) {
     const int buffer = builder_.NewBuffer(v.rows, columns.size());
-    sums_.emplace_back(value, builder_.All(buffer));
-    return sums_.back().second;
+    sums_.push_back({value, buffer, columns});
+    return builder_.All(buffer);
   }
   const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
   const std::int64_t rows = box_.RowsOf(v.rows).size();
@@ -232,12 +259,11 @@ void SegmentTask::PutValues() {
 }
 
 void SegmentTask::PutSums() {
-  for (const auto& [value, view] : sums_) {
-    const std::int32_t parameter = context_.graph.ParameterOfSum(value);
-    if (parameter < 0) continue;  // of something that is not trained
-    for (const ParameterTile& tile : context_.Tiles(parameter)) {
+  for (const auto& [value, buffer, columns] : sums_) {
+    for (const ParameterTile& tile : context_.TilesOfSum(value)) {
+      if (!columns.Contains(tile.columns)) continue;  // of another part
       builder_.Put(context_.SumKey(value, box_, tile),
-                   builder_.Part(view.buffer, tile.rows.begin, tile.columns.begin,
+                   builder_.Part(buffer, tile.rows.begin, tile.columns.begin - columns.begin,
                                  tile.rows.size(), tile.columns.size()));
     }
   }

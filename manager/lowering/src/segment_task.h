@@ -52,6 +52,7 @@ class SegmentTask {
   Held& Find(int value, const Range& columns);
   int Gather(int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);
+  View WholeSum(int value);
   View ResultOf(int value, const Range& columns);
   View ViewOf(const Held& held, const Range& columns, std::int64_t rows) const;
   int NewBuffer(std::int64_t rows, std::int64_t columns);
@@ -67,7 +68,12 @@ class SegmentTask {
   std::map<Place, Held> held_;          // values of samples
   std::map<int, View> whole_;           // gathered parameters and tables, by value and column
   std::map<int, std::vector<Range>> made_;  // ranges of columns of roots
-  std::vector<std::pair<int, View>> sums_;  // values of sums, made
+  struct Sum {
+    int value;
+    int buffer;
+    Range columns;
+  };
+  std::vector<Sum> sums_;               // made, over the rows of the box
   std::map<int, int> last_readers_;     // of roots: the segment's last node that touches it
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> spare_;  // buffers by shape
   std::vector<int> scratch_;

@@ -55,14 +55,14 @@ class UpdateBuilder {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
-      if (context_.graph.GradientOf(of.parameter) < 0) {
+      if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
+        Average(task, of, assignment->value);
+      } else if (context_.graph.GradientOf(of.parameter) < 0) {
         Keep(task, of);
       } else {
         Update(task, of);
       }
     }
-    const Segment& last = context_.segments.back();
-    static_cast<void>(last);
     tasks_.push_back(std::move(task).Finish(
         context_.keys.Task(TaskName::kUpdate, context_.training.precision,
                            static_cast<int>(place), kNone, kNone, kNone),
@@ -71,9 +71,41 @@ class UpdateBuilder {
 
   int Layer() const { return static_cast<int>(context_.segments.size()); }
 
+  const model::Assignment* AssignmentTo(std::int32_t parameter) const {
+    for (const model::Assignment& assignment : context_.graph.graph().assignments()) {
+      if (assignment.parameter == parameter) return &assignment;
+    }
+    return nullptr;
+  }
+
+  // The next version of a running statistic, from the batch's sum.
+  void Average(TaskBuilder& task, const TileOf& of, int value) {
+    const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
+    const auto& average = std::get<model::RunningAverage>(node.node->op);
+    const int sum = WholeSum(task, context_.graph.SumOfStatistic(node.operands[1]), of);
+    const std::int64_t rows = context_.pass.rows * average.positions;
+    const bool unbiased = average.correction == model::Correction::kUnbiased && rows > 1;
+    const int mean = task.Writable(sum);
+    KernelScalars divisor;
+    divisor.f[0] = static_cast<float>(unbiased ? rows - 1 : rows);
+    task.Launch(Kernel::kDivide, {task.All(mean), task.All(sum)}, divisor);
+    const int running = task.Input(
+        context_.TileKeyOf(of.parameter, of.tile, context_.pass.step), of.rows(), of.columns());
+    KernelScalars blend;
+    blend.f = {1.0f - average.momentum, average.momentum};
+    task.Launch(Kernel::kBlend, {task.All(mean), task.All(running), task.All(mean)}, blend);
+    task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1), task.All(mean),
+             true);
+    KeepStates(task, of, 1);
+  }
+
   // The next version of a parameter that is not trained.
   void Keep(TaskBuilder& task, const TileOf& of) {
-    for (const ParameterState state : States()) {
+    KeepStates(task, of, 0);
+  }
+
+  void KeepStates(TaskBuilder& task, const TileOf& of, std::size_t first) {
+    for (const ParameterState state : States().subspan(first)) {
       const int buffer = task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step,
                                                        state),
                                     of.rows(), of.columns());
@@ -94,15 +126,11 @@ class UpdateBuilder {
       task.Launch(Kernel::kAdd, {task.All(out), task.All(a), task.All(b)});
       return out;
     }
-    const Segment& segment =
-        context_.segments[static_cast<std::size_t>(context_.grid.SegmentOf(v.producer))];
-    const int rows_of = node.operands.back();
-    const RowOrder order = context_.OrderOf(rows_of);
-    std::vector<SumPart> parts;
-    for (const Box& box : BoxesOf(segment.rows, context_.pass.rows, context_.Value(rows_of).rows)) {
-      const Range place = order.PlaceOf(box);
-      parts.push_back({place, context_.SumKey(value, place, of.tile)});
-    }
+    return WholeSum(task, value, of);
+  }
+
+  int WholeSum(TaskBuilder& task, int value, const TileOf& of) {
+    std::vector<SumPart> parts = PartsOfSum(context_, value, of.tile);
     SumNames names;
     names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
     names.task_key = [&](const Range& place) {

@@ -91,7 +91,7 @@ void ValueGrid::TouchByParts(const LoweredGraph& graph, int node, int segment, c
       if (ids[port] < 0) continue;
       std::vector<Range> columns;
       for (int part = 0; part < of.column_parts; ++part) {
-        columns.push_back(ColumnsOf(graph, node, is_result, port, part, of.column_parts));
+        columns.push_back(ColumnsOf(graph, node, is_result, port, part, PartsOf(of)));
       }
       Touch(graph, ids[port], segment, of, columns);
     }

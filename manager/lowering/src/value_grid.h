@@ -9,6 +9,10 @@
 
 namespace acan {
 
+inline ColumnParts PartsOf(const Segment& segment) {
+  return {segment.column_parts, segment.column_span};
+}
+
 class ValueGrid {
  public:
   ValueGrid(const LoweredGraph& graph, const GraphCuts& cuts, const std::vector<Segment>& segments);

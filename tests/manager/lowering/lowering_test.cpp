@@ -93,6 +93,17 @@ const std::vector<Model> kModels = {
        o.num_classes = 7;
        return model::Resnet(o, mode);
      }},
+    {"resnet_with_batch_norm", 64,
+     [](model::Mode mode) {
+       model::ResnetOptions o;
+       o.image_size = {8, 9};
+       o.channels = 2;
+       o.widths = {8, 16};
+       o.blocks = {1, 1};
+       o.stem = model::ResnetStem::kSmall;
+       o.num_classes = 7;
+       return model::Resnet(o, mode);
+     }},
     {"convnext", 64,
      [](model::Mode mode) {
        model::ConvnextOptions o;
@@ -181,6 +192,14 @@ TEST_P(LoweringTest, LossAndGradientsAreThoseOfTheDefinition) {
     }
     EXPECT_LE(worst, 2e-5 * largest + 1e-9) << training_graph_->parameter(p).name;
   }
+  for (const model::Assignment& assignment : training_graph_->assignments()) {
+    const model::Matrix& expected = reference[assignment.value];
+    const std::vector<float> found = runner.ValueOf(assignment.parameter, 1);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(found[i]), expected.values[i], 1e-5)
+          << training_graph_->parameter(assignment.parameter).name;
+    }
+  }
 }
 
 TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
@@ -213,6 +232,46 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   }
   EXPECT_GT(tasks_run.size(), 3u);
   EXPECT_GT(*tasks_run.rbegin(), 4 * *tasks_run.begin());
+}
+
+// Wide layers, of which each task holds a small part.
+TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
+  model::GptOptions o;
+  o.n_layer = 2;
+  o.n_head = 6;
+  o.n_embd = 384;
+  o.block_size = 256;
+  o.vocab_size = 96;
+  const auto training = std::make_shared<const model::Graph>(
+      model::WithGradients(model::Gpt(o, model::Mode::kTraining)));
+  const auto evaluation =
+      std::make_shared<const model::Graph>(model::Gpt(o, model::Mode::kEvaluation));
+  const LoweredModel model{LoweredGraph(training), LoweredGraph(evaluation)};
+  Training with;
+  with.batch = 16;
+  with.optimizer = Optimizer::kAdamW;
+  CutRequest request{.model = model, .training = with, .size_bytes = {}, .batch_rows = {}};
+  request.capacity_bytes = 4 << 20;
+  request.workers = 2;
+  request.tuple_bytes = 1ull << 30;
+  request.task_inputs = 4096;
+  const auto chosen = ChooseCuts(request, nullptr);
+  ASSERT_TRUE(chosen);
+  EXPECT_LE(chosen->cost.largest_need_bytes, 4u << 20);
+  // The estimate is of the tasks that are really made.
+  Pass pass;
+  pass.job = "job";
+  pass.rows = 16;
+  std::uint64_t largest = 0, moved = 0;
+  const std::vector<PlannedTask> tasks = GraphTasks(model, with, chosen->cuts).Tasks(pass);
+  for (const PlannedTask& task : tasks) {
+    largest = std::max(largest, NeedBytes(task.task));
+    for (const Piece& piece : task.task.pieces) moved += BufferSpec{piece.rows, piece.cols}.bytes();
+    for (const Output& output : task.task.outputs) moved += output.view.bytes();
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks);
+  EXPECT_EQ(largest, chosen->cost.largest_need_bytes);
+  EXPECT_EQ(moved, chosen->cost.moved_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LoweringTest, testing::ValuesIn(kModels),

@@ -37,8 +37,18 @@ struct LoweredValue {
   bool IsOfSamples() const { return kind == ValueKind::kRows || kind == ValueKind::kInput; }
 };
 
+// What of a graph's node a lowered one computes. Batch norm reads its own sums over all rows, so it
+// is three.
+enum class NodePart : std::uint8_t {
+  kAll,
+  kBatchSums,     // of each column
+  kBatchSquares,  // of each column's differences to its mean
+  kBatchNorm,     // of each row, from both
+};
+
 struct LoweredNode {
   const model::Node* node = nullptr;
+  NodePart part = NodePart::kAll;
   std::vector<int> operands;  // those of the graph's node (-1: left out), then hidden ones
   std::vector<int> results;   // likewise
   bool is_view = false;       // its result is a part of another value: there is nothing to compute
@@ -70,6 +80,8 @@ class LoweredGraph {
   int GradientOf(model::ParameterId parameter) const {
     return gradients_[static_cast<std::size_t>(parameter)];
   }
+  // The sum from which a running average of a statistic is made; -1: there is none.
+  int SumOfStatistic(int value) const;
   // The parameter whose gradient a sum or a shared value is a part of; -1: none.
   std::int32_t ParameterOfSum(int value) const {
     return parameter_of_sum_[static_cast<std::size_t>(value)];
@@ -78,6 +90,8 @@ class LoweredGraph {
  private:
   int AddValue(LoweredValue value);
   void AddNode(const model::Node& node);
+  void AddBatchNorm(const model::Node& node);
+  int AddPart(LoweredNode lowered);
   void AddHidden(LoweredNode* lowered);
   int TableOf(const RotaryTable& table);
   void MakeViews();
@@ -88,6 +102,7 @@ class LoweredGraph {
 
   std::shared_ptr<const model::Graph> graph_;
   std::vector<LoweredNode> nodes_;
+  std::vector<int> node_of_;  // of each node of the graph: the last of its parts
   std::vector<LoweredValue> values_;  // the graph's, in its order, then hidden ones
   std::vector<RotaryTable> tables_;
   std::vector<int> table_values_;  // of each table, the value of its cosines
@@ -98,9 +113,13 @@ class LoweredGraph {
 // Whether the operator has calls that compute it on a part of its columns or heads; the number of
 // units that it can be cut into at most. 1: it cannot be cut.
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node);
-// The columns of an operand or a result of a node in part `part` of `parts`; of the value, not of
-// its root.
+// How a node is cut along its columns or heads.
+struct ColumnParts {
+  int count = 1;
+  std::int64_t span = 0;  // columns of a part, the last may have less; 0: equal parts
+};
+// The columns of an operand or a result of a node in part `part`; of the value, not of its root.
 Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t port, int part,
-                int parts);
+                const ColumnParts& parts);
 
 }  // namespace acan
