@@ -60,6 +60,24 @@ norm_groups = 4
 num_classes = 10
 )",
      false},
+    {"resnet_with_batch_norm", R"(kind = "resnet"
+image_size = [9, 9]
+channels = 1
+widths = [8, 16]
+blocks = [1, 1]
+stem = "small"
+num_classes = 10
+)",
+     false},
+    {"convnext", R"(kind = "convnext"
+image_size = [9, 9]
+channels = 1
+patch_size = 3
+widths = [8]
+blocks = [2]
+num_classes = 10
+)",
+     false},
 };
 
 // Sentences of a few words in an order that can be learned.
