@@ -164,7 +164,8 @@ def make_gpt(recipe):
             super().__init__()
             self.transformer = nn.ModuleDict(dict(
                 wte=nn.Embedding(len(CHARACTERS), width), wpe=nn.Embedding(recipe["tokens"], width),
-                h=nn.ModuleList(Block() for _ in range(recipe["layers"])), ln_f=nn.LayerNorm(width)))
+                h=nn.ModuleList(Block() for _ in range(recipe["layers"])),
+                ln_f=nn.LayerNorm(width)))
             for each in (self.transformer.wte, self.transformer.wpe):
                 nn.init.normal_(each.weight, std=0.02)
 
