@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "acan/core/schedule.h"
-#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/sha256.h"
 #include "tuplespace/payload.h"
 

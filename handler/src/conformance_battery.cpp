@@ -445,8 +445,7 @@ constexpr void AddSampleCases(Few<KernelCase, 256>& all) {
 constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
   KernelCases cases;
   const std::int64_t seed = 0x123456789abcdef;
-  cases.Add(Kernel::kNormal, "", "",
-            {.f = {0.5f, 0.02f}, .i = {seed, 3, 4096, 64, 784}}, {});
+  cases.Add(Kernel::kNormal, "", "", {.f = {0.5f, 0.02f}, .i = {seed, 3, 4096, 64, 784}}, {});
   cases.Add(Kernel::kTruncatedNormal, "", "",
             {.f = {0.0f, 1.0f, -2.0f, 2.0f}, .i = {seed, 3, 4096, 64, 784}}, {});
   cases.Add(Kernel::kTruncatedNormal, "", "rare",

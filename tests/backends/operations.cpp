@@ -1,7 +1,7 @@
 #include "operations.h"
 
-#include <numbers>
 #include <fmt/format.h>
+#include <numbers>
 
 #include <algorithm>
 #include <array>

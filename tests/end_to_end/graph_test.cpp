@@ -82,7 +82,8 @@ num_classes = 10
 
 // Sentences of a few words in an order that can be learned.
 std::string Text() {
-  const std::vector<std::string> words = {"the ", "king ", "of ", "all ", "lands ", "went ", "up.\n"};
+  const std::vector<std::string> words = {"the ",   "king ", "of ",  "all ",
+                                          "lands ", "went ", "up.\n"};
   std::string text;
   for (std::size_t i = 0; text.size() < 6000; ++i) text += words[(i * i + i / 7) % words.size()];
   return text;
@@ -124,8 +125,9 @@ class GraphTest : public ::testing::TestWithParam<GraphJob> {
       }
       folder_.Write("images", Idx({60, 9, 9}, images));
       folder_.Write("labels", Idx({60}, labels));
-      data = "train_inputs = \"images\"\ntrain_labels = \"labels\"\ntest_inputs = \"images\"\n"
-             "test_labels = \"labels\"\n";
+      data =
+          "train_inputs = \"images\"\ntrain_labels = \"labels\"\ntest_inputs = \"images\"\n"
+          "test_labels = \"labels\"\n";
     }
     return folder_.Write("job.toml", "[model]\n" + GetParam().model + "[data]\n" + data + R"([train]
 batch = 6

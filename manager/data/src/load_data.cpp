@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/manager/trained_model.h"
 #include "acan/core/system_error_text.h"
 #include "acan/manager/dataset.h"
 #include "acan/manager/stored_array.h"
+#include "acan/manager/trained_model.h"
 #include "generated.h"
 #include "image_set.h"
 #include "sequence_set.h"

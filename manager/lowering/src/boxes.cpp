@@ -57,7 +57,8 @@ Range RowOrder::PlaceOf(const Box& box) const {
   // One sample is a group: boxes within samples are larger than half a block.
   const std::int64_t first = group_of(box.samples.begin) * padded_rows_;
   const bool last = box.positions.end == positions_;
-  return {first + box.positions.begin, last ? after_last * padded_rows_ : first + box.positions.end};
+  return {first + box.positions.begin,
+          last ? after_last * padded_rows_ : first + box.positions.end};
 }
 
 bool RowOrder::Allows(const RowCut& cut) const {

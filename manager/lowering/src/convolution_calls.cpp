@@ -67,9 +67,9 @@ KernelScalars Scalars(std::initializer_list<float> floats,
 }
 
 KernelScalars OfWindow(const model::Window& window) {
-  return Scalars({}, {window.input.height, window.input.width, window.kernel.height,
-                      window.kernel.width, window.stride.height, window.stride.width,
-                      window.padding.height, window.padding.width});
+  return Scalars(
+      {}, {window.input.height, window.input.width, window.kernel.height, window.kernel.width,
+           window.stride.height, window.stride.width, window.padding.height, window.padding.width});
 }
 
 void Convolve(SegmentTask& task, const model::Convolution& op, const View& x, const View& weight,
@@ -103,8 +103,7 @@ void ConvolveInputGradient(SegmentTask& task, const model::Convolution& op, cons
   for (std::int64_t g = 0; g < groups.count; ++g) {
     const View of_group = Columns(dx, g * groups.channels, groups.channels);
     const View unfolded = pointwise ? of_group : scratch;
-    task.builder().Product(GemmForm::kBackward,
-                           Columns(dy, g * groups.outputs, groups.outputs),
+    task.builder().Product(GemmForm::kBackward, Columns(dy, g * groups.outputs, groups.outputs),
                            Rows(weight, g * groups.outputs, groups.outputs), unfolded);
     if (!pointwise) {
       task.builder().Launch(Kernel::kFold, {of_group, unfolded}, OfWindow(op.window));
@@ -134,7 +133,8 @@ void ConvolveWeightGradient(SegmentTask& task, const model::Convolution& op, con
     }
     const View sums = task.Scratch(groups.outputs, groups.k);
     AddRowProduct(task.builder(), order, task.box(), of_group, unfolded, sums);
-    task.builder().Launch(Kernel::kScale, {Rows(d_weight, g * groups.outputs, groups.outputs), sums},
+    task.builder().Launch(Kernel::kScale,
+                          {Rows(d_weight, g * groups.outputs, groups.outputs), sums},
                           Scalars({1.0f}, {}));
   }
 }

@@ -53,9 +53,10 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   cost.fits_space = planned.inputs.size() <= request.task_inputs;
   for (const Call& call : task.calls) {
     double bytes = 0;
-    for (const View& view : call.views) bytes += view.buffer < 0 ? 0 : static_cast<double>(view.bytes());
-    const bool by_work = call.gemm || call.kernel == Kernel::kAttention ||
-                         call.kernel == Kernel::kAttentionGradient;
+    for (const View& view : call.views)
+      bytes += view.buffer < 0 ? 0 : static_cast<double>(view.bytes());
+    const bool by_work =
+        call.gemm || call.kernel == Kernel::kAttention || call.kernel == Kernel::kAttentionGradient;
     Task one;
     if (by_work) {
       one.calls = {call};

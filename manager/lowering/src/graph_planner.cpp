@@ -137,8 +137,8 @@ bool Segmenter::Fits(const WholePass& pass, std::size_t at) {
   return fits;
 }
 
-// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for all
-// boxes.
+// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for
+// all boxes.
 bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
   const LoweredNode& reader = graph_.node(static_cast<int>(node));
   if (reader.is_view || reader.is_shared) return false;
@@ -277,9 +277,9 @@ std::uint64_t MatricesOfUpdate(const Training& training) {
 }
 
 void CutParameters(const CutRequest& request, GraphCuts* cuts) {
-  const std::uint64_t most = std::min(
-      {cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
-       request.size_bytes.value_or(UINT64_MAX)});
+  const std::uint64_t most =
+      std::min({cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
+                request.size_bytes.value_or(UINT64_MAX)});
   std::uint64_t all = 0;
   cuts->parameters.clear();
   for (const model::Parameter& p : request.model.training.graph().parameters()) {
@@ -292,9 +292,9 @@ void CutParameters(const CutRequest& request, GraphCuts* cuts) {
                                             span(p.columns, cut.column_level));
     };
     while (bytes() > most && (cut.row_level > 0 || cut.column_level > 0)) {
-      const bool by_rows = cut.column_level == 0 ||
-                           (cut.row_level > 0 && span(p.rows, cut.row_level) >=
-                                                     span(p.columns, cut.column_level));
+      const bool by_rows =
+          cut.column_level == 0 ||
+          (cut.row_level > 0 && span(p.rows, cut.row_level) >= span(p.columns, cut.column_level));
       --(by_rows ? cut.row_level : cut.column_level);
     }
     cuts->parameters.push_back(cut);
@@ -389,10 +389,11 @@ std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
   const std::string rows = finest.IsWithinSamples()
                                ? fmt::format("{} positions of a sample", finest.positions)
                                : fmt::format("{} samples", std::min(batch, finest.samples));
-  return fmt::format("{} segments, {} of them by tiles; {} at a time; {} tasks a step, which moves "
-                     "{:.1f} MB",
-                     chosen.cuts.training.size(), tiled, rows, chosen.cost.tasks,
-                     static_cast<double>(chosen.cost.moved_bytes) / 1e6);
+  return fmt::format(
+      "{} segment{}, {} of them by tiles; {} at a time; {} tasks a step, which moves "
+      "{:.1f} MB",
+      chosen.cuts.training.size(), chosen.cuts.training.size() == 1 ? "" : "s", tiled, rows,
+      chosen.cost.tasks, static_cast<double>(chosen.cost.moved_bytes) / 1e6);
 }
 
 }  // namespace acan

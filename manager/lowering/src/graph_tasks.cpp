@@ -52,9 +52,8 @@ std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
     for (const Box& box : BoxesOf(whole.grid.RowsOf(value), pass.rows, v.rows)) {
       const Range rows = box.RowsOf(v.rows);
       for (const Range& columns : whole.grid.ColumnsWithin(value, {0, v.columns})) {
-        cells.push_back(
-            {whole.context.keys.Features(StepTuple::kActivation, value, rows, columns),
-             graph.inputs()[i].name, rows, columns});
+        cells.push_back({whole.context.keys.Features(StepTuple::kActivation, value, rows, columns),
+                         graph.inputs()[i].name, rows, columns});
       }
     }
   }
@@ -92,7 +91,8 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
       for (const ParameterState state : StatesOf(StateCount(training_.optimizer))) {
         cells.push_back({whole.context.TileKeyOf(p, tile, version, state),
                          {acan::ParameterId{p}, state},
-                         tile.rows, tile.columns});
+                         tile.rows,
+                         tile.columns});
       }
     }
   }
@@ -107,8 +107,8 @@ std::vector<LossCell> GraphTasks::Losses(const Pass& pass) const {
   std::vector<LossCell> losses;
   for (const Box& box : whole.Boxes(whole.grid.SegmentOf(node))) {
     const Range place = whole.context.OrderOf(x).PlaceOf(box);
-    losses.push_back({whole.context.keys.Rows(StepTuple::kLoss, place), place,
-                      box.RowsOf(positions).size()});
+    losses.push_back(
+        {whole.context.keys.Rows(StepTuple::kLoss, place), place, box.RowsOf(positions).size()});
   }
   return losses;
 }

@@ -18,15 +18,15 @@ bool IsOneOf(const model::Operator& op) {
 // No preset has the others.
 bool HasCalls(const model::Operator& op) {
   return IsOneOf<model::BatchNorm, model::BatchNormInference, model::BatchNormSums,
-                 model::BatchNormGradient, model::RunningAverage, model::GroupNorm, model::GroupNormGradient, model::GroupNormScaleGradient,
-                 model::Convolution, model::ConvolutionInputGradient,
-                 model::ConvolutionWeightGradient, model::Pooling, model::PoolingGradient,
-                 model::GlobalPooling, model::GlobalPoolingGradient, model::Patches,
-                 model::PatchesGradient, model::Slice, model::SliceGradient, model::Concat,
-                 model::Linear, model::Embedding, model::LearnedPositions, model::Rotary,
-                 model::Attention, model::LayerNorm, model::RmsNorm, model::Add, model::Multiply,
-                 model::Scale, model::ScaleColumns, model::Activation, model::SwiGlu,
-                 model::Dropout, model::CrossEntropy, model::SquaredError,
+                 model::BatchNormGradient, model::RunningAverage, model::GroupNorm,
+                 model::GroupNormGradient, model::GroupNormScaleGradient, model::Convolution,
+                 model::ConvolutionInputGradient, model::ConvolutionWeightGradient, model::Pooling,
+                 model::PoolingGradient, model::GlobalPooling, model::GlobalPoolingGradient,
+                 model::Patches, model::PatchesGradient, model::Slice, model::SliceGradient,
+                 model::Concat, model::Linear, model::Embedding, model::LearnedPositions,
+                 model::Rotary, model::Attention, model::LayerNorm, model::RmsNorm, model::Add,
+                 model::Multiply, model::Scale, model::ScaleColumns, model::Activation,
+                 model::SwiGlu, model::Dropout, model::CrossEntropy, model::SquaredError,
                  model::LinearInputGradient, model::LinearWeightGradient, model::ColumnSums,
                  model::ColumnDots, model::EmbeddingGradient, model::LearnedPositionsGradient,
                  model::AttentionGradient, model::LayerNormGradient, model::LayerNormScaleGradient,
@@ -85,9 +85,9 @@ void LoweredGraph::AddNode(const model::Node& node) {
   lowered.results.assign(node.results.begin(), node.results.end());
   lowered.is_backward = node.gradient_of != model::kNoNode;
   lowered.is_shared =
-      std::all_of(lowered.operands.begin(), lowered.operands.end(), [&](int operand) {
-        return operand < 0 || !value(operand).IsOfSamples();
-      }) && graph_->value(node.results.front()).shape.rows_of == model::RowsOf::kAll;
+      std::all_of(lowered.operands.begin(), lowered.operands.end(),
+                  [&](int operand) { return operand < 0 || !value(operand).IsOfSamples(); }) &&
+      graph_->value(node.results.front()).shape.rows_of == model::RowsOf::kAll;
   if (IsOneOf<model::BatchNormSums, model::BatchNormGradient>(node.op)) {
     // In place of the mean and the variance, the sums that they are made of.
     for (int& operand : lowered.operands) {
@@ -238,14 +238,13 @@ void LoweredGraph::ViewSlice(LoweredNode* node) {
 void LoweredGraph::ViewConcat(LoweredNode* node) {
   const int whole = node->results.front();
   std::vector<int> seen;
-  const bool possible =
-      std::all_of(node->operands.begin(), node->operands.end(), [&](int operand) {
-        const LoweredValue& x = value(operand);
-        const bool is_new = std::find(seen.begin(), seen.end(), operand) == seen.end();
-        seen.push_back(operand);
-        return is_new && x.kind == ValueKind::kRows && x.root == operand &&
-               !std::holds_alternative<model::Slice>(this->node(x.producer).node->op);
-      });
+  const bool possible = std::all_of(node->operands.begin(), node->operands.end(), [&](int operand) {
+    const LoweredValue& x = value(operand);
+    const bool is_new = std::find(seen.begin(), seen.end(), operand) == seen.end();
+    seen.push_back(operand);
+    return is_new && x.kind == ValueKind::kRows && x.root == operand &&
+           !std::holds_alternative<model::Slice>(this->node(x.producer).node->op);
+  });
   if (!possible || value(whole).root != whole) return;
   std::int64_t first = 0;
   for (const int operand : node->operands) {

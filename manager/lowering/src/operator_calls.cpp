@@ -297,8 +297,7 @@ class Calls {
   }
   void operator()(const graph::SquaredErrorGradient&) const {
     const View per_row = task_.Scratch(task_.RowsOf(0), 1);
-    const float values =
-        static_cast<float>(CountedRows()) * static_cast<float>(Value(0).columns);
+    const float values = static_cast<float>(CountedRows()) * static_cast<float>(Value(0).columns);
     Launch(Kernel::kSquaredError, {Out(0), In(0), In(1), per_row},
            Scalars({2.0f / values}, {block()}));
   }
@@ -349,12 +348,9 @@ class Calls {
     return task_.context().OrderOf(task_.node().operands[operand]);
   }
   std::int64_t block() const { return task_.context().cuts.block; }
-  std::int64_t seed() const {
-    return static_cast<std::int64_t>(task_.context().training.seed);
-  }
+  std::int64_t seed() const { return static_cast<std::int64_t>(task_.context().training.seed); }
   std::int64_t Draws(std::int64_t stream) const {
-    return static_cast<std::int64_t>(
-        graph::DropoutCounterHigh(task_.context().pass.step, stream));
+    return static_cast<std::int64_t>(graph::DropoutCounterHigh(task_.context().pass.step, stream));
   }
   std::int64_t CountedRows() const {
     const Pass& pass = task_.context().pass;
@@ -393,8 +389,7 @@ class Calls {
   }
   // Operands: x, scale, dy, statistics.
   void NormGradient(std::int64_t kind) const {
-    Launch(Kernel::kNormGradient, {Out(0), In(0), In(3), In(2), MaybeIn(1)},
-           Scalars({}, {kind}));
+    Launch(Kernel::kNormGradient, {Out(0), In(0), In(3), In(2), MaybeIn(1)}, Scalars({}, {kind}));
   }
   // Operands: x, dy, statistics.
   void NormScaleGradient() const {
@@ -447,8 +442,8 @@ void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, 
     builder.Product(GemmForm::kGradient, Rows(dy, row, rows), Rows(x, row, rows), part);
     parts.push_back(part.buffer);
     const std::int64_t first = box.samples.begin + row / group_rows * order.group_samples();
-    places.push_back(order.PlaceOf(
-        {{first, std::min(first + order.group_samples(), box.samples.end)}, {}}));
+    places.push_back(
+        order.PlaceOf({{first, std::min(first + order.group_samples(), box.samples.end)}, {}}));
   }
   builder.Sum(parts, places);
 }

@@ -8,8 +8,8 @@ namespace acan {
 // Adds the calls of the node at hand. REQUIRES: it is no view and reads rows.
 void AddCalls(SegmentTask& task);
 
-// Adds the gradient of a product by its rows, d[outputs, inputs] = dy^T x, in the order of sums over
-// rows. `order` is that of the rows, which are those of `box`.
+// Adds the gradient of a product by its rows, d[outputs, inputs] = dy^T x, in the order of sums
+// over rows. `order` is that of the rows, which are those of `box`.
 void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, const View& dy,
                    const View& x, const View& d);
 

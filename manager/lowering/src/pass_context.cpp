@@ -21,8 +21,7 @@ std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
 
 tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTile& tile,
                                        std::int64_t version, ParameterState state) const {
-  return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows,
-                 tile.columns);
+  return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows, tile.columns);
 }
 
 std::vector<ParameterTile> PassContext::TilesOfSum(int value) const {

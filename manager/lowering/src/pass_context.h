@@ -24,9 +24,7 @@ struct PassContext {
   PassKeys keys;
 
   const LoweredValue& Value(int id) const { return graph.value(id); }
-  const model::Parameter& ParameterOf(std::int32_t id) const {
-    return graph.graph().parameter(id);
-  }
+  const model::Parameter& ParameterOf(std::int32_t id) const { return graph.graph().parameter(id); }
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
   tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
                             ParameterState state = ParameterState::kValue) const;

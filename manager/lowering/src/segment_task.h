@@ -43,9 +43,7 @@ class SegmentTask {
   };
   using Place = std::pair<int, std::int64_t>;  // root, first column
 
-  const Segment& segment() const {
-    return context_.segments[static_cast<std::size_t>(segment_)];
-  }
+  const Segment& segment() const { return context_.segments[static_cast<std::size_t>(segment_)]; }
   void FindLastReaders();
   void Compute(int node);
   void ReleaseAfter(int node);
@@ -64,17 +62,17 @@ class SegmentTask {
   const Box box_;
   const int part_;
   TaskBuilder builder_;
-  int node_ = -1;                       // at hand
-  std::map<Place, Held> held_;          // values of samples
-  std::map<int, View> whole_;           // gathered parameters and tables, by value and column
+  int node_ = -1;                           // at hand
+  std::map<Place, Held> held_;              // values of samples
+  std::map<int, View> whole_;               // gathered parameters and tables, by value and column
   std::map<int, std::vector<Range>> made_;  // ranges of columns of roots
   struct Sum {
     int value;
     int buffer;
     Range columns;
   };
-  std::vector<Sum> sums_;               // made, over the rows of the box
-  std::map<int, int> last_readers_;     // of roots: the segment's last node that touches it
+  std::vector<Sum> sums_;            // made, over the rows of the box
+  std::map<int, int> last_readers_;  // of roots: the segment's last node that touches it
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> spare_;  // buffers by shape
   std::vector<int> scratch_;
 };

@@ -63,10 +63,10 @@ class UpdateBuilder {
         Update(task, of);
       }
     }
-    tasks_.push_back(std::move(task).Finish(
-        context_.keys.Task(TaskName::kUpdate, context_.training.precision,
-                           static_cast<int>(place), kNone, kNone, kNone),
-        priority_ + 2, Layer()));
+    tasks_.push_back(
+        std::move(task).Finish(context_.keys.Task(TaskName::kUpdate, context_.training.precision,
+                                                  static_cast<int>(place), kNone, kNone, kNone),
+                               priority_ + 2, Layer()));
   }
 
   int Layer() const { return static_cast<int>(context_.segments.size()); }
@@ -89,8 +89,8 @@ class UpdateBuilder {
     KernelScalars divisor;
     divisor.f[0] = static_cast<float>(unbiased ? rows - 1 : rows);
     task.Launch(Kernel::kDivide, {task.All(mean), task.All(sum)}, divisor);
-    const int running = task.Input(
-        context_.TileKeyOf(of.parameter, of.tile, context_.pass.step), of.rows(), of.columns());
+    const int running = task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step),
+                                   of.rows(), of.columns());
     KernelScalars blend;
     blend.f = {1.0f - average.momentum, average.momentum};
     task.Launch(Kernel::kBlend, {task.All(mean), task.All(running), task.All(mean)}, blend);
@@ -100,15 +100,13 @@ class UpdateBuilder {
   }
 
   // The next version of a parameter that is not trained.
-  void Keep(TaskBuilder& task, const TileOf& of) {
-    KeepStates(task, of, 0);
-  }
+  void Keep(TaskBuilder& task, const TileOf& of) { KeepStates(task, of, 0); }
 
   void KeepStates(TaskBuilder& task, const TileOf& of, std::size_t first) {
     for (const ParameterState state : States().subspan(first)) {
-      const int buffer = task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step,
-                                                       state),
-                                    of.rows(), of.columns());
+      const int buffer =
+          task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
+                     of.rows(), of.columns());
       task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1, state),
                task.All(buffer), true);
     }
@@ -144,14 +142,13 @@ class UpdateBuilder {
   }
 
   void Update(TaskBuilder& task, const TileOf& of) {
-    const int gradient =
-        GradientBuffer(task, context_.graph.GradientOf(of.parameter), of);
+    const int gradient = GradientBuffer(task, context_.graph.GradientOf(of.parameter), of);
     std::vector<int> before;
     std::vector<int> after;
     for (const ParameterState state : States()) {
-      before.push_back(task.Input(
-          context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state), of.rows(),
-          of.columns()));
+      before.push_back(
+          task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
+                     of.rows(), of.columns()));
       // The new values take the gradient's place: it is read before they are written.
       const bool value = state == ParameterState::kValue;
       after.push_back(value ? task.Writable(gradient) : task.NewBuffer(of.rows(), of.columns()));
@@ -225,8 +222,7 @@ std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
     TaskBuilder task(TaskKind::kInitialize, context.training);
     for (const TileOf& of : bundles[i]) {
       const model::Parameter& parameter = context.ParameterOf(of.parameter);
-      for (const ParameterState state :
-           StatesOf(StateCount(context.training.optimizer))) {
+      for (const ParameterState state : StatesOf(StateCount(context.training.optimizer))) {
         const View tile = task.All(task.NewBuffer(of.rows(), of.columns()));
         if (state == ParameterState::kValue) {
           std::visit(Drawer{task, tile, static_cast<std::int64_t>(context.training.seed),

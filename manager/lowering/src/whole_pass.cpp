@@ -10,9 +10,13 @@ namespace acan {
 WholePass::WholePass(const LoweredGraph& graph, const GraphCuts& cuts,
                      const std::vector<Segment>& segments, const Training& training,
                      const Pass& pass)
-    : grid(graph, cuts, segments),
-      context{graph, cuts, segments, grid, training, pass,
-              PassKeys(pass.job, pass.step, pass.batch_id)} {}
+    : grid(graph, cuts, segments), context{graph,
+                                           cuts,
+                                           segments,
+                                           grid,
+                                           training,
+                                           pass,
+                                           PassKeys(pass.job, pass.step, pass.batch_id)} {}
 
 const Segment& WholePass::SegmentAt(int segment) const {
   return context.segments[static_cast<std::size_t>(segment)];

@@ -17,7 +17,7 @@ constexpr std::int64_t kStepPriority = 1'000'000;
 }  // namespace
 
 PerceptronBuilder::PerceptronBuilder(const Model& model, const Training& training, const Plan& plan,
-                           const Pass& pass)
+                                     const Pass& pass)
     : model_(model),
       training_(training),
       plan_(plan),
@@ -33,7 +33,7 @@ std::vector<Range> PerceptronBuilder::BatchNodes(int level) const {
 }
 
 Key PerceptronBuilder::Tile(const Parameter& parameter, const Range& outputs, const Range& inputs,
-                       ParameterState state) const {
+                            ParameterState state) const {
   return TileKey(pass_.job, pass_.step, {parameter.id, state}, outputs, inputs);
 }
 
@@ -49,13 +49,13 @@ std::int64_t PerceptronBuilder::UpdatePriority(int layer) const {
 }
 
 void PerceptronBuilder::Add(TaskBuilder&& task, TaskName name, int layer, const Range& rows,
-                       const Range& outputs, const Range& inputs, std::int64_t priority) {
+                            const Range& outputs, const Range& inputs, std::int64_t priority) {
   tasks_.push_back(std::move(task).Finish(
       keys_.Task(name, training_.precision, layer, rows, outputs, inputs), priority, layer));
 }
 
 int PerceptronBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
-                         const Range& features) const {
+                              const Range& features) const {
   const int buffer = task.NewBuffer(rows.size(), features.size());
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
     for (const Range& f :
@@ -68,7 +68,7 @@ int PerceptronBuilder::Gather(TaskBuilder& task, StepTuple kind, int boundary, c
 }
 
 void PerceptronBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary, const Range& rows,
-                           const Range& features, int buffer) const {
+                                const Range& features, int buffer) const {
   for (const Range& b : NodesWithin(rows, block(), plan_.BatchCellLevel())) {
     for (const Range& f :
          NodesWithin(features, block(), plan_.FeatureCellLevel(model_, boundary))) {
@@ -79,8 +79,8 @@ void PerceptronBuilder::Scatter(TaskBuilder& task, StepTuple kind, int boundary,
   }
 }
 
-int PerceptronBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts, std::int64_t rows,
-                        std::int64_t cols) const {
+int PerceptronBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& parts,
+                             std::int64_t rows, std::int64_t cols) const {
   std::vector<int> buffers;
   std::vector<Range> ranges;
   for (const Partial& part : parts) {
@@ -91,12 +91,10 @@ int PerceptronBuilder::SumOf(TaskBuilder& task, const std::vector<Partial>& part
 }
 
 template <class KeyOf>
-std::vector<PerceptronBuilder::Partial> PerceptronBuilder::Reduce(std::vector<Partial> parts,
-                                                        std::int64_t shape_rows,
-                                                        std::int64_t shape_cols,
-                                                        const KeyOf& key_of, TaskKind kind,
-                                                        TaskName name, std::int64_t priority,
-                                                        int layer, const Range& a, const Range& b) {
+std::vector<PerceptronBuilder::Partial> PerceptronBuilder::Reduce(
+    std::vector<Partial> parts, std::int64_t shape_rows, std::int64_t shape_cols,
+    const KeyOf& key_of, TaskKind kind, TaskName name, std::int64_t priority, int layer,
+    const Range& a, const Range& b) {
   const auto bytes = static_cast<std::uint64_t>(4 * shape_rows * shape_cols);
   // Besides the partials: sums on the way up the tree, and what the task makes of the whole.
   constexpr std::uint64_t kOthers = 5;
@@ -149,7 +147,7 @@ void PerceptronBuilder::BuildInitialize() {
 
 // As nn.Linear: weights and biases uniform in +-1/sqrt(inputs). The optimizer's state is zeros.
 void PerceptronBuilder::Draw(TaskBuilder& task, const Parameter& parameter, const Range& outputs,
-                        const Range& inputs) {
+                             const Range& inputs) {
   const bool bias = parameter.IsBias();
   const std::int64_t fan_in = model_.inputs(parameter.layer);
   const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
@@ -212,7 +210,7 @@ bool PerceptronBuilder::LossIsFused() const {
 }
 
 void PerceptronBuilder::FinishForward(TaskBuilder& task, int z, int layer, const Range& rows,
-                                 const Range& outputs) {
+                                      const Range& outputs) {
   const bool last = LastLayer(layer);
   const Activation activation = last ? Activation::kIdentity : model_.activation;
   const int bias = task.Input(Tile(BiasOf(model_, layer), outputs, {0, 1}), 1, outputs.size());
@@ -329,8 +327,8 @@ void PerceptronBuilder::BuildBackward(int layer) {
   }
 }
 
-void PerceptronBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer, const Range& rows,
-                                  const Range& inputs) {
+void PerceptronBuilder::FinishBackward(TaskBuilder& task, int d_inputs, int layer,
+                                       const Range& rows, const Range& inputs) {
   const StepTuple saved_as = RowOf(model_.activation).gradient_takes_input
                                  ? StepTuple::kPreActivation
                                  : StepTuple::kActivation;
@@ -372,7 +370,7 @@ void PerceptronBuilder::BuildUpdate(int layer) {
 }
 
 void PerceptronBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Range& inputs,
-                                    const std::vector<Range>& batch) {
+                                         const std::vector<Range>& batch) {
   const Range& o = row.outputs;
   const std::int64_t priority = UpdatePriority(layer);
   const bool with_bias = inputs.begin == 0;
@@ -417,7 +415,7 @@ void PerceptronBuilder::BuildSplitUpdate(int layer, const TileRow& row, const Ra
 }
 
 void PerceptronBuilder::FinishUpdate(TaskBuilder& task, int gradient, const Parameter& parameter,
-                                const Range& outputs, const Range& inputs) {
+                                     const Range& outputs, const Range& inputs) {
   const bool bias = parameter.IsBias();
   const std::int64_t rows = bias ? 1 : outputs.size();
   const std::int64_t cols = bias ? outputs.size() : inputs.size();

@@ -17,7 +17,8 @@ std::vector<Range> NodesWithin(const Range& range, std::int64_t block, int level
 
 class PerceptronBuilder {
  public:
-  PerceptronBuilder(const Model& model, const Training& training, const Plan& plan, const Pass& pass);
+  PerceptronBuilder(const Model& model, const Training& training, const Plan& plan,
+                    const Pass& pass);
 
   void BuildInitialize();
   void BuildForward(int layer);

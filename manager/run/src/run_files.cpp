@@ -20,8 +20,8 @@ namespace acan {
 namespace {
 
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
-constexpr std::array kWholeFiles = {kModelName,   kConfigName,  kMetricsName,
-                                    kJobName,     kReceiptName, kVocabularyName};
+constexpr std::array kWholeFiles = {kModelName, kConfigName,  kMetricsName,
+                                    kJobName,   kReceiptName, kVocabularyName};
 
 }  // namespace
 

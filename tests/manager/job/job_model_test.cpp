@@ -220,10 +220,8 @@ TEST(JobModelTest, WhenItIsEvaluatedIsNoPartOfTheId) {
 }
 
 TEST(JobModelTest, RulesOfATraining) {
-  const std::string rules =
-      "[train]\nclip_norm = 1\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
+  const std::string rules = "[train]\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
   const Job job = ParseModel(Kinds()[0].model, rules);
-  EXPECT_EQ(job.training.clip_norm, 1.0);
   EXPECT_EQ(job.decay, model::DecayRule::kMatrices);
   EXPECT_EQ(job.freeze, std::vector<std::string>{"transformer.wte.*"});
   EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
@@ -241,8 +239,7 @@ TEST(JobModelTest, RulesOfATraining) {
 
 // Never ignored: a perceptron's planner has no tasks for them.
 TEST(JobModelTest, RulesThatArePlannedForNoPerceptronAreRefused) {
-  ExpectTrainingRefused("clip_norm = 1\n",
-                        {"train.clip_norm = 1", "not there yet for kind \"mlp\""});
+  ExpectTrainingRefused("clip_norm = 1\n", {"train.clip_norm = 1", "cannot be clipped yet"});
   ExpectTrainingRefused("decay = \"matrices\"\n", {"not there yet for kind \"mlp\""});
   ExpectTrainingRefused("freeze = [\"layers.0.*\"]\n", {"not there yet for kind \"mlp\""});
   EXPECT_EQ(ParseTraining("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n").freeze.size(),

@@ -36,7 +36,8 @@ TEST(BoxesTest, PlacesOfPartsAreNodesOfOneTree) {
       for (const RowCut cut : {RowCut{64, 0}, RowCut{128, 0}, RowCut{1, 64}, RowCut{1, 128}}) {
         if (!order.Allows(cut)) continue;
         std::vector<Range> places;
-        for (const Box& box : BoxesOf(cut, samples, positions)) places.push_back(order.PlaceOf(box));
+        for (const Box& box : BoxesOf(cut, samples, positions))
+          places.push_back(order.PlaceOf(box));
         const std::vector<Combine> combines = CombineOrder(places, 64);
         EXPECT_EQ(combines.size() + 1, places.size()) << positions << " " << samples;
       }

@@ -107,7 +107,8 @@ class LoweringRunner {
     for (const DataCell& cell : tasks_.InputCells(pass)) {
       const model::Input& input = InputOf(graph.graph(), cell.input);
       const model::Matrix& values = inputs.at(input.name);
-      const bool integers = graph.graph().value(input.value).shape.element == model::Element::kInteger;
+      const bool integers =
+          graph.graph().value(input.value).shape.element == model::Element::kInteger;
       std::vector<float> words;
       for (std::int64_t r = cell.rows.begin; r < cell.rows.end; ++r) {
         for (std::int64_t c = cell.features.begin; c < cell.features.end; ++c) {

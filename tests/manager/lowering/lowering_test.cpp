@@ -39,7 +39,8 @@ model::GptOptions Gpt(std::int64_t length, float dropout) {
 
 const std::vector<Model> kModels = {
     {"gpt", 128, [](model::Mode mode) { return model::Gpt(Gpt(40, 0), mode); }},
-    {"gpt_long_with_dropout", 256, [](model::Mode mode) { return model::Gpt(Gpt(150, 0.1f), mode); }},
+    {"gpt_long_with_dropout", 256,
+     [](model::Mode mode) { return model::Gpt(Gpt(150, 0.1f), mode); }},
     {"llama", 128,
      [](model::Mode mode) {
        model::LlamaOptions o;
@@ -206,7 +207,8 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   std::string hash;
   std::vector<float> loss, test_loss;
   std::set<std::size_t> tasks_run;
-  for (std::uint64_t kib = 1 << 20; kib >= GetParam().least_kib; kib = kib > 1024 ? 1024 : kib / 2) {
+  for (std::uint64_t kib = 1 << 20; kib >= GetParam().least_kib;
+       kib = kib > 1024 ? 1024 : kib / 2) {
     const std::uint64_t capacity = kib << 10;
     for (const int workers : {1, 3}) {
       const auto chosen = Choose(capacity, workers);

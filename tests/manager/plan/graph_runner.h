@@ -14,8 +14,8 @@
 
 #include "acan/core/schedule.h"
 #include "acan/cpu/cpu_device.h"
-#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/sha256.h"
 #include "executor.h"
 

@@ -205,12 +205,8 @@ void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
   const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
   const auto all = evaluation_.Add(unit.step, sums, unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
-  const double values =
-      static_cast<double>(config_.test_samples) * LossesPerSample(*config_.model);
-  Evaluated evaluated{unit.step,
-                      unit.step / steps_.per_epoch,
-                      all->loss / values,
-                      {}};
+  const double values = static_cast<double>(config_.test_samples) * LossesPerSample(*config_.model);
+  Evaluated evaluated{unit.step, unit.step / steps_.per_epoch, all->loss / values, {}};
   if (CountsRightAnswers(*config_.model)) evaluated.accuracy = all->right / values;
   out.push_back(evaluated);
 }

@@ -27,8 +27,8 @@
 
 #include "acan/kernels/classes.h"
 #include "acan/kernels/dropout.h"
-#include "acan/kernels/normal.h"
 #include "acan/kernels/images.h"
+#include "acan/kernels/normal.h"
 
 #include "acan/kernels/depthwise.h"
 

@@ -17,9 +17,9 @@ namespace acan {
 struct Segment {
   Range nodes;  // of the graph; a node of sums only counts as part of an update
   RowCut rows;
-  int column_parts = 1;   // a single node by parts of its columns or heads
+  int column_parts = 1;          // a single node by parts of its columns or heads
   std::int64_t column_span = 0;  // of a part, where tiles of sums say so; 0: equal parts
-  bool by_tiles = false;  // a single node by the tiles of its parameter
+  bool by_tiles = false;         // a single node by the tiles of its parameter
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 

@@ -16,10 +16,10 @@ struct CutRequest {
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of a tile of a parameter; unset: auto
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
-  int workers = 1;           // how many tasks at once keep all handlers busy
-  bool is_unequal = false;   // some handlers are much slower than others: more tasks for balance
-  double gflops = 0;         // of one worker
-  double overhead_us = 0;    // of a task beside its computing
+  int workers = 1;                          // how many tasks at once keep all handlers busy
+  bool is_unequal = false;  // some handlers are much slower than others: more tasks for balance
+  double gflops = 0;        // of one worker
+  double overhead_us = 0;   // of a task beside its computing
   std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
   std::uint64_t task_inputs = 0;  // most inputs of a task
 };
@@ -40,8 +40,7 @@ struct ChosenCuts {
 };
 // nullopt if no cuts fit; then `smallest_need_bytes` is about what the largest task needs when
 // everything is cut as small as it goes.
-std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
-                                     std::uint64_t* smallest_need_bytes);
+std::optional<ChosenCuts> ChooseCuts(const CutRequest& request, std::uint64_t* smallest_need_bytes);
 
 // "9 segments, ...": for logs.
 std::string Summary(const ChosenCuts& chosen, std::int64_t batch);

@@ -1,5 +1,5 @@
-// GraphTasks: the tasks of a pass of a graph under its cuts, as tuples that name their inputs. Pure;
-// nothing is put or computed here.
+// GraphTasks: the tasks of a pass of a graph under its cuts, as tuples that name their inputs.
+// Pure; nothing is put or computed here.
 #pragma once
 
 #include <cstdint>

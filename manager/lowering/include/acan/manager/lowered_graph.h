@@ -1,6 +1,6 @@
-// LoweredGraph: a model's graph as calls see it. What several calls of one operator and its gradient
-// share becomes a value (the statistics of a norm), parts of a value's columns become views of it,
-// and the tables that the manager makes become operands.
+// LoweredGraph: a model's graph as calls see it. What several calls of one operator and its
+// gradient share becomes a value (the statistics of a norm), parts of a value's columns become
+// views of it, and the tables that the manager makes become operands.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct LoweredValue {
   // The value whose columns [first_column, first_column + columns) it is; often itself.
   int root = -1;
   std::int64_t first_column = 0;
-  std::int32_t producer = -1;           // a node; -1: none
-  std::vector<std::int32_t> readers;    // nodes, ascending
+  std::int32_t producer = -1;         // a node; -1: none
+  std::vector<std::int32_t> readers;  // nodes, ascending
 
   bool IsOfSamples() const { return kind == ValueKind::kRows || kind == ValueKind::kInput; }
 };
@@ -102,7 +102,7 @@ class LoweredGraph {
 
   std::shared_ptr<const model::Graph> graph_;
   std::vector<LoweredNode> nodes_;
-  std::vector<int> node_of_;  // of each node of the graph: the last of its parts
+  std::vector<int> node_of_;          // of each node of the graph: the last of its parts
   std::vector<LoweredValue> values_;  // the graph's, in its order, then hidden ones
   std::vector<RotaryTable> tables_;
   std::vector<int> table_values_;  // of each table, the value of its cosines

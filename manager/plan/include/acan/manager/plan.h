@@ -58,7 +58,7 @@ struct HandlerShares {
 HandlerShares SharesOf(std::vector<double> gflops, int threads);
 
 struct PlanRequest {
-  Model model;                                       // a perceptron, if it is one
+  Model model;                                      // a perceptron, if it is one
   std::shared_ptr<const LoweredModel> graphs = {};  // else; null: the perceptron
   Training training;
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "acan/manager/pass_tasks.h"
 #include "acan/manager/job.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/response_times.h"
 
 namespace acan {

@@ -29,10 +29,10 @@ struct Pass {
   std::int64_t batch_id = 0;  // 0: training; 1..: evaluation batches of one version
   std::int64_t rows = 0;      // samples
   bool train = true;
-  KernelScalars optimizer;  // of this step
+  KernelScalars optimizer;                     // of this step
   KernelScalars optimizer_without_decay = {};  // for parameters that do not decay
-  std::int64_t counted_rows = -1;  // rows whose label is not ignored; -1: all
-  bool timed = false;       // the lease is the job's own time limit
+  std::int64_t counted_rows = -1;              // rows whose label is not ignored; -1: all
+  bool timed = false;                          // the lease is the job's own time limit
 };
 
 // A cell that the manager puts for a pass: of one input of the model, rows of the whole batch

@@ -16,11 +16,11 @@
 
 #include "acan/manager/audits.h"
 #include "acan/manager/evaluation.h"
-#include "acan/manager/pass_tasks.h"
 #include "acan/manager/handler_pool.h"
 #include "acan/manager/liveness.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
+#include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
 #include "acan/manager/snapshot_timer.h"
 #include "acan/manager/task_policy.h"

@@ -10,7 +10,8 @@
 
 namespace acan {
 
-// Sums in the order of PassTasks::Losses of each pass. Each: the loss and, for classes, right answers.
+// Sums in the order of PassTasks::Losses of each pass. Each: the loss and, for classes, right
+// answers.
 using LossSums = std::vector<std::vector<float>>;
 
 struct WrongLoss {

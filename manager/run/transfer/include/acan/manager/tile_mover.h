@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "acan/manager/pass_tasks.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/pass_tasks.h"
 #include "tuplespace/client.h"
 
 namespace acan {
