@@ -79,23 +79,21 @@ std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron) {
   return BuildModel(job);
 }
 
-// ---- THE ONE PLACE that refuses models whose steps the planner cannot cut yet. What trains any
-// graph does not ask for a perceptron, and does not come here. ----
-
-void RefuseUntrainedKind(std::string_view kind) {
+// What takes any model does not ask for a perceptron.
+[[noreturn]] static void RefuseOtherKind(std::string_view kind) {
   throw UsageError(
-      fmt::format("model.kind = \"{}\": only models of kind \"mlp\" can be trained yet", kind));
+      fmt::format("model.kind = \"{}\": this takes only models of kind \"mlp\"", kind));
 }
 
 const Model& Job::perceptron() const {
   const auto* perceptron = std::get_if<Model>(&model);
-  if (perceptron == nullptr) RefuseUntrainedKind(KindOf(model));
+  if (perceptron == nullptr) RefuseOtherKind(KindOf(model));
   return *perceptron;
 }
 
 Model& Job::perceptron() {
   auto* perceptron = std::get_if<Model>(&model);
-  if (perceptron == nullptr) RefuseUntrainedKind(KindOf(model));
+  if (perceptron == nullptr) RefuseOtherKind(KindOf(model));
   return *perceptron;
 }
 

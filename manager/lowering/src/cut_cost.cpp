@@ -51,21 +51,18 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   TaskCost cost;
   cost.need_bytes = NeedBytes(task);
   cost.fits_space = planned.inputs.size() <= request.task_inputs;
+  Task by_work;  // other calls take as long as their operands need to be read and written
   for (const Call& call : task.calls) {
-    double bytes = 0;
-    for (const View& view : call.views)
-      bytes += view.buffer < 0 ? 0 : static_cast<double>(view.bytes());
-    const bool by_work =
-        call.gemm || call.kernel == Kernel::kAttention || call.kernel == Kernel::kAttentionGradient;
-    Task one;
-    if (by_work) {
-      one.calls = {call};
-      one.buffers = task.buffers;
-      cost.us += static_cast<double>(Flops(one)) / FlopsPerUs(request);
-    } else {
-      cost.us += bytes / kBytesPerUs;
+    if (call.gemm || call.kernel == Kernel::kAttention ||
+        call.kernel == Kernel::kAttentionGradient) {
+      by_work.calls.push_back(call);
+      continue;
+    }
+    for (const View& view : call.views) {
+      if (view.buffer >= 0) cost.us += static_cast<double>(view.bytes()) / kBytesPerUs;
     }
   }
+  cost.us += static_cast<double>(Flops(by_work)) / FlopsPerUs(request);
   for (const Piece& piece : task.pieces) {
     const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
     cost.moved_bytes += bytes;

@@ -35,7 +35,8 @@ bool HasCalls(const model::Operator& op) {
       op);
 }
 
-ValueKind KindOf(const model::Graph& graph, const model::Value& value, bool of_shared_operands) {
+// What is made of sums alone turns out to be shared when its node is added.
+ValueKind KindOf(const model::Value& value) {
   switch (value.source) {
     case model::Source::kInput:
       return ValueKind::kInput;
@@ -44,9 +45,7 @@ ValueKind KindOf(const model::Graph& graph, const model::Value& value, bool of_s
     case model::Source::kNode:
       break;
   }
-  static_cast<void>(graph);
-  if (value.shape.rows_of == model::RowsOf::kSample) return ValueKind::kRows;
-  return of_shared_operands ? ValueKind::kShared : ValueKind::kSum;
+  return value.shape.rows_of == model::RowsOf::kSample ? ValueKind::kRows : ValueKind::kSum;
 }
 
 }  // namespace
@@ -57,13 +56,12 @@ LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph) : graph_(s
     lowered.name = value.name;
     lowered.rows = value.shape.rows;
     lowered.columns = value.shape.features;
-    lowered.kind = KindOf(*graph_, value, false);
+    lowered.kind = KindOf(value);
     lowered.index = value.source == model::Source::kNode ? -1 : value.index;
     AddValue(std::move(lowered));
   }
   for (const model::Node& node : graph_->nodes()) AddNode(node);
   MakeViews();
-  FindReaders();
   FindGradients();
 }
 
@@ -256,19 +254,7 @@ void LoweredGraph::ViewConcat(LoweredNode* node) {
   node->is_view = true;
 }
 
-// ---- who reads what ----------------------------------------------------------------------------
-
-void LoweredGraph::FindReaders() {
-  for (std::size_t id = 0; id < nodes_.size(); ++id) {
-    for (const int operand : nodes_[id].operands) {
-      if (operand < 0) continue;
-      std::vector<std::int32_t>& readers = values_[static_cast<std::size_t>(operand)].readers;
-      if (readers.empty() || readers.back() != static_cast<std::int32_t>(id)) {
-        readers.push_back(static_cast<std::int32_t>(id));
-      }
-    }
-  }
-}
+// ---- gradients ---------------------------------------------------------------------------------
 
 void LoweredGraph::FindGradients() {
   gradients_.assign(graph_->parameters().size(), -1);

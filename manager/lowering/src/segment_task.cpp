@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cells.h"
 #include "operator_calls.h"
 #include "part_sums.h"
 
@@ -131,24 +132,8 @@ SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
     if (it->second.columns.Contains(columns)) return it->second;
   }
   Held& held = held_[{root, columns.begin}];
-  held = {Gather(root, columns), columns, false};
+  held = {GatherCells(context_, builder_, root, box_, columns), columns, false};
   return held;
-}
-
-int SegmentTask::Gather(int root, const Range& columns) {
-  const LoweredValue& value = context_.Value(root);
-  assert(context_.grid.Crosses(root));
-  const Range rows = box_.RowsOf(value.rows);
-  // Not one that was used: a buffer that one piece covers is that piece.
-  const int buffer = builder_.NewBuffer(rows.size(), columns.size());
-  for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(root), value.rows)) {
-    const Range r = cell.RowsOf(value.rows);
-    for (const Range& c : context_.grid.ColumnsWithin(root, columns)) {
-      builder_.AddPiece(buffer, context_.keys.Features(StepTuple::kActivation, root, r, c),
-                        r.begin - rows.begin, c.begin - columns.begin, r.size(), c.size());
-    }
-  }
-  return buffer;
 }
 
 // Every task that reads a sum adds its parts itself: sums that rows read are vectors.
@@ -193,31 +178,14 @@ View SegmentTask::GatherParameter(int value, const Range& columns) {
     return whole_[value] = builder_.All(buffer);
   }
   assert(v.kind == ValueKind::kParameter);
-  // The tiles that have some of the columns.
-  std::vector<ParameterTile> tiles;
-  Range hull{v.columns, 0};
-  for (const ParameterTile& tile : context_.Tiles(v.index)) {
-    if (!tile.columns.Overlaps(columns)) continue;
-    hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
-    tiles.push_back(tile);
-  }
-  const int buffer = builder_.NewBuffer(v.rows, hull.size());
-  for (const ParameterTile& tile : tiles) {
-    builder_.AddPiece(buffer, context_.TileKeyOf(v.index, tile, context_.pass.step),
-                      tile.rows.begin, tile.columns.begin - hull.begin, tile.rows.size(),
-                      tile.columns.size());
-  }
-  if (hull.size() == v.columns) whole_[value] = builder_.All(buffer);
-  return builder_.Part(buffer, 0, columns.begin - hull.begin, v.rows, columns.size());
+  const View view = GatherTiles(context_, builder_, v.index, columns);
+  if (columns.size() == v.columns) whole_[value] = view;
+  return view;
 }
 
 View SegmentTask::Result(std::size_t result) {
   return ResultOf(node().results[result],
                   ColumnsOf(context_.graph, node_, true, result, part_, PartsOf(segment())));
-}
-
-bool SegmentTask::IsRead(std::size_t result) const {
-  return !context_.Value(node().results[result]).readers.empty();
 }
 
 View SegmentTask::ResultOf(int value, const Range& columns) {
@@ -242,18 +210,9 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
 void SegmentTask::PutValues() {
   for (const auto& [root, ranges] : made_) {
     if (!context_.grid.Crosses(root)) continue;
-    const std::int64_t positions = context_.Value(root).rows;
-    const Range rows = box_.RowsOf(positions);
     for (const Range& range : ranges) {
       const Held& held = Find(root, range);
-      for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(root), positions)) {
-        const Range r = cell.RowsOf(positions);
-        for (const Range& c : context_.grid.ColumnsWithin(root, range)) {
-          builder_.Put(context_.keys.Features(StepTuple::kActivation, root, r, c),
-                       builder_.Part(held.buffer, r.begin - rows.begin,
-                                     c.begin - held.columns.begin, r.size(), c.size()));
-        }
-      }
+      PutCells(context_, builder_, root, box_, range, held.buffer, held.columns.begin);
     }
   }
 }

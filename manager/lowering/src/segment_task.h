@@ -27,8 +27,6 @@ class SegmentTask {
   bool Has(std::size_t operand) const;
   View Operand(std::size_t operand);
   View Result(std::size_t result);
-  // Whether a node, in this segment or another, reads the result.
-  bool IsRead(std::size_t result) const;
   // Columns of the value that the part has.
   Range OperandColumns(std::size_t operand) const;
   // Contents are undefined; gone after the node.
@@ -48,7 +46,6 @@ class SegmentTask {
   void Compute(int node);
   void ReleaseAfter(int node);
   Held& Find(int value, const Range& columns);
-  int Gather(int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);
   View WholeSum(int value);
   View ResultOf(int value, const Range& columns);

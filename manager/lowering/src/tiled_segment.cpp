@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "acan/manager/task_builder.h"
+#include "cells.h"
 #include "operator_calls.h"
 #include "part_sums.h"
 
@@ -43,24 +44,14 @@ class TiledSegment {
   }
 
  private:
-  std::int64_t Positions() const { return context_.Value(node_.operands.back()).rows; }
   Range Rows() const { return box_.RowsOf(context_.Value(node_.operands[0]).rows); }
   bool IsForward() const { return std::holds_alternative<model::Linear>(node_.node->op); }
   std::int64_t Priority() const { return SegmentPriority(context_.pass, segment_); }
 
   int Gather(TaskBuilder& task, int value, const Range& columns) const {
     const LoweredValue& v = context_.Value(value);
-    const Range rows = box_.RowsOf(v.rows);
-    const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
-    const int buffer = task.NewBuffer(rows.size(), columns.size());
-    for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(v.root), v.rows)) {
-      const Range r = cell.RowsOf(v.rows);
-      for (const Range& c : context_.grid.ColumnsWithin(v.root, of_root)) {
-        task.AddPiece(buffer, context_.keys.Features(StepTuple::kActivation, v.root, r, c),
-                      r.begin - rows.begin, c.begin - of_root.begin, r.size(), c.size());
-      }
-    }
-    return buffer;
+    return GatherCells(context_, task, v.root, box_,
+                       {v.first_column + columns.begin, v.first_column + columns.end});
   }
 
   // Adds the bias, if there is one, and puts the cells.
@@ -68,37 +59,14 @@ class TiledSegment {
     int out = sums;
     if (IsForward() && node_.operands.size() > 2 && node_.operands[2] >= 0) {
       out = task.Writable(sums);
-      const View bias = GatherVector(task, context_.Value(node_.operands[2]).index, made);
+      const View bias = GatherTiles(context_, task, context_.Value(node_.operands[2]).index, made);
       KernelScalars scalars;
       scalars.i[0] = static_cast<std::int64_t>(Activation::kIdentity);
       task.Launch(Kernel::kBiasActivation, {task.All(out), task.All(sums), bias, View{}}, scalars);
     }
     const LoweredValue& v = context_.Value(node_.results[0]);
-    const Range rows = box_.RowsOf(v.rows);
     const Range of_root{v.first_column + made.begin, v.first_column + made.end};
-    for (const Box& cell : BoxesWithin(box_, context_.grid.RowsOf(v.root), v.rows)) {
-      const Range r = cell.RowsOf(v.rows);
-      for (const Range& c : context_.grid.ColumnsWithin(v.root, of_root)) {
-        task.Put(context_.keys.Features(StepTuple::kActivation, v.root, r, c),
-                 task.Part(out, r.begin - rows.begin, c.begin - of_root.begin, r.size(), c.size()));
-      }
-    }
-  }
-
-  View GatherVector(TaskBuilder& task, std::int32_t parameter, const Range& columns) const {
-    Range hull{columns.end, columns.begin};
-    std::vector<ParameterTile> tiles;
-    for (const ParameterTile& tile : context_.Tiles(parameter)) {
-      if (!tile.columns.Overlaps(columns)) continue;
-      hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
-      tiles.push_back(tile);
-    }
-    const int buffer = task.NewBuffer(1, hull.size());
-    for (const ParameterTile& tile : tiles) {
-      task.AddPiece(buffer, context_.TileKeyOf(parameter, tile, context_.pass.step), 0,
-                    tile.columns.begin - hull.begin, 1, tile.columns.size());
-    }
-    return task.Part(buffer, 0, columns.begin - hull.begin, 1, columns.size());
+    PutCells(context_, task, v.root, box_, of_root, out, of_root.begin);
   }
 
   void BuildProduct(GemmForm form, const Range& made, const std::vector<Range>& read) {

@@ -171,7 +171,7 @@ TEST(JobModelTest, ValuesThatMakeNoModelAreRefused) {
               {"--set model.n_head=3: model.n_head = 3 does not divide"});
 }
 
-TEST(JobModelTest, OnlyPerceptronsCanBeTrainedYet) {
+TEST(JobModelTest, OtherKindsHaveNoPerceptron) {
   for (const auto& [kind, model] : Kinds()) {
     const Job job = ParseModel(model);
     ExpectError([&] { job.perceptron(); },

@@ -151,9 +151,6 @@ struct Job {
   Loss loss() const;
 };
 
-// Throws Error (usage) that says that models of `kind` cannot be trained yet.
-[[noreturn]] void RefuseUntrainedKind(std::string_view kind);
-
 // Why no job can have `path` as one of its files' paths, after "<where it comes from>: ".
 std::optional<std::string> PathProblem(const std::string& path);
 

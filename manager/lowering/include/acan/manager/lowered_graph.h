@@ -31,8 +31,7 @@ struct LoweredValue {
   // The value whose columns [first_column, first_column + columns) it is; often itself.
   int root = -1;
   std::int64_t first_column = 0;
-  std::int32_t producer = -1;         // a node; -1: none
-  std::vector<std::int32_t> readers;  // nodes, ascending
+  std::int32_t producer = -1;  // a node; -1: none
 
   bool IsOfSamples() const { return kind == ValueKind::kRows || kind == ValueKind::kInput; }
 };
@@ -97,7 +96,6 @@ class LoweredGraph {
   void MakeViews();
   void ViewSlice(LoweredNode* node);
   void ViewConcat(LoweredNode* node);
-  void FindReaders();
   void FindGradients();
 
   std::shared_ptr<const model::Graph> graph_;

@@ -1,0 +1,56 @@
+#include "cells.h"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+namespace acan {
+
+int GatherCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
+                const Range& columns) {
+  assert(context.grid.Crosses(root));
+  const std::int64_t positions = context.Value(root).rows;
+  const Range rows = box.RowsOf(positions);
+  const int buffer = task.NewBuffer(rows.size(), columns.size());
+  for (const Box& cell : BoxesWithin(box, context.grid.RowsOf(root), positions)) {
+    const Range r = cell.RowsOf(positions);
+    for (const Range& c : context.grid.ColumnsWithin(root, columns)) {
+      task.AddPiece(buffer, context.keys.Features(StepTuple::kActivation, root, r, c),
+                    r.begin - rows.begin, c.begin - columns.begin, r.size(), c.size());
+    }
+  }
+  return buffer;
+}
+
+void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
+              const Range& columns, int buffer, std::int64_t first_column) {
+  const std::int64_t positions = context.Value(root).rows;
+  const Range rows = box.RowsOf(positions);
+  for (const Box& cell : BoxesWithin(box, context.grid.RowsOf(root), positions)) {
+    const Range r = cell.RowsOf(positions);
+    for (const Range& c : context.grid.ColumnsWithin(root, columns)) {
+      task.Put(context.keys.Features(StepTuple::kActivation, root, r, c),
+               task.Part(buffer, r.begin - rows.begin, c.begin - first_column, r.size(), c.size()));
+    }
+  }
+}
+
+View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
+                 const Range& columns) {
+  std::vector<ParameterTile> tiles;
+  Range hull{columns.end, columns.begin};
+  for (const ParameterTile& tile : context.Tiles(parameter)) {
+    if (!tile.columns.Overlaps(columns)) continue;
+    hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
+    tiles.push_back(tile);
+  }
+  const std::int64_t rows = context.ParameterOf(parameter).rows;
+  const int buffer = task.NewBuffer(rows, hull.size());
+  for (const ParameterTile& tile : tiles) {
+    task.AddPiece(buffer, context.TileKeyOf(parameter, tile, context.pass.step), tile.rows.begin,
+                  tile.columns.begin - hull.begin, tile.rows.size(), tile.columns.size());
+  }
+  return task.Part(buffer, 0, columns.begin - hull.begin, rows, columns.size());
+}
+
+}  // namespace acan

@@ -1,0 +1,20 @@
+// What tasks read of the space and put into it: cells of values, tiles of parameters.
+#pragma once
+
+#include "acan/manager/task_builder.h"
+#include "pass_context.h"
+
+namespace acan {
+
+// A new buffer with columns `columns` of the root, for the rows of the box.
+int GatherCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
+                const Range& columns);
+// Puts `columns` of the root. `buffer` has the rows of the box, and columns from `first_column` on.
+void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
+              const Range& columns, int buffer, std::int64_t first_column);
+// All rows of a parameter, of the version that the pass reads; of columns `columns`, and of those
+// that lie in the same tiles. The view is of `columns`.
+View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
+                 const Range& columns);
+
+}  // namespace acan
