@@ -6,7 +6,8 @@
 #   ./scripts/fuzz.sh SECONDS [TARGET...]     for example: ./scripts/fuzz.sh 3600 wire task
 #   ./scripts/fuzz.sh --if-possible SECONDS   succeeds without clang and libFuzzer, and says so
 #
-# FUZZ_BUILD: the folder of the build (build/fuzz). Exit code: 1 if a target found something.
+# FUZZ_BUILD: the folder of the build (build/fuzz). FUZZ_SEED: of libFuzzer's draws; without it each
+# run draws others. Exit code: 1 if a target found something.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -73,7 +74,7 @@ for target in $targets; do
   # shellcheck disable=SC2086  # there may be no dictionary
   TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
     -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
-    -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 $dictionary \
+    -seed="${FUZZ_SEED:-0}" -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 $dictionary \
     >"$log" 2>&1 || failed="$failed $target"
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   state=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)

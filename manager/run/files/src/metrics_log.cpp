@@ -45,7 +45,8 @@ struct Line {
 std::optional<Line> ParseLine(const std::string& text) {
   const json value = ParseJsonOrDiscard(text);
   if (!value.is_object() || !value.contains("step")) return std::nullopt;
-  if (!value.at("step").is_number_integer()) return std::nullopt;
+  // As it is written, without a sign: "-0" is damage.
+  if (!value.at("step").is_number_unsigned()) return std::nullopt;
   Line line;
   line.step = value.at("step").get<std::int64_t>();
   line.of_step = value.contains("loss");
