@@ -74,7 +74,8 @@ for target in $targets; do
   # shellcheck disable=SC2086  # there may be no dictionary
   TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
     -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
-    -seed="${FUZZ_SEED:-0}" -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 $dictionary \
+    -seed="${FUZZ_SEED:-0}" -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 \
+    $dictionary \
     >"$log" 2>&1 || failed="$failed $target"
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   state=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)
