@@ -333,5 +333,35 @@ std::vector<TestDevice> LargeTestDevices() {
 INSTANTIATE_TEST_SUITE_P(Devices, GemmLargeTest, ::testing::ValuesIn(LargeTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
+// A kept operand is packed in groups (of 132 rows or up to 144 columns, on CPUs). These sizes leave
+// the last group with fewer rows or columns than share a tile with those before them.
+class GemmLastGroupTest : public ::testing::TestWithParam<TestDevice> {};
+
+TEST_P(GemmLastGroupTest, EqualsTheDefinition) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  const auto device = GetParam().make(1, std::uint64_t{1} << 30);
+  constexpr std::int64_t kDepth = 2, kLast = 40;
+  for (const GemmForm form : kForms) {
+    for (const std::int64_t size : {721, 728, 1453, 1458, 4096, 5677}) {
+      for (const Shape& s : {Shape{size, size, kDepth, 16}, Shape{size + 7, size, kDepth, 16}}) {
+        const Host a = LeftOf(form, s, 13), b = RightOf(form, s, 14);
+        const Host c = Product(*device, form, s.block, a, b, 0);
+        const auto check = [&](std::int64_t i, std::int64_t j) {
+          const float first = std::fma(LeftAt(form, a, i, 0), RightAt(form, b, j, 0), 0.0f);
+          const float want = std::fma(LeftAt(form, a, i, 1), RightAt(form, b, j, 1), first);
+          ASSERT_EQ(c.at(i, j), want) << s << " at " << i << ", " << j;
+        };
+        for (std::int64_t i = 0; i < s.m; ++i) {
+          const std::int64_t first = i < s.m - kLast ? s.n - kLast : 0;
+          for (std::int64_t j = first; j < s.n; ++j) check(i, j);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GemmLastGroupTest, ::testing::ValuesIn(LargeTestDevices()),
+                         [](const auto& test) { return test.param.name; });
+
 }  // namespace
 }  // namespace acan::test

@@ -244,7 +244,7 @@ void PackP(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k
     if (roles.p.k_stride == 1) {
       PackRows(roles.p, rows.first, rows.count, k0, k, to);
     } else {
-      PackInterleaved(roles.p, rows.first, rows.count, k0, k, to);
+      PackInterleaved(roles.p, rows.first, rows.count, plan.p_group, k0, k, to);
     }
   }
 }
@@ -252,7 +252,7 @@ void PackQ(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k
            float* to) {
   for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += QChunkFloats(plan)) {
     const int64_t k = Min(plan.chunk, plan.k - k0);
-    PackColumns(roles.q, rows.first, rows.count, k0, k, PanelPitch(plan.chunk), to);
+    PackColumns(roles.q, rows.first, rows.count, plan.q_group, k0, k, PanelPitch(plan.chunk), to);
   }
 }
 

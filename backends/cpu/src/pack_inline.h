@@ -103,7 +103,7 @@ int64_t PanelWidth(int64_t cols) {
   return (cols + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
 }
 
-// One row of Q's panels, across all of them: to[panel * pitch + i * width + j].
+// One row of a group's panels, across all of them: to[panel * pitch + i * width + j].
 ACAN_INLINE void PackRowOfPanels(const float* row, int64_t cols, int64_t i, int64_t pitch,
                                  float* to) {
   int64_t j = 0;
@@ -122,27 +122,41 @@ ACAN_INLINE void PackRowOfPanels(const float* row, int64_t cols, int64_t i, int6
   }
 }
 
+// A group's panels of rows that lie apart.
+ACAN_INLINE void PackTransposed(const float* from, int64_t row_stride, int64_t rows, int64_t k,
+                                int64_t pitch, float* to) {
+  for (int64_t j = 0, cols = 0; j < rows; j += cols, to += pitch) {
+    cols = PanelCols(rows - j);
+    const int64_t width = PanelWidth(cols);
+    Transpose(from + j * row_stride, row_stride, to, width, cols, k);
+    for (int64_t i = 0; cols < width && i < k; ++i) {
+      for (int64_t pad = cols; pad < width; ++pad) to[i * width + pad] = 0.0f;
+    }
+  }
+}
+
 // Q: rows [first, first + rows) of the operand, k from k0, as panels of PanelCols columns:
-// to[panel * pitch + i * width + j], padded with zeros, whose sums nobody stores.
-void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
-                 int64_t pitch, float* to) {
+// to[panel * pitch + i * width + j], padded with zeros, whose sums nobody stores. The panels of
+// each group of `group` rows, whole panels, are cut as those who multiply the group cut it.
+void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t group, int64_t k0,
+                 int64_t k, int64_t pitch, float* to) {
   const float* from = operand.data + first * operand.row_stride + k0 * operand.k_stride;
+  const int64_t group_pitch = group / kTileCols * pitch;
   if (operand.row_stride == 1) {
     // Along the operand's rows, across all panels: strips would touch a page for every few floats.
     for (int64_t i = 0; i < k; ++i) {
       const float* row = from + i * operand.k_stride;
       if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
-      PackRowOfPanels(row, rows, i, pitch, to);
+      float* out = to;
+      for (int64_t g = 0; g < rows; g += group, out += group_pitch) {
+        PackRowOfPanels(row + g, rows - g < group ? rows - g : group, i, pitch, out);
+      }
     }
     return;
   }
-  for (int64_t j = 0, cols = 0; j < rows; j += cols, to += pitch) {
-    cols = PanelCols(rows - j);
-    const int64_t width = PanelWidth(cols);
-    Transpose(from + j * operand.row_stride, operand.row_stride, to, width, cols, k);
-    for (int64_t i = 0; cols < width && i < k; ++i) {
-      for (int64_t pad = cols; pad < width; ++pad) to[i * width + pad] = 0.0f;
-    }
+  for (int64_t g = 0; g < rows; g += group, to += group_pitch) {
+    PackTransposed(from + g * operand.row_stride, operand.row_stride,
+                   rows - g < group ? rows - g : group, k, pitch, to);
   }
 }
 
@@ -164,22 +178,30 @@ ACAN_INLINE int TileRows(int64_t left) {
   return left < kTileRows ? (int)left : kTileRows;
 }
 
+// One k of a group's rows, in panels of one tile's rows.
+ACAN_INLINE void InterleaveRow(const float* row, int64_t rows, float* out) {
+  int64_t r = 0;
+  for (; rows - r > kTileRows + kTileRows / 2; r += kTileRows, out += kTileRows * kRowPitch) {
+    __builtin_memcpy(out, row + r, kTileRows * sizeof(float));
+  }
+  for (int count = 0; r < rows; r += count, out += kTileRows * kRowPitch) {
+    count = TileRows(rows - r);
+    for (int x = 0; x < count; ++x) out[x] = row[r + x];
+  }
+}
+
 // P interleaved, in panels of one tile's rows: to[panel * kTileRows * kRowPitch + k * kTileRows +
-// i]. REQUIRES: rows are contiguous in the operand.
-void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_t k0, int64_t k,
-                     float* to) {
+// i]. The panels of each group of `group` rows, whole panels, are cut as those who multiply the
+// group cut it. REQUIRES: rows are contiguous in the operand.
+void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_t group, int64_t k0,
+                     int64_t k, float* to) {
   const float* from = operand.data + first + k0 * operand.k_stride;
   for (int64_t i = 0; i < k; ++i) {
     const float* row = from + i * operand.k_stride;
-    float* out = to + i * kTileRows;
     if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
-    int64_t r = 0;
-    for (; rows - r > kTileRows + kTileRows / 2; r += kTileRows, out += kTileRows * kRowPitch) {
-      __builtin_memcpy(out, row + r, kTileRows * sizeof(float));
-    }
-    for (int count = 0; r < rows; r += count, out += kTileRows * kRowPitch) {
-      count = TileRows(rows - r);
-      for (int x = 0; x < count; ++x) out[x] = row[r + x];
+    for (int64_t g = 0; g < rows; g += group) {
+      InterleaveRow(row + g, rows - g < group ? rows - g : group,
+                    to + g * kRowPitch + i * kTileRows);
     }
   }
 }
