@@ -236,6 +236,9 @@ struct Forward {
                        fmt::format("{}", op.label_smoothing), "at least 0 and below 1");
     in.ExpectAttribute(op.ignored_label < 0, "ignored_label", fmt::format("{}", op.ignored_label),
                        "negative, as it is no class");
+    in.ExpectAttribute(op.order == ExponentialOrder::kLanes || op.label_smoothing == 0.0f,
+                       "label_smoothing", fmt::format("{}", op.label_smoothing),
+                       "0 where the order is that of leaves");
     in.ExpectRows(1, in.rows(0), "a label for each row of logits");
     return {PerSample(in.rows(0), 1), PerSample(in.rows(0), 1)};
   }

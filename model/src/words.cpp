@@ -63,6 +63,9 @@ std::string_view Word(ActivationKind kind) {
 std::string_view Word(DropoutUnit unit) {
   return At(unit, {"element", "sample"});
 }
+std::string_view Word(ExponentialOrder order) {
+  return At(order, {"lanes", "leaves"});
+}
 std::string_view Word(Role role) {
   return At(role, {"matrix", "bias", "scale", "embedding", "statistic"});
 }

@@ -15,6 +15,7 @@ std::string_view Word(PoolingKind kind);
 std::string_view Word(SliceAxis axis);
 std::string_view Word(ActivationKind kind);
 std::string_view Word(DropoutUnit unit);
+std::string_view Word(ExponentialOrder order);
 std::string_view Word(Role role);
 std::string_view Word(FileLayout layout);
 std::string_view Word(InputRole role);

@@ -179,7 +179,8 @@ void LoweredGraph::AddHidden(LoweredNode* lowered) {
           op)) {
     take(1);
   }
-  if (IsOneOf<model::CrossEntropy>(op)) {
+  if (const auto* loss = std::get_if<model::CrossEntropy>(&op);
+      loss != nullptr && loss->order == model::ExponentialOrder::kLanes) {
     make(1);  // each row's largest logit
     make(3);  // and sums
   }

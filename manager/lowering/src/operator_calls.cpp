@@ -273,6 +273,11 @@ class Calls {
 
   // ---- losses ----
   void operator()(const graph::CrossEntropy& op) const {
+    if (op.order == graph::ExponentialOrder::kLeaves) {
+      const View per_row = task_.Scratch(task_.RowsOf(0), 2);
+      SoftmaxCrossEntropy(View{}, per_row, 0.0f);
+      return PutLoss(per_row);
+    }
     const View logits = In(0), labels = In(1), largest = Out(2), sums = Out(3);
     const std::int64_t classes = Value(0).columns, rows = logits.rows;
     const View column = task_.Scratch(rows, 1);
@@ -286,6 +291,9 @@ class Calls {
   }
   void operator()(const graph::CrossEntropyGradient& op) const {
     const float scale = 1.0f / static_cast<float>(CountedRows());
+    if (op.forward.order == graph::ExponentialOrder::kLeaves) {
+      return SoftmaxCrossEntropy(Out(0), task_.Scratch(task_.RowsOf(0), 2), scale);
+    }
     Launch(Kernel::kCrossEntropyGradient, {Out(0), In(0), In(2), In(3), In(1)},
            Scalars({scale, op.forward.label_smoothing},
                    {0, Value(0).columns, op.forward.ignored_label}));
@@ -407,6 +415,12 @@ class Calls {
                    {op.mask == graph::AttentionMask::kCausal ? 1 : 0, positions, positions,
                     key_value_heads, shared, 0, 0, seed(), Draws(op.dropout_stream),
                     task_.box().samples.begin, positions, q.begin / width, op.heads});
+  }
+  // Each row's loss and whether it was right, and the gradient, where there is an `out`.
+  void SoftmaxCrossEntropy(const View& out, const View& per_row, float scale) const {
+    Launch(Kernel::kSoftmaxCrossEntropy,
+           {out, In(0), In(1), Column(per_row, 0), Column(per_row, 1)},
+           Scalars({scale}, {block()}));
   }
   // Each row's loss and, for classes, whether it was right: one tuple has their sums.
   void PutLoss(const View& per_row) const {

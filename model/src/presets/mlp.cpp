@@ -35,7 +35,9 @@ Graph Mlp(const MlpOptions& options, Mode mode) {
           "model: layers ends with {}, but cross entropy needs at least 2 classes", layers.back()));
     }
     const ValueId labels = graph.AddInput("labels", InputRole::kLabels, 1, 1, layers.back());
-    graph.AddLoss(graph.Add("loss", CrossEntropy{}, {x, labels}));
+    CrossEntropy loss;
+    loss.order = ExponentialOrder::kLeaves;
+    graph.AddLoss(graph.Add("loss", loss, {x, labels}));
   } else {
     const ValueId targets = graph.AddInput("targets", InputRole::kTargets, 1, layers.back());
     graph.AddLoss(graph.Add("loss", SquaredError{}, {x, targets}));

@@ -38,6 +38,13 @@ model::GptOptions Gpt(std::int64_t length, float dropout) {
 }
 
 const std::vector<Model> kModels = {
+    {"perceptron", 200,
+     [](model::Mode mode) {
+       return model::Mlp({.layers = {70, 130, 90, 10},
+                          .activation = model::ActivationKind::kTanh,
+                          .loss = model::LossKind::kCrossEntropy},
+                         mode);
+     }},
     {"gpt", 128, [](model::Mode mode) { return model::Gpt(Gpt(40, 0), mode); }},
     {"gpt_long_with_dropout", 256,
      [](model::Mode mode) { return model::Gpt(Gpt(150, 0.1f), mode); }},

@@ -404,6 +404,12 @@ struct Dropout {
 
 // ---- losses: the batch's loss is the sum of their first results over a divisor ----
 
+// The order in which the exponentials of a row are added. It decides the bits.
+enum class ExponentialOrder : std::uint8_t {
+  kLanes,   // sixteen sums, then their tree
+  kLeaves,  // leaves of additions, then their tree: perceptrons have always had it
+};
+
 // With t = label_smoothing and C classes, a row's loss is
 //   (1 - t) x -log p[label] + t / C x sum over c of -log p[c],  p = softmax(logits[r]);
 // 0 where the label is `ignored_label`. correct = 1 where the first largest logit is the label's.
@@ -412,10 +418,13 @@ struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
   float label_smoothing = 0.0f;
   std::int64_t ignored_label = -100;  // negative: no class
+  // kLeaves: without label smoothing, and no label is ignored.
+  ExponentialOrder order = ExponentialOrder::kLanes;
   template <class Self, class Visit>
   static void Attributes(Self& self, Visit visit) {
     visit("label_smoothing", self.label_smoothing);
     visit("ignored_label", self.ignored_label);
+    visit("order", self.order);
   }
   friend bool operator==(const CrossEntropy&, const CrossEntropy&) = default;
 };
