@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace acan {
 
@@ -38,7 +39,7 @@ RowCut FinerOf(const RowCut& a, const RowCut& b) {
   if (a.IsWithinSamples() && b.IsWithinSamples()) return {1, std::min(a.positions, b.positions)};
   if (a.IsWithinSamples()) return a;
   if (b.IsWithinSamples()) return b;
-  return {std::min(a.samples, b.samples), 0};
+  return {std::gcd(a.samples, b.samples), 0};
 }
 
 RowOrder::RowOrder(std::int64_t block, std::int64_t positions)
@@ -62,8 +63,27 @@ Range RowOrder::PlaceOf(const Box& box) const {
 }
 
 bool RowOrder::Allows(const RowCut& cut) const {
-  if (!cut.IsWithinSamples() || cut.positions >= positions_) return cut.samples >= group_samples_;
+  if (!cut.IsWithinSamples() || cut.positions >= positions_) {
+    return cut.samples % group_samples_ == 0;
+  }
   return group_samples_ == 1 && cut.positions >= block_;
+}
+
+std::vector<Box> RowOrder::NodesOf(const Box& box, std::int64_t batch_samples) const {
+  if (!box.HasWholeSamples()) return {box};
+  std::vector<Box> nodes;
+  const bool is_last = box.samples.end == batch_samples;
+  for (std::int64_t begin = box.samples.begin; begin < box.samples.end;) {
+    std::int64_t span = group_samples_;
+    while (begin % (2 * span) == 0 && begin + span < box.samples.end &&
+           (is_last || begin + 2 * span <= box.samples.end)) {
+      span *= 2;
+    }
+    const std::int64_t end = std::min(begin + span, box.samples.end);
+    nodes.push_back({{begin, end}, {}});
+    begin = end;
+  }
+  return nodes;
 }
 
 }  // namespace acan

@@ -37,13 +37,8 @@ void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box
 
 View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
                  const Range& columns) {
-  std::vector<ParameterTile> tiles;
-  Range hull{columns.end, columns.begin};
-  for (const ParameterTile& tile : context.Tiles(parameter)) {
-    if (!tile.columns.Overlaps(columns)) continue;
-    hull = {std::min(hull.begin, tile.columns.begin), std::max(hull.end, tile.columns.end)};
-    tiles.push_back(tile);
-  }
+  const std::vector<ParameterTile> tiles = context.TilesWithin(parameter, columns);
+  const Range hull{tiles.front().columns.begin, tiles.back().columns.end};
   const std::int64_t rows = context.ParameterOf(parameter).rows;
   const int buffer = task.NewBuffer(rows, hull.size());
   for (const ParameterTile& tile : tiles) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "segment_tasks.h"
 #include "update_tasks.h"
 
 namespace acan {
@@ -76,35 +77,66 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   return cost;
 }
 
-SegmentCost CostOfSegment(const CutRequest& request, const WholePass& pass, int segment) {
-  const std::vector<Box> all_boxes = pass.Boxes(segment);
-  const auto boxes = static_cast<std::int64_t>(all_boxes.size());
-  std::vector<PlannedTask> of_largest;
-  pass.Append(segment, {all_boxes.front()}, &of_largest);
+SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment) {
   SegmentCost cost;
   double all_us = 0, largest_us = 0;
-  for (const PlannedTask& task : of_largest) {
-    const TaskCost one = CostOfTask(request, task);
-    all_us += one.us;
-    largest_us = std::max(largest_us, one.us);
-    cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
-    cost.moved_bytes += one.moved_bytes;
-    cost.fits_space = cost.fits_space && one.fits_space;
-    ++cost.tasks;
+  for (const BoxSample& boxes : SampleBoxes(context, segment)) {
+    for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
+      const TaskCost one = CostOfTask(request, tasks.task);
+      const std::int64_t count = boxes.count * tasks.count;
+      all_us += static_cast<double>(count) * one.us;
+      largest_us = std::max(largest_us, one.us);
+      cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
+      cost.moved_bytes += static_cast<std::uint64_t>(count) * one.moved_bytes;
+      cost.fits_space = cost.fits_space && one.fits_space;
+      cost.tasks += count;
+    }
   }
-  const auto times = static_cast<double>(boxes);
-  cost.tasks *= boxes;
-  cost.moved_bytes *= static_cast<std::uint64_t>(boxes);
-  cost.us = StageUs(request, times * all_us, largest_us, static_cast<double>(cost.tasks));
+  cost.us = StageUs(request, all_us, largest_us, static_cast<double>(cost.tasks));
   return cost;
+}
+
+TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment) {
+  TaskCost need;
+  const std::vector<BoxSample> boxes = SampleBoxes(context, segment);
+  for (const TaskSample& tasks : SampleTasks(context, segment, boxes.front().box)) {
+    const TaskCost one = CostOfTask(request, tasks.task);
+    need.need_bytes = std::max(need.need_bytes, one.need_bytes);
+    need.fits_space = need.fits_space && one.fits_space;
+  }
+  return need;
+}
+
+std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts) {
+  const Pass pass = FullPass(request, false);
+  const ValueGrid grid(request.model.evaluation, cuts, cuts.evaluation);
+  const PassContext context{request.model.evaluation,
+                            cuts,
+                            cuts.evaluation,
+                            grid,
+                            request.training,
+                            pass,
+                            PassKeys(pass.job, pass.step, pass.batch_id)};
+  std::uint64_t bytes = 0;
+  for (int s = 0; s < static_cast<int>(cuts.evaluation.size()); ++s) {
+    bytes = std::max(bytes, NeedOfSegment(request, context, s).need_bytes);
+  }
+  return bytes;
 }
 
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   CutCost cost;
   const Pass pass = FullPass(request, true);
-  const WholePass whole(request.model.training, cuts, cuts.training, request.training, pass);
+  const ValueGrid grid(request.model.training, cuts, cuts.training);
+  const PassContext context{request.model.training,
+                            cuts,
+                            cuts.training,
+                            grid,
+                            request.training,
+                            pass,
+                            PassKeys(pass.job, pass.step, pass.batch_id)};
   for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
-    const SegmentCost segment = CostOfSegment(request, whole, s);
+    const SegmentCost segment = CostOfSegment(request, context, s);
     cost.step_us += segment.us;
     cost.tasks += segment.tasks;
     cost.moved_bytes += segment.moved_bytes;
@@ -112,13 +144,13 @@ CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   }
   double all_us = 0, largest_us = 0;
   std::int64_t updates = 0;
-  for (const PlannedTask& task : UpdateTasks(whole.context)) {
-    const TaskCost one = CostOfTask(request, task);
-    all_us += one.us;
+  for (const TaskSample& tasks : SampleUpdates(context)) {
+    const TaskCost one = CostOfTask(request, tasks.task);
+    all_us += static_cast<double>(tasks.count) * one.us;
     largest_us = std::max(largest_us, one.us);
-    cost.moved_bytes += one.moved_bytes;
+    cost.moved_bytes += static_cast<std::uint64_t>(tasks.count) * one.moved_bytes;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
-    ++updates;
+    updates += tasks.count;
   }
   cost.tasks += updates;
   cost.step_us += StageUs(request, all_us, largest_us, static_cast<double>(updates));

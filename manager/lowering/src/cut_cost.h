@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "acan/manager/graph_planner.h"
-#include "whole_pass.h"
+#include "pass_context.h"
 
 namespace acan {
 
@@ -17,7 +17,7 @@ struct TaskCost {
 };
 TaskCost CostOfTask(const CutRequest& request, const PlannedTask& task);
 
-// All boxes of a segment, from the tasks of the largest one.
+// All boxes of a segment, from one task of each kind.
 struct SegmentCost {
   double us = 0;  // until all are done
   std::int64_t tasks = 0;
@@ -25,7 +25,11 @@ struct SegmentCost {
   std::uint64_t need_bytes = 0;  // of the largest task
   bool fits_space = true;
 };
-SegmentCost CostOfSegment(const CutRequest& request, const WholePass& pass, int segment);
+SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment);
+// Only `need_bytes` and `fits_space`, and only of the largest box.
+TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment);
+// Of the largest task of an evaluation.
+std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts);
 // A pass of a full batch.
 Pass FullPass(const CutRequest& request, bool train);
 

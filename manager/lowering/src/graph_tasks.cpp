@@ -7,10 +7,17 @@
 
 #include "acan/core/optimizers.h"
 #include "acan/core/rotary_angles.h"
+#include "part_sums.h"
+#include "segment_tasks.h"
 #include "update_tasks.h"
-#include "whole_pass.h"
 
 namespace acan {
+
+struct GraphGrids {
+  ValueGrid training;
+  ValueGrid evaluation;
+};
+
 namespace {
 
 // The node of the only loss.
@@ -21,38 +28,61 @@ int LossNode(const LoweredGraph& graph) {
 
 }  // namespace
 
+std::shared_ptr<const GraphGrids> MakeGrids(const LoweredModel& model, const GraphCuts& cuts) {
+  return std::make_shared<const GraphGrids>(
+      GraphGrids{ValueGrid(model.training, cuts, cuts.training),
+                 ValueGrid(model.evaluation, cuts, cuts.evaluation)});
+}
+
+GraphTasks::GraphTasks(const LoweredModel& model, const Training& training, const GraphCuts& cuts,
+                       std::shared_ptr<const GraphGrids> grids)
+    : model_(model),
+      training_(training),
+      cuts_(cuts),
+      grids_(grids ? std::move(grids) : MakeGrids(model, cuts)) {}
+
+PassContext GraphTasks::ContextOf(const Pass& pass) const {
+  return {GraphOf(pass),
+          cuts_,
+          pass.train ? cuts_.training : cuts_.evaluation,
+          pass.train ? grids_->training : grids_->evaluation,
+          training_,
+          pass,
+          PassKeys(pass.job, pass.step, pass.batch_id)};
+}
+
 std::vector<PlannedTask> GraphTasks::Initialize(const std::string& job) const {
   Pass pass;
   pass.job = job;
-  const WholePass whole(model_.training, cuts_, cuts_.training, training_, pass);
-  return InitializeTasks(whole.context);
+  const PassContext context = ContextOf(pass);
+  return InitializeTasks(context);
 }
 
 std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
+  const PassContext context = ContextOf(pass);
   std::vector<PlannedTask> tasks;
-  for (int s = 0; s < static_cast<int>(SegmentsOf(pass).size()); ++s) {
-    whole.Append(s, whole.Boxes(s), &tasks);
+  for (int s = 0; s < static_cast<int>(context.segments.size()); ++s) {
+    AppendTasks(context, s, BoxesOfSegment(context, s), &tasks);
   }
   if (pass.train) {
-    for (PlannedTask& task : UpdateTasks(whole.context)) tasks.push_back(std::move(task));
+    for (PlannedTask& task : UpdateTasks(context)) tasks.push_back(std::move(task));
   }
   for (PlannedTask& task : tasks) task.task.timed = pass.timed;
   return tasks;
 }
 
 std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
+  const PassContext context = ContextOf(pass);
   std::vector<DataCell> cells;
   const model::Graph& graph = GraphOf(pass).graph();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const int value = graph.inputs()[i].value;
-    if (!whole.grid.Crosses(value)) continue;  // nobody reads it
-    const LoweredValue& v = whole.context.Value(value);
-    for (const Box& box : BoxesOf(whole.grid.RowsOf(value), pass.rows, v.rows)) {
+    if (!context.grid.Crosses(value)) continue;  // nobody reads it
+    const LoweredValue& v = context.Value(value);
+    for (const Box& box : BoxesOf(context.grid.RowsOf(value), pass.rows, v.rows)) {
       const Range rows = box.RowsOf(v.rows);
-      for (const Range& columns : whole.grid.ColumnsWithin(value, {0, v.columns})) {
-        cells.push_back({whole.context.keys.Features(StepTuple::kActivation, value, rows, columns),
+      for (const Range& columns : context.grid.ColumnsWithin(value, {0, v.columns})) {
+        cells.push_back({context.keys.Features(StepTuple::kActivation, value, rows, columns),
                          graph.inputs()[i].name, rows, columns});
       }
     }
@@ -83,13 +113,13 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
   Pass pass;
   pass.job = job;
   pass.step = version;
-  const WholePass whole(model_.training, cuts_, cuts_.training, training_, pass);
+  const PassContext context = ContextOf(pass);
   std::vector<TileCell> cells;
   const std::vector<model::Parameter>& parameters = model_.training.graph().parameters();
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(parameters.size()); ++p) {
-    for (const ParameterTile& tile : whole.context.Tiles(p)) {
+    for (const ParameterTile& tile : context.Tiles(p)) {
       for (const ParameterState state : StatesOf(StateCount(training_.optimizer))) {
-        cells.push_back({whole.context.TileKeyOf(p, tile, version, state),
+        cells.push_back({context.TileKeyOf(p, tile, version, state),
                          {acan::ParameterId{p}, state},
                          tile.rows,
                          tile.columns});
@@ -100,15 +130,15 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
 }
 
 std::vector<LossCell> GraphTasks::Losses(const Pass& pass) const {
-  const WholePass whole(GraphOf(pass), cuts_, SegmentsOf(pass), training_, pass);
-  const int node = LossNode(whole.context.graph);
-  const int x = whole.context.graph.node(node).operands.front();
-  const std::int64_t positions = whole.context.Value(x).rows;
+  const PassContext context = ContextOf(pass);
+  const int node = LossNode(context.graph);
+  const int reduced = context.ReducedBy(node);
+  const RowOrder order = context.OrderOf(reduced);
   std::vector<LossCell> losses;
-  for (const Box& box : whole.Boxes(whole.grid.SegmentOf(node))) {
-    const Range place = whole.context.OrderOf(x).PlaceOf(box);
-    losses.push_back(
-        {whole.context.keys.Rows(StepTuple::kLoss, place), place, box.RowsOf(positions).size()});
+  for (const Box& box : PartBoxesOf(context, node)) {
+    const Range place = order.PlaceOf(box);
+    losses.push_back({context.keys.Rows(StepTuple::kLoss, place), place,
+                      box.RowsOf(context.Value(reduced).rows).size()});
   }
   return losses;
 }

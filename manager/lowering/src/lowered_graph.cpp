@@ -281,6 +281,12 @@ void LoweredGraph::FindGradients() {
   }
 }
 
+bool ReducesRows(const LoweredGraph& graph, int node) {
+  const LoweredNode& lowered = graph.node(node);
+  return graph.value(lowered.results.front()).kind == ValueKind::kSum ||
+         IsOneOf<model::CrossEntropy, model::SquaredError>(lowered.node->op);
+}
+
 // ---- columns -----------------------------------------------------------------------------------
 
 namespace {

@@ -9,14 +9,23 @@
 
 namespace acan {
 
+std::vector<Box> PartBoxesOf(const PassContext& context, int node) {
+  const Segment& segment = context.segments[static_cast<std::size_t>(context.grid.SegmentOf(node))];
+  const int reduced = context.ReducedBy(node);
+  const RowOrder order = context.OrderOf(reduced);
+  const std::int64_t samples = context.pass.rows;
+  std::vector<Box> parts;
+  for (const Box& box : BoxesOf(segment.rows, samples, context.Value(reduced).rows)) {
+    for (const Box& of : order.NodesOf(box, samples)) parts.push_back(of);
+  }
+  return parts;
+}
+
 std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile) {
-  const int producer = context.Value(value).producer;
-  const Segment& segment =
-      context.segments[static_cast<std::size_t>(context.grid.SegmentOf(producer))];
-  const int rows_of = context.graph.node(producer).operands.back();
-  const RowOrder order = context.OrderOf(rows_of);
+  const int node = context.Value(value).producer;
+  const RowOrder order = context.OrderOf(context.ReducedBy(node));
   std::vector<SumPart> parts;
-  for (const Box& box : BoxesOf(segment.rows, context.pass.rows, context.Value(rows_of).rows)) {
+  for (const Box& box : PartBoxesOf(context, node)) {
     const Range place = order.PlaceOf(box);
     parts.push_back({place, context.SumKey(value, place, tile)});
   }

@@ -14,6 +14,8 @@ struct SumPart {
   tuplespace::Key key;
 };
 
+// The boxes that a node makes a part of its sums, or of the loss, for: ascending.
+std::vector<Box> PartBoxesOf(const PassContext& context, int node);
 // The parts of a sum over rows that the boxes of its segment make, of a tile of it.
 std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile);
 

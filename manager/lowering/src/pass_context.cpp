@@ -1,5 +1,8 @@
 #include "pass_context.h"
 
+#include <algorithm>
+#include <cassert>
+
 namespace acan {
 namespace {
 constexpr std::int64_t kStepPriority = 1'000'000;
@@ -19,6 +22,21 @@ std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
                  cuts.block);
 }
 
+std::vector<ParameterTile> PassContext::TilesWithin(std::int32_t parameter,
+                                                    const Range& columns) const {
+  const model::Parameter& p = ParameterOf(parameter);
+  const ParameterCut& cut = cuts.parameters[static_cast<std::size_t>(parameter)];
+  const std::int64_t span = cuts.block << cut.column_level;
+  const std::int64_t first = columns.begin / span * span;
+  std::vector<ParameterTile> tiles;
+  for (const Range& r : NodesOfLevel(p.rows, cuts.block, cut.row_level)) {
+    for (std::int64_t c = first; c < columns.end; c += span) {
+      tiles.push_back({r, {c, std::min(c + span, p.columns)}});
+    }
+  }
+  return tiles;
+}
+
 tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTile& tile,
                                        std::int64_t version, ParameterState state) const {
   return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows, tile.columns);
@@ -36,8 +54,18 @@ tuplespace::Key PassContext::SumKey(int value, const Range& place,
 }
 
 tuplespace::Key PassContext::SumKey(int value, const Box& box, const ParameterTile& tile) const {
-  return SumKey(value, OrderOf(graph.node(Value(value).producer).operands.back()).PlaceOf(box),
-                tile);
+  return SumKey(value, OrderOf(ReducedBy(Value(value).producer)).PlaceOf(box), tile);
+}
+
+// The one with most rows: statistics of a sample have one.
+int PassContext::ReducedBy(int node) const {
+  int reduced = -1;
+  for (const int operand : graph.node(node).operands) {
+    if (operand < 0 || !Value(operand).IsOfSamples()) continue;
+    if (reduced < 0 || Value(operand).rows > Value(reduced).rows) reduced = operand;
+  }
+  assert(reduced >= 0);
+  return reduced;
 }
 
 }  // namespace acan

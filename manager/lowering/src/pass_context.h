@@ -26,6 +26,8 @@ struct PassContext {
   const LoweredValue& Value(int id) const { return graph.value(id); }
   const model::Parameter& ParameterOf(std::int32_t id) const { return graph.graph().parameter(id); }
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
+  // Those that have some of these columns.
+  std::vector<ParameterTile> TilesWithin(std::int32_t parameter, const Range& columns) const;
   tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
                             ParameterState state = ParameterState::kValue) const;
   // In which a sum lies in the space: those of its parameter, or all of it.
@@ -34,6 +36,8 @@ struct PassContext {
   tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
   tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;
   RowOrder OrderOf(int value) const { return {cuts.block, Value(value).rows}; }
+  // The value over whose rows a node makes sums, or a loss.
+  int ReducedBy(int node) const;
 };
 
 // Earlier stages of a step first; updates wait until nothing else can be done, those of parameters

@@ -20,10 +20,11 @@ TaskKind KindOf(const PassContext& context, const Segment& segment) {
 SegmentTask::SegmentTask(const PassContext& context, int segment, const Box& box, int part)
     : context_(context),
       segment_(segment),
-      box_(box),
+      whole_box_(box),
       part_(part),
       builder_(KindOf(context, context.segments[static_cast<std::size_t>(segment)]),
-               context.training) {
+               context.training),
+      box_(box) {
   FindLastReaders();
 }
 
@@ -36,7 +37,7 @@ PlannedTask SegmentTask::Build() && {
   const bool backward = KindOf(context_, segment()) == TaskKind::kBackward;
   return std::move(builder_).Finish(
       context_.keys.Task(backward ? TaskName::kBackward : TaskName::kForward,
-                         context_.training.precision, segment_, box_.samples, box_.positions,
+                         context_.training.precision, segment_, whole_box_.samples, whole_box_.positions,
                          {part_, segment().column_parts}),
       SegmentPriority(context_.pass, segment_), segment_);
 }
@@ -57,9 +58,20 @@ void SegmentTask::Compute(int node) {
   node_ = node;
   const LoweredNode& n = context_.graph.node(node);
   if (n.is_view || n.is_shared) return;
-  AddCalls(*this);
+  if (ReducesRows(context_.graph, node)) {
+    // A part for each node of the tree of sums that the box is made of.
+    const RowOrder order = context_.OrderOf(context_.ReducedBy(node));
+    for (const Box& of : order.NodesOf(whole_box_, context_.pass.rows)) {
+      box_ = of;
+      AddCalls(*this);
+    }
+    box_ = whole_box_;
+  } else {
+    AddCalls(*this);
+  }
   ReleaseAfter(node);
 }
+
 
 // ---- buffers -----------------------------------------------------------------------------------
 
@@ -97,8 +109,10 @@ void SegmentTask::ReleaseAfter(int node) {
   }
 }
 
-View SegmentTask::ViewOf(const Held& held, const Range& columns, std::int64_t rows) const {
-  return builder_.Part(held.buffer, 0, columns.begin - held.columns.begin, rows, columns.size());
+View SegmentTask::ViewOf(const Held& held, const Range& columns, std::int64_t positions) const {
+  const Range rows = box_.RowsOf(positions);
+  return builder_.Part(held.buffer, rows.begin - whole_box_.RowsOf(positions).begin,
+                       columns.begin - held.columns.begin, rows.size(), columns.size());
 }
 
 // ---- operands and results ----------------------------------------------------------------------
@@ -122,7 +136,7 @@ View SegmentTask::Operand(std::size_t operand) {
   if (value.kind == ValueKind::kSum) return WholeSum(id);
   if (!value.IsOfSamples()) return GatherParameter(id, columns);
   const Range of_root{value.first_column + columns.begin, value.first_column + columns.end};
-  return ViewOf(Find(id, of_root), of_root, box_.RowsOf(value.rows).size());
+  return ViewOf(Find(id, of_root), of_root, value.rows);
 }
 
 // `columns` of the root.
@@ -132,7 +146,7 @@ SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
     if (it->second.columns.Contains(columns)) return it->second;
   }
   Held& held = held_[{root, columns.begin}];
-  held = {GatherCells(context_, builder_, root, box_, columns), columns, false};
+  held = {GatherCells(context_, builder_, root, whole_box_, columns), columns, false};
   return held;
 }
 
@@ -192,17 +206,18 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
   const LoweredValue& v = context_.Value(value);
   if (v.kind == ValueKind::kSum) {
     const int buffer = builder_.NewBuffer(v.rows, columns.size());
-    sums_.push_back({value, buffer, columns});
+    sums_.push_back({value, buffer, columns, box_});
     return builder_.All(buffer);
   }
   const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
-  const std::int64_t rows = box_.RowsOf(v.rows).size();
-  made_[v.root].push_back(of_root);
+  const std::int64_t rows = whole_box_.RowsOf(v.rows).size();
+  std::vector<Range>& made = made_[v.root];
+  if (made.empty() || !(made.back() == of_root)) made.push_back(of_root);
   const bool whole = segment().column_parts == 1;
   const Range held_columns = whole ? Range{0, context_.Value(v.root).columns} : of_root;
   Held& held = held_[{v.root, held_columns.begin}];
   if (held.buffer < 0) held = {NewBuffer(rows, held_columns.size()), held_columns, true};
-  return ViewOf(held, of_root, rows);
+  return ViewOf(held, of_root, v.rows);
 }
 
 // ---- what others read --------------------------------------------------------------------------
@@ -212,16 +227,16 @@ void SegmentTask::PutValues() {
     if (!context_.grid.Crosses(root)) continue;
     for (const Range& range : ranges) {
       const Held& held = Find(root, range);
-      PutCells(context_, builder_, root, box_, range, held.buffer, held.columns.begin);
+      PutCells(context_, builder_, root, whole_box_, range, held.buffer, held.columns.begin);
     }
   }
 }
 
 void SegmentTask::PutSums() {
-  for (const auto& [value, buffer, columns] : sums_) {
+  for (const auto& [value, buffer, columns, box] : sums_) {
     for (const ParameterTile& tile : context_.TilesOfSum(value)) {
       if (!columns.Contains(tile.columns)) continue;  // of another part
-      builder_.Put(context_.SumKey(value, box_, tile),
+      builder_.Put(context_.SumKey(value, box, tile),
                    builder_.Part(buffer, tile.rows.begin, tile.columns.begin - columns.begin,
                                  tile.rows.size(), tile.columns.size()));
     }

@@ -21,6 +21,7 @@ class SegmentTask {
 
   // ---- for the calls of the node at hand (operator_calls.h) ------------------------------------
   const PassContext& context() const { return context_; }
+  // Of which the node is computed: the task's, or a part of it that sums have a part for.
   const Box& box() const { return box_; }
   const LoweredNode& node() const { return context_.graph.node(node_); }
   TaskBuilder& builder() { return builder_; }
@@ -49,16 +50,17 @@ class SegmentTask {
   View GatherParameter(int value, const Range& columns);
   View WholeSum(int value);
   View ResultOf(int value, const Range& columns);
-  View ViewOf(const Held& held, const Range& columns, std::int64_t rows) const;
+  View ViewOf(const Held& held, const Range& columns, std::int64_t positions) const;
   int NewBuffer(std::int64_t rows, std::int64_t columns);
   void PutValues();
   void PutSums();
 
   const PassContext& context_;
   const int segment_;
-  const Box box_;
+  const Box whole_box_;
   const int part_;
   TaskBuilder builder_;
+  Box box_;                                 // of the calls at hand
   int node_ = -1;                           // at hand
   std::map<Place, Held> held_;              // values of samples
   std::map<int, View> whole_;               // gathered parameters and tables, by value and column
@@ -67,8 +69,9 @@ class SegmentTask {
     int value;
     int buffer;
     Range columns;
+    Box box;  // over whose rows
   };
-  std::vector<Sum> sums_;            // made, over the rows of the box
+  std::vector<Sum> sums_;            // made
   std::map<int, int> last_readers_;  // of roots: the segment's last node that touches it
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> spare_;  // buffers by shape
   std::vector<int> scratch_;

@@ -1,6 +1,7 @@
 #include "tiled_segment.h"
 
 #include <cassert>
+#include <map>
 #include <utility>
 
 #include "acan/manager/task_builder.h"
@@ -30,10 +31,8 @@ class TiledSegment {
   std::vector<PlannedTask> Build(const std::vector<Box>& boxes) && {
     for (const Box& box : boxes) {
       box_ = box;
-      if (std::holds_alternative<model::Linear>(node_.node->op)) {
-        for (const Range& made : rows_) BuildProduct(GemmForm::kForward, made, columns_);
-      } else if (std::holds_alternative<model::LinearInputGradient>(node_.node->op)) {
-        for (const Range& made : columns_) BuildProduct(GemmForm::kBackward, made, rows_);
+      if (IsProduct()) {
+        for (const Range& made : Made()) BuildProduct(made);
       } else {
         for (const Range& r : rows_) {
           for (const Range& c : columns_) BuildGradient({r, c});
@@ -43,7 +42,54 @@ class TiledSegment {
     return std::move(tasks_);
   }
 
+  std::vector<TaskSample> Sample(const Box& box) && {
+    box_ = box;
+    std::vector<TaskSample> samples;
+    const auto take = [&](std::int64_t count) {
+      for (PlannedTask& task : tasks_) samples.push_back({std::move(task), count});
+      tasks_.clear();
+    };
+    if (IsProduct()) {
+      for (const auto& [made, count] : Kinds(Made(), {node_.results[0]})) {
+        BuildProduct(made);
+        take(count);
+      }
+      return samples;
+    }
+    for (const auto& [r, r_count] : Kinds(rows_, tiled_.along_rows)) {
+      for (const auto& [c, c_count] : Kinds(columns_, tiled_.along_columns)) {
+        BuildGradient({r, c});
+        take(r_count * c_count);
+      }
+    }
+    return samples;
+  }
+
  private:
+  bool IsProduct() const {
+    return IsForward() || std::holds_alternative<model::LinearInputGradient>(node_.node->op);
+  }
+  // The ranges of a product's columns, and of what it is summed over.
+  const std::vector<Range>& Made() const { return IsForward() ? rows_ : columns_; }
+  const std::vector<Range>& Read() const { return IsForward() ? columns_ : rows_; }
+  // The first of the ranges with as many columns and cells of the values, and how many they are.
+  std::vector<std::pair<Range, std::int64_t>> Kinds(const std::vector<Range>& ranges,
+                                                    const std::vector<int>& values) const {
+    std::map<std::vector<std::int64_t>, std::pair<Range, std::int64_t>> kinds;
+    for (const Range& range : ranges) {
+      std::vector<std::int64_t> kind{range.size()};
+      for (const int value : values) {
+        const LoweredValue& v = context_.Value(value);
+        kind.push_back(context_.grid.CellsWithin(
+            v.root, {v.first_column + range.begin, v.first_column + range.end}));
+      }
+      auto& [first, count] = kinds[std::move(kind)];
+      if (count++ == 0) first = range;
+    }
+    std::vector<std::pair<Range, std::int64_t>> all;
+    for (const auto& [kind, range] : kinds) all.push_back(range);
+    return all;
+  }
   Range Rows() const { return box_.RowsOf(context_.Value(node_.operands[0]).rows); }
   bool IsForward() const { return std::holds_alternative<model::Linear>(node_.node->op); }
   std::int64_t Priority() const { return SegmentPriority(context_.pass, segment_); }
@@ -69,7 +115,9 @@ class TiledSegment {
     PutCells(context_, task, v.root, box_, of_root, out, of_root.begin);
   }
 
-  void BuildProduct(GemmForm form, const Range& made, const std::vector<Range>& read) {
+  void BuildProduct(const Range& made) {
+    const GemmForm form = IsForward() ? GemmForm::kForward : GemmForm::kBackward;
+    const std::vector<Range>& read = Read();
     const Range rows = Rows();
     const TaskKind kind = IsForward() ? TaskKind::kForward : TaskKind::kBackward;
     const StepTuple part_kind = IsForward() ? StepTuple::kForwardPart : StepTuple::kBackwardPart;
@@ -112,26 +160,38 @@ class TiledSegment {
         {0, 0}, Priority() + 1);
   }
 
-  // A tile of the gradient of a linear operator's weight, or of a table.
+  // A tile of the gradient of a linear operator's weight, or of a table: a part for each node of
+  // the tree that the box has.
   void BuildGradient(const ParameterTile& tile) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
-    const int first = node_.operands[0], second = node_.operands[1];
-    const RowOrder order = context_.OrderOf(second);
-    const int d = task.NewBuffer(tile.rows.size(), tile.columns.size());
-    if (const auto* table = std::get_if<model::EmbeddingGradient>(&node_.node->op)) {
-      const int ids = Gather(task, first, {0, 1});
-      const int dy = Gather(task, second, tile.columns);
-      KernelScalars scalars;
-      scalars.i = {context_.cuts.block, order.group_rows(), tile.rows.begin,
-                   table->forward.padding_id};
-      task.Launch(Kernel::kEmbeddingGradient, {task.All(d), task.All(ids), task.All(dy)}, scalars);
-    } else {
-      const int dy = Gather(task, first, tile.rows);
-      const int x = Gather(task, second, tile.columns);
-      AddRowProduct(task, order, box_, task.All(dy), task.All(x), task.All(d));
+    const auto* table = std::get_if<model::EmbeddingGradient>(&node_.node->op);
+    const View first = task.All(
+        Gather(task, node_.operands[0], table != nullptr ? Range{0, 1} : tile.rows));
+    const View second = task.All(Gather(task, node_.operands[1], tile.columns));
+    const int reduced = context_.ReducedBy(node_id_);
+    const RowOrder order = context_.OrderOf(reduced);
+    for (const Box& of : order.NodesOf(box_, context_.pass.rows)) {
+      const Range rows = of.RowsOf(context_.Value(reduced).rows);
+      const View a = RowsOfView(first, rows), b = RowsOfView(second, rows);
+      const View d = task.All(task.NewBuffer(tile.rows.size(), tile.columns.size()));
+      if (table != nullptr) {
+        KernelScalars scalars;
+        scalars.i = {context_.cuts.block, order.group_rows(), tile.rows.begin,
+                     table->forward.padding_id};
+        task.Launch(Kernel::kEmbeddingGradient, {d, a, b}, scalars);
+      } else {
+        AddRowProduct(task, order, of, a, b, d);
+      }
+      task.Put(context_.SumKey(node_.results[0], of, tile), d);
     }
-    task.Put(context_.SumKey(node_.results[0], box_, tile), task.All(d));
     Add(std::move(task), TaskName::kGradient, tile.rows, tile.columns, Priority());
+  }
+
+  // `rows` of the batch, of a view that has the rows of the box.
+  View RowsOfView(View view, const Range& rows) const {
+    view.row += static_cast<std::int32_t>(rows.begin - Rows().begin);
+    view.rows = static_cast<std::int32_t>(rows.size());
+    return view;
   }
 
   void Add(TaskBuilder&& task, TaskName name, const Range& a, const Range& b,
@@ -156,6 +216,10 @@ class TiledSegment {
 std::vector<PlannedTask> TiledTasks(const PassContext& context, int segment,
                                     const std::vector<Box>& boxes) {
   return TiledSegment(context, segment).Build(boxes);
+}
+
+std::vector<TaskSample> SampleTiledTasks(const PassContext& context, int segment, const Box& box) {
+  return TiledSegment(context, segment).Sample(box);
 }
 
 }  // namespace acan

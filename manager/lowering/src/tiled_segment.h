@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "pass_context.h"
+#include "segment_tasks.h"
 
 namespace acan {
 
 // Of the boxes `boxes` only.
 std::vector<PlannedTask> TiledTasks(const PassContext& context, int segment,
                                     const std::vector<Box>& boxes);
+// As SampleTasks.
+std::vector<TaskSample> SampleTiledTasks(const PassContext& context, int segment, const Box& box);
 
 }  // namespace acan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <utility>
 
 #include "acan/core/optimizers.h"
@@ -50,7 +51,55 @@ class UpdateBuilder {
     return std::move(tasks_);
   }
 
+  // Bundles are of one kind if their tiles have the same shapes and sums.
+  std::vector<TaskSample> Sample() && {
+    std::vector<TaskSample> samples;
+    std::map<std::vector<std::int64_t>, std::pair<std::size_t, std::size_t>> kinds;
+    const std::vector<std::vector<TileOf>> bundles = Bundles(context_);
+    for (std::size_t i = 0; i < bundles.size(); ++i) {
+      const auto [kind, is_new] =
+          kinds.try_emplace(KindOf(bundles[i]), std::pair(samples.size(), samples.size()));
+      auto& [first, end] = kind->second;
+      if (is_new) {
+        BuildBundle(bundles[i], i);
+        for (PlannedTask& task : tasks_) samples.push_back({std::move(task), 0});
+        tasks_.clear();
+        end = samples.size();
+      }
+      for (std::size_t s = first; s < end; ++s) ++samples[s].count;
+    }
+    return samples;
+  }
+
  private:
+  std::vector<std::int64_t> KindOf(const std::vector<TileOf>& bundle) {
+    std::vector<std::int64_t> kind;
+    for (const TileOf& of : bundle) {
+      std::vector<std::int64_t>& sums = sums_of_[of.parameter];
+      if (sums.empty()) {
+        sums.push_back(AssignmentTo(of.parameter) != nullptr ? 1 : 0);
+        AddSums(context_.graph.GradientOf(of.parameter), &sums);
+      }
+      kind.insert(kind.end(), {of.rows(), of.columns()});
+      kind.insert(kind.end(), sums.begin(), sums.end());
+    }
+    return kind;
+  }
+
+  // How the sums that a gradient is made of are cut.
+  void AddSums(int value, std::vector<std::int64_t>* sums) const {
+    if (value < 0) return sums->push_back(-1);
+    const LoweredValue& v = context_.Value(value);
+    if (v.kind == ValueKind::kShared) {
+      for (const int operand : context_.graph.node(v.producer).operands) AddSums(operand, sums);
+      return;
+    }
+    const auto segment = static_cast<std::size_t>(context_.grid.SegmentOf(v.producer));
+    const RowCut& rows = context_.segments[segment].rows;
+    sums->insert(sums->end(), {rows.samples, rows.positions,
+                               context_.Value(context_.ReducedBy(v.producer)).rows});
+  }
+
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
@@ -173,6 +222,7 @@ class UpdateBuilder {
   const PassContext& context_;
   std::int64_t priority_ = 0;
   std::vector<PlannedTask> tasks_;
+  std::map<std::int32_t, std::vector<std::int64_t>> sums_of_;  // parameters, for KindOf
 };
 
 // Draws a tile of the first version of a parameter.
@@ -213,6 +263,10 @@ struct Drawer {
 
 std::vector<PlannedTask> UpdateTasks(const PassContext& context) {
   return UpdateBuilder(context).Build();
+}
+
+std::vector<TaskSample> SampleUpdates(const PassContext& context) {
+  return UpdateBuilder(context).Sample();
 }
 
 std::vector<PlannedTask> InitializeTasks(const PassContext& context) {

@@ -21,7 +21,7 @@ namespace acan {
 
 // How samples, and the positions of each, are cut into boxes.
 struct RowCut {
-  std::int64_t samples = 1;    // of a box; a power of two
+  std::int64_t samples = 1;    // of a box
   std::int64_t positions = 0;  // of a box of one sample: block x a power of two; 0: all
   bool IsWithinSamples() const { return positions > 0; }
   friend bool operator==(const RowCut&, const RowCut&) = default;
@@ -40,7 +40,7 @@ struct Box {
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
 // Those of `cut` inside `box`, which is one of a cut that is as coarse or coarser.
 std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions);
-// The cut whose boxes lie inside the boxes of both.
+// A cut whose boxes lie inside the boxes of both.
 RowCut FinerOf(const RowCut& a, const RowCut& b);
 
 // The canonical order of sums over the rows of values with so many positions: groups of whole
@@ -59,8 +59,12 @@ class RowOrder {
   // The place of a box in the tree: where a group is shorter than a power of two of leaves, the
   // leaves that are missing count. So parts of sums can be added by CombineOrder(places, block).
   Range PlaceOf(const Box& box) const;
-  // Whether the rows of each box of this cut are a node of the tree.
+  // Whether each box of this cut is made of nodes of the tree.
   bool Allows(const RowCut& cut) const;
+  // The fewest nodes of the tree that make up a box of a cut that it allows, ascending: where six
+  // samples are cut in the middle, the second box is {3, 4} and {4, 6}. The batch has
+  // `batch_samples`; its end may cut nodes short.
+  std::vector<Box> NodesOf(const Box& box, std::int64_t batch_samples) const;
 
  private:
   std::int64_t block_;

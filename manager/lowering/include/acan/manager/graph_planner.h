@@ -24,13 +24,13 @@ struct CutRequest {
   std::uint64_t task_inputs = 0;  // most inputs of a task
 };
 
-// What a training step under the cuts costs, as estimated from one box of each segment; no other
-// task is made.
+// What a training step under the cuts costs, as estimated from one task of each kind; no other is
+// made.
 struct CutCost {
   double step_us = 0;
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;         // inputs and results of all tasks
-  std::uint64_t largest_need_bytes = 0;  // of a task
+  std::uint64_t largest_need_bytes = 0;  // of a task; in ChosenCuts of evaluations, too
 };
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts);
 
@@ -38,8 +38,9 @@ struct ChosenCuts {
   GraphCuts cuts;
   CutCost cost;
 };
-// nullopt if no cuts fit; then `smallest_need_bytes` is about what the largest task needs when
-// everything is cut as small as it goes.
+// nullopt if no cuts fit; then `smallest_need_bytes` is the least capacity for which there are
+// some: with one byte less there are none. UINT64_MAX: no capacity is enough, as a tuple or a task
+// is larger than the space takes. To find it takes many times as long as to choose.
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request, std::uint64_t* smallest_need_bytes);
 
 // "9 segments, ...": for logs.

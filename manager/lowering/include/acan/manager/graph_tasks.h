@@ -21,11 +21,16 @@ struct LoweredModel {
   LoweredGraph evaluation;
 };
 
+// The cells of a model's values under its cuts. Immutable; it keeps references to nobody.
+struct GraphGrids;
+struct PassContext;
+std::shared_ptr<const GraphGrids> MakeGrids(const LoweredModel& model, const GraphCuts& cuts);
+
 class GraphTasks {
  public:
-  // The references must outlive it.
-  GraphTasks(const LoweredModel& model, const Training& training, const GraphCuts& cuts)
-      : model_(model), training_(training), cuts_(cuts) {}
+  // The references must outlive it. `grids`: of this model and these cuts; null: they are made.
+  GraphTasks(const LoweredModel& model, const Training& training, const GraphCuts& cuts,
+             std::shared_ptr<const GraphGrids> grids = nullptr);
 
   std::vector<PlannedTask> Initialize(const std::string& job) const;
   // In an order in which they can run.
@@ -40,13 +45,12 @@ class GraphTasks {
   const LoweredGraph& GraphOf(const Pass& pass) const {
     return pass.train ? model_.training : model_.evaluation;
   }
-  const std::vector<Segment>& SegmentsOf(const Pass& pass) const {
-    return pass.train ? cuts_.training : cuts_.evaluation;
-  }
+  PassContext ContextOf(const Pass& pass) const;
 
   const LoweredModel& model_;
   const Training& training_;
   const GraphCuts& cuts_;
+  const std::shared_ptr<const GraphGrids> grids_;
 };
 
 }  // namespace acan

@@ -108,6 +108,9 @@ class LoweredGraph {
   std::vector<std::int32_t> parameter_of_sum_;
 };
 
+// Whether the node adds up rows: sums over the batch, or a loss.
+bool ReducesRows(const LoweredGraph& graph, int node);
+
 // Whether the operator has calls that compute it on a part of its columns or heads; the number of
 // units that it can be cut into at most. 1: it cannot be cut.
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node);

@@ -1,0 +1,32 @@
+// The tasks of the segments of a pass, all of them or some of each kind.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pass_context.h"
+
+namespace acan {
+
+std::vector<Box> BoxesOfSegment(const PassContext& context, int segment);
+// The tasks of these boxes of a segment, behind those that are there.
+void AppendTasks(const PassContext& context, int segment, const std::vector<Box>& boxes,
+                 std::vector<PlannedTask>* tasks);
+
+// ---- to measure --------------------------------------------------------------------------------
+
+// So many boxes or tasks need and move the same; this is one of them.
+struct BoxSample {
+  Box box;
+  std::int64_t count = 0;
+};
+struct TaskSample {
+  PlannedTask task;
+  std::int64_t count = 0;
+};
+// One box of each kind; the one whose tasks need most comes first.
+std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment);
+// One task of each kind, of those of a box.
+std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, const Box& box);
+
+}  // namespace acan
