@@ -19,9 +19,10 @@ struct Rule {
   void Bias(int operand) const { GiveIfNeeded(operand, "bias", ColumnSums{}, {b.dy()}); }
 
   void operator()(const Linear&) const {
-    GiveIfNeeded(0, "x", LinearInputGradient{}, {b.dy(), b.operand(1)});
     GiveIfNeeded(1, "weight", LinearWeightGradient{}, {b.dy(), x()});
     Bias(2);
+    // Last: what follows it can be computed with it.
+    GiveIfNeeded(0, "x", LinearInputGradient{}, {b.dy(), b.operand(1)});
   }
   void operator()(const Embedding& op) const {
     const std::int64_t rows = b.ShapeOf(b.operand(1)).rows;

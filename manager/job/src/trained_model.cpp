@@ -1,5 +1,6 @@
 #include "acan/manager/trained_model.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -69,7 +70,10 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
     throw UsageError("train.freeze leaves no parameter to train");
   }
   built->evaluation = graph(Mode::kEvaluation);
-  if (const auto* perceptron = std::get_if<Model>(&job.model)) built->perceptron = *perceptron;
+  if (const auto* perceptron = std::get_if<Model>(&job.model);
+      perceptron != nullptr && std::getenv("ACAN_MLP") == nullptr) {
+    built->perceptron = *perceptron;
+  }
   return built;
 }
 

@@ -114,8 +114,6 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
   return cuts;
 }
 
-// ---- choices -----------------------------------------------------------------------------------
-
 GraphCuts WithTaskBytes(const CutRequest& request, std::uint64_t task_bytes) {
   GraphCuts cuts;
   cuts.block = request.training.block;
@@ -127,32 +125,152 @@ GraphCuts WithTaskBytes(const CutRequest& request, std::uint64_t task_bytes) {
 // With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const GraphCuts& parameters,
-                                const RowCut& rows, double limit_us) {
+                                const std::vector<bool>& by_tiles, const RowCut& rows,
+                                double limit_us) {
   GraphCuts cuts = parameters;
-  const auto training = Segmenter(request, parameters, true).Cut(rows);
+  const auto training = Segmenter(request, parameters, by_tiles, true).Cut(rows);
   if (!training) return std::nullopt;
   cuts.training = *training;
   CutCost cost = CostOf(request, cuts);
   if (cost.largest_need_bytes > cuts.task_bytes || cost.step_us >= limit_us) return std::nullopt;
-  const auto evaluation = Segmenter(request, parameters, false).Cut(rows);
+  const auto evaluation = Segmenter(request, parameters, by_tiles, false).Cut(rows);
   if (!evaluation) return std::nullopt;
   cuts.evaluation = *evaluation;
   cost.largest_need_bytes = std::max(cost.largest_need_bytes, NeedOfEvaluation(request, cuts));
   return ChosenCuts{std::move(cuts), cost};
 }
 
+// ---- weights by tiles --------------------------------------------------------------------------
+
+// The tiles of the parameters, and which of them are multiplied by tiles though they would fit into
+// one task: wide layers over few rows move less so, as no task has all of a gradient.
+struct Tiling {
+  GraphCuts cuts;
+  std::vector<bool> by_tiles;
+};
+
+// A linear operator that may be computed by the tiles of its weight.
+struct WideLayer {
+  std::int32_t weight = -1;
+  std::int32_t bias = -1;
+  std::int64_t elements = 0;
+  std::int64_t batch_rows = 0;
+  bool has_input_gradient = false;
+};
+
+std::vector<WideLayer> WideLayers(const CutRequest& request) {
+  const LoweredGraph& graph = request.model.training;
+  std::vector<WideLayer> layers;
+  for (int id = 0; id < static_cast<int>(graph.nodes().size()); ++id) {
+    const LoweredNode& node = graph.node(id);
+    if (!CanBeTiled(graph, id)) continue;
+    const std::int32_t weight = TiledNodeOf(graph, id).parameter;
+    const auto known = std::find_if(layers.begin(), layers.end(),
+                                    [&](const WideLayer& l) { return l.weight == weight; });
+    if (std::holds_alternative<model::LinearInputGradient>(node.node->op)) {
+      if (known != layers.end()) known->has_input_gradient = true;
+      continue;
+    }
+    if (!std::holds_alternative<model::Linear>(node.node->op) || known != layers.end()) continue;
+    const model::Parameter& p = graph.graph().parameter(weight);
+    // Boxes of rows move a gradient each; tiles move the operands and results of the batch.
+    const std::int64_t rows = request.training.batch * graph.value(node.operands[0]).rows;
+    constexpr std::int64_t kOfOperands = 4;
+    if (kOfOperands * p.elements() < rows * (p.rows + p.columns)) continue;
+    const int bias = node.operands.size() > 2 ? node.operands[2] : -1;
+    layers.push_back({weight, bias < 0 ? -1 : graph.value(bias).index, p.elements(), rows, false});
+  }
+  return layers;
+}
+
+// How the tiles of wide layers are halved.
+struct TileWish {
+  std::int64_t tiles = 1;  // at least
+  bool square = false;     // along both axes in turns; else along the outputs, while there are some
+};
+
+// The tiles of a wide layer: as many as wished, and so small that a task can update one from the
+// operands and results of the whole batch.
+ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish,
+                      const GraphCuts& cuts) {
+  const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
+  ParameterCut cut{RootLevel(p.rows, cuts.block), RootLevel(p.columns, cuts.block)};
+  const auto span = [&](std::int64_t size, int level) {
+    return std::min(size, cuts.block << level);
+  };
+  const auto parts = [&](std::int64_t size, int level) {
+    return (size + (cuts.block << level) - 1) / (cuts.block << level);
+  };
+  const auto is_too_large = [&] {
+    const std::int64_t rows = span(p.rows, cut.row_level);
+    const std::int64_t columns = span(p.columns, cut.column_level);
+    const auto tile = static_cast<std::uint64_t>(4 * rows * columns);
+    const auto edges = static_cast<std::uint64_t>(4 * layer.batch_rows * (rows + columns));
+    return 2 * static_cast<std::uint64_t>(StateCount(request.training.optimizer)) * tile + edges >
+               cuts.task_bytes ||
+           tile > std::min(request.tuple_bytes, request.size_bytes.value_or(UINT64_MAX));
+  };
+  const auto halve = [&](bool square) {
+    const bool wider = span(p.columns, cut.column_level) > span(p.rows, cut.row_level);
+    const bool by_columns = cut.row_level == 0 || (square && wider && cut.column_level > 0);
+    --(by_columns ? cut.column_level : cut.row_level);
+  };
+  const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > 0; };
+  while (!request.size_bytes && can_be_halved() &&
+         parts(p.rows, cut.row_level) * parts(p.columns, cut.column_level) < wish.tiles) {
+    halve(wish.square && layer.has_input_gradient);
+  }
+  while (is_too_large() && can_be_halved()) halve(true);
+  return cut;
+}
+
+// The one without layers by tiles comes first.
+std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes) {
+  constexpr std::size_t kMostSizes = 3;
+  const GraphCuts cuts = WithTaskBytes(request, task_bytes);
+  std::vector<Tiling> all{{cuts, std::vector<bool>(cuts.parameters.size(), false)}};
+  const std::vector<WideLayer> layers = WideLayers(request);
+  std::set<std::int64_t, std::greater<>> sizes;
+  for (const WideLayer& layer : layers) sizes.insert(layer.elements);
+  while (sizes.size() > kMostSizes) sizes.erase(std::prev(sizes.end()));
+  for (const std::int64_t least : sizes) {
+    for (const bool square : {false, true}) {
+      for (const int tiles_of_worker : {1, 2}) {
+        Tiling tiling = all.front();
+        for (const WideLayer& layer : layers) {
+          if (layer.elements < least) continue;
+          const auto weight = static_cast<std::size_t>(layer.weight);
+          const ParameterCut cut = CutLayer(
+              request, layer, {std::int64_t{tiles_of_worker} * request.workers, square}, cuts);
+          tiling.cuts.parameters[weight] = cut;
+          tiling.by_tiles[weight] = true;
+          if (layer.bias < 0) continue;
+          tiling.cuts.parameters[static_cast<std::size_t>(layer.bias)].column_level =
+              cut.row_level;
+          tiling.by_tiles[static_cast<std::size_t>(layer.bias)] = true;
+        }
+        all.push_back(std::move(tiling));
+      }
+    }
+  }
+  return all;
+}
+
+// ---- choices -----------------------------------------------------------------------------------
+
 std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes) {
   constexpr int kMostWorse = 3;
-  const GraphCuts parameters = WithTaskBytes(request, task_bytes);
   std::optional<ChosenCuts> best;
-  int worse = 0;
-  for (const RowCut& rows : RowCuts(request)) {
-    const double limit_us = best ? best->cost.step_us : std::numeric_limits<double>::infinity();
-    if (auto cut = CutBy(request, parameters, rows, limit_us)) {
-      best = std::move(cut);
-      worse = 0;
-    } else if (best && ++worse >= kMostWorse) {
-      break;
+  for (const Tiling& tiling : Tilings(request, task_bytes)) {
+    int worse = 0;
+    for (const RowCut& rows : RowCuts(request)) {
+      const double limit_us = best ? best->cost.step_us : std::numeric_limits<double>::infinity();
+      if (auto cut = CutBy(request, tiling.cuts, tiling.by_tiles, rows, limit_us)) {
+        best = std::move(cut);
+        worse = 0;
+      } else if (best && ++worse >= kMostWorse) {
+        break;
+      }
     }
   }
   return best;
@@ -201,7 +319,8 @@ class SmallestMemory {
 
   bool Fits(const Way& way, std::uint64_t bytes) const {
     const GraphCuts parameters = WithTaskBytes(request_, EighthsOf(bytes, way.eighths));
-    return CutBy(request_, parameters, way.rows, std::numeric_limits<double>::infinity())
+    const std::vector<bool> by_tiles(parameters.parameters.size(), false);
+    return CutBy(request_, parameters, by_tiles, way.rows, std::numeric_limits<double>::infinity())
         .has_value();
   }
   bool AnyWayFits(std::uint64_t bytes) {

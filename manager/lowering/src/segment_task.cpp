@@ -29,17 +29,38 @@ SegmentTask::SegmentTask(const PassContext& context, int segment, const Box& box
 }
 
 PlannedTask SegmentTask::Build() && {
-  for (std::int64_t n = segment().nodes.begin; n < segment().nodes.end; ++n) {
-    Compute(static_cast<int>(n));
-  }
+  ComputeFrom(segment().nodes.begin);
+  const bool backward = KindOf(context_, segment()) == TaskKind::kBackward;
+  const tuplespace::Key key =
+      context_.keys.Task(backward ? TaskName::kBackward : TaskName::kForward,
+                         context_.training.precision, segment_, whole_box_.samples,
+                         whole_box_.positions, {part_, segment().column_parts});
+  return std::move(*this).Take(key, SegmentPriority(context_.pass, segment_));
+}
+
+void SegmentTask::ComputeFrom(std::int64_t node) {
+  for (; node < segment().nodes.end; ++node) Compute(static_cast<int>(node));
   PutValues();
   PutSums();
-  const bool backward = KindOf(context_, segment()) == TaskKind::kBackward;
-  return std::move(builder_).Finish(
-      context_.keys.Task(backward ? TaskName::kBackward : TaskName::kForward,
-                         context_.training.precision, segment_, whole_box_.samples, whole_box_.positions,
-                         {part_, segment().column_parts}),
-      SegmentPriority(context_.pass, segment_), segment_);
+}
+
+void SegmentTask::SetProduct(int buffer) {
+  node_ = static_cast<int>(segment().nodes.begin);
+  const LoweredValue& v = context_.Value(node().results[0]);
+  std::int64_t width = v.columns;
+  if (segment().column_parts > 1) width = segment().column_span;
+  const Range columns{part_ * width, std::min((part_ + 1) * width, v.columns)};
+  const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
+  made_[v.root].push_back(of_root);
+  held_[{v.root, of_root.begin}] = {buffer, of_root, true};
+}
+
+void SegmentTask::Finish() {
+  ComputeFrom(segment().nodes.begin + 1);
+}
+
+PlannedTask SegmentTask::Take(tuplespace::Key key, std::int64_t priority) && {
+  return std::move(builder_).Finish(std::move(key), priority, segment_);
 }
 
 void SegmentTask::FindLastReaders() {
@@ -71,7 +92,6 @@ void SegmentTask::Compute(int node) {
   }
   ReleaseAfter(node);
 }
-
 
 // ---- buffers -----------------------------------------------------------------------------------
 

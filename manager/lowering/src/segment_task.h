@@ -19,6 +19,13 @@ class SegmentTask {
   SegmentTask(const PassContext& context, int segment, const Box& box, int part = 0);
   PlannedTask Build() &&;
 
+  // ---- for products by tiles: their first node is computed elsewhere ---------------------------
+  // The buffer that has the part's columns of the segment's first result.
+  void SetProduct(int buffer);
+  // The segment's other nodes, and what others read.
+  void Finish();
+  PlannedTask Take(tuplespace::Key key, std::int64_t priority) &&;
+
   // ---- for the calls of the node at hand (operator_calls.h) ------------------------------------
   const PassContext& context() const { return context_; }
   // Of which the node is computed: the task's, or a part of it that sums have a part for.
@@ -44,6 +51,7 @@ class SegmentTask {
 
   const Segment& segment() const { return context_.segments[static_cast<std::size_t>(segment_)]; }
   void FindLastReaders();
+  void ComputeFrom(std::int64_t node);
   void Compute(int node);
   void ReleaseAfter(int node);
   Held& Find(int value, const Range& columns);

@@ -30,6 +30,7 @@ std::int64_t PositionsOf(const PassContext& context, int segment) {
 }
 
 bool Computes(const PassContext& context, int segment) {
+  if (SegmentAt(context, segment).in_updates) return false;
   const Range& nodes = SegmentAt(context, segment).nodes;
   for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
     const LoweredNode& node = context.graph.node(static_cast<int>(n));

@@ -38,10 +38,12 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
   return RowCut{1, half};
 }
 
-Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts, bool train)
+Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
+                     const std::vector<bool>& by_tiles, bool train)
     : request_(request),
       graph_(train ? request.model.training : request.model.evaluation),
       cuts_(cuts),
+      by_tiles_(by_tiles),
       pass_(FullPass(request, train)),
       grid_(graph_),
       context_{graph_, cuts_,
@@ -184,7 +186,8 @@ bool Segmenter::FitsAt(int segment) const {
 
 // Behind the segments that are there, with all that follows as one; or in place of one of them.
 bool Segmenter::Fits(const Segment& segment) {
-  const bool is_whole = !segment.by_tiles && segment.column_parts == 1;
+  const bool is_whole =
+      !segment.by_tiles && !segment.in_updates && segment.column_parts == 1;
   if (is_whole) {
     for (std::int64_t n = segment.nodes.begin; n < segment.nodes.end; ++n) {
       if (LeastNeed(n, segment.rows) > cuts_.task_bytes) return false;
@@ -208,7 +211,91 @@ bool Segmenter::Fits(const Segment& segment) {
 
 // ---- segments ----------------------------------------------------------------------------------
 
+// Whether the node's result has as many columns as its operands, each made of the same columns.
+bool IsElementwise(const LoweredNode& node) {
+  const model::Operator& op = node.node->op;
+  return std::holds_alternative<model::Activation>(op) ||
+         std::holds_alternative<model::ActivationGradient>(op) ||
+         std::holds_alternative<model::Add>(op) || std::holds_alternative<model::Scale>(op) ||
+         std::holds_alternative<model::Dropout>(op) || std::holds_alternative<model::Multiply>(op);
+}
+
+bool Segmenter::IsByTiles(std::int64_t n) const {
+  const int id = static_cast<int>(n);
+  const LoweredNode& node = graph_.node(id);
+  if (node.is_view || node.is_shared) return false;
+  if (CanBeTiled(graph_, id)) {
+    return !std::holds_alternative<model::EmbeddingGradient>(node.node->op) &&
+           by_tiles_[static_cast<std::size_t>(TiledNodeOf(graph_, id).parameter)];
+  }
+  if (!std::holds_alternative<model::ColumnSums>(node.node->op)) return false;
+  const std::int32_t parameter = graph_.ParameterOfSum(node.results.front());
+  return parameter >= 0 && by_tiles_[static_cast<std::size_t>(parameter)];
+}
+
+// The nodes behind a product that read what it makes, column by column; none where others follow
+// already.
+std::int64_t Segmenter::EndOfProduct(std::int64_t node) const {
+  if (replaced_ >= 0) return node + 1;
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  int made = graph_.node(static_cast<int>(node)).results.front();
+  std::int64_t end = node + 1;
+  for (; end < nodes; ++end) {
+    const LoweredNode& next = graph_.node(static_cast<int>(end));
+    const bool reads = std::find(next.operands.begin(), next.operands.end(), made) !=
+                       next.operands.end();
+    if (!reads || next.is_view || next.is_shared || !IsElementwise(next)) break;
+    made = next.results.front();
+  }
+  return end;
+}
+
+// A product by tiles, with what can be computed behind it.
+Segment Segmenter::TiledProduct(std::int64_t node, const RowCut& rows) const {
+  const int id = static_cast<int>(node);
+  const LoweredNode& product = graph_.node(id);
+  const std::int32_t parameter = TiledNodeOf(graph_, id).parameter;
+  const ParameterCut& cut = cuts_.parameters[static_cast<std::size_t>(parameter)];
+  const bool forward = std::holds_alternative<model::Linear>(product.node->op);
+  Segment segment{{node, EndOfProduct(node)}, rows};
+  segment.by_tiles = true;
+  segment.column_span = cuts_.block << (forward ? cut.row_level : cut.column_level);
+  const std::int64_t columns = graph_.value(product.results.front()).columns;
+  segment.column_parts =
+      static_cast<int>((columns + segment.column_span - 1) / segment.column_span);
+  return segment;
+}
+
+// Of all rows, or of as many as fit.
+std::optional<Segment> Segmenter::ByTiles(std::int64_t node, const RowCut& rows) {
+  Segment segment = TiledProduct(node, rows);
+  while (!Fits(segment)) {
+    const std::optional<RowCut> finer = Halved(segment.rows, PositionsOf(static_cast<int>(node)));
+    if (!finer || !Allows(node, *finer)) return std::nullopt;
+    segment.rows = *finer;
+  }
+  return segment;
+}
+
+Segment Segmenter::InUpdates(std::int64_t node) const {
+  const int id = static_cast<int>(node);
+  Segment segment{{node, node + 1}, {request_.training.batch, 0}};
+  segment.in_updates = true;
+  if (CanBeTiled(graph_, id)) return segment;
+  const int sum = graph_.node(id).results.front();
+  const std::int32_t parameter = graph_.ParameterOfSum(sum);
+  segment.column_span = cuts_.block
+                        << cuts_.parameters[static_cast<std::size_t>(parameter)].column_level;
+  segment.column_parts = static_cast<int>(
+      (graph_.value(sum).columns + segment.column_span - 1) / segment.column_span);
+  return segment;
+}
+
 std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
+  if (IsByTiles(first)) {
+    if (ReducesRows(graph_, static_cast<int>(first))) return InUpdates(first);
+    return ByTiles(first, {request_.training.batch, 0});
+  }
   const std::optional<RowCut> allowed = AllowedFor(first, rows);
   if (!allowed) return std::nullopt;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
@@ -216,6 +303,7 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first)) {
     // Where the wanted cut is possible again, a coarser one ends.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
+    if (IsByTiles(limit)) break;
     ++limit;
   }
   const auto fits = [&](std::int64_t end) { return Fits({{first, end}, *allowed}); };
@@ -264,9 +352,12 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
     Segment segment{{node, node + 1}, cut};
     if (Fits(segment)) return segment;
     if (CanBeTiled(graph_, id)) {
-      segment.by_tiles = true;
-      if (Fits(segment)) return segment;
-      segment.by_tiles = false;
+      Segment tiled = segment;
+      tiled.by_tiles = true;
+      if (!ReducesRows(graph_, id)) tiled = TiledProduct(node, cut);
+      if (Fits(tiled)) return tiled;
+      tiled.nodes.end = node + 1;
+      if (Fits(tiled)) return tiled;
     }
     if (const std::optional<Segment> by_columns = ByColumns(segment)) return by_columns;
     const std::optional<RowCut> finer = Halved(cut, PositionsOf(id));
@@ -278,6 +369,11 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
 // In place of a segment that does not fit.
 std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
   const Segment segment = segments_[static_cast<std::size_t>(at)];
+  if (segment.by_tiles && segment.nodes.size() > 1) {
+    Segment product = segment;
+    product.nodes.end = segment.nodes.begin + 1;
+    return std::vector<Segment>{product, {{product.nodes.end, segment.nodes.end}, segment.rows}};
+  }
   if (segment.nodes.size() > 1) {
     const std::int64_t middle = segment.nodes.begin + segment.nodes.size() / 2;
     return std::vector<Segment>{{{segment.nodes.begin, middle}, segment.rows},

@@ -21,8 +21,10 @@ inline constexpr std::int64_t kLeastPositions = 16;
 
 class Segmenter {
  public:
-  // The references must outlive it.
-  Segmenter(const CutRequest& request, const GraphCuts& cuts, bool train);
+  // The references must outlive it. `by_tiles`: whether what multiplies a parameter, and makes its
+  // gradient, is computed by the parameter's tiles, also where it would fit into one task.
+  Segmenter(const CutRequest& request, const GraphCuts& cuts, const std::vector<bool>& by_tiles,
+            bool train);
   Segmenter(const Segmenter&) = delete;
   Segmenter& operator=(const Segmenter&) = delete;
 
@@ -40,6 +42,11 @@ class Segmenter {
   bool Fits(const Segment& segment);
   bool FitsAt(int segment) const;
 
+  bool IsByTiles(std::int64_t node) const;
+  std::optional<Segment> ByTiles(std::int64_t node, const RowCut& rows);
+  Segment TiledProduct(std::int64_t node, const RowCut& rows) const;
+  Segment InUpdates(std::int64_t node) const;
+  std::int64_t EndOfProduct(std::int64_t node) const;
   std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
   std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
   std::optional<Segment> ByColumns(Segment segment);
@@ -51,6 +58,7 @@ class Segmenter {
   const CutRequest& request_;
   const LoweredGraph& graph_;
   const GraphCuts& cuts_;
+  const std::vector<bool>& by_tiles_;
   const Pass pass_;
   std::vector<Segment> segments_;
   ValueGrid grid_;  // of segments_

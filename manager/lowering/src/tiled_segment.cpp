@@ -8,6 +8,7 @@
 #include "cells.h"
 #include "operator_calls.h"
 #include "part_sums.h"
+#include "segment_task.h"
 
 namespace acan {
 namespace {
@@ -50,7 +51,7 @@ class TiledSegment {
       tasks_.clear();
     };
     if (IsProduct()) {
-      for (const auto& [made, count] : Kinds(Made(), {node_.results[0]})) {
+      for (const auto& [made, count] : Kinds(Made(), AlongMade())) {
         BuildProduct(made);
         take(count);
       }
@@ -72,6 +73,20 @@ class TiledSegment {
   // The ranges of a product's columns, and of what it is summed over.
   const std::vector<Range>& Made() const { return IsForward() ? rows_ : columns_; }
   const std::vector<Range>& Read() const { return IsForward() ? columns_ : rows_; }
+  // Values of samples that have the product's columns.
+  std::vector<int> AlongMade() const {
+    std::vector<int> values{node_.results[0]};
+    const Range& nodes = context_.segments[static_cast<std::size_t>(segment_)].nodes;
+    for (std::int64_t n = nodes.begin + 1; n < nodes.end; ++n) {
+      const LoweredNode& node = context_.graph.node(static_cast<int>(n));
+      for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+        for (const int id : *ids) {
+          if (id >= 0 && context_.Value(id).IsOfSamples()) values.push_back(id);
+        }
+      }
+    }
+    return values;
+  }
   // The first of the ranges with as many columns and cells of the values, and how many they are.
   std::vector<std::pair<Range, std::int64_t>> Kinds(const std::vector<Range>& ranges,
                                                     const std::vector<int>& values) const {
@@ -100,8 +115,9 @@ class TiledSegment {
                        {v.first_column + columns.begin, v.first_column + columns.end});
   }
 
-  // Adds the bias, if there is one, and puts the cells.
-  void FinishProduct(TaskBuilder& task, int sums, const Range& made) const {
+  // Adds the bias, if there is one, computes the nodes behind the product, and puts the cells.
+  void FinishProduct(SegmentTask& segment_task, int sums, const Range& made) const {
+    TaskBuilder& task = segment_task.builder();
     int out = sums;
     if (IsForward() && node_.operands.size() > 2 && node_.operands[2] >= 0) {
       out = task.Writable(sums);
@@ -110,54 +126,66 @@ class TiledSegment {
       scalars.i[0] = static_cast<std::int64_t>(Activation::kIdentity);
       task.Launch(Kernel::kBiasActivation, {task.All(out), task.All(sums), bias, View{}}, scalars);
     }
-    const LoweredValue& v = context_.Value(node_.results[0]);
-    const Range of_root{v.first_column + made.begin, v.first_column + made.end};
-    PutCells(context_, task, v.root, box_, of_root, out, of_root.begin);
+    segment_task.SetProduct(out);
+    segment_task.Finish();
+  }
+
+  SegmentTask TaskOf(const Range& made) const {
+    const Segment& segment = context_.segments[static_cast<std::size_t>(segment_)];
+    const std::int64_t part = segment.column_parts > 1 ? made.begin / segment.column_span : 0;
+    return SegmentTask(context_, segment_, box_, static_cast<int>(part));
+  }
+
+  tuplespace::Key TaskKey(TaskName name, const Range& made, const Range& read) const {
+    return context_.keys.Task(name, context_.training.precision, segment_, Rows(), made, read);
+  }
+
+  // Multiplies one tile.
+  int Multiply(TaskBuilder& task, const Range& made, const Range& read) const {
+    const int x = Gather(task, node_.operands[0], read);
+    const ParameterTile tile = IsForward() ? ParameterTile{made, read} : ParameterTile{read, made};
+    const int w = task.Input(context_.TileKeyOf(tiled_.parameter, tile, context_.pass.step),
+                             tile.rows.size(), tile.columns.size());
+    task.SetAffinity(w);
+    const int y = task.NewBuffer(Rows().size(), made.size());
+    task.Gemm(IsForward() ? GemmForm::kForward : GemmForm::kBackward, x, w, y);
+    return y;
   }
 
   void BuildProduct(const Range& made) {
-    const GemmForm form = IsForward() ? GemmForm::kForward : GemmForm::kBackward;
-    const std::vector<Range>& read = Read();
+    if (Read().size() > 1) return BuildSplitProduct(made);
+    SegmentTask task = TaskOf(made);
+    FinishProduct(task, Multiply(task.builder(), made, Read().front()), made);
+    const TaskName name = IsForward() ? TaskName::kForward : TaskName::kBackward;
+    tasks_.push_back(std::move(task).Take(TaskKey(name, made, Read().front()), Priority()));
+  }
+
+  // By parts of what it is summed over.
+  void BuildSplitProduct(const Range& made) {
     const Range rows = Rows();
-    const TaskKind kind = IsForward() ? TaskKind::kForward : TaskKind::kBackward;
     const StepTuple part_kind = IsForward() ? StepTuple::kForwardPart : StepTuple::kBackwardPart;
-    const auto part_key = [&](const Range& range) {
+    SumNames names;
+    names.key = [&](const Range& range) {
       return context_.keys.Box(part_kind, node_id_, rows, made, range);
     };
     std::vector<SumPart> parts;
-    for (const Range& range : read) {
-      TaskBuilder task(kind, context_.training);
-      const int x = Gather(task, node_.operands[0], range);
-      const ParameterTile tile =
-          IsForward() ? ParameterTile{made, range} : ParameterTile{range, made};
-      const int w = task.Input(context_.TileKeyOf(tiled_.parameter, tile, context_.pass.step),
-                               tile.rows.size(), tile.columns.size());
-      task.SetAffinity(w);
-      const int y = task.NewBuffer(rows.size(), made.size());
-      task.Gemm(form, x, w, y);
-      if (read.size() == 1) {
-        FinishProduct(task, y, made);
-      } else {
-        parts.push_back({range, part_key(range)});
-        task.Put(parts.back().key, task.All(y));
-      }
+    for (const Range& range : Read()) {
+      TaskBuilder task(IsForward() ? TaskKind::kForward : TaskKind::kBackward, context_.training);
+      const int y = Multiply(task, made, range);
+      parts.push_back({range, names.key(range)});
+      task.Put(parts.back().key, task.All(y));
       Add(std::move(task), IsForward() ? TaskName::kForward : TaskName::kBackward, made, range,
           Priority());
     }
-    if (read.size() == 1) return;
     const TaskName sum_name = IsForward() ? TaskName::kForwardSum : TaskName::kBackwardSum;
-    SumNames names;
-    names.key = part_key;
-    names.task_key = [&](const Range& range) {
-      return context_.keys.Task(sum_name, context_.training.precision, segment_, rows, made, range);
-    };
+    names.task_key = [&](const Range& range) { return TaskKey(sum_name, made, range); };
     names.priority = Priority() + 1;
     names.layer = segment_;
     parts = ReduceParts(context_, std::move(parts), rows.size(), made.size(), names, &tasks_);
-    TaskBuilder task(TaskKind::kActivation, context_.training);
-    FinishProduct(task, SumOfParts(task, parts, rows.size(), made.size()), made);
-    Add(std::move(task), IsForward() ? TaskName::kActivation : TaskName::kActivationGradient, made,
-        {0, 0}, Priority() + 1);
+    SegmentTask task = TaskOf(made);
+    FinishProduct(task, SumOfParts(task.builder(), parts, rows.size(), made.size()), made);
+    const TaskName name = IsForward() ? TaskName::kActivation : TaskName::kActivationGradient;
+    tasks_.push_back(std::move(task).Take(TaskKey(name, made, {0, 0}), Priority() + 1));
   }
 
   // A tile of the gradient of a linear operator's weight, or of a table: a part for each node of
@@ -196,9 +224,7 @@ class TiledSegment {
 
   void Add(TaskBuilder&& task, TaskName name, const Range& a, const Range& b,
            std::int64_t priority) {
-    tasks_.push_back(std::move(task).Finish(
-        context_.keys.Task(name, context_.training.precision, segment_, Rows(), a, b), priority,
-        segment_));
+    tasks_.push_back(std::move(task).Finish(TaskKey(name, a, b), priority, segment_));
   }
 
   const PassContext& context_;

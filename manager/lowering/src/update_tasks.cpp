@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "acan/core/optimizers.h"
+#include "cells.h"
+#include "operator_calls.h"
 #include "part_sums.h"
 
 namespace acan {
@@ -82,6 +85,7 @@ class UpdateBuilder {
       }
       kind.insert(kind.end(), {of.rows(), of.columns()});
       kind.insert(kind.end(), sums.begin(), sums.end());
+      AddCells(context_.graph.GradientOf(of.parameter), of, &kind);
     }
     return kind;
   }
@@ -96,12 +100,30 @@ class UpdateBuilder {
     }
     const auto segment = static_cast<std::size_t>(context_.grid.SegmentOf(v.producer));
     const RowCut& rows = context_.segments[segment].rows;
+    sums->push_back(context_.segments[segment].in_updates ? 1 : 0);
     sums->insert(sums->end(), {rows.samples, rows.positions,
                                context_.Value(context_.ReducedBy(v.producer)).rows});
   }
 
+  // How many cells sums are computed of that no other task computes.
+  void AddCells(int value, const TileOf& of, std::vector<std::int64_t>* cells) const {
+    if (value < 0) return;
+    const LoweredValue& v = context_.Value(value);
+    const LoweredNode& node = context_.graph.node(v.producer);
+    if (v.kind == ValueKind::kShared) {
+      for (const int operand : node.operands) AddCells(operand, of, cells);
+    } else if (IsComputedHere(value)) {
+      for (const auto& [operand, columns] : GatheredFor(node, of.tile)) {
+        const LoweredValue& x = context_.Value(operand);
+        cells->push_back(context_.grid.CellsWithin(
+            x.root, {x.first_column + columns.begin, x.first_column + columns.end}));
+      }
+    }
+  }
+
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
+    gathered_.clear();
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
       if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
@@ -176,7 +198,53 @@ class UpdateBuilder {
     return WholeSum(task, value, of);
   }
 
+  bool IsComputedHere(int value) const {
+    const int segment = context_.grid.SegmentOf(context_.Value(value).producer);
+    return context_.segments[static_cast<std::size_t>(segment)].in_updates;
+  }
+
+  // The operands of a sum, and which of their columns a tile of it needs.
+  static std::vector<std::pair<int, Range>> GatheredFor(const LoweredNode& node,
+                                                        const ParameterTile& tile) {
+    if (std::holds_alternative<model::LinearWeightGradient>(node.node->op)) {
+      return {{node.operands[0], tile.rows}, {node.operands[1], tile.columns}};
+    }
+    assert(std::holds_alternative<model::ColumnSums>(node.node->op));
+    return {{node.operands[0], tile.columns}};
+  }
+
+  // The whole batch's rows.
+  View Gather(TaskBuilder& task, int value, const Range& columns) {
+    const LoweredValue& v = context_.Value(value);
+    const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
+    const auto [at, is_new] = gathered_.try_emplace({v.root, of_root.begin, of_root.end}, -1);
+    if (is_new) {
+      at->second = GatherCells(context_, task, v.root, {{0, context_.pass.rows}, {}}, of_root);
+    }
+    return task.All(at->second);
+  }
+
+  // Of a sum over all rows that no other task computes.
+  int ComputeSum(TaskBuilder& task, int value, const TileOf& of) {
+    const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
+    std::vector<View> views;
+    for (const auto& [operand, columns] : GatheredFor(node, of.tile)) {
+      views.push_back(Gather(task, operand, columns));
+    }
+    const RowOrder order = context_.OrderOf(node.operands[0]);
+    const int sum = task.NewBuffer(of.rows(), of.columns());
+    if (views.size() == 2) {
+      AddRowProduct(task, order, {{0, context_.pass.rows}, {}}, views[0], views[1], task.All(sum));
+      return sum;
+    }
+    KernelScalars scalars;
+    scalars.i = {context_.cuts.block, order.group_rows()};
+    task.Launch(Kernel::kColumnDots, {task.All(sum), views[0], View{}}, scalars);
+    return sum;
+  }
+
   int WholeSum(TaskBuilder& task, int value, const TileOf& of) {
+    if (IsComputedHere(value)) return ComputeSum(task, value, of);
     std::vector<SumPart> parts = PartsOfSum(context_, value, of.tile);
     SumNames names;
     names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
@@ -222,6 +290,8 @@ class UpdateBuilder {
   const PassContext& context_;
   std::int64_t priority_ = 0;
   std::vector<PlannedTask> tasks_;
+  // Of the task at hand: buffers of columns of roots.
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, int> gathered_;
   std::map<std::int32_t, std::vector<std::int64_t>> sums_of_;  // parameters, for KindOf
 };
 

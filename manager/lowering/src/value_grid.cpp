@@ -109,7 +109,9 @@ void ValueGrid::TouchAll(const LoweredGraph& graph, const GraphCuts& cuts, const
     const int node = static_cast<int>(n);
     const LoweredNode& lowered = graph.node(node);
     if (lowered.is_view || lowered.is_shared) continue;
-    if (segment.by_tiles) {
+    const bool by_tiles = (segment.by_tiles && n == segment.nodes.begin) ||
+                          (segment.in_updates && CanBeTiled(graph, node));
+    if (by_tiles) {
       TouchByTiles(graph, cuts, segment, changes);
     } else {
       TouchByParts(graph, node, segment, changes);

@@ -2,8 +2,8 @@
 //
 // The nodes, in their order, are cut into segments; a segment is computed box by box, each box by
 // one task with all of the segment's nodes. What one segment makes for another lies in the space in
-// cells. A node whose weights are too large for one task is a segment of its own, computed by the
-// tiles of its parameter.
+// cells. A product with weights that are too large for one task, or for one worker, is computed by
+// the tiles of these weights, and its gradient by the tasks that update the tiles.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,13 @@ namespace acan {
 struct Segment {
   Range nodes;  // of the graph; a node of sums only counts as part of an update
   RowCut rows;
-  int column_parts = 1;          // a single node by parts of its columns or heads
-  std::int64_t column_span = 0;  // of a part, where tiles of sums say so; 0: equal parts
-  bool by_tiles = false;         // a single node by the tiles of its parameter
+  int column_parts = 1;          // by parts of the nodes' columns or heads
+  std::int64_t column_span = 0;  // of a part, where tiles of parameters say so; 0: equal parts
+  // The first node by the tiles of its parameter. The others, element by element, are computed with
+  // what it makes, in parts of `column_span` columns.
+  bool by_tiles = false;
+  // A single node of a parameter's gradient, over all rows: the updates compute it, tile by tile.
+  bool in_updates = false;
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
