@@ -8,6 +8,7 @@
 #include "acan/core/optimizers.h"
 #include "cut_cost.h"
 #include "fmt/format.h"
+#include "gradient_norm.h"
 #include "value_grid.h"
 
 namespace acan {
@@ -280,6 +281,9 @@ void CutParameters(const CutRequest& request, GraphCuts* cuts) {
   const std::uint64_t most =
       std::min({cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
                 request.size_bytes.value_or(UINT64_MAX)});
+  // The norm of gradients has rows in lane order, whose leaves are not cut.
+  const int least_column_level =
+      request.training.clip_norm > 0 ? RootLevel(kLaneLeafColumns, cuts->block) : 0;
   std::uint64_t all = 0;
   cuts->parameters.clear();
   for (const model::Parameter& p : request.model.training.graph().parameters()) {
@@ -291,9 +295,9 @@ void CutParameters(const CutRequest& request, GraphCuts* cuts) {
       return 4 * static_cast<std::uint64_t>(span(p.rows, cut.row_level) *
                                             span(p.columns, cut.column_level));
     };
-    while (bytes() > most && (cut.row_level > 0 || cut.column_level > 0)) {
+    while (bytes() > most && (cut.row_level > 0 || cut.column_level > least_column_level)) {
       const bool by_rows =
-          cut.column_level == 0 ||
+          cut.column_level <= least_column_level ||
           (cut.row_level > 0 && span(p.rows, cut.row_level) >= span(p.columns, cut.column_level));
       --(by_rows ? cut.row_level : cut.column_level);
     }

@@ -5,54 +5,35 @@
 #include <utility>
 
 #include "acan/core/optimizers.h"
-#include "part_sums.h"
+#include "gradient_norm.h"
+#include "parameter_gradients.h"
 
 namespace acan {
 namespace {
 
 constexpr Range kNone{0, 0};
 
-// A tile of a parameter, and the tasks' place of the parameter among all.
-struct TileOf {
-  std::int32_t parameter = 0;
-  ParameterTile tile;
-  std::int64_t rows() const { return tile.rows.size(); }
-  std::int64_t columns() const { return tile.columns.size(); }
-  std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
-};
-
-// Tiles that one task makes, in the order of the parameters.
-std::vector<std::vector<TileOf>> Bundles(const PassContext& context) {
-  std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = UINT64_MAX;
-  const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
-  for (std::int32_t p = 0; p < parameters; ++p) {
-    for (const ParameterTile& tile : context.Tiles(p)) {
-      const TileOf of{p, tile};
-      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
-        bundles.emplace_back();
-        bytes = 0;
-      }
-      bundles.back().push_back(of);
-      bytes += of.bytes();
-    }
-  }
-  return bundles;
+bool TakesAll(std::int32_t /*parameter*/) {
+  return true;
 }
 
 class UpdateBuilder {
  public:
-  explicit UpdateBuilder(const PassContext& context) : context_(context) {}
+  explicit UpdateBuilder(const PassContext& context) : context_(context), sums_(context, &tasks_) {}
 
   std::vector<PlannedTask> Build() && {
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_);
+    if (Clips()) tasks_ = GradientNormTasks(context_);
+    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
     for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
     return std::move(tasks_);
   }
 
  private:
+  bool Clips() const { return context_.training.clip_norm > 0; }
+
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
+    factor_ = View{};
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
       if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
@@ -66,10 +47,8 @@ class UpdateBuilder {
     tasks_.push_back(
         std::move(task).Finish(context_.keys.Task(TaskName::kUpdate, context_.training.precision,
                                                   static_cast<int>(place), kNone, kNone, kNone),
-                               priority_ + 2, Layer()));
+                               priority_ + 2, context_.LastLayer()));
   }
-
-  int Layer() const { return static_cast<int>(context_.segments.size()); }
 
   const model::Assignment* AssignmentTo(std::int32_t parameter) const {
     for (const model::Assignment& assignment : context_.graph.graph().assignments()) {
@@ -82,7 +61,8 @@ class UpdateBuilder {
   void Average(TaskBuilder& task, const TileOf& of, int value) {
     const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
     const auto& average = std::get<model::RunningAverage>(node.node->op);
-    const int sum = WholeSum(task, context_.graph.SumOfStatistic(node.operands[1]), of);
+    const int sum =
+        sums_.SumBuffer(task, context_.graph.SumOfStatistic(node.operands[1]), of, priority_);
     const std::int64_t rows = context_.pass.rows * average.positions;
     const bool unbiased = average.correction == model::Correction::kUnbiased && rows > 1;
     const int mean = task.Writable(sum);
@@ -112,37 +92,21 @@ class UpdateBuilder {
     }
   }
 
-  // The buffer of the tile of a sum over all rows, or of what is made of some.
-  int GradientBuffer(TaskBuilder& task, int value, const TileOf& of) {
-    const LoweredValue& v = context_.Value(value);
-    const LoweredNode& node = context_.graph.node(v.producer);
-    if (v.kind == ValueKind::kShared) {
-      assert(std::holds_alternative<model::Add>(node.node->op));
-      const int a = GradientBuffer(task, node.operands[0], of);
-      const int b = GradientBuffer(task, node.operands[1], of);
-      const int out = task.IsInput(a) ? task.Writable(b) : a;
-      task.Launch(Kernel::kAdd, {task.All(out), task.All(a), task.All(b)});
-      return out;
+  // Multiplied by the factor that clips all gradients.
+  int ClippedGradient(TaskBuilder& task, const TileOf& of) {
+    if (factor_.buffer < 0) {
+      factor_ = task.All(task.Input(context_.keys.Batch(StepTuple::kClipFactor), 1, 1));
     }
-    return WholeSum(task, value, of);
-  }
-
-  int WholeSum(TaskBuilder& task, int value, const TileOf& of) {
-    std::vector<SumPart> parts = PartsOfSum(context_, value, of.tile);
-    SumNames names;
-    names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
-    names.task_key = [&](const Range& place) {
-      return context_.keys.Task(TaskName::kGradientSum, context_.training.precision, value,
-                                of.tile.rows, of.tile.columns, place);
-    };
-    names.priority = priority_;
-    names.layer = Layer();
-    parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, &tasks_);
-    return SumOfParts(task, parts, of.rows(), of.columns());
+    const int gradient = task.Input(WholeGradientOf(context_, of).key, of.rows(), of.columns());
+    const int clipped = task.NewBuffer(of.rows(), of.columns());
+    task.Launch(Kernel::kScaleBy, {task.All(clipped), task.All(gradient), factor_});
+    return clipped;
   }
 
   void Update(TaskBuilder& task, const TileOf& of) {
-    const int gradient = GradientBuffer(task, context_.graph.GradientOf(of.parameter), of);
+    const int gradient =
+        Clips() ? ClippedGradient(task, of)
+                : sums_.Buffer(task, context_.graph.GradientOf(of.parameter), of, priority_);
     std::vector<int> before;
     std::vector<int> after;
     for (const ParameterState state : States()) {
@@ -171,8 +135,11 @@ class UpdateBuilder {
   }
 
   const PassContext& context_;
-  std::int64_t priority_ = 0;
   std::vector<PlannedTask> tasks_;
+  const TileSums sums_;
+  // Of the task at hand.
+  std::int64_t priority_ = 0;
+  View factor_;
 };
 
 // Draws a tile of the first version of a parameter.
@@ -217,7 +184,7 @@ std::vector<PlannedTask> UpdateTasks(const PassContext& context) {
 
 std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
   std::vector<PlannedTask> tasks;
-  const std::vector<std::vector<TileOf>> bundles = Bundles(context);
+  const std::vector<std::vector<TileOf>> bundles = Bundles(context, TakesAll);
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     TaskBuilder task(TaskKind::kInitialize, context.training);
     for (const TileOf& of : bundles[i]) {
@@ -234,10 +201,10 @@ std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
         task.Put(context.TileKeyOf(of.parameter, of.tile, 0, state), tile, true);
       }
     }
-    tasks.push_back(std::move(task).Finish(
-        context.keys.Task(TaskName::kInitialize, context.training.precision, static_cast<int>(i),
-                          kNone, kNone, kNone),
-        static_cast<std::int64_t>(i), static_cast<int>(context.segments.size())));
+    tasks.push_back(
+        std::move(task).Finish(context.keys.Task(TaskName::kInitialize, context.training.precision,
+                                                 static_cast<int>(i), kNone, kNone, kNone),
+                               static_cast<std::int64_t>(i), context.LastLayer()));
   }
   return tasks;
 }
