@@ -3,6 +3,7 @@
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors
     /tmp/venv/bin/python bench/compare/gpt.py --check [--acan build/release/bin/acan] [--steps 200]
+    /tmp/venv/bin/python bench/compare/gpt.py --check --clip 0.5 --steps 20
     /tmp/venv/bin/python bench/compare/gpt.py --gradients
     /tmp/venv/bin/python bench/compare/gpt.py --speed [--recipe 4x256/128/16] [--rounds 5]
 
@@ -14,6 +15,8 @@ order: acan, PyTorch in float32 and PyTorch in float64. It prints the relative d
 losses at each step as JSON. Exit code 1 if acan differs from PyTorch's float32 by more than 5e-6 at
 any step, or is not as near to float64 as PyTorch is: the root mean square over the steps is more
 than twice PyTorch's. Over few steps chance decides which of the two roundings is nearer.
+With --clip all clip the norm of the gradients, by torch.nn.utils.clip_grad_norm_ and by
+train.clip_norm, and the norms are compared like the losses; they may differ by 5e-5.
 
 --gradients compares the gradient of every parameter at version 0 with PyTorch's in float64, to find
 where losses part. The gradients are read from one step of sgd, whose rate is so large that the
@@ -52,7 +55,7 @@ SEED = 1
 ADAMW, SGD = dict(optimizer="adamw", learning_rate=1e-3), dict(optimizer="sgd", learning_rate=4096)
 WARM_STEPS = 10
 AS_NEAR = 2.0  # times PyTorch's own distance to float64
-CLOSE = 5e-6  # the most by which a step's loss may differ from PyTorch's float32, relative
+CLOSE = dict(loss=5e-6, grad_norm=5e-5)  # the most that a step's may differ from PyTorch's, relative
 ACAN, EAGER, FUSED = "acan", "torch eager", "torch eager, fused AdamW"
 
 
@@ -75,7 +78,7 @@ def text_length(recipe, steps):
     return (windows + 1) * recipe["tokens"]
 
 
-def job_text(recipe, text_path, steps, rule):
+def job_text(recipe, text_path, steps, rule, clip):
     return f"""[model]
 kind = "gpt"
 n_layer = {recipe["layers"]}
@@ -93,6 +96,7 @@ batch = {recipe["batch"]}
 steps = {steps}
 optimizer = "{rule["optimizer"]}"
 learning_rate = {rule["learning_rate"]}
+clip_norm = {clip}
 seed = {SEED}
 [snapshots]
 every_steps = 0
@@ -188,12 +192,15 @@ def make_optimizer(net, fused=None):
                              fused=fused)
 
 
-def train_step(net, optimizer, tokens, labels):
+def train_step(net, optimizer, clip, tokens, labels):
+    """The loss, and the norm of all gradients if they are clipped."""
+    import torch
     optimizer.zero_grad()
     loss = net(tokens, labels)
     loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(net.parameters(), clip) if clip > 0 else None
     optimizer.step()
-    return loss
+    return loss, norm
 
 
 # ---- the check -----------------------------------------------------------------------------------
@@ -207,22 +214,22 @@ def load_weights(path):
 
 
 def run_acan(arguments, folder, steps, rule):
-    """The weights after `steps` steps, and the losses."""
+    """The weights after `steps` steps, and the lines of the steps."""
     path, out = folder / f"job-{steps}.toml", folder / f"out-{steps}"
     recipe = RECIPES[arguments.recipe]
-    path.write_text(job_text(recipe, folder / "text.txt", steps, rule))
+    path.write_text(job_text(recipe, folder / "text.txt", steps, rule,
+                             arguments.clip))
     done = subprocess.run([arguments.acan, "train", path, "--out", out,
                            "--handlers", f"{arguments.threads}xcpu:1"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"acan failed: {done.stderr}")
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return load_weights(out / "model.safetensors"), [line["loss"] for line in lines
-                                                     if "loss" in line]
+    return load_weights(out / "model.safetensors"), [line for line in lines if "loss" in line]
 
 
 def run_acan_twice(arguments, text, steps, rule):
-    """The weights of version 0, those after `steps` steps, and the losses."""
+    """The weights of version 0, those after `steps` steps, and the lines of the steps."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "text.txt").write_text(text)
@@ -236,12 +243,16 @@ def torch_net(start, recipe, kind):
     return net.to(kind)
 
 
-def torch_losses(start, text, arguments, kind):
+def torch_steps(start, text, arguments, kind):
+    """As acan's lines of the steps: losses, and norms if gradients are clipped."""
     recipe = RECIPES[arguments.recipe]
     net = torch_net(start, recipe, kind)
     optimizer = make_optimizer(net)
-    return [train_step(net, optimizer, *batch).item()
-            for batch in batches(text, recipe, arguments.steps)]
+    steps = []
+    for batch in batches(text, recipe, arguments.steps):
+        loss, norm = train_step(net, optimizer, arguments.clip, *batch)
+        steps.append(dict(loss=loss.item()) | ({} if norm is None else dict(grad_norm=norm.item())))
+    return steps
 
 
 def apart(losses, others):
@@ -257,19 +268,28 @@ def check(arguments):
     torch.set_num_threads(arguments.threads)
     text = make_text(text_length(RECIPES[arguments.recipe], arguments.steps))
     start, _, ours = run_acan_twice(arguments, text, arguments.steps, ADAMW)
-    theirs = torch_losses(start, text, arguments, torch.float32)
-    double = torch_losses(start, text, arguments, torch.float64)
+    theirs = torch_steps(start, text, arguments, torch.float32)
+    double = torch_steps(start, text, arguments, torch.float64)
+    report = dict(torch=torch.__version__, recipe=arguments.recipe, steps=arguments.steps,
+                  clip=arguments.clip, losses=compared("loss", ours, theirs, double))
+    if arguments.clip > 0:
+        report["norms"] = compared("grad_norm", ours, theirs, double)
+    good = all(report[what]["good"] for what in ("losses", "norms") if what in report)
+    write_report(dict(report, good=good), arguments.json)
+    return 0 if good else 1
+
+
+def compared(key, ours, theirs, double):
+    """What each says at each step under `key`, how far apart they are, and whether that is good."""
+    ours, theirs, double = ([step[key] for step in steps] for steps in (ours, theirs, double))
     differences = dict(acan_to_torch=apart(ours, theirs), acan_to_float64=apart(ours, double),
                        torch_to_float64=apart(theirs, double))
     mean = {which: root_mean_square(values) for which, values in differences.items()}
-    good = (max(differences["acan_to_torch"]) <= CLOSE and
+    good = (max(differences["acan_to_torch"]) <= CLOSE[key] and
             mean["acan_to_float64"] <= AS_NEAR * mean["torch_to_float64"])
-    report = dict(torch=torch.__version__, recipe=arguments.recipe, steps=arguments.steps,
-                  good=good, worst={which: max(values) for which, values in differences.items()},
-                  root_mean_square=mean, losses=dict(acan=ours, torch=theirs, float64=double),
-                  differences=differences)
-    write_report(report, arguments.json)
-    return 0 if good else 1
+    return dict(good=good, worst={which: max(values) for which, values in differences.items()},
+                root_mean_square=mean, acan=ours, torch=theirs, float64=double,
+                differences=differences)
 
 
 def gradients_of(net, batch):
@@ -301,7 +321,7 @@ def gradients(arguments):
 
 # ---- speed ---------------------------------------------------------------------------------------
 
-def torch_steps_per_second(recipe, steps, threads, fused):
+def torch_steps_per_second(recipe, steps, threads, fused, clip):
     import torch
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
@@ -312,7 +332,7 @@ def torch_steps_per_second(recipe, steps, threads, fused):
     for step, batch in enumerate(list(batches(text, recipe, WARM_STEPS + steps))):
         if step == WARM_STEPS:
             begin = time.perf_counter()
-        train_step(net, optimizer, *batch)
+        train_step(net, optimizer, clip, *batch)
     return steps / (time.perf_counter() - begin)
 
 
@@ -323,11 +343,12 @@ def run_peer(who, arguments):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "text.txt"
             path.write_text(make_text(text_length(recipe, WARM_STEPS + steps)))
-            job = job_text(recipe, path, WARM_STEPS + steps, ADAMW)
+            job = job_text(recipe, path, WARM_STEPS + steps, ADAMW, arguments.clip)
             words = ["--handlers", f"{arguments.threads}xcpu:1"]
             return steps_per_second(arguments.acan, job, words, WARM_STEPS)
     words = [sys.executable, __file__, "--peer", who, "--recipe", arguments.recipe,
-             "--steps", str(steps), "--threads", str(arguments.threads)]
+             "--steps", str(steps), "--threads", str(arguments.threads),
+             "--clip", str(arguments.clip)]
     environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout)["steps_per_s"]
@@ -367,6 +388,8 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--clip", type=float, default=0, metavar="NORM",
+                        help="the most that the norm of all gradients may be; 0: any")
     parser.add_argument("--json", help="write the report here, in place of stdout")
     arguments = parser.parse_args()
     for chosen, action in ((arguments.check, check), (arguments.gradients, gradients),
@@ -374,7 +397,7 @@ def main():
         if chosen:
             return action(arguments)
     rate = torch_steps_per_second(RECIPES[arguments.recipe], arguments.steps, arguments.threads,
-                                  arguments.peer == FUSED)
+                                  arguments.peer == FUSED, arguments.clip)
     print(json.dumps({"steps_per_s": rate}))
     return 0
 

@@ -24,10 +24,16 @@ const char* WordOf(StepTuple kind) {
       return "part.gradient";
     case StepTuple::kBiasGradientPart:
       return "part.bias_gradient";
+    case StepTuple::kSquaresPart:
+      return "part.squares";
     case StepTuple::kTarget:
       return "target";
     case StepTuple::kLoss:
       return "loss";
+    case StepTuple::kGradientNorm:
+      return "norm";
+    case StepTuple::kClipFactor:
+      return "clip";
     case StepTuple::kTile:
       return "tile";
     case StepTuple::kFirstMoment:
@@ -63,6 +69,12 @@ const char* WordOf(TaskName name) {
       return "sum.gradient";
     case TaskName::kBiasGradientSum:
       return "sum.bias_gradient";
+    case TaskName::kSquares:
+      return "squares";
+    case TaskName::kSquaresSum:
+      return "sum.squares";
+    case TaskName::kClipFactor:
+      return "clip";
     case TaskName::kUpdate:
       return "update";
     case TaskName::kAudit:

@@ -15,6 +15,7 @@ struct GraphJob {
   std::string name;
   std::string model;  // keys of [model]
   bool is_text = true;
+  std::string train = {};  // keys of [train]
 };
 void PrintTo(const GraphJob& job, std::ostream* out) {
   *out << job.name;
@@ -29,6 +30,15 @@ block_size = 40
 vocab_size = 64
 dropout = 0.1
 )"},
+    {"gpt_clipped", R"(kind = "gpt"
+n_layer = 1
+n_head = 3
+n_embd = 144
+block_size = 40
+vocab_size = 64
+dropout = 0
+)",
+     true, "clip_norm = 0.5\nfreeze = [\"transformer.wpe.*\"]\n"},
     {"llama", R"(kind = "llama"
 num_hidden_layers = 2
 num_attention_heads = 4
@@ -137,7 +147,7 @@ optimizer = "adamw"
 learning_rate = 0.01
 decay = "matrices"
 seed = 3
-)");
+)" + GetParam().train);
   }
 
   void ExpectSame(const std::vector<std::string>& words) {

@@ -59,7 +59,7 @@ std::vector<Seed> Seeds() {
           {"overrides", small + "\0train.epochs=3\0train.optimizer = momentum\0tasks.pouch=auto"s},
           {"gpt",
            "[model]\nkind = \"gpt\"\nn_layer = 2\nn_head = 2\nn_embd = 8\nvocab_size = 5\n"
-           "[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n[train]\nsteps = 5\n"
+           "[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n[train]\nsteps = 5\nclip_norm = 1\n"
            "freeze = [\"*.wte.*\"]\ndecay = \"matrices\"\n"},
           {"resnet",
            "[model]\nkind = \"resnet\"\nwidths = [8, 9]\nblocks = [1, 1]\nnorm = \"group\"\n"

@@ -267,17 +267,6 @@ void JobParser::ReadRules() {
   train_.Number("clip_norm", 0, kMaxClipNorm, &job_.training.clip_norm);
   train_.Word("decay", DecayWords(), &job_.decay);
   train_.Texts("freeze", kMaxFreezePatterns, &job_.freeze);
-  // Nothing sums the squares of all gradients yet. Whoever does it removes the line.
-  if (job_.training.clip_norm > 0) {
-    train_.Refuse("clip_norm", "gradients cannot be clipped yet; remove it");
-  }
-  if (!std::holds_alternative<Model>(job_.model)) return;
-  // The planner of perceptrons has no tasks for these. Whoever adds them removes the line.
-  const auto refuse = [this](const char* key, bool asked) {
-    if (asked) train_.Refuse(key, "this is not there yet for kind \"mlp\"; remove it");
-  };
-  refuse("decay", job_.decay != model::DecayRule::kEverything);
-  refuse("freeze", !job_.freeze.empty());
 }
 
 void JobParser::ReadOptimizer() {

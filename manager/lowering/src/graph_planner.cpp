@@ -12,6 +12,7 @@
 #include "acan/core/optimizers.h"
 #include "cut_cost.h"
 #include "fmt/format.h"
+#include "gradient_norm.h"
 #include "segmenter.h"
 
 namespace acan {
@@ -43,10 +44,17 @@ std::int64_t MostColumnsOfVector(const CutRequest& request, std::int32_t paramet
                                    (4 * kMatrices * static_cast<std::uint64_t>(positions)));
 }
 
+// The norm of gradients has rows in lane order, whose leaves are not cut.
+int LeastColumnLevel(const CutRequest& request) {
+  const bool clips = request.training.clip_norm > 0;
+  return clips ? RootLevel(kLaneLeafColumns, request.training.block) : 0;
+}
+
 void CutParameters(const CutRequest& request, GraphCuts* cuts) {
   const std::uint64_t most =
       std::min({cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
                 request.size_bytes.value_or(UINT64_MAX)});
+  const int least_column_level = LeastColumnLevel(request);
   std::uint64_t all = 0;
   cuts->parameters.clear();
   const std::vector<model::Parameter>& parameters = request.model.training.graph().parameters();
@@ -60,9 +68,9 @@ void CutParameters(const CutRequest& request, GraphCuts* cuts) {
       return 4 * static_cast<std::uint64_t>(span(p.rows, cut.row_level) *
                                             span(p.columns, cut.column_level));
     };
-    while (bytes() > most && (cut.row_level > 0 || cut.column_level > 0)) {
+    while (bytes() > most && (cut.row_level > 0 || cut.column_level > least_column_level)) {
       const bool by_rows =
-          cut.column_level == 0 ||
+          cut.column_level <= least_column_level ||
           (cut.row_level > 0 && span(p.rows, cut.row_level) >= span(p.columns, cut.column_level));
       --(by_rows ? cut.row_level : cut.column_level);
     }
@@ -194,6 +202,7 @@ struct TileWish {
 ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish,
                       const GraphCuts& cuts) {
   const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
+  const int least = LeastColumnLevel(request);
   ParameterCut cut{RootLevel(p.rows, cuts.block), RootLevel(p.columns, cuts.block)};
   const auto span = [&](std::int64_t size, int level) {
     return std::min(size, cuts.block << level);
@@ -212,10 +221,10 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   };
   const auto halve = [&](bool square) {
     const bool wider = span(p.columns, cut.column_level) > span(p.rows, cut.row_level);
-    const bool by_columns = cut.row_level == 0 || (square && wider && cut.column_level > 0);
+    const bool by_columns = cut.row_level == 0 || (square && wider && cut.column_level > least);
     --(by_columns ? cut.column_level : cut.row_level);
   };
-  const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > 0; };
+  const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > least; };
   while (!request.size_bytes && can_be_halved() &&
          parts(p.rows, cut.row_level) * parts(p.columns, cut.column_level) < wish.tiles) {
     halve(wish.square && layer.has_input_gradient);
@@ -246,7 +255,7 @@ std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes)
           tiling.by_tiles[weight] = true;
           if (layer.bias < 0) continue;
           tiling.cuts.parameters[static_cast<std::size_t>(layer.bias)].column_level =
-              cut.row_level;
+              std::max(cut.row_level, LeastColumnLevel(request));
           tiling.by_tiles[static_cast<std::size_t>(layer.bias)] = true;
         }
         all.push_back(std::move(tiling));

@@ -143,4 +143,9 @@ std::vector<LossCell> GraphTasks::Losses(const Pass& pass) const {
   return losses;
 }
 
+std::optional<tuplespace::Key> GraphTasks::GradientNorm(const Pass& pass) const {
+  if (!pass.train || training_.clip_norm == 0) return std::nullopt;
+  return PassKeys(pass.job, pass.step, pass.batch_id).Batch(StepTuple::kGradientNorm);
+}
+
 }  // namespace acan

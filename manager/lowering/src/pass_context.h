@@ -35,6 +35,8 @@ struct PassContext {
   // Of the part of a sum that a box makes.
   tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
   tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;
+  // PlannedTask::layer of tasks behind all segments.
+  int LastLayer() const { return static_cast<int>(segments.size()); }
   RowOrder OrderOf(int value) const { return {cuts.block, Value(value).rows}; }
   // The value over whose rows a node makes sums, or a loss.
   int ReducedBy(int node) const;

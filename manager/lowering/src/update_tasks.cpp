@@ -3,53 +3,28 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "acan/core/optimizers.h"
-#include "cells.h"
-#include "operator_calls.h"
-#include "part_sums.h"
+#include "gradient_norm.h"
+#include "parameter_gradients.h"
 
 namespace acan {
 namespace {
 
 constexpr Range kNone{0, 0};
 
-// A tile of a parameter, and the tasks' place of the parameter among all.
-struct TileOf {
-  std::int32_t parameter = 0;
-  ParameterTile tile;
-  std::int64_t rows() const { return tile.rows.size(); }
-  std::int64_t columns() const { return tile.columns.size(); }
-  std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
-};
-
-// Tiles that one task makes, in the order of the parameters.
-std::vector<std::vector<TileOf>> Bundles(const PassContext& context) {
-  std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = UINT64_MAX;
-  const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
-  for (std::int32_t p = 0; p < parameters; ++p) {
-    for (const ParameterTile& tile : context.Tiles(p)) {
-      const TileOf of{p, tile};
-      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
-        bundles.emplace_back();
-        bytes = 0;
-      }
-      bundles.back().push_back(of);
-      bytes += of.bytes();
-    }
-  }
-  return bundles;
+bool TakesAll(std::int32_t /*parameter*/) {
+  return true;
 }
 
 class UpdateBuilder {
  public:
-  explicit UpdateBuilder(const PassContext& context) : context_(context) {}
+  explicit UpdateBuilder(const PassContext& context) : context_(context), sums_(context, &tasks_) {}
 
   std::vector<PlannedTask> Build() && {
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_);
+    if (Clips()) tasks_ = GradientNormTasks(context_);
+    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
     for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
     return std::move(tasks_);
   }
@@ -57,8 +32,11 @@ class UpdateBuilder {
   // Bundles are of one kind if their tiles have the same shapes and sums.
   std::vector<TaskSample> Sample() && {
     std::vector<TaskSample> samples;
+    if (Clips()) {
+      for (PlannedTask& task : GradientNormTasks(context_)) samples.push_back({std::move(task), 1});
+    }
     std::map<std::vector<std::int64_t>, std::pair<std::size_t, std::size_t>> kinds;
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_);
+    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
     for (std::size_t i = 0; i < bundles.size(); ++i) {
       const auto [kind, is_new] =
           kinds.try_emplace(KindOf(bundles[i]), std::pair(samples.size(), samples.size()));
@@ -112,8 +90,8 @@ class UpdateBuilder {
     const LoweredNode& node = context_.graph.node(v.producer);
     if (v.kind == ValueKind::kShared) {
       for (const int operand : node.operands) AddCells(operand, of, cells);
-    } else if (IsComputedHere(value)) {
-      for (const auto& [operand, columns] : GatheredFor(node, of.tile)) {
+    } else if (IsComputedByUpdates(context_, value)) {
+      for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
         const LoweredValue& x = context_.Value(operand);
         cells->push_back(context_.grid.CellsWithin(
             x.root, {x.first_column + columns.begin, x.first_column + columns.end}));
@@ -121,9 +99,11 @@ class UpdateBuilder {
     }
   }
 
+  bool Clips() const { return context_.training.clip_norm > 0; }
+
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
-    gathered_.clear();
+    factor_ = View{};
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
       if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
@@ -137,10 +117,8 @@ class UpdateBuilder {
     tasks_.push_back(
         std::move(task).Finish(context_.keys.Task(TaskName::kUpdate, context_.training.precision,
                                                   static_cast<int>(place), kNone, kNone, kNone),
-                               priority_ + 2, Layer()));
+                               priority_ + 2, context_.LastLayer()));
   }
-
-  int Layer() const { return static_cast<int>(context_.segments.size()); }
 
   const model::Assignment* AssignmentTo(std::int32_t parameter) const {
     for (const model::Assignment& assignment : context_.graph.graph().assignments()) {
@@ -153,7 +131,8 @@ class UpdateBuilder {
   void Average(TaskBuilder& task, const TileOf& of, int value) {
     const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
     const auto& average = std::get<model::RunningAverage>(node.node->op);
-    const int sum = WholeSum(task, context_.graph.SumOfStatistic(node.operands[1]), of);
+    const int sum =
+        sums_.SumBuffer(task, context_.graph.SumOfStatistic(node.operands[1]), of, priority_);
     const std::int64_t rows = context_.pass.rows * average.positions;
     const bool unbiased = average.correction == model::Correction::kUnbiased && rows > 1;
     const int mean = task.Writable(sum);
@@ -183,83 +162,21 @@ class UpdateBuilder {
     }
   }
 
-  // The buffer of the tile of a sum over all rows, or of what is made of some.
-  int GradientBuffer(TaskBuilder& task, int value, const TileOf& of) {
-    const LoweredValue& v = context_.Value(value);
-    const LoweredNode& node = context_.graph.node(v.producer);
-    if (v.kind == ValueKind::kShared) {
-      assert(std::holds_alternative<model::Add>(node.node->op));
-      const int a = GradientBuffer(task, node.operands[0], of);
-      const int b = GradientBuffer(task, node.operands[1], of);
-      const int out = task.IsInput(a) ? task.Writable(b) : a;
-      task.Launch(Kernel::kAdd, {task.All(out), task.All(a), task.All(b)});
-      return out;
+  // Multiplied by the factor that clips all gradients.
+  int ClippedGradient(TaskBuilder& task, const TileOf& of) {
+    if (factor_.buffer < 0) {
+      factor_ = task.All(task.Input(context_.keys.Batch(StepTuple::kClipFactor), 1, 1));
     }
-    return WholeSum(task, value, of);
-  }
-
-  bool IsComputedHere(int value) const {
-    const int segment = context_.grid.SegmentOf(context_.Value(value).producer);
-    return context_.segments[static_cast<std::size_t>(segment)].in_updates;
-  }
-
-  // The operands of a sum, and which of their columns a tile of it needs.
-  static std::vector<std::pair<int, Range>> GatheredFor(const LoweredNode& node,
-                                                        const ParameterTile& tile) {
-    if (std::holds_alternative<model::LinearWeightGradient>(node.node->op)) {
-      return {{node.operands[0], tile.rows}, {node.operands[1], tile.columns}};
-    }
-    assert(std::holds_alternative<model::ColumnSums>(node.node->op));
-    return {{node.operands[0], tile.columns}};
-  }
-
-  // The whole batch's rows.
-  View Gather(TaskBuilder& task, int value, const Range& columns) {
-    const LoweredValue& v = context_.Value(value);
-    const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
-    const auto [at, is_new] = gathered_.try_emplace({v.root, of_root.begin, of_root.end}, -1);
-    if (is_new) {
-      at->second = GatherCells(context_, task, v.root, {{0, context_.pass.rows}, {}}, of_root);
-    }
-    return task.All(at->second);
-  }
-
-  // Of a sum over all rows that no other task computes.
-  int ComputeSum(TaskBuilder& task, int value, const TileOf& of) {
-    const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
-    std::vector<View> views;
-    for (const auto& [operand, columns] : GatheredFor(node, of.tile)) {
-      views.push_back(Gather(task, operand, columns));
-    }
-    const RowOrder order = context_.OrderOf(node.operands[0]);
-    const int sum = task.NewBuffer(of.rows(), of.columns());
-    if (views.size() == 2) {
-      AddRowProduct(task, order, {{0, context_.pass.rows}, {}}, views[0], views[1], task.All(sum));
-      return sum;
-    }
-    KernelScalars scalars;
-    scalars.i = {context_.cuts.block, order.group_rows()};
-    task.Launch(Kernel::kColumnDots, {task.All(sum), views[0], View{}}, scalars);
-    return sum;
-  }
-
-  int WholeSum(TaskBuilder& task, int value, const TileOf& of) {
-    if (IsComputedHere(value)) return ComputeSum(task, value, of);
-    std::vector<SumPart> parts = PartsOfSum(context_, value, of.tile);
-    SumNames names;
-    names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
-    names.task_key = [&](const Range& place) {
-      return context_.keys.Task(TaskName::kGradientSum, context_.training.precision, value,
-                                of.tile.rows, of.tile.columns, place);
-    };
-    names.priority = priority_;
-    names.layer = Layer();
-    parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, &tasks_);
-    return SumOfParts(task, parts, of.rows(), of.columns());
+    const int gradient = task.Input(WholeGradientOf(context_, of).key, of.rows(), of.columns());
+    const int clipped = task.NewBuffer(of.rows(), of.columns());
+    task.Launch(Kernel::kScaleBy, {task.All(clipped), task.All(gradient), factor_});
+    return clipped;
   }
 
   void Update(TaskBuilder& task, const TileOf& of) {
-    const int gradient = GradientBuffer(task, context_.graph.GradientOf(of.parameter), of);
+    const int gradient =
+        Clips() ? ClippedGradient(task, of)
+                : sums_.Buffer(task, context_.graph.GradientOf(of.parameter), of, priority_);
     std::vector<int> before;
     std::vector<int> after;
     for (const ParameterState state : States()) {
@@ -288,10 +205,11 @@ class UpdateBuilder {
   }
 
   const PassContext& context_;
-  std::int64_t priority_ = 0;
   std::vector<PlannedTask> tasks_;
-  // Of the task at hand: buffers of columns of roots.
-  std::map<std::tuple<int, std::int64_t, std::int64_t>, int> gathered_;
+  const TileSums sums_;
+  // Of the task at hand.
+  std::int64_t priority_ = 0;
+  View factor_;
   std::map<std::int32_t, std::vector<std::int64_t>> sums_of_;  // parameters, for KindOf
 };
 
@@ -341,7 +259,7 @@ std::vector<TaskSample> SampleUpdates(const PassContext& context) {
 
 std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
   std::vector<PlannedTask> tasks;
-  const std::vector<std::vector<TileOf>> bundles = Bundles(context);
+  const std::vector<std::vector<TileOf>> bundles = Bundles(context, TakesAll);
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     TaskBuilder task(TaskKind::kInitialize, context.training);
     for (const TileOf& of : bundles[i]) {
@@ -358,10 +276,10 @@ std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
         task.Put(context.TileKeyOf(of.parameter, of.tile, 0, state), tile, true);
       }
     }
-    tasks.push_back(std::move(task).Finish(
-        context.keys.Task(TaskName::kInitialize, context.training.precision, static_cast<int>(i),
-                          kNone, kNone, kNone),
-        static_cast<std::int64_t>(i), static_cast<int>(context.segments.size())));
+    tasks.push_back(
+        std::move(task).Finish(context.keys.Task(TaskName::kInitialize, context.training.precision,
+                                                 static_cast<int>(i), kNone, kNone, kNone),
+                               static_cast<std::int64_t>(i), context.LastLayer()));
   }
   return tasks;
 }

@@ -44,4 +44,9 @@ std::vector<LossCell> PassTasks::Losses(const Pass& pass) const {
   return PerceptronTasks(*model_.perceptron, training_, plan_).Losses(pass);
 }
 
+std::optional<tuplespace::Key> PassTasks::GradientNorm(const Pass& pass) const {
+  if (!model_.graphs) return std::nullopt;
+  return GraphTasks(*model_.graphs, training_, *plan_.graph).GradientNorm(pass);
+}
+
 }  // namespace acan

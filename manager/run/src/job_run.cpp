@@ -204,7 +204,7 @@ void JobRun::Do(const StepCommitted& action) {
   }
   files_.AddStep({action.step, action.epoch, action.loss, action.learning_rate,
                   progress.samples_per_s, progress.handlers,
-                  static_cast<std::int64_t>(progress.reissued)});
+                  static_cast<std::int64_t>(progress.reissued), action.gradient_norm});
   audits_.Flush();
   LookAtStep(action);
   SendProgress(progress);

@@ -62,7 +62,8 @@ std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::i
   std::vector<tuplespace::Pattern> patterns;
   for (const char* prefix : {WordOf(StepTuple::kActivation), WordOf(StepTuple::kPreActivation),
                              WordOf(StepTuple::kDelta), kPartPrefix, WordOf(StepTuple::kLoss),
-                             WordOf(StepTuple::kTarget)}) {
+                             WordOf(StepTuple::kTarget), WordOf(StepTuple::kGradientNorm),
+                             WordOf(StepTuple::kClipFactor)}) {
     patterns.push_back(
         {{FieldPattern::Exact(job), FieldPattern::Exact(step), FieldPattern::Prefix(prefix)},
          true});
@@ -100,6 +101,10 @@ Key PassKeys::Features(StepTuple kind, int boundary, const Range& rows,
 
 Key PassKeys::Rows(StepTuple kind, const Range& rows) const {
   return Key{job_, step_, WordOf(kind), batch_id_, rows.begin, rows.end};
+}
+
+Key PassKeys::Batch(StepTuple kind) const {
+  return Key{job_, step_, WordOf(kind), batch_id_};
 }
 
 Key PassKeys::Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,

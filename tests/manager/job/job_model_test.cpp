@@ -220,8 +220,10 @@ TEST(JobModelTest, WhenItIsEvaluatedIsNoPartOfTheId) {
 }
 
 TEST(JobModelTest, RulesOfATraining) {
-  const std::string rules = "[train]\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
+  const std::string rules =
+      "[train]\nclip_norm = 0.5\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
   const Job job = ParseModel(Kinds()[0].model, rules);
+  EXPECT_EQ(job.training.clip_norm, 0.5);
   EXPECT_EQ(job.decay, model::DecayRule::kMatrices);
   EXPECT_EQ(job.freeze, std::vector<std::string>{"transformer.wte.*"});
   EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
@@ -235,15 +237,6 @@ TEST(JobModelTest, RulesOfATraining) {
   refused("freeze = \"all\"\n", {"expected an array of strings"});
   refused("freeze = [3]\n", {"entry 0 is the integer 3"});
   refused("freeze = [\"*\"]\n", {"job.toml: train.freeze leaves no parameter to train"});
-}
-
-// Never ignored: a perceptron's planner has no tasks for them.
-TEST(JobModelTest, RulesThatArePlannedForNoPerceptronAreRefused) {
-  ExpectTrainingRefused("clip_norm = 1\n", {"train.clip_norm = 1", "cannot be clipped yet"});
-  ExpectTrainingRefused("decay = \"matrices\"\n", {"not there yet for kind \"mlp\""});
-  ExpectTrainingRefused("freeze = [\"layers.0.*\"]\n", {"not there yet for kind \"mlp\""});
-  EXPECT_EQ(ParseTraining("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n").freeze.size(),
-            0u);
 }
 
 TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
@@ -290,6 +283,18 @@ TEST(BuildModelTest, APerceptronIsBothGraphAndLayers) {
     EXPECT_EQ(static_cast<std::int64_t>(numbers[i].id), static_cast<std::int64_t>(i));
     EXPECT_EQ(numbers[i].Name(), model->training.parameters()[i].name);
   }
+}
+
+// Never ignored: the planner of perceptrons has no tasks for these rules.
+TEST(BuildModelTest, APerceptronWithOtherRulesIsAGraphOnly) {
+  const auto is_perceptron = [](const std::string& train) {
+    return BuildModel(ParseModel("layers = [4, 5, 3]\n", "[train]\n" + train))
+        ->perceptron.has_value();
+  };
+  EXPECT_TRUE(is_perceptron("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n"));
+  EXPECT_FALSE(is_perceptron("clip_norm = 1\n"));
+  EXPECT_FALSE(is_perceptron("decay = \"matrices\"\n"));
+  EXPECT_FALSE(is_perceptron("freeze = [\"layers.0.*\"]\n"));
 }
 
 TEST(BuildModelTest, FreezeAndDecayAreApplied) {

@@ -82,6 +82,8 @@ class LoweringRunner {
 
   // The sum over all rows, in the canonical order: loss and, for classes, right answers.
   const std::vector<float>& loss() const { return loss_; }
+  // The sum of the squares of all gradients of the last step; empty: nobody asked for it.
+  const std::vector<float>& squares() const { return squares_; }
   std::size_t tasks_run() const { return tasks_run_; }
   std::uint64_t largest_need_bytes() const { return largest_need_bytes_; }
 
@@ -137,6 +139,7 @@ class LoweringRunner {
       }
     }
     loss_ = sums.front();
+    if (const auto norm = tasks_.GradientNorm(pass)) squares_ = Floats(*norm);
   }
 
   void RunAll(const std::vector<PlannedTask>& tasks) {
@@ -177,7 +180,7 @@ class LoweringRunner {
   std::unique_ptr<Device> device_;
   std::map<tuplespace::Key, tuplespace::Payload> space_;
   std::set<tuplespace::Key> keys_;
-  std::vector<float> loss_;
+  std::vector<float> loss_, squares_;
   std::size_t tasks_run_ = 0;
   std::uint64_t largest_need_bytes_ = 0;
 };

@@ -17,6 +17,11 @@
 //   (run, step, "part.*", batch, layer, b, o, i)  a partial sum over one of the ranges
 //   (run, step, "target" | "loss", batch, b)      labels [b, 1] or values [b, outputs]; the sums of
 //                                                 the losses and of right answers [1, 1 or 2]
+//   (run, step, "part.squares", batch, parameter, place, o, i)
+//                                                 sums of the squares of a gradient: of all of
+//                                                 [o, i], or of each row [o, 1]
+//   (run, step, "norm" | "clip", batch)           of all gradients: the sum of the squares, and
+//                                                 what they are multiplied by, both [1, 1]
 //   (run, version, "tile" | "state0" | "state1", parameter, o, i)   [o, i] of a parameter, or of
 //   the
 //                                                 optimizer's state for it; of a bias [1, o]
@@ -48,8 +53,11 @@ enum class StepTuple : std::uint8_t {
   kBackwardPart,      // over outputs
   kGradientPart,      // over the batch
   kBiasGradientPart,  // over the batch
+  kSquaresPart,       // of gradients, over their elements
   kTarget,
   kLoss,
+  kGradientNorm,
+  kClipFactor,
   kTile,
   kFirstMoment,
   kSecondMoment,
@@ -71,6 +79,9 @@ enum class TaskName : std::uint8_t {
   kGradient,
   kGradientSum,
   kBiasGradientSum,
+  kSquares,
+  kSquaresSum,
+  kClipFactor,
   kUpdate,
   kAudit,
 };

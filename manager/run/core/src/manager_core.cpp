@@ -222,7 +222,8 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
                                 static_cast<double>(sums[0]) / values,
-                                LearningRateAt(config_.training, unit.step, steps_.total)});
+                                LearningRateAt(config_.training, unit.step, steps_.total),
+                                GradientNormOf(MakeTasks(), unit.passes, *unit.losses)});
   }
   if (versions_.committed != steps_.total && snapshots_.IsDue(versions_.committed, now_us_)) {
     BeginSnapshot(out);

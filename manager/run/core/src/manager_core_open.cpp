@@ -77,6 +77,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   LetBeResident(unit);
   ReadLosses read{unit.id, generation_, {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
+  if (auto norm = tasks.GradientNorm(pass)) read.keys.push_back(std::move(*norm));
   unit.passes.push_back(std::move(pass));
   out.push_back(std::move(read));
 }

@@ -7,6 +7,11 @@
 namespace acan {
 namespace {
 
+// The key of the sum of squares behind the losses of training passes.
+std::optional<tuplespace::Key> NormKey(const PassTasks& tasks, const std::vector<Pass>& passes) {
+  return tasks.GradientNorm(passes.front());
+}
+
 // Every model that is trained has one loss.
 const model::Node& LossNode(const TrainedModel& model) {
   const model::Graph& graph = model.evaluation;
@@ -35,7 +40,15 @@ std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTask
                    : fmt::format("{} has another size than {} bytes", key.ToString(), 4 * size)};
     }
   }
-  return std::nullopt;
+  const auto norm = NormKey(tasks, passes);
+  if (!norm || (sums.at(next).size() == 1 && !(sums[next][0] < 0))) return std::nullopt;
+  return WrongLoss{put_by.at(next), fmt::format("{} is no sum of squares", norm->ToString())};
+}
+
+std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<Pass>& passes,
+                                     const LossSums& sums) {
+  if (!NormKey(tasks, passes)) return std::nullopt;
+  return std::sqrt(static_cast<double>(sums.back().front()));
 }
 
 std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,

@@ -179,13 +179,15 @@ std::string MetricsLog::Write(const json& line) {
 }
 
 std::string MetricsLog::Step(const StepMetrics& metrics) {
-  return Write({{"step", metrics.step},
-                {"epoch", metrics.epoch},
-                {"loss", Finite(metrics.loss)},
-                {"learning_rate", Finite(metrics.learning_rate)},
-                {"samples_per_s", Finite(metrics.samples_per_s)},
-                {"handlers", metrics.handlers},
-                {"reissued", metrics.reissued}});
+  json line = {{"step", metrics.step},
+               {"epoch", metrics.epoch},
+               {"loss", Finite(metrics.loss)},
+               {"learning_rate", Finite(metrics.learning_rate)},
+               {"samples_per_s", Finite(metrics.samples_per_s)},
+               {"handlers", metrics.handlers},
+               {"reissued", metrics.reissued}};
+  if (metrics.gradient_norm) line["grad_norm"] = Finite(*metrics.gradient_norm);
+  return Write(line);
 }
 
 std::string MetricsLog::Evaluation(const EvaluationMetrics& metrics) {

@@ -25,14 +25,18 @@ TEST(MetricsLogTest, ALineAStepReadableAtOnce) {
                             "samples_per_s": 1000.0, "handlers": 2, "reissued": 3})"));
   log.Step({8, 1, std::numeric_limits<double>::infinity(), 0.1, 1000.0, 2, 3});
   log.Evaluation({8, 1, 0.25, 0.75});
+  log.Step({9, 1, 0.5, 0.1, 1000.0, 2, 3, 1.5});
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
+  EXPECT_FALSE(json::parse(line).contains("grad_norm"));
   std::getline(file, line);
   EXPECT_TRUE(json::parse(line).at("loss").is_null());
   std::getline(file, line);
   EXPECT_EQ(json::parse(line),
             json::parse(R"({"step": 8, "epoch": 1, "test_loss": 0.25, "test_accuracy": 0.75})"));
+  std::getline(file, line);
+  EXPECT_EQ(json::parse(line).at("grad_norm"), 1.5);
 }
 
 TEST(MetricsLogTest, BeginsAnewOrGoesOn) {

@@ -14,7 +14,8 @@ struct TrainedModel {
   std::string kind;         // a word of kModelKinds
   model::Graph training;    // with gradients
   model::Graph evaluation;  // the same parameters in the same order
-  // The perceptron that it is, if it is one: its steps are cut layer by layer.
+  // The perceptron that it is, if its steps are cut layer by layer. One with parameters that are
+  // frozen, or not decayed, or whose gradients are clipped, is trained as a graph.
   std::optional<Model> perceptron;
 };
 

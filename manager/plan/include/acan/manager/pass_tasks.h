@@ -41,6 +41,8 @@ class PassTasks {
   std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   std::vector<LossCell> Losses(const Pass& pass) const;
+  // Where the sum of the squares of all gradients lies, [1, 1]; nullopt: nobody asks for it.
+  std::optional<tuplespace::Key> GradientNorm(const Pass& pass) const;
 
  private:
   const PlannedModel model_;

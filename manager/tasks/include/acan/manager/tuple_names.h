@@ -36,6 +36,7 @@ class PassKeys {
   tuplespace::Key Features(StepTuple kind, int boundary, const Range& rows,
                            const Range& features) const;
   tuplespace::Key Rows(StepTuple kind, const Range& rows) const;
+  tuplespace::Key Batch(StepTuple kind) const;
   tuplespace::Key Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,
                       const Range& inputs) const;
   tuplespace::Key Task(TaskName name, Precision precision, int layer, const Range& rows,

@@ -38,11 +38,12 @@ struct VoteDone {
   std::uint64_t generation = 0;
   std::vector<SeenResult> results;
 };
-// Sums of a unit's passes, in the order of PassTasks::Losses of each pass.
+// Sums of a unit's passes, in the order of PassTasks::Losses of each pass; the last one is that of
+// PassTasks::GradientNorm, if there is one.
 struct LossesRead {
   UnitId unit = 0;
   std::uint64_t generation = 0;
-  std::vector<std::vector<float>> sums;      // each: loss and, for classes, right answers
+  std::vector<std::vector<float>> sums;      // of a loss and, for classes, right answers
   std::vector<tuplespace::ClientId> put_by;  // of each
 };
 struct WeightsReady {
@@ -159,6 +160,7 @@ struct ReadyToStop {
 struct StepCommitted {
   std::int64_t step = 0, epoch = 0, rows = 0;
   double loss = 0, learning_rate = 0;
+  std::optional<double> gradient_norm;  // before it was clipped
 };
 struct Evaluated {
   std::int64_t step = 0, epoch = 0;

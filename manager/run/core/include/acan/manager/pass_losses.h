@@ -11,15 +11,15 @@
 namespace acan {
 
 // Sums in the order of PassTasks::Losses of each pass. Each: the loss and, for classes, right
-// answers.
+// answers. The last one is that of PassTasks::GradientNorm, if there is one.
 using LossSums = std::vector<std::vector<float>>;
 
 struct WrongLoss {
   tuplespace::ClientId by;
   std::string text;
 };
-// The first that no inputs, however wrong, give: a negative loss, a number of right answers that is
-// none, or sums of another size than `model` has. Who says so computes wrong.
+// The first that no inputs, however wrong, give: a negative loss or sum of squares, a number of
+// right answers that is none, or sums of another size than `model` has. Who says so computes wrong.
 // REQUIRES: `put_by` has who put each of `sums`.
 std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTasks& tasks,
                                        const std::vector<Pass>& passes, const LossSums& sums,
@@ -28,6 +28,9 @@ std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTask
 // The canonical sum over all samples of each pass, passes one after the other: loss, right answers.
 std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
                              const LossSums& sums, std::int64_t block);
+// The norm of all gradients of a training pass, before it was clipped; nullopt: nobody asks for it.
+std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<Pass>& passes,
+                                     const LossSums& sums);
 
 // Whether the loss is of classes, so that right answers are counted.
 bool CountsRightAnswers(const TrainedModel& model);

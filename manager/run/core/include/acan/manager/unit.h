@@ -25,7 +25,7 @@ struct Unit {
   std::optional<SpentResults> spent;  // unset: all are kept until the unit is committed
   std::size_t in_flight = 0;          // tasks
   bool loads_weights = false;         // LoadWeights is under way
-  // One for each of PassTasks::Losses of each pass.
+  // One for each of PassTasks::Losses of each pass, then that of PassTasks::GradientNorm.
   std::optional<std::vector<std::vector<float>>> losses;
 
   bool IsPut() const { return next == to_put.size(); }

@@ -23,6 +23,8 @@ struct StepMetrics {
   double samples_per_s = 0;
   std::int64_t handlers = 0;
   std::int64_t reissued = 0;  // tasks, since the run's start
+  // Of all gradients, before they were clipped; unset: they are not.
+  std::optional<double> gradient_norm = {};
 };
 
 struct EvaluationMetrics {

@@ -1,0 +1,106 @@
+#include "parameter_gradients.h"
+
+#include <cassert>
+#include <utility>
+
+#include "cells.h"
+#include "operator_calls.h"
+#include "part_sums.h"
+
+namespace acan {
+
+std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
+                                         const std::function<bool(std::int32_t)>& takes) {
+  std::vector<std::vector<TileOf>> bundles;
+  std::uint64_t bytes = UINT64_MAX;
+  const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
+  for (std::int32_t p = 0; p < parameters; ++p) {
+    if (!takes(p)) continue;
+    for (const ParameterTile& tile : context.Tiles(p)) {
+      const TileOf of{p, tile};
+      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
+        bundles.emplace_back();
+        bytes = 0;
+      }
+      bundles.back().push_back(of);
+      bytes += of.bytes();
+    }
+  }
+  return bundles;
+}
+
+bool IsComputedByUpdates(const PassContext& context, int value) {
+  const int segment = context.grid.SegmentOf(context.Value(value).producer);
+  return context.segments[static_cast<std::size_t>(segment)].in_updates;
+}
+
+std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
+                                                 const ParameterTile& tile) {
+  if (std::holds_alternative<model::LinearWeightGradient>(node.node->op)) {
+    return {{node.operands[0], tile.rows}, {node.operands[1], tile.columns}};
+  }
+  assert(std::holds_alternative<model::ColumnSums>(node.node->op));
+  return {{node.operands[0], tile.columns}};
+}
+
+// From the rows of the whole batch.
+int TileSums::Compute(TaskBuilder& task, int value, const TileOf& of) const {
+  const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
+  const Box all{{0, context_.pass.rows}, {}};
+  std::vector<View> views;
+  for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
+    const LoweredValue& v = context_.Value(operand);
+    views.push_back(task.All(
+        GatherCells(context_, task, v.root, all,
+                    {v.first_column + columns.begin, v.first_column + columns.end})));
+  }
+  const RowOrder order = context_.OrderOf(node.operands[0]);
+  const int sum = task.NewBuffer(of.rows(), of.columns());
+  if (views.size() == 2) {
+    AddRowProduct(task, order, all, views[0], views[1], task.All(sum));
+    return sum;
+  }
+  KernelScalars scalars;
+  scalars.i = {context_.cuts.block, order.group_rows()};
+  task.Launch(Kernel::kColumnDots, {task.All(sum), views[0], View{}}, scalars);
+  return sum;
+}
+
+int TileSums::Buffer(TaskBuilder& task, int value, const TileOf& of, std::int64_t priority) const {
+  const LoweredValue& v = context_.Value(value);
+  if (v.kind != ValueKind::kShared) return SumBuffer(task, value, of, priority);
+  const LoweredNode& node = context_.graph.node(v.producer);
+  assert(std::holds_alternative<model::Add>(node.node->op));
+  const int a = Buffer(task, node.operands[0], of, priority);
+  const int b = Buffer(task, node.operands[1], of, priority);
+  const int out = task.IsInput(a) ? task.Writable(b) : a;
+  task.Launch(Kernel::kAdd, {task.All(out), task.All(a), task.All(b)});
+  return out;
+}
+
+int TileSums::SumBuffer(TaskBuilder& task, int value, const TileOf& of,
+                        std::int64_t priority) const {
+  if (IsComputedByUpdates(context_, value)) return Compute(task, value, of);
+  std::vector<SumPart> parts = PartsOfSum(context_, value, of.tile);
+  SumNames names;
+  names.key = [&](const Range& place) { return context_.SumKey(value, place, of.tile); };
+  names.task_key = [&](const Range& place) {
+    return context_.keys.Task(TaskName::kGradientSum, context_.training.precision, value,
+                              of.tile.rows, of.tile.columns, place);
+  };
+  names.priority = priority;
+  names.layer = context_.LastLayer();
+  parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, tasks_);
+  return SumOfParts(task, parts, of.rows(), of.columns());
+}
+
+WholeGradient WholeGradientOf(const PassContext& context, const TileOf& of) {
+  const int value = context.graph.GradientOf(of.parameter);
+  if (context.Value(value).kind == ValueKind::kSum && !IsComputedByUpdates(context, value)) {
+    std::vector<SumPart> parts = PartsOfSum(context, value, of.tile);
+    if (parts.size() == 1) return {std::move(parts.front().key), true};
+  }
+  return {context.SumKey(value, Range{0, 0}, of.tile), false};  // no part has an empty place
+}
+
+}  // namespace acan
