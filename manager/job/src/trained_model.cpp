@@ -1,6 +1,5 @@
 #include "acan/manager/trained_model.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -77,7 +76,7 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
   }
   built->evaluation = graph(Mode::kEvaluation);
   const auto* perceptron = std::get_if<Model>(&job.model);
-  if (perceptron != nullptr && HasPlainRules(job) && std::getenv("ACAN_MLP") == nullptr) built->perceptron = *perceptron;
+  if (perceptron != nullptr && HasPlainRules(job)) built->perceptron = *perceptron;
   return built;
 }
 

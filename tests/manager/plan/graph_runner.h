@@ -23,11 +23,12 @@ namespace acan {
 
 class GraphRunner {
  public:
-  GraphRunner(Model model, Training training, Plan plan)
+  // `planned`: how the perceptron is planned, as one or as a graph.
+  GraphRunner(Model model, PlannedModel planned, Training training, Plan plan)
       : model_(std::move(model)),
         training_(training),
         plan_(std::move(plan)),
-        graph_(model_, training_, plan_),
+        graph_(std::move(planned), training_, plan_),
         device_(MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}})) {}
 
   void Initialize() { RunAll(graph_.Initialize("job")); }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <random>
@@ -50,11 +51,29 @@ PlanRequest RaggedRequest(Optimizer optimizer) {
   return request;
 }
 
+PlannedModel PlannedOf(const PlanRequest& request) {
+  PlannedModel planned(request.model);
+  planned.graphs = request.graphs;
+  return planned;
+}
+
+PlanRequest AsGraph(PlanRequest request) {
+  Job job;
+  job.model = request.model;
+  const auto share = [](model::Graph graph) {
+    return std::make_shared<const model::Graph>(std::move(graph));
+  };
+  const std::shared_ptr<const TrainedModel> built = BuildModel(job);
+  request.graphs = std::make_shared<const LoweredModel>(
+      LoweredModel{LoweredGraph(share(built->training)), LoweredGraph(share(built->evaluation))});
+  return request;
+}
+
 std::string TrainTwoSteps(const PlanRequest& request, std::size_t* tasks = nullptr) {
   std::uint64_t smallest = 0;
   const std::optional<Plan> plan = MakePlan(request, &smallest);
   if (!plan) return "no plan: needs " + std::to_string(smallest);
-  GraphRunner runner(request.model, request.training, *plan);
+  GraphRunner runner(request.model, PlannedOf(request), request.training, *plan);
   runner.Initialize();
   // The second batch is shorter, as the last of an epoch is.
   const Batch first = MakeBatch(request.model, 137, 1);
@@ -92,6 +111,21 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
     }
   }
 }
+
+// The planner of graphs trains a perceptron to the same bits as its own planner does.
+TEST_P(AnyOptimizer, ThePerceptronsGraphGivesTheSameBits) {
+  const PlanRequest perceptron = RaggedRequest(GetParam());
+  const std::string expected = TrainTwoSteps(perceptron);
+  for (const std::uint64_t capacity : {1u << 30, 1u << 20, 300u << 10}) {
+    for (const int workers : {1, 4}) {
+      PlanRequest request = AsGraph(perceptron);
+      request.capacity_bytes = capacity;
+      request.handlers.workers = workers;
+      EXPECT_EQ(TrainTwoSteps(request), expected) << capacity << " bytes, " << workers;
+    }
+  }
+}
+
 std::vector<Optimizer> AllOptimizers() {
   std::vector<Optimizer> all;
   for (const OptimizerRow& row : kOptimizers) all.push_back(row.optimizer);
@@ -250,7 +284,7 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
   request.batch_rows = 16;
   const std::optional<Plan> plan = MakePlan(request, nullptr);
   ASSERT_TRUE(plan);
-  GraphRunner runner(request.model, request.training, *plan);
+  GraphRunner runner(request.model, PlannedOf(request), request.training, *plan);
   runner.Initialize();
   const Batch batch = MakeBatch(request.model, 21, 3);
   runner.Step(0, 1, batch.inputs, batch.targets, 21);
@@ -347,6 +381,27 @@ TEST(PlanTest, LayersWithLittleWorkAreCutAsTheirNeighboursReadThem) {
   const std::optional<Plan> of_four = MakePlan(request, nullptr);
   ASSERT_TRUE(of_four);
   EXPECT_EQ(of_four->layers[0].rows.size(), 4u) << of_four->Summary();
+}
+
+// Two workers: tiles of the middle layer, whose gradient no task has whole, and whose updates
+// compute it. By rows each of them would make all gradients, and move them.
+TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
+  PlanRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
+  request.model.layers = {784, 4096, 4096, 10};
+  request.training.batch = 512;
+  request = AsGraph(request);
+  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  ASSERT_TRUE(plan);
+  const auto by_tiles = [](const Segment& segment) { return segment.by_tiles; };
+  const auto in_updates = [](const Segment& segment) { return segment.in_updates; };
+  const std::vector<Segment>& segments = plan->graph->training;
+  EXPECT_GE(std::count_if(segments.begin(), segments.end(), by_tiles), 3) << plan->Summary();
+  EXPECT_GE(std::count_if(segments.begin(), segments.end(), in_updates), 2) << plan->Summary();
+  // Few rows of a small model are not worth it.
+  request.model.layers = {64, 64, 10};
+  const std::optional<Plan> of_small = MakePlan(AsGraph(request), nullptr);
+  ASSERT_TRUE(of_small);
+  EXPECT_EQ(of_small->graph->training.size(), 1u) << of_small->Summary();
 }
 
 TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {
