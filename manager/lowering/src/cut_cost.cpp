@@ -32,8 +32,9 @@ double StageUs(const CutRequest& request, double all_us, double largest_us, doub
   const double rounds = std::ceil(tasks / workers);
   const double even = (all_us + tasks * overhead) / workers;
   const double whole = rounds * (largest_us + overhead);
-  // With unequal handlers the slowest one ends last.
-  return std::max(even, std::min(whole, even + largest_us)) + (request.is_unequal ? largest_us : 0);
+  // Of unequal handlers the slowest one ends last.
+  const double slowest_us = largest_us * request.slowest_share / workers;
+  return std::max(even, std::min(whole, even + largest_us)) + slowest_us;
 }
 
 }  // namespace

@@ -191,10 +191,16 @@ std::vector<WideLayer> WideLayers(const CutRequest& request) {
   return layers;
 }
 
-// How the tiles of wide layers are halved.
+// Along which axes the tiles of a wide layer are halved.
+enum class Halving : std::uint8_t {
+  kOutputs,  // its products have no parts to be added up
+  kInputs,   // the gradient of its operands has none
+  kInTurn,   // along both: tiles are square
+};
+
 struct TileWish {
   std::int64_t tiles = 1;  // at least
-  bool square = false;     // along both axes in turns; else along the outputs, while there are some
+  Halving halving = Halving::kOutputs;
 };
 
 // The tiles of a wide layer: as many as wished, and so small that a task can update one from the
@@ -210,27 +216,63 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   const auto parts = [&](std::int64_t size, int level) {
     return (size + (cuts.block << level) - 1) / (cuts.block << level);
   };
+  // A version before and one after, with the gradient in the place of the new value.
+  const std::uint64_t states = StatesOf(StateCount(request.training.optimizer)).size();
   const auto is_too_large = [&] {
     const std::int64_t rows = span(p.rows, cut.row_level);
     const std::int64_t columns = span(p.columns, cut.column_level);
     const auto tile = static_cast<std::uint64_t>(4 * rows * columns);
     const auto edges = static_cast<std::uint64_t>(4 * layer.batch_rows * (rows + columns));
-    return 2 * static_cast<std::uint64_t>(StateCount(request.training.optimizer)) * tile + edges >
-               cuts.task_bytes ||
+    return 2 * states * tile + edges > cuts.task_bytes ||
            tile > std::min(request.tuple_bytes, request.size_bytes.value_or(UINT64_MAX));
   };
-  const auto halve = [&](bool square) {
+  const auto halve = [&](Halving halving) {
     const bool wider = span(p.columns, cut.column_level) > span(p.rows, cut.row_level);
-    const bool by_columns = cut.row_level == 0 || (square && wider && cut.column_level > least);
+    const bool wants_columns =
+        halving == Halving::kInputs || (halving == Halving::kInTurn && wider);
+    const bool by_columns = cut.row_level == 0 || (wants_columns && cut.column_level > least);
     --(by_columns ? cut.column_level : cut.row_level);
   };
   const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > least; };
+  // Nobody needs the gradient of a model's inputs.
+  const Halving halving = layer.has_input_gradient ? wish.halving : Halving::kOutputs;
   while (!request.size_bytes && can_be_halved() &&
          parts(p.rows, cut.row_level) * parts(p.columns, cut.column_level) < wish.tiles) {
-    halve(wish.square && layer.has_input_gradient);
+    halve(halving);
   }
-  while (is_too_large() && can_be_halved()) halve(true);
+  while (is_too_large() && can_be_halved()) halve(Halving::kInTurn);
   return cut;
+}
+
+// How many tiles a wide layer may have for the workers: one or two for each of equal ones, many
+// more for unequal ones, so that the slowest one does not end long after the others.
+std::vector<std::int64_t> TileCounts(const CutRequest& request) {
+  std::vector<std::int64_t> counts{request.workers, 2 * std::int64_t{request.workers}};
+  constexpr double kMostTiles = 4096;
+  constexpr int kFiner = 4;
+  for (double share = 2 * request.slowest_share; share >= 1 && counts.back() < kMostTiles;
+       share /= kFiner) {
+    counts.push_back(kFiner * counts.back());
+  }
+  return counts;
+}
+
+// `layer` is the how manyth wide one.
+Halving HalvingOf(Halving pattern, std::size_t layer) {
+  if (pattern != Halving::kInputs) return pattern;
+  return layer % 2 == 0 ? Halving::kOutputs : Halving::kInputs;
+}
+
+void AddLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish,
+              Tiling* tiling) {
+  const auto weight = static_cast<std::size_t>(layer.weight);
+  const ParameterCut cut = CutLayer(request, layer, wish, tiling->cuts);
+  tiling->cuts.parameters[weight] = cut;
+  tiling->by_tiles[weight] = true;
+  if (layer.bias < 0) return;
+  const auto bias = static_cast<std::size_t>(layer.bias);
+  tiling->cuts.parameters[bias].column_level = std::max(cut.row_level, LeastColumnLevel(request));
+  tiling->by_tiles[bias] = true;
 }
 
 // The one without layers by tiles comes first.
@@ -243,22 +285,19 @@ std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes)
   for (const WideLayer& layer : layers) sizes.insert(layer.elements);
   while (sizes.size() > kMostSizes) sizes.erase(std::prev(sizes.end()));
   for (const std::int64_t least : sizes) {
-    for (const bool square : {false, true}) {
-      for (const int tiles_of_worker : {1, 2}) {
+    for (const Halving pattern : {Halving::kOutputs, Halving::kInputs, Halving::kInTurn}) {
+      for (const std::int64_t tiles : TileCounts(request)) {
         Tiling tiling = all.front();
+        std::size_t wide = 0;
         for (const WideLayer& layer : layers) {
           if (layer.elements < least) continue;
-          const auto weight = static_cast<std::size_t>(layer.weight);
-          const ParameterCut cut = CutLayer(
-              request, layer, {std::int64_t{tiles_of_worker} * request.workers, square}, cuts);
-          tiling.cuts.parameters[weight] = cut;
-          tiling.by_tiles[weight] = true;
-          if (layer.bias < 0) continue;
-          tiling.cuts.parameters[static_cast<std::size_t>(layer.bias)].column_level =
-              std::max(cut.row_level, LeastColumnLevel(request));
-          tiling.by_tiles[static_cast<std::size_t>(layer.bias)] = true;
+          AddLayer(request, layer, {tiles, HalvingOf(pattern, wide++)}, &tiling);
         }
-        all.push_back(std::move(tiling));
+        const auto same = [&](const Tiling& other) {
+          return other.by_tiles == tiling.by_tiles &&
+                 other.cuts.parameters == tiling.cuts.parameters;
+        };
+        if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(tiling));
       }
     }
   }
@@ -352,10 +391,20 @@ class SmallestMemory {
 
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
                                      std::uint64_t* smallest_need_bytes) {
+  std::optional<ChosenCuts> best;
+  double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
     auto chosen = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths));
-    if (chosen) return chosen;
+    if (!chosen) continue;
+    // Where two tasks do not fit, none is fetched while one runs.
+    constexpr double kPenaltyOfEighth = 0.05;
+    const double us =
+        chosen->cost.step_us * (1 + kPenaltyOfEighth * static_cast<double>(eighths - kEighths[0]));
+    if (us >= best_us) continue;
+    best = std::move(chosen);
+    best_us = us;
   }
+  if (best) return best;
   if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();
   return std::nullopt;
 }

@@ -9,21 +9,51 @@
 
 namespace acan {
 
+namespace {
+
+// What a task that computes a tile of a sum gathers for it, of values of samples.
+std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf& of) {
+  const LoweredValue& v = context.Value(value);
+  const LoweredNode& node = context.graph.node(v.producer);
+  std::uint64_t bytes = 0;
+  if (v.kind == ValueKind::kShared) {
+    for (const int operand : node.operands) bytes += GatheredBytes(context, operand, of);
+  } else if (IsComputedByUpdates(context, value)) {
+    for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
+      const LoweredValue& x = context.Value(operand);
+      const std::int64_t cells = context.grid.CellsWithin(
+          x.root, {x.first_column + columns.begin, x.first_column + columns.end});
+      const std::uint64_t copies = cells > 1 ? 2 : 1;  // pieces are put together
+      bytes += copies * 4 * static_cast<std::uint64_t>(context.pass.rows * x.rows * columns.size());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes) {
   std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = UINT64_MAX;
+  std::uint64_t bytes = 0;
+  std::uint64_t gathered = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
+    const int gradient = context.graph.GradientOf(p);
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
-      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
+      const std::uint64_t more = gradient < 0 ? 0 : GatheredBytes(context, gradient, of);
+
+      const bool is_full = bytes + of.bytes() > context.cuts.update_bytes ||
+                           gathered + more > context.cuts.task_bytes / 4;
+      if (bundles.empty() || (is_full && bytes > 0)) {
         bundles.emplace_back();
-        bytes = 0;
+        bytes = gathered = 0;
       }
       bundles.back().push_back(of);
       bytes += of.bytes();
+      gathered += more;
     }
   }
   return bundles;

@@ -13,7 +13,7 @@ std::optional<Plan> MakeGraphPlan(const PlanRequest& request, std::uint64_t* sma
                         .size_bytes = request.size_bytes,
                         .batch_rows = request.batch_rows,
                         .workers = request.handlers.workers,
-                        .is_unequal = request.handlers.slowest_share > 0,
+                        .slowest_share = request.handlers.slowest_share,
                         .gflops = request.handlers.gflops,
                         .overhead_us = request.overhead_us,
                         .tuple_bytes = request.tuple_bytes,

@@ -38,7 +38,7 @@ model::GptOptions Gpt(std::int64_t length, float dropout) {
 }
 
 const std::vector<Model> kModels = {
-    {"perceptron", 200,
+    {"perceptron", 80,
      [](model::Mode mode) {
        return model::Mlp({.layers = {70, 130, 90, 10},
                           .activation = model::ActivationKind::kTanh,

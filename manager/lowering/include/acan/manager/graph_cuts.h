@@ -31,6 +31,7 @@ struct Segment {
 struct ParameterCut {
   int row_level = 0;
   int column_level = 0;
+  friend bool operator==(const ParameterCut&, const ParameterCut&) = default;
 };
 
 struct GraphCuts {
