@@ -53,12 +53,6 @@ struct Build {
   }
 };
 
-// Whether each parameter is updated by its own gradient, as the planner of perceptrons does it.
-bool HasPlainRules(const Job& job) {
-  return job.training.clip_norm == 0 && job.freeze.empty() &&
-         job.decay == model::DecayRule::kEverything;
-}
-
 }  // namespace
 
 std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
@@ -75,8 +69,6 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
     throw UsageError("train.freeze leaves no parameter to train");
   }
   built->evaluation = graph(Mode::kEvaluation);
-  const auto* perceptron = std::get_if<Model>(&job.model);
-  if (perceptron != nullptr && HasPlainRules(job)) built->perceptron = *perceptron;
   return built;
 }
 

@@ -1,52 +1,40 @@
 #include "acan/manager/pass_tasks.h"
 
-#include "acan/manager/graph_tasks.h"
-#include "perceptron_tasks.h"
-
 namespace acan {
 
-PlannedModel::PlannedModel(const std::shared_ptr<const TrainedModel>& model)
-    : perceptron(model->perceptron) {
-  if (perceptron) return;
+PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model) {
   using SharedGraph = std::shared_ptr<const model::Graph>;
-  graphs = std::make_shared<const LoweredModel>(
+  return std::make_shared<const LoweredModel>(
       LoweredModel{LoweredGraph(SharedGraph(model, &model->training)),
                    LoweredGraph(SharedGraph(model, &model->evaluation))});
 }
 
 std::vector<PlannedTask> PassTasks::Initialize(const std::string& job) const {
-  if (model_.graphs) return GraphTasks(*model_.graphs, training_, *plan_.graph).Initialize(job);
-  return PerceptronTasks(*model_.perceptron, training_, plan_).Initialize(job);
+  return Graph().Initialize(job);
 }
 
 std::vector<PlannedTask> PassTasks::Tasks(const Pass& pass) const {
-  if (model_.graphs) return GraphTasks(*model_.graphs, training_, *plan_.graph).Tasks(pass);
-  return PerceptronTasks(*model_.perceptron, training_, plan_).Tasks(pass);
+  return Graph().Tasks(pass);
 }
 
 std::vector<DataCell> PassTasks::DataCells(const Pass& pass) const {
-  if (model_.graphs) return GraphTasks(*model_.graphs, training_, *plan_.graph).InputCells(pass);
-  return PerceptronTasks(*model_.perceptron, training_, plan_).DataCells(pass);
+  return Graph().InputCells(pass);
 }
 
 std::vector<tuplespace::Tuple> PassTasks::Tables(const Pass& pass) const {
-  if (!model_.graphs) return {};
-  return GraphTasks(*model_.graphs, training_, *plan_.graph).Tables(pass);
+  return Graph().Tables(pass);
 }
 
 std::vector<TileCell> PassTasks::Tiles(const std::string& job, std::int64_t version) const {
-  if (model_.graphs) return GraphTasks(*model_.graphs, training_, *plan_.graph).Tiles(job, version);
-  return PerceptronTasks(*model_.perceptron, training_, plan_).Tiles(job, version);
+  return Graph().Tiles(job, version);
 }
 
 std::vector<LossCell> PassTasks::Losses(const Pass& pass) const {
-  if (model_.graphs) return GraphTasks(*model_.graphs, training_, *plan_.graph).Losses(pass);
-  return PerceptronTasks(*model_.perceptron, training_, plan_).Losses(pass);
+  return Graph().Losses(pass);
 }
 
 std::optional<tuplespace::Key> PassTasks::GradientNorm(const Pass& pass) const {
-  if (!model_.graphs) return std::nullopt;
-  return GraphTasks(*model_.graphs, training_, *plan_.graph).GradientNorm(pass);
+  return Graph().GradientNorm(pass);
 }
 
 }  // namespace acan

@@ -264,37 +264,22 @@ TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {
     SCOPED_TRACE(kind);
     const auto model = BuildModel(ParseModel(text));
     EXPECT_EQ(model->kind, kind);
-    EXPECT_FALSE(model->perceptron.has_value());
     EXPECT_EQ(model->training.parameters(), model->evaluation.parameters());
     EXPECT_FALSE(model->training.gradients().empty());
     EXPECT_TRUE(model->evaluation.gradients().empty());
   }
 }
 
-TEST(BuildModelTest, APerceptronIsBothGraphAndLayers) {
+// Tiles and initial weights go by the number of a parameter, files by its name.
+TEST(BuildModelTest, AWeightOfAPerceptronComesBeforeTheBiasOfItsLayer) {
   const auto model = BuildModel(ParseModel("layers = [4, 5, 3]\nactivation = \"identity\"\n"));
   EXPECT_EQ(model->kind, "mlp");
-  ASSERT_TRUE(model->perceptron.has_value());
-  EXPECT_EQ(model->perceptron->layers, (std::vector<std::int64_t>{4, 5, 3}));
-  const std::vector<Parameter> numbers = ParametersOf(*model->perceptron);
-  ASSERT_EQ(numbers.size(), model->training.parameters().size());
-  // Tiles and initial weights go by the number, files by the name.
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    EXPECT_EQ(static_cast<std::int64_t>(numbers[i].id), static_cast<std::int64_t>(i));
-    EXPECT_EQ(numbers[i].Name(), model->training.parameters()[i].name);
+  std::vector<std::string> names;
+  for (const model::Parameter& parameter : model->training.parameters()) {
+    names.push_back(parameter.name);
   }
-}
-
-// Never ignored: the planner of perceptrons has no tasks for these rules.
-TEST(BuildModelTest, APerceptronWithOtherRulesIsAGraphOnly) {
-  const auto is_perceptron = [](const std::string& train) {
-    return BuildModel(ParseModel("layers = [4, 5, 3]\n", "[train]\n" + train))
-        ->perceptron.has_value();
-  };
-  EXPECT_TRUE(is_perceptron("clip_norm = 0\ndecay = \"everything\"\nfreeze = []\n"));
-  EXPECT_FALSE(is_perceptron("clip_norm = 1\n"));
-  EXPECT_FALSE(is_perceptron("decay = \"matrices\"\n"));
-  EXPECT_FALSE(is_perceptron("freeze = [\"layers.0.*\"]\n"));
+  EXPECT_EQ(names, (std::vector<std::string>{"layers.0.weight", "layers.0.bias", "layers.1.weight",
+                                             "layers.1.bias"}));
 }
 
 TEST(BuildModelTest, FreezeAndDecayAreApplied) {

@@ -23,12 +23,12 @@ namespace acan {
 
 class GraphRunner {
  public:
-  // `planned`: how the perceptron is planned, as one or as a graph.
-  GraphRunner(Model model, PlannedModel planned, Training training, Plan plan)
+  GraphRunner(Model model, Training training, Plan plan)
       : model_(std::move(model)),
+        built_(BuildModel(model_)),
         training_(training),
         plan_(std::move(plan)),
-        graph_(std::move(planned), training_, plan_),
+        graph_(LowerModel(built_), training_, plan_),
         device_(MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}})) {}
 
   void Initialize() { RunAll(graph_.Initialize("job")); }
@@ -48,11 +48,15 @@ class GraphRunner {
     for (const LossCell& loss : graph_.Losses(pass)) losses_.push_back(Floats(loss.key));
   }
 
-  std::vector<float> ValueOf(const Parameter& parameter, std::int64_t version) {
-    const std::int64_t cols = parameter.cols;
-    std::vector<float> all(static_cast<std::size_t>(parameter.rows * cols), NAN);
+  const std::vector<model::Parameter>& parameters() const { return built_->training.parameters(); }
+
+  // Of a parameter, by its number.
+  std::vector<float> ValueOf(std::size_t index, std::int64_t version) {
+    const model::Parameter& parameter = parameters()[index];
+    const std::int64_t cols = parameter.columns;
+    std::vector<float> all(static_cast<std::size_t>(parameter.elements()), NAN);
     for (const TileCell& tile : graph_.Tiles("job", version)) {
-      if (tile.matrix != MatrixId{parameter.id}) continue;
+      if (tile.matrix != MatrixId{ParameterId{static_cast<std::int64_t>(index)}}) continue;
       const std::vector<float> values = Floats(tile.key);
       for (std::int64_t r = 0; r < tile.outputs.size(); ++r) {
         for (std::int64_t c = 0; c < tile.inputs.size(); ++c) {
@@ -66,8 +70,8 @@ class GraphRunner {
 
   std::string Hash(std::int64_t version) {
     Sha256 hash;
-    for (const Parameter& parameter : ParametersOf(model_)) {
-      const std::vector<float> values = ValueOf(parameter, version);
+    for (std::size_t i = 0; i < parameters().size(); ++i) {
+      const std::vector<float> values = ValueOf(i, version);
       hash.Add(values.data(), 4 * values.size());
     }
     return hash.Hex();
@@ -114,7 +118,7 @@ class GraphRunner {
             << result.key.ToString() << " is made by two tasks";
       }
       ASSERT_EQ(device_->budget().used_bytes(), before) << "memory was kept";
-      ASSERT_LE(NeedBytes(task), std::max(plan_.largest_need_bytes, plan_.task_bytes));
+      ASSERT_LE(NeedBytes(task), std::max(plan_.largest_need_bytes, plan_.cuts.task_bytes));
       ++tasks_run_;
     }
   }
@@ -129,6 +133,7 @@ class GraphRunner {
   }
 
   const Model model_;
+  const std::shared_ptr<const TrainedModel> built_;
   const Training training_;
   const Plan plan_;
   const PassTasks graph_;

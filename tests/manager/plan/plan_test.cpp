@@ -40,9 +40,18 @@ Batch MakeBatch(const Model& model, std::int64_t rows, unsigned seed) {
   return batch;
 }
 
-PlanRequest RaggedRequest(Optimizer optimizer) {
-  PlanRequest request;
-  request.model.layers = {97, 211, 53, 10};
+struct MlpRequest : PlanRequest {
+  Model mlp;
+  std::optional<Plan> Make(std::uint64_t* smallest_need_bytes = nullptr) const {
+    PlanRequest request = *this;
+    request.model = LowerModel(BuildModel(mlp));
+    return MakePlan(request, smallest_need_bytes);
+  }
+};
+
+MlpRequest RaggedRequest(Optimizer optimizer) {
+  MlpRequest request;
+  request.mlp.layers = {97, 211, 53, 10};
   request.training.batch = 137;
   request.training.optimizer = optimizer;
   request.training.weight_decay = 0.01;
@@ -51,33 +60,15 @@ PlanRequest RaggedRequest(Optimizer optimizer) {
   return request;
 }
 
-PlannedModel PlannedOf(const PlanRequest& request) {
-  PlannedModel planned(request.model);
-  planned.graphs = request.graphs;
-  return planned;
-}
-
-PlanRequest AsGraph(PlanRequest request) {
-  Job job;
-  job.model = request.model;
-  const auto share = [](model::Graph graph) {
-    return std::make_shared<const model::Graph>(std::move(graph));
-  };
-  const std::shared_ptr<const TrainedModel> built = BuildModel(job);
-  request.graphs = std::make_shared<const LoweredModel>(
-      LoweredModel{LoweredGraph(share(built->training)), LoweredGraph(share(built->evaluation))});
-  return request;
-}
-
-std::string TrainTwoSteps(const PlanRequest& request, std::size_t* tasks = nullptr) {
+std::string TrainTwoSteps(const MlpRequest& request, std::size_t* tasks = nullptr) {
   std::uint64_t smallest = 0;
-  const std::optional<Plan> plan = MakePlan(request, &smallest);
+  const std::optional<Plan> plan = request.Make(&smallest);
   if (!plan) return "no plan: needs " + std::to_string(smallest);
-  GraphRunner runner(request.model, PlannedOf(request), request.training, *plan);
+  GraphRunner runner(request.mlp, request.training, *plan);
   runner.Initialize();
   // The second batch is shorter, as the last of an epoch is.
-  const Batch first = MakeBatch(request.model, 137, 1);
-  const Batch second = MakeBatch(request.model, 37, 2);
+  const Batch first = MakeBatch(request.mlp, 137, 1);
+  const Batch second = MakeBatch(request.mlp, 37, 2);
   runner.Step(0, 2, first.inputs, first.targets, 137);
   runner.Step(1, 2, second.inputs, second.targets, 37);
   if (tasks != nullptr) *tasks = runner.tasks_run();
@@ -87,7 +78,7 @@ std::string TrainTwoSteps(const PlanRequest& request, std::size_t* tasks = nullp
 class AnyOptimizer : public testing::TestWithParam<Optimizer> {};
 
 TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
-  const PlanRequest whole = RaggedRequest(GetParam());
+  const MlpRequest whole = RaggedRequest(GetParam());
   std::size_t whole_tasks = 0;
   const std::string expected = TrainTwoSteps(whole, &whole_tasks);
   for (const std::uint64_t capacity : {1u << 20, 300u << 10, 150u << 10}) {
@@ -97,7 +88,7 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
            {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(16 << 10),
             std::optional<std::uint64_t>(40'000)}) {
         for (const int workers : {1, 8}) {
-          PlanRequest request = whole;
+          MlpRequest request = whole;
           request.capacity_bytes = capacity;
           request.batch_rows = rows;
           request.size_bytes = size;
@@ -112,20 +103,6 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
   }
 }
 
-// The planner of graphs trains a perceptron to the same bits as its own planner does.
-TEST_P(AnyOptimizer, ThePerceptronsGraphGivesTheSameBits) {
-  const PlanRequest perceptron = RaggedRequest(GetParam());
-  const std::string expected = TrainTwoSteps(perceptron);
-  for (const std::uint64_t capacity : {1u << 30, 1u << 20, 300u << 10}) {
-    for (const int workers : {1, 4}) {
-      PlanRequest request = AsGraph(perceptron);
-      request.capacity_bytes = capacity;
-      request.handlers.workers = workers;
-      EXPECT_EQ(TrainTwoSteps(request), expected) << capacity << " bytes, " << workers;
-    }
-  }
-}
-
 std::vector<Optimizer> AllOptimizers() {
   std::vector<Optimizer> all;
   for (const OptimizerRow& row : kOptimizers) all.push_back(row.optimizer);
@@ -134,9 +111,9 @@ std::vector<Optimizer> AllOptimizers() {
 INSTANTIATE_TEST_SUITE_P(All, AnyOptimizer, testing::ValuesIn(AllOptimizers()));
 
 TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
-  PlanRequest request = RaggedRequest(Optimizer::kSgd);
-  request.model.activation = Activation::kGelu;
-  request.model.loss = Loss::kMeanSquaredError;
+  MlpRequest request = RaggedRequest(Optimizer::kSgd);
+  request.mlp.activation = Activation::kGelu;
+  request.mlp.loss = Loss::kMeanSquaredError;
   const std::string expected = TrainTwoSteps(request);
   request.size_bytes = 16 << 10;
   request.batch_rows = 64;
@@ -144,40 +121,39 @@ TEST(PlanTest, GeluKeepsWhatItsSlopeNeedsUnderAnyCut) {
 }
 
 TEST(PlanTest, ThePapersHandlersHoldOneTile) {
-  PlanRequest request;
-  request.model.layers = {1024, 1024, 1};
-  request.model.loss = Loss::kMeanSquaredError;
+  MlpRequest request;
+  request.mlp.layers = {1024, 1024, 1};
+  request.mlp.loss = Loss::kMeanSquaredError;
   request.training.batch = 1;
   request.capacity_bytes = 60 << 10;
   request.size_bytes = 16 << 10;
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  const std::optional<Plan> plan = request.Make();
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->layers[0].rows.size(), 16u);
-  EXPECT_EQ(plan->layers[0].rows[0].input_level, 0);
+  EXPECT_EQ(plan->cuts.parameters[0], (ParameterCut{0, 0})) << plan->summary;
   EXPECT_LE(plan->largest_need_bytes, 60u << 10);
 }
 
 TEST(PlanTest, SaysWhatTheSmallestBoxesNeed) {
-  PlanRequest request = RaggedRequest(Optimizer::kAdamW);
+  MlpRequest request = RaggedRequest(Optimizer::kAdamW);
   request.capacity_bytes = 10'000;
   std::uint64_t smallest = 0;
-  EXPECT_FALSE(MakePlan(request, &smallest));
+  EXPECT_FALSE(request.Make(&smallest));
   EXPECT_GT(smallest, 6u * 64 * 64 * 4);
   request.capacity_bytes = smallest;
-  EXPECT_TRUE(MakePlan(request, nullptr)) << "what it says is enough must be enough";
+  EXPECT_TRUE(request.Make()) << "what it says is enough must be enough";
 }
 
 // A handler may hold more than a tuple may be large.
 TEST(PlanTest, NoTupleIsLargerThanTheSpaceTakes) {
-  PlanRequest request = RaggedRequest(Optimizer::kAdamW);
+  MlpRequest request = RaggedRequest(Optimizer::kAdamW);
   const std::string expected = TrainTwoSteps(request);
   request.tuple_bytes = 20 << 10;  // a tile of 64 x 64 is 16 KiB
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  const std::optional<Plan> plan = request.Make();
   ASSERT_TRUE(plan);
   Pass pass;
   pass.job = "job";
   pass.rows = request.training.batch;
-  const PassTasks graph(request.model, request.training, *plan);
+  const PassTasks graph(LowerModel(BuildModel(request.mlp)), request.training, *plan);
   for (const PlannedTask& task : graph.Tasks(pass)) {
     for (const Output& output : task.task.outputs) {
       EXPECT_LE(output.view.bytes(), request.tuple_bytes) << task.key.ToString();
@@ -187,18 +163,18 @@ TEST(PlanTest, NoTupleIsLargerThanTheSpaceTakes) {
 }
 
 TEST(PlanTest, NoTaskHasMoreInputsThanTheSpaceTakes) {
-  PlanRequest request;
-  request.model.layers = {64, 1};
-  request.model.loss = Loss::kMeanSquaredError;
+  MlpRequest request;
+  request.mlp.layers = {64, 1};
+  request.mlp.loss = Loss::kMeanSquaredError;
   request.training.batch = 64 * 6000;
   request.batch_rows = 64;  // 6,000 gradients of one tile
   request.capacity_bytes = 1ull << 40;
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  const std::optional<Plan> plan = request.Make();
   ASSERT_TRUE(plan);
   Pass pass;
   pass.job = "job";
   pass.rows = request.training.batch;
-  const PassTasks graph(request.model, request.training, *plan);
+  const PassTasks graph(LowerModel(BuildModel(request.mlp)), request.training, *plan);
   for (const PlannedTask& task : graph.Tasks(pass)) {
     EXPECT_LE(task.inputs.size(), request.task_inputs) << task.key.ToString();
   }
@@ -271,50 +247,50 @@ double LossInDouble(const Model& model, const std::vector<std::vector<double>>& 
 class Gradients : public testing::TestWithParam<std::tuple<Activation, Loss>> {};
 
 TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
-  PlanRequest request;
-  request.model.layers = {19, 23, 17, 5};
-  request.model.activation = std::get<0>(GetParam());
-  request.model.clip_bound = 0.4f;
-  request.model.loss = std::get<1>(GetParam());
+  MlpRequest request;
+  request.mlp.layers = {19, 23, 17, 5};
+  request.mlp.activation = std::get<0>(GetParam());
+  request.mlp.clip_bound = 0.4f;
+  request.mlp.loss = std::get<1>(GetParam());
   request.training.batch = 21;
   request.training.block = 16;
   request.training.learning_rate = 1.0;  // so the gradient is the difference of two versions
   request.capacity_bytes = 1 << 20;
   request.size_bytes = 16 * 16 * 4;
   request.batch_rows = 16;
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  const std::optional<Plan> plan = request.Make();
   ASSERT_TRUE(plan);
-  GraphRunner runner(request.model, PlannedOf(request), request.training, *plan);
+  GraphRunner runner(request.mlp, request.training, *plan);
   runner.Initialize();
-  const Batch batch = MakeBatch(request.model, 21, 3);
+  const Batch batch = MakeBatch(request.mlp, 21, 3);
   runner.Step(0, 1, batch.inputs, batch.targets, 21);
 
   std::vector<std::vector<double>> tensors;
-  const std::vector<Parameter> parameters = ParametersOf(request.model);
-  for (const Parameter& parameter : parameters) {
-    const std::vector<float> values = runner.ValueOf(parameter, 0);
+  const std::vector<model::Parameter>& parameters = runner.parameters();
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    const std::vector<float> values = runner.ValueOf(index, 0);
     tensors.emplace_back(values.begin(), values.end());
   }
   float loss = 0;
   for (const std::vector<float>& sums : runner.losses()) loss += sums[0];
-  const double per_sample = request.model.loss == Loss::kCrossEntropy ? 1 : 5;
+  const double per_sample = request.mlp.loss == Loss::kCrossEntropy ? 1 : 5;
   EXPECT_NEAR(static_cast<double>(loss) / (21 * per_sample),
-              LossInDouble(request.model, tensors, batch, 21), 1e-6);
+              LossInDouble(request.mlp, tensors, batch, 21), 1e-6);
 
   std::mt19937 random(4);
   for (std::size_t index = 0; index < parameters.size(); ++index) {
-    const std::vector<float> after = runner.ValueOf(parameters[index], 1);
+    const std::vector<float> after = runner.ValueOf(index, 1);
     for (int i = 0; i < 25; ++i) {
       const std::size_t at = random() % after.size();
       auto moved = tensors;
       constexpr double kStep = 1e-6;
       moved[index][at] += kStep;
-      const double above = LossInDouble(request.model, moved, batch, 21);
+      const double above = LossInDouble(request.mlp, moved, batch, 21);
       moved[index][at] -= 2 * kStep;
-      const double below = LossInDouble(request.model, moved, batch, 21);
+      const double below = LossInDouble(request.mlp, moved, batch, 21);
       const double expected = (above - below) / (2 * kStep);
       const double gradient = tensors[index][at] - static_cast<double>(after[at]);
-      EXPECT_NEAR(gradient, expected, 2e-6) << parameters[index].Name() << " element " << at;
+      EXPECT_NEAR(gradient, expected, 2e-6) << parameters[index].name << " element " << at;
     }
   }
 }
@@ -342,10 +318,10 @@ TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
   EXPECT_GE(SharesOf({0, 0}, 2).workers, 2);
 }
 
-PlanRequest WideLayer(HandlerShares handlers, double overhead_us) {
-  PlanRequest request;
-  request.model.layers = {2048, 2048};
-  request.model.loss = Loss::kMeanSquaredError;
+MlpRequest WideLayer(HandlerShares handlers, double overhead_us) {
+  MlpRequest request;
+  request.mlp.layers = {2048, 2048};
+  request.mlp.loss = Loss::kMeanSquaredError;
   request.training.batch = 64;
   request.capacity_bytes = std::uint64_t{1} << 30;
   request.handlers = handlers;
@@ -353,55 +329,34 @@ PlanRequest WideLayer(HandlerShares handlers, double overhead_us) {
   return request;
 }
 
-std::int64_t TasksOf(const PlanRequest& request) {
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+std::int64_t TasksOf(const MlpRequest& request) {
+  const std::optional<Plan> plan = request.Make();
   return plan ? plan->tasks_per_step : 0;
 }
 
-TEST(PlanTest, BoxesAreAsSmallAsOverheadAndSpeedAllow) {
-  const HandlerShares slow = SharesOf({0.1, 0.1}, 2), fast = SharesOf({20'000, 20'000}, 2);
-  const std::int64_t slow_tasks = TasksOf(WideLayer(slow, 80));
-  EXPECT_GT(slow_tasks, TasksOf(WideLayer(fast, 80))) << "a GPU would only exchange messages";
+TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
+  const HandlerShares fast = SharesOf({20'000, 20'000}, 2);
   EXPECT_GT(TasksOf(WideLayer(fast, 1)), TasksOf(WideLayer(fast, 10'000)));
-  EXPECT_EQ(slow_tasks, TasksOf(WideLayer(slow, 1))) << "two boxes for each are enough";
-}
-
-TEST(PlanTest, LayersWithLittleWorkAreCutAsTheirNeighboursReadThem) {
-  PlanRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
-  request.model.layers = {784, 4096, 4096, 10};
-  request.training.batch = 512;
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
-  ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->layers[1].rows.size(), 2u) << plan->Summary();
-  const int level = plan->layers[1].rows.front().input_level;
-  EXPECT_EQ(plan->FeatureCellLevel(request.model, 1), level);
-  EXPECT_EQ(plan->FeatureCellLevel(request.model, 2), level);
-  // Unless that leaves somebody without work.
-  request.handlers = SharesOf({60, 60, 60, 60}, 4);
-  const std::optional<Plan> of_four = MakePlan(request, nullptr);
-  ASSERT_TRUE(of_four);
-  EXPECT_EQ(of_four->layers[0].rows.size(), 4u) << of_four->Summary();
 }
 
 // Two workers: tiles of the middle layer, whose gradient no task has whole, and whose updates
 // compute it. By rows each of them would make all gradients, and move them.
 TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
-  PlanRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
-  request.model.layers = {784, 4096, 4096, 10};
+  MlpRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
+  request.mlp.layers = {784, 4096, 4096, 10};
   request.training.batch = 512;
-  request = AsGraph(request);
-  const std::optional<Plan> plan = MakePlan(request, nullptr);
+  const std::optional<Plan> plan = request.Make();
   ASSERT_TRUE(plan);
   const auto by_tiles = [](const Segment& segment) { return segment.by_tiles; };
   const auto in_updates = [](const Segment& segment) { return segment.in_updates; };
-  const std::vector<Segment>& segments = plan->graph->training;
-  EXPECT_GE(std::count_if(segments.begin(), segments.end(), by_tiles), 3) << plan->Summary();
-  EXPECT_GE(std::count_if(segments.begin(), segments.end(), in_updates), 2) << plan->Summary();
+  const std::vector<Segment>& segments = plan->cuts.training;
+  EXPECT_GE(std::count_if(segments.begin(), segments.end(), by_tiles), 3) << plan->summary;
+  EXPECT_GE(std::count_if(segments.begin(), segments.end(), in_updates), 2) << plan->summary;
   // Few rows of a small model are not worth it.
-  request.model.layers = {64, 64, 10};
-  const std::optional<Plan> of_small = MakePlan(AsGraph(request), nullptr);
+  request.mlp.layers = {64, 64, 10};
+  const std::optional<Plan> of_small = request.Make();
   ASSERT_TRUE(of_small);
-  EXPECT_EQ(of_small->graph->training.size(), 1u) << of_small->Summary();
+  EXPECT_EQ(of_small->cuts.training.size(), 1u) << of_small->summary;
 }
 
 TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {

@@ -36,7 +36,8 @@ constexpr std::chrono::seconds kWait{20};
 // A task without inputs, whose results may stay.
 PlannedTask AnyTask() {
   const SimulatedJob& job = Jobs().front();
-  PlanRequest request{.model = job.job.perceptron(),
+  const PlannedModel model = LowerModel(BuildModel(job.job));
+  PlanRequest request{.model = model,
                       .training = job.job.training,
                       .capacity_bytes = 1 << 20,
                       .size_bytes = {},
@@ -45,8 +46,7 @@ PlannedTask AnyTask() {
   std::uint64_t smallest = 0;
   const std::optional<Plan> plan = MakePlan(request, &smallest);
   if (!plan) throw std::logic_error("no plan");
-  PlannedTask task =
-      PassTasks(job.job.perceptron(), job.job.training, *plan).Initialize("run").front();
+  PlannedTask task = PassTasks(model, job.job.training, *plan).Initialize("run").front();
   for (Output& output : task.task.outputs) output.may_be_resident = output.keep = true;
   return task;
 }

@@ -107,8 +107,7 @@ std::uint64_t HandlerPool::PlanningCapacity() const {
 
 std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   PlanRequest request;
-  if (model_.perceptron) request.model = *model_.perceptron;
-  request.graphs = model_.graphs;
+  request.model = model_;
   request.training = config_.training;
   request.training.batch = std::min(config_.training.batch, config_.train_samples);
   request.capacity_bytes = capacity_bytes;

@@ -19,7 +19,7 @@ constexpr std::size_t kUnitsInFlight = 3;
 
 ManagerCore::ManagerCore(ManagerConfig config)
     : config_(std::move(config)),
-      planned_(config_.model),
+      planned_(LowerModel(config_.model)),
       policy_(MakeTaskPolicy(config_.limits)),
       pool_(config_, planned_),
       evaluation_(config_.test_samples),

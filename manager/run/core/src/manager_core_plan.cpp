@@ -84,7 +84,7 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
 void ManagerCore::Replan(Plan plan, ManagerActions& out) {
   ++generation_;
   out.push_back(Say{fmt::format(
-      "{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.Summary())});
+      "{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.summary)});
   if (plan_) {
     GoBack(std::move(plan), out);
   } else {

@@ -21,14 +21,12 @@ namespace {
 
 using nlohmann::json;
 
-// The planner of perceptrons has biases as columns, [outputs, 1].
-TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id, bool in_perceptron) {
+TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id) {
   TensorInfo tensor;
   tensor.name = parameter.name;
   tensor.matrix = {id, ParameterState::kValue};
   tensor.rows = parameter.rows;
   tensor.cols = parameter.columns;
-  if (in_perceptron && parameter.role == model::Role::kBias) std::swap(tensor.rows, tensor.cols);
   tensor.shape = parameter.file_shape;
   tensor.layout = parameter.file_layout;
   return tensor;
@@ -41,7 +39,7 @@ std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states) {
   const std::vector<model::Parameter>& parameters = model.training.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto id = ParameterId{static_cast<std::int64_t>(i)};
-    TensorInfo tensor = TensorOf(parameters[i], id, model.perceptron.has_value());
+    TensorInfo tensor = TensorOf(parameters[i], id);
     for (const ParameterState state : StatesOf(parameters[i].trained() ? states : 0)) {
       tensor.name = parameters[i].name + StateSuffix(state);
       tensor.matrix.state = state;

@@ -22,7 +22,7 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
     : settings(std::move(with)),
       job(of),
       model(std::move(model_of)),
-      planned(model),
+      planned(LowerModel(model)),
       data(with_data),
       job_id(TrainingId(job, data.train_sha256(), data.test_sha256())),
       client(std::move(client_options)),

@@ -26,7 +26,7 @@ HandlersSeen Gpus(std::initializer_list<std::uint64_t> memory_bytes) {
 std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
   std::set<std::int64_t> resident;
   const ManagerConfig config = SmallJob();
-  const PassTasks graph(*config.model->perceptron, config.training, *shell.core.plan());
+  const PassTasks graph(LowerModel(config.model), config.training, *shell.core.plan());
   for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
     std::size_t may = 0;
     const std::vector<TileCell> tiles = graph.Tiles("run", version);
@@ -102,7 +102,7 @@ TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
   EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{3, 5}));
   EXPECT_EQ(shell.removed_steps, (std::vector<std::int64_t>{0, 1, 2, 4})) << "all but their tiles";
   const ManagerConfig config = SmallJob();
-  const PassTasks graph(*config.model->perceptron, config.training, *shell.core.plan());
+  const PassTasks graph(LowerModel(config.model), config.training, *shell.core.plan());
   for (std::int64_t version = 0; version <= 6; ++version) {
     const bool between = version == 1 || version == 2;
     for (const TileCell& tile : graph.Tiles("run", version)) {
@@ -158,7 +158,7 @@ TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
   EXPECT_TRUE(shell.done);
   ASSERT_EQ(shell.snapshots, (std::vector<std::int64_t>{3}));
   const ManagerConfig job = SmallJob();
-  const PassTasks graph(*job.model->perceptron, job.training, *shell.core.plan());
+  const PassTasks graph(LowerModel(job.model), job.training, *shell.core.plan());
   for (const TileCell& tile : graph.Tiles("run", 3)) EXPECT_EQ(shell.removed.count(tile.key), 0u);
   EXPECT_THAT(shell.retired, ::testing::Each(::testing::Le(2)));
 }

@@ -105,7 +105,7 @@ TEST(ManagerCoreTest, WhatNoTaskOfTheStepNeedsAnyMoreIsRemoved) {
     EXPECT_EQ(shell.missed, std::vector<std::string>()) << pouch;
     const auto model = SmallJob().model;
     const Training training = SmallJob().training;
-    const PassTasks graph(*model->perceptron, training, *shell.core.plan());
+    const PassTasks graph(LowerModel(model), training, *shell.core.plan());
     std::set<tuplespace::Key> tiles;
     for (std::int64_t version = 0; version <= shell.core.total_steps(); ++version) {
       for (const TileCell& tile : graph.Tiles("run", version)) tiles.insert(tile.key);

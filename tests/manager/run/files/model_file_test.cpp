@@ -76,9 +76,8 @@ TEST(ModelTensorsTest, NamesAreInStringOrder) {
   EXPECT_EQ(tensors[1].name, "layers.0.weight");
   EXPECT_EQ(tensors[4].name, "layers.10.bias");
   EXPECT_EQ(tensors[6].name, "layers.2.bias");
-  // The planner of perceptrons has biases as columns.
-  EXPECT_EQ(tensors[0].rows, 3);
-  EXPECT_EQ(tensors[0].cols, 1);
+  EXPECT_EQ(tensors[0].rows, 1);
+  EXPECT_EQ(tensors[0].cols, 3);
   EXPECT_EQ(tensors[0].shape, std::vector<std::int64_t>{3});
 }
 

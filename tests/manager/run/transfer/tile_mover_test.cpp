@@ -62,15 +62,16 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
       {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
   std::vector<TileCell> tiles;
   const auto model = BuildModel(Model{{3, 2}});
-  for (const Parameter& parameter :
-       {WeightOf(*model->perceptron, 0), BiasOf(*model->perceptron, 0)}) {
-    tiles.push_back({{"tile", static_cast<std::int64_t>(parameter.id)},
-                     {parameter.id, ParameterState::kValue},
+  const std::vector<model::Parameter>& parameters = model->training.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const model::Parameter& parameter = parameters[i];
+    tiles.push_back({{"tile", static_cast<std::int64_t>(i)},
+                     {ParameterId{static_cast<std::int64_t>(i)}, ParameterState::kValue},
                      {0, parameter.rows},
-                     {0, parameter.cols}});
+                     {0, parameter.columns}});
     tuplespace::Tuple tuple;
     tuple.key = tiles.back().key;
-    const auto bytes = static_cast<std::size_t>(4 * parameter.rows * parameter.cols);
+    const auto bytes = static_cast<std::size_t>(4 * parameter.elements());
     tuple.payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));
     client.Put({std::move(tuple)});
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "acan/manager/job.h"
@@ -14,9 +13,6 @@ struct TrainedModel {
   std::string kind;         // a word of kModelKinds
   model::Graph training;    // with gradients
   model::Graph evaluation;  // the same parameters in the same order
-  // The perceptron that it is, if its steps are cut layer by layer. One with parameters that are
-  // frozen, or not decayed, or whose gradients are clipped, is trained as a graph.
-  std::optional<Model> perceptron;
 };
 
 // With the job's `freeze` and `decay` applied. Throws Error (usage) for options that make no model;

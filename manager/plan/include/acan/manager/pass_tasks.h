@@ -15,17 +15,10 @@
 
 namespace acan {
 
-// A model as it is planned: a perceptron layer by layer, any other by the nodes of its graphs.
-struct PlannedModel {
-  std::optional<Model> perceptron;
-  std::shared_ptr<const LoweredModel> graphs;  // null: a perceptron
-
-  PlannedModel() = default;
-  PlannedModel(Model model)
-      : perceptron(std::move(model)) {}  // NOLINT(google-explicit-constructor)
-  // Throws Error (failure) for operators that have no calls yet.
-  explicit PlannedModel(const std::shared_ptr<const TrainedModel>& model);
-};
+using PlannedModel = std::shared_ptr<const LoweredModel>;
+// The graphs of a model as calls see them. They share it. Throws Error (failure) for operators that
+// have no calls yet.
+PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model);
 
 class PassTasks {
  public:
@@ -45,6 +38,8 @@ class PassTasks {
   std::optional<tuplespace::Key> GradientNorm(const Pass& pass) const;
 
  private:
+  GraphTasks Graph() const { return {*model_, training_, plan_.cuts, plan_.grids}; }
+
   const PlannedModel model_;
   const Training& training_;
   const Plan& plan_;

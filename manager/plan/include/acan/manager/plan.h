@@ -1,5 +1,5 @@
-// Plan: how each layer's (batch x inputs x outputs) is cut into boxes, given what the handlers
-// present can hold. Any plan trains the same bits; plans differ in speed only.
+// Plan: how a model's graph is cut into tasks, given what the handlers present can hold. Any plan
+// trains the same bits; plans differ in speed only.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,19 @@
 #include <vector>
 
 #include "acan/core/model.h"
-#include "acan/core/range.h"
 #include "acan/manager/graph_tasks.h"
 #include "tuplespace/space.h"
 
 namespace acan {
 
-// One row of tiles: all tiles of these outputs. Levels are of the canonical tree (range.h).
-struct TileRow {
-  Range outputs;
-  int output_level = 0;  // of `outputs`, which the end of the axis may cut short
-  int input_level = 0;   // a tile spans one node of this level of the inputs
-  int batch_level = 0;   // a task covers one node of this level of the batch
-};
-
-struct LayerPlan {
-  std::vector<TileRow> rows;  // ascending; together all outputs
-};
-
 struct Plan {
   std::int64_t block = 64;
-  std::int64_t batch = 0;        // samples of a full step
-  std::uint64_t task_bytes = 0;  // what a task may need; fixes how wide partial sums are gathered
+  std::int64_t batch = 0;  // samples of a full step
   std::uint64_t largest_need_bytes = 0;
   std::int64_t tasks_per_step = 0;
-  std::vector<LayerPlan> layers;   // of a perceptron
-  std::optional<GraphCuts> graph;  // of any other model
-  std::string graph_summary = {};
-
-  // Activations and deltas of boundary l (inputs of layer l; outputs of layer l-1) are put in cells
-  // of this level along the features, and of batch_cell_level() along the batch.
-  int FeatureCellLevel(const Model& model, int boundary) const;
-  int BatchCellLevel() const;
-  std::string Summary() const;  // "layer 0: 2 x 7 tiles of [256, 128], ..."
+  GraphCuts cuts;
+  std::shared_ptr<const GraphGrids> grids = {};  // of the cuts
+  std::string summary = {};                      // "3 segments, 1 of them by tiles; ..."
 };
 
 // How speed is spread over the handlers.
@@ -58,8 +38,7 @@ struct HandlerShares {
 HandlerShares SharesOf(std::vector<double> gflops, int threads);
 
 struct PlanRequest {
-  Model model;                                      // a perceptron, if it is one
-  std::shared_ptr<const LoweredModel> graphs = {};  // else; null: the perceptron
+  std::shared_ptr<const LoweredModel> model;
   Training training;
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of weights of one task; unset: auto
@@ -71,10 +50,9 @@ struct PlanRequest {
   std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;
 };
 
-// The plan with the fewest tasks found whose every task needs at most capacity_bytes, or little
-// more than half of it (so that the next task is fetched while one runs). nullopt if there is none;
-// then `smallest_need_bytes` is what the largest task needs when everything is cut as small as it
-// goes.
+// The plan with which a step is estimated to take the least time, of those whose every task needs at
+// most capacity_bytes; rather half of it, so that the next task is fetched while one runs. nullopt
+// if there is none; then `smallest_need_bytes` is the capacity with which there would be one.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
 }  // namespace acan

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "acan/core/model.h"
 #include "acan/core/range.h"
 #include "acan/core/task.h"
 #include "acan/manager/planned_task.h"

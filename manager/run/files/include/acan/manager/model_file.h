@@ -21,7 +21,7 @@ namespace acan {
 struct TensorInfo {
   std::string name;  // in the file; of a state: "layers.0.weight.state0"
   MatrixId matrix;
-  // Of the matrix as tiles cover it. A vector is a row, but a column in a perceptron.
+  // Of the matrix as tiles cover it. A vector is a row.
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::vector<std::int64_t> shape;  // in the file
