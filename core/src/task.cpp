@@ -8,7 +8,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "fmt/format.h"
 #include "task_generated.h"
 

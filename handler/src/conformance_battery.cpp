@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "acan/core/philox.h"
 #include "acan/handler/conformance.h"
 #include "hex_sha256.h"

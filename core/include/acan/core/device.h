@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
-#include "acan/core/kernels.h"
 #include "acan/core/memory_budget.h"
+#include "acan/core/operators/kernels.h"
 #include "tuplespace/payload.h"
 
 namespace tuplespace {

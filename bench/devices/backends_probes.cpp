@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 
 namespace acan::bench {
 namespace {
