@@ -48,6 +48,7 @@ class Shapes {
       shapes_[i] = {view.buffer >= 0, view.rows, view.cols};
     }
   }
+  // NOLINTNEXTLINE(google-explicit-constructor): checks take it as the span that it is
   operator std::span<const OperandShape>() const { return {shapes_.data(), count_}; }
 
  private:

@@ -21,8 +21,8 @@ struct PlannedModel {
   std::shared_ptr<const LoweredModel> graphs;  // null: a perceptron
 
   PlannedModel() = default;
-  PlannedModel(Model model)
-      : perceptron(std::move(model)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a perceptron is a planned model
+  PlannedModel(Model model) : perceptron(std::move(model)) {}
   // Throws Error (failure) for operators that have no calls yet.
   explicit PlannedModel(const std::shared_ptr<const TrainedModel>& model);
 };
