@@ -68,7 +68,7 @@ for target in $targets; do
   corpus=$build/corpus/$target
   mkdir -p "$corpus"
   dictionary=""
-  [ ! -f "tests/fuzz/$target.dict" ] || dictionary="-dict=tests/fuzz/$target.dict"
+  [ ! -f "tests/fuzz/dictionaries/$target.dict" ] || dictionary="-dict=tests/fuzz/dictionaries/$target.dict"
   log=$build/$target.log
   # A slow input, or one that asks for much memory, is a defect as a crash is.
   # shellcheck disable=SC2086  # there may be no dictionary

@@ -1,11 +1,14 @@
 #!/bin/sh
 # Checks the sources without running them: clang-format against .clang-format over all C++ and CUDA
-# sources, then clang-tidy with the checks of .clang-tidy over the product's sources. Both must be
-# version 14, as each version formats and warns differently. Installs nothing.
+# sources, then clang-tidy with the checks of .clang-tidy over the sources of the product and the
+# benches. Both must be version 14, as each version formats and warns differently. Installs nothing.
 #
 #   ./scripts/lint.sh                 both; fails if a tool is missing
 #   ./scripts/lint.sh --format        clang-format alone
 #   ./scripts/lint.sh --fix           formats all sources in place
+#   ./scripts/lint.sh --tidy          clang-tidy alone: about 40 minutes of one core the first time
+#   ./scripts/lint.sh --tidy --since REVISION --seconds N
+#                                     only what differs from REVISION, and no longer than that
 #
 # With --if-possible before or behind these it succeeds without the tools, and says NOT RUN.
 #
@@ -19,16 +22,32 @@ say() { printf 'lint: %s\n' "$*"; }
 
 mode=all
 if_possible=no
-for flag in "$@"; do
-  case "$flag" in
+since=""
+seconds=""
+usage() {
+  echo "usage: scripts/lint.sh [--if-possible] [--format | --fix | --tidy]" \
+    "[--since REVISION] [--seconds N]" >&2
+  exit 2
+}
+while [ $# -gt 0 ]; do
+  case "$1" in
   --if-possible) if_possible=yes ;;
   --format) mode=format ;;
   --fix) mode=fix ;;
-  *)
-    echo "usage: scripts/lint.sh [--if-possible] [--format | --fix]" >&2
-    exit 2
+  --tidy) mode=tidy ;;
+  --since)
+    [ -n "${2:-}" ] || usage
+    since=$2
+    shift
     ;;
+  --seconds)
+    [ -n "${2:-}" ] || usage
+    seconds=$2
+    shift
+    ;;
+  *) usage ;;
   esac
+  shift
 done
 
 # tool NAME: the program of this name in version 14, or nothing.
@@ -50,7 +69,9 @@ missing() {
 failed=no
 
 format=$(tool clang-format)
-if [ -z "$format" ]; then
+if [ "$mode" = tidy ]; then
+  :
+elif [ -z "$format" ]; then
   missing clang-format || failed=yes
 else
   sources=$(find . -path ./build -prune -o -path './.*' -prune -o \
@@ -69,12 +90,13 @@ else
   fi
 fi
 
-if [ "$mode" = all ]; then
+if [ "$mode" = all ] || [ "$mode" = tidy ]; then
   tidy=$(tool clang-tidy)
   if [ -z "$tidy" ]; then
     missing clang-tidy || failed=yes
   else
-    python3 scripts/lint_tidy.py "$tidy" "${BUILD:-build/ci}" || failed=yes
+    python3 scripts/lint_tidy.py "$tidy" "${BUILD:-build/ci}" ${since:+--since "$since"} \
+      ${seconds:+--seconds "$seconds"} || failed=yes
   fi
 fi
 

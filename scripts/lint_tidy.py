@@ -1,11 +1,18 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the product's sources: lint_tidy.py CLANG_TIDY BUILD.
+"""Runs clang-tidy over the sources of the product and of the benches.
+
+    lint_tidy.py CLANG_TIDY BUILD [--since REVISION] [--seconds N]
+
+With --since it checks the sources that differ from that revision, in the working tree too, and then
+those that include a header which does. After N seconds it starts no further ones, and says how many
+are left.
 
 A source is not checked again if nothing has changed since a run that found nothing: neither
 clang-tidy, nor .clang-tidy, nor the command that compiles the source, nor the source and the
 project's headers that it includes. BUILD/lint keeps one empty file for each such state.
 Exit code: 1 if something was found.
 """
+import argparse
 import concurrent.futures
 import hashlib
 import json
@@ -14,9 +21,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRODUCT = ("tuplespace", "core", "model", "backends", "handler", "manager", "cli")
+CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "cli", "bench")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -28,10 +36,12 @@ def clang_command(command):
     """What clang-tidy can read: without gcc's precompiled headers and warnings."""
     command = re.sub(r" -include \S*cmake_pch\.hxx", "", command)
     command = re.sub(r" -(Winvalid-pch|fpch-preprocess)\b", "", command)
+    # What flatc makes is checked no more than other libraries' headers.
+    command = re.sub(r" -I ?(\S+/generated)\b", r" -isystem \1", command)
     return command.replace(" -c ", " -Wno-unknown-warning-option -c ", 1)
 
 
-def product_units(build):
+def units_of(build):
     """The entries of the compilation database that are checked, each source once."""
     units = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
@@ -40,7 +50,7 @@ def product_units(build):
             continue
         # Other targets (tests, the simulation) may compile sources of the product as well.
         output = re.search(r" -o (\S+)", entry["command"]).group(1)
-        if file.relative_to(ROOT).parts[0] in PRODUCT and not output.startswith("tests/"):
+        if file.relative_to(ROOT).parts[0] in CHECKED and not output.startswith("tests/"):
             units[file] = {**entry, "command": clang_command(entry["command"])}
     return units
 
@@ -58,47 +68,94 @@ def project_files(file, folders, seen):
                 break
 
 
-def state(unit, file, common):
+def files_of(unit, file):
+    """`file` and all files of the project that it includes."""
+    folders = [pathlib.Path(unit["directory"], name).resolve()
+               for name in re.findall(r" -(?:I|isystem) ?(\S+)", unit["command"])]
+    files = set()
+    project_files(file, [folder for folder in folders if folder.is_relative_to(ROOT)], files)
+    return files
+
+
+def state(unit, files, common):
     digest = hashlib.sha256(common)
     digest.update(unit["command"].encode())
-    folders = [pathlib.Path(unit["directory"], name).resolve()
-               for name in re.findall(r" -I ?(\S+)", unit["command"])]
-    files = set()
-    project_files(file, folders, files)
     for each in sorted(files):
         digest.update(f"{each.name}\0".encode() + each.read_bytes())
     return digest.hexdigest()
 
 
+def changed_since(revision):
+    """The files that differ from the revision, and those that git does not know yet; None if it
+    does not know the revision."""
+    changed = set()
+    for command in (["diff", "--name-only", revision], ["ls-files", "--others",
+                                                        "--exclude-standard"]):
+        done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            return None
+        changed.update(ROOT / name for name in done.stdout.splitlines())
+    return changed
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tidy")
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--since")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    return parser.parse_args()
+
+
 def main():
-    tidy, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    flags = parse()
+    build = flags.build.resolve()
     if not (build / "compile_commands.json").exists():
         say(f"{build}/compile_commands.json is missing: configure and build this folder first")
         return 1
     clean = build / "lint"
     clean.mkdir(exist_ok=True)
-    units = product_units(build)
+    units = units_of(build)
     (clean / "compile_commands.json").write_text(json.dumps(list(units.values())))
-    version = subprocess.run([tidy, "--version"], capture_output=True, check=True).stdout
+    version = subprocess.run([flags.tidy, "--version"], capture_output=True, check=True).stdout
     common = version + (ROOT / ".clang-tidy").read_bytes()
-    states = {file: state(unit, file, common) for file, unit in units.items()}
-    waiting = [file for file in units if not (clean / states[file]).exists()]
-    say(f"clang-tidy: {len(waiting)} of {len(units)} sources are new or changed")
+    files = {file: files_of(unit, file) for file, unit in units.items()}
+    waiting = list(units)
+    if flags.since:
+        changed = changed_since(flags.since)
+        if changed is None:
+            say(f"clang-tidy: NOT RUN: git does not know the revision {flags.since}")
+            return 0
+        waiting = sorted((file for file in units if files[file] & changed),
+                         key=lambda file: file not in changed)
+    total = len(waiting)
+    states = {file: state(units[file], files[file], common) for file in waiting}
+    waiting = [file for file in waiting if not (clean / states[file]).exists()]
+    say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
+    end_s = time.monotonic() + flags.seconds
 
     def check(file):
-        return subprocess.run([tidy, "-p", str(clean), "--quiet", "--warnings-as-errors=*",
+        if time.monotonic() > end_s:
+            return None
+        return subprocess.run([flags.tidy, "-p", str(clean), "--quiet", "--warnings-as-errors=*",
                                str(file)], capture_output=True, text=True, check=False)
 
-    found = 0
+    found = left = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for file, result in zip(waiting, pool.map(check, waiting)):
-            if result.returncode == 0:
+            if result is None:
+                left += 1
+            elif result.returncode == 0:
                 (clean / states[file]).touch()
-                continue
-            found += 1
-            print(result.stdout.replace(f"{ROOT}/", ""), end="")
-            if "error:" not in result.stdout:
-                print(result.stderr, end="")
+            else:
+                found += 1
+                print(result.stdout.replace(f"{ROOT}/", ""), end="")
+                if "error:" not in result.stdout:
+                    print(result.stderr, end="")
+    if left:
+        say(f"clang-tidy: NOT RUN for {left} sources, as {flags.seconds:.0f} s are over; "
+            "scripts/lint.sh --tidy goes on with them")
     say(f"clang-tidy: found something in {found} sources" if found else "clang-tidy: found nothing")
     return 1 if found else 0
 

@@ -10,7 +10,7 @@ namespace acan::cli {
 namespace {
 
 // A role whose parent died has nobody to wait for it: it may not take longer than this to end.
-constexpr unsigned kOrphanPatience_s = 10;
+constexpr unsigned kOrphanPatienceS = 10;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ int Role::Serve(const std::function<void()>& serve, const std::function<void()>&
     const StopGuard guard(
         signals_,
         [this, &stop] {
-          if (parent_ != 0) ::alarm(kOrphanPatience_s);
+          if (parent_ != 0) ::alarm(kOrphanPatienceS);
           stop();
         },
         [] {});

@@ -1,4 +1,4 @@
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 
 #include <bit>
 #include <limits>

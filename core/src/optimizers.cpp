@@ -1,7 +1,7 @@
 // What a row of optimizers.h must be, checked where it is compiled.
 #include "acan/core/optimizers.h"
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 
 namespace acan {
 namespace {

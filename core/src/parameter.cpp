@@ -16,7 +16,7 @@ static_assert(MostStates() <= kMostOptimizerStates);
 }  // namespace
 
 std::span<const ParameterState> StatesOf(int optimizer_states) {
-  const auto count = static_cast<std::size_t>(1 + optimizer_states);
+  const auto count = 1 + static_cast<std::size_t>(optimizer_states);
   assert(count >= 1 && count <= std::size(kStates));
   return std::span(kStates).first(count);
 }

@@ -8,7 +8,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "fmt/format.h"
 #include "task_generated.h"
 
@@ -48,6 +48,7 @@ class Shapes {
       shapes_[i] = {view.buffer >= 0, view.rows, view.cols};
     }
   }
+  // NOLINTNEXTLINE(google-explicit-constructor): checks take it as the span that it is
   operator std::span<const OperandShape>() const { return {shapes_.data(), count_}; }
 
  private:

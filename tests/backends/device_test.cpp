@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "acan/core/error.h"
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/conformance.h"
 #include "forwarding_device.h"

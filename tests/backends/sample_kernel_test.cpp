@@ -30,20 +30,6 @@ Host Plain(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   return Random(rows, cols, seed);
 }
 
-Matrix Rows(const Matrix& m, std::int64_t begin, std::int64_t end) {
-  Matrix part = m;
-  part.offset += begin * m.stride;
-  part.rows = end - begin;
-  return part;
-}
-
-Matrix Columns(const Matrix& m, std::int64_t begin, std::int64_t end) {
-  Matrix part = m;
-  part.offset += begin;
-  part.cols = end - begin;
-  return part;
-}
-
 Host ColumnsOf(const Host& x, std::int64_t begin, std::int64_t end) {
   Host out(x.rows, end - begin);
   for (std::int64_t r = 0; r < x.rows; ++r) {

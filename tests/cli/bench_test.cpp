@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

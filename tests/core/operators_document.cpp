@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "acan/core/optimizers.h"
 
 namespace acan {
@@ -123,17 +123,16 @@ std::string Document() {
   std::string out =
       "# Operators\n\n"
       "What a task can ask of a device. This file is made from the table of calls\n"
-      "(`core/include/acan/core/operators.inc`) and a test keeps it true; to change it, change "
-      "the\n"
-      "table and run `operators_document > docs/operators.md`. What a row says and how shapes are\n"
-      "written stands at the head of the table. Matrices are of float32 unless said.\n\n"
+      "(`core/include/acan/core/operators/operators.inc`) and a test keeps it true. To change it,\n"
+      "change the table and run `operators_document > docs/operators.md`. What a row says and how\n"
+      "shapes are written stands at the head of the table. Matrices are of float32 unless said.\n\n"
       "## Products\n\n"
       "The sum is in the canonical order, with leaves of the task's `block`. The result overlaps "
       "no\n"
       "operand.\n\n";
 #define ACAN_PRODUCT(number, enumerator, name, space, operands, flops, meaning) \
   out += Section(RowOf(GemmForm::enumerator), space, flops);
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
   out +=
       "## Kernels\n\n"
       "A written operand may be the same matrix as a read one of the same shape, but not where a\n"
@@ -141,7 +140,7 @@ std::string Document() {
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
                       flops, meaning)                                                              \
   out += Section(RowOf(Kernel::enumerator), space, flops);
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
   out +=
       "## Activations\n\n"
       "The values of the scalar `activation`.\n\n";

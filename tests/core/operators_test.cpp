@@ -1,6 +1,6 @@
 // The table of calls and its shape language: what rows say, what calls are refused, and that the
 // operators that transformers and convolutional networks need are rows like any other.
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

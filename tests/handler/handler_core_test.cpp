@@ -1,10 +1,6 @@
 // HandlerCore alone: what it asks for, runs, keeps and drops, and that it never holds too much.
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <random>
-#include <set>
-
 #include "handler_core_fixture.h"
 
 namespace acan {
@@ -163,122 +159,6 @@ TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
   const auto held = Of<AnnounceHeld>(core.Step(ConnectionLost{}, 1));
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].held, std::vector<Key>{Tile(1, 7)});
-}
-
-// Random tasks over few tiles: the sum of what tasks reserve and what is kept never passes the
-// limit (Step asserts it), every task ends, and at the end nothing is reserved.
-TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
-  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
-    std::mt19937 random(seed);
-    const std::uint64_t limit = 500 + random() % 2000;
-    HandlerCore core(limit, 1 + static_cast<int>(random() % 4));
-    std::int64_t now = 0;
-    std::uint64_t fence = 0, granted = 0, ended = 0;
-    std::optional<std::uint64_t> offer;
-    std::deque<std::pair<FlightId, TaskGranted>> running;
-    std::deque<FlightId> sending, fetching;
-    std::set<FlightId> staying;
-    std::deque<Key> supplies, owed;
-    std::map<FlightId, TaskGranted> grants;
-    const auto take = [&](const std::vector<HandlerAction>& actions) {
-      for (const HandlerAction& action : actions) {
-        if (const auto* ask = std::get_if<AskForTask>(&action)) offer = ask->offer_bytes;
-        if (const auto* run = std::get_if<RunTask>(&action))
-          running.emplace_back(run->flight, grants[run->flight]);
-        if (const auto* run = std::get_if<RunTask>(&action); run != nullptr && run->resident)
-          staying.insert(run->flight);
-        if (const auto* supply = std::get_if<SupplyKept>(&action)) supplies.push_back(supply->key);
-        if (const auto* fetch = std::get_if<FetchInputs>(&action))
-          fetching.push_back(fetch->flight);
-        if (std::get_if<PutBack>(&action) != nullptr ||
-            std::get_if<ReportFailed>(&action) != nullptr)
-          ++ended;
-      }
-    };
-    take(core.Start());
-    for (int i = 0; i < 400; ++i) {
-      now += static_cast<std::int64_t>(random() % 100);
-      const unsigned what = random() % 7;
-      if (what == 0 && offer) {
-        const std::uint64_t need = 1 + random() % *offer;
-        TaskGranted grant = Grant(need,
-                                  {Tile(static_cast<std::int64_t>(random() % 3),
-                                        static_cast<std::int64_t>(random() % 5))},
-                                  ++fence);
-        grant.input_bytes = {std::max<std::uint64_t>(1, need / 4)};
-        grant.sent = {!core.IsCached(grant.inputs[0]) && random() % 4 != 0};
-        if (grant.sent[0]) grant.keep_input = 0;
-        if (random() % 2 == 0) grant.resident_bytes = need / 4;
-        offer.reset();
-        ++granted;
-        // The flight's number is known before its actions are looked at.
-        grants[core.last_flight() + 1] = grant;
-        take(core.Step(grant, now));
-      } else if (what == 1 && !running.empty()) {
-        const auto [flight, grant] = running.front();
-        running.pop_front();
-        if (random() % 10 == 0) {
-          take(core.Step(TaskFailed{flight, "seeded"}, now));
-          continue;
-        }
-        TaskFinished finished{flight, grant.need_bytes / 2, {}};
-        const Key result = Tile(static_cast<std::int64_t>(random() % 3) + 3,
-                                static_cast<std::int64_t>(random() % 5));
-        if (grant.need_bytes >= 4 && !core.IsCached(result)) {
-          const bool resident = staying.count(flight) != 0;
-          finished.kept = {{result, grant.need_bytes / 4, resident}};
-          if (resident) owed.push_back(result);
-        }
-        take(core.Step(finished, now));
-        sending.push_back(flight);
-      } else if (what == 2 && !sending.empty()) {
-        take(core.Step(Released{sending.front()}, now));
-        sending.pop_front();
-        ++ended;
-      } else if (what == 3 && !fetching.empty()) {
-        const FlightId flight = fetching.front();
-        fetching.pop_front();
-        if (random() % 3 == 0) {
-          take(core.Step(GivenUp{flight}, now));
-        } else {
-          take(core.Step(InputsArrived{flight}, now));
-        }
-      } else if (what == 4 && !owed.empty()) {
-        const Key key = owed.front();
-        owed.pop_front();
-        if (random() % 2 == 0) {
-          take(core.Step(KeptReleased{key}, now));
-        } else {
-          take(core.Step(KeptWanted{key}, now));
-        }
-      } else if (what == 5 && !supplies.empty()) {
-        const Key key = supplies.front();
-        supplies.pop_front();
-        if (random() % 4 == 0) {
-          take(core.Step(SupplyFailed{key}, now));
-        } else {
-          take(core.Step(KeptSupplied{key}, now));
-        }
-      } else {
-        take(core.Step(TimePassed{}, now));
-      }
-      ASSERT_LE(core.reserved_bytes() + core.cached_bytes(), limit) << "seed " << seed;
-    }
-    while (!fetching.empty()) take(core.Step(GivenUp{fetching.front()}, now)), fetching.pop_front();
-    while (!running.empty())
-      take(core.Step(TaskFailed{running.front().first, "end"}, now)), running.pop_front();
-    while (!sending.empty())
-      take(core.Step(Released{sending.front()}, now)), sending.pop_front(), ++ended;
-    take(core.Step(Drain{}, now));
-    while (!supplies.empty()) {
-      const Key key = supplies.front();
-      supplies.pop_front();
-      take(core.Step(KeptSupplied{key}, now));
-    }
-    EXPECT_TRUE(core.drained()) << "seed " << seed;
-    EXPECT_EQ(core.reserved_bytes(), 0u) << "seed " << seed;
-    EXPECT_EQ(granted, ended) << "seed " << seed;
-  }
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ std::string ReadCpuModelName() {
 }
 
 const std::string& CpuModelName() {
-  static const std::string name = ReadCpuModelName();
-  return name;
+  static const std::string kName = ReadCpuModelName();
+  return kName;
 }
 
 cpu::LaunchArgs LaunchArgsOf(Kernel kernel, const KernelArgs& args) {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "acan/core/kernel_constants.h"
+#include "acan/core/operators/kernel_constants.h"
 
 namespace acan::cpu {
 

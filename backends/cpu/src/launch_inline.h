@@ -97,7 +97,7 @@ void RunTile(const acan_args& args, const Region& region, Body body) {
 
 enum KernelNumber : int {
 #define ACAN_OPERATOR(number, enumerator, ...) enumerator = number,
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 };
 
 void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
@@ -106,6 +106,6 @@ void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, ...) \
   case number:                                                                \
     return ACAN_RUN_##iteration<variants>(args, region, ACAN_BODY_##iteration(function));
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
   }
 }

@@ -47,7 +47,7 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
     ACAN_RUN_##iteration(function)                                     \
   }
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 
 }  // namespace
 
@@ -56,7 +56,7 @@ const void* TableKernel(Kernel kernel) {
 #define ACAN_OPERATOR(number, enumerator, ...) \
   case Kernel::enumerator:                     \
     return reinterpret_cast<const void*>(&Run_##enumerator);
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
   }
   return nullptr;
 }

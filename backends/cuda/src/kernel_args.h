@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "acan/core/kernels.h"
+#include "acan/core/operators/kernels.h"
 
 namespace acan::cuda {
 

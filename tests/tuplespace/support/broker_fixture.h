@@ -18,6 +18,13 @@
 
 namespace tuplespace {
 
+// So many bytes that differ from place to place and from seed to seed.
+inline std::string Repeated(std::size_t bytes, char seed) {
+  std::string text(bytes, seed);
+  for (std::size_t i = 0; i < bytes; i += 97) text[i] = static_cast<char>('a' + (i + seed) % 26);
+  return text;
+}
+
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -59,8 +59,8 @@ Mapping::~Mapping() {
 }
 
 std::uint64_t RoundToPages(std::uint64_t bytes) {
-  static const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
+  static const auto kPage = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + kPage - 1) / kPage * kPage;
 }
 
 std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes) {

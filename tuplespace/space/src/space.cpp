@@ -71,7 +71,8 @@ std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
   state_.answers.Clear();
   state_.now_us = now_us;
   ExpireDue();
-  std::visit([this](auto&& what) { OnEvent(std::move(what)); }, std::move(event));
+  std::visit([this](auto&& what) { OnEvent(std::forward<decltype(what)>(what)); },
+             std::move(event));
   Settle();
   return state_.answers.all();
 }

@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
-#include "acan/core/kernels.h"
 #include "acan/core/memory_budget.h"
+#include "acan/core/operators/kernels.h"
 #include "tuplespace/payload.h"
 
 namespace tuplespace {
@@ -114,6 +114,7 @@ class Device {
   // from the pool given by UseResultPool, so that its bytes leave the process without a copy.
   virtual BufferPtr AllocateResult(std::uint64_t bytes) { return Allocate(bytes); }
   // REQUIRES: before the first AllocateResult. A device that has no use for it ignores it.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who overrides it keeps it
   virtual void UseResultPool(std::shared_ptr<tuplespace::SharedPool> /*pool*/) {}
   // A read-only buffer with these bytes. A device whose memory is the host's keeps the payload
   // itself (no copy; charged to the budget all the same). The result must never be written.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "acan/core/device.h"
-#include "acan/core/kernels.h"
+#include "acan/core/operators/kernels.h"
 #include "acan/core/optimizers.h"
 
 namespace acan {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "acan/core/exact_math.h"
-#include "acan/core/kernels.h"
-#include "acan/core/operator_shape.h"
+#include "acan/core/operators/kernels.h"
+#include "acan/core/operators/operator_shape.h"
 
 namespace acan {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "acan/core/kernels.h"
 #include "acan/core/model.h"
+#include "acan/core/operators/kernels.h"
 
 namespace acan {
 

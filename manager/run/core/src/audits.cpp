@@ -258,7 +258,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     if (!differ) {
       ++skipped_;
       if (!said_alone_) {
-        output_.say.push_back(
+        output_.say.emplace_back(
             "no second handler is there that could check results: they are not audited");
       }
       said_alone_ = true;

@@ -1,5 +1,5 @@
 /* What every kernel is called with, and how it reaches its operands. The rows of
- * acan/core/operators.inc say what m, f and i are for each kernel. */
+ * acan/core/operators/operators.inc say what m, f and i are for each kernel. */
 #ifndef ACAN_KERNELS_ARGS_H
 #define ACAN_KERNELS_ARGS_H
 

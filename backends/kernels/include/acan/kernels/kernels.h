@@ -4,11 +4,11 @@
  * one call of a column kernel takes), ACAN_INDEPENDENT (the iterations of the loop behind it do not
  * depend on each other, even where an output is an operand's own matrix) and ACAN_LANE_LOOP (the
  * loop behind it is worth a vector), then includes this file and wraps each row of
- * acan/core/operators.inc. */
+ * acan/core/operators/operators.inc. */
 #ifndef ACAN_KERNELS_KERNELS_H
 #define ACAN_KERNELS_KERNELS_H
 
-#include "acan/core/kernel_constants.h"
+#include "acan/core/operators/kernel_constants.h"
 #include "acan/core/philox.h"
 #include "acan/kernels/math.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "acan/core/device.h"
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 
 namespace acan {
 

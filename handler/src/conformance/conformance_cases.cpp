@@ -1,182 +1,15 @@
-// The battery's operations and values. To change any of them is to change the table of hashes in
-// conformance.cpp, which every handler of a cluster must share.
+// The battery's cases. To change any of them is to change the table of hashes in conformance.cpp,
+// which every handler of a cluster must share.
+#include "conformance_cases.h"
+
 #include <array>
-#include <bit>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "acan/core/operators.h"
-#include "acan/core/philox.h"
-#include "acan/handler/conformance.h"
-#include "hex_sha256.h"
-
-namespace acan {
+namespace acan::conformance {
 namespace {
 
 constexpr std::int64_t kBlock = 16;
 constexpr std::int64_t kRows = 7;
-constexpr std::int64_t kCols = 83;       // six leaves, the last of three
 constexpr std::int64_t kLaneCols = 211;  // four leaves in lane order, the last of 19
-constexpr std::int64_t kIndexed = 7;
-
-enum class Values : std::uint8_t {
-  kUnit,      // [-1, 1)
-  kWide,      // both signs, magnitudes from 2^-20 to 2^12
-  kPositive,  // (0, 1]
-  kSpecial,   // as kWide, every fourth from kSpecials
-  kLabels,    // int32 in [0, kCols)
-  kIndices,   // int32 in [0, kIndexed)
-};
-
-constexpr std::array<std::uint32_t, 16> kSpecials{
-    0x00000000,  // 0
-    0x80000000,  // -0
-    0x00000001,  // the smallest denormal
-    0x807fffff,  // the largest, negative
-    0x00800000,  // the smallest normal
-    0x7f7fffff,  // the largest
-    0x7f800000,  // infinity
-    0xff800000,  // -infinity
-    0x7fc00000,  // NaN
-    0x42b17218,  // 88.72: e^x overflows from here
-    0xc2cff1b5,  // -103.97: e^x vanishes from here
-    0xc2ae0000,  // -87: e^x is almost denormal
-    0x3f0ccccd,  // 0.55 and 1: the seams of tanh and of the normal distribution
-    0xbf800000,  // -1
-    0x41000000,  // 8
-    0xc1600000,  // -14
-};
-
-std::uint32_t WordAt(Values values, std::uint64_t place, std::uint64_t tensor) {
-  const acan_philox4 random = acan_philox(0x6163616eu, place, tensor);
-  const float unit = acan_unit_float(random.v[0]);
-  switch (values) {
-    case Values::kUnit:
-      return std::bit_cast<std::uint32_t>(2.0f * unit - 1.0f);
-    case Values::kPositive:
-      return std::bit_cast<std::uint32_t>(1.0f - unit);
-    case Values::kLabels:
-      return random.v[1] % static_cast<std::uint32_t>(kCols);
-    case Values::kIndices:
-      return random.v[1] % static_cast<std::uint32_t>(kIndexed);
-    case Values::kSpecial:
-      if (place % 4 == 3) return kSpecials[place / 4 % kSpecials.size()];
-      [[fallthrough]];
-    case Values::kWide:
-      break;
-  }
-  const std::uint32_t exponent = 127 - 20 + random.v[1] % 32;
-  return (random.v[2] & 0x80000000u) | exponent << 23 | (random.v[0] >> 9);
-}
-
-// One operation: operands in, results hashed, everything released at the end.
-class Operation {
- public:
-  Operation(Device& device, std::string name) : device_(device), name_(std::move(name)) {}
-
-  Matrix In(std::int64_t rows, std::int64_t cols, Values values) {
-    return Hold(device_.Upload(Words(rows, cols, values)), rows, cols);
-  }
-
-  Matrix Out(std::int64_t rows, std::int64_t cols) {
-    const BufferPtr buffer = device_.Allocate(static_cast<std::uint64_t>(rows * cols) * 4);
-    const Matrix matrix = Hold(buffer, rows, cols);
-    outputs_.emplace_back(buffer, matrix);
-    return matrix;
-  }
-
-  Matrix InOut(std::int64_t rows, std::int64_t cols, Values values) {
-    const tuplespace::Payload words = Words(rows, cols, values);
-    const Matrix matrix = Out(rows, cols);
-    device_.CopyIn(words, matrix);
-    return matrix;
-  }
-
-  OperationHash Finish() {
-    std::vector<std::byte> bytes;
-    for (const auto& [buffer, matrix] : outputs_) {
-      const tuplespace::Payload payload = device_.Download(buffer, matrix);
-      bytes.insert(bytes.end(), payload.bytes().begin(), payload.bytes().end());
-    }
-    return {std::move(name_), HexSha256(bytes)};
-  }
-
- private:
-  tuplespace::Payload Words(std::int64_t rows, std::int64_t cols, Values values) {
-    std::vector<std::uint32_t> words(static_cast<std::size_t>(rows * cols));
-    for (std::size_t i = 0; i < words.size(); ++i) words[i] = WordAt(values, i, tensor_);
-    ++tensor_;
-    return tuplespace::Payload::Copy(words.data(), words.size() * 4);
-  }
-
-  Matrix Hold(BufferPtr buffer, std::int64_t rows, std::int64_t cols) {
-    buffers_.push_back(std::move(buffer));
-    return {buffers_.back().get(), 0, rows, cols, cols};
-  }
-
-  Device& device_;
-  std::string name_;
-  std::uint64_t tensor_ = 0;
-  std::vector<BufferPtr> buffers_;
-  std::vector<std::pair<BufferPtr, Matrix>> outputs_;
-};
-
-// One operation of the battery: a row of operators.inc, the sizes of its dimensions, values for the
-// operands that it reads, in their order, and scalars.
-using Sizes = Few<NamedDimension, 32>;  // of more dimensions than one row has
-struct Case {
-  std::string_view variant;  // of the scalar with this rule, in words; empty: there is one
-  std::string_view what;     // what is special about it, in words
-  Sizes sizes;
-  Few<Values, kMaxKernelMatrices> values;
-  KernelScalars scalars = {};
-};
-
-struct KernelCase {
-  Kernel kernel;
-  Case of;
-};
-
-struct ProductCase {
-  std::int64_t block;
-  Case of;
-};
-
-std::string NameOf(const OperatorRow& row, const Case& of) {
-  std::string name(row.name);
-  for (const std::string_view words : {of.variant, of.what}) {
-    if (words.empty()) continue;
-    name += words == of.what && !of.variant.empty() ? ", " : " ";
-    name += words;
-  }
-  return name;
-}
-
-// Hashes what call(operands) makes of a case. Operands that may be absent are there.
-template <typename Call>
-OperationHash Run(Device& device, const OperatorRow& row, const Case& of, Call call) {
-  Operation op(device, NameOf(row, of));
-  const Dimensions dimensions = DimensionsNamed(row, of.sizes);
-  std::array<Matrix, kMaxKernelMatrices> m;
-  std::size_t read = 0;
-  for (std::size_t i = 0; i < row.operands.size(); ++i) {
-    const OperandShape shape = ShapeOf(row.operands[i], dimensions);
-    switch (row.operands[i].access) {
-      case Access::kRead:
-        m[i] = op.In(shape.rows, shape.cols, of.values[read++]);
-        break;
-      case Access::kWrite:
-        m[i] = op.Out(shape.rows, shape.cols);
-        break;
-      case Access::kUpdate:
-        m[i] = op.InOut(shape.rows, shape.cols, of.values[read++]);
-        break;
-    }
-  }
-  call(m);
-  return op.Finish();
-}
 
 constexpr auto kAllProductCases = [] {
   constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
@@ -495,21 +328,12 @@ static_assert(EveryOperandHasValues(), "a case has not one kind of values for ea
 
 }  // namespace
 
-std::vector<OperationHash> RunConformanceBattery(Device& device) {
-  std::vector<OperationHash> out;
-  for (std::size_t form = 0; form < kProducts; ++form) {
-    for (const ProductCase& each : kAllProductCases) {
-      out.push_back(Run(device, *kProductRows[form], each.of, [&](const auto& m) {
-        device.Gemm(static_cast<GemmForm>(form), Precision::kExact, each.block, m[0], m[1], m[2]);
-      }));
-    }
-  }
-  for (const KernelCase& each : kAllKernelCases) {
-    out.push_back(Run(device, RowOf(each.kernel), each.of, [&](const auto& m) {
-      device.Launch(each.kernel, {m, each.of.scalars});
-    }));
-  }
-  return out;
+std::span<const ProductCase> AllProductCases() {
+  return kAllProductCases;
 }
 
-}  // namespace acan
+std::span<const KernelCase> AllKernelCases() {
+  return {kAllKernelCases.begin(), kAllKernelCases.end()};
+}
+
+}  // namespace acan::conformance

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "reference.h"
 
 namespace acan::test {

@@ -57,6 +57,9 @@ struct OnDevice {
 OnDevice Put(Device& device, const Host& host, std::int64_t pad = 0);
 OnDevice Space(Device& device, std::int64_t rows, std::int64_t cols, std::int64_t pad = 0);
 Host Fetch(Device& device, const OnDevice& from);
+// Columns or rows [begin, end) of m, in m's buffer.
+Matrix Columns(const Matrix& m, std::int64_t begin, std::int64_t end);
+Matrix Rows(const Matrix& m, std::int64_t begin, std::int64_t end);
 
 constexpr std::uint64_t kRoomyBytes = 1u << 30;
 

@@ -211,19 +211,19 @@ namespace operator_rows {
 #define ACAN_PRODUCT(number, enumerator, name, space, operands, flops, meaning) \
   inline constexpr OperatorRow enumerator =                                     \
       ParseOperator(name, "ELEMENT", 1, space, operands, "", flops, meaning);
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 
 }  // namespace operator_rows
 
 inline constexpr const OperatorRow* kKernelRows[] = {
 #define ACAN_OPERATOR(number, enumerator, ...) &operator_rows::enumerator,
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 };
 inline constexpr std::size_t kKernels = std::size(kKernelRows);
 
 inline constexpr const OperatorRow* kProductRows[] = {
 #define ACAN_PRODUCT(number, enumerator, ...) &operator_rows::enumerator,
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 };
 inline constexpr std::size_t kProducts = std::size(kProductRows);
 
@@ -235,7 +235,7 @@ constexpr bool NumbersAreThoseOfTheRows() {
   bool right = true;
 #define ACAN_OPERATOR(number, ...) right = right && kernel++ == number;
 #define ACAN_PRODUCT(number, ...) right = right && product++ == number;
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
   return right && kernel == kKernels && product == kProducts;
 }
 static_assert(NumbersAreThoseOfTheRows(), "operators.inc: row i must have the number i");

@@ -1,5 +1,5 @@
 // acan_hostile: a hostile client from the command line, which attacks until it gets SIGINT or
-// SIGTERM. tests/end_to_end/soak.py runs some of them beside a cluster.
+// SIGTERM. tests/end_to_end/kills/soak.py runs some of them beside a cluster.
 #include <signal.h>
 
 #include <cstdint>

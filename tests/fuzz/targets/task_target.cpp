@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "acan/core/task.h"
 #include "target.h"
 #include "task_generated.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "acan/core/kernels.h"
+#include "acan/core/operators/kernels.h"
 #include "reference.h"
 
 namespace acan::test {

@@ -2,7 +2,7 @@
 """Trains one job after another on one cluster with keys, while it kills processes and hostile
 clients attack. By hand (docs/reliability.md):
 
-    tests/end_to_end/soak.py --bin build/ci/bin --seconds 7200 --throttle 0.1 --json soak.json
+    tests/end_to_end/kills/soak.py --bin build/ci/bin --seconds 7200 --throttle 0.1 --json soak.json
 
 The soak spares the broker and the first handler, so that it can watch their memory and descriptors.
 With --broker-every it kills the broker, too. It kills everybody else (SIGKILL) or stops them for

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "acan/core/kernel_constants.h"
+#include "acan/core/operators/kernel_constants.h"
 
 namespace acan {
 
@@ -42,13 +42,13 @@ constexpr const ActivationRow& RowOf(Activation activation) {
 // kernel without `default:` is complete and the compiler names a case that is missing.
 enum class Kernel : std::uint8_t {
 #define ACAN_OPERATOR(number, enumerator, ...) enumerator = number,
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 };
 
 // The three products of training, as c[m, n] = sum over k.
 enum class GemmForm : std::uint8_t {
 #define ACAN_PRODUCT(number, enumerator, ...) enumerator = number,
-#include "acan/core/operators.inc"
+#include "acan/core/operators/operators.inc"
 };
 
 inline constexpr int kMaxKernelMatrices = ACAN_KERNEL_MATRICES;

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "acan/core/kernels.h"
-#include "acan/core/operator_shape.h"
+#include "acan/core/operators/kernels.h"
+#include "acan/core/operators/operator_shape.h"
 
 namespace acan {
 
@@ -139,4 +139,4 @@ OperandShape ShapeOf(const Operand& operand, const Dimensions& dimensions);
 
 }  // namespace acan
 
-#include "acan/core/operators_parse.h"
+#include "acan/core/operators/operators_parse.h"

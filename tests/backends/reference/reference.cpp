@@ -113,6 +113,20 @@ Host Fetch(Device& device, const OnDevice& from) {
   return host;
 }
 
+Matrix Columns(const Matrix& m, std::int64_t begin, std::int64_t end) {
+  Matrix part = m;
+  part.offset += begin;
+  part.cols = end - begin;
+  return part;
+}
+
+Matrix Rows(const Matrix& m, std::int64_t begin, std::int64_t end) {
+  Matrix part = m;
+  part.offset += begin * m.stride;
+  part.rows = end - begin;
+  return part;
+}
+
 float KernelExp(float x) {
   return acan_exp(x);
 }

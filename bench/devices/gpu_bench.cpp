@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "acan/cuda/cuda_devices.h"
 #include "check.h"
 #include "clock.h"

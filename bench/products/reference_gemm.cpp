@@ -1,6 +1,6 @@
 #include "reference_gemm.h"
 
-#include "acan/core/operators.h"
+#include "acan/core/operators/operators.h"
 #include "onednn.h"
 #include "openblas.h"
 

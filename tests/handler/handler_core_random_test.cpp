@@ -1,0 +1,176 @@
+// HandlerCore under random events, which a seed draws.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "handler_core_fixture.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+
+template <typename T>
+T TakeFirst(std::deque<T>& from) {
+  T first = std::move(from.front());
+  from.pop_front();
+  return first;
+}
+
+// A handler's core, and a space and a device that answer it in a random order. Tasks come from few
+// tiles, so that they share inputs and replace each other's results.
+class RandomHandler {
+ public:
+  explicit RandomHandler(std::uint32_t seed)
+      : random_(seed),
+        limit_bytes_(500 + random_() % 2000),
+        core_(limit_bytes_, 1 + static_cast<int>(random_() % 4)) {
+    Take(core_.Start());
+  }
+
+  // One event, drawn from those that may happen now.
+  void Step() {
+    now_ += static_cast<std::int64_t>(random_() % 100);
+    const unsigned what = random_() % 7;
+    if (what == 0 && offer_bytes_) return GrantOne();
+    if (what == 1 && !running_.empty()) return EndRun();
+    if (what == 2 && !sending_.empty()) return Release();
+    if (what == 3 && !fetching_.empty()) return EndFetch();
+    if (what == 4 && !owed_.empty()) return AskForKept();
+    if (what == 5 && !supplies_.empty()) return EndSupply();
+    Take(core_.Step(TimePassed{}, now_));
+  }
+
+  // Ends what is under way, and drains.
+  void Finish() {
+    while (!fetching_.empty()) Take(core_.Step(GivenUp{TakeFirst(fetching_)}, now_));
+    while (!running_.empty()) {
+      Take(core_.Step(TaskFailed{TakeFirst(running_).first, "end"}, now_));
+    }
+    while (!sending_.empty()) Release();
+    Take(core_.Step(Drain{}, now_));
+    while (!supplies_.empty()) Take(core_.Step(KeptSupplied{TakeFirst(supplies_)}, now_));
+  }
+
+  const HandlerCore& core() const { return core_; }
+  std::uint64_t limit_bytes() const { return limit_bytes_; }
+  std::uint64_t granted() const { return granted_; }
+  std::uint64_t ended() const { return ended_; }
+
+ private:
+  Key AnyTile(std::int64_t first) {
+    const auto version = static_cast<std::int64_t>(random_() % 3);
+    return Tile(first + version, static_cast<std::int64_t>(random_() % 5));
+  }
+
+  void Take(const std::vector<HandlerAction>& actions) {
+    for (const HandlerAction& action : actions) {
+      if (const auto* ask = std::get_if<AskForTask>(&action)) {
+        offer_bytes_ = ask->offer_bytes;
+      } else if (const auto* run = std::get_if<RunTask>(&action)) {
+        running_.emplace_back(run->flight, grants_[run->flight]);
+        if (run->resident) staying_.insert(run->flight);
+      } else if (const auto* supply = std::get_if<SupplyKept>(&action)) {
+        supplies_.push_back(supply->key);
+      } else if (const auto* fetch = std::get_if<FetchInputs>(&action)) {
+        fetching_.push_back(fetch->flight);
+      } else if (std::holds_alternative<PutBack>(action) ||
+                 std::holds_alternative<ReportFailed>(action)) {
+        ++ended_;
+      }
+    }
+  }
+
+  void GrantOne() {
+    const std::uint64_t need_bytes = 1 + random_() % *offer_bytes_;
+    TaskGranted grant = Grant(need_bytes, {AnyTile(0)}, ++fence_);
+    grant.input_bytes = {std::max<std::uint64_t>(1, need_bytes / 4)};
+    grant.sent = {!core_.IsCached(grant.inputs[0]) && random_() % 4 != 0};
+    if (grant.sent[0]) grant.keep_input = 0;
+    if (random_() % 2 == 0) grant.resident_bytes = need_bytes / 4;
+    offer_bytes_.reset();
+    ++granted_;
+    // The flight's number is known before its actions are looked at.
+    grants_[core_.last_flight() + 1] = grant;
+    Take(core_.Step(grant, now_));
+  }
+
+  void EndRun() {
+    const auto [flight, grant] = TakeFirst(running_);
+    if (random_() % 10 == 0) return Take(core_.Step(TaskFailed{flight, "seeded"}, now_));
+    TaskFinished finished{flight, grant.need_bytes / 2, {}};
+    const Key result = AnyTile(3);
+    if (grant.need_bytes >= 4 && !core_.IsCached(result)) {
+      const bool resident = staying_.contains(flight);
+      finished.kept = {{result, grant.need_bytes / 4, resident}};
+      if (resident) owed_.push_back(result);
+    }
+    Take(core_.Step(finished, now_));
+    sending_.push_back(flight);
+  }
+
+  void Release() {
+    Take(core_.Step(Released{TakeFirst(sending_)}, now_));
+    ++ended_;
+  }
+
+  void EndFetch() {
+    const FlightId flight = TakeFirst(fetching_);
+    if (random_() % 3 == 0) return Take(core_.Step(GivenUp{flight}, now_));
+    Take(core_.Step(InputsArrived{flight}, now_));
+  }
+
+  void AskForKept() {
+    const Key key = TakeFirst(owed_);
+    if (random_() % 2 == 0) return Take(core_.Step(KeptReleased{key}, now_));
+    Take(core_.Step(KeptWanted{key}, now_));
+  }
+
+  void EndSupply() {
+    const Key key = TakeFirst(supplies_);
+    if (random_() % 4 == 0) return Take(core_.Step(SupplyFailed{key}, now_));
+    Take(core_.Step(KeptSupplied{key}, now_));
+  }
+
+  std::mt19937 random_;
+  std::uint64_t limit_bytes_;
+  HandlerCore core_;
+  std::int64_t now_ = 0;
+  std::uint64_t fence_ = 0, granted_ = 0, ended_ = 0;
+  std::optional<std::uint64_t> offer_bytes_;  // the open one
+  std::map<FlightId, TaskGranted> grants_;
+  std::deque<std::pair<FlightId, TaskGranted>> running_;
+  std::deque<FlightId> sending_, fetching_;
+  std::set<FlightId> staying_;       // whose results stay on the device
+  std::deque<Key> supplies_, owed_;  // kept results that are wanted, and that others may ask for
+};
+
+// The sum of what tasks reserve and what is kept never passes the limit (Step asserts it), every
+// task ends, and at the end nothing is reserved.
+TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomHandler handler(seed);
+    for (int i = 0; i < 400; ++i) {
+      handler.Step();
+      const HandlerCore& core = handler.core();
+      ASSERT_LE(core.reserved_bytes() + core.cached_bytes(), handler.limit_bytes());
+    }
+    handler.Finish();
+    EXPECT_TRUE(handler.core().drained());
+    EXPECT_EQ(handler.core().reserved_bytes(), 0u);
+    EXPECT_EQ(handler.granted(), handler.ended());
+  }
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,141 @@
+// What a session does, and says, while its broker is busy, slow, silent or not there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "session_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A session whose broker is busy, slow, silent or not there.
+class SessionDelayTest : public SessionTest {
+ protected:
+  // Ticks when they are due for so long; what was said of delays.
+  std::vector<std::string> DelaysWithin(std::int64_t wait_us, bool broker_answers_pings) {
+    std::vector<std::string> texts;
+    const std::int64_t end_us = now_us_ + wait_us;
+    while (now_us_ < end_us) {
+      now_us_ = std::min(end_us, session_.NextDeadlineUs());
+      session_.Tick(now_us_);
+      const bool sent = session_.HasOutput();
+      session_.TakeOutput(now_us_);
+      if (sent && broker_answers_pings) session_.Receive(From(100, Pong{}), now_us_);
+      for (const SessionEvent& event : session_.TakeEvents()) {
+        if (std::holds_alternative<RelinkWanted>(event)) session_.LinkUp(now_us_);
+        const auto* delayed = std::get_if<RequestDelayed>(&event);
+        if (delayed != nullptr) texts.push_back(delayed->text);
+      }
+    }
+    return texts;
+  }
+};
+
+TEST_F(SessionDelayTest, BusyIsRetriedLaterAndLater) {
+  Join();
+  const RequestId id = session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(SentIds(), ElementsAre(id));
+  std::vector<std::int64_t> delays_us;
+  for (int i = 0; i < 13; ++i) {
+    session_.Receive(From(100, Reply{id, Busy()}), now_us_);
+    EXPECT_EQ(CountEvents<Reply>(), 0);
+    EXPECT_FALSE(session_.HasOutput());
+    // Heartbeats have deadlines of their own.
+    const std::int64_t begin_us = now_us_;
+    while (true) {
+      now_us_ = session_.NextDeadlineUs();
+      session_.Tick(now_us_);
+      const auto ids = SentIds();
+      session_.Receive(From(100, Pong{}), now_us_);
+      if (!ids.empty()) break;
+    }
+    delays_us.push_back(now_us_ - begin_us);
+  }
+  EXPECT_THAT(delays_us, ElementsAre(1'000, 2'000, 4'000, 8'000, 16'000, 32'000, 64'000, 128'000,
+                                     256'000, 512'000, 1'000'000, 1'000'000, 1'000'000));
+  session_.Receive(From(100, Reply{id, PutReply{{PutStatus::kStored}}}), now_us_);
+  EXPECT_EQ(CountEvents<Reply>(), 1);
+}
+
+TEST_F(SessionDelayTest, ABrokerThatIsBusyForLongIsNamedOnce) {
+  Join();
+  const RequestId id = session_.Submit(OnePut(1), now_us_);
+  SentIds();
+  int said = 0;
+  for (int i = 0; i < 14; ++i) {
+    session_.Receive(From(100, Reply{id, Busy()}), now_us_);
+    for (const SessionEvent& event : session_.TakeEvents()) {
+      const auto* delayed = std::get_if<RequestDelayed>(&event);
+      if (delayed == nullptr) continue;
+      EXPECT_GT(i, 10) << "not before it was asked for a second";
+      EXPECT_THAT(delayed->text, ::testing::EndsWith(Busy().text));
+      ++said;
+    }
+    while (SentIds().empty()) {
+      now_us_ = session_.NextDeadlineUs();
+      session_.Tick(now_us_);
+      session_.Receive(From(100, Pong{}), now_us_);
+    }
+  }
+  EXPECT_EQ(said, 1);
+}
+
+TEST_F(SessionDelayTest, WithoutABrokerWhoWaitsIsToldOnceWithinTenSeconds) {
+  session_.LinkUp(now_us_);
+  EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty()) << "nobody waits";
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("requests that wait: 1")));
+  EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty());
+}
+
+TEST_F(SessionDelayTest, ALostBrokerIsSpokenOfAgainWithinTenSeconds) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  session_.LinkDown("cut", now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("no answer for")));
+}
+
+TEST_F(SessionDelayTest, ABrokerThatDoesNotAnswerARequestIsNamedWithinTenSeconds) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(
+      DelaysWithin(10'000'000, true),
+      ElementsAre(AllOf(HasSubstr("has not answered a Put"), HasSubstr("requests that wait: 1"))));
+  EXPECT_THAT(DelaysWithin(60'000'000, true), SizeIs(2)) << "twice a minute";
+}
+
+// The broker sends nothing at all, which its silence will end some time later.
+TEST_F(SessionDelayTest, ASilentBrokerIsNamedBeforeItCountsAsLost) {
+  Join();
+  session_.Submit(OnePut(1), now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+}
+
+TEST_F(SessionDelayTest, ASilentBrokerIsNamedAlsoToWhoWaitsForTuples) {
+  Join();
+  Read forever;
+  forever.wait_us = kForeverUs;
+  session_.Submit(forever, now_us_);
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+}
+
+// Of a Read only what is beyond its own wait.
+TEST_F(SessionDelayTest, ARequestThatWaitsByItselfIsNotLate) {
+  Join();
+  Read forever;
+  forever.wait_us = kForeverUs;
+  session_.Submit(forever, now_us_);
+  Read waits;
+  waits.wait_us = 20'000'000;
+  session_.Submit(waits, now_us_);
+  EXPECT_THAT(DelaysWithin(25'000'000, true), IsEmpty());
+  EXPECT_THAT(DelaysWithin(5'000'000, true), ElementsAre(HasSubstr("has not answered a Read")));
+}
+
+}  // namespace
+}  // namespace tuplespace
