@@ -30,7 +30,8 @@ std::int64_t UnixUs() {
 std::vector<SeenResult> SeenResults(tuplespace::Found&& found) {
   std::vector<SeenResult> results;
   for (tuplespace::FoundTuple& tuple : found.tuples) {
-    results.push_back({std::move(tuple.key), std::move(tuple.put_by), tuple.hash});
+    results.push_back(
+        {std::move(tuple.key), std::move(tuple.put_by), tuple.hash, tuple.payload_bytes});
   }
   return results;
 }

@@ -28,6 +28,14 @@ struct CheckContext {
 
 inline constexpr tuplespace::SpaceLimits kLimits;  // of every broker here
 
+// How many times as long as a task asks for a client may extend its lease: at least, and at most
+// where somebody else could take the task, as is known for sure or not.
+struct Extensions {
+  std::int64_t least = 1;
+  std::int64_t most = kLimits.lease_extensions;
+  bool another_could_take = false;
+};
+
 // `duration_us` after `now_us`, or the last time that there is.
 inline std::int64_t After(std::int64_t now_us, std::int64_t duration_us) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();

@@ -86,7 +86,8 @@ LeaseChecker::Lease* LeaseChecker::Held(const ClientId& client, const LeaseRef& 
 }
 
 void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseStatus status,
-                            std::int64_t extend_us, std::int64_t now_us) {
+                            std::int64_t extend_us, const Extensions& extensions,
+                            std::int64_t now_us) {
   Lease* const lease = Held(client, ref);
   if (status == LeaseStatus::kOk && (lease == nullptr || now_us >= lease->end_us)) {
     context_.report(fmt::format("{} was told that it holds {} under fence {}, which it does not",
@@ -107,9 +108,13 @@ void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseSt
     lease->sure_us = lease->end_us;
     const TaskSpec* task = tuples_.Task(ref.key);
     if (task == nullptr) return;
-    const std::int64_t most_us =
-        std::max(lease->lease_us, BaseUs(*task) * kLimits.lease_extensions);
-    lease->sure_us = std::min(lease->end_us, After(lease->granted_us, most_us));
+    const auto last_us = [&](std::int64_t times) {
+      return After(lease->granted_us, std::max(lease->lease_us, BaseUs(*task) * times));
+    };
+    if (extensions.another_could_take) {
+      lease->end_us = std::min(lease->end_us, std::max(last_us(extensions.most), now_us));
+    }
+    lease->sure_us = std::min(lease->end_us, last_us(extensions.least));
   }
 }
 
@@ -243,15 +248,6 @@ std::optional<ClientId> LeaseChecker::Holder(const Key& key) const {
   const auto it = leases_.find(key);
   if (it == leases_.end()) return std::nullopt;
   return it->second.client;
-}
-
-std::int64_t LeaseChecker::LastOfKeyUs() const {
-  std::int64_t last_us = std::numeric_limits<std::int64_t>::min();
-  for (const auto& [key, lease] : leases_) {
-    if (!context_.IsLimited(lease.client) || !tuples_.IsTask(key)) continue;
-    last_us = std::max(last_us, After(lease.granted_us, lease.lease_us));
-  }
-  return last_us;
 }
 
 }  // namespace acan::simulation

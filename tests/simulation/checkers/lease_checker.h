@@ -22,9 +22,11 @@ class LeaseChecker {
   // False: it changes nothing any more, as the tuple went in the same turn.
   bool OnGrant(const tuplespace::ClientId& client, const tuplespace::Grant& grant,
                std::int64_t now_us);
-  // To a Complete, an Extend (with `extend_us` >= 0), a Release or a Fail.
+  // To a Complete, an Extend (with `extend_us` >= 0), a Release or a Fail. `extensions`: of an
+  // Extend, how far this client may extend a lease.
   void OnAnswer(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
-                tuplespace::LeaseStatus status, std::int64_t extend_us, std::int64_t now_us);
+                tuplespace::LeaseStatus status, std::int64_t extend_us,
+                const Extensions& extensions, std::int64_t now_us);
   // The space says that this completion was not what the task declared, and that it has failed.
   void OnFalseCompletion(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref,
                          std::int64_t now_us);
@@ -41,13 +43,10 @@ class LeaseChecker {
   // ---- what is known ---------------------------------------------------------------------------
   // Who has this key under a lease.
   std::optional<tuplespace::ClientId> Holder(const tuplespace::Key& key) const;
-  // When the last of the tasks that clients with a key have now may be over at the latest, as they
-  // were granted; in the past: they have none.
-  std::int64_t LastOfKeyUs() const;
 
  private:
   // It surely lasts until `sure_us`, and ends at `end_us` at the latest. Where somebody else could
-  // take the task the space cuts an extension, and who could do that is not known here.
+  // take the task the space cuts an extension, and who could do that is not always known here.
   struct Lease {
     tuplespace::ClientId client;
     std::uint64_t fence = 0;

@@ -73,7 +73,9 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
     return;
   }
   current_[client].insert(request.id);
-  if (std::holds_alternative<Get>(request.body)) trust_.OnGet(client, request.id);
+  if (const auto* get = std::get_if<Get>(&request.body)) {
+    trust_.OnGet(client, request.id, get->pattern);
+  }
   if (auto asked = Note(request.body)) asked_[{client, request.id}] = std::move(*asked);
 }
 
@@ -154,9 +156,10 @@ void Observer::OnDone(const ClientId& client, RequestId id, std::int64_t now_us)
 }
 
 void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t now_us) {
+  if (const auto* grants = std::get_if<Grants>(&reply.body)) {
+    return OnGrants(client, reply.id, *grants, now_us);
+  }
   trust_.OnReply(client, reply.id);
-  if (const auto* grants = std::get_if<Grants>(&reply.body))
-    return OnGrants(client, *grants, now_us);
   const auto it = asked_.find({client, reply.id});
   if (it == asked_.end()) {
     // What was sent again may have overtaken what was sent first.
@@ -198,12 +201,16 @@ void Observer::OnAnswer(const ClientId& client, const Asked& asked, const ReplyB
 
 void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const LeaseRef& ref,
                              LeaseStatus status, std::int64_t now_us) {
-  leases_.OnAnswer(client, ref, status, asked.extend_us, now_us);
+  const TaskSpec* task = tuples_.Task(ref.key);
+  const bool excludes_some = task != nullptr && !task->not_by.empty();
+  leases_.OnAnswer(client, ref, status, asked.extend_us,
+                   trust_.ExtensionsOf(client, ref.key, excludes_some, now_us), now_us);
   lead_.Tell(client, ref.key, status != LeaseStatus::kStale);
 }
 
-void Observer::OnGrants(const ClientId& client, const Grants& grants, std::int64_t now_us) {
-  trust_.OnGrants(client, grants, now_us);
+void Observer::OnGrants(const ClientId& client, RequestId id, const Grants& grants,
+                        std::int64_t now_us) {
+  trust_.OnGrants(client, id, grants, now_us);
   for (const Grant& grant : grants.grants) {
     if (leases_.OnGrant(client, grant, now_us)) lead_.Tell(client, grant.key, true);
   }

@@ -82,8 +82,8 @@ class Observer {
   void OnLeaseAnswer(const tuplespace::ClientId& client, const Asked& asked,
                      const tuplespace::LeaseRef& ref, tuplespace::LeaseStatus status,
                      std::int64_t now_us);
-  void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
-                std::int64_t now_us);
+  void OnGrants(const tuplespace::ClientId& client, tuplespace::RequestId id,
+                const tuplespace::Grants& grants, std::int64_t now_us);
   // Whose answers show that a Tick served it, as its requests had waited; else "".
   tuplespace::ClientId ServedLate(
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers)
@@ -92,7 +92,7 @@ class Observer {
   CheckContext context_;
   TupleChecker tuples_;
   LeaseChecker leases_{context_, tuples_};
-  TrustChecker trust_{context_, leases_};
+  TrustChecker trust_{context_};
   LeadChecker lead_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions

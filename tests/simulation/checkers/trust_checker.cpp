@@ -15,8 +15,8 @@ constexpr std::int64_t kNotSaidUs = 999;  // it is said in whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace
 
-void TrustChecker::OnGet(const ClientId& client, RequestId id) {
-  open_gets_.emplace(std::pair(client, id), std::numeric_limits<std::int64_t>::max());
+void TrustChecker::OnGet(const ClientId& client, RequestId id, const Pattern& pattern) {
+  open_gets_.emplace(std::pair(client, id), OpenGet{pattern});
 }
 
 void TrustChecker::OnReply(const ClientId& client, RequestId id) {
@@ -24,40 +24,71 @@ void TrustChecker::OnReply(const ClientId& client, RequestId id) {
 }
 
 // A new client of a key that offended lately gets one task at a time.
-void TrustChecker::OnGrants(const ClientId& client, const Grants& grants,
-                            std::int64_t now_us) const {
-  const bool on_probation = IsUntried(client) && now_us < offence_us_ + kRememberedUs;
-  if (!on_probation || grants.grants.size() <= 1) return;
+void TrustChecker::OnGrants(const ClientId& client, RequestId id, const Grants& grants,
+                            std::int64_t now_us) {
+  if (const auto get = open_gets_.find({client, id}); get != open_gets_.end()) {
+    std::vector<Pattern>& patterns = asked_for_[client];
+    const bool is_new =
+        std::find(patterns.begin(), patterns.end(), get->second.pattern) == patterns.end();
+    if (is_new) patterns.push_back(std::move(get->second.pattern));
+    open_gets_.erase(get);
+  }
+  if (!IsOnProbation(client, now_us) || grants.grants.size() <= 1) return;
   context_.report(
       fmt::format("{} has done nothing, and gets {} tasks at once", client, grants.grants.size()));
 }
 
-// Its Gets that wait are answered when the time is over that the notice names. A new client of a
-// key also waits while another one is tried.
+bool TrustChecker::IsOnProbation(const ClientId& client, std::int64_t now_us) const {
+  return IsUntried(client) && now_us < offence_us_ + kRememberedUs;
+}
+
+// For sure somebody else could take the task if it asked for such tasks before, was never benched,
+// and has no key whose other clients could have been.
+Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& task, bool excludes_some,
+                                      std::int64_t now_us) const {
+  Extensions extensions;
+  if (!context_.IsLimited(client) && !mistrusted_.contains(client)) {
+    extensions.least = kLimits.lease_extensions;
+  }
+  if (IsUntried(client)) extensions.most = kLimits.untried_extensions;
+  if (IsOnProbation(client, now_us)) extensions.most = kLimits.untried_extensions / 2;
+  const auto asks = [&](const Pattern& pattern) { return pattern.Matches(task); };
+  const auto could_take = [&](const auto& other) {
+    return other.first != client && !context_.IsLimited(other.first) &&
+           !mistrusted_.contains(other.first) &&
+           std::any_of(other.second.begin(), other.second.end(), asks);
+  };
+  extensions.another_could_take =
+      !excludes_some && std::any_of(asked_for_.begin(), asked_for_.end(), could_take);
+  return extensions;
+}
+
+// Its Gets that wait are answered when the time is over that the notice names.
 void TrustChecker::OnMistrusted(const Notice& notice, std::int64_t now_us) {
   if (notice.text.find(kIsBenched) == std::string::npos) return;  // a task fails on all
+  mistrusted_.insert(notice.by);
   if (context_.IsLimited(notice.by)) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t said_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
-  std::int64_t end_us = After(now_us, said_us + kNotSaidUs);
-  if (IsUntried(notice.by)) end_us = std::max(end_us, leases_.LastOfKeyUs());
+  const std::int64_t end_us = After(now_us, said_us + kNotSaidUs);
   auto open = open_gets_.lower_bound({notice.by, 0});
   for (; open != open_gets_.end() && open->first.first == notice.by; ++open) {
-    open->second = std::min(open->second, end_us);
+    open->second.due_us = std::min(open->second.due_us, end_us);
   }
 }
 
 void TrustChecker::OnLost(const ClientId& client) {
   tried_.erase(client);
+  asked_for_.erase(client);
   std::erase_if(open_gets_, [&](const auto& entry) { return entry.first.first == client; });
 }
 
 void TrustChecker::OnTime(std::int64_t now_us) const {
-  for (const auto& [get, due_us] : open_gets_) {
-    if (due_us >= now_us) continue;
+  for (const auto& [get, open] : open_gets_) {
+    if (open.due_us >= now_us) continue;
     context_.report(fmt::format("Get {} of {} waits for longer than was said, until {} us ago",
-                                get.second, get.first, now_us - due_us));
+                                get.second, get.first, now_us - open.due_us));
   }
 }
 

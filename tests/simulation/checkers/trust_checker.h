@@ -1,5 +1,5 @@
 // TrustChecker: benches end when they should, and the clients of a key that offended get one task
-// at a time until they have completed one.
+// at a time until they have completed one. It knows how far a client may extend its leases.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,29 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "checkers/check_context.h"
-#include "checkers/lease_checker.h"
 
 namespace acan::simulation {
 
 class TrustChecker {
  public:
-  // Both must outlive it.
-  TrustChecker(const CheckContext& context, const LeaseChecker& leases)
-      : context_(context), leases_(leases) {}
+  // The context must outlive it.
+  explicit TrustChecker(const CheckContext& context) : context_(context) {}
 
-  void OnGet(const tuplespace::ClientId& client, tuplespace::RequestId id);
+  void OnGet(const tuplespace::ClientId& client, tuplespace::RequestId id,
+             const tuplespace::Pattern& pattern);
   void OnReply(const tuplespace::ClientId& client, tuplespace::RequestId id);
   // Before the leases know of them.
-  void OnGrants(const tuplespace::ClientId& client, const tuplespace::Grants& grants,
-                std::int64_t now_us) const;
+  void OnGrants(const tuplespace::ClientId& client, tuplespace::RequestId id,
+                const tuplespace::Grants& grants, std::int64_t now_us);
   void OnCompletedTask(const tuplespace::ClientId& client) { tried_.insert(client); }
   void OnMistrusted(const tuplespace::Notice& notice, std::int64_t now_us);
   void OnLost(const tuplespace::ClientId& client);
+  // Of a lease of the task that `client` holds.
+  Extensions ExtensionsOf(const tuplespace::ClientId& client, const tuplespace::Key& task,
+                          bool excludes_some, std::int64_t now_us) const;
   // The broker has done all that was due by now.
   void OnTime(std::int64_t now_us) const;
 
@@ -35,11 +38,20 @@ class TrustChecker {
     return context_.IsLimited(client) && !tried_.contains(client);
   }
 
+  bool IsOnProbation(const tuplespace::ClientId& client, std::int64_t now_us) const;
+
+  struct OpenGet {
+    tuplespace::Pattern pattern;
+    // Until when it is to be answered: when the bench of its client ends.
+    std::int64_t due_us = std::numeric_limits<std::int64_t>::max();
+  };
+
   const CheckContext& context_;
-  const LeaseChecker& leases_;
-  // Gets that wait, and until when they are to be answered: when the bench of their client ends.
-  std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, std::int64_t> open_gets_;
-  std::set<tuplespace::ClientId> tried_;  // that have completed a task
+  std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, OpenGet> open_gets_;
+  // What each client that is there got, or could have got if it had been ready.
+  std::map<tuplespace::ClientId, std::vector<tuplespace::Pattern>> asked_for_;
+  std::set<tuplespace::ClientId> tried_;       // that have completed a task
+  std::set<tuplespace::ClientId> mistrusted_;  // that were benched, ever
   std::int64_t offence_us_ = std::numeric_limits<std::int64_t>::min() / 2;  // of the key, the last
 };
 

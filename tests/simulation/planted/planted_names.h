@@ -37,6 +37,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kResultsAreNotChecked, "ResultsAreNotChecked", 7},
     PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 1204},
     PlantedName{tuplespace::Planted::kExtensionNeverEnds, "ExtensionNeverEnds", 20},
+    PlantedName{tuplespace::Planted::kClingersExtendAsLong, "ClingersExtendAsLong", 20},
     PlantedName{tuplespace::Planted::kBenchNeverEnds, "BenchNeverEnds", 1},
     PlantedName{tuplespace::Planted::kNewIdsAreTrusted, "NewIdsAreTrusted", 38},
     PlantedName{tuplespace::Planted::kEveryLapseDoubles, "EveryLapseDoubles", 119},

@@ -76,6 +76,7 @@ class KeyTrustTest : public ::testing::Test {
       CompleteOne("handler/0");
     }
   }
+  std::int64_t Cling(const ClientId& client);
   std::uint64_t Parked() { return d.space.GetStatistics().tasks_parked; }
 
   SpaceDriver d;
@@ -120,6 +121,27 @@ TEST_F(KeyTrustTest, ANewIdOfABenchedKeyGetsOneTaskAtATimeAndIsBenchedForOne) {
   const std::uint64_t before = d.counters().benched;
   FailOne("evil/1");
   EXPECT_EQ(d.counters().benched, before + 1);
+}
+
+// An untried client waits for its key as well, whose bench may be the longer one.
+TEST_F(KeyTrustTest, WhatIsSaidOfABenchIsHowLongTheClientGetsNoTasks) {
+  constexpr std::int64_t kFirstUs = 8'000'000;
+  Join("evil/0");
+  Join("evil/1");
+  PutTask(kFirstUs);
+  PutTask(9 * kFirstUs);
+  const std::vector<Grant> first = Take("evil/0");
+  ASSERT_EQ(first.size(), 1u);
+  ASSERT_EQ(Take("evil/1").size(), 1u);
+  d.Ask<LeaseReply>("evil/0", Extend{{first[0].key, first[0].fence}, 3'600'000'000});
+  while (d.counters().benched < 2) d.Advance(kFirstUs);
+  const std::string& said = d.notices["m"].back().text;
+  EXPECT_THAT(said, HasSubstr("\"evil/1\""));
+  const RequestId waiting = d.Send("evil/1", GetOf(Every("t")));
+  const std::int64_t left_ms = (d.space.NextDeadlineUs() - d.now_us) / 1000;
+  EXPECT_THAT(said, HasSubstr("no tasks for " + std::to_string(left_ms) + " ms"));
+  d.Advance(left_ms * 1000);
+  EXPECT_TRUE(d.ReplyTo("evil/1", waiting));
 }
 
 TEST_F(KeyTrustTest, OneNewIdIsTriedAtATimeIfTheKeyOffendsAgain) {
@@ -302,6 +324,81 @@ TEST_F(KeyTrustTest, ASlowDeviceGetsALongerLeaseButNotEndlessly) {
     d.Advance(lease_us);
   }
   EXPECT_EQ(lease_us, kLimits.lease_extensions * kLeaseUs);
+}
+
+// ---- leases that are extended on and on --------------------------------------------------------
+
+// The client takes a task and extends its lease for as long as it may, and somebody else does the
+// task in the end. Returns how many leases long that was.
+std::int64_t KeyTrustTest::Cling(const ClientId& client) {
+  PutTask();
+  const std::vector<Grant> grants = Take(client);
+  EXPECT_EQ(grants.size(), 1u) << client;
+  if (grants.empty()) return 0;
+  const LeaseRef lease{grants[0].key, grants[0].fence};
+  const std::int64_t since_us = d.now_us;
+  const auto extended = [&] {
+    return d.Ask<LeaseReply>(client, Extend{lease, 3'600'000'000}).lease == LeaseStatus::kOk;
+  };
+  while (extended()) d.Advance(kLeaseUs / 2);
+  const std::int64_t held_us = d.now_us - since_us;
+  CompleteOne("handler/0");
+  d.Advance(kLimits.most_bench_us);
+  return held_us / kLeaseUs;
+}
+
+TEST_F(KeyTrustTest, WhoHasCompletedNothingMayExtendALeaseToTwice) {
+  Join("evil/0");
+  EXPECT_EQ(Cling("evil/0"), 2);
+  Join("other/0");
+  PutTask();
+  CompleteOne("other/0");
+  EXPECT_EQ(Cling("other/0"), 8);
+}
+
+// Else it would keep one task of each step for as long as the first.
+TEST_F(KeyTrustTest, EachBenchHalvesForHowLongALeaseMayBeExtended) {
+  Join("other/0");
+  PutTask();
+  CompleteOne("other/0");
+  for (const std::int64_t times : {8, 4, 2, 1, 1}) EXPECT_EQ(Cling("other/0"), times);
+  // A slow device that does its tasks in the end gets its time back.
+  for (std::uint32_t i = 0; i < 4 * kLimits.forgiven_after; ++i) {
+    PutTask();
+    CompleteOne("other/0");
+  }
+  EXPECT_EQ(Cling("other/0"), 4) << "of five benches one is left";
+}
+
+TEST_F(KeyTrustTest, NewIdsOfAKeyThatClungMayNotExtendTheirLeases) {
+  for (int i = 0; i < 4; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    Join(client);
+    EXPECT_EQ(Cling(client), i == 0 ? 2 : 1) << client;
+    d.Lose(client);
+  }
+  // The key's benches go along with an id that has completed a task.
+  Join("evil/9");
+  PutTask();
+  CompleteOne("evil/9");
+  EXPECT_EQ(Cling("evil/9"), 1);
+}
+
+TEST_F(KeyTrustTest, WhoIsAloneExtendsALeaseOnAndOnAllTheSame) {
+  Join("evil/0");
+  Cling("evil/0");
+  d.Lose("evil/0");
+  d.Lose("handler/0");
+  Join("evil/1");
+  PutTask();
+  const std::vector<Grant> grants = Take("evil/1");
+  ASSERT_EQ(grants.size(), 1u);
+  const LeaseRef lease{grants[0].key, grants[0].fence};
+  for (int i = 0; i < 100; ++i) {
+    d.Advance(kLeaseUs / 2);
+    ASSERT_EQ(d.Ask<LeaseReply>("evil/1", Extend{lease, kLeaseUs}).lease, LeaseStatus::kOk);
+  }
+  Complete("evil/1", grants[0]);
 }
 
 // ---- parking -----------------------------------------------------------------------------------

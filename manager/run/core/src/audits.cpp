@@ -83,6 +83,7 @@ void Audits::OnResults(const std::vector<SeenResult>& results) {
     const auto [id, index] = at->second;
     awaited_.erase(at);
     Case& one = cases_.at(id);
+    CheckSize(one.task.task.outputs[index], result);
     one.first[index] = result;
     const auto is_there = [](const auto& each) { return each.has_value(); };
     if (!std::all_of(one.first.begin(), one.first.end(), is_there)) continue;
@@ -106,6 +107,7 @@ void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
     const auto found = std::find_if(results.begin(), results.end(),
                                     [&](const SeenResult& each) { return each.key == output.key; });
     if (found == results.end()) return;  // of a vote that was dropped
+    CheckSize(output, *found);
     ballot.by.push_back(found->put_by);
     ballot.hash.push_back(found->hash);
   }
@@ -198,16 +200,27 @@ bool Audits::Decide(AuditId id, const Case& one) {
   if (wrong.empty()) {
     ++passed_;
   } else {
-    if (!output_.verdict) output_.verdict.emplace();
-    std::set<ClientId> all(output_.verdict->wrong.begin(), output_.verdict->wrong.end());
-    all.insert(wrong.begin(), wrong.end());
-    output_.verdict->wrong.assign(all.begin(), all.end());
-    output_.verdict->text += fmt::format(
-        "{}results of {} that {} computed are not what two others computed",
-        output_.verdict->text.empty() ? "" : "; ", one.task.key.ToString(), fmt::join(wrong, ", "));
+    AddWrong(wrong, fmt::format("results of {} that {} computed are not what two others computed",
+                                one.task.key.ToString(), fmt::join(wrong, ", ")));
   }
   Close(id);
   return true;
+}
+
+// No honest handler computes a result of another size, and every task that reads it fails.
+void Audits::CheckSize(const acan::Output& output, const SeenResult& result) {
+  if (result.bytes == output.view.bytes()) return;
+  AddWrong({result.put_by}, fmt::format("{} that {} computed has {} bytes, it must have {}",
+                                        result.key.ToString(), result.put_by, result.bytes,
+                                        output.view.bytes()));
+}
+
+void Audits::AddWrong(const std::set<ClientId>& wrong, const std::string& what) {
+  if (!output_.verdict) output_.verdict.emplace();
+  std::set<ClientId> all(output_.verdict->wrong.begin(), output_.verdict->wrong.end());
+  all.insert(wrong.begin(), wrong.end());
+  output_.verdict->wrong.assign(all.begin(), all.end());
+  output_.verdict->text += (output_.verdict->text.empty() ? "" : "; ") + what;
 }
 
 bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) const {
@@ -255,6 +268,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
   std::optional<std::vector<ClientId>> not_by = NewVoters(one);
   const bool differ = one.ballots.size() > 1;
   if (!SomebodyCan(one, *not_by)) {
+    if (handlers_.empty()) return;  // somebody must come in any case, and may vote
     if (!differ) {
       ++skipped_;
       if (!said_alone_) {

@@ -39,7 +39,8 @@ class AuditsTest : public ::testing::Test {
                                          std::uint64_t value = kRight) {
     std::vector<SeenResult> results;
     for (const acan::Output& output : task.task.outputs) {
-      results.push_back({output.key, by, tuplespace::PayloadHash{value, 0}});
+      results.push_back(
+          {output.key, by, tuplespace::PayloadHash{value, 0}, output.view.bytes()});
     }
     return results;
   }
@@ -135,7 +136,8 @@ TEST_F(AuditsTest, ResultsWithoutAHashConfirmNothing) {
   Present({"a", "b", "c", "d"});
   const PlannedTask task = TaskNumber(1);
   const auto without_hash = [](const PlannedTask& of, const char* by) {
-    return std::vector<SeenResult>{{of.task.outputs[0].key, by, std::nullopt}};
+    const acan::Output& output = of.task.outputs[0];
+    return std::vector<SeenResult>{{output.key, by, std::nullopt, output.view.bytes()}};
   };
   Put(task);
   audits_.OnResults(without_hash(task, "a"));
@@ -195,6 +197,62 @@ TEST_F(AuditsTest, WithoutASecondHandlerItIsSaidAndSkipped) {
   EXPECT_EQ(audits_.OpenIn(1), 0u);
 }
 
+// Seed 40041571 of the simulation. All honest handlers had just lost their devices when a lie was
+// seen: it was believed, although the first of them was back before anybody read it.
+TEST_F(AuditsTest, WhileNobodyIsThereNothingIsSkipped) {
+  Present({});
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "liar", 13);
+  EXPECT_THAT(audits_.TakeOutput().put, IsEmpty());
+  EXPECT_EQ(audits_.skipped(), 0u);
+  EXPECT_EQ(audits_.OpenIn(1), 1u);
+  Present({"a", "b"});
+  Answer(Vote(), "a");
+  Answer(Vote(), "b");
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("liar"));
+}
+
+TEST_F(AuditsTest, AVoteThatEverybodyLeftWaitsForTheNext) {
+  Present({"a", "b"});
+  Put(TaskNumber(1));
+  Compute(TaskNumber(1), "a");
+  Vote();
+  Present({});
+  EXPECT_EQ(audits_.TakeOutput().drop.size(), 1u);
+  EXPECT_EQ(audits_.OpenIn(1), 1u);
+  Present({"c"});
+  Answer(Vote(), "c");
+  EXPECT_EQ(audits_.passed(), 1u);
+}
+
+// The same seed: every task that read the result failed, and that ended the run. No honest handler
+// makes a result of another size, so nobody else need say so.
+TEST_F(AuditsTest, AResultOfAWrongSizeIsWrongWithoutAVote) {
+  Present({"liar"});
+  const PlannedTask task = TaskNumber(1, 2);
+  Put(task);
+  std::vector<SeenResult> results = Results(task, "liar");
+  results[1].bytes = 53;
+  audits_.OnResults(results);
+  auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("liar"));
+  EXPECT_THAT(output.verdict->text, HasSubstr("53 bytes, it must have 64"));
+
+  Present({"a", "liar"});
+  Put(TaskNumber(2));
+  Compute(TaskNumber(2), "a");
+  const PlannedTask vote = Vote();
+  results = Results(vote, "liar");
+  results[0].bytes = 65;
+  audits_.OnVote(id_, results);
+  output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("liar"));
+}
+
 TEST_F(AuditsTest, AVoteThatNobodyIsLeftForIsDropped) {
   Present({"a", "b"});
   Put(TaskNumber(1));
@@ -220,8 +278,8 @@ TEST_F(AuditsTest, AResultThatSomebodyElsePutIsHis) {
   Present({"a", "b", "c", "d"});
   const PlannedTask task = TaskNumber(1, 2);
   Put(task);
-  audits_.OnResults({{task.task.outputs[0].key, "a", tuplespace::PayloadHash{kRight, 0}}});
-  audits_.OnResults({{task.task.outputs[1].key, "b", tuplespace::PayloadHash{13, 0}}});
+  audits_.OnResults({{task.task.outputs[0].key, "a", tuplespace::PayloadHash{kRight, 0}, 64}});
+  audits_.OnResults({{task.task.outputs[1].key, "b", tuplespace::PayloadHash{13, 0}, 64}});
   const PlannedTask vote = Vote();
   EXPECT_THAT(vote.not_by, ElementsAre("a", "b"));
   Answer(vote, "c");

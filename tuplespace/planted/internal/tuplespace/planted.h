@@ -22,6 +22,7 @@ enum class Planted : std::uint8_t {
   kResultsAreNotChecked,
   kOneClientParksTasks,
   kExtensionNeverEnds,
+  kClingersExtendAsLong,
   kBenchNeverEnds,
   kNewIdsAreTrusted,
   kEveryLapseDoubles,

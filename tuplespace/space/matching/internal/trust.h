@@ -26,6 +26,9 @@ class Trust {
   bool IsOnProbation(const ClientState& client) const {
     return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
   }
+  // How many times as long as a task asks for `client` may have it, by extending its lease, while
+  // others could do it: at least once.
+  std::int64_t ExtensionsOf(const ClientState& client) const;
   // `client`, which has not completed a task yet, was given `task`.
   void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
   // The lease of a client that is tried is over, or is about to be: the others of its key get
@@ -44,6 +47,7 @@ class Trust {
   void EndTrial(ClientState& client);
   void Bench(ClientState& client, const Record& task, const std::string& what,
              std::int64_t least_us);
+  std::int64_t WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const;
   void NoteOffence(ClientState& client, const Record& task, std::int64_t bench_us);
 
   SpaceState& state_;

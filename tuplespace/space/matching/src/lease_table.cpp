@@ -11,6 +11,10 @@ namespace tuplespace::internal {
 namespace {
 constexpr std::uint32_t kMostDoublings = 20;  // of a lease, by having run out
 constexpr std::size_t kMaxPastLeases = 8;     // of one task
+
+std::int64_t Times(std::int64_t times, std::int64_t lease_us) {
+  return lease_us <= kForeverUs / times ? times * lease_us : kForeverUs;
+}
 }  // namespace
 
 const PastLease* HeldBefore(const ClientState& client, const std::vector<PastLease>& leases,
@@ -26,11 +30,8 @@ std::int64_t LeaseTable::OrDefaultLease(std::int64_t lease_us) const {
                        : std::min(state_.limits.default_lease_us, state_.limits.max_lease_us);
 }
 
-// How long a task may be kept from others, by extending its lease or by leases that ran out.
 std::int64_t LeaseTable::LongestLeaseUs(const TaskState& task) const {
-  const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
-  const bool ends = lease_us <= kForeverUs / state_.limits.lease_extensions;
-  return ends ? state_.limits.lease_extensions * lease_us : kForeverUs;
+  return Times(state_.limits.lease_extensions, OrDefaultLease(task.spec.lease_us));
 }
 
 // Of the next lease of the task. Where a device is slower than thought, others should not do the
@@ -92,10 +93,13 @@ void LeaseTable::Lose(Record* record) const {
 
 // How long the lease of a task may last while others could do it. That of a plain tuple, such as a
 // lock, has no such end. What earlier holders let run out makes it no longer, but for the lease
-// itself: else a few clients together could keep a task for ever.
+// itself: else a few clients together could keep a task for ever. How far the holder may extend it
+// depends on what it did before: else it would delay each step of a job by as much.
 std::int64_t LeaseTable::LastEndUs(const Record& record) const {
   if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
-  const std::int64_t longest_us = LongestLeaseUs(*record.task);
+  const std::int64_t asked_us = OrDefaultLease(record.task->spec.lease_us);
+  const std::int64_t longest_us =
+      std::max(Times(trust_.ExtensionsOf(*record.lease->client), asked_us), LeaseUs(*record.task));
   const std::int64_t granted_us = record.lease->granted_us;
   return longest_us > kForeverUs - granted_us ? kForeverUs : granted_us + longest_us;
 }

@@ -11,6 +11,7 @@ namespace tuplespace::internal {
 namespace {
 // One host that was stopped for a while must not make a hundred new handlers wait for each other.
 constexpr std::uint32_t kOffencesOfTrials = 2;
+constexpr std::uint32_t kMostDoublings = 20;
 }  // namespace
 
 void Trust::JoinKey(ClientState& client, const std::string& name) {
@@ -38,6 +39,18 @@ std::uint32_t Trust::OffencesOf(const KeyTrust& key) const {
   if (key.offences == 0 || IsPlanted(Planted::kNewIdsAreTrusted)) return 0;
   const std::int64_t forgiven = (state_.now_us - key.offence_us) / state_.limits.key_forgiven_us;
   return forgiven >= key.offences ? 0 : key.offences - static_cast<std::uint32_t>(forgiven);
+}
+
+std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
+  const SpaceLimits& limits = state_.limits;
+  if (IsPlanted(Planted::kClingersExtendAsLong)) return limits.lease_extensions;
+  std::int64_t most = limits.lease_extensions;
+  std::uint32_t times = client.trust.times_benched;
+  if (client.untried_of != nullptr) {
+    most = std::min(most, limits.untried_extensions);
+    times = std::max(times, OffencesOf(*client.untried_of));
+  }
+  return std::max<std::int64_t>(1, most >> std::min(times, kMostDoublings));
 }
 
 // `client` was given `task`: if its key has offended more than once, the other untried clients of
@@ -130,10 +143,19 @@ void Trust::Bench(ClientState& client, const Record& task, const std::string& wh
     benches_.PutOnBench(waiter);
   }
   NoteOffence(client, task, bench_us);
-  state_.answers.Notify(task.put_by,
-                        Notice{Notice::Kind::kMistrusted, task.key, *client.id,
-                               "client \"" + *client.id + "\" " + what + ": it gets no tasks for " +
-                                   std::to_string(bench_us / 1000) + " ms"});
+  state_.answers.Notify(
+      task.put_by, Notice{Notice::Kind::kMistrusted, task.key, *client.id,
+                          "client \"" + *client.id + "\" " + what + ": it gets no tasks for " +
+                              std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
+}
+
+// How long `client`, which is benched for `bench_us` now, gets no tasks: an untried one waits for
+// its key, too, which may have been benched before, or be on trial.
+std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const {
+  const KeyTrust* key = client.untried_of;
+  if (key == nullptr) return bench_us;
+  return std::max({state_.After(bench_us), key->benched_until_us, key->trial_until_us}) -
+         state_.now_us;
 }
 
 // If those whom they were kept from tasks for are gone, the benched ones are better than nobody.

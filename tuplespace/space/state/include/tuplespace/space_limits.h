@@ -44,8 +44,10 @@ struct SpaceLimits {
 
   // A lease of a task can be extended until it lasted so many times as long as the task asks for,
   // if somebody else could take the task. Leases that run out make the next one no longer than
-  // that.
+  // that. A new client of a key may extend less until it has completed a task, and each bench of a
+  // client (of a new one, of its key) halves what it may.
   std::int64_t lease_extensions = 8;
+  std::int64_t untried_extensions = 2;
   std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
   std::int64_t first_bench_us = 500'000;  // twice as long each time
   std::int64_t most_bench_us = 60'000'000;

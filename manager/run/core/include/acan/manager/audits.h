@@ -5,7 +5,9 @@
 // keys of its own, for somebody who has not voted. A result that two different handlers computed is
 // the right one; who computed another is wrong. Handlers with one access key are two only where all
 // ballots are theirs. What has no hash is nobody's right result, however
-// many put it. A vote names neither the first results nor whose
+// many put it. Whoever puts a result of another size than the task makes is wrong without any vote.
+// Where nobody else is there who could vote, the case is skipped; while nobody is there at all it
+// waits, as everything does. A vote names neither the first results nor whose
 // they are, and nobody can tell from outside which tasks are drawn: the draw depends on a secret.
 #pragma once
 
@@ -29,6 +31,7 @@ struct SeenResult {
   tuplespace::Key key;
   tuplespace::ClientId put_by;
   std::optional<tuplespace::PayloadHash> hash;  // unset: it has no bytes
+  std::uint64_t bytes = 0;
 };
 
 using AuditId = std::uint64_t;
@@ -100,6 +103,8 @@ class Audits {
                      const std::set<tuplespace::ClientId>& owners);
 
   bool IsDrawn(const tuplespace::Key& task) const;
+  void CheckSize(const acan::Output& output, const SeenResult& result);
+  void AddWrong(const std::set<tuplespace::ClientId>& wrong, const std::string& what);
   void Proceed(AuditId id);
   bool Decide(AuditId id, const Case& one);
   std::vector<tuplespace::ClientId> NewVoters(const Case& one) const;
