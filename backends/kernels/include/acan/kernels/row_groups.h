@@ -153,6 +153,17 @@ ACAN_FN void acan_sample_norm_chains(const acan_args* a, acan_i64 begin, acan_i6
   for (r = begin; r < end;) {
     const acan_i64 last = acan_leaf_end(r / positions * positions, positions, end);
     acan_load_sample_statistics(a, r / positions, c, means, inverses, lanes);
+    /* Two rows at once: half as many loads and stores of the sums. */
+    for (; r + 2 <= last; r += 2) {
+      for (l = 0; l < lanes; ++l) {
+        const float dy = acan_load(&a->m[4], r, c + l);
+        const float next_dy = acan_load(&a->m[4], r + 1, c + l);
+        const float h = (acan_load(&a->m[2], r, c + l) - means[l]) * inverses[l];
+        const float next_h = (acan_load(&a->m[2], r + 1, c + l) - means[l]) * inverses[l];
+        dots[l] = ACAN_FMA(next_dy, next_h, ACAN_FMA(dy, h, dots[l]));
+        sums[l] = (sums[l] + dy) + next_dy;
+      }
+    }
     for (; r < last; ++r) {
       for (l = 0; l < lanes; ++l) {
         const float dy = acan_load(&a->m[4], r, c + l);
