@@ -39,6 +39,8 @@ constexpr int kUnrollK = 4;
 
 #include "depthwise_inline.h"
 
+#include "embedding_inline.h"
+
 #include "transpose_inline.h"
 
 // Kernels with a driver of their own, where there is scratch for it; else the single source.
@@ -51,6 +53,8 @@ bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region
       return RunAttentionGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
     case kDepthwise:
       return RunDepthwise(launch, region, scratch, scratch_floats);
+    case kEmbeddingGradient:
+      return RunEmbeddingGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
     case kTranspose:
       RunTranspose(KernelArgsOf(launch), region);
       return true;
