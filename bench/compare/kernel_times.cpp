@@ -1,11 +1,18 @@
-// How long acan's kernels take on one core of the CPU, as JSON: seconds of the fastest of several
-// runs of each. kernels.py runs it in turn with PyTorch.
+// acan's kernels on one core of the CPU, timed on request: what kernels.py runs beside PyTorch.
+//
+//   kernel_times ISA ROWS COLUMNS RUNS
+//
+// Each line of standard input names a kernel. The answer is the processor time in seconds of the
+// fastest of RUNS runs, as others may use the machine meanwhile.
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <iostream>
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,35 +32,42 @@ constexpr std::int64_t kWords = 32000;
 constexpr std::int64_t kEdge = 16;
 constexpr std::int64_t kGroups = 32;
 constexpr std::int64_t kWindow = 7;
+// A convolution of kImages images of kSide x kSide pixels and kChannels channels, windows of 3 x 3.
+constexpr std::int64_t kImages = 8, kSide = 32, kChannels = 64;
+
+double ProcessorSeconds() {
+  std::timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 class Kernels {
  public:
-  Kernels(std::int64_t rows, std::int64_t cols)
-      : device_(MakeCpuDevice({1, std::uint64_t{4} << 30, std::nullopt})),
-        rows_(rows),
-        cols_(cols) {}
-
-  // Of those whose names contain `part`.
-  nlohmann::json Times(int runs, const std::string& part) {
+  Kernels(CpuIsa isa, std::int64_t rows, std::int64_t cols)
+      : device_(MakeCpuDevice({1, std::uint64_t{4} << 30, isa})), rows_(rows), cols_(cols) {
     Elements();
+    Optimizers();
     RowKernels();
     Tables();
     CrossEntropy();
+    BatchNorm();
     Images();
-    nlohmann::json out;
-    for (const auto& [name, run] : cases_) {
-      if (name.find(part) == std::string::npos) continue;
-      run();
-      double best = 1e30;
-      for (int i = 0; i < runs; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        run();
-        best = std::min(
-            best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      }
-      out[name] = best;
+    Pooling();
+    Convolution();
+  }
+
+  // Of the fastest of `runs` runs; nothing if there is no kernel of this name.
+  std::optional<double> Seconds(const std::string& name, int runs) {
+    const auto found = cases_.find(name);
+    if (found == cases_.end()) return std::nullopt;
+    found->second();
+    double best = 1e30;
+    for (int i = 0; i < runs; ++i) {
+      const double begin = ProcessorSeconds();
+      found->second();
+      best = std::min(best, ProcessorSeconds() - begin);
     }
-    return out;
+    return best;
   }
 
  private:
@@ -85,7 +99,7 @@ class Kernels {
     device_->Launch(kernel, args);
   }
   void Add(const std::string& name, std::function<void()> run) {
-    cases_.emplace_back(name, std::move(run));
+    cases_.emplace(name, std::move(run));
   }
   void Add(const std::string& name, Kernel kernel, const std::vector<Matrix>& m,
            const KernelScalars& scalars) {
@@ -101,11 +115,25 @@ class Kernels {
       Add(word, Kernel::kActivation, {out, x}, scalars);
       Add(word + " backward", Kernel::kActivationGradient, {out, y, x}, scalars);
     }
+    Add("add", Kernel::kAdd, {out, x, y}, {});
     Add("multiply", Kernel::kMultiply, {out, x, y}, {});
+    Add("scale", Kernel::kScale, {out, x}, {.f = {0.5f}, .i = {}});
+    Add("fill", Kernel::kFill, {out}, {.f = {0.5f}, .i = {}});
+    Add("transpose", Kernel::kTranspose, {Space(cols_, rows_), x}, {});
     Add("swiglu", Kernel::kSwiGlu, {out, x, y}, {});
     Add("swiglu backward", Kernel::kSwiGluGradient, {out, other, x, y, z}, {});
     Add("dropout", Kernel::kDropout, {out, x},
         {.f = {0.1f, 1.11111116f}, .i = {0, 1, 1, 0, 0, cols_, 1}});
+  }
+
+  void Optimizers() {
+    const Matrix w = Random(rows_, cols_), g = Random(rows_, cols_);
+    const Matrix m = Random(rows_, cols_), v = Space(rows_, cols_);
+    Run(Kernel::kMultiply, {v, g, g}, {});
+    Add("sgd", Kernel::kSgd, {w, w, g}, {.f = {1e-6f, 0.01f}, .i = {}});
+    Add("momentum", Kernel::kMomentum, {w, m, w, m, g}, {.f = {1e-6f, 0.9f, 0.01f}, .i = {}});
+    Add("adamw", Kernel::kAdamW, {w, m, v, w, m, v, g},
+        {.f = {1e-6f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.5f, 0.5f}, .i = {}});
   }
 
   void RowKernels() {
@@ -191,20 +219,92 @@ class Kernels {
     Add("bias residual", Kernel::kBiasResidual, {out, x, bias, dy}, {});
   }
 
+  // The calls that a batch norm is lowered to, without those on a row of statistics alone.
+  void BatchNorm() {
+    const Matrix x = Random(rows_, cols_), dy = Random(rows_, cols_), out = Space(rows_, cols_);
+    const Matrix scale = Random(1, cols_), bias = Random(1, cols_);
+    const Matrix statistics = Space(2, cols_);
+    const Matrix mean{statistics.buffer, 0, 1, cols_, cols_};
+    const Matrix inverse{statistics.buffer, cols_, 1, cols_, cols_};
+    const Matrix d_scale = Space(1, cols_), d_bias = Space(1, cols_);
+    const KernelScalars groups{.f = {}, .i = {kBlock, kBlock}};
+    const KernelScalars count{.f = {static_cast<float>(rows_)}, .i = {}};
+    const auto forward = [=, this] {
+      Run(Kernel::kColumnDots, {mean, x}, groups);
+      Run(Kernel::kDivide, {mean, mean}, count);
+      Run(Kernel::kColumnSquares, {inverse, x, mean}, groups);
+      Run(Kernel::kDivide, {inverse, inverse}, count);
+      Run(Kernel::kInverseRoot, {inverse, inverse}, {.f = {1e-5f}, .i = {}});
+      Run(Kernel::kColumnNorm, {out, x, statistics, scale, bias}, {});
+    };
+    forward();
+    Add("batch norm", forward);
+    Add("batch norm backward", [=, this] {
+      Run(Kernel::kColumnNormSums, {d_scale, d_bias, x, statistics, dy}, groups);
+      Run(Kernel::kDivide, {d_scale, d_scale}, count);
+      Run(Kernel::kDivide, {d_bias, d_bias}, count);
+      Run(Kernel::kColumnNormGradient, {out, x, statistics, dy, scale, d_scale, d_bias}, {});
+    });
+  }
+
+  void Pooling() {
+    const std::int64_t samples = rows_ / (kEdge * kEdge), rows = samples * kEdge * kEdge;
+    const Matrix x = Random(rows, cols_), dx = Space(rows, cols_);
+    const Matrix out = Space(rows / 4, cols_), dy = Random(rows / 4, cols_);
+    const KernelScalars three{.f = {}, .i = {kEdge, kEdge, 3, 3, 2, 2, 1, 1}};
+    const KernelScalars two{.f = {}, .i = {kEdge, kEdge, 2, 2, 2, 2, 0, 0}};
+    Add("maximum pooling", Kernel::kMaxPooling, {out, x}, three);
+    Add("maximum pooling backward", Kernel::kMaxPoolingGradient, {dx, x, dy}, three);
+    Add("average pooling", Kernel::kAveragePooling, {out, x}, two);
+    Add("average pooling backward", Kernel::kAveragePoolingGradient, {dx, dy}, two);
+  }
+
+  void Convolution() {
+    const std::int64_t rows = kImages * kSide * kSide, depth = 9 * kChannels;
+    const Matrix x = Random(rows, kChannels), dy = Random(rows, kChannels);
+    const Matrix unfolded = Space(rows, depth), weight = Random(kChannels, depth);
+    const Matrix out = Space(rows, kChannels), d_weight = Space(kChannels, depth);
+    const KernelScalars window{.f = {}, .i = {kSide, kSide, 3, 3, 1, 1, 1, 1}};
+    Run(Kernel::kUnfold, {unfolded, x}, window);
+    Add("unfold", Kernel::kUnfold, {unfolded, x}, window);
+    Add("fold", Kernel::kFold, {out, unfolded}, window);
+    Add("convolution", [=, this] {
+      Run(Kernel::kUnfold, {unfolded, x}, window);
+      device_->Gemm(GemmForm::kForward, Precision::kExact, kBlock, unfolded, weight, out);
+    });
+    Add("convolution backward", [=, this] {
+      device_->Gemm(GemmForm::kBackward, Precision::kExact, kBlock, dy, weight, unfolded);
+      Run(Kernel::kFold, {out, unfolded}, window);
+      Run(Kernel::kUnfold, {unfolded, x}, window);
+      device_->Gemm(GemmForm::kGradient, Precision::kExact, kBlock, dy, unfolded, d_weight);
+    });
+  }
+
   std::unique_ptr<Device> device_;
   std::int64_t rows_, cols_;
   std::mt19937 generator_{1};
   std::vector<BufferPtr> buffers_;
-  std::vector<std::pair<std::string, std::function<void()>>> cases_;
+  std::map<std::string, std::function<void()>> cases_;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 5) {
-    std::fprintf(stderr, "usage: kernel_times ROWS COLUMNS RUNS [PART OF A NAME]\n");
+  const auto isa = argc == 5 ? ParseCpuIsa(argv[1]) : std::nullopt;
+  if (!isa || !CpuIsaAvailable(*isa)) {
+    std::cerr << "kernel_times ISA ROWS COLUMNS RUNS, with an ISA that is here: avx512, avx2 or "
+                 "portable\n";
     return 2;
   }
-  Kernels kernels(std::atoll(argv[1]), std::atoll(argv[2]));
-  std::printf("%s\n", kernels.Times(std::atoi(argv[3]), argc == 5 ? argv[4] : "").dump().c_str());
+  Kernels kernels(*isa, std::atoll(argv[2]), std::atoll(argv[3]));
+  for (std::string name; std::getline(std::cin, name);) {
+    const std::optional<double> seconds = kernels.Seconds(name, std::atoi(argv[4]));
+    if (!seconds) {
+      std::cerr << "kernel_times: there is no kernel " << name << '\n';
+      return 2;
+    }
+    std::printf("%.9f\n", *seconds);
+    std::fflush(stdout);
+  }
+  return 0;
 }

@@ -122,7 +122,6 @@ TEST(KernelMath, NormalDistribution) {
   EXPECT_EQ(KernelNormalCdf(0.0f), 0.5f);
   EXPECT_EQ(KernelNormalCdf(kInfinity), 1.0f);
   EXPECT_EQ(KernelNormalCdf(-kInfinity), 0.0f);
-  EXPECT_TRUE(std::isnan(KernelNormalCdf(kNan)));
 }
 
 TEST(KernelMath, TheMeasureItselfSeesErrors) {

@@ -70,9 +70,10 @@ struct Grouped {
 };
 // One position and one group are a layer norm; leaves that end inside rows, in the middle of one,
 // and rows of several leaves; more groups than one call does, and enough work that two threads
-// divide a sample's groups.
+// divide a sample's groups. Widths of whole chunks of 8, and more channels than are spread at once.
 const Grouped kGrouped[] = {{3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16}, {2, 5, 2, 130},
-                            {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9}};
+                            {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9}, {2, 21, 5, 24},
+                            {1, 9, 36, 40}, {2, 40, 3, 8}};
 
 // The elements of each sample and group as one row, in the order that their sums have; and back.
 Host Gathered(const Grouped& g, const Host& x) {
@@ -310,6 +311,7 @@ TEST_P(SampleKernelTest, PositionsThatLieOutside) {
 struct Images {
   std::int64_t samples, height, width;
   std::int64_t window_height, window_width, stride_y, stride_x, padding_y, padding_x;
+  std::int64_t block = kBlock;
   std::int64_t out_height() const {
     return (height + 2 * padding_y - window_height) / stride_y + 1;
   }
@@ -320,14 +322,15 @@ struct Images {
   KernelScalars scalars(std::int64_t group) const {
     return {.f = {},
             .i = {height, width, window_height, window_width, stride_y, stride_x, padding_y,
-                  padding_x, kBlock, group}};
+                  padding_x, block, group}};
   }
 };
-// ConvNeXt's window of four leaves; steps that leave pixels out; a window wider than the image.
-const Images kImages[] = {{2, 9, 8, 7, 7, 1, 1, 3, 3},
-                          {3, 8, 5, 3, 2, 3, 2, 0, 1},
-                          {1, 3, 2, 5, 6, 2, 1, 2, 4},
-                          {2, 4, 4, 1, 1, 2, 2, 0, 0}};
+// ConvNeXt's window of four leaves and of one; steps that leave pixels out; a window wider than the
+// image; an image that is packed in several bands.
+const Images kImages[] = {{2, 9, 8, 7, 7, 1, 1, 3, 3},      {3, 8, 5, 3, 2, 3, 2, 0, 1},
+                          {1, 3, 2, 5, 6, 2, 1, 2, 4},      {2, 4, 4, 1, 1, 2, 2, 0, 0},
+                          {2, 9, 19, 7, 7, 1, 1, 3, 3, 64}, {1, 11, 15, 5, 5, 1, 3, 2, 2, 64},
+                          {1, 48, 34, 3, 3, 1, 1, 1, 1, 32}};
 
 // One channel of a convolution and its gradients by unfolding, products and folding.
 struct Channel {
@@ -341,12 +344,12 @@ Channel ByProducts(Device& device, const Images& at, const Host& x, const Host& 
   const OnDevice d_unfolded = Space(device, at.results(), at.taps());
   const OnDevice dx = Space(device, at.pixels(), 1);
   Launch(device, Kernel::kUnfold, {unfolded.matrix, on_x.matrix}, at.scalars(1));
-  device.Gemm(GemmForm::kForward, Precision::kExact, kBlock, unfolded.matrix, on_weight.matrix,
+  device.Gemm(GemmForm::kForward, Precision::kExact, at.block, unfolded.matrix, on_weight.matrix,
               out.matrix);
-  device.Gemm(GemmForm::kBackward, Precision::kExact, kBlock, on_dy.matrix, on_weight.matrix,
+  device.Gemm(GemmForm::kBackward, Precision::kExact, at.block, on_dy.matrix, on_weight.matrix,
               d_unfolded.matrix);
   Launch(device, Kernel::kFold, {dx.matrix, d_unfolded.matrix}, at.scalars(1));
-  device.Gemm(GemmForm::kGradient, Precision::kExact, kBlock, on_dy.matrix, unfolded.matrix,
+  device.Gemm(GemmForm::kGradient, Precision::kExact, at.block, on_dy.matrix, unfolded.matrix,
               d_weight.matrix);
   return {Fetch(device, out), Fetch(device, dx), Fetch(device, d_weight)};
 }

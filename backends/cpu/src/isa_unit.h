@@ -37,13 +37,30 @@ constexpr int kUnrollK = 4;
 
 #include "attention/backward_inline.h"
 
+#include "depthwise_inline.h"
+
+#include "embedding_inline.h"
+
+#include "transpose_inline.h"
+
 // Kernels with a driver of their own, where there is scratch for it; else the single source.
 bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
                       int64_t scratch_floats) {
-  if (kernel != kAttention && kernel != kAttentionGradient) return false;
-  const acan_args args = KernelArgsOf(launch);
-  return kernel == kAttention ? RunAttention(args, region, scratch, scratch_floats)
-                              : RunAttentionGradient(args, region, scratch, scratch_floats);
+  switch (kernel) {
+    case kAttention:
+      return RunAttention(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kAttentionGradient:
+      return RunAttentionGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kDepthwise:
+      return RunDepthwise(launch, region, scratch, scratch_floats);
+    case kEmbeddingGradient:
+      return RunEmbeddingGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kTranspose:
+      RunTranspose(KernelArgsOf(launch), region);
+      return true;
+    default:
+      return false;
+  }
 }
 #else
 bool LaunchVectorised(int, const LaunchArgs&, const Region&, float*, int64_t) {

@@ -14,6 +14,7 @@ extern const char kReductionsText[];
 extern const char kLanesText[];
 extern const char kRowGroupsText[];
 extern const char kNormsText[];
+extern const char kGroupNormText[];
 extern const char kTablesText[];
 extern const char kClassesText[];
 extern const char kDropoutText[];

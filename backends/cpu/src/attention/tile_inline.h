@@ -164,20 +164,25 @@ void PackTransposed(const float* from, int64_t stride, int64_t rows, int64_t wid
   }
 }
 
-// Stores rows of squares; a NaN as the one NaN.
+// Stores rows of floats that are `pitch` apart; a NaN as the one NaN.
+void UnpackSquare(const float* from, int64_t pitch, int64_t rows, int64_t cols, float* to,
+                  int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t c = 0;
+    for (; c + Vec::kWidth <= cols; c += Vec::kWidth) {
+      Vec::Store(to + r * stride + c, Vec::Canonical(Vec::Load(from + r * pitch + c)));
+    }
+    for (; c < cols; ++c) {
+      const float x = from[r * pitch + c];
+      to[r * stride + c] = x == x ? x : ACAN_NAN;
+    }
+  }
+}
+
+// Stores rows of squares.
 void UnpackSquares(const float* from, int64_t rows, int64_t width, float* to, int64_t stride) {
   for (int64_t s = 0; s < Squares(width); ++s, from += kSquare, to += kEdge) {
-    const int64_t cols = SquareCols(width, s);
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t c = 0;
-      for (; c + Vec::kWidth <= cols; c += Vec::kWidth) {
-        Vec::Store(to + r * stride + c, Vec::Canonical(Vec::Load(from + r * kEdge + c)));
-      }
-      for (; c < cols; ++c) {
-        const float x = from[r * kEdge + c];
-        to[r * stride + c] = x == x ? x : ACAN_NAN;
-      }
-    }
+    UnpackSquare(from, kEdge, rows, SquareCols(width, s), to, stride);
   }
 }
 

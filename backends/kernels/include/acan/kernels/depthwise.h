@@ -4,28 +4,6 @@
 #ifndef ACAN_KERNELS_DEPTHWISE_H
 #define ACAN_KERNELS_DEPTHWISE_H
 
-/* Channels that are summed side by side: as many as fill the registers of a CPU. */
-#define ACAN_CHANNEL_LANES (ACAN_COLUMN_LANES < 64 ? ACAN_COLUMN_LANES : 64)
-#define ACAN_HALF_LANES (ACAN_CHANNEL_LANES < 2 ? 1 : ACAN_CHANNEL_LANES / 2)
-
-/* How many of the `lanes` that are left are taken next. What is often asked for is a constant of
- * the loops that follow, so that their sums stay in registers. */
-#define ACAN_FOR_CHANNELS(run, function)                         \
-  while ((run).lanes > 0) {                                      \
-    int taken = (run).lanes;                                     \
-    if (taken >= ACAN_CHANNEL_LANES) {                           \
-      taken = ACAN_CHANNEL_LANES;                                \
-      function(a, &w, (run).row, (run).col, ACAN_CHANNEL_LANES); \
-    } else if (taken >= ACAN_HALF_LANES) {                       \
-      taken = ACAN_HALF_LANES;                                   \
-      function(a, &w, (run).row, (run).col, ACAN_HALF_LANES);    \
-    } else {                                                     \
-      function(a, &w, (run).row, (run).col, taken);              \
-    }                                                            \
-    (run).lanes -= taken;                                        \
-    (run).col += taken;                                          \
-  }
-
 /* Channels c .. c + lanes - 1 of row r of the result. */
 ACAN_FN void acan_depthwise_lanes(const acan_args* a, const acan_window* w, acan_i64 r, acan_i64 c,
                                   int lanes) {

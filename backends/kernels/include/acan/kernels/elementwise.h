@@ -19,7 +19,7 @@ ACAN_FN void acan_uniform(const acan_args* a, acan_i64 r, acan_i64 c) {
 /* (1 + tanh(k)) / 2 of k = sqrt(2 / pi) * (z + 0.044715 * z^3), as the logistic function of 2 k: so
  * it is accurate where it is almost 0. */
 ACAN_FN float acan_gelu_tanh_gate(float z) {
-  return acan_sigmoid(z * ACAN_FMA(0.0713548162f, z * z, 1.59576912f));
+  return acan_gate(z * ACAN_FMA(0.0713548162f, z * z, 1.59576912f));
 }
 
 ACAN_FN float acan_activate(acan_i64 activation, float bound, float z) {
@@ -29,7 +29,7 @@ ACAN_FN float acan_activate(acan_i64 activation, float bound, float z) {
   if (activation == ACAN_SIGMOID) return acan_sigmoid(z);
   if (activation == ACAN_GELU) return z * acan_normal_cdf(z);
   if (activation == ACAN_GELU_TANH) return z * acan_gelu_tanh_gate(z);
-  if (activation == ACAN_SILU) return z * acan_sigmoid(z);
+  if (activation == ACAN_SILU) return z * acan_gate(z);
   return z;
 }
 
@@ -50,7 +50,7 @@ ACAN_FN float acan_gelu_tanh_slope(float z) {
 }
 
 ACAN_FN float acan_silu_slope(float z) {
-  const float u = acan_sigmoid(z);
+  const float u = acan_gate(z);
   return u * ACAN_FMA(z, 1.0f - u, 1.0f);
 }
 
@@ -128,14 +128,14 @@ ACAN_FN void acan_scale_columns(const acan_args* a, acan_i64 r, acan_i64 c) {
 
 ACAN_FN void acan_swiglu(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float gate = acan_load(&a->m[1], r, c);
-  acan_store(&a->m[0], r, c, (gate * acan_sigmoid(gate)) * acan_load(&a->m[2], r, c));
+  acan_store(&a->m[0], r, c, (gate * acan_gate(gate)) * acan_load(&a->m[2], r, c));
 }
 
 ACAN_FN void acan_swiglu_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float gate = acan_load(&a->m[2], r, c);
   const float up = acan_load(&a->m[3], r, c);
   const float dy = acan_load(&a->m[4], r, c);
-  const float u = acan_sigmoid(gate);
+  const float u = acan_gate(gate);
   acan_store(&a->m[0], r, c, (dy * up) * (u * ACAN_FMA(gate, 1.0f - u, 1.0f)));
   acan_store(&a->m[1], r, c, dy * (gate * u));
 }

@@ -23,6 +23,8 @@
 #include "acan/kernels/row_groups.h"
 
 #include "acan/kernels/norms.h"
+
+#include "acan/kernels/group_norm.h"
 #include "acan/kernels/tables.h"
 
 #include "acan/kernels/classes.h"

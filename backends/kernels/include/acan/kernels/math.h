@@ -13,32 +13,38 @@
 
 #define ACAN_NAN ACAN_AS_F32(0x7fc00000u)
 
-/* 2^n for n in [-126, 127]; n as the two's complement in an unsigned word. */
-ACAN_FN float acan_power_of_two(acan_u32 n) {
-  return ACAN_AS_F32((n + 127u) << 23);
-}
+/* Adding 1.5 * 2^23 rounds to the nearest integer n, which then sits in the low bits. An even
+ * number beside it adds to n, and changes no rounding. */
+#define ACAN_ROUNDER 12582912.0f
 
-/* e^(y + tail) for y in [-104.5, 89.5] and a tiny tail (|tail| < 2^-10), which carries what y lost
- * to rounding. Some NaN for NaN. */
-ACAN_FN float acan_exp_in_range(float y, float tail) {
-  /* Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low bits. */
-  const float shifted = ACAN_FMA(y, 1.44269502f, 12582912.0f);
-  const acan_u32 n = ACAN_AS_U32(shifted) - 0x4b400000u;
-  const float n_float = shifted - 12582912.0f;
+/* e^(y + tail) / 2^n for a tiny tail (|tail| < 2^-10), which carries what y lost to rounding; n as
+ * a float. In [0.7, 1.42] for |y| < 110. */
+ACAN_FN float acan_exp_mantissa(float y, float tail, float n) {
   /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
-  const float r0 = ACAN_FMA(n_float, -0.693145752f, y);
-  const float r = ACAN_FMA(n_float, -1.42860677e-06f, r0) + tail;
+  const float r0 = ACAN_FMA(n, -0.693145752f, y);
+  const float r = ACAN_FMA(n, -1.42860677e-06f, r0) + tail;
   float p = 0.00138131471f; /* (e^r - 1 - r) / r^2, 3.3e-9 */
   p = ACAN_FMA(p, r, 0.00836941879f);
   p = ACAN_FMA(p, r, 0.041668456f);
   p = ACAN_FMA(p, r, 0.166665152f);
   p = ACAN_FMA(p, r, 0.49999994f);
-  p = ACAN_FMA(p * r, r, r) + 1.0f;
-  /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. */
-  {
-    const acan_u32 part = (n + 256u) / 2u - 128u;
-    return p * acan_power_of_two(part) * acan_power_of_two(n - part);
-  }
+  return ACAN_FMA(p * r, r, r) + 1.0f;
+}
+
+/* x * 2^n, n in the lower nine bits of a word, where x and the result are normal numbers. */
+ACAN_FN float acan_scale_by_power(float x, acan_u32 n) {
+  return ACAN_AS_F32(ACAN_AS_U32(x) + (n << 23));
+}
+
+/* e^(y + tail) for y in [-104.5, 89.5]. Some NaN for NaN. */
+ACAN_FN float acan_exp_in_range(float y, float tail) {
+  const float shifted = ACAN_FMA(y, 1.44269502f, ACAN_ROUNDER);
+  const float p = acan_exp_mantissa(y, tail, shifted - ACAN_ROUNDER);
+  /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. The bits of
+   * ACAN_ROUNDER are even and vanish when they are shifted. */
+  const acan_u32 n = ACAN_AS_U32(shifted);
+  const acan_u32 first = n >> 1;
+  return acan_scale_by_power(p, first) * acan_scale_by_power(1.0f, n - first);
 }
 
 /* The same for any x. Beyond the clamps the result is 0 or infinity anyway. */
@@ -49,10 +55,33 @@ ACAN_FN float acan_exp_with_tail(float x, float tail) {
   return x == x ? y : ACAN_NAN;
 }
 
-/* The same for x <= 0; some NaN for NaN. What takes it stores its result with acan_store, which
- * makes all NaN the same; a second select would only cost. */
-ACAN_FN float acan_exp_of_negative(float x, float tail) {
-  return acan_exp_in_range(x < -104.5f ? -104.5f : x, tail);
+ACAN_FN float acan_abs(float x) {
+  return ACAN_AS_F32(ACAN_AS_U32(x) & 0x7fffffffu);
+}
+
+/* |x| or, where that is smaller, `most` > 0, which is what a NaN becomes. Compared as whole
+ * numbers: compilers make a minimum of it, where they turn a select of floats into a select of each
+ * value that depends on it. */
+ACAN_FN float acan_bounded_abs(float x, float most) {
+  const acan_u32 y = ACAN_AS_U32(x) & 0x7fffffffu;
+  const acan_u32 bound = ACAN_AS_U32(most);
+  return ACAN_AS_F32(y < bound ? y : bound);
+}
+
+/* e^(y + tail) for y in [-104.5, 0]. Only the last product rounds. */
+ACAN_FN float acan_exp_of_negative(float y, float tail) {
+  const float rounder = ACAN_ROUNDER + 64.0f;
+  const float shifted = ACAN_FMA(y, 1.44269502f, rounder);
+  const float p = acan_exp_mantissa(y, tail, shifted - rounder);
+  return acan_scale_by_power(p, ACAN_AS_U32(shifted)) * 5.42101086e-20f; /* 2^-64 */
+}
+
+/* e^y for y in [0, 89.5]. */
+ACAN_FN float acan_exp_of_positive(float y) {
+  const float rounder = ACAN_ROUNDER - 2.0f;
+  const float shifted = ACAN_FMA(y, 1.44269502f, rounder);
+  const float p = acan_exp_mantissa(y, 0.0f, shifted - rounder);
+  return acan_scale_by_power(p, ACAN_AS_U32(shifted)) * 4.0f;
 }
 
 ACAN_FN float acan_exp(float x) {
@@ -86,10 +115,6 @@ ACAN_FN float acan_log(float x) {
   return x >= 0.0f ? result : ACAN_NAN;
 }
 
-ACAN_FN float acan_abs(float x) {
-  return ACAN_AS_F32(ACAN_AS_U32(x) & 0x7fffffffu);
-}
-
 ACAN_FN float acan_copy_sign(float magnitude, float sign) {
   return ACAN_AS_F32(ACAN_AS_U32(magnitude) | (ACAN_AS_U32(sign) & 0x80000000u));
 }
@@ -97,8 +122,8 @@ ACAN_FN float acan_copy_sign(float magnitude, float sign) {
 ACAN_FN float acan_tanh(float x) {
   const float y = acan_abs(x);
   const float u = x * x;
-  const float twice = y + y > 89.5f ? 89.5f : y + y;
-  const float large = 1.0f - ACAN_DIV(2.0f, acan_exp_in_range(twice, 0.0f) + 1.0f);
+  const float bounded = acan_bounded_abs(x, 44.75f);
+  const float large = 1.0f - ACAN_DIV(2.0f, acan_exp_of_positive(bounded + bounded) + 1.0f);
   float p = -0.00628252421f; /* (tanh(x) / x - 1) / x^2 in x^2, 1e-9 */
   float small;
   p = ACAN_FMA(p, u, 0.0210777987f);
@@ -106,40 +131,66 @@ ACAN_FN float acan_tanh(float x) {
   p = ACAN_FMA(p, u, 0.133326024f);
   p = ACAN_FMA(p, u, -0.333333194f);
   small = ACAN_FMA(p * u, y, y);
-  return acan_copy_sign(y < 0.55f ? small : large, x);
+  return acan_copy_sign(y >= 0.55f ? large : small, x);
 }
 
-/* 1 / (1 + e^-x) without overflow and with its denormal tail. */
-ACAN_FN float acan_sigmoid(float x) {
-  const float e = acan_exp_of_negative(-acan_abs(x), 0.0f);
+/* 1 / (1 + e^-x) without overflow and with its denormal tail. Some number for NaN, for those who
+ * multiply it with x. */
+ACAN_FN float acan_gate(float x) {
+  const float e = acan_exp_of_negative(-acan_bounded_abs(x, 104.5f), 0.0f);
   const float numerator = x < 0.0f ? e : 1.0f;
   return ACAN_DIV(numerator, 1.0f + e);
 }
 
-/* e^(-x^2 / 2): the rounding of x^2 is carried along, else it would cost 2^-24 * x^2 / 2. */
-ACAN_FN float acan_gauss(float x) {
-  const float y = acan_abs(x);
-  const float bounded = y > 16.0f ? 16.0f : y;
-  const float square = bounded * bounded;
-  const float tail = ACAN_FMA(bounded, bounded, -square);
-  return acan_exp_of_negative(-0.5f * square, -0.5f * tail);
+/* The same, NaN for NaN. */
+ACAN_FN float acan_sigmoid(float x) {
+  const float gate = acan_gate(x);
+  return x == x ? gate : ACAN_NAN;
 }
 
-/* The normal distribution's density. */
+/* |x|, at most 14.45: e^(-x^2 / 2) is 0 from there on. */
+ACAN_FN float acan_gauss_bound(float x) {
+  return acan_bounded_abs(x, 14.45f);
+}
+
+/* e^(-x^2 / 2) of a bounded |x|. The rounding of x^2 is carried along, else it would cost 2^-24 *
+ * x^2 / 2. This is acan_exp_of_negative of -u / 2, u = x^2, in which all that is linear in its
+ * argument is -2 times as much: the same bits without a product. */
+ACAN_FN float acan_gauss(float bounded) {
+  const float u = bounded * bounded;
+  const float tail = ACAN_FMA(bounded, bounded, -u);
+  const float rounder = ACAN_ROUNDER + 64.0f;
+  const float shifted = ACAN_FMA(u, -0.5f * 1.44269502f, rounder);
+  const float n = shifted - rounder;
+  const float r0 = ACAN_FMA(n, 2.0f * 0.693145752f, u);
+  const float r = ACAN_FMA(n, 2.0f * 1.42860677e-06f, r0) + tail;
+  float p = 0.00138131471f / -32.0f;
+  p = ACAN_FMA(p, r, 0.00836941879f / 16.0f);
+  p = ACAN_FMA(p, r, 0.041668456f / -8.0f);
+  p = ACAN_FMA(p, r, 0.166665152f / 4.0f);
+  p = ACAN_FMA(p, r, 0.49999994f / -2.0f);
+  p = ACAN_FMA(p * r, r, r) - 2.0f;
+  return acan_scale_by_power(p, ACAN_AS_U32(shifted)) * -2.71050543e-20f; /* -2^-65 */
+}
+
+/* The normal distribution's density; some number for NaN. */
 ACAN_FN float acan_normal_density(float x) {
-  return 0.398942292f * acan_gauss(x);
+  return 0.398942292f * acan_gauss(acan_gauss_bound(x));
 }
 
-/* The normal distribution Phi(x) = (1 + erf(x / sqrt(2))) / 2, accurate in both tails. */
+/* The normal distribution Phi(x) = (1 + erf(x / sqrt(2))) / 2, accurate in both tails; some
+ * number for NaN. */
 ACAN_FN float acan_normal_cdf(float x) {
-  const float y = acan_abs(x);
-  const float bounded = y > 16.0f ? 16.0f : y;
-  const float u = x * x;
+  const float bounded = acan_gauss_bound(x);
   const float inverse = ACAN_DIV(1.0f, bounded + 2.0f);
   const float t = (bounded - 2.0f) * inverse;
+  const float u = bounded * bounded;
   float center = -7.66467929e-06f; /* (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10 */
   /* (1 - Phi(y)) * e^(y^2 / 2) * (y + 2) in t = (y - 2) / (y + 2), y in [1, 14.6], 1.4e-8 */
   float ratio = 0.000386414584f;
+  /* 1 for x >= 0, else 0: without compares, of which compilers make one for each of their ways. */
+  const acan_i32 bits = (acan_i32)ACAN_AS_U32(x);
+  const float one = ACAN_AS_F32(0x3f800000u & ~(acan_u32)(bits >> 31));
   float upper;
   center = ACAN_FMA(center, u, 0.000113512659f);
   center = ACAN_FMA(center, u, -0.00118635304f);
@@ -154,8 +205,8 @@ ACAN_FN float acan_normal_cdf(float x) {
   ratio = ACAN_FMA(ratio, t, 0.0287961364f);
   ratio = ACAN_FMA(ratio, t, -0.331404537f);
   ratio = ACAN_FMA(ratio, t, 0.672407985f);
-  upper = ratio * inverse * acan_gauss(x);
-  return y < 1.0f ? ACAN_FMA(center, x, 0.5f) : (x < 0.0f ? upper : 1.0f - upper);
+  upper = acan_copy_sign(ratio * inverse * acan_gauss(bounded), x);
+  return bounded < 1.0f ? ACAN_FMA(center, x, 0.5f) : one - upper;
 }
 
 #endif /* ACAN_KERNELS_MATH_H */

@@ -153,6 +153,17 @@ ACAN_FN void acan_sample_norm_chains(const acan_args* a, acan_i64 begin, acan_i6
   for (r = begin; r < end;) {
     const acan_i64 last = acan_leaf_end(r / positions * positions, positions, end);
     acan_load_sample_statistics(a, r / positions, c, means, inverses, lanes);
+    /* Two rows at once: half as many loads and stores of the sums. */
+    for (; r + 2 <= last; r += 2) {
+      for (l = 0; l < lanes; ++l) {
+        const float dy = acan_load(&a->m[4], r, c + l);
+        const float next_dy = acan_load(&a->m[4], r + 1, c + l);
+        const float h = (acan_load(&a->m[2], r, c + l) - means[l]) * inverses[l];
+        const float next_h = (acan_load(&a->m[2], r + 1, c + l) - means[l]) * inverses[l];
+        dots[l] = ACAN_FMA(next_dy, next_h, ACAN_FMA(dy, h, dots[l]));
+        sums[l] = (sums[l] + dy) + next_dy;
+      }
+    }
     for (; r < last; ++r) {
       for (l = 0; l < lanes; ++l) {
         const float dy = acan_load(&a->m[4], r, c + l);
@@ -232,6 +243,28 @@ ACAN_FN acan_run acan_run_at(acan_i64 place, acan_i64 end, acan_i64 cols) {
   return run;
 }
 
+/* Channels that are summed side by side: as many as fill the registers of a CPU. */
+#define ACAN_CHANNEL_LANES (ACAN_COLUMN_LANES < 64 ? ACAN_COLUMN_LANES : 64)
+#define ACAN_HALF_LANES (ACAN_CHANNEL_LANES < 2 ? 1 : ACAN_CHANNEL_LANES / 2)
+
+/* How many of the `lanes` that are left are taken next. What is often asked for is a constant of
+ * the loops that follow, so that their sums stay in registers. */
+#define ACAN_FOR_CHANNELS(run, function)                         \
+  while ((run).lanes > 0) {                                      \
+    int taken = (run).lanes;                                     \
+    if (taken >= ACAN_CHANNEL_LANES) {                           \
+      taken = ACAN_CHANNEL_LANES;                                \
+      function(a, &w, (run).row, (run).col, ACAN_CHANNEL_LANES); \
+    } else if (taken >= ACAN_HALF_LANES) {                       \
+      taken = ACAN_HALF_LANES;                                   \
+      function(a, &w, (run).row, (run).col, ACAN_HALF_LANES);    \
+    } else {                                                     \
+      function(a, &w, (run).row, (run).col, taken);              \
+    }                                                            \
+    (run).lanes -= taken;                                        \
+    (run).col += taken;                                          \
+  }
+
 /* How many positions of sample s count. */
 ACAN_FN acan_i64 acan_length_of(const acan_matrix* lengths, acan_i64 s, acan_i64 positions) {
   const acan_i64 length = lengths->data ? acan_load_int(lengths, s) : positions;
@@ -268,12 +301,26 @@ ACAN_FN void acan_global_average_pooling(const acan_args* a, acan_i64 c, int lan
   }
 }
 
-ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
-  const acan_i64 s = r / a->i[0];
-  const acan_i32 length = (acan_i32)acan_length_of(&a->m[1], s, a->i[0]);
-  const acan_i32 p = (acan_i32)(r - s * a->i[0]);
-  const float share = ACAN_DIV(acan_load(&a->m[2], s, c), (float)length);
-  acan_store(&a->m[0], r, c, p < length ? share : 0.0f);
+ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 c, int lanes) {
+  float shares[ACAN_COLUMN_LANES];
+  float zeros[ACAN_COLUMN_LANES];
+  const acan_i64 positions = a->i[0];
+  const acan_i64 end = c + lanes;
+  int l;
+  for (l = 0; l < lanes; ++l) zeros[l] = 0.0f;
+  while (c < end) {
+    const acan_run run = acan_run_at(c, end, a->m[0].cols);
+    const acan_i64 length = acan_length_of(&a->m[1], run.row, positions);
+    acan_i64 p;
+    for (l = 0; l < run.lanes; ++l) {
+      shares[l] = ACAN_DIV(acan_load(&a->m[2], run.row, run.col + l), (float)length);
+    }
+    for (p = 0; p < positions; ++p) {
+      acan_store_lanes(&a->m[0], run.row * positions + p, run.col, p < length ? shares : zeros,
+                       run.lanes);
+    }
+    c += run.lanes;
+  }
 }
 
 /* The largest elements over the positions that count, and where they are (of equal ones the first,
@@ -294,16 +341,26 @@ ACAN_FN void acan_largest_positions(const acan_matrix* x, acan_run run, acan_i64
   }
 }
 
+ACAN_FN void acan_global_max_lanes(const acan_args* a, const acan_i64* length, acan_i64 s,
+                                   acan_i64 c, int lanes) {
+  float best[ACAN_CHANNEL_LANES];
+  acan_i64 p;
+  int l;
+  for (l = 0; l < lanes; ++l) best[l] = -ACAN_AS_F32(0x7f800000u);
+  for (p = 0; p < *length; ++p) {
+    const ACAN_GLOBAL float* x = a->m[1].data + (s * a->i[0] + p) * a->m[1].stride + c;
+    for (l = 0; l < lanes; ++l) best[l] = ((x[l] > best[l]) | (x[l] != x[l])) ? x[l] : best[l];
+  }
+  acan_store_lanes(&a->m[0], s, c, best, lanes);
+}
+
 ACAN_FN void acan_global_max_pooling(const acan_args* a, acan_i64 c, int lanes) {
-  float best[ACAN_COLUMN_LANES];
-  acan_i32 where[ACAN_COLUMN_LANES];
   const acan_i64 end = c + lanes;
   while (c < end) {
-    const acan_run run = acan_run_at(c, end, a->m[0].cols);
-    const acan_i64 length = acan_length_of(&a->m[2], run.row, a->i[0]);
-    acan_largest_positions(&a->m[1], run, a->i[0], length, best, where);
-    acan_store_lanes(&a->m[0], run.row, run.col, best, run.lanes);
+    acan_run run = acan_run_at(c, end, a->m[0].cols);
+    const acan_i64 w = acan_length_of(&a->m[2], run.row, a->i[0]);
     c += run.lanes;
+    ACAN_FOR_CHANNELS(run, acan_global_max_lanes)
   }
 }
 

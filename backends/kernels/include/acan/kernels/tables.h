@@ -98,26 +98,31 @@ ACAN_FN void acan_word_sums(const acan_args* a, acan_i64 word, const acan_found*
   }
 }
 
-ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
+/* Row t of the gradient, of a word whose rows were found. */
+ACAN_FN void acan_embedding_gradient_of(const acan_args* a, acan_i64 t, const acan_found* found) {
   float sums[ACAN_COLUMN_LANES];
-  acan_found found;
   const acan_i64 cols = a->m[0].cols;
   const acan_i64 word = a->i[2] + t;
   acan_i64 c;
-  acan_find_rows(&a->m[1], word, &found);
-  if ((found.count == 0) | (word == a->i[3])) {
+  if ((found->count == 0) | (word == a->i[3])) {
     ACAN_INDEPENDENT
     for (c = 0; c < cols; ++c) acan_store(&a->m[0], t, c, 0.0f);
     return;
   }
   for (c = 0; c + ACAN_COLUMN_LANES <= cols; c += ACAN_COLUMN_LANES) {
-    acan_word_sums(a, word, &found, c, sums, ACAN_COLUMN_LANES);
+    acan_word_sums(a, word, found, c, sums, ACAN_COLUMN_LANES);
     acan_store_lanes(&a->m[0], t, c, sums, ACAN_COLUMN_LANES);
   }
   if (c < cols) {
-    acan_word_sums(a, word, &found, c, sums, (int)(cols - c));
+    acan_word_sums(a, word, found, c, sums, (int)(cols - c));
     acan_store_lanes(&a->m[0], t, c, sums, (int)(cols - c));
   }
+}
+
+ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
+  acan_found found;
+  acan_find_rows(&a->m[1], a->i[2] + t, &found);
+  acan_embedding_gradient_of(a, t, &found);
 }
 
 ACAN_FN void acan_positions(const acan_args* a, acan_i64 r) {

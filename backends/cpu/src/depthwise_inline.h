@@ -1,0 +1,191 @@
+// The vectorised driver of depthwise convolution. Included once per instruction set, inside that
+// unit's own anonymous namespace, after pack_inline.h. The kernels' single source
+// (kernels/depthwise.h) says what is computed.
+//
+// kBand channels at a time, a band of rows of one image is packed with the zeros around it, so that
+// no tap is outside, and the weights of these channels beside it. A register tile is some pixels
+// beside each other by some vectors of channels:
+//
+//   packed  [row][pixel][kBand]            weights  [tap][kBand]
+//   sums[pixel][channel] = chain over the taps of packed * weight
+
+constexpr int64_t kBand = 64;               // channels
+constexpr int64_t kBandFloats = 96 * 1024;  // of packed rows that stay in L2
+constexpr int kTilePixels = 6;
+#if defined(__AVX512F__)
+constexpr int kTileChannelVecs = 4;
+#else
+constexpr int kTileChannelVecs = 2;
+#endif
+static_assert(kBand % (kTileChannelVecs * Vec::kWidth) == 0);
+
+// Sums of pixels beside each other, for some vectors of channels.
+struct DepthwiseTile {
+  const float* packed;  // the first pixel's first tap
+  const float* weight;
+  float* out;
+  int64_t out_stride;
+  int64_t row_floats;  // of a packed row
+  int64_t window_height;
+  int64_t window_width;
+  int64_t channels;  // that are stored
+};
+
+// `kStride`: pixels of the image from one of the tile's to the next, a constant of all addresses.
+template <int kStride, int kPixels, int kVecs>
+void SumTaps(const DepthwiseTile& t) {
+  Vec sums[kPixels][kVecs];
+  ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
+    ACAN_UNROLL for (int j = 0; j < kVecs; ++j) sums[i][j] = Vec::Zero();
+  }
+  const float* weight = t.weight;
+  for (int64_t y = 0; y < t.window_height; ++y) {
+    const float* x = t.packed + y * t.row_floats;
+    for (int64_t tap = 0; tap < t.window_width; ++tap, x += kBand, weight += kBand) {
+      Vec right[kVecs];
+      ACAN_UNROLL for (int j = 0; j < kVecs; ++j) right[j] = Vec::Load(weight + j * Vec::kWidth);
+      ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
+        ACAN_UNROLL for (int j = 0; j < kVecs; ++j) {
+          Vec::Fma(sums[i][j], Vec::Load(x + i * kStride * kBand + j * Vec::kWidth), right[j]);
+        }
+      }
+    }
+  }
+  ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
+    alignas(64) float row[kVecs * Vec::kWidth];
+    ACAN_UNROLL for (int j = 0; j < kVecs; ++j) {
+      Vec::Store(row + j * Vec::kWidth, Vec::Canonical(sums[i][j]));
+    }
+    Copy(t.out + i * t.out_stride, row, t.channels);
+  }
+}
+
+using DepthwiseFunction = void (*)(const DepthwiseTile&);
+struct DepthwiseTable {
+  DepthwiseFunction of[kTilePixels][kTileChannelVecs];
+};
+template <int kStride, int kPixels, int kVecs>
+constexpr void FillDepthwise(DepthwiseTable& table) {
+  table.of[kPixels - 1][kVecs - 1] = &SumTaps<kStride, kPixels, kVecs>;
+  if constexpr (kVecs > 1) {
+    FillDepthwise<kStride, kPixels, kVecs - 1>(table);
+  } else if constexpr (kPixels > 1) {
+    FillDepthwise<kStride, kPixels - 1, kTileChannelVecs>(table);
+  }
+}
+template <int kStride>
+constexpr DepthwiseTable kDepthwiseTable = [] {
+  DepthwiseTable table{};
+  FillDepthwise<kStride, kTilePixels, kTileChannelVecs>(table);
+  return table;
+}();
+
+// Pixels of the next tile, `left` before the end of a row: the last two are halved, as one of few
+// pixels takes as long. With a wide stride one at a time.
+ACAN_INLINE int64_t TilePixels(int64_t left, int64_t stride) {
+  if (stride > 2) return 1;
+  if (left > kTilePixels && left < 2 * kTilePixels) return (left + 1) / 2;
+  return left < kTilePixels ? left : kTilePixels;
+}
+
+struct Depthwise {
+  const acan_args& a;
+  const acan_window& w;
+  int64_t packed_width;  // pixels of a packed row
+  int64_t band_rows;     // of the result, at most
+  float* weights;
+  float* packed;
+};
+
+// Channels c .. c + count - 1 of a row of a matrix, zeros up to kBand.
+ACAN_INLINE void PackChannels(const float* from, int64_t count, float* to) {
+  Copy(to, from, count);
+  for (int64_t i = count; i < kBand; ++i) to[i] = 0.0f;
+}
+
+// What the rows out_begin .. out_end - 1 of an image's result see of channels c .. c + count - 1.
+void PackBand(const Depthwise& d, int64_t image, int64_t out_begin, int64_t out_end, int64_t c,
+              int64_t count) {
+  const acan_matrix& x = d.a.m[1];
+  const int64_t first = out_begin * d.w.stride_y - d.w.padding_y;
+  const int64_t last = (out_end - 1) * d.w.stride_y - d.w.padding_y + d.w.window_height;
+  float* to = d.packed;
+  for (int64_t y = first; y < last; ++y) {
+    const bool inside = y >= 0 && y < d.w.height;
+    const float* row = x.data + (image * d.w.height + y) * d.w.width * x.stride + c;
+    for (int64_t at = 0; at < d.packed_width; ++at, to += kBand) {
+      const int64_t pixel = at - d.w.padding_x;
+      const bool there = inside && pixel >= 0 && pixel < d.w.width;
+      PackChannels(there ? row + pixel * x.stride : to, there ? count : 0, to);
+    }
+  }
+}
+
+// Pixels out_x of the result's row out_y, which is row `packed_y` of the band's.
+void SumRow(const Depthwise& d, int64_t row, int64_t packed_y, int64_t begin, int64_t end,
+            int64_t c, int64_t count) {
+  const acan_matrix& out = d.a.m[0];
+  constexpr int64_t kCols = kTileChannelVecs * Vec::kWidth;
+  for (int64_t x = begin, pixels = 0; x < end; x += pixels) {
+    pixels = TilePixels(end - x, d.w.stride_x);
+    for (int64_t j = 0; j < count; j += kCols) {
+      const int64_t channels = count - j < kCols ? count - j : kCols;
+      const float* packed = d.packed + (packed_y * d.packed_width + x * d.w.stride_x) * kBand + j;
+      const DepthwiseTile tile{packed,
+                               d.weights + j,
+                               out.data + (row + x) * out.stride + c + j,
+                               out.stride,
+                               d.packed_width * kBand,
+                               d.w.window_height,
+                               d.w.window_width,
+                               channels};
+      const DepthwiseTable& table = d.w.stride_x == 2 ? kDepthwiseTable<2> : kDepthwiseTable<1>;
+      table.of[pixels - 1][(channels + Vec::kWidth - 1) / Vec::kWidth - 1](tile);
+    }
+  }
+}
+
+// Rows begin .. end - 1 of the result, channels c .. c + count - 1.
+void RunDepthwiseRows(const Depthwise& d, int64_t begin, int64_t end, int64_t c, int64_t count) {
+  const acan_matrix& weight = d.a.m[2];
+  for (int64_t tap = 0; tap < weight.rows; ++tap) {
+    PackChannels(weight.data + tap * weight.stride + c, count, d.weights + tap * kBand);
+  }
+  const int64_t lines = (end + d.w.out_width - 1) / d.w.out_width;  // rows of pixels
+  for (int64_t line = begin / d.w.out_width, rows = 0; line < lines; line += rows) {
+    const int64_t image = line / d.w.out_height, out_y = line % d.w.out_height;
+    rows = Clamp(lines - line, d.band_rows);
+    rows = Clamp(d.w.out_height - out_y, rows);
+    PackBand(d, image, out_y, out_y + rows, c, count);
+    for (int64_t y = 0; y < rows; ++y) {
+      const int64_t row = (line + y) * d.w.out_width;
+      SumRow(d, row, y * d.w.stride_y, row < begin ? begin - row : 0,
+             Clamp(end - row, d.w.out_width), c, count);
+    }
+  }
+}
+
+// False where the sums have several leaves, or the scratch is too small: nothing was done. The
+// region's columns are elements of the result; those before and behind whole rows are left to the
+// single source.
+bool RunDepthwise(const LaunchArgs& launch, const Region& region, float* scratch, int64_t floats) {
+  const acan_args a = KernelArgsOf(launch);
+  const acan_window w = acan_window_of(&a);
+  const int64_t taps = w.window_height * w.window_width;
+  const int64_t channels = a.m[0].cols;
+  const int64_t packed_width = w.width + 2 * w.padding_x;
+  const int64_t begin = (region.col_begin + channels - 1) / channels;
+  const int64_t end = region.col_end / channels;
+  const int64_t left = floats - taps * kBand;
+  const int64_t least = w.window_height * packed_width * kBand;
+  if (taps > a.i[8] || left < least || begin >= end) return false;
+  const int64_t room = Clamp(left, kBandFloats < least ? least : kBandFloats);
+  const int64_t band_rows = (room - least) / (w.stride_y * packed_width * kBand) + 1;
+  const Depthwise d{a, w, packed_width, band_rows, scratch, scratch + taps * kBand};
+  for (int64_t c = 0; c < channels; c += kBand) {
+    RunDepthwiseRows(d, begin, end, c, Clamp(channels - c, kBand));
+  }
+  Launch(kDepthwise, launch, {0, 1, region.col_begin, begin * channels});
+  Launch(kDepthwise, launch, {0, 1, end * channels, region.col_end});
+  return true;
+}

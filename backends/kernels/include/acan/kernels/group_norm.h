@@ -1,0 +1,442 @@
+/* Group norm: the layer norm of the elements of a sample's group of channels as one row. Statistics
+ * of a group are (mean, 1 / sqrt(variance + epsilon)). */
+#ifndef ACAN_KERNELS_GROUP_NORM_H
+#define ACAN_KERNELS_GROUP_NORM_H
+
+/* On a CPU one call does its own group and those behind it, leaf by leaf, as groups are narrow and
+ * the next row of a group is in another page; the calls of the groups that were done do nothing. */
+#define ACAN_GROUPS_AT_ONCE (ACAN_COLUMN_LANES < 32 ? 1 : 32)
+
+/*   columns     begin .. begin + width - 1       element e is (row e / width, column e % width)
+ *               +------------------------+
+ *   first_row   |  0    1    2  ...      |
+ *               |  width  ...            |
+ *               +------------------------+       count = positions * width */
+typedef struct {
+  acan_i64 sample;
+  acan_i64 first_row;
+  acan_i64 positions;
+  acan_i64 group; /* the first of the call's */
+  int groups;     /* of the call; 0: another call does them */
+  acan_i64 width;
+  acan_i64 count;
+} acan_channels;
+
+/* Of the call's row r. */
+ACAN_FN acan_channels acan_channels_of(const acan_matrix* x, acan_i64 positions, acan_i64 groups,
+                                       acan_i64 r) {
+  acan_channels g;
+  acan_i64 left;
+  g.sample = r / groups;
+  g.first_row = g.sample * positions;
+  g.positions = positions;
+  g.group = r % groups;
+  left = groups - g.group;
+  g.groups = left < ACAN_GROUPS_AT_ONCE ? (int)left : ACAN_GROUPS_AT_ONCE;
+  if (g.group % ACAN_GROUPS_AT_ONCE != 0) g.groups = 0;
+  g.width = x->cols / groups;
+  g.count = positions * g.width;
+  return g;
+}
+
+/* The first column of the call's group `at`. */
+ACAN_FN acan_i64 acan_first_channel(const acan_channels* g, int at) {
+  return (g->group + at) * g->width;
+}
+
+/* to[k] = from[k], or times scale[k]: `scaled` is a constant. Groups of channels are often narrow,
+ * so eight at once, not a loop of as many steps as there are. */
+ACAN_FN void acan_copy_run(const ACAN_GLOBAL float* from, const ACAN_GLOBAL float* scale,
+                           int scaled, int run, float* to) {
+  int k;
+  int j;
+  for (k = 0; k + 8 <= run; k += 8) {
+    ACAN_LANE_LOOP
+    for (j = 0; j < 8; ++j) to[k + j] = scaled ? from[k + j] * scale[k + j] : from[k + j];
+  }
+  for (; k < run; ++k) to[k] = scaled ? from[k] * scale[k] : from[k];
+}
+
+/* x[t] = element `first` + t of the call's group `at`, or times its channel's scale; zeros behind
+ * the last element. */
+ACAN_FN void acan_load_channels(const acan_matrix* m, const ACAN_GLOBAL float* scale, int scaled,
+                                const acan_channels* g, int at, acan_i64 first, float* x) {
+  const int n = acan_leaf_size(first, g->count);
+  const acan_i64 begin = acan_first_channel(g, at);
+  acan_i64 row = g->first_row + first / g->width;
+  acan_i64 column = first % g->width;
+  int t = 0;
+  while (t < n) {
+    const ACAN_GLOBAL float* from = m->data + row * m->stride + begin + column;
+    const int run = g->width - column < n - t ? (int)(g->width - column) : n - t;
+    acan_copy_run(from, scaled ? scale + begin + column : from, scaled, run, x + t);
+    t += run;
+    column = 0;
+    ++row;
+  }
+  acan_end_leaf(n, x);
+}
+
+/* ---- leaves in place: of groups whose width is a multiple of 8 ----
+ *
+ * A leaf is then eight chunks of eight elements, each in one row. Copying them together would store
+ * halves of what is then loaded at once, for which a core waits. */
+#define ACAN_CHUNK 8
+
+ACAN_FN int acan_has_chunks(const acan_channels* g, acan_i64 first) {
+  return (g->width % ACAN_CHUNK == 0) & (first + ACAN_LANE_LEAF <= g->count);
+}
+
+/* Where the chunks of the leaf at element `first` of the sample's group 0 lie. */
+ACAN_FN void acan_find_chunks(const acan_matrix* m, const acan_channels* g, acan_i64 first,
+                              acan_i64* chunks) {
+  acan_i64 row = g->first_row + first / g->width;
+  acan_i64 column = first % g->width;
+  int j;
+  for (j = 0; j < ACAN_LANE_LEAF / ACAN_CHUNK; ++j) {
+    chunks[j] = row * m->stride + column;
+    column += ACAN_CHUNK;
+    if (column < g->width) continue;
+    column = 0;
+    ++row;
+  }
+}
+
+ACAN_FN float acan_chunks_sum(const ACAN_GLOBAL float* x, const acan_i64* chunks) {
+  float lanes[ACAN_LANES];
+  int h;
+  int l;
+  for (h = 0; h < 2; ++h) {
+    ACAN_LANE_LOOP
+    for (l = 0; l < ACAN_CHUNK; ++l) {
+      const float two = (0.0f + x[chunks[h] + l]) + x[chunks[h + 2] + l];
+      lanes[ACAN_CHUNK * h + l] = (two + x[chunks[h + 4] + l]) + x[chunks[h + 6] + l];
+    }
+  }
+  return acan_add_lanes(lanes);
+}
+
+ACAN_FN float acan_chunks_squares(const ACAN_GLOBAL float* x, const acan_i64* chunks, float mean) {
+  float lanes[ACAN_LANES];
+  int h;
+  int l;
+  for (h = 0; h < 2; ++h) {
+    ACAN_LANE_LOOP
+    for (l = 0; l < ACAN_CHUNK; ++l) {
+      const float d0 = x[chunks[h] + l] - mean;
+      const float d1 = x[chunks[h + 2] + l] - mean;
+      const float d2 = x[chunks[h + 4] + l] - mean;
+      const float d3 = x[chunks[h + 6] + l] - mean;
+      const float two = ACAN_FMA(d1, d1, ACAN_FMA(d0, d0, 0.0f));
+      lanes[ACAN_CHUNK * h + l] = ACAN_FMA(d3, d3, ACAN_FMA(d2, d2, two));
+    }
+  }
+  return acan_add_lanes(lanes);
+}
+
+/* The means of the call's groups. */
+ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
+  float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
+  float leaf[ACAN_LANE_LEAF];
+  acan_i64 chunks[ACAN_LANE_LEAF / ACAN_CHUNK];
+  acan_i64 leaves = 0;
+  acan_i64 first;
+  int at;
+  for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
+    if (acan_has_chunks(g, first)) {
+      acan_find_chunks(x, g, first, chunks);
+      for (at = 0; at < g->groups; ++at) {
+        acan_tree_push(levels[at], leaves,
+                       acan_chunks_sum(x->data + acan_first_channel(g, at), chunks));
+      }
+    } else {
+      for (at = 0; at < g->groups; ++at) {
+        acan_load_channels(x, x->data, 0, g, at, first, leaf);
+        acan_tree_push(levels[at], leaves, acan_leaf_sum(leaf));
+      }
+    }
+  }
+  for (at = 0; at < g->groups; ++at) {
+    means[at] = ACAN_DIV(acan_tree_total(levels[at], leaves), (float)g->count);
+  }
+}
+
+ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g,
+                                    const float* means, float* variances) {
+  float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
+  float leaf[ACAN_LANE_LEAF];
+  acan_i64 chunks[ACAN_LANE_LEAF / ACAN_CHUNK];
+  acan_i64 leaves = 0;
+  acan_i64 first;
+  int at;
+  for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
+    if (acan_has_chunks(g, first)) {
+      acan_find_chunks(x, g, first, chunks);
+      for (at = 0; at < g->groups; ++at) {
+        const ACAN_GLOBAL float* begin = x->data + acan_first_channel(g, at);
+        acan_tree_push(levels[at], leaves, acan_chunks_squares(begin, chunks, means[at]));
+      }
+    } else {
+      const int n = acan_leaf_size(first, g->count);
+      for (at = 0; at < g->groups; ++at) {
+        acan_load_channels(x, x->data, 0, g, at, first, leaf);
+        acan_tree_push(levels[at], leaves, acan_leaf_squares(leaf, means[at], n));
+      }
+    }
+  }
+  for (at = 0; at < g->groups; ++at) {
+    variances[at] = ACAN_DIV(acan_tree_total(levels[at], leaves), (float)g->count);
+  }
+}
+
+/* Channels at once: long runs of a row, which a core fetches ahead. */
+#define ACAN_SPREAD_LANES (4 * ACAN_COLUMN_LANES)
+
+/* A value for each of the `lanes` channels from column c on: that of its group, which begin at
+ * of_group[0] for the call's first. */
+ACAN_FN void acan_spread(const acan_channels* g, const float* of_group, acan_i64 c, int lanes,
+                         float* to) {
+  const acan_i64 begin = c - acan_first_channel(g, 0);
+  acan_i64 at = begin / g->width;
+  acan_i64 left = g->width - begin % g->width;
+  int l;
+  for (l = 0; l < lanes; ++l) {
+    to[l] = of_group[at];
+    if (--left > 0) continue;
+    left = g->width;
+    ++at;
+  }
+}
+
+/* Channels c .. c + lanes - 1 of the sample's rows. The flags are constants. */
+ACAN_FN void acan_group_norm_lanes(const acan_args* a, const acan_channels* g, const float* means,
+                                   const float* inverses, acan_i64 c, int lanes, int scaled,
+                                   int biased) {
+  float mean[ACAN_SPREAD_LANES];
+  float inverse[ACAN_SPREAD_LANES];
+  acan_i64 r;
+  int l;
+  acan_spread(g, means, c, lanes, mean);
+  acan_spread(g, inverses, c, lanes, inverse);
+  for (r = g->first_row; r < g->first_row + g->positions; ++r) {
+    ACAN_INDEPENDENT
+    for (l = 0; l < lanes; ++l) {
+      const float h = (acan_load(&a->m[2], r, c + l) - mean[l]) * inverse[l];
+      const float scale = scaled ? acan_load(&a->m[3], 0, c + l) : 1.0f;
+      const float bias = biased ? acan_load(&a->m[4], 0, c + l) : 0.0f;
+      const float y = scaled && biased ? ACAN_FMA(h, scale, bias) : scaled ? h * scale : h;
+      acan_store(&a->m[0], r, c + l, biased && !scaled ? y + bias : y);
+    }
+  }
+}
+
+ACAN_FN void acan_group_norm_rows(const acan_args* a, const acan_channels* g, const float* means,
+                                  const float* inverses, int scaled, int biased) {
+  const acan_i64 end = acan_first_channel(g, g->groups);
+  acan_i64 c = acan_first_channel(g, 0);
+  for (; c + ACAN_SPREAD_LANES <= end; c += ACAN_SPREAD_LANES) {
+    acan_group_norm_lanes(a, g, means, inverses, c, ACAN_SPREAD_LANES, scaled, biased);
+  }
+  if (c < end) {
+    acan_group_norm_lanes(a, g, means, inverses, c, (int)(end - c), scaled, biased);
+  }
+}
+
+ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
+  const acan_channels g = acan_channels_of(&a->m[2], a->i[0], a->i[1], row);
+  float means[ACAN_GROUPS_AT_ONCE];
+  float inverses[ACAN_GROUPS_AT_ONCE];
+  int at;
+  if (g.groups == 0) return;
+  acan_channels_mean(&a->m[2], &g, means);
+  acan_channels_variance(&a->m[2], &g, means, inverses);
+  for (at = 0; at < g.groups; ++at) {
+    inverses[at] = ACAN_DIV(1.0f, ACAN_SQRT(inverses[at] + a->f[0]));
+    acan_store(&a->m[1], g.sample, 2 * (g.group + at), means[at]);
+    acan_store(&a->m[1], g.sample, 2 * (g.group + at) + 1, inverses[at]);
+  }
+  if (!a->m[0].data) return;
+  if (a->m[3].data && a->m[4].data) {
+    acan_group_norm_rows(a, &g, means, inverses, 1, 1);
+  } else if (a->m[3].data) {
+    acan_group_norm_rows(a, &g, means, inverses, 1, 0);
+  } else if (a->m[4].data) {
+    acan_group_norm_rows(a, &g, means, inverses, 0, 1);
+  } else {
+    acan_group_norm_rows(a, &g, means, inverses, 0, 0);
+  }
+}
+
+/* ---- the gradient of a group norm ---- */
+
+/* What it takes of each group: its statistics, and the means of g = dy * scale and of g * h,
+ * h = (x - mean) * inverse. */
+typedef struct {
+  float mean[ACAN_GROUPS_AT_ONCE];
+  float inverse[ACAN_GROUPS_AT_ONCE];
+  float mean_g[ACAN_GROUPS_AT_ONCE];
+  float mean_gh[ACAN_GROUPS_AT_ONCE];
+} acan_group_means;
+
+/* The sums of g and of g * h over a leaf of the call's group `at`. */
+ACAN_FN void acan_group_leaf(const acan_args* a, const acan_channels* g, int at, acan_i64 first,
+                             const acan_group_means* means, float* sum, float* dot) {
+  const float mean = means->mean[at];
+  const float inverse = means->inverse[at];
+  const int n = acan_leaf_size(first, g->count);
+  float of_g[ACAN_LANE_LEAF];
+  float of_h[ACAN_LANE_LEAF];
+  float lanes[ACAN_LANES];
+  int t;
+  if (a->m[4].data) {
+    acan_load_channels(&a->m[3], a->m[4].data, 1, g, at, first, of_g);
+  } else {
+    acan_load_channels(&a->m[3], a->m[3].data, 0, g, at, first, of_g);
+  }
+  acan_load_channels(&a->m[1], a->m[1].data, 0, g, at, first, of_h);
+  for (t = 0; t < ACAN_LANE_LEAF; ++t) of_h[t] = (of_h[t] - mean) * inverse;
+  acan_end_leaf(n, of_h);
+  ACAN_LANE_LOOP
+  for (t = 0; t < ACAN_LANES; ++t) {
+    const float two = ACAN_FMA(of_g[16 + t], of_h[16 + t], ACAN_FMA(of_g[t], of_h[t], 0.0f));
+    lanes[t] = ACAN_FMA(of_g[48 + t], of_h[48 + t], ACAN_FMA(of_g[32 + t], of_h[32 + t], two));
+  }
+  *sum = acan_leaf_sum(of_g);
+  *dot = acan_add_lanes(lanes);
+}
+
+/* Where the chunks of a leaf lie in x, in dy and in the row of scales. */
+typedef struct {
+  acan_i64 x[ACAN_LANE_LEAF / ACAN_CHUNK];
+  acan_i64 dy[ACAN_LANE_LEAF / ACAN_CHUNK];
+  acan_i64 scale[ACAN_LANE_LEAF / ACAN_CHUNK];
+} acan_gradient_chunks;
+
+/* The same of a leaf in place. `scaled` is a constant. */
+ACAN_FN void acan_group_leaf_in_place(const acan_args* a, acan_i64 channel,
+                                      const acan_gradient_chunks* chunks, float mean, float inverse,
+                                      int scaled, float* sum, float* dot) {
+  const ACAN_GLOBAL float* x = a->m[1].data + channel;
+  const ACAN_GLOBAL float* dy = a->m[3].data + channel;
+  const ACAN_GLOBAL float* scale = scaled ? a->m[4].data + channel : dy;
+  float sums[ACAN_LANES];
+  float dots[ACAN_LANES];
+  int h;
+  int l;
+  for (h = 0; h < 2; ++h) {
+    ACAN_LANE_LOOP
+    for (l = 0; l < ACAN_CHUNK; ++l) {
+      const float d0 = dy[chunks->dy[h] + l];
+      const float d1 = dy[chunks->dy[h + 2] + l];
+      const float d2 = dy[chunks->dy[h + 4] + l];
+      const float d3 = dy[chunks->dy[h + 6] + l];
+      const float g0 = scaled ? d0 * scale[chunks->scale[h] + l] : d0;
+      const float g1 = scaled ? d1 * scale[chunks->scale[h + 2] + l] : d1;
+      const float g2 = scaled ? d2 * scale[chunks->scale[h + 4] + l] : d2;
+      const float g3 = scaled ? d3 * scale[chunks->scale[h + 6] + l] : d3;
+      const float h0 = (x[chunks->x[h] + l] - mean) * inverse;
+      const float h1 = (x[chunks->x[h + 2] + l] - mean) * inverse;
+      const float h2 = (x[chunks->x[h + 4] + l] - mean) * inverse;
+      const float h3 = (x[chunks->x[h + 6] + l] - mean) * inverse;
+      const float two = ACAN_FMA(g1, h1, ACAN_FMA(g0, h0, 0.0f));
+      sums[ACAN_CHUNK * h + l] = (((0.0f + g0) + g1) + g2) + g3;
+      dots[ACAN_CHUNK * h + l] = ACAN_FMA(g3, h3, ACAN_FMA(g2, h2, two));
+    }
+  }
+  *sum = acan_add_lanes(sums);
+  *dot = acan_add_lanes(dots);
+}
+
+ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
+                                   acan_group_means* means) {
+  float sums[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
+  float dots[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
+  acan_gradient_chunks chunks;
+  acan_i64 leaves = 0;
+  acan_i64 first;
+  int at;
+  for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
+    const int in_place = acan_has_chunks(g, first);
+    if (in_place) {
+      acan_channels row = *g;
+      acan_find_chunks(&a->m[1], g, first, chunks.x);
+      acan_find_chunks(&a->m[3], g, first, chunks.dy);
+      row.first_row = 0; /* a scale is a row, whose stride is of no matter */
+      acan_find_chunks(&a->m[4], &row, first % g->width, chunks.scale);
+    }
+    for (at = 0; at < g->groups; ++at) {
+      const acan_i64 channel = acan_first_channel(g, at);
+      float sum;
+      float dot;
+      if (!in_place) {
+        acan_group_leaf(a, g, at, first, means, &sum, &dot);
+      } else if (a->m[4].data) {
+        acan_group_leaf_in_place(a, channel, &chunks, means->mean[at], means->inverse[at], 1, &sum,
+                                 &dot);
+      } else {
+        acan_group_leaf_in_place(a, channel, &chunks, means->mean[at], means->inverse[at], 0, &sum,
+                                 &dot);
+      }
+      acan_tree_push(sums[at], leaves, sum);
+      acan_tree_push(dots[at], leaves, dot);
+    }
+  }
+  for (at = 0; at < g->groups; ++at) {
+    means->mean_g[at] = ACAN_DIV(acan_tree_total(sums[at], leaves), (float)g->count);
+    means->mean_gh[at] = ACAN_DIV(acan_tree_total(dots[at], leaves), (float)g->count);
+  }
+}
+
+/* Channels c .. c + lanes - 1 of the sample's rows. `scaled` is a constant. */
+ACAN_FN void acan_group_gradient_lanes(const acan_args* a, const acan_channels* g,
+                                       const acan_group_means* of, acan_i64 c, int lanes,
+                                       int scaled) {
+  float mean[ACAN_SPREAD_LANES];
+  float inverse[ACAN_SPREAD_LANES];
+  float mean_g[ACAN_SPREAD_LANES];
+  float mean_gh[ACAN_SPREAD_LANES];
+  acan_i64 r;
+  int l;
+  acan_spread(g, of->mean, c, lanes, mean);
+  acan_spread(g, of->inverse, c, lanes, inverse);
+  acan_spread(g, of->mean_g, c, lanes, mean_g);
+  acan_spread(g, of->mean_gh, c, lanes, mean_gh);
+  for (r = g->first_row; r < g->first_row + g->positions; ++r) {
+    ACAN_INDEPENDENT
+    for (l = 0; l < lanes; ++l) {
+      const float h = (acan_load(&a->m[1], r, c + l) - mean[l]) * inverse[l];
+      const float dy = acan_load(&a->m[3], r, c + l);
+      const float of_g = scaled ? dy * acan_load(&a->m[4], 0, c + l) : dy;
+      acan_store(&a->m[0], r, c + l, ACAN_FMA(-h, mean_gh[l], of_g - mean_g[l]) * inverse[l]);
+    }
+  }
+}
+
+ACAN_FN void acan_group_gradient_rows(const acan_args* a, const acan_channels* g,
+                                      const acan_group_means* of, int scaled) {
+  const acan_i64 end = acan_first_channel(g, g->groups);
+  acan_i64 c = acan_first_channel(g, 0);
+  for (; c + ACAN_SPREAD_LANES <= end; c += ACAN_SPREAD_LANES) {
+    acan_group_gradient_lanes(a, g, of, c, ACAN_SPREAD_LANES, scaled);
+  }
+  if (c < end) acan_group_gradient_lanes(a, g, of, c, (int)(end - c), scaled);
+}
+
+ACAN_FN void acan_group_norm_gradient(const acan_args* a, acan_i64 row) {
+  const acan_channels g = acan_channels_of(&a->m[1], a->i[0], a->i[1], row);
+  acan_group_means means;
+  int at;
+  if (g.groups == 0) return;
+  for (at = 0; at < g.groups; ++at) {
+    means.mean[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at));
+    means.inverse[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at) + 1);
+  }
+  acan_find_group_means(a, &g, &means);
+  if (a->m[4].data) {
+    acan_group_gradient_rows(a, &g, &means, 1);
+  } else {
+    acan_group_gradient_rows(a, &g, &means, 0);
+  }
+}
+
+#endif /* ACAN_KERNELS_GROUP_NORM_H */
