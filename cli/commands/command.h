@@ -21,6 +21,8 @@ void AddChaos(Command& app, Chosen& chosen);
 void AddKeygen(Command& app, Chosen& chosen);
 void AddDevices(Command& app, Chosen& chosen);
 void AddEval(Command& app, Chosen& chosen);
+void AddGenerate(Command& app, Chosen& chosen);
+void AddGraph(Command& app, Chosen& chosen);
 void AddVerify(Command& app, Chosen& chosen);
 void AddBench(Command& app, Chosen& chosen);            // only in builds with ACAN_BENCH
 void AddBackendsBench(Command& bench, Chosen& chosen);  // its `backends`

@@ -104,6 +104,9 @@ std::string TestText(const Receipt& receipt) {
   if (receipt.test_loss) {
     text += fmt::format("{}test loss {:.4f}", text.empty() ? "" : ", ", *receipt.test_loss);
   }
+  if (receipt.test_perplexity) {
+    text += fmt::format(", test perplexity {:.4f}", *receipt.test_perplexity);
+  }
   return text;
 }
 

@@ -2,26 +2,11 @@
 
 #include <stdexcept>
 
+#include "acan/core/run_calls.h"
 #include "fmt/format.h"
 
 namespace acan {
 namespace {
-
-Matrix ToMatrix(const Task& task, const std::vector<BufferPtr>& buffers, const View& view) {
-  if (view.buffer < 0) return {};
-  const auto index = static_cast<std::size_t>(view.buffer);
-  const std::int64_t stride = task.buffers[index].cols;
-  return {buffers[index].get(), view.row * stride + view.col, view.rows, view.cols, stride};
-}
-
-KernelArgs ToKernelArgs(const Task& task, const std::vector<BufferPtr>& buffers, const Call& call) {
-  KernelArgs args;
-  for (std::size_t i = 0; i < call.views.size(); ++i) {
-    args.m[i] = ToMatrix(task, buffers, call.views[i]);
-  }
-  args.scalars = call.scalars;
-  return args;
-}
 
 void CheckSize(std::uint64_t bytes, const Piece& piece) {
   const std::uint64_t expected = BufferSpec{piece.rows, piece.cols}.bytes();
@@ -69,10 +54,10 @@ std::vector<BufferPtr> Assemble(Device& device, const Task& task,
     if (input.buffer) {
       CheckSize(input.buffer->size_bytes(), piece);
       const Matrix all{input.buffer.get(), 0, piece.rows, piece.cols, piece.cols};
-      device.Copy(input.buffer, all, ToMatrix(task, buffers, place));
+      device.Copy(input.buffer, all, MatrixOf(task, buffers, place));
     } else {
       CheckSize(input.payload.size(), piece);
-      device.CopyIn(input.payload, ToMatrix(task, buffers, place));
+      device.CopyIn(input.payload, MatrixOf(task, buffers, place));
     }
   }
   return buffers;
@@ -95,29 +80,12 @@ StartedResult StartResident(Device& device, const Output& output, const BufferPt
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
                                        const std::vector<TaskInput>& inputs, bool resident) {
   const std::vector<BufferPtr> buffers = Assemble(device, task, inputs, resident);
-  for (std::size_t i = 0; i < task.calls.size(); ++i) {
-    const Call& call = task.calls[i];
-    if (!call.gemm) {
-      device.Launch(call.kernel, ToKernelArgs(task, buffers, call));
-      continue;
-    }
-    const Matrix a = ToMatrix(task, buffers, call.views[0]);
-    const Matrix b = ToMatrix(task, buffers, call.views[1]);
-    const Matrix c = ToMatrix(task, buffers, call.views[2]);
-    // What stands behind a product is mostly its activation or its update.
-    if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
-      const Call& then = task.calls[++i];
-      device.GemmThen(call.form, task.precision, task.block, a, b, c, then.kernel,
-                      ToKernelArgs(task, buffers, then));
-    } else {
-      device.Gemm(call.form, task.precision, task.block, a, b, c);
-    }
-  }
+  RunCalls(device, task, buffers);
   std::vector<StartedResult> results;
   for (const Output& output : task.outputs) {
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const bool whole = IsWhole(output.view, task.buffers[index]);
-    const Matrix from = ToMatrix(task, buffers, output.view);
+    const Matrix from = MatrixOf(task, buffers, output.view);
     if (resident && output.may_be_resident) {
       results.push_back(StartResident(device, output, buffers[index], from, whole));
       continue;

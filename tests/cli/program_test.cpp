@@ -16,8 +16,8 @@ using ::testing::Not;
 TEST(Help, OfEveryCommandTeachesByAnExample) {
   const Result all = RunAcan({"--help"});
   EXPECT_EQ(all.code, 0);
-  for (const char* command :
-       {"train", "broker", "handler", "manager", "devices", "eval", "verify", "version"}) {
+  for (const char* command : {"train", "broker", "handler", "manager", "devices", "eval",
+                              "generate", "graph", "verify", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const Result help = RunAcan({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;

@@ -29,10 +29,10 @@ MOST_COLUMNS = 100
 MOST_README_WORDS = 1000
 
 # Folders whose paths in back quotes must exist; what a build or a run makes is none of them.
-FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "handler",
-           "manager", "scripts", "tests", "tuplespace")
-PRODUCT = ("backends", "bench", "cli", "core", "handler", "manager", "model", "monitor", "python",
-           "tuplespace")
+FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "generate",
+           "handler", "manager", "scripts", "tests", "tuplespace")
+PRODUCT = ("backends", "bench", "cli", "core", "generate", "handler", "manager", "model", "monitor",
+           "python", "tuplespace")
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -160,8 +160,7 @@ def keys_known(files):
             known = {f"{section}.{key}" for section, keys in sections
                      for key in re.findall(r"\"(\w+)\"", keys)}
         of_models |= {f"model.{key}" for key in re.findall(r"\bvisit\(\"(\w+)\", o\.", text)}
-        match = re.search(r"MlpKeys\(\) \{.*? = \{(.*?)\}", text, re.S)
-        if match:
+        for match in re.finditer(r"(?:Mlp|Graph)Keys\(\) \{.*? = \{(.*?)\}", text, re.S):
             of_models |= {f"model.{key}" for key in re.findall(r"\"(\w+)\"", match.group(1))}
         match = re.search(r"kOptimizerKeys\[\] = \{(.*?)\n\};", text, re.S)
         if match:

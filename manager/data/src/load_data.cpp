@@ -100,8 +100,15 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   Data data;
   data.vocabulary = std::move(text.vocabulary);
   data.train = std::make_shared<WindowSet>(std::move(text.train), wanted, job.training.seed);
-  if (text.test) {
+  if (!text.test) return data;
+  try {
     data.test = std::make_shared<WindowSet>(std::move(*text.test), wanted, std::nullopt);
+  } catch (const Error& error) {
+    if (job.data.text.text.empty()) throw;
+    throw Error(error.kind(),
+                fmt::format("{}; this is its last part, for testing: data.test_fraction = {} "
+                            "decides how long it is, and 0 trains with all of it",
+                            error.what(), job.data.text.test_fraction));
   }
   return data;
 }

@@ -7,7 +7,7 @@ namespace acan {
 
 // The high halves of Philox' counters, by use. The initial weights count from (element, tensor),
 // tensor below 2^32, and dropout sets the highest bit (model/dropout.h): these keep apart from both
-// and from each other.
+// and from each other. Generating text has the half 5 << 58 (generate/).
 enum class RandomUse : std::uint64_t {
   kWindowOffset = 1ULL << 58,
   kAugmentation = 2ULL << 58,

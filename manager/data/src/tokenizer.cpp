@@ -12,6 +12,7 @@
 #include "acan/core/json_text.h"
 #include "acan/manager/sha256.h"
 #include "nlohmann/json.hpp"
+#include "utf8.h"
 
 namespace acan {
 namespace {
@@ -41,47 +42,6 @@ std::string ReadText(const std::string& path) {
   }
   if (text.empty()) throw UsageError(fmt::format("{}: the file is empty", path));
   return text;
-}
-
-// The character at `at`, which it passes over. Overlong forms, surrogates and numbers above
-// U+10FFFF are no UTF-8 (RFC 3629).
-std::optional<char32_t> NextCharacter(std::string_view text, std::size_t* at) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(*at);
-  const std::size_t bytes = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || *at + bytes > text.size()) {
-    return std::nullopt;
-  }
-  char32_t character = bytes == 1 ? first : first & (0x7fU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    const std::uint8_t next = byte(*at + i);
-    if ((next & 0xc0) != 0x80) return std::nullopt;
-    character = character << 6 | (next & 0x3fU);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xd800 && character < 0xe000;
-  if (character < kLeast[bytes] || surrogate || character > 0x10ffff) return std::nullopt;
-  *at += bytes;
-  return character;
-}
-
-// "line 3": where a byte of a text is.
-std::string LineOf(std::string_view text, std::size_t at) {
-  return fmt::format("line {}", 1 + std::ranges::count(text.substr(0, at), '\n'));
-}
-
-// `visit(character, where it begins)` for each.
-template <typename Visit>
-void ForEachCharacter(const std::string& path, std::string_view text, const Visit& visit) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
-    const auto character = NextCharacter(text, &at);
-    if (!character) {
-      throw UsageError(fmt::format("{}, {}: byte {} of the file is not UTF-8", path,
-                                   LineOf(text, begin), begin));
-    }
-    visit(*character, begin);
-  }
 }
 
 struct Text {
@@ -147,16 +107,6 @@ std::pair<Text, Text> ReadTexts(const TextData& data) {
 
 // ---- characters --------------------------------------------------------------------------------
 
-std::string ToUtf8(char32_t character) {
-  const auto tail = [&](int shift) {
-    return static_cast<char>(0x80 | (character >> shift & 0x3f));
-  };
-  if (character < 0x80) return {static_cast<char>(character)};
-  if (character < 0x800) return {static_cast<char>(0xc0 | character >> 6), tail(0)};
-  if (character < 0x10000) return {static_cast<char>(0xe0 | character >> 12), tail(6), tail(0)};
-  return {static_cast<char>(0xf0 | character >> 18), tail(12), tail(6), tail(0)};
-}
-
 TokenizedText Characters(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
   std::map<char32_t, std::int32_t> numbers;
@@ -219,8 +169,9 @@ TokenizedText Bytes(const TextData& data) {
 
 TokenizedText SentencePieces(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
-  std::int64_t size = 0;
-  const auto encode = [&data, &size](const Text& text) {
+  const std::unique_ptr<const Pieces> pieces = OpenSentencePiece(data.tokenizer);
+  const std::int64_t size = pieces->size();
+  const auto encode = [&pieces, size](const Text& text) {
     if (text.bytes.size() > kMaxSentencePieceBytes) {
       throw UsageError(fmt::format(
           "{}: is longer than the limit of {} bytes for SentencePiece; make a file of tokens of it "
@@ -228,18 +179,14 @@ TokenizedText SentencePieces(const TextData& data) {
           text.path, kMaxSentencePieceBytes));
     }
     ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
-    const std::vector<std::int32_t> tokens = SentencePieceTokens(data.tokenizer, text.bytes, &size);
-    return Packed(text.path, tokens, size);
+    return Packed(text.path, pieces->TokensOf(text.bytes), size);
   };
   TokenizedText result{encode(train), {}, 0, ""};
   if (!test.bytes.empty()) result.test = encode(test);
-  const std::string model = ReadText(data.tokenizer);
-  Sha256 hash;
-  hash.Add(model.data(), model.size());
   result.vocabulary_size = size;
   result.vocabulary = JsonText({{"tokenizer", "sentencepiece"},
                                 {"model", data.tokenizer},
-                                {"model_sha256", hash.Hex()},
+                                {"model_sha256", HashOfFile(data.tokenizer)},
                                 {"size", size}},
                                1) +
                       "\n";
@@ -247,6 +194,13 @@ TokenizedText SentencePieces(const TextData& data) {
 }
 
 }  // namespace
+
+std::string HashOfFile(const std::string& path) {
+  const std::string bytes = ReadText(path);
+  Sha256 hash;
+  hash.Add(bytes.data(), bytes.size());
+  return hash.Hex();
+}
 
 TokenizedText TokenizeText(const TextData& data) {
   if (data.tokenizer == kCharacters) return Characters(data);

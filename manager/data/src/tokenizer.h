@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,9 +25,21 @@ struct TokenizedText {
 // file lacks, and for a SentencePiece model that cannot be used.
 TokenizedText TokenizeText(const TextData& data);
 
-// A SentencePiece model's tokens of `text`. Throws Error (usage) if `path` is no such model, or if
-// the program was built without SentencePiece. `size` is that of its vocabulary.
-std::vector<std::int32_t> SentencePieceTokens(const std::string& path, std::string_view text,
-                                              std::int64_t* size);
+// A SentencePiece model.
+class Pieces {
+ public:
+  virtual ~Pieces() = default;
+  virtual std::int64_t size() const = 0;
+  // Throws Error (usage) if the model cannot encode the text.
+  virtual std::vector<std::int32_t> TokensOf(std::string_view text) const = 0;
+  // As Vocabulary::TextOf. REQUIRES: 0 <= token < size.
+  virtual std::string TextOf(std::int32_t token) const = 0;
+};
+// Throws Error (usage) if `path` is no such model, or if the program was built without
+// SentencePiece.
+std::unique_ptr<const Pieces> OpenSentencePiece(const std::string& path);
+
+// Of the file's bytes, as vocabulary.json has it. Throws Error (usage) if it cannot be read.
+std::string HashOfFile(const std::string& path);
 
 }  // namespace acan

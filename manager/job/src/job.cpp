@@ -173,6 +173,11 @@ void JobParser::ReadModel() {
   job_.model = DefaultsOf(kind);
   if (auto* perceptron = std::get_if<Model>(&job_.model)) {
     ReadPerceptron(*perceptron);
+  } else if (auto* file = std::get_if<GraphFile>(&job_.model)) {
+    if (!model_.Has("file")) Missing("model.file", "kind \"graph\" needs the path of a graph file");
+    std::string sha256;
+    model_.Text("file_sha256", &sha256);
+    *file = ReadGraphFile(Path("model", "file"), sha256);
   } else {
     ReadModelKeys(model_, &job_.model);
   }

@@ -6,6 +6,10 @@
 #include <array>
 #include <cstdlib>
 
+#include "acan/core/error.h"
+#include "acan/manager/sha256.h"
+#include "acan/manager/text_file.h"
+#include "acan/model/graph_text.h"
 #include "job_words.h"
 #include "nlohmann/json.hpp"
 
@@ -21,6 +25,12 @@ constexpr std::size_t kMostStages = 64;
 
 const std::vector<std::string>& MlpKeys() {
   static const std::vector<std::string> keys = {"layers", "activation", "clip_bound", "loss"};
+  return keys;
+}
+
+// file_sha256 is what receipts have: it holds the file to what was trained.
+const std::vector<std::string>& GraphKeys() {
+  static const std::vector<std::string> keys = {"file", "file_sha256"};
   return keys;
 }
 
@@ -122,13 +132,15 @@ ModelOptions DefaultsOf(std::string_view kind) {
                                                                        model::BertOptions(),
                                                                        model::VitOptions(),
                                                                        model::ResnetOptions(),
-                                                                       model::ConvnextOptions()};
+                                                                       model::ConvnextOptions(),
+                                                                       GraphFile()};
   const auto* at = std::ranges::find(kModelKinds, kind);
   return all.at(static_cast<std::size_t>(at - std::begin(kModelKinds)));
 }
 
 std::vector<std::string> KeysOfKind(std::string_view kind) {
   if (kind == kModelKinds[0]) return MlpKeys();
+  if (kind == "graph") return GraphKeys();
   std::vector<std::string> keys;
   std::visit(
       [&keys](auto options) {
@@ -161,8 +173,30 @@ void ReadModelKeys(const Section& section, ModelOptions* options) {
       *options);
 }
 
+GraphFile ReadGraphFile(const std::string& path, const std::string& sha256) {
+  GraphFile file;
+  file.path = path;
+  file.text = std::make_shared<const std::string>(
+      ReadTextFile(path, model::kMaxGraphFileBytes, "a graph file"));
+  Sha256 hash;
+  hash.Add(file.text->data(), file.text->size());
+  file.sha256 = hash.Hex();
+  if (!sha256.empty() && sha256 != file.sha256) {
+    throw UsageError(fmt::format("{}: the file has changed: its SHA-256 is {}, but the job says {}",
+                                 path, file.sha256, sha256));
+  }
+  const model::Graph graph = model::ReadGraph(*file.text, path, model::Mode::kEvaluation);
+  const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
+  const bool has_classes = std::holds_alternative<model::CrossEntropy>(loss.op);
+  file.loss = has_classes ? Loss::kCrossEntropy : Loss::kMeanSquaredError;
+  return file;
+}
+
 json ModelKeysToJson(const ModelOptions& options) {
   json keys = json::object();
+  if (const auto* file = std::get_if<GraphFile>(&options)) {
+    return {{"file", file->path}, {"file_sha256", file->sha256}};
+  }
   std::visit([&keys](auto of_kind) { ForEachKey(of_kind, WriteKey{keys}); }, options);
   return keys;
 }

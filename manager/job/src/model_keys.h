@@ -112,6 +112,9 @@ void ForEachKey(model::ConvnextOptions& o, const Visit& visit) {
   visit("label_smoothing", o.label_smoothing);
 }
 
+template <class Visit>
+void ForEachKey(GraphFile&, const Visit&) {}  // ReadGraphFile reads them
+
 // The double with the shortest text that gives the same float: 1e-6 stays 1e-06 in JSON.
 double ShortNumber(float value);
 
@@ -126,6 +129,10 @@ const std::vector<std::string>& KeysOfAllKinds();
 // Reads what is set. Throws Error (usage) for values of another type, and for keys that only
 // another choice of `task` or `norm` uses. REQUIRES: not an MLP.
 void ReadModelKeys(const Section& section, ModelOptions* options);
+// Reads the graph file at `path`, and checks it. Throws Error (usage) that names the file, and the
+// node or what else is wrong; also if its hash is another than `sha256` (empty: any).
+GraphFile ReadGraphFile(const std::string& path, const std::string& sha256);
+
 // All keys that the options use. REQUIRES: not an MLP.
 nlohmann::json ModelKeysToJson(const ModelOptions& options);
 

@@ -256,6 +256,7 @@ json ReceiptToJson(const Receipt& receipt) {
       {"final_train_loss", OrNull(receipt.final_train_loss)},
       {"not_finite", receipt.not_finite ? NotFiniteToJson(*receipt.not_finite) : json(nullptr)},
       {"metrics_missing", RangesToJson(receipt.metrics_missing)}};
+  if (receipt.test_perplexity) all["test_perplexity"] = OrNull(receipt.test_perplexity);
   all[kHashName] = HashOfOthers(all);
   return all;
 }
@@ -305,6 +306,9 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   }
   receipt.test_accuracy = fields.OptionalNumber("test_accuracy", 0, 1);
   receipt.test_loss = fields.OptionalNumber("test_loss", 0, kMostNumber);
+  if (value.contains("test_perplexity")) {
+    receipt.test_perplexity = fields.OptionalNumber("test_perplexity", 0, kMostNumber);
+  }
   receipt.final_train_loss = fields.OptionalNumber("final_train_loss", 0, kMostNumber);
   return receipt;
 }

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/exact_math.h"
 #include "acan/model/gradients.h"
+#include "acan/model/graph_text.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -43,6 +45,9 @@ struct Build {
                                                            : model::LossKind::kSquaredError},
                       mode);
   }
+  model::Graph operator()(const GraphFile& o) const {
+    return model::ReadGraph(*o.text, o.path, mode);
+  }
   model::Graph operator()(const model::GptOptions& o) const { return model::Gpt(o, mode); }
   model::Graph operator()(const model::LlamaOptions& o) const { return model::Llama(o, mode); }
   model::Graph operator()(const model::BertOptions& o) const { return model::Bert(o, mode); }
@@ -78,6 +83,29 @@ std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron) {
   return BuildModel(job);
 }
 
+std::string GraphTextOf(const Job& job) {
+  return model::WriteGraph(std::visit(Build{Mode::kTraining}, job.model));
+}
+
+std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss) {
+  constexpr double kMostLoss = 700;  // of Exponential
+  const model::Graph& graph = model.evaluation;
+  if (graph.losses().size() != 1 || !(mean_loss >= 0 && mean_loss <= kMostLoss)) {
+    return std::nullopt;
+  }
+  const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
+  const auto* classes = std::get_if<model::CrossEntropy>(&loss.op);
+  if (classes == nullptr || classes->label_smoothing != 0) return std::nullopt;
+  const model::Value& logits = graph.value(loss.operands.front());
+  for (const model::Input& input : graph.inputs()) {
+    const bool is_predicted = input.name == "tokens" && input.role == model::InputRole::kTokens &&
+                              input.bound == logits.shape.features &&
+                              graph.value(input.value).shape.rows == logits.shape.rows;
+    if (is_predicted) return Exponential(mean_loss);
+  }
+  return std::nullopt;
+}
+
 // What takes any model does not ask for a perceptron.
 [[noreturn]] static void RefuseOtherKind(std::string_view kind) {
   throw UsageError(
@@ -97,8 +125,9 @@ Model& Job::perceptron() {
 }
 
 Loss Job::loss() const {
-  const auto* perceptron = std::get_if<Model>(&model);
-  return perceptron == nullptr ? Loss::kCrossEntropy : perceptron->loss;
+  if (const auto* perceptron = std::get_if<Model>(&model)) return perceptron->loss;
+  if (const auto* file = std::get_if<GraphFile>(&model)) return file->loss;
+  return Loss::kCrossEntropy;
 }
 
 }  // namespace acan

@@ -14,7 +14,8 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   json.erase("output");
   json["train"].erase("stop_if_not_finite");
   json["train"].erase("evaluate_every");
-  // The data are known by their hashes, wherever the files lie.
+  // The data are known by their hashes, wherever the files lie, and so is a graph file.
+  if (json["model"].contains("file_sha256")) json["model"].erase("file");
   json["data"] = {{"shuffle", job.training.shuffle}};
   const std::string text = JsonText(json) + train_sha256 + test_sha256;
   Sha256 hash;

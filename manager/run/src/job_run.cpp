@@ -214,6 +214,7 @@ void JobRun::Do(const Evaluated& action) {
   const Progress& progress = statistics_.OnEvaluated(action);
   receipt_.test_loss = action.loss;
   receipt_.test_accuracy = action.accuracy;
+  receipt_.test_perplexity = PerplexityOf(*context_.model, action.loss);
   files_.AddEvaluation({action.step, action.epoch, action.loss, action.accuracy});
   SendProgress(progress);
 }

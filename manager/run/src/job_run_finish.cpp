@@ -53,6 +53,7 @@ void JobRun::WriteKept() {
   // Of whichever epoch was done last; they say nothing of these weights.
   receipt_.test_loss.reset();
   receipt_.test_accuracy.reset();
+  receipt_.test_perplexity.reset();
   const SnapshotFolder* snapshots = files_.snapshots();
   if (snapshots == nullptr) return;
   const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));

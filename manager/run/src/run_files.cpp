@@ -20,8 +20,8 @@ namespace acan {
 namespace {
 
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
-constexpr std::array kWholeFiles = {kModelName, kConfigName,  kMetricsName,
-                                    kJobName,   kReceiptName, kVocabularyName};
+constexpr std::array kWholeFiles = {kModelName,   kConfigName,     kMetricsName, kJobName,
+                                    kReceiptName, kVocabularyName, kGraphName};
 
 }  // namespace
 
@@ -116,6 +116,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   // Of an earlier run, or another training.
   std::filesystem::remove(context_.OutPath(kReceiptName));
   std::filesystem::remove(context_.OutPath(kVocabularyName));
+  std::filesystem::remove(context_.OutPath(kGraphName));
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);
@@ -137,6 +138,9 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   if (start.is_new) conflict_log_->Remove();
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
+  if (const auto* graph = std::get_if<GraphFile>(&context_.job.model)) {
+    WriteFileAtomically(context_.OutPath(kGraphName), *graph->text);
+  }
   if (!context_.data.vocabulary.empty()) {
     WriteFileAtomically(context_.OutPath(kVocabularyName), context_.data.vocabulary);
   }

@@ -53,6 +53,38 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
   }
 }
 
+TEST_P(MixedDevices, ContinueATextToTheSameText) {
+  const nlohmann::json device = UsableDevice(GetParam());
+  if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += i % 3 == 0 ? "all the king's men " : "a horse of mine\n";
+  folder_.Write("text", text);
+  const std::string job = folder_.Write("llama.toml", R"([model]
+kind = "llama"
+num_hidden_layers = 2
+num_attention_heads = 4
+num_key_value_heads = 2
+hidden_size = 64
+intermediate_size = 96
+max_position_embeddings = 24
+vocab_size = 32
+[data]
+text = "text"
+[train]
+batch = 4
+steps = 10
+learning_rate = 0.1
+)");
+  ASSERT_TRUE(Train(job, folder_ / "llama", {"--handlers", "cpu:1@64MiB"}).is_object());
+  const auto generate = [this](const std::string& on) {
+    const Result made = RunAcan(
+        {"generate", folder_ / "llama", "--prompt", "a king", "--tokens", "40", "--device", on});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return made.out;
+  };
+  EXPECT_EQ(generate(device["name"]), generate("cpu:1"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 

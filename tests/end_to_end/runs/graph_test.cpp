@@ -2,6 +2,8 @@
 // memory and killing, and their files are read again.
 #include <signal.h>
 
+#include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -190,8 +192,136 @@ TEST_P(GraphTest, IsVerifiedAndGoesOnFromItsFile) {
   EXPECT_EQ(receipt["test_loss"], test_loss_);
 }
 
+// By the same tasks as training's evaluation, so to the same figures.
+TEST_P(GraphTest, IsEvaluatedFromItsFolder) {
+  ASSERT_EQ(reference_.size(), 64u);
+  const Result eval =
+      RunAcan({"eval", folder_ / "reference", "--handlers", "cpu:1@512KiB,cpu:1@64MiB", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  const nlohmann::json evaluated = nlohmann::json::parse(LastLine(eval.out));
+  const nlohmann::json trained =
+      nlohmann::json::parse(ReadFile(folder_ / "reference/receipt.json"));
+  for (const char* figure : {"test_loss", "test_accuracy", "weights_sha256"}) {
+    EXPECT_EQ(evaluated[figure], trained[figure]) << figure;
+  }
+  ASSERT_EQ(evaluated.contains("test_perplexity"), GetParam().is_text);
+  EXPECT_EQ(evaluated.value("test_perplexity", 0.0), trained.value("test_perplexity", 0.0));
+  if (!GetParam().is_text) return;
+  EXPECT_NEAR(evaluated["test_perplexity"].get<double>(), std::exp(test_loss_.get<double>()), 1e-9);
+  // A part of the text that it was trained with.
+  folder_.Write("other.txt", Text().substr(0, 600));
+  const Result other = RunAcan({"eval", folder_ / "reference", "--handlers", "cpu:1@64MiB",
+                                "--inputs", folder_ / "other.txt", "--json"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(nlohmann::json::parse(LastLine(other.out))["test_loss"], test_loss_);
+}
+
+// The file is gone after training: the folder has a copy.
+TEST_P(GraphTest, TrainsTheSameBitsFromAGraphFile) {
+  ASSERT_EQ(reference_.size(), 64u);
+  const Result printed = RunAcan({"graph", job_});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  folder_.Write("net.json", printed.out);
+  const std::string text = ReadFile(job_);
+  const std::string job =
+      folder_.Write("graph.toml", "[model]\nkind = \"graph\"\nfile = \"net.json\"\n" +
+                                      text.substr(text.find("[data]")));
+  const std::string out = folder_ / "from_file";
+  const nlohmann::json receipt = Train(job, out, {"--handlers", "2xcpu:1@512KiB"});
+  ASSERT_TRUE(receipt.is_object());
+  EXPECT_EQ(receipt["weights_sha256"], reference_);
+  EXPECT_EQ(receipt["test_loss"], test_loss_);
+  EXPECT_EQ(ReadFile(out + "/graph.json"), printed.out);
+
+  std::filesystem::remove(folder_ / "net.json");
+  const Result eval = RunAcan({"eval", out, "--handlers", "cpu:1@64MiB", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(nlohmann::json::parse(LastLine(eval.out))["test_loss"], test_loss_);
+  folder_.Write("net.json", printed.out + " ");
+  const Result verified = RunAcan({"verify", out});
+  EXPECT_EQ(verified.code, 2);
+  EXPECT_NE(verified.err.find("net.json: the file has changed"), std::string::npos) << verified.err;
+}
+
+TEST_P(GraphTest, ContinuesATextWhereItIsAModelOfLanguage) {
+  ASSERT_EQ(reference_.size(), 64u);
+  const auto generate = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "generate", folder_ / "reference", "--prompt", "the king ", "--tokens", "60"};
+    if (!GetParam().is_text) {
+      words[2] = "--prompt-tokens";
+      words[3] = "1";
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return RunAcan(words);
+  };
+  const Result text = generate({"--device", "cpu:1"});
+  if (!GetParam().is_text) {
+    EXPECT_EQ(text.code, 2);
+    EXPECT_NE(text.err.find("no text can come from its model"), std::string::npos) << text.err;
+    return;
+  }
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out.size(), 61u);  // the text has ASCII characters only
+  EXPECT_EQ(generate({"--device", "cpu:2"}).out, text.out);
+  EXPECT_NE(generate({"--seed", "2"}).out, text.out);
+  const Result likely = generate({"--temperature", "0"});
+  EXPECT_EQ(generate({"--top-k", "1", "--seed", "9"}).out, likely.out);
+  const Result unknown = RunAcan({"generate", folder_ / "reference", "--prompt", "the Zebra"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("--prompt, line 1: has the character 'Z'"), std::string::npos)
+      << unknown.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphTest, ::testing::ValuesIn(kJobs),
                          [](const auto& parameter) { return parameter.param.name; });
+
+// The example's file spells out a preset.
+TEST(GraphFileTest, TheExampleTrainsAsThePresetThatItSpellsOut) {
+  const TestFolder folder;
+  const std::string text = folder.Write("text.txt", Text());
+  const std::vector<std::string> words = {"--handlers",    "cpu:1@64MiB", "--set",
+                                          "train.steps=5", "--set",       "data.text=" + text};
+  const auto train = [&](const std::string& example, std::vector<std::string> more) {
+    more.insert(more.end(), words.begin(), words.end());
+    return Train(ACAN_EXAMPLES + example, folder / "out", more);
+  };
+  const nlohmann::json of_file = train("/graph.toml", {});
+  const nlohmann::json of_preset = train(
+      "/gpt.toml",
+      {"--set", "model.n_layer=2", "--set", "model.n_embd=64", "--set", "output.config=none"});
+  ASSERT_TRUE(of_file.is_object() && of_preset.is_object());
+  EXPECT_EQ(of_file["weights_sha256"], of_preset["weights_sha256"]);
+  EXPECT_EQ(of_file["test_loss"], of_preset["test_loss"]);
+}
+
+// Perceptrons are planned by layers, and graphs by the operators: to the same bits, but for cross
+// entropy, whose sums have another order in graphs (docs/numerics.md).
+TEST(GraphFileTest, APerceptronOfValuesIsAGraphToo) {
+  const TestFolder folder;
+  const std::string rest = R"([data]
+generated = "regression"
+samples = 200
+[train]
+batch = 37
+epochs = 2
+optimizer = "momentum"
+learning_rate = 0.01
+)";
+  const std::string job = folder.Write(
+      "job.toml", "[model]\nlayers = [9, 33, 3]\nloss = \"mse\"\nactivation = \"tanh\"\n" + rest);
+  const Result printed = RunAcan({"graph", job});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  folder.Write("net.json", printed.out);
+  const std::string graph_job =
+      folder.Write("graph.toml", "[model]\nkind = \"graph\"\nfile = \"net.json\"\n" + rest);
+  const nlohmann::json of_layers = Train(job, folder / "layers", {"--handlers", "cpu:1@64MiB"});
+  const nlohmann::json of_graph =
+      Train(graph_job, folder / "graph", {"--handlers", "2xcpu:1@1MiB"});
+  ASSERT_TRUE(of_layers.is_object() && of_graph.is_object());
+  EXPECT_EQ(of_graph["weights_sha256"], of_layers["weights_sha256"]);
+  EXPECT_EQ(of_graph["test_loss"], of_layers["test_loss"]);
+}
 
 }  // namespace
 }  // namespace acan::testing

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "acan/core/json_text.h"
+#include "acan/manager/vocabulary.h"
 #include "graph_jobs.h"
 #include "nlohmann/json.hpp"
 
@@ -45,6 +46,24 @@ TEST(SentencePieceTest, TokensAreThoseOfTheModel) {
   EXPECT_EQ(vocabulary["tokenizer"], "sentencepiece");
   EXPECT_EQ(vocabulary["model"], path);
   EXPECT_EQ(vocabulary["size"], 7);
+}
+
+TEST(SentencePieceTest, TheVocabularyOfARunMakesTextAgain) {
+  const TestFolder folder;
+  const std::string path = CharacterModel(folder);
+  folder.Write("train", "ab cab");
+  const Data data =
+      LoadFrom(folder, "train_text = \"train\"\ntokenizer = \"abc.model\"", GptInputs(1, 7));
+  const auto vocabulary = ReadVocabulary(folder.Write("vocabulary.json", data.vocabulary));
+  EXPECT_EQ(vocabulary->size(), 7);
+  EXPECT_EQ(vocabulary->TokensOf("ab cab", "--prompt"), (Tokens{6, 3, 4, 6, 5, 3, 4}));
+  std::string text;
+  for (const std::int32_t token : {6, 3, 4, 6, 5, 3, 1, 0}) text += vocabulary->TextOf(token);
+  EXPECT_EQ(text, " ab ca\xef\xbf\xbd");
+  // Another model in its place.
+  folder.Write("abc.model", "changed");
+  ExpectError([&] { ReadVocabulary(folder.Path("vocabulary.json")); },
+              {"vocabulary.json", path + " is another SentencePiece model than in training"});
 }
 
 TEST(SentencePieceTest, MistakesAreNamed) {

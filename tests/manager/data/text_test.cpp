@@ -121,6 +121,10 @@ TEST(TextTest, MistakesAreNamed) {
   };
   folder.Write("short", "abcabca");
   refused("train_text = \"short\"", {"short: has 7 tokens", "sequences have 4", "at least 8"}, gpt);
+  // The file is long enough, but not the part of it that is for testing.
+  folder.Write("long", Alphabet(60));
+  refused("text = \"long\"",
+          {"long: has 6 tokens", "at least 8", "for testing: data.test_fraction = 0.1"}, gpt);
   folder.Write("four", Alphabet(20) + "d");
   refused("train_text = \"four\"", {"4 different tokens", "model has 3", "model.vocab_size"}, gpt);
   folder.Write("train", Alphabet(20));

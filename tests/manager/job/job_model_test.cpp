@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "acan/core/error.h"
 #include "acan/core/parameter.h"
@@ -84,7 +85,7 @@ std::size_t LinesIn(const std::string& text) {
 }
 
 TEST(JobModelTest, EveryKeyOfEveryKindIsReadAndWritten) {
-  ASSERT_EQ(Kinds().size() + 1, std::size(kModelKinds));
+  ASSERT_EQ(Kinds().size() + 2, std::size(kModelKinds));  // and mlp, and graph below
   for (const auto& [kind, model] : Kinds()) {
     SCOPED_TRACE(kind);
     const Job job = ParseModel(model);
@@ -189,6 +190,82 @@ TEST(JobModelTest, APerceptronSaysNothingOfKinds) {
   // An earlier release gave this id to this job.
   EXPECT_EQ(TrainingId(ParseModel("layers = [4, 3]\n"), "a", "b"),
             TrainingId(ParseModel("kind = \"mlp\"\nlayers = [4, 3]\n"), "a", "b"));
+}
+
+TEST(JobModelTest, ModelsOfLanguageHaveAPerplexity) {
+  const std::string gpt =
+      "kind = \"gpt\"\nn_layer = 1\nn_head = 1\nn_embd = 4\nblock_size = 3\n"
+      "vocab_size = 7\n";
+  const auto of = [](const std::string& model, double loss) {
+    return PerplexityOf(*BuildModel(ParseModel(model)), loss);
+  };
+  ASSERT_TRUE(of(gpt, std::log(7.0)).has_value());
+  EXPECT_NEAR(*of(gpt, std::log(7.0)), 7, 1e-12);
+  EXPECT_EQ(of(gpt, 0), 1);
+  EXPECT_FALSE(of(gpt, 701).has_value());
+  EXPECT_FALSE(of(gpt, std::nan("")).has_value());
+  EXPECT_FALSE(of(gpt + "label_smoothing = 0.1\n", 1).has_value());
+  EXPECT_FALSE(of(Kinds()[3].model, 1).has_value());  // of images
+  EXPECT_FALSE(of("layers = [4, 3]\n", 1).has_value());
+}
+
+// ---- graph files -------------------------------------------------------------------------------
+
+Job ParseGraph(const std::string& path, const std::string& more = "") {
+  return ParseModel("kind = \"graph\"\nfile = \"" + path + "\"\n" + more);
+}
+
+TEST(GraphFileJobTest, TheJobHasTheFileAsItWas) {
+  const TestFolder folder;
+  const Job preset = ParseModel(Kinds()[0].model);
+  const std::string path = folder.Write("net.json", GraphTextOf(preset));
+  const Job job = ParseGraph(path);
+  EXPECT_EQ(model::Dump(BuildModel(job)->training), model::Dump(BuildModel(preset)->training));
+  EXPECT_EQ(model::Dump(BuildModel(job)->evaluation), model::Dump(BuildModel(preset)->evaluation));
+  EXPECT_EQ(BuildModel(job)->kind, "graph");
+  const nlohmann::json json = JobToJson(job).at("model");
+  EXPECT_EQ(json.at("file"), path);
+  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})), JobToJson(job));
+  EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")), JobToJson(job));
+  // Where the file lies is no part of the id; what it says is.
+  const auto id = [](const Job& of) { return TrainingId(of, "a", "b"); };
+  EXPECT_EQ(id(ParseGraph(folder.Write("moved.json", GraphTextOf(preset)))), id(job));
+  EXPECT_NE(id(ParseGraph(folder.Write("other.json", GraphTextOf(preset) + "\n"))), id(job));
+  folder.Write("net.json", GraphTextOf(preset) + "\n");
+  EXPECT_EQ(GraphTextOf(job), GraphTextOf(preset));
+  ExpectError([&] { JobFromJson(JobToJson(job), "receipt.json"); },
+              {path + ": the file has changed: its SHA-256 is ", json.at("file_sha256")});
+}
+
+TEST(GraphFileJobTest, MistakesAreNamed) {
+  const TestFolder folder;
+  ExpectModelRefused("kind = \"graph\"\n", {"job.toml has no model.file"});
+  ExpectModelRefused("kind = \"gpt\"\nfile = \"x\"\n", {"model.file", "kind = \"graph\""});
+  ExpectModelRefused("kind = \"graph\"\nfile = \"x\"\nn_layer = 2\n", {"model.n_layer"});
+  ExpectError([&] { ParseGraph(folder.Path("none.json")); }, {"none.json: cannot open"});
+  ExpectError([&] { ParseGraph(folder.path()); }, {"is a directory"});
+  const std::string path = folder.Write("net.json", "{\"format\": \"acan-graph-1\"}");
+  ExpectError([&] { ParseGraph(path); }, {path + ": 'inputs' is missing"});
+  // A loss that nothing trained decides is found with the job.
+  folder.Write("net.json", R"({"format": "acan-graph-1",
+    "inputs": [{"name": "x", "role": "numbers"}, {"name": "targets", "role": "targets"}],
+    "parameters": [], "outputs": {},
+    "nodes": [{"name": "loss", "operator": "squared_error", "inputs": ["x", "targets"]}],
+    "loss": "loss"})");
+  ExpectError([&] { ParseGraph(path); }, {"job.toml"});
+}
+
+TEST(GraphFileJobTest, TheLossSaysWhatTheDataAre) {
+  const TestFolder folder;
+  Job of_values;
+  of_values.model = Model{.layers = {4, 3}, .loss = Loss::kMeanSquaredError};
+  const std::string path = folder.Write("net.json", GraphTextOf(of_values));
+  const std::string model = "[model]\nkind = \"graph\"\nfile = \"" + path + "\"\n";
+  EXPECT_EQ(
+      ParseJob(model + "[data]\ngenerated = \"regression\"\nsamples = 9\n", "job.toml", "/jobs", {})
+          .loss(),
+      Loss::kMeanSquaredError);
+  ExpectError([&] { ParseGraph(path); }, {"data.train_labels"});
 }
 
 TEST(JobModelTest, StepsTakeThePlaceOfEpochs) {

@@ -34,6 +34,7 @@ Receipt Sample() {
   receipt.audit_log_head = std::string(64, 'b');
   receipt.test_accuracy = 0.9;
   receipt.test_loss = 0.25;
+  receipt.test_perplexity = 1.25;
   receipt.not_finite = NotFinite{NotFinite::What::kWeights, 12, 0.5, 12};
   receipt.metrics_missing = {{0, 3}, {7, 7}};
   receipt.conflicts = {{"(\"run\", 3)", "a second put by \"b\" differs from the first by \"a\""}};

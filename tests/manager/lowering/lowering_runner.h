@@ -17,6 +17,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "acan/manager/graph_tasks.h"
 #include "acan/manager/sha256.h"
+#include "acan/manager/tuple_names.h"
 #include "executor.h"
 #include "reference.h"
 
@@ -78,6 +79,13 @@ class LoweringRunner {
       hash.Add(values.data(), 4 * values.size());
     }
     return hash.Hex();
+  }
+
+  // All columns of rows of a value that one evaluation's task left for others.
+  std::vector<float> Evaluated(std::int64_t version, int value, const Range& rows) {
+    const Range columns{0, model_.evaluation.value(value).columns};
+    return Floats(
+        PassKeys("job", version, 1).Features(StepTuple::kActivation, value, rows, columns));
   }
 
   // The sum over all rows, in the canonical order: loss and, for classes, right answers.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,13 +110,22 @@ struct SnapshotSchedule {
   std::optional<std::int64_t> every_steps;
 };
 
+// A model that a graph file describes (acan/model/graph_text.h). The job has the file's text, so
+// that it stays what it was when the job was read.
+struct GraphFile {
+  std::string path;                         // absolute, or relative to the current folder
+  std::string sha256;                       // of the text
+  std::shared_ptr<const std::string> text;  // never null once read
+  Loss loss = Loss::kCrossEntropy;          // the graph's
+};
+
 // What [model] says, by its kind; Model is the multi-layer perceptron, "mlp".
 using ModelOptions = std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
-                                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions>;
+                                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions, GraphFile>;
 
 // The kinds' words in job files, in the order of ModelOptions.
-inline constexpr std::string_view kModelKinds[] = {"mlp", "gpt",    "llama",   "bert",
-                                                   "vit", "resnet", "convnext"};
+inline constexpr std::string_view kModelKinds[] = {"mlp", "gpt",    "llama",    "bert",
+                                                   "vit", "resnet", "convnext", "graph"};
 static_assert(std::size(kModelKinds) == std::variant_size_v<ModelOptions>);
 
 inline std::string_view KindOf(const ModelOptions& options) {

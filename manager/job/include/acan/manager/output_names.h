@@ -14,6 +14,7 @@ inline constexpr const char* kConflictsName = "conflicts.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
+inline constexpr const char* kGraphName = "graph.json";            // of graph files: a copy
 inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
 
 // The file of the snapshot of `version` in the folder kSnapshotsName. The order of these names, as

@@ -78,6 +78,7 @@ struct Receipt {
   // Unset: there was none (no test set, labels or steps), or it was not finite.
   std::optional<double> test_accuracy;  // share of right classes, 0..1
   std::optional<double> test_loss;
+  std::optional<double> test_perplexity;  // e^test_loss, of models of language (trained_model.h)
   std::optional<double> final_train_loss;
   std::optional<NotFinite> not_finite;
   // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed.

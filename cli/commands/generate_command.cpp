@@ -1,0 +1,189 @@
+// acan generate: text that follows a prompt, from the model of a finished run.
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/generate/generate.h"
+#include "acan/manager/finished_run.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/vocabulary.h"
+#include "command.h"
+#include "device_factory.h"
+#include "device_list.h"
+#include "fmt/format.h"
+#include "process_setup.h"
+#include "setting.h"
+#include "standard_output.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr int kMostTokens = 100'000'000;
+
+struct Flags {
+  std::string folder;
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_tokens;
+  std::string device = "cpu";
+  std::string memory;
+  std::string seed = "1";
+  int tokens = 200;
+  int top_k = 0;
+  double temperature = 1;
+};
+
+constexpr const char* kExample = R"(
+Prints what follows the prompt, token by token. The folder is the output folder of a run whose model
+predicts each next token (gpt, llama, and graph files of such models); its vocabulary.json says what
+the tokens are. The same folder, prompt and flags give the same text on every device: it is computed
+in exact precision, and token number n of the text is drawn by Philox from (seed, n). When the text
+is longer than the model's positions, the last ones count. A run that was trained on tokens has no
+vocabulary: it takes --prompt-tokens, and the numbers of the tokens are printed, one a line.
+
+Examples:
+  acan generate out/gpt --prompt "In the beginning" --tokens 500 --temperature 0.8 --top-k 20
+  acan generate out/gpt --prompt-tokens 31,7 --tokens 5 --temperature 0 --device opencl:0)";
+
+std::uint64_t ParseSeed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seed);
+  if (error != std::errc() || rest != end) {
+    throw UsageError(fmt::format("--seed: {} must be an integer from 0 to {}", text,
+                                 std::numeric_limits<std::uint64_t>::max()));
+  }
+  return seed;
+}
+
+std::vector<std::int32_t> ParseTokens(const std::string& text) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const char* const last = text.data() + end;
+    std::int32_t token = 0;
+    const auto [rest, error] = std::from_chars(text.data() + begin, last, token);
+    if (error != std::errc() || rest != last) {
+      throw UsageError(fmt::format(
+          "--prompt-tokens: entry {} is \"{}\"; expected numbers with commas between, like 5,17",
+          tokens.size(), text.substr(begin, end - begin)));
+    }
+    tokens.push_back(token);
+    begin = end + 1;
+  }
+  return tokens;
+}
+
+std::unique_ptr<Device> MakeChosenDevice(const Flags& flags) {
+  const DeviceSpec spec = ChooseDevice(ParseDevice(flags.device, "--device"));
+  std::uint64_t bytes = DefaultMemoryBytes(spec, 1, 1);
+  if (!flags.memory.empty()) bytes = ParseMemory(flags.memory, "--memory");
+  if (spec.memory_bytes) bytes = *spec.memory_bytes;
+  return MakeDevice(spec, bytes);
+}
+
+std::string VocabularyPath(const Flags& flags) {
+  return (std::filesystem::path(flags.folder) / kVocabularyName).string();
+}
+
+// Of a prompt in words: null for numbers of tokens.
+std::shared_ptr<const Vocabulary> VocabularyOf(const Flags& flags) {
+  if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
+    throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
+  }
+  if (!flags.prompt) return nullptr;
+  const std::string path = VocabularyPath(flags);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw UsageError(
+        fmt::format("{} has no {}: its model was not trained on text, so give --prompt-tokens",
+                    flags.folder, kVocabularyName));
+  }
+  return ReadVocabulary(path);
+}
+
+[[noreturn]] void DoesNotFit(const Flags& flags, const OutOfMemory& error) {
+  throw FailureError(fmt::format(
+      "{}: the whole model, and the keys and values of its positions, must fit into one device: "
+      "{}; give --memory, or another --device",
+      flags.folder, error.what()));
+}
+
+int RunGenerate(const Flags& flags) try {
+  RequireLimits("acan generate");
+  if (!(flags.temperature >= 0 && flags.temperature <= kMostTemperature)) {
+    throw UsageError(fmt::format("--temperature: {} must be a number from 0 to {}",
+                                 flags.temperature, kMostTemperature));
+  }
+  Sampling sampling{flags.temperature, flags.top_k, ParseSeed(flags.seed)};
+  const FinishedRun run = ReadFinishedRun(flags.folder);
+  const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags);
+  const std::vector<std::int32_t> prompt = vocabulary
+                                               ? vocabulary->TokensOf(*flags.prompt, "--prompt")
+                                               : ParseTokens(*flags.prompt_tokens);
+  Decoder decoder(MakeChosenDevice(flags), run);
+  if (vocabulary && vocabulary->size() > decoder.vocabulary_size()) {
+    throw UsageError(fmt::format("{}: has {} tokens, but the model has {}: it is of another run",
+                                 VocabularyPath(flags), vocabulary->size(),
+                                 decoder.vocabulary_size()));
+  }
+  // A model may have more tokens than its vocabulary, which no text ever had.
+  if (vocabulary) sampling.tokens = vocabulary->size();
+  Generate(decoder, prompt, flags.tokens, sampling, [&vocabulary](std::int32_t token) {
+    if (vocabulary) return Print(vocabulary->TextOf(token));
+    PrintLine(fmt::format("{}", token));
+  });
+  if (vocabulary) PrintLine("");
+  return 0;
+} catch (const OutOfMemory& error) {
+  DoesNotFit(flags, error);
+}
+
+}  // namespace
+
+void AddGenerate(Command& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  Command command = app.AddCommand("generate", "Continue a text by a trained model of language");
+  command.AddOption("folder", flags->folder, "the output folder (--out) of a run")
+      .Required()
+      .TypeName("DIR");
+  command
+      .AddOptionFunction(
+          "--prompt", [flags](const std::string& text) { flags->prompt = text; },
+          "the text to continue")
+      .TypeName("TEXT");
+  command
+      .AddOptionFunction(
+          "--prompt-tokens", [flags](const std::string& list) { flags->prompt_tokens = list; },
+          "the numbers of the prompt's tokens, with commas between, in place of --prompt")
+      .TypeName("LIST");
+  command.AddOption("--tokens", flags->tokens, "how many tokens to add (default: 200)")
+      .TypeName("N")
+      .Between(0, kMostTokens);
+  command
+      .AddOption("--temperature", flags->temperature,
+                 "divides the model's outputs before a token is drawn; 0: the most likely token "
+                 "(default: 1)")
+      .TypeName("T")
+      .Between(0.0, kMostTemperature);
+  command
+      .AddOption("--top-k", flags->top_k,
+                 "draw from so many of the most likely tokens only; 0: from all (default: 0)")
+      .TypeName("K")
+      .Between(0, kMostTokens);
+  command.AddOption("--seed", flags->seed, "of the draws (default: 1)").TypeName("SEED");
+  command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
+      .TypeName("DEVICE");
+  command
+      .AddOption("--memory", flags->memory,
+                 "the most bytes that the device may hold, like 2GiB (default: half of what is "
+                 "free; of a GPU, nine tenths)")
+      .TypeName("SIZE");
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunGenerate(*flags); }; });
+}
+
+}  // namespace acan::cli

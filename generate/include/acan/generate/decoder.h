@@ -1,0 +1,60 @@
+// Decoder: a trained model of language on one device, which reads tokens one after the other and
+// says which token may follow. It computes by the calls that training's tasks are made of, always
+// in exact precision, so its outputs have the bits of an evaluation's, on every device.
+//
+// The whole model and the keys and values of one sample must fit into the device. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "acan/manager/finished_run.h"
+#include "acan/manager/lowered_graph.h"
+#include "acan/manager/row_calls.h"
+
+namespace acan {
+
+class Decoder {
+ public:
+  // Uploads the run's weights. Throws Error (usage) for a model that is none of language, or whose
+  // outputs depend on later tokens: the sentence names the run's folder and why. Throws OutOfMemory
+  // as Device, and Error as FinishedRun::OpenWeights.
+  Decoder(std::unique_ptr<Device> device, const FinishedRun& run);
+
+  std::int64_t positions() const { return positions_; }  // the most tokens that it can have read
+  std::int64_t vocabulary_size() const { return vocabulary_size_; }
+  std::int64_t length() const { return length_; }  // tokens that it has read
+
+  // Reads tokens. Returns the outputs (logits) behind the last one, [vocabulary_size].
+  // REQUIRES: there is at least one; each is in [0, vocabulary_size);
+  // length() + tokens.size() <= positions().
+  std::vector<float> Read(std::span<const std::int32_t> tokens);
+  // The same, with the outputs behind each of them: [tokens.size(), vocabulary_size].
+  std::vector<float> ReadEach(std::span<const std::int32_t> tokens);
+  // Forgets all tokens.
+  void Clear() { length_ = 0; }
+
+ private:
+  void FindNodes(const FinishedRun& run);
+  void UploadWeights(const FinishedRun& run);
+  void UploadTables();
+  BufferPtr Upload(const void* words, std::size_t count) const;
+  std::vector<float> Compute(std::span<const std::int32_t> tokens, int last_node);
+
+  const std::unique_ptr<Device> device_;
+  const LoweredGraph graph_;
+  Training training_;
+  std::int64_t positions_ = 0;
+  std::int64_t vocabulary_size_ = 0;
+  int output_node_ = -1;            // makes the logits
+  int last_attention_ = -1;         // before it
+  std::vector<BufferPtr> weights_;  // by parameter; null: not read
+  std::vector<BufferPtr> tables_;   // cosines and sines of each table
+  std::vector<BufferPtr> caches_;   // as RowCalls::caches
+  std::int64_t length_ = 0;
+};
+
+}  // namespace acan

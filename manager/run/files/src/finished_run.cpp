@@ -1,0 +1,58 @@
+#include "acan/manager/finished_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "acan/core/error.h"
+#include "acan/manager/output_names.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+}  // namespace
+
+FinishedRun ReadFinishedRun(const std::string& folder) {
+  std::error_code ignored;
+  const std::string path = PathIn(folder, kReceiptName);
+  if (!std::filesystem::exists(path, ignored)) {
+    const bool began = std::filesystem::exists(PathIn(folder, kJobName), ignored);
+    throw UsageError(
+        fmt::format("{}: has no {}; {}", folder, kReceiptName,
+                    began ? "its run is not done yet: acan train --resume goes on with it"
+                          : "name the output folder (--out) of a run that is done"));
+  }
+  FinishedRun run;
+  run.folder = folder;
+  nlohmann::json receipt = ReadReceiptJson(path);
+  // The folder has a copy of a graph file, so it may be moved to where the file is not.
+  const nlohmann::json::json_pointer file("/job/model/file");
+  const std::string copy = PathIn(folder, kGraphName);
+  if (std::filesystem::exists(copy, ignored) && receipt.contains(file)) receipt[file] = copy;
+  run.receipt = ReceiptFromJson(receipt, path);
+  run.job = JobFromJson(run.receipt.job, path);
+  const bool ended_early = run.receipt.not_finite && run.receipt.not_finite->kept_version;
+  run.model_path = PathIn(
+      folder, ended_early ? SnapshotName(*run.receipt.not_finite->kept_version) : kModelName);
+  run.model = BuildModel(run.job);
+  return run;
+}
+
+std::unique_ptr<ModelReader> FinishedRun::OpenWeights() const {
+  auto reader = std::make_unique<ModelReader>(model_path, *model);
+  const std::string found = reader->WeightsSha256();
+  if (found != receipt.weights_sha256) {
+    throw FailureError(
+        fmt::format("{}: its weights_sha256 is {}, but {} says {}: one of them was changed after "
+                    "the run",
+                    model_path, found, PathIn(folder, kReceiptName), receipt.weights_sha256));
+  }
+  return reader;
+}
+
+}  // namespace acan

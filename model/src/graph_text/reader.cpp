@@ -1,0 +1,353 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/model/graph_text.h"
+#include "attribute_text.h"
+#include "json_fields.h"
+
+namespace acan::model {
+namespace {
+
+// What a file may name: all forward operators but what batch norms are made of in training.
+template <class Op>
+constexpr bool kIsInFiles = !std::is_same_v<Op, RunningAverage>;
+
+template <std::size_t kIndex = 0>
+std::optional<Operator> OperatorNamed(std::string_view name) {
+  using Op = std::variant_alternative_t<kIndex, Operator>;
+  if constexpr (std::is_same_v<Op, LinearInputGradient>) {
+    return std::nullopt;  // the first backward one
+  } else {
+    if (kIsInFiles<Op> && name == Op::kName) return Op();
+    return OperatorNamed<kIndex + 1>(name);
+  }
+}
+
+template <std::size_t kIndex = 0>
+void AppendNames(std::string* names) {
+  using Op = std::variant_alternative_t<kIndex, Operator>;
+  if constexpr (!std::is_same_v<Op, LinearInputGradient>) {
+    if (kIsInFiles<Op>) *names += fmt::format("{}{}", names->empty() ? "" : ", ", Op::kName);
+    AppendNames<kIndex + 1>(names);
+  }
+}
+
+class Reader {
+ public:
+  Reader(const json& file, std::string name, Mode mode)
+      : name_(std::move(name)), fields_(file, name_), mode_(mode) {}
+
+  Graph Read() {
+    fields_.AllowOnly({"format", "inputs", "parameters", "nodes", "outputs", "loss"});
+    if (fields_.Text("format") != kGraphFormat) {
+      fields_.Refuse("format", fields_.Get("format"), fmt::format("\"{}\"", kGraphFormat));
+    }
+    for (const json& input : fields_.Array("inputs", kMaxGraphInputs)) {
+      AddInput({input, Where("input", input, graph_.inputs().size())});
+    }
+    for (const json& parameter : fields_.Array("parameters", kMaxGraphParameters)) {
+      AddParameter({parameter, Where("parameter", parameter, graph_.parameters().size())});
+    }
+    std::size_t node = 0;
+    for (const json& each : fields_.Array("nodes", kMaxNodes)) {
+      AddNode({each, Where("node", each, node++)});
+    }
+    for (const auto& output : fields_.Object("outputs").items()) {
+      if (output.key().empty() || output.key().size() > kMaxGraphNameBytes) {
+        fields_.Fail("'outputs' has a name that is empty or too long");
+      }
+      const ValueId id = Find(fields_, "outputs", output.value());
+      At(fields_, [&] { graph_.AddOutput(output.key(), id); });
+    }
+    const ValueId loss = Find(fields_, "loss", fields_.Get("loss"));
+    At(fields_, [&] { graph_.AddLoss(loss); });
+    At(fields_, [&] { Validate(graph_); });
+    return std::move(graph_);
+  }
+
+ private:
+  // "net.json: node 'head'", or "net.json: node 3" where it has no name to call it by.
+  std::string Where(const char* what, const json& object, std::size_t place) const {
+    const auto name = object.is_object() ? object.find("name") : object.end();
+    const bool named = object.is_object() && name != object.end() && name->is_string();
+    if (!named) return fmt::format("{}: {} {}", name_, what, place);
+    constexpr std::size_t kMost = 80;
+    const std::string text = name->get<std::string>();
+    return fmt::format("{}: {} '{}'", name_, what,
+                       text.size() <= kMost ? text : text.substr(0, kMost) + "...");
+  }
+
+  // What the graph refuses, in this file.
+  template <class Do>
+  void At(const Fields& at, const Do& act) const {
+    try {
+      act();
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      // The graph names nodes and parameters itself.
+      const std::string own = at.where().substr(std::min(name_.size() + 2, at.where().size()));
+      const bool named = !own.empty() && what.find(own) != std::string::npos;
+      throw UsageError(fmt::format("{}: {}", named ? name_ : at.where(), what));
+    }
+  }
+
+  ValueId Find(const Fields& at, const char* key, const json& name) const {
+    if (!name.is_string()) at.Refuse(key, name, "the name of a value");
+    const auto found = values_.find(name.get<std::string>());
+    if (found == values_.end()) {
+      at.Fail(fmt::format("'{}' names {}, which is no input, parameter or earlier node of the file",
+                          key, Shown(name)));
+    }
+    return found->second;
+  }
+
+  void Name(const Fields& at, const std::string& name, ValueId value) {
+    if (!values_.emplace(name, value).second) {
+      at.Fail("something before it has the same name; names must differ");
+    }
+  }
+
+  void AddInput(const Fields& fields) {
+    fields.AllowOnly({"name", "role", "rows", "features", "bound"});
+    const std::string name = fields.Name("name");
+    const auto role = EnumOf<InputRole>(fields, "role", fields.Get("role"));
+    const bool is_integer = role != InputRole::kNumbers && role != InputRole::kTargets;
+    const std::int64_t rows = fields.Has("rows") ? fields.Integer("rows", 1, kMaxRows) : 1;
+    const std::int64_t features =
+        fields.Has("features") ? fields.Integer("features", 1, kMaxFeatures) : 1;
+    if (!is_integer && fields.Has("bound")) {
+      fields.Fail("has a 'bound', but only integers have one: tokens, labels and lengths");
+    }
+    const std::int64_t bound = is_integer ? fields.Integer("bound", 1, kMaxRows) : 0;
+    At(fields, [&] { Name(fields, name, graph_.AddInput(name, role, rows, features, bound)); });
+  }
+
+  Initial InitialOf(const Fields& fields) const {
+    const json& value = fields.Get("initial");
+    const std::string expected =
+        "one of {\"constant\": value}, {\"uniform\": [low, high]}, {\"normal\": [mean, "
+        "deviation]}, {\"truncated_normal\": [mean, deviation, low, high]}";
+    if (!value.is_object() || value.size() != 1) fields.Refuse("initial", value, expected);
+    const std::string kind = value.begin().key();
+    const json& numbers = value.begin().value();
+    std::vector<float> n;
+    if (numbers.is_array() && numbers.size() <= 4) {
+      for (const json& number : numbers) n.push_back(FloatOf(fields, "initial", number));
+    } else {
+      n.push_back(FloatOf(fields, "initial", numbers));
+    }
+    if (kind == "constant" && n.size() == 1) return Constant{n[0]};
+    if (kind == "uniform" && n.size() == 2 && n[0] <= n[1]) return Uniform{n[0], n[1]};
+    if (kind == "normal" && n.size() == 2 && n[1] >= 0) return Normal{n[0], n[1]};
+    if (kind == "truncated_normal" && n.size() == 4 && n[1] > 0 && n[2] < n[3]) {
+      return TruncatedNormal{n[0], n[1], n[2], n[3]};
+    }
+    fields.Fail(fmt::format("'initial' is {}, expected {}", Shown(json(kind)), expected));
+  }
+
+  void AddParameter(const Fields& fields) {
+    fields.AllowOnly(
+        {"name", "role", "rows", "columns", "initial", "file_shape", "file_layout", "tied_names"});
+    Parameter parameter;
+    parameter.name = fields.Name("name");
+    parameter.role = EnumOf<Role>(fields, "role", fields.Get("role"));
+    parameter.rows = fields.Has("rows") ? fields.Integer("rows", 1, kMaxRows) : 1;
+    parameter.columns = fields.Integer("columns", 1, kMaxFeatures);
+    parameter.initial = InitialOf(fields);
+    parameter.decayed = parameter.role != Role::kStatistic;
+    const bool is_vector = parameter.role != Role::kMatrix && parameter.role != Role::kEmbedding;
+    if (is_vector && parameter.rows != 1) {
+      fields.Refuse("rows", fields.Get("rows"), "1 for biases, scales and statistics");
+    }
+    parameter.file_shape = {parameter.rows, parameter.columns};
+    if (is_vector) parameter.file_shape = {parameter.columns};
+    if (fields.Has("file_layout")) {
+      parameter.file_layout = EnumOf<FileLayout>(fields, "file_layout", fields.Get("file_layout"));
+    }
+    if (parameter.file_layout == FileLayout::kTransposed) {
+      parameter.file_shape = {parameter.columns, parameter.rows};
+    }
+    ReadFileShape(fields, &parameter);
+    elements_ += parameter.rows <= kMaxGraphElements / parameter.columns ? parameter.elements()
+                                                                         : kMaxGraphElements + 1;
+    if (elements_ > kMaxGraphElements) {
+      fields.Fail(fmt::format("with it, the parameters have more than {} elements, the limit",
+                              kMaxGraphElements));
+    }
+    const std::string name = parameter.name;
+    ValueId id = kNoValue;
+    At(fields, [&] { id = graph_.AddParameter(std::move(parameter)); });
+    Name(fields, name, id);
+    if (fields.Has("tied_names")) ReadTiedNames(fields, id);
+  }
+
+  static void ReadFileShape(const Fields& fields, Parameter* parameter) {
+    constexpr std::size_t kMostRank = 8;
+    const bool needed = parameter->file_layout == FileLayout::kConvolution;
+    if (!fields.Has("file_shape")) {
+      if (needed) fields.Fail("'file_shape' is missing: a convolution's has four dimensions");
+      return;
+    }
+    std::vector<std::int64_t> shape;
+    for (const json& size : fields.Array("file_shape", kMostRank)) {
+      shape.push_back(IntegerOf(fields, "file_shape", size, 1, kMaxRows));
+    }
+    const std::int64_t rows = parameter->rows, columns = parameter->columns;
+    const bool fits =
+        parameter->file_layout == FileLayout::kSame ||
+        (parameter->file_layout == FileLayout::kTransposed &&
+         shape == std::vector<std::int64_t>{columns, rows}) ||
+        (needed && shape.size() == 4 && shape[0] == rows && columns % shape[1] == 0 &&
+         columns / shape[1] % shape[2] == 0 && columns / shape[1] / shape[2] == shape[3]);
+    if (!fits) {
+      fields.Refuse("file_shape", fields.Get("file_shape"),
+                    needed ? "[rows, inputs, height, width], whose last three make the columns"
+                           : "[columns, rows]");
+    }
+    parameter->file_shape = std::move(shape);
+  }
+
+  void ReadTiedNames(const Fields& fields, ValueId parameter) {
+    constexpr std::size_t kMostNames = 16;
+    for (const json& name : fields.Array("tied_names", kMostNames)) {
+      if (!name.is_string() || name.get<std::string>().empty() ||
+          name.get<std::string>().size() > kMaxGraphNameBytes) {
+        fields.Refuse("tied_names", name, "names of tensors");
+      }
+      graph_.AddTiedName(name.get<std::string>(), parameter);
+    }
+  }
+
+  std::vector<ValueId> OperandsOf(const Fields& fields) const {
+    std::vector<ValueId> operands;
+    for (const json& name : fields.Array("inputs", kMaxGraphOperands)) {
+      operands.push_back(name.is_null() ? kNoValue : Find(fields, "inputs", name));
+    }
+    return operands;
+  }
+
+  void AddNode(const Fields& fields) {
+    fields.AllowOnly({"name", "operator", "inputs", "attributes"});
+    const std::string name = fields.Name("name");
+    const std::string word = fields.Text("operator");
+    std::optional<Operator> op = OperatorNamed(word);
+    if (!op) {
+      std::string names;
+      AppendNames(&names);
+      fields.Refuse("operator", fields.Get("operator"), "one of " + names);
+    }
+    static const json kNone = json::object();
+    const Fields attributes(fields.Has("attributes") ? fields.Get("attributes") : kNone,
+                            fmt::format("{} ({})", fields.where(), word));
+    const std::vector<ValueId> operands = OperandsOf(fields);
+    if (std::holds_alternative<BatchNorm>(*op)) return AddBatchNorm(fields, attributes, operands);
+    std::vector<std::string_view> known;
+    std::visit(
+        [&](auto& of) {
+          using Op = std::decay_t<decltype(of)>;
+          Op::Attributes(of, ReadAttribute{attributes});
+          Op::Attributes(of, [&known](std::string_view attribute, const auto&) {
+            if (!IsDecidedByReader(attribute)) known.push_back(attribute);
+          });
+        },
+        *op);
+    attributes.AllowOnly(known);
+    if (auto* dropout = std::get_if<Dropout>(&*op)) return AddDropout(fields, *dropout, operands);
+    if (auto* attention = std::get_if<Attention>(&*op)) NumberDropout(attention);
+    At(fields, [&] { Name(fields, name, graph_.Add(name, std::move(*op), operands)); });
+  }
+
+  void NumberDropout(Attention* attention) {
+    if (attention->dropout == 0.0f) return;
+    attention->dropout_stream = dropout_streams_++;
+    if (mode_ == Mode::kTraining) return;
+    attention->dropout = 0.0f;
+    attention->dropout_stream = 0;
+  }
+
+  // In evaluation it is what it reads.
+  void AddDropout(const Fields& fields, Dropout dropout, const std::vector<ValueId>& operands) {
+    const std::string name = fields.Name("name");
+    dropout.stream = dropout_streams_++;
+    if (mode_ == Mode::kTraining) {
+      return At(fields, [&] { Name(fields, name, graph_.Add(name, dropout, operands)); });
+    }
+    if (operands.size() != 1 || operands[0] == kNoValue) fields.Fail("takes one input");
+    Name(fields, name, operands[0]);
+  }
+
+  // Inputs: x, scale, bias, running mean, running variance.
+  void AddBatchNorm(const Fields& fields, const Fields& attributes,
+                    const std::vector<ValueId>& operands) {
+    attributes.AllowOnly({"epsilon", "momentum"});
+    BatchNorm norm;
+    RunningAverage average;
+    const ReadAttribute read{attributes};
+    read("epsilon", norm.epsilon);
+    read("momentum", average.momentum);
+    constexpr std::size_t kMean = 3, kVariance = 4;
+    const bool has_all =
+        operands.size() == kVariance + 1 && std::ranges::find(operands, kNoValue) == operands.end();
+    if (!has_all) {
+      fields.Fail("takes five inputs: x, scale, bias, running mean, running variance");
+    }
+    for (const std::size_t i : {kMean, kVariance}) {
+      const Value& value = graph_.value(operands[i]);
+      if (value.source == Source::kParameter &&
+          graph_.parameter(value.index).role == Role::kStatistic) {
+        continue;
+      }
+      fields.Fail(
+          fmt::format("its input '{}' must be a parameter of the role \"statistic\"", value.name));
+    }
+    const std::string name = fields.Name("name");
+    At(fields, [&] {
+      graph_.AddStepCounter(name + ".num_batches_tracked");
+      if (mode_ == Mode::kEvaluation) {
+        return Name(fields, name, graph_.Add(name, BatchNormInference{norm.epsilon}, operands));
+      }
+      const std::vector<ValueId> results =
+          graph_.node(graph_.AddNode(name, norm, {operands[0], operands[1], operands[2]})).results;
+      average.positions = graph_.value(operands[0]).shape.rows;
+      graph_.AddAssignment(graph_.value(operands[kMean]).index,
+                           graph_.Add(name + ".new_mean", average, {operands[kMean], results[1]}));
+      average.correction = Correction::kUnbiased;
+      graph_.AddAssignment(
+          graph_.value(operands[kVariance]).index,
+          graph_.Add(name + ".new_var", average, {operands[kVariance], results[2]}));
+      Name(fields, name, results[0]);
+    });
+  }
+
+  const std::string name_;
+  const Fields fields_;
+  const Mode mode_;
+  Graph graph_;
+  std::map<std::string, ValueId> values_;  // by the names of the file
+  std::int64_t dropout_streams_ = 0;
+  std::int64_t elements_ = 0;  // of all parameters
+};
+
+}  // namespace
+
+Graph ReadGraph(std::string_view text, const std::string& name, Mode mode) {
+  if (static_cast<std::int64_t>(text.size()) > kMaxGraphFileBytes) {
+    throw UsageError(fmt::format("{}: is longer than the limit of {} bytes of a graph file", name,
+                                 kMaxGraphFileBytes));
+  }
+  json file;
+  try {
+    file = ParseJson(text);
+  } catch (const json::exception& problem) {
+    throw UsageError(fmt::format("{}: is not valid JSON: {}", name, problem.what()));
+  }
+  return Reader(file, name, mode).Read();
+}
+
+}  // namespace acan::model

@@ -1,0 +1,114 @@
+// Graph files: what is taken makes the same graph when it is written and read again, in both modes,
+// and every mistake is one of the file's user.
+#include <cstring>
+#include <optional>
+
+#include "acan/core/error.h"
+#include "acan/model/gradients.h"
+#include "acan/model/graph_text.h"
+#include "target.h"
+
+namespace acan::fuzz {
+namespace {
+
+using model::Mode;
+
+void RequireUsage(const Error& refused, const char* what) {
+  Require(refused.kind() == Error::Kind::kUsage && std::strlen(refused.what()) > 0,
+          "{} is refused in another way than as a mistake of its user: {}", what, refused.what());
+}
+
+std::optional<model::Graph> Read(std::string_view text, Mode mode) {
+  try {
+    return model::ReadGraph(text, "net.json", mode);
+  } catch (const Error& refused) {
+    RequireUsage(refused, "a graph file");
+    Require(std::string_view(refused.what()).starts_with("net.json: "),
+            "a mistake does not name the file: {}", refused.what());
+    return std::nullopt;
+  }
+}
+
+void CheckGradients(const model::Graph& graph) {
+  try {
+    const model::Graph training = WithGradients(graph);
+    Require(training.nodes().size() >= graph.nodes().size(), "nodes are lost");
+  } catch (const Error& refused) {
+    RequireUsage(refused, "a graph");
+  }
+}
+
+bool Run(std::string_view input) {
+  const HeapWatch heap;
+  const std::optional<model::Graph> training = Read(input, Mode::kTraining);
+  // A node of a few characters has its name in the graph, in its values and in indexes.
+  heap.RequireAtMost((1 << 20) + 4096 * input.size());
+  const std::optional<model::Graph> evaluation = Read(input, Mode::kEvaluation);
+  if (!training || !evaluation) return false;
+  Require(training->parameters() == evaluation->parameters(),
+          "training and evaluation have other parameters");
+  const std::string text = WriteGraph(*training);
+  const std::optional<model::Graph> again = Read(text, Mode::kTraining);
+  Require(again && Dump(*again) == Dump(*training), "a graph changes when it is written and read");
+  CheckGradients(*training);
+  return true;
+}
+
+constexpr const char* kHead = "{\"format\": \"acan-graph-1\", ";
+
+std::string Preset(const model::Graph& graph) {
+  return WriteGraph(graph);
+}
+
+std::vector<Seed> Seeds() {
+  model::GptOptions gpt;
+  gpt.n_layer = 1;
+  gpt.n_head = gpt.n_embd = 2;
+  gpt.block_size = gpt.vocab_size = 3;
+  gpt.dropout = 0.1f;
+  model::LlamaOptions llama;
+  llama.num_hidden_layers = 1;
+  llama.num_attention_heads = 2;
+  llama.hidden_size = 4;
+  llama.intermediate_size = 3;
+  llama.max_position_embeddings = llama.vocab_size = 3;
+  model::ResnetOptions resnet;
+  resnet.image_size = {4, 4};
+  resnet.widths = resnet.blocks = {1};
+  resnet.num_classes = 2;
+  model::ConvnextOptions convnext;
+  convnext.image_size = {4, 4};
+  convnext.patch_size = 2;
+  convnext.widths = convnext.blocks = {1};
+  convnext.num_classes = 2;
+  return {{"gpt", Preset(Gpt(gpt, Mode::kTraining))},
+          {"llama", Preset(Llama(llama, Mode::kTraining))},
+          {"resnet", Preset(Resnet(resnet, Mode::kTraining))},
+          {"convnext", Preset(Convnext(convnext, Mode::kTraining))},
+          {"by-hand",
+           std::string(kHead) +
+               "\"inputs\": [{\"name\": \"x\", \"role\": \"numbers\", \"features\": 2}, {\"name\": "
+               "\"targets\", \"role\": \"targets\", \"features\": 1}], \"parameters\": [{\"name\": "
+               "\"w\", \"role\": \"matrix\", \"rows\": 1, \"columns\": 2, \"initial\": "
+               "{\"truncated_normal\": [0, 1, -2, 2]}}], \"nodes\": [{\"name\": \"y\", "
+               "\"operator\": \"linear\", \"inputs\": [\"x\", \"w\"]}, {\"name\": \"s\", "
+               "\"operator\": \"scale\", \"inputs\": [\"y\"], \"attributes\": {\"factor\": 2}}, "
+               "{\"name\": \"loss\", \"operator\": \"squared_error\", \"inputs\": [\"s\", "
+               "\"targets\"]}], \"outputs\": {\"y\": \"s\"}, \"loss\": \"loss\"}"}};
+}
+
+std::vector<Seed> Hostile() {
+  const std::size_t many = 300'000;
+  return {{"brackets", Repeated("[", many)},
+          {"nested-objects", Repeated("{\"a\":", many)},
+          {"nested-attributes",
+           std::string(kHead) + "\"inputs\": " + Repeated("[", many) + Repeated("]", many) + "}"},
+          {"many-inputs", std::string(kHead) + "\"inputs\": [" + Repeated("0,", many) + "0]}"},
+          {"long-name",
+           std::string(kHead) + "\"inputs\": [{\"name\": \"" + Repeated("a", many) + "\"}]}"}};
+}
+
+const Registration registration({"graph", Run, Seeds, Hostile});
+
+}  // namespace
+}  // namespace acan::fuzz

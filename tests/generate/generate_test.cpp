@@ -1,0 +1,77 @@
+// Texts: the same for the same seed, and cropped as nanoGPT crops them.
+#include "acan/generate/generate.h"
+
+#include <set>
+#include <span>
+
+#include "decoder_fixture.h"
+
+namespace acan::test {
+namespace {
+
+class GenerateTest : public ::testing::Test {
+ protected:
+  GenerateTest() : run_(folder_, SmallModels()[2].keys), decoder_(MakeDecoder()) {}
+
+  Decoder MakeDecoder() const {
+    return {MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 28, .isa = {}}), run_.run()};
+  }
+  std::vector<std::int32_t> TextOf(const std::vector<std::int32_t>& prompt, std::int64_t count,
+                                   const Sampling& sampling) {
+    std::vector<std::int32_t> text;
+    Generate(decoder_, prompt, count, sampling,
+             [&text](std::int32_t token) { text.push_back(token); });
+    return text;
+  }
+
+  const TestFolder folder_;
+  SmallRun run_;
+  Decoder decoder_;
+};
+
+TEST_F(GenerateTest, TheSeedDecidesTheText) {
+  const Sampling one{.temperature = 1, .top_k = 0, .seed = 1};
+  const std::vector<std::int32_t> text = TextOf({1, 2}, 40, one);
+  EXPECT_EQ(text.size(), 40u);
+  EXPECT_EQ(TextOf({1, 2}, 40, one), text);
+  EXPECT_NE(TextOf({1, 2}, 40, {.temperature = 1, .top_k = 0, .seed = 2}), text);
+  // A text that goes on from a part of itself: draws are by the place in the text.
+  std::vector<std::int32_t> prompt{1, 2};
+  prompt.insert(prompt.end(), text.begin(), text.begin() + 11);
+  EXPECT_EQ(TextOf(prompt, 29, one), std::vector<std::int32_t>(text.begin() + 11, text.end()));
+}
+
+TEST_F(GenerateTest, ALongTextIsCroppedToTheLastPositions) {
+  constexpr std::int64_t kCount = 100;  // the model has 72 positions
+  const Sampling sampling{.temperature = 0.8, .top_k = 5, .seed = 3};
+  std::vector<std::int32_t> whole{4, 8};
+  const std::vector<std::int32_t> text = TextOf(whole, kCount, sampling);
+  Decoder other = MakeDecoder();
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    std::span<const std::int32_t> last(whole);
+    last = last.last(std::min<std::size_t>(whole.size(), 72));
+    other.Clear();
+    whole.push_back(ChooseToken(other.Read(last), sampling, std::ssize(whole)));
+  }
+  EXPECT_EQ(text, std::vector<std::int32_t>(whole.begin() + 2, whole.end()));
+  // A prompt that is longer than that begins with its last tokens.
+  EXPECT_EQ(TextOf(whole, 3, sampling).size(), 3u);
+}
+
+TEST_F(GenerateTest, PromptsThatTheModelCannotReadAreRefused) {
+  const auto refused = [&](const std::vector<std::int32_t>& prompt) -> std::string {
+    try {
+      TextOf(prompt, 1, {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refused({}).find("the prompt is empty"), std::string::npos);
+  EXPECT_NE(refused({3, 83}).find("token 1 is 83, but the model has 83: expected 0 to 82"),
+            std::string::npos);
+  EXPECT_NE(refused({-1}).find("token 0 is -1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace acan::test

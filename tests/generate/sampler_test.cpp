@@ -1,0 +1,90 @@
+// Draws follow the softmax, whose probabilities are computed here by libm.
+#include "acan/generate/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "acan/core/error.h"
+
+namespace acan {
+namespace {
+
+const std::vector<float> kOutputs = {1.5f, -0.5f, 3.0f, 3.0f, 0.0f, -40.0f};
+
+// How often each token is drawn, at many positions.
+std::vector<double> Shares(const Sampling& sampling, std::int64_t draws) {
+  std::vector<double> shares(kOutputs.size());
+  for (std::int64_t position = 0; position < draws; ++position) {
+    ++shares[static_cast<std::size_t>(ChooseToken(kOutputs, sampling, position))];
+  }
+  for (double& share : shares) share /= static_cast<double>(draws);
+  return shares;
+}
+
+TEST(SamplerTest, TemperatureZeroTakesTheFirstLargest) {
+  EXPECT_EQ(ChooseToken(kOutputs, {.temperature = 0, .top_k = 0, .seed = 7}, 0), 2);
+  EXPECT_EQ(ChooseToken(std::vector<float>{-1.0f}, {.temperature = 0}, 5), 0);
+}
+
+TEST(SamplerTest, SharesAreThoseOfTheSoftmax) {
+  constexpr std::int64_t kDraws = 40'000;
+  for (const double temperature : {0.5, 1.0, 3.0}) {
+    std::vector<double> weights;
+    double sum = 0;
+    for (const float output : kOutputs) {
+      weights.push_back(std::exp(static_cast<double>(output) / temperature));
+      sum += weights.back();
+    }
+    const std::vector<double> shares =
+        Shares({.temperature = temperature, .top_k = 0, .seed = 11}, kDraws);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const double p = weights[i] / sum;
+      const double deviation = std::sqrt(p * (1 - p) / static_cast<double>(kDraws));
+      EXPECT_NEAR(shares[i], p, 5 * deviation + 1e-12) << i << " at " << temperature;
+    }
+  }
+}
+
+TEST(SamplerTest, TopKDrawsFromTheLargestOnly) {
+  EXPECT_EQ(Shares({.temperature = 5, .top_k = 1, .seed = 1}, 1000)[2], 1.0);
+  const std::vector<double> shares = Shares({.temperature = 5, .top_k = 3, .seed = 1}, 4000);
+  EXPECT_EQ(shares[1] + shares[4] + shares[5], 0.0);
+  EXPECT_GT(shares[0], 0.1);
+  EXPECT_GT(shares[3], 0.1);
+  // More than there are.
+  EXPECT_GT(Shares({.temperature = 5, .top_k = 100, .seed = 1}, 4000)[4], 0.05);
+}
+
+TEST(SamplerTest, TokensThatAVocabularyLacksAreNeverChosen) {
+  EXPECT_EQ(ChooseToken(kOutputs, {.temperature = 0, .top_k = 0, .seed = 1, .tokens = 2}, 0), 0);
+  const std::vector<double> shares =
+      Shares({.temperature = 5, .top_k = 0, .seed = 1, .tokens = 2}, 1000);
+  EXPECT_GT(shares[1], 0.1);
+  EXPECT_EQ(shares[2] + shares[3] + shares[4] + shares[5], 0.0);
+}
+
+TEST(SamplerTest, HugeDifferencesAndTemperaturesAreFine) {
+  const std::vector<float> far = {-3e38f, 3e38f, 0.0f};
+  EXPECT_EQ(ChooseToken(far, {.temperature = 1, .top_k = 0, .seed = 1}, 3), 1);
+  EXPECT_EQ(ChooseToken(far, {.temperature = 1e-300, .top_k = 0, .seed = 1}, 3), 1);
+}
+
+TEST(SamplerTest, OutputsThatAreNotFiniteAreNamed) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    try {
+      ChooseToken(std::vector<float>{0.0f, bad}, {}, 9);
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("output for token 1 at position 9"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,241 @@
+// Graph files: each preset's text makes the same graph again, and every mistake is named.
+#include "acan/model/graph_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "nlohmann/json.hpp"
+#include "small_presets.h"
+
+namespace acan::model {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Preset {
+  std::string name;
+  std::function<Graph(Mode)> make;
+};
+void PrintTo(const Preset& preset, std::ostream* out) {
+  *out << preset.name;
+}
+
+std::vector<Preset> Presets() {
+  GptOptions with_dropout = SmallGpt();
+  with_dropout.dropout = 0.2f;
+  LlamaOptions tied = SmallLlama();
+  tied.tie_word_embeddings = true;
+  tied.attention_dropout = 0.1f;
+  ConvnextOptions convnext = SmallConvnext();
+  convnext.stochastic_depth_prob = 0.3f;
+  return {
+      {"gpt", [with_dropout](Mode mode) { return Gpt(with_dropout, mode); }},
+      {"llama", [](Mode mode) { return Llama(SmallLlama(), mode); }},
+      {"llama_tied", [tied](Mode mode) { return Llama(tied, mode); }},
+      {"bert_masked", [](Mode mode) { return Bert(SmallBert(BertTask::kMaskedLanguage), mode); }},
+      {"bert_classes", [](Mode mode) { return Bert(SmallBert(BertTask::kClassification), mode); }},
+      {"vit", [](Mode mode) { return Vit(SmallVit(), mode); }},
+      {"resnet_batch",
+       [](Mode mode) {
+         return Resnet(
+             SmallResnet(ResnetBlock::kBottleneck, ResnetStem::kImageNet, NormKind::kBatch), mode);
+       }},
+      {"resnet_group",
+       [](Mode mode) {
+         return Resnet(SmallResnet(ResnetBlock::kBasic, ResnetStem::kSmall, NormKind::kGroup),
+                       mode);
+       }},
+      {"convnext", [convnext](Mode mode) { return Convnext(convnext, mode); }},
+      {"mlp",
+       [](Mode mode) {
+         return Mlp(SmallMlp(ActivationKind::kClippedRelu, LossKind::kSquaredError), mode);
+       }},
+  };
+}
+
+class PresetText : public ::testing::TestWithParam<Preset> {};
+
+TEST_P(PresetText, MakesTheSameGraphAgain) {
+  const std::string text = WriteGraph(GetParam().make(Mode::kTraining));
+  for (const Mode mode : {Mode::kTraining, Mode::kEvaluation}) {
+    EXPECT_EQ(Dump(ReadGraph(text, "net.json", mode)), Dump(GetParam().make(mode)));
+  }
+  EXPECT_EQ(WriteGraph(ReadGraph(text, "net.json", Mode::kTraining)), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, PresetText, ::testing::ValuesIn(Presets()),
+                         [](const auto& of) { return of.param.name; });
+
+// ---- mistakes ----------------------------------------------------------------------------------
+
+// x[samples x 1, 4] -> hidden -> relu -> head -> cross entropy, written by hand.
+json Small() {
+  return ParseJson(R"({
+    "format": "acan-graph-1",
+    "inputs": [{"name": "x", "role": "numbers", "features": 4},
+               {"name": "labels", "role": "labels", "bound": 3}],
+    "parameters": [
+      {"name": "hidden.weight", "role": "matrix", "rows": 5, "columns": 4,
+       "initial": {"uniform": [-0.5, 0.5]}},
+      {"name": "head.weight", "role": "matrix", "rows": 3, "columns": 5,
+       "initial": {"normal": [0, 0.1]}},
+      {"name": "head.bias", "role": "bias", "columns": 3, "initial": {"constant": 0}}],
+    "nodes": [
+      {"name": "hidden", "operator": "linear", "inputs": ["x", "hidden.weight"]},
+      {"name": "relu", "operator": "activation", "inputs": ["hidden"],
+       "attributes": {"kind": "relu"}},
+      {"name": "head", "operator": "linear", "inputs": ["relu", "head.weight", "head.bias"]},
+      {"name": "loss", "operator": "cross_entropy", "inputs": ["head", "labels"]}],
+    "outputs": {"logits": "head"},
+    "loss": "loss"})");
+}
+
+TEST(GraphTextTest, AFileByHandIsAGraph) {
+  const Graph graph = ReadGraph(JsonText(Small()), "net.json", Mode::kTraining);
+  EXPECT_EQ(graph.parameters().size(), 3u);
+  EXPECT_EQ(graph.parameter(2).file_shape, std::vector<std::int64_t>{3});
+  EXPECT_EQ(graph.value(graph.outputs().front().value).shape.features, 3);
+}
+
+std::string Refusal(const std::string& text) {
+  try {
+    ReadGraph(text, "net.json", Mode::kTraining);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::kUsage);
+    EXPECT_THAT(error.what(), StartsWith("net.json: "));
+    return error.what();
+  }
+  ADD_FAILURE() << "taken: " << text;
+  return "";
+}
+
+struct Mistake {
+  const char* where;  // a pointer into the small file
+  const char* value;  // JSON in its place; null: it is removed
+  std::vector<std::string> says;
+};
+
+const std::vector<Mistake>& Mistakes() {
+  static const std::vector<Mistake> all = {
+      {"/format", "\"acan-graph-2\"", {"'format'", "\"acan-graph-1\""}},
+      {"/format", nullptr, {"'format' is missing"}},
+      {"/layers", "[]", {"unknown key \"layers\"", "nodes"}},
+      {"/inputs", "{}", {"'inputs' is an object, expected an array"}},
+      {"/inputs/0", "3", {"input 0", "is 3, expected an object"}},
+      {"/inputs/0/name", "\"\"", {"'name' is \"\""}},
+      {"/inputs/0/name", nullptr, {"input 0: 'name' is missing"}},
+      {"/inputs/0/role", "\"floats\"", {"input 'x'", "\"numbers\", \"targets\", \"tokens\""}},
+      {"/inputs/0/bound", "3", {"input 'x'", "only integers have one"}},
+      {"/inputs/0/features", "0", {"input 'x'", "'features' is 0"}},
+      {"/inputs/0/features", "1e3", {"input 'x'", "'features'", "an integer"}},
+      {"/inputs/0/features", "18446744073709551615", {"'features' is 18446744073709551615"}},
+      {"/inputs/1/bound", nullptr, {"input 'labels': 'bound' is missing"}},
+      {"/inputs/1/name", "\"x\"", {"two values named 'x'"}},
+      {"/parameters/0/role", "\"weight\"", {"parameter 'hidden.weight'", "\"matrix\", \"bias\""}},
+      {"/parameters/0/rows", "-1", {"parameter 'hidden.weight'", "'rows' is -1"}},
+      {"/parameters/2/rows", "2", {"parameter 'head.bias'", "'rows' is 2", "1 for biases"}},
+      {"/parameters/0/initial", "{\"normal\": 1}", {"parameter 'hidden.weight'", "'initial'"}},
+      {"/parameters/0/initial", "{\"gauss\": [0, 1]}", {"\"gauss\"", "truncated_normal"}},
+      {"/parameters/0/initial", "{\"normal\": [0, 1e39]}", {"'initial'", "float32"}},
+      {"/parameters/0/initial", "{\"uniform\": [1, 0]}", {"'initial'"}},
+      {"/parameters/0/file_shape", "[5, 5]", {"parameter 'hidden.weight'", "25 elements"}},
+      {"/parameters/0/file_layout", "\"OIHW\"", {"'file_layout'", "\"convolution\""}},
+      {"/parameters/0/file_layout", "\"convolution\"", {"'file_shape' is missing"}},
+      {"/parameters/0/tied_names", "[3]", {"'tied_names' is 3"}},
+      {"/parameters/0/shape", "[5, 4]", {"parameter 'hidden.weight'", "unknown key \"shape\""}},
+      {"/parameters/0/columns",
+       "6",
+       {"node 'hidden' (linear)", "[5, 6]", "operand 'x' has 4 features"}},
+      {"/nodes/0/operator", "\"dense\"", {"node 'hidden'", "'operator' is \"dense\"", "linear, "}},
+      {"/nodes/0/operator", "\"linear_input_gradient\"", {"'operator'", "one of linear"}},
+      {"/nodes/0/inputs",
+       "[\"x\", \"weight\"]",
+       {"node 'hidden'", "\"weight\", which is no input"}},
+      {"/nodes/0/inputs", "[\"relu\", \"hidden.weight\"]", {"node 'hidden'", "earlier node"}},
+      {"/nodes/0/inputs", "[\"x\"]", {"node 'hidden' (linear)", "weight"}},
+      {"/nodes/0/inputs", "\"x\"", {"node 'hidden'", "'inputs' is \"x\", expected an array"}},
+      {"/nodes/0/attributes", "{\"bias\": true}", {"node 'hidden' (linear)", "\"bias\"", "none"}},
+      {"/nodes/1/attributes/kind", "\"swish\"", {"node 'relu' (activation)", "\"silu\""}},
+      {"/nodes/1/attributes/kind", "1", {"node 'relu'", "'kind' is 1"}},
+      {"/nodes/1/name", "\"hidden\"", {"two values named 'hidden'"}},
+      {"/nodes/3/inputs", "[\"head\", \"x\"]", {"node 'loss' (cross_entropy)"}},
+      {"/outputs", "[]", {"'outputs'", "expected an object"}},
+      {"/outputs/logits", "\"nothing\"", {"'outputs' names \"nothing\""}},
+      {"/loss", "\"head\"", {"'head'", "is no loss"}},
+      {"/loss", "7", {"'loss' is 7, expected the name of a value"}},
+      {"/inputs/2", R"({"name": "y", "role": "numbers"})", {"input 'y'", "serves no output"}},
+  };
+  return all;
+}
+
+TEST(GraphTextTest, EveryMistakeIsNamedByFileAndPlace) {
+  for (const Mistake& mistake : Mistakes()) {
+    SCOPED_TRACE(std::string(mistake.where) + " = " +
+                 (mistake.value == nullptr ? "nothing" : mistake.value));
+    json file = Small();
+    const json::json_pointer where(mistake.where);
+    if (mistake.value == nullptr) {
+      file.at(where.parent_pointer()).erase(where.back());
+    } else {
+      file[where] = ParseJson(mistake.value);
+    }
+    const std::string said = Refusal(JsonText(file));
+    for (const std::string& part : mistake.says) EXPECT_THAT(said, HasSubstr(part));
+  }
+}
+
+TEST(GraphTextTest, HeadsThatDoNotDivideAreNamed) {
+  json file = ParseJson(WriteGraph(Gpt(SmallGpt(), Mode::kTraining)));
+  for (json& node : file["nodes"]) {
+    if (node["operator"] == "attention") node["attributes"]["heads"] = 5;
+  }
+  EXPECT_THAT(Refusal(JsonText(file)), HasSubstr("node 'transformer.h.0.attn' (attention): heads"));
+}
+
+TEST(GraphTextTest, WhatIsNoJsonIsNamed) {
+  EXPECT_THAT(Refusal(""), HasSubstr("is not valid JSON"));
+  EXPECT_THAT(Refusal("{\"format\": \"acan-graph-1\", }"), HasSubstr("line 1, column 28"));
+  EXPECT_THAT(Refusal("[]"), HasSubstr("is [], expected an object"));
+  EXPECT_THAT(Refusal(std::string(100'000, '[')), HasSubstr("is not valid JSON"));
+}
+
+TEST(GraphTextTest, ParametersHaveALimitTogether) {
+  json file = Small();
+  file["parameters"][0]["rows"] = 1 << 30;
+  file["parameters"][0]["columns"] = 1 << 30;
+  EXPECT_THAT(Refusal(JsonText(file)),
+              HasSubstr("parameter 'hidden.weight': with it, the parameters have more than"));
+}
+
+TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
+  json file = ParseJson(WriteGraph(Resnet(
+      SmallResnet(ResnetBlock::kBasic, ResnetStem::kSmall, NormKind::kBatch), Mode::kTraining)));
+  for (json& node : file["nodes"]) {
+    if (node["name"] != "bn1") continue;
+    json without = node["inputs"];
+    without.erase(4);
+    json changed = file;
+    for (json& other : changed["nodes"]) {
+      if (other["name"] == "bn1") other["inputs"] = without;
+    }
+    EXPECT_THAT(Refusal(JsonText(changed)), HasSubstr("node 'bn1': takes five inputs"));
+  }
+  for (json& parameter : file["parameters"]) {
+    if (parameter["name"] == "bn1.running_var") parameter["role"] = "scale";
+  }
+  EXPECT_THAT(Refusal(JsonText(file)),
+              HasSubstr("node 'bn1': its input 'bn1.running_var' must be a parameter of the role "
+                        "\"statistic\""));
+}
+
+}  // namespace
+}  // namespace acan::model
