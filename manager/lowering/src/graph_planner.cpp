@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "acan/core/optimizers.h"
 #include "cut_cost.h"
 #include "fmt/format.h"
+#include "part_sums.h"
 #include "segmenter.h"
 
 namespace acan {
@@ -19,34 +21,66 @@ namespace {
 
 // ---- parameters --------------------------------------------------------------------------------
 
-// What updating a tile needs, in matrices of its size: the value and states before and after, and
-// parts of the gradient.
-std::uint64_t MatricesOfUpdate(const Training& training) {
-  return 2 * static_cast<std::uint64_t>(StateCount(training.optimizer)) + 6;
+// What updating a tile needs at least, in matrices of its size: the value and states before and
+// after, and two parts of each sum that its gradient is made of.
+std::uint64_t MatricesOfUpdate(const CutRequest& request, std::int32_t parameter) {
+  const auto sums =
+      static_cast<std::uint64_t>(SumsOfGradient(request.model.training, parameter));
+  return MatricesBesideSums(request.training) + std::max<std::uint64_t>(1, sums) * MatricesOfSum(2);
 }
 
-// A vector's gradient sums columns of values of samples: of at least one sample, and of two values
-// that may be put together from pieces. No task can do more columns than this.
-std::int64_t MostColumnsOfVector(const CutRequest& request, std::int32_t parameter,
-                                 std::uint64_t task_bytes) {
+// What the gradient of a parameter reads: so many rows at least, of so many values along each axis
+// of its tiles.
+struct GradientReads {
+  std::int64_t rows = 0;
+  std::int64_t along_rows = 0;
+  std::int64_t along_columns = 0;
+};
+
+GradientReads ReadsOfGradient(const CutRequest& request, std::int32_t parameter) {
   const LoweredGraph& graph = request.model.training;
-  std::int64_t positions = 1;
   const int gradient = graph.GradientOf(parameter);
-  if (gradient >= 0 && graph.value(gradient).kind == ValueKind::kSum) {
-    for (const int operand : graph.node(graph.value(gradient).producer).operands) {
-      if (operand < 0 || !graph.value(operand).IsOfSamples()) continue;
-      positions = std::max(positions, graph.value(operand).rows);
+  if (gradient < 0 || graph.value(gradient).kind != ValueKind::kSum) return {};
+  const LoweredNode& node = graph.node(graph.value(gradient).producer);
+  GradientReads reads;
+  for (const int operand : node.operands) {
+    if (operand < 0 || !graph.value(operand).IsOfSamples()) continue;
+    const RowOrder order(request.training.block, graph.value(operand).rows);
+    reads.rows = std::max(reads.rows, order.group_rows());
+  }
+  const bool is_product = std::holds_alternative<model::LinearWeightGradient>(node.node->op);
+  reads.along_rows = is_product ? 1 : 0;
+  reads.along_columns = is_product ? 1 : 2;
+  return reads;
+}
+
+// The most levels with which the gradient of a tile fits into a task although its operands, of a
+// whole group of rows, are put together from pieces.
+void LimitByGradient(const CutRequest& request, std::int32_t id, std::uint64_t task_bytes,
+                     ParameterCut* cut) {
+  const std::int64_t block = request.training.block;
+  const model::Parameter& p = request.model.training.graph().parameter(id);
+  const GradientReads reads = ReadsOfGradient(request, id);
+  for (const std::int64_t rows : {reads.rows, std::min(reads.rows, block)}) {
+    ParameterCut limited = *cut;
+    for (;;) {
+      const std::int64_t r = std::min(p.rows, block << limited.row_level);
+      const std::int64_t c = std::min(p.columns, block << limited.column_level);
+      const std::int64_t read = 2 * rows * (reads.along_rows * r + reads.along_columns * c);
+      if (4 * static_cast<std::uint64_t>(read + r * c) <= task_bytes) {
+        *cut = limited;
+        return;
+      }
+      const bool by_rows = limited.row_level > 0 && reads.along_rows * r > reads.along_columns * c;
+      if (!by_rows && limited.column_level == 0) break;
+      --(by_rows ? limited.row_level : limited.column_level);
     }
   }
-  constexpr std::uint64_t kMatrices = 5;
-  return static_cast<std::int64_t>(task_bytes /
-                                   (4 * kMatrices * static_cast<std::uint64_t>(positions)));
 }
 
 void CutParameters(const CutRequest& request, GraphCuts* cuts) {
-  const std::uint64_t most =
-      std::min({cuts->task_bytes / MatricesOfUpdate(request.training), request.tuple_bytes,
-                request.size_bytes.value_or(UINT64_MAX)});
+  const std::uint64_t most_of_tile =
+      std::min(request.tuple_bytes, request.size_bytes.value_or(UINT64_MAX));
   std::uint64_t all = 0;
   cuts->parameters.clear();
   const std::vector<model::Parameter>& parameters = request.model.training.graph().parameters();
@@ -60,24 +94,22 @@ void CutParameters(const CutRequest& request, GraphCuts* cuts) {
       return 4 * static_cast<std::uint64_t>(span(p.rows, cut.row_level) *
                                             span(p.columns, cut.column_level));
     };
+    const std::uint64_t most =
+        std::min(cuts->task_bytes / MatricesOfUpdate(request, id), most_of_tile);
     while (bytes() > most && (cut.row_level > 0 || cut.column_level > 0)) {
       const bool by_rows =
           cut.column_level == 0 ||
           (cut.row_level > 0 && span(p.rows, cut.row_level) >= span(p.columns, cut.column_level));
       --(by_rows ? cut.row_level : cut.column_level);
     }
-    const std::int64_t most_columns =
-        p.rows == 1 ? MostColumnsOfVector(request, id, cuts->task_bytes) : p.columns;
-    while (cut.column_level > 0 && span(p.columns, cut.column_level) > most_columns) {
-      --cut.column_level;
-    }
+    LimitByGradient(request, id, cuts->task_bytes, &cut);
     cuts->parameters.push_back(cut);
     all += 4 * static_cast<std::uint64_t>(p.elements());
   }
   // Two updates for each worker: the first ones let the next step begin.
   constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
   const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
-  cuts->update_bytes = std::min(most, std::max(share, kLeastUpdateBytes));
+  cuts->update_bytes = std::min(most_of_tile, std::max(share, kLeastUpdateBytes));
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -141,24 +173,28 @@ std::optional<ChosenCuts> CutBy(const CutRequest& request, const GraphCuts& para
   return ChosenCuts{std::move(cuts), cost};
 }
 
-std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes) {
+// A step takes less than `limit_us`.
+std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
+                                     double limit_us) {
   constexpr int kMostWorse = 3;
   const GraphCuts parameters = WithTaskBytes(request, task_bytes);
   std::optional<ChosenCuts> best;
   int worse = 0;
   for (const RowCut& rows : RowCuts(request)) {
-    const double limit_us = best ? best->cost.step_us : std::numeric_limits<double>::infinity();
+    if (best) limit_us = best->cost.step_us;
     if (auto cut = CutBy(request, parameters, rows, limit_us)) {
       best = std::move(cut);
       worse = 0;
-    } else if (best && ++worse >= kMostWorse) {
+    } else if (std::isfinite(limit_us) && ++worse >= kMostWorse) {
       break;
     }
   }
   return best;
 }
 
-// Tasks of half of the memory let the next one be fetched while one runs.
+// Tasks of half of the memory let the next one be fetched while one runs; of larger ones each eighth
+// more is worth it if a step takes so much less by the estimate.
+constexpr double kLossPerEighth = 0.1;
 constexpr std::uint64_t kEighths[] = {4, 6, 8};
 
 std::uint64_t EighthsOf(std::uint64_t bytes, std::uint64_t eighths) {
@@ -224,10 +260,18 @@ class SmallestMemory {
 
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
                                      std::uint64_t* smallest_need_bytes) {
+  std::optional<ChosenCuts> best;
+  double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
-    auto chosen = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths));
-    if (chosen) return chosen;
+    const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
+    auto chosen =
+        ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
+    if (!chosen) continue;
+    best_us = loss * chosen->cost.step_us;
+    best = std::move(chosen);
+    if (best->cuts.training.size() == 1) break;  // nothing can be longer
   }
+  if (best) return best;
   if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();
   return std::nullopt;
 }

@@ -22,20 +22,40 @@ struct TileOf {
   std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
 };
 
-// Tiles that one task makes, in the order of the parameters.
+// Of a tile's size, to make its gradient of all parts; 0: it is not trained, or there is no batch.
+std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
+  if (value < 0 || context.pass.rows == 0) return 0;
+  const LoweredValue& v = context.Value(value);
+  if (v.kind == ValueKind::kSum) {
+    return MatricesOfSum(PartBoxesOf(context, v.producer).size());
+  }
+  std::uint64_t matrices = 0;
+  for (const int operand : context.graph.node(v.producer).operands) {
+    matrices += MatricesOfGradient(context, operand);
+  }
+  return matrices;
+}
+
+// Tiles that one task makes, in the order of the parameters. Those of a task have room for all parts
+// of their gradients: only a tile alone has them added by other tasks first.
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context) {
   std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = UINT64_MAX;
+  std::uint64_t bytes = UINT64_MAX / 2, need = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
+    const std::uint64_t matrices = MatricesBesideSums(context.training) +
+                                   MatricesOfGradient(context, context.graph.GradientOf(p));
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
-      if (bundles.empty() || bytes + of.bytes() > context.cuts.update_bytes) {
+      const bool fits = bytes + of.bytes() <= context.cuts.update_bytes &&
+                        need + of.bytes() * matrices <= context.cuts.task_bytes;
+      if (!fits) {
         bundles.emplace_back();
-        bytes = 0;
+        bytes = need = 0;
       }
       bundles.back().push_back(of);
       bytes += of.bytes();
+      need += of.bytes() * matrices;
     }
   }
   return bundles;
@@ -186,6 +206,8 @@ class UpdateBuilder {
     };
     names.priority = priority_;
     names.layer = Layer();
+    names.sums = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(1, SumsOfGradient(context_.graph, of.parameter)));
     parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, &tasks_);
     return SumOfParts(task, parts, of.rows(), of.columns());
   }

@@ -28,6 +28,7 @@ std::optional<Plan> MakeGraphPlan(const PlanRequest& request, std::uint64_t* sma
   plan.tasks_per_step = chosen->cost.tasks;
   plan.graph_summary = Summary(*chosen, request.training.batch);
   plan.graph = std::move(chosen->cuts);
+  plan.grids = MakeGrids(*request.graphs, *plan.graph);
   return plan;
 }
 

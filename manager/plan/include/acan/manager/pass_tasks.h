@@ -43,6 +43,8 @@ class PassTasks {
   std::vector<LossCell> Losses(const Pass& pass) const;
 
  private:
+  GraphTasks Graph() const;  // REQUIRES: model_.graphs
+
   const PlannedModel model_;
   const Training& training_;
   const Plan& plan_;

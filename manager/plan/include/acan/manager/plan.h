@@ -35,6 +35,7 @@ struct Plan {
   std::int64_t tasks_per_step = 0;
   std::vector<LayerPlan> layers;   // of a perceptron
   std::optional<GraphCuts> graph;  // of any other model
+  std::shared_ptr<const GraphGrids> grids = {};  // of `graph`; null: made for each pass anew
   std::string graph_summary = {};
 
   // Activations and deltas of boundary l (inputs of layer l; outputs of layer l-1) are put in cells
