@@ -20,6 +20,7 @@ void AddManager(Command& app, Chosen& chosen);
 void AddChaos(Command& app, Chosen& chosen);
 void AddKeygen(Command& app, Chosen& chosen);
 void AddDevices(Command& app, Chosen& chosen);
+void AddPlan(Command& app, Chosen& chosen);
 void AddEval(Command& app, Chosen& chosen);
 void AddGenerate(Command& app, Chosen& chosen);
 void AddGraph(Command& app, Chosen& chosen);

@@ -1,40 +1,20 @@
 #include "cut_cost.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "acan/manager/task_cost.h"
 #include "segment_tasks.h"
 #include "update_tasks.h"
 
 namespace acan {
 namespace {
 
-// Until they are known: a CPU core, and a broker on the same machine.
-constexpr double kAssumedGflops = 100;
-constexpr double kAssumedOverheadUs = 80;
-// What a worker reads or writes: a core's share of memory, or of the bus of a device.
-constexpr double kBytesPerUs = 5000;
-// Half of what a task costs is hidden: the next one's messages travel while it is computed.
-constexpr double kOverheadSeen = 0.5;
-
-double OverheadUs(const CutRequest& request) {
-  return kOverheadSeen * (request.overhead_us > 0 ? request.overhead_us : kAssumedOverheadUs);
+WorkerSpeed SpeedOf(const CutRequest& request) {
+  return {request.workers, request.slowest_share, request.gflops, request.overhead_us};
 }
 
-double FlopsPerUs(const CutRequest& request) {
-  return 1e3 * (request.gflops > 0 ? request.gflops : kAssumedGflops);
-}
-
-// Tasks that need nothing of each other, given to whoever is free.
 double StageUs(const CutRequest& request, double all_us, double largest_us, double tasks) {
-  const double overhead = OverheadUs(request);
-  const double workers = request.workers;
-  const double rounds = std::ceil(tasks / workers);
-  const double even = (all_us + tasks * overhead) / workers;
-  const double whole = rounds * (largest_us + overhead);
-  // Of unequal handlers the slowest one ends last.
-  const double slowest_us = largest_us * request.slowest_share / workers;
-  return std::max(even, std::min(whole, even + largest_us)) + slowest_us;
+  return StageUs(SpeedOf(request), all_us, largest_us, tasks);
 }
 
 }  // namespace
@@ -51,30 +31,18 @@ Pass FullPass(const CutRequest& request, bool train) {
 TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   const Task& task = planned.task;
   TaskCost cost;
+  cost.us = TaskUs(SpeedOf(request), task);
   cost.need_bytes = NeedBytes(task);
-  cost.fits_space = planned.inputs.size() <= request.task_inputs;
-  Task by_work;  // other calls take as long as their operands need to be read and written
-  for (const Call& call : task.calls) {
-    if (call.gemm || call.kernel == Kernel::kAttention ||
-        call.kernel == Kernel::kAttentionGradient) {
-      by_work.calls.push_back(call);
-      continue;
-    }
-    for (const View& view : call.views) {
-      if (view.buffer >= 0) cost.us += static_cast<double>(view.bytes()) / kBytesPerUs;
-    }
-  }
-  cost.us += static_cast<double>(Flops(by_work)) / FlopsPerUs(request);
-  for (const Piece& piece : task.pieces) {
-    const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
-    cost.moved_bytes += bytes;
-    cost.fits_space = cost.fits_space && bytes <= request.tuple_bytes;
-  }
-  for (const Output& output : task.outputs) {
-    cost.moved_bytes += output.view.bytes();
-    cost.fits_space = cost.fits_space && output.view.bytes() <= request.tuple_bytes;
-  }
-  cost.us += static_cast<double>(cost.moved_bytes) / kBytesPerUs;
+  cost.moved_bytes = MovedBytes(task);
+  const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
+  cost.fits_space =
+      planned.inputs.size() <= request.task_inputs &&
+      std::all_of(task.pieces.begin(), task.pieces.end(),
+                  [&](const Piece& piece) {
+                    return fits(BufferSpec{piece.rows, piece.cols}.bytes());
+                  }) &&
+      std::all_of(task.outputs.begin(), task.outputs.end(),
+                  [&](const Output& output) { return fits(output.view.bytes()); });
   return cost;
 }
 

@@ -281,6 +281,22 @@ void LoweredGraph::FindGradients() {
   }
 }
 
+std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter) {
+  std::vector<int> open{graph.GradientOf(parameter)};
+  std::int64_t sums = 0;
+  while (!open.empty()) {
+    const int id = open.back();
+    open.pop_back();
+    if (id < 0) continue;
+    if (graph.value(id).kind == ValueKind::kSum) {
+      ++sums;
+      continue;
+    }
+    for (const int operand : graph.node(graph.value(id).producer).operands) open.push_back(operand);
+  }
+  return sums;
+}
+
 bool ReducesRows(const LoweredGraph& graph, int node) {
   const LoweredNode& lowered = graph.node(node);
   return graph.value(lowered.results.front()).kind == ValueKind::kSum ||

@@ -1,5 +1,6 @@
 #include "parameter_gradients.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -11,8 +12,24 @@ namespace acan {
 
 namespace {
 
+// Of a tile's size, to make its gradient of all parts; 0: it is not trained, or there is no batch.
+std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
+  if (value < 0 || context.pass.rows == 0) return 0;
+  const LoweredValue& v = context.Value(value);
+  if (v.kind == ValueKind::kSum) {
+    if (IsComputedByUpdates(context, value)) return 1;
+    return MatricesOfSum(PartBoxesOf(context, v.producer).size());
+  }
+  std::uint64_t matrices = 0;
+  for (const int operand : context.graph.node(v.producer).operands) {
+    matrices += MatricesOfGradient(context, operand);
+  }
+  return matrices;
+}
+
 // What a task that computes a tile of a sum gathers for it, of values of samples.
 std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf& of) {
+  if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
   const LoweredNode& node = context.graph.node(v.producer);
   std::uint64_t bytes = 0;
@@ -35,25 +52,25 @@ std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf&
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes) {
   std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = 0;
-  std::uint64_t gathered = 0;
+  std::uint64_t bytes = 0, need = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
     const int gradient = context.graph.GradientOf(p);
+    const std::uint64_t matrices =
+        MatricesBesideSums(context.training) + MatricesOfGradient(context, gradient);
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
-      const std::uint64_t more = gradient < 0 ? 0 : GatheredBytes(context, gradient, of);
-
-      const bool is_full = bytes + of.bytes() > context.cuts.update_bytes ||
-                           gathered + more > context.cuts.task_bytes / 4;
-      if (bundles.empty() || (is_full && bytes > 0)) {
+      const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
+      const bool fits = bytes + of.bytes() <= context.cuts.update_bytes &&
+                        need + more <= context.cuts.task_bytes;
+      if (bundles.empty() || !fits) {
         bundles.emplace_back();
-        bytes = gathered = 0;
+        bytes = need = 0;
       }
       bundles.back().push_back(of);
       bytes += of.bytes();
-      gathered += more;
+      need += more;
     }
   }
   return bundles;
@@ -120,6 +137,8 @@ int TileSums::SumBuffer(TaskBuilder& task, int value, const TileOf& of,
   };
   names.priority = priority;
   names.layer = context_.LastLayer();
+  names.sums = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(1, SumsOfGradient(context_.graph, of.parameter)));
   parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, tasks_);
   return SumOfParts(task, parts, of.rows(), of.columns());
 }

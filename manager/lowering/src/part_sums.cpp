@@ -1,10 +1,12 @@
 #include "part_sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <iterator>
 #include <utility>
 
+#include "acan/core/optimizers.h"
 #include "tuplespace/space.h"
 
 namespace acan {
@@ -43,15 +45,34 @@ int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_
   return task.Sum(buffers, ranges);
 }
 
+std::uint64_t MatricesOfSum(std::uint64_t parts) {
+  const int levels = parts > 1 ? std::bit_width(parts - 1) : 1;
+  return parts + static_cast<std::uint64_t>(levels);
+}
+
+std::uint64_t MatricesBesideSums(const Training& training) {
+  return 2 * static_cast<std::uint64_t>(StateCount(training.optimizer)) + 3;
+}
+
+namespace {
+
+// Of each of `sums` sums whose parts have so many bytes, for one task.
+std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, std::uint64_t sums) {
+  constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs / 4;
+  const std::uint64_t room = context.cuts.task_bytes / bytes;
+  const std::uint64_t beside = MatricesBesideSums(context.training);
+  std::uint64_t most = 2;
+  while (most < kMostInputs && beside + sums * MatricesOfSum(most + 1) <= room) ++most;
+  return most;
+}
+
+}  // namespace
+
 std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
                                  std::int64_t rows, std::int64_t columns, const SumNames& names,
                                  std::vector<PlannedTask>* tasks) {
   const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
-  // Besides the parts: sums on the way up the tree, and what the task makes of the whole.
-  constexpr std::uint64_t kOthers = 8;
-  const std::uint64_t room = context.cuts.task_bytes / bytes;
-  constexpr std::uint64_t kMostParts = tuplespace::SpaceLimits{}.task_inputs / 4;
-  const std::uint64_t most = room > kOthers + 2 ? std::min(room - kOthers, kMostParts) : 2;
+  const std::uint64_t most = MostParts(context, bytes, names.sums);
   if (parts.size() <= most) return parts;
   const Range both{parts.front().range.begin, parts.back().range.end};
   const std::int64_t middle = Halve(both, context.cuts.block).first.end;

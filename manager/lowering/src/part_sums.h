@@ -1,6 +1,7 @@
 // Sums of parts that lie in the space, each of a range of the axis that is reduced.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -19,12 +20,19 @@ std::vector<Box> PartBoxesOf(const PassContext& context, int node);
 // The parts of a sum over rows that the boxes of its segment make, of a tile of it.
 std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile);
 
+// Matrices of a part's size that it takes to add so many parts: these, and sums on the way up the
+// tree.
+std::uint64_t MatricesOfSum(std::uint64_t parts);
+// Most that a task makes of a sum: the values and states of its tile before and after.
+std::uint64_t MatricesBesideSums(const Training& training);
+
 // How sums of some parts are named, and their tasks.
 struct SumNames {
   std::function<tuplespace::Key(const Range&)> key;       // of the sum of a range
   std::function<tuplespace::Key(const Range&)> task_key;  // of the task that makes it
   std::int64_t priority = 0;
   int layer = 0;
+  std::uint64_t sums = 1;  // like this one, which the task that reads the parts adds up
 };
 
 // Adds tasks that add some of the parts [rows, columns] until few enough are left for one task.

@@ -87,7 +87,9 @@ std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context
             ColumnsOf(context.graph, id, is_result, port, part, PartsOf(segment));
         kind.push_back(columns.size());
         if (value.kind == ValueKind::kParameter) {
-          kind.push_back(static_cast<std::int64_t>(context.TilesWithin(value.index, columns).size()));
+          const std::vector<ParameterTile> tiles = context.TilesWithin(value.index, columns);
+          kind.push_back(static_cast<std::int64_t>(tiles.size()));
+          kind.push_back(tiles.back().columns.end - tiles.front().columns.begin);
         } else if (context.graph.RootOf(ids[port]).IsOfSamples()) {
           kind.push_back(context.grid.CellsWithin(
               value.root, {value.first_column + columns.begin, value.first_column + columns.end}));

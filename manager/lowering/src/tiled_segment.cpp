@@ -67,6 +67,8 @@ class TiledSegment {
   }
 
  private:
+  // Added to what a linear operator makes; -1: none.
+  int Bias() const { return IsForward() && node_.operands.size() > 2 ? node_.operands[2] : -1; }
   bool IsProduct() const {
     return IsForward() || std::holds_alternative<model::LinearInputGradient>(node_.node->op);
   }
@@ -98,6 +100,10 @@ class TiledSegment {
         kind.push_back(context_.grid.CellsWithin(
             v.root, {v.first_column + range.begin, v.first_column + range.end}));
       }
+      if (const int bias = Bias(); bias >= 0) {
+        const auto tiles = context_.TilesWithin(context_.Value(bias).index, range);
+        kind.push_back(tiles.back().columns.end - tiles.front().columns.begin);
+      }
       auto& [first, count] = kinds[std::move(kind)];
       if (count++ == 0) first = range;
     }
@@ -119,9 +125,9 @@ class TiledSegment {
   void FinishProduct(SegmentTask& segment_task, int sums, const Range& made) const {
     TaskBuilder& task = segment_task.builder();
     int out = sums;
-    if (IsForward() && node_.operands.size() > 2 && node_.operands[2] >= 0) {
+    if (Bias() >= 0) {
       out = task.Writable(sums);
-      const View bias = GatherTiles(context_, task, context_.Value(node_.operands[2]).index, made);
+      const View bias = GatherTiles(context_, task, context_.Value(Bias()).index, made);
       KernelScalars scalars;
       scalars.i[0] = static_cast<std::int64_t>(Activation::kIdentity);
       task.Launch(Kernel::kBiasActivation, {task.All(out), task.All(sums), bias, View{}}, scalars);

@@ -26,6 +26,7 @@ TEST(BoxesTest, CellsOfAFinerCutLieWithinABox) {
   EXPECT_EQ(cells.back().RowsOf(96), (Range{352, 384}));
   EXPECT_EQ(FinerOf({4, 0}, {1, 64}), (RowCut{1, 64}));
   EXPECT_EQ(FinerOf({4, 0}, {2, 0}), (RowCut{2, 0}));
+  EXPECT_EQ(FinerOf({6, 0}, {4, 0}), (RowCut{2, 0}));
 }
 
 // The tree over the places must be that over leaves inside a group, and then over groups.
@@ -40,6 +41,29 @@ TEST(BoxesTest, PlacesOfPartsAreNodesOfOneTree) {
           places.push_back(order.PlaceOf(box));
         const std::vector<Combine> combines = CombineOrder(places, 64);
         EXPECT_EQ(combines.size() + 1, places.size()) << positions << " " << samples;
+      }
+    }
+  }
+}
+
+// Whatever the number of samples in a box, its parts are the fewest nodes of the tree.
+TEST(BoxesTest, UnevenBoxesAreMadeOfNodes) {
+  const RowOrder order(64, 96);
+  const std::vector<Box> halves = BoxesOf({6, 0}, 12, 96);
+  ASSERT_EQ(halves.size(), 2u);
+  EXPECT_EQ(order.NodesOf(halves[0], 12), (std::vector<Box>{{{0, 4}, {}}, {{4, 6}, {}}}));
+  EXPECT_EQ(order.NodesOf(halves[1], 12), (std::vector<Box>{{{6, 8}, {}}, {{8, 12}, {}}}));
+  EXPECT_EQ(order.NodesOf({{8, 12}, {}}, 12).size(), 1u);
+  for (const std::int64_t positions : {1, 3, 24, 40, 64, 96, 300}) {
+    const RowOrder of(64, positions);
+    for (const std::int64_t batch : {1, 5, 12, 100, 192}) {
+      for (std::int64_t samples = 1; samples <= batch; ++samples) {
+        if (!of.Allows({samples, 0})) continue;
+        std::vector<Range> places;
+        for (const Box& box : BoxesOf({samples, 0}, batch, positions)) {
+          for (const Box& node : of.NodesOf(box, batch)) places.push_back(of.PlaceOf(node));
+        }
+        EXPECT_EQ(CombineOrder(places, 64).size() + 1, places.size()) << samples << " " << batch;
       }
     }
   }

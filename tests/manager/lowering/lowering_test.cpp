@@ -150,13 +150,26 @@ class LoweringTest : public testing::TestWithParam<Model> {
     for (const double label : inputs_.at("labels").values) counted_ += label >= 0 ? 1 : 0;
   }
 
-  std::optional<ChosenCuts> Choose(std::uint64_t capacity, int workers) {
+  std::optional<ChosenCuts> Choose(std::uint64_t capacity, int workers,
+                                   std::uint64_t* smallest = nullptr) {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
     request.workers = workers;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
-    return ChooseCuts(request, nullptr);
+    return ChooseCuts(request, smallest);
+  }
+
+  // Whether all sums over rows can be made of the boxes.
+  bool IsPossible(const GraphCuts& cuts) const {
+    for (const auto& [graph, segments] : {std::pair(&model_.training, &cuts.training),
+                                          std::pair(&model_.evaluation, &cuts.evaluation)}) {
+      for (const LoweredValue& value : graph->values()) {
+        if (!value.IsOfSamples()) continue;
+        if (!RowOrder(cuts.block, value.rows).Allows(segments->front().rows)) return false;
+      }
+    }
+    return true;
   }
 
   std::shared_ptr<const model::Graph> training_graph_, evaluation_graph_;
@@ -243,44 +256,127 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   EXPECT_GT(*tasks_run.rbegin(), 4 * *tasks_run.begin());
 }
 
+// The refusal names the memory with which training starts, to the byte.
+TEST_P(LoweringTest, NamesTheSmallestMemory) {
+  for (const int workers : {1, 2}) {
+    std::uint64_t smallest = 0;
+    ASSERT_FALSE(Choose(1000, workers, &smallest));
+    const auto chosen = Choose(smallest, workers);
+    ASSERT_TRUE(chosen) << smallest;
+    EXPECT_FALSE(Choose(smallest - 1, workers)) << smallest;
+    EXPECT_LE(smallest, GetParam().least_kib << 10);
+    LoweringRunner runner(model_, training_, chosen->cuts);
+    runner.Initialize();
+    runner.Step(0, kSamples, inputs_, counted_);
+    runner.Evaluate(1, kSamples, inputs_, counted_);
+    EXPECT_LE(runner.largest_need_bytes(), smallest);
+    EXPECT_LE(runner.largest_need_bytes(), chosen->cost.largest_need_bytes);
+    // More memory is never too little.
+    for (std::uint64_t sixteenths = 17; sixteenths < 80; sixteenths += 9) {
+      EXPECT_TRUE(Choose(smallest * sixteenths / 16, workers)) << smallest << " " << sixteenths;
+    }
+  }
+}
+
+// Boxes that are no nodes of the tree of sums make a part for each node that they have.
+TEST_P(LoweringTest, UnevenBoxesTrainTheSameBits) {
+  const auto chosen = Choose(1ull << 30, 1);
+  ASSERT_TRUE(chosen);
+  std::string hash;
+  std::vector<float> loss;
+  int tried = 0;
+  for (const std::int64_t samples : {8, 3, 4}) {
+    GraphCuts cuts = chosen->cuts;
+    for (auto* segments : {&cuts.training, &cuts.evaluation}) {
+      for (Segment& segment : *segments) segment.rows = {samples, 0};
+    }
+    if (samples < kSamples && !IsPossible(cuts)) continue;
+    ++tried;
+    LoweringRunner runner(model_, training_, cuts);
+    runner.Initialize();
+    runner.Step(0, kSamples, inputs_, counted_);
+    runner.Step(1, kSamples, inputs_, counted_);
+    if (hash.empty()) {
+      hash = runner.Hash(2);
+      loss = runner.loss();
+    }
+    EXPECT_EQ(runner.Hash(2), hash) << samples;
+    EXPECT_EQ(runner.loss(), loss) << samples;
+  }
+  EXPECT_EQ(tried, GetParam().name.starts_with("gpt") || GetParam().name == "llama" ? 3 : 1);
+}
+
+struct TenMillionGpt {
+  explicit TenMillionGpt(std::int64_t batch) {
+    model::GptOptions o;
+    o.n_layer = 6;
+    o.n_head = 6;
+    o.n_embd = 384;
+    o.block_size = 256;
+    o.vocab_size = 96;
+    const auto of = [&](model::Mode mode) { return model::Gpt(o, mode); };
+    model.emplace(LoweredModel{
+        LoweredGraph(std::make_shared<const model::Graph>(
+            model::WithGradients(of(model::Mode::kTraining)))),
+        LoweredGraph(std::make_shared<const model::Graph>(of(model::Mode::kEvaluation)))});
+    training.batch = batch;
+    training.optimizer = Optimizer::kAdamW;
+  }
+  CutRequest Request(std::uint64_t capacity, int workers) const {
+    CutRequest request{.model = *model, .training = training, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = capacity;
+    request.workers = workers;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    return request;
+  }
+
+  std::optional<LoweredModel> model;
+  Training training;
+};
+
 // Wide layers, of which each task holds a small part.
 TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
-  model::GptOptions o;
-  o.n_layer = 2;
-  o.n_head = 6;
-  o.n_embd = 384;
-  o.block_size = 256;
-  o.vocab_size = 96;
-  const auto training = std::make_shared<const model::Graph>(
-      model::WithGradients(model::Gpt(o, model::Mode::kTraining)));
-  const auto evaluation =
-      std::make_shared<const model::Graph>(model::Gpt(o, model::Mode::kEvaluation));
-  const LoweredModel model{LoweredGraph(training), LoweredGraph(evaluation)};
-  Training with;
-  with.batch = 16;
-  with.optimizer = Optimizer::kAdamW;
-  CutRequest request{.model = model, .training = with, .size_bytes = {}, .batch_rows = {}};
-  request.capacity_bytes = 4 << 20;
-  request.workers = 2;
-  request.tuple_bytes = 1ull << 30;
-  request.task_inputs = 4096;
-  const auto chosen = ChooseCuts(request, nullptr);
-  ASSERT_TRUE(chosen);
-  EXPECT_LE(chosen->cost.largest_need_bytes, 4u << 20);
-  // The estimate is of the tasks that are really made.
-  Pass pass;
-  pass.job = "job";
-  pass.rows = 16;
-  std::uint64_t largest = 0, moved = 0;
-  const std::vector<PlannedTask> tasks = GraphTasks(model, with, chosen->cuts).Tasks(pass);
-  for (const PlannedTask& task : tasks) {
-    largest = std::max(largest, NeedBytes(task.task));
-    for (const Piece& piece : task.task.pieces) moved += BufferSpec{piece.rows, piece.cols}.bytes();
-    for (const Output& output : task.task.outputs) moved += output.view.bytes();
+  for (const std::int64_t batch : {5, 16}) {
+    const TenMillionGpt gpt(batch);
+    for (const std::uint64_t mib : {1, 2, 4, 16, 1024}) {
+      const std::uint64_t capacity = mib << 20;
+      const auto chosen = ChooseCuts(gpt.Request(capacity, 2), nullptr);
+      ASSERT_TRUE(chosen) << mib;
+      EXPECT_LE(chosen->cost.largest_need_bytes, capacity);
+      Pass pass;
+      pass.job = "job";
+      pass.rows = batch;
+      std::uint64_t largest = 0, moved = 0;
+      const GraphTasks graph_tasks(*gpt.model, gpt.training, chosen->cuts);
+      const std::vector<PlannedTask> tasks = graph_tasks.Tasks(pass);
+      for (const PlannedTask& task : tasks) {
+        largest = std::max(largest, NeedBytes(task.task));
+        for (const Piece& piece : task.task.pieces) {
+          moved += BufferSpec{piece.rows, piece.cols}.bytes();
+        }
+        for (const Output& output : task.task.outputs) moved += output.view.bytes();
+      }
+      EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks) << mib;
+      EXPECT_EQ(moved, chosen->cost.moved_bytes) << mib;
+      pass.train = false;
+      for (const PlannedTask& task : graph_tasks.Tasks(pass)) {
+        largest = std::max(largest, NeedBytes(task.task));
+      }
+      EXPECT_EQ(largest, chosen->cost.largest_need_bytes) << mib;
+    }
   }
-  EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks);
-  EXPECT_EQ(largest, chosen->cost.largest_need_bytes);
-  EXPECT_EQ(moved, chosen->cost.moved_bytes);
+}
+
+// Two workers get the same number of samples of a batch that is no power of two.
+TEST(PlannerTest, CutsBatchesEvenly) {
+  const TenMillionGpt gpt(12);
+  const auto chosen = ChooseCuts(gpt.Request(4ull << 30, 2), nullptr);
+  ASSERT_TRUE(chosen);
+  for (const Segment& segment : chosen->cuts.training) {
+    EXPECT_EQ(12 % segment.rows.samples, 0) << segment.rows.samples;
+    EXPECT_EQ(12 / segment.rows.samples % 2, 0) << segment.rows.samples;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LoweringTest, testing::ValuesIn(kModels),

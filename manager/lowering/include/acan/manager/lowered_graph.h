@@ -108,6 +108,8 @@ class LoweredGraph {
   std::vector<std::int32_t> parameter_of_sum_;
 };
 
+// How many sums a parameter's gradient is made of; 0: it is not trained.
+std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter);
 // Whether the node adds up rows: sums over the batch, or a loss.
 bool ReducesRows(const LoweredGraph& graph, int node);
 

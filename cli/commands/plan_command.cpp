@@ -1,0 +1,165 @@
+// acan plan: how the steps of a job would be cut for handlers, without training.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "acan/core/json_text.h"
+#include "acan/core/size_text.h"
+#include "acan/handler/conformance.h"
+#include "acan/manager/load_data.h"
+#include "acan/manager/plan_forecast.h"
+#include "acan/manager/trained_model.h"
+#include "command.h"
+#include "device_factory.h"
+#include "fmt/format.h"
+#include "job_flags.h"
+#include "nlohmann/json.hpp"
+#include "process_setup.h"
+#include "standard_output.h"
+
+namespace acan::cli {
+namespace {
+
+struct Flags {
+  JobFlags job;
+  ClusterFlags cluster;
+  bool json = false;
+};
+
+constexpr std::size_t kMostStages = 24;  // that people are shown
+
+constexpr const char* kExample = R"(
+Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
+step as acan train would with just these handlers. Nothing is trained or written. The time is an
+estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
+
+Examples:
+  acan plan examples/gpt.toml --handlers 2xcpu:1@4MiB
+  acan plan job.toml --handlers cuda:0,4xcpu:1 --json | jq '{tasks, moved_bytes, estimated_step_ms}')";
+
+// As a handler on this device would introduce itself.
+Capacity CapacityOf(const DeviceSpec& spec) {
+  const std::unique_ptr<Device> device = MakeDevice(spec, *spec.memory_bytes);
+  const DeviceInfo& info = device->info();
+  Capacity capacity;
+  capacity.name = info.name;
+  capacity.device = info.name;
+  capacity.description = info.description;
+  capacity.limit_bytes = device->budget().limit_bytes();
+  capacity.memory_bytes = capacity.limit_bytes - device->budget().used_bytes();
+  capacity.threads = info.threads;
+  capacity.gflops = MeasureGflops(*device);
+  capacity.exact = info.exact;
+  capacity.fast = info.fast;
+  return capacity;
+}
+
+// Handlers of one kind are measured once.
+std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
+  std::vector<std::pair<DeviceSpec, Capacity>> known;
+  std::vector<Capacity> capacities;
+  for (const DeviceSpec& spec : handlers) {
+    auto at = std::find_if(known.begin(), known.end(),
+                           [&](const auto& each) { return each.first == spec; });
+    if (at == known.end()) at = known.emplace(known.end(), spec, CapacityOf(spec));
+    capacities.push_back(at->second);
+  }
+  return capacities;
+}
+
+nlohmann::json ToJson(const PlanForecast& forecast) {
+  nlohmann::json out = {{"plan", forecast.plan.summary},
+                        {"tasks", forecast.tasks},
+                        {"moved_bytes", forecast.moved_bytes},
+                        {"least_moved_bytes", forecast.least_moved_bytes},
+                        {"largest_need_bytes", forecast.plan.largest_need_bytes},
+                        {"workers", forecast.workers},
+                        {"estimated_step_ms", forecast.step_us * 1e-3},
+                        {"stages", nlohmann::json::array()},
+                        {"handlers", nlohmann::json::array()}};
+  for (const StageForecast& stage : forecast.stages) {
+    out["stages"].push_back({{"what", stage.what},
+                             {"kind", stage.kind},
+                             {"tasks", stage.tasks},
+                             {"need_bytes", stage.need_bytes},
+                             {"moved_bytes", stage.moved_bytes},
+                             {"gflop", stage.gflop},
+                             {"estimated_ms", stage.us * 1e-3}});
+  }
+  for (const auto& [handler, tasks] : forecast.handlers) {
+    out["handlers"].push_back({{"device", handler.device},
+                               {"memory_bytes", handler.memory_bytes},
+                               {"gflops", handler.gflops},
+                               {"tasks_that_fit", tasks}});
+  }
+  return out;
+}
+
+std::string StageText(const StageForecast& stage) {
+  return fmt::format("{:>9.2f} {:>7} {:>11} {:>10.1f}  {} {}\n", stage.us * 1e-3, stage.tasks,
+                     SizeText(stage.need_bytes), static_cast<double>(stage.moved_bytes) / 1e6,
+                     stage.kind, stage.what);
+}
+
+std::string ToText(const PlanForecast& forecast) {
+  std::string text = fmt::format(
+      "plan: {}\n"
+      "tasks of a step:     {}, of which {} at once keep all handlers busy\n"
+      "moved by a step:     {:.1f} MB; by one handler with memory for all {:.1f} MB\n"
+      "largest task:        {}\n"
+      "estimated time:      {:.1f} ms a step\n\n",
+      forecast.plan.summary, forecast.tasks, forecast.workers,
+      static_cast<double>(forecast.moved_bytes) / 1e6,
+      static_cast<double>(forecast.least_moved_bytes) / 1e6,
+      SizeText(forecast.plan.largest_need_bytes), forecast.step_us * 1e-3);
+  for (const auto& [handler, tasks] : forecast.handlers) {
+    text += fmt::format("handler {}: {}, {:.1f} GFLOP/s; {} of the tasks fit into it\n",
+                        handler.device, SizeText(handler.memory_bytes), handler.gflops,
+                        tasks == forecast.tasks ? "all" : fmt::format("{}", tasks));
+  }
+  text += fmt::format("\n{:>9} {:>7} {:>11} {:>10}  what\n", "ms", "tasks", "largest", "MB");
+  std::vector<StageForecast> stages = forecast.stages;
+  if (stages.size() > kMostStages) {
+    std::stable_sort(stages.begin(), stages.end(),
+                     [](const auto& a, const auto& b) { return a.us > b.us; });
+    stages.resize(kMostStages);
+  }
+  for (const StageForecast& stage : stages) text += StageText(stage);
+  if (stages.size() < forecast.stages.size()) {
+    text += fmt::format("These are the longest; --json has all {}.\n", forecast.stages.size());
+  }
+  return text;
+}
+
+int RunPlan(const Flags& flags) {
+  RequireLimits("acan plan");
+  const LocalClusterOptions cluster = ParseCluster(flags.cluster);
+  const Job job = ReadJob(flags.job);
+  ManagerConfig config;
+  config.model = BuildModel(job);
+  config.training = job.training;
+  config.limits = job.tasks;
+  config.train_samples = LoadData(job).train_samples();
+  const PlanForecast forecast = ForecastPlan(config, CapacitiesOf(cluster.handlers));
+  if (flags.json) {
+    PrintLine(JsonText(ToJson(forecast)));
+  } else {
+    Print(ToText(forecast));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddPlan(Command& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  Command command = app.AddCommand("plan", "Say how a job would be cut for handlers");
+  AddJobFlags(command, flags->job);
+  AddClusterFlags(command, flags->cluster);
+  command.AddFlag("--json", flags->json, "one line of JSON on stdout");
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunPlan(*flags); }; });
+}
+
+}  // namespace acan::cli

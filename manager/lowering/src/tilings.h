@@ -1,0 +1,25 @@
+// Wide layers: which linear operators are computed by the tiles of their weights although they would
+// fit into one task.
+//
+// Boxes of rows make a part of every gradient each, and move it. Where a layer has more weights than
+// its operands and results have values over the batch, tiles move less: the task that updates a tile
+// computes its gradient from the operands of the whole batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "acan/manager/graph_planner.h"
+
+namespace acan {
+
+// A way to cut the parameters.
+struct Tiling {
+  GraphCuts cuts;              // without segments
+  std::vector<bool> by_tiles;  // of each parameter
+};
+
+// All ways to try. The one without wide layers comes first.
+std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes);
+
+}  // namespace acan

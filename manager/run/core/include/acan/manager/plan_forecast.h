@@ -1,0 +1,42 @@
+// PlanForecast: how a job's steps would be cut for handlers, without running anything.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/core/names.h"
+#include "acan/manager/manager_config.h"
+#include "acan/manager/plan.h"
+
+namespace acan {
+
+// The tasks of a step that wait for the same things: one kind of task of a layer or a segment.
+struct StageForecast {
+  std::string what;           // "layer 1", "transformer.h.0.ln_1 to transformer.h.0.attn", "updates"
+  const char* kind = "";      // TaskKindName
+  std::int64_t tasks = 0;
+  std::uint64_t need_bytes = 0;   // of its largest task
+  std::uint64_t moved_bytes = 0;  // inputs and results
+  double gflop = 0;
+  double us = 0;  // until all are done, by estimate
+};
+
+struct PlanForecast {
+  Plan plan;
+  int workers = 1;  // tasks at once that keep all handlers busy
+  std::vector<StageForecast> stages;  // in the order in which they can run
+  std::int64_t tasks = 0;             // of a step, as all that follows
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t least_moved_bytes = 0;  // by one handler with memory for everything
+  double step_us = 0;                   // by estimate
+  // Of each handler, how many of the tasks fit into it.
+  std::vector<std::pair<Capacity, std::int64_t>> handlers;
+};
+
+// The plan with which a run would begin if just these handlers were there. Throws Error (failure)
+// with what a run would say if there is none. REQUIRES: `handlers` is not empty.
+PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacity>& handlers);
+
+}  // namespace acan
