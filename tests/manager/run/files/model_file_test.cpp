@@ -115,7 +115,7 @@ TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
             json::parse(R"({"dtype": "F32", "shape": [3, 2], "data_offsets": [12, 36]})"));
   EXPECT_EQ(header.at("layers.0.bias").at("shape"), json::parse("[3]"));
   const std::string values = file.substr(8 + length);
-  EXPECT_EQ(values, Raw(std::vector<float>{0.25f, 10.25f, 20.25f, 1000.25f, 1001.25f, 1010.25f,
+  EXPECT_EQ(values, Raw(std::vector<float>{0.25f, 1.25f, 2.25f, 1000.25f, 1001.25f, 1010.25f,
                                            1011.25f, 1020.25f, 1021.25f}));
   Sha256 expected;
   expected.Add(values.data(), values.size());
@@ -160,7 +160,7 @@ TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
   const std::vector<float> biases(300, 0.5f);
   const auto written = [&](const SnapshotExtras& extras) {
     auto writer = std::make_unique<ModelWriter>(path, model, extras);
-    writer->Write(0, 0, 0, 300, 1, biases);
+    writer->Write(0, 0, 0, 1, 300, biases);
     writer->Write(1, 0, 0, 300, 2000, weights);
     return writer;
   };
@@ -244,7 +244,7 @@ TEST(ModelReaderTest, AcceptsAnyOrderOfValues) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const ModelReader reader(folder.Write("m", bytes + Raw(values)), GoodModel());
   std::vector<float> bias(3);
-  reader.Read(0, 0, 0, 3, 1, bias);
+  reader.Read(0, 0, 0, 1, 3, bias);
   EXPECT_EQ(bias, (std::vector<float>{10, 11, 12}));
   // The hash follows the names, not the file.
   Sha256 hash;
