@@ -42,6 +42,8 @@ void SumTaps(const DepthwiseTile& t) {
   for (int64_t y = 0; y < t.window_height; ++y) {
     const float* x = t.packed + y * t.row_floats;
     for (int64_t tap = 0; tap < t.window_width; ++tap, x += kBand, weight += kBand) {
+      // Else gcc keeps what the next tap reads again, and has no registers for the sums.
+      asm("" : "+r"(x));
       Vec right[kVecs];
       ACAN_UNROLL for (int j = 0; j < kVecs; ++j) right[j] = Vec::Load(weight + j * Vec::kWidth);
       ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
@@ -116,6 +118,9 @@ void PackBand(const Depthwise& d, int64_t image, int64_t out_begin, int64_t out_
     for (int64_t at = 0; at < d.packed_width; ++at, to += kBand) {
       const int64_t pixel = at - d.w.padding_x;
       const bool there = inside && pixel >= 0 && pixel < d.w.width;
+      if (there && pixel + kRowsAhead < d.w.width) {
+        PrefetchRow(row + (pixel + kRowsAhead) * x.stride, count);
+      }
       PackChannels(there ? row + pixel * x.stride : to, there ? count : 0, to);
     }
   }

@@ -303,21 +303,23 @@ ACAN_FN void acan_global_average_pooling(const acan_args* a, acan_i64 c, int lan
 
 ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 c, int lanes) {
   float shares[ACAN_COLUMN_LANES];
-  float zeros[ACAN_COLUMN_LANES];
   const acan_i64 positions = a->i[0];
   const acan_i64 end = c + lanes;
   int l;
-  for (l = 0; l < lanes; ++l) zeros[l] = 0.0f;
   while (c < end) {
     const acan_run run = acan_run_at(c, end, a->m[0].cols);
     const acan_i64 length = acan_length_of(&a->m[1], run.row, positions);
     acan_i64 p;
     for (l = 0; l < run.lanes; ++l) {
-      shares[l] = ACAN_DIV(acan_load(&a->m[2], run.row, run.col + l), (float)length);
+      const float share = ACAN_DIV(acan_load(&a->m[2], run.row, run.col + l), (float)length);
+      shares[l] = share == share ? share : ACAN_NAN; /* once, not for each position */
     }
     for (p = 0; p < positions; ++p) {
-      acan_store_lanes(&a->m[0], run.row * positions + p, run.col, p < length ? shares : zeros,
-                       run.lanes);
+      ACAN_GLOBAL float* to = a->m[0].data + (run.row * positions + p) * a->m[0].stride + run.col;
+      if (p == length) {
+        for (l = 0; l < run.lanes; ++l) shares[l] = 0.0f;
+      }
+      for (l = 0; l < run.lanes; ++l) to[l] = shares[l];
     }
     c += run.lanes;
   }
