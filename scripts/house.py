@@ -103,23 +103,24 @@ def bars(sides, limit, left, top, width):
     """One panel: what it shows of each side, under each other."""
     most = max([limit, *(value for _, side in sides for value, _ in side)])
     scale = (width - 330) / most
-    out, y = [], top
+    out, values, y = [], [], top
     for (label, side), colour in zip(sides, ("#999999", "#0072B2")):
         out.append(f'<text x="{left}" y="{y + 12}" font-weight="bold">{label}</text>')
         y += 20
         for value, name in side:
             over = value > limit
             out.append(f'<text x="{left + 245}" y="{y + 11}" text-anchor="end">'
-                       f'{html.escape(name[-42:])}</text>')
+                       f'{html.escape(name if len(name) <= 40 else "..." + name[-37:])}</text>')
             out.append(f'<rect x="{left + 250}" y="{y}" width="{value * scale:.1f}" height="13" '
                        f'fill="{"#D55E00" if over else colour}"/>')
-            out.append(f'<text x="{left + 254 + value * scale:.1f}" y="{y + 11}">{value}</text>')
+            values.append(f'<text x="{left + 254 + value * scale:.1f}" y="{y + 11}" stroke="white" '
+                          f'stroke-width="4" paint-order="stroke">{value}</text>')
             y += 17
         y += 8
     x = left + 250 + limit * scale
     out.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{y - 8}" stroke="black" '
                'stroke-dasharray="3 3"/>')
-    return out, y
+    return out + values, y
 
 
 def draw(sides):
