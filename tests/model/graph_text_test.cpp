@@ -206,6 +206,9 @@ TEST(GraphTextTest, WhatIsNoJsonIsNamed) {
   EXPECT_THAT(Refusal("{\"format\": \"acan-graph-1\", }"), HasSubstr("line 1, column 28"));
   EXPECT_THAT(Refusal("[]"), HasSubstr("is [], expected an object"));
   EXPECT_THAT(Refusal(std::string(100'000, '[')), HasSubstr("is not valid JSON"));
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_THAT(Refusal("{\"format\": \"acan-graph-1\", \"inputs\": [" + deep + "]}"),
+              HasSubstr("input 0: is an array, expected an object"));
 }
 
 TEST(GraphTextTest, ParametersHaveALimitTogether) {

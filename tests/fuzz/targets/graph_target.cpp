@@ -54,10 +54,18 @@ bool Run(std::string_view input) {
   return true;
 }
 
-constexpr const char* kHead = "{\"format\": \"acan-graph-1\", ";
+constexpr const char* kByHand = R"({"format": "acan-graph-1",
+"inputs": [{"name": "x", "role": "numbers", "features": 2}, {"name": "t", "role": "targets"}],
+"parameters": [{"name": "w", "role": "matrix", "columns": 2,
+                "initial": {"truncated_normal": [0, 1, -2, 2]}}],
+"nodes": [{"name": "y", "operator": "linear", "inputs": ["x", "w"]},
+          {"name": "s", "operator": "scale", "inputs": ["y"], "attributes": {"factor": 2}},
+          {"name": "loss", "operator": "squared_error", "inputs": ["s", "t"]}],
+"outputs": {"y": "s"}, "loss": "loss"})";
 
-std::string Preset(const model::Graph& graph) {
-  return WriteGraph(graph);
+// A file whose inputs are this.
+std::string WithInputs(const std::string& inputs) {
+  return fmt::format("{{\"format\": \"acan-graph-1\", \"inputs\": {}}}", inputs);
 }
 
 std::vector<Seed> Seeds() {
@@ -81,31 +89,20 @@ std::vector<Seed> Seeds() {
   convnext.patch_size = 2;
   convnext.widths = convnext.blocks = {1};
   convnext.num_classes = 2;
-  return {{"gpt", Preset(Gpt(gpt, Mode::kTraining))},
-          {"llama", Preset(Llama(llama, Mode::kTraining))},
-          {"resnet", Preset(Resnet(resnet, Mode::kTraining))},
-          {"convnext", Preset(Convnext(convnext, Mode::kTraining))},
-          {"by-hand",
-           std::string(kHead) +
-               "\"inputs\": [{\"name\": \"x\", \"role\": \"numbers\", \"features\": 2}, {\"name\": "
-               "\"targets\", \"role\": \"targets\", \"features\": 1}], \"parameters\": [{\"name\": "
-               "\"w\", \"role\": \"matrix\", \"rows\": 1, \"columns\": 2, \"initial\": "
-               "{\"truncated_normal\": [0, 1, -2, 2]}}], \"nodes\": [{\"name\": \"y\", "
-               "\"operator\": \"linear\", \"inputs\": [\"x\", \"w\"]}, {\"name\": \"s\", "
-               "\"operator\": \"scale\", \"inputs\": [\"y\"], \"attributes\": {\"factor\": 2}}, "
-               "{\"name\": \"loss\", \"operator\": \"squared_error\", \"inputs\": [\"s\", "
-               "\"targets\"]}], \"outputs\": {\"y\": \"s\"}, \"loss\": \"loss\"}"}};
+  return {{"gpt", WriteGraph(Gpt(gpt, Mode::kTraining))},
+          {"llama", WriteGraph(Llama(llama, Mode::kTraining))},
+          {"resnet", WriteGraph(Resnet(resnet, Mode::kTraining))},
+          {"convnext", WriteGraph(Convnext(convnext, Mode::kTraining))},
+          {"by-hand", kByHand}};
 }
 
 std::vector<Seed> Hostile() {
   const std::size_t many = 300'000;
   return {{"brackets", Repeated("[", many)},
           {"nested-objects", Repeated("{\"a\":", many)},
-          {"nested-attributes",
-           std::string(kHead) + "\"inputs\": " + Repeated("[", many) + Repeated("]", many) + "}"},
-          {"many-inputs", std::string(kHead) + "\"inputs\": [" + Repeated("0,", many) + "0]}"},
-          {"long-name",
-           std::string(kHead) + "\"inputs\": [{\"name\": \"" + Repeated("a", many) + "\"}]}"}};
+          {"nested-inputs", WithInputs(Repeated("[", many) + Repeated("]", many))},
+          {"many-inputs", WithInputs(fmt::format("[{}0]", Repeated("0,", many)))},
+          {"long-name", WithInputs(fmt::format("[{{\"name\": \"{}\"}}]", Repeated("a", many)))}};
 }
 
 const Registration registration({"graph", Run, Seeds, Hostile});

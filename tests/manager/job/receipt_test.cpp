@@ -117,6 +117,7 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/handlers", 3, {"'handlers'", "an array"});
   refused("/handlers/1/tasks", "x", {"handlers[1]", "'tasks'"});
   refused("/test_accuracy", 1.5, {"'test_accuracy' is 1.5", "from 0 to 1"});
+  refused("/test_perplexity", -1, {"'test_perplexity' is -1"});
   refused("/not_finite/what", "luck", {"not_finite", "'what' is \"luck\""});
   refused("/not_finite/step", -1, {"not_finite", "'step' is -1"});
   refused("/conflicts", 3, {"'conflicts'", "an array"});
@@ -126,7 +127,8 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   const json good = ReceiptToJson(Sample());
   for (const auto& [key, value] : good.items()) {
     const std::set<std::string> earlier_have_none = {
-        "audits", "audit_log_head", "conflicts", "not_finite", "metrics_missing", "receipt_sha256"};
+        "audits",          "audit_log_head", "conflicts",      "not_finite",
+        "metrics_missing", "receipt_sha256", "test_perplexity"};
     if (earlier_have_none.count(key) != 0) continue;
     json changed = good;
     changed.erase(key);

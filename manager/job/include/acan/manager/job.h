@@ -120,8 +120,9 @@ struct GraphFile {
 };
 
 // What [model] says, by its kind; Model is the multi-layer perceptron, "mlp".
-using ModelOptions = std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
-                                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions, GraphFile>;
+using ModelOptions =
+    std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
+                 model::VitOptions, model::ResnetOptions, model::ConvnextOptions, GraphFile>;
 
 // The kinds' words in job files, in the order of ModelOptions.
 inline constexpr std::string_view kModelKinds[] = {"mlp", "gpt",    "llama",    "bert",

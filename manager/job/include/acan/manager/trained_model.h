@@ -25,9 +25,9 @@ std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron);
 // comes again. Throws as BuildModel.
 std::string GraphTextOf(const Job& job);
 
-// What a mean loss says of a model of language, which has a label for each token: e^loss, the number
-// of tokens that are equally likely on average. nullopt for other models, for losses that smooth
-// their labels, and for losses that are not finite or above 700.
+// What a mean loss says of a model of language, which has a label for each token: e^loss, the
+// number of tokens that are equally likely on average. nullopt for other models, for losses that
+// smooth their labels, and for losses that are not finite or above 700.
 std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss);
 
 }  // namespace acan
