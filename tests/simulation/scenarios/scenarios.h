@@ -71,8 +71,9 @@ inline constexpr std::array kScenarios = {
              "A task with a false input ended the run when an audit had just found that out."},
     Scenario{"bench_of_no_whole_milliseconds", 40013721,
              "The checker took a bench, which is said in milliseconds, for shorter than it was."},
-    Scenario{"lie_while_nobody_was_there", 40041571,
-             "An audit of a false result was skipped, as all honest handlers had lost their device."},
+    Scenario{
+        "lie_while_nobody_was_there", 40041571,
+        "An audit of a false result was skipped, as all honest handlers had lost their device."},
     Scenario{"bench_within_that_of_its_key", 40036561,
              "The space said that a bench ends before that of the client's key did."},
     Scenario{"bench_within_that_of_its_key_b", 40052276, "As bench_within_that_of_its_key."},

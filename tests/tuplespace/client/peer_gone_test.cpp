@@ -198,11 +198,13 @@ TEST_P(PeerGone, TheCallEndsByItsInterrupt) {
   EXPECT_EQ(client.unanswered(), 0u) << "the request is abandoned";
 }
 
-std::string NameOf(const ::testing::TestParamInfo<PeerGone::ParamType>& tested) {
+std::string WayOf(Gone gone) {
   const std::string ways[] = {"WithNobodyThere", "WithAMutePeer", "WithAKilledBroker",
                               "WithAStoppedBroker"};
-  return Calls()[std::get<0>(tested.param)].name +
-         ways[static_cast<std::size_t>(std::get<1>(tested.param))];
+  return ways[static_cast<std::size_t>(gone)];
+}
+std::string NameOf(const ::testing::TestParamInfo<PeerGone::ParamType>& tested) {
+  return Calls()[std::get<0>(tested.param)].name + WayOf(std::get<1>(tested.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, PeerGone,
@@ -210,6 +212,44 @@ INSTANTIATE_TEST_SUITE_P(Calls, PeerGone,
                                             ::testing::Values(Gone::kNobody, Gone::kMute,
                                                               Gone::kKilled, Gone::kStopped)),
                          NameOf);
+
+// ---- what is no call ---------------------------------------------------------------------------
+
+class NoCall : public ::testing::TestWithParam<Gone> {
+ protected:
+  NoCall() : peer_(GetParam()), watched_(std::make_unique<Watched>(peer_)) { peer_.Stop(); }
+
+  Peer peer_;
+  std::unique_ptr<Watched> watched_;
+};
+
+// With a request that waits, and with none.
+TEST_P(NoCall, APollEndsByItsTimeout) {
+  peer_.Kill();
+  Client& client = watched_->client;
+  client.Poll(kShort);
+  client.Submit(GetStats{}, [](ReplyBody&&) { ADD_FAILURE() << "who answered?"; });
+  client.Poll(kShort);
+}
+
+// Much of it is on its way into a connection that nobody reads.
+TEST_P(NoCall, WhatWasNotSentKeepsNoClient) {
+  Client& client = watched_->client;
+  const std::string bytes(8u << 20, 'x');
+  for (int i = 0; i < 4; ++i) {
+    Put put;
+    put.tuples.push_back(PlainTuple({"large", i}, bytes));
+    client.Submit(std::move(put), [](ReplyBody&&) {});
+  }
+  client.Poll(Client::Duration(0));
+  peer_.Kill();
+  watched_.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, NoCall,
+                         ::testing::Values(Gone::kNobody, Gone::kMute, Gone::kKilled,
+                                           Gone::kStopped),
+                         [](const auto& tested) { return WayOf(tested.param); });
 
 // Calls until it was said what the call waits for.
 void ExpectSays(Watched& one, const Call& call) {

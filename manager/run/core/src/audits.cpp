@@ -210,9 +210,9 @@ bool Audits::Decide(AuditId id, const Case& one) {
 // No honest handler computes a result of another size, and every task that reads it fails.
 void Audits::CheckSize(const acan::Output& output, const SeenResult& result) {
   if (result.bytes == output.view.bytes()) return;
-  AddWrong({result.put_by}, fmt::format("{} that {} computed has {} bytes, it must have {}",
-                                        result.key.ToString(), result.put_by, result.bytes,
-                                        output.view.bytes()));
+  AddWrong({result.put_by},
+           fmt::format("{} that {} computed has {} bytes, it must have {}", result.key.ToString(),
+                       result.put_by, result.bytes, output.view.bytes()));
 }
 
 void Audits::AddWrong(const std::set<ClientId>& wrong, const std::string& what) {

@@ -39,8 +39,7 @@ class AuditsTest : public ::testing::Test {
                                          std::uint64_t value = kRight) {
     std::vector<SeenResult> results;
     for (const acan::Output& output : task.task.outputs) {
-      results.push_back(
-          {output.key, by, tuplespace::PayloadHash{value, 0}, output.view.bytes()});
+      results.push_back({output.key, by, tuplespace::PayloadHash{value, 0}, output.view.bytes()});
     }
     return results;
   }

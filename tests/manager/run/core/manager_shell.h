@@ -105,8 +105,8 @@ class Shell {
     } while (std::count(task.not_by.begin(), task.not_by.end(), by) != 0 &&
              ignores_not_by.count(by) == 0);
     for (const Output& output : task.task.outputs) {
-      results->push_back({output.key, by, tuplespace::PayloadHash{by == liar ? 13u : 1u, 0},
-                          output.view.bytes()});
+      results->push_back(
+          {output.key, by, tuplespace::PayloadHash{by == liar ? 13u : 1u, 0}, output.view.bytes()});
     }
   }
   std::size_t turn_ = 0;

@@ -1,0 +1,43 @@
+// Preloaded into a process: the disk does not answer. Whoever syncs a file whose path contains the
+// text in BLOCK_AT_SYNC_OF waits for ever, as with a disk, or a host of files, that is gone.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+void BlockIfWanted(int fd) {
+  const char* wanted = std::getenv("BLOCK_AT_SYNC_OF");
+  if (wanted == nullptr) return;
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path.data(), path.size());
+  if (size <= 0) return;
+  const std::string_view name(path.data(), static_cast<std::size_t>(size));
+  while (name.find(wanted) != std::string_view::npos) ::pause();
+}
+
+template <typename Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+int fsync(int fd) {
+  BlockIfWanted(fd);
+  return Next<decltype(::fsync)>("fsync")(fd);
+}
+
+int fdatasync(int fd) {
+  BlockIfWanted(fd);
+  return Next<decltype(::fdatasync)>("fdatasync")(fd);
+}
+
+}  // extern "C"

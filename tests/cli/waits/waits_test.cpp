@@ -1,0 +1,273 @@
+// Every wait of the program, as docs/reliability.md lists them ("What waits"), with its peer gone:
+// the wait ends, or somebody says what is waited for. The table names the test that holds each row;
+// those of this file are the cases that no other test has.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <list>
+#include <sstream>
+#include <stdexcept>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "job_fixture.h"
+#include "program.h"
+#include "waits_table.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string CommandLine(pid_t pid) {
+  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
+// The children of `program` that play this role.
+std::set<pid_t> ChildrenThatRun(const Program& program, const std::string& role) {
+  std::set<pid_t> found;
+  for (const pid_t pid : program.Descendants()) {
+    if (CommandLine(pid).find(" " + role + " ") != std::string::npos) found.insert(pid);
+  }
+  return found;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+// The first columns of the tables of that chapter.
+std::set<std::string> RowsOfTheDocument() {
+  const std::string text = ReadFile(std::string(ACAN_SOURCE_DIR) + "/docs/reliability.md");
+  const std::size_t begin = text.find("\n## What waits");
+  const std::string chapter = text.substr(begin, text.find("\n## ", begin + 1) - begin);
+  std::set<std::string> rows;
+  std::istringstream lines(chapter);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| ") || line.starts_with("| ---")) continue;
+    const std::string first = line.substr(2, line.find(" |", 2) - 2);
+    if (first != "wait") rows.insert(first);
+  }
+  return rows;
+}
+
+TEST(Waits, EachRowOfTheDocumentIsHeldByATest) {
+  const std::set<std::string> rows = RowsOfTheDocument();
+  EXPECT_GT(rows.size(), 40u);
+  std::set<std::string> held;
+  for (const Wait& wait : kWaits) {
+    EXPECT_TRUE(rows.contains(wait.row)) << wait.row << ": the document has no such row";
+    held.insert(wait.row);
+    if (wait.file == nullptr) continue;  // `test` says why it needs none
+    const std::string source = ReadFile(std::string(ACAN_SOURCE_DIR) + "/tests/" + wait.file);
+    EXPECT_THAT(source, HasSubstr(wait.test)) << wait.row << ": " << wait.file;
+  }
+  for (const std::string& row : rows) EXPECT_TRUE(held.contains(row)) << row << ": no test named";
+}
+
+// ---- the broker, whose client is stopped -------------------------------------------------------
+
+TEST(Waits, OfABrokerForAStoppedClientEndWithItsName) {
+  const TestFolder folder;
+  const std::string endpoint = "ipc://" + (folder / "space");
+  Program broker({"broker", "--listen", endpoint});
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "4MiB"});
+  ASSERT_TRUE(handler.WaitForErr("joined"));
+  handler.Signal(SIGSTOP);
+  EXPECT_TRUE(broker.WaitForErr("not heard for"));
+  broker.Signal(SIGTERM);
+  EXPECT_EQ(broker.Wait(), 128 + SIGTERM) << broker.err();
+}
+
+// ---- a standby, whose leader is stopped or killed ----------------------------------------------
+
+class Leader : public ::testing::TestWithParam<int> {};
+
+TEST_P(Leader, ThatIsGoneIsReplacedByWhoStandsBy) {
+  const TestFolder folder;
+  const std::string endpoint = "ipc://" + (folder / "space");
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program broker({"broker", "--listen", endpoint});
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "4MiB"});
+  Program leader({"manager", "--connect", endpoint, job, "--out", folder / "one"});
+  ASSERT_TRUE(leader.WaitForErr("epoch 1/"));
+  Program standby({"manager", "--connect", endpoint, job, "--out", folder / "two", "--standby"});
+  ASSERT_TRUE(standby.WaitForErr("has a manager: waiting to take over"));
+  leader.Signal(GetParam());
+  EXPECT_TRUE(standby.WaitForErr("epoch "));
+  standby.Signal(SIGTERM);
+  EXPECT_EQ(standby.Wait(), 128 + SIGTERM) << standby.err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Gone, Leader, ::testing::Values(SIGSTOP, SIGKILL), [](const auto& signal) {
+  return signal.param == SIGSTOP ? "Stopped" : "Killed";
+});
+
+// ---- a train, whose children are stopped -------------------------------------------------------
+
+TEST(Waits, OfATrainForAStoppedChildEndWithSigkill) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({"train", job, "--handlers", "cpu:1@16MiB", "--out", folder / "out"});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  const std::set<pid_t> children = train.Descendants();
+  const std::set<pid_t> handlers = ChildrenThatRun(train, "handler");
+  ASSERT_EQ(handlers.size(), 1u);
+  SignalProcess(*handlers.begin(), SIGSTOP);
+  train.Signal(SIGTERM);
+  EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("did not end within 8 s and is killed"));
+  EXPECT_TRUE(AllGone(children));
+}
+
+// Nobody is left who would kill a handler that waits for a broker that does not answer.
+TEST(Waits, OfAHandlerWhoseTrainWasKilledAndWhoseBrokerIsStoppedEnd) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({"train", job, "--handlers", "2xcpu:1@16MiB", "--out", folder / "out"});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  const std::set<pid_t> handlers = ChildrenThatRun(train, "handler");
+  const std::set<pid_t> brokers = ChildrenThatRun(train, "broker");
+  ASSERT_EQ(handlers.size(), 2u);
+  ASSERT_EQ(brokers.size(), 1u);
+  SignalProcess(*brokers.begin(), SIGSTOP);
+  train.Signal(SIGKILL);
+  EXPECT_TRUE(AllGone(handlers));
+  SignalProcess(*brokers.begin(), SIGKILL);
+  EXPECT_TRUE(AllGone(brokers));
+}
+
+// ---- chaos, whose handlers are all stopped -----------------------------------------------------
+
+TEST(Waits, OfAChaosForTheNextStepAreSpokenOf) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  Program chaos({"chaos", job, "--set", "train.epochs=400", "--handlers", "2xcpu:1@16MiB", "--out",
+                 folder / "out", "--every", "3600s"});
+  // The first run is the undisturbed one, which writes elsewhere.
+  const std::string metrics = folder / "out/metrics.jsonl";
+  while (chaos.Runs() && !std::filesystem::exists(metrics)) ::poll(nullptr, 0, 5);
+  ASSERT_TRUE(chaos.Runs()) << chaos.err();
+  for (const pid_t pid : ChildrenThatRun(chaos, "handler")) SignalProcess(pid, SIGSTOP);
+  EXPECT_TRUE(chaos.WaitForErr("no new line is in "));
+  chaos.Signal(SIGTERM);
+  EXPECT_EQ(chaos.Wait(), 128 + SIGTERM) << chaos.err();
+}
+
+// ---- a disk that does not answer ---------------------------------------------------------------
+
+struct Disk {
+  const char* file;  // whose sync does not end
+  std::string job;
+  const char* says;
+};
+
+// All at a time, as each takes its seconds. A first signal may wait for the disk, a second does
+// not.
+TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
+  const TestFolder folder;
+  const std::vector<Disk> disks = {
+      {"/snapshots/", EndlessJob(), "a snapshot is still being written after"},
+      {"model.safetensors", SmallJob(), "the model's file is not on the disk after"},
+      {"receipt.json", SmallJob(), "the manager has not come round"},
+  };
+  std::list<Program> programs;
+  for (const Disk& disk : disks) {
+    const std::string name = std::to_string(programs.size());
+    programs.emplace_back(
+        Words{"train", folder.Write(name + ".toml", disk.job), "--handlers", "cpu:1@16MiB", "--out",
+              folder / name, "--set", "snapshots.every_steps=5"},
+        Environment{{"LD_PRELOAD", ACAN_BLOCK_AT_SYNC}, {"BLOCK_AT_SYNC_OF", disk.file}});
+  }
+  auto disk = disks.begin();
+  for (Program& program : programs) EXPECT_TRUE(program.WaitForErr((disk++)->says));
+  for (Program& program : programs) {
+    const std::set<pid_t> children = program.Descendants();
+    program.Signal(SIGTERM);
+    program.Signal(SIGINT);
+    EXPECT_THAT(program.Wait(), AnyOf(128 + SIGTERM, 128 + SIGINT)) << program.err();
+    EXPECT_TRUE(AllGone(children));
+  }
+}
+
+// ---- nobody reads what is written --------------------------------------------------------------
+
+// A process of the program whose stdout and stderr are a pipe that is full.
+class Unread {
+ public:
+  explicit Unread(const Words& words) {
+    std::array<int, 2> pipe{};
+    if (::pipe(pipe.data()) != 0) throw std::runtime_error("pipe");
+    reader_ = pipe[0];
+    ::fcntl(pipe[1], F_SETFL, O_NONBLOCK);
+    const std::array<char, 4096> some{};
+    while (::write(pipe[1], some.data(), some.size()) > 0) {
+    }
+    ::fcntl(pipe[1], F_SETFL, 0);
+    std::vector<char*> arguments = {const_cast<char*>(ACAN_PROGRAM)};
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(pipe[1], STDOUT_FILENO);
+      ::dup2(pipe[1], STDERR_FILENO);
+      ::execv(ACAN_PROGRAM, arguments.data());
+      ::_exit(127);
+    }
+    ::close(pipe[1]);
+  }
+  ~Unread() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL);
+    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+    ::close(reader_);
+  }
+  Unread(const Unread&) = delete;
+  Unread& operator=(const Unread&) = delete;
+
+  // Until it waits in write().
+  void AwaitTheWait() const {
+    const std::string file = "/proc/" + std::to_string(pid_) + "/syscall";
+    while (!ReadFile(file).starts_with("1 ")) ::poll(nullptr, 0, 5);  // until the test's time limit
+  }
+  bool has_signal_pending() const {
+    const std::string status = ReadFile("/proc/" + std::to_string(pid_) + "/status");
+    const std::size_t at = status.find("ShdPnd:");
+    if (at == std::string::npos) return false;  // it has ended
+    const std::size_t digits = status.find(':', at) + 1;
+    const std::string mask = status.substr(digits, status.find('\n', digits) - digits);
+    return mask.find_first_of("123456789abcdef") != std::string::npos;
+  }
+  void Signal(int signal) const { ::kill(pid_, signal); }
+  // The exit code, or minus the signal.
+  int Wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  int reader_ = -1;
+  pid_t pid_ = -1;
+};
+
+TEST(Waits, ForAReaderOfTheOutputEndWithASecondSignal) {
+  const TestFolder folder;
+  Unread broker({"broker", "--listen", "ipc://" + (folder / "space")});
+  broker.AwaitTheWait();
+  broker.Signal(SIGTERM);
+  while (broker.has_signal_pending()) ::poll(nullptr, 0, 5);  // until the test's time limit
+  broker.Signal(SIGTERM);
+  EXPECT_THAT(broker.Wait(), AnyOf(128 + SIGTERM, -SIGTERM));
+}
+
+}  // namespace
+}  // namespace acan::testing
