@@ -13,17 +13,14 @@ namespace {
 
 constexpr Range kNone{0, 0};
 
-bool TakesAll(std::int32_t /*parameter*/) {
-  return true;
-}
-
 class UpdateBuilder {
  public:
   explicit UpdateBuilder(const PassContext& context) : context_(context), sums_(context, &tasks_) {}
 
   std::vector<PlannedTask> Build() && {
     if (Clips()) tasks_ = GradientNormTasks(context_);
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
+    const std::vector<std::vector<TileOf>> bundles =
+        Bundles(context_, [this](std::int32_t p) { return !context_.ParameterOf(p).frozen; });
     for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
     return std::move(tasks_);
   }
@@ -76,14 +73,11 @@ class UpdateBuilder {
     task.Launch(Kernel::kBlend, {task.All(mean), task.All(running), task.All(mean)}, blend);
     task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1), task.All(mean),
              true);
-    KeepStates(task, of, 1);
   }
 
-  // The next version of a parameter that is not trained.
-  void Keep(TaskBuilder& task, const TileOf& of) { KeepStates(task, of, 0); }
-
-  void KeepStates(TaskBuilder& task, const TileOf& of, std::size_t first) {
-    for (const ParameterState state : States().subspan(first)) {
+  // The next version of a parameter that the loss does not depend on.
+  void Keep(TaskBuilder& task, const TileOf& of) {
+    for (const ParameterState state : context_.MatricesOf(of.parameter)) {
       const int buffer =
           task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
                      of.rows(), of.columns());
@@ -184,12 +178,13 @@ std::vector<PlannedTask> UpdateTasks(const PassContext& context) {
 
 std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
   std::vector<PlannedTask> tasks;
-  const std::vector<std::vector<TileOf>> bundles = Bundles(context, TakesAll);
+  const std::vector<std::vector<TileOf>> bundles =
+      Bundles(context, [](std::int32_t) { return true; });
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     TaskBuilder task(TaskKind::kInitialize, context.training);
     for (const TileOf& of : bundles[i]) {
       const model::Parameter& parameter = context.ParameterOf(of.parameter);
-      for (const ParameterState state : StatesOf(StateCount(context.training.optimizer))) {
+      for (const ParameterState state : context.MatricesOf(of.parameter)) {
         const View tile = task.All(task.NewBuffer(of.rows(), of.columns()));
         if (state == ParameterState::kValue) {
           std::visit(Drawer{task, tile, static_cast<std::int64_t>(context.training.seed),

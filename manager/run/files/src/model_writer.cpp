@@ -31,6 +31,7 @@ TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id, bool in_p
   if (in_perceptron && parameter.role == model::Role::kBias) std::swap(tensor.rows, tensor.cols);
   tensor.shape = parameter.file_shape;
   tensor.layout = parameter.file_layout;
+  tensor.frozen = parameter.frozen;
   return tensor;
 }
 

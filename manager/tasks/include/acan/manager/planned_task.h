@@ -57,7 +57,8 @@ struct TileCell {
   tuplespace::Key key;
   MatrixId matrix;
   Range outputs;
-  Range inputs;  // of a bias: [0, 1)
+  Range inputs;         // of a bias: [0, 1)
+  bool frozen = false;  // the same tuple in every version
 
   bool IsOfValue() const { return matrix.state == ParameterState::kValue; }
 };
