@@ -189,6 +189,7 @@ std::optional<Key> StepOf(const Key& key) {
       !std::holds_alternative<std::int64_t>(fields[1])) {
     return std::nullopt;
   }
+  if (std::get<std::int64_t>(fields[1]) == kFrozenVersion) return std::nullopt;
   fields.resize(2);
   return Key(fields);
 }

@@ -40,6 +40,8 @@ const char* WordOf(StepTuple kind) {
       return "state0";
     case StepTuple::kSecondMoment:
       return "state1";
+    case StepTuple::kFrozen:
+      return "frozen";
   }
   assert(false);
   return "";

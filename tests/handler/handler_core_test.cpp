@@ -1,6 +1,7 @@
 // HandlerCore alone: what it asks for, runs, keeps and drops, and that it never holds too much.
 #include <gtest/gtest.h>
 
+#include "acan/core/tuple_kinds.h"
 #include "handler_core_fixture.h"
 
 namespace acan {
@@ -88,6 +89,21 @@ TEST(HandlerCoreTest, DropsWhatEarlierStepsLeft) {
   EXPECT_TRUE(core.IsCached(Tile(2, 9)));
   ASSERT_EQ(Of<AnnounceHeld>(actions).size(), 1u);
   EXPECT_EQ(Of<AnnounceHeld>(actions)[0].dropped, std::vector<Key>{Tile(1, 8)});
+}
+
+// Tiles of parameters that are not trained belong to no step.
+TEST(HandlerCoreTest, KeepsWhatIsFrozenAndTakesItForNoStep) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  const Key frozen = Tile(kFrozenVersion, 5);
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 200, {{Tile(1, 7), 100}, {frozen, 100}}}, 0);
+  core.Step(Released{1}, 0);
+  core.Step(Grant(100, {frozen}, 2), 1);
+  EXPECT_TRUE(core.IsCached(Tile(1, 7)));
+  core.Step(Grant(100, {Tile(2, 6)}, 3), 2);
+  EXPECT_FALSE(core.IsCached(Tile(1, 7)));
+  EXPECT_TRUE(core.IsCached(frozen));
 }
 
 TEST(HandlerCoreTest, FetchesWhatItHasDropped) {

@@ -118,7 +118,6 @@ void ImageSet::CheckChannels(const ImageData& how) const {
 }
 
 void ImageSet::SetHash() {
-  const WantedInput& labels = *FindInput(inputs_, "labels");
   Sha256 hash;
   const std::int64_t shape[] = {images_.samples(),
                                 height_,
@@ -135,11 +134,9 @@ void ImageSet::SetHash() {
   if (!mean_.empty()) hash.Add(mean_.data(), mean_.size() * sizeof(float));
   if (!deviation_.empty()) hash.Add(deviation_.data(), deviation_.size() * sizeof(float));
   CheckImages(images_, &hash);
-  CheckIntegers(
-      labels_,
-      {0, labels.bound - 1, labels.ignored_label,
-       fmt::format("the model has {} classes", labels.bound)},
-      [](std::int64_t value) { return fmt::format("the label of sample {}", value); }, &hash);
+  CheckLabels(
+      labels_, [](std::int64_t value) { return fmt::format("the label of sample {}", value); },
+      &hash, &*std::ranges::find(inputs_, "labels", &WantedInput::name));
   sha256_ = hash.Hex();
 }
 
@@ -181,7 +178,10 @@ void ImageSet::CopyPixels(const SamplePart& part, std::span<const float> image,
 void ImageSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const {
   assert(part.sample >= 0 && part.sample < samples());
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
-  if (part.input == "labels") return labels_.ReadWords(part.sample, out);
+  if (part.input == "labels") {
+    labels_.ReadWords(part.sample, out);
+    return ReplaceIgnored(*FindInput(inputs_, "labels"), out);
+  }
   std::vector<float> image(static_cast<std::size_t>(images_.values_per_sample()));
   images_.ReadFloats(part.sample * images_.values_per_sample(), image);
   CopyPixels(part, image, out);

@@ -9,12 +9,14 @@
 
 namespace acan {
 
-void CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
-                   const std::function<std::string(std::int64_t value)>& place, Sha256* hash) {
+std::int64_t CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
+                           const std::function<std::string(std::int64_t value)>& place,
+                           Sha256* hash) {
   constexpr std::int64_t kAtOnce = 1 << 16;
   std::vector<std::int64_t> values;
   std::vector<std::int32_t> words;
   const std::int64_t count = array.count();
+  std::int64_t others = 0;
   for (std::int64_t first = 0; first < count; first += kAtOnce) {
     values.resize(static_cast<std::size_t>(std::min(kAtOnce, count - first)));
     array.ReadIntegers(first, values);
@@ -27,10 +29,34 @@ void CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
             place(first + static_cast<std::int64_t>(i)), value, bounds.reason, bounds.least,
             bounds.most, bounds.also ? fmt::format(", or {} for none", *bounds.also) : ""));
       }
+      if (value == bounds.also) ++others;
       words[i] = static_cast<std::int32_t>(value);
     }
     hash->Add(words.data(), words.size() * sizeof(words[0]));
   }
+  return others;
+}
+
+void CheckLabels(const StoredArray& array,
+                 const std::function<std::string(std::int64_t value)>& place, Sha256* hash,
+                 WantedInput* input) {
+  const std::optional<std::int64_t> none = input->IgnoredInFiles();
+  // The same words are other labels.
+  if (input->ignored_in_files) hash->Add(&*none, sizeof *none);
+  const std::int64_t ignored = CheckIntegers(
+      array, {0, input->bound - 1, none, fmt::format("the model has {} classes", input->bound)},
+      place, hash);
+  if (ignored == array.count()) {
+    throw UsageError(
+        fmt::format("{}: all labels are {}, which stands for none", array.path(), *none));
+  }
+  if (ignored == 0) input->ignored_label.reset();
+}
+
+void ReplaceIgnored(const WantedInput& input, std::span<std::uint32_t> labels) {
+  if (!input.ignored_label || !input.ignored_in_files) return;
+  std::ranges::replace(labels, static_cast<std::uint32_t>(*input.ignored_in_files),
+                       static_cast<std::uint32_t>(*input.ignored_label));
 }
 
 }  // namespace acan

@@ -238,8 +238,9 @@ Data LoadData(const Job& job) {
   const auto* perceptron = std::get_if<Model>(&job.model);
   if (perceptron != nullptr) return LoadData(job, WantedInputs(*perceptron));
   std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
-  // The loss is the mean over all rows: rows without a class cannot be left out of it yet.
-  for (WantedInput& input : wanted) input.ignored_label.reset();
+  for (WantedInput& input : wanted) {
+    if (input.ignored_label) input.ignored_in_files = job.data.ignore_label;
+  }
   return LoadData(job, wanted);
 }
 

@@ -18,9 +18,6 @@ using model::InputRole;
 // What an input's values must be.
 IntegerBounds BoundsOf(const WantedInput& input) {
   switch (input.role) {
-    case InputRole::kLabels:
-      return {0, input.bound - 1, input.ignored_label,
-              fmt::format("the model has {} classes", input.bound)};
     case InputRole::kLengths:
       return {1, input.bound, {}, fmt::format("a sequence has {} positions", input.bound)};
     default:
@@ -69,8 +66,8 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
   hash.Add("sequences", 9);
   for (const auto& [name, path] : named) {
     if (path->empty()) continue;
-    const WantedInput* input = FindInput(inputs_, name);
-    if (input == nullptr) {
+    const auto input = std::ranges::find(inputs_, name, &WantedInput::name);
+    if (input == inputs_.end()) {
       throw UsageError(fmt::format("{}: the model has no input \"{}\"; remove the file from [data]",
                                    *path, name));
     }
@@ -85,15 +82,16 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
     hash.Add(name, input->name.size());
     hash.Add(head, sizeof head);
     const WantedInput& of = *input;
-    CheckIntegers(
-        array, BoundsOf(of),
-        [&of](std::int64_t value) {
-          const std::string sample =
-              fmt::format("{} of sample {}", WordOf(of), value / of.positions);
-          if (of.positions == 1) return sample;
-          return fmt::format("{}, position {}", sample, value % of.positions);
-        },
-        &hash);
+    const auto place = [&of](std::int64_t value) {
+      const std::string sample = fmt::format("{} of sample {}", WordOf(of), value / of.positions);
+      if (of.positions == 1) return sample;
+      return fmt::format("{}, position {}", sample, value % of.positions);
+    };
+    if (of.role == InputRole::kLabels) {
+      CheckLabels(array, place, &hash, &*input);
+    } else {
+      CheckIntegers(array, BoundsOf(of), place, &hash);
+    }
     arrays_.emplace(name, std::move(array));
   }
   sha256_ = hash.Hex();
@@ -111,6 +109,7 @@ void SequenceSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) con
     return;
   }
   array->second.ReadWords(part.sample * input->positions + part.positions.begin, out);
+  if (input->role == InputRole::kLabels) ReplaceIgnored(*input, out);
 }
 
 }  // namespace acan

@@ -16,6 +16,7 @@ WindowSet::WindowSet(StoredArray tokens, std::vector<WantedInput> wanted,
                      std::optional<std::uint64_t> seed)
     : tokens_(std::move(tokens)), inputs_(std::move(wanted)), seed_(seed) {
   const WantedInput& of_tokens = *FindInput(inputs_, "tokens");
+  for (WantedInput& input : inputs_) input.ignored_label.reset();  // each token is a class
   length_ = of_tokens.positions;
   // The last window and its labels fit behind every offset.
   samples_ = (tokens_.count() - length_) / length_;

@@ -29,11 +29,11 @@ const std::vector<Kind>& Kinds() {
       {"data.train_tokens",
        {"train_tokens"},
        {"test_tokens", "tokens_type", "train_labels", "test_labels", "train_lengths",
-        "test_lengths", "train_token_types", "test_token_types"}},
+        "test_lengths", "train_token_types", "test_token_types", "ignore_label"}},
       {"data.train_inputs",
        {"train_inputs"},
        {"train_labels", "train_targets", "test_inputs", "test_labels", "test_targets", "layout",
-        "mean", "std", "crop_padding", "flip"}}};
+        "mean", "std", "crop_padding", "flip", "ignore_label"}}};
   return kinds;
 }
 
@@ -110,8 +110,8 @@ void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files)
   tokens.train_types = path("train_token_types");
   tokens.test_types = path("test_token_types");
   const bool labelled = !files->train_targets.empty();
-  for (const std::string key :
-       {"test_labels", "train_lengths", "test_lengths", "train_token_types", "test_token_types"}) {
+  for (const std::string key : {"test_labels", "train_lengths", "test_lengths", "train_token_types",
+                                "test_token_types", "ignore_label"}) {
     if (labelled || !data.Has(key)) continue;
     data.Refuse(key, "data.train_labels is missing: only sequences with labels have it");
   }
@@ -129,6 +129,13 @@ void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files)
       data.Refuse(data.Has(test) ? test : train, fmt::format("data.{} is missing", missing));
     }
   }
+}
+
+void ReadIgnoreLabel(const Section& data, std::optional<std::int64_t>* label) {
+  if (!data.Has("ignore_label")) return;
+  std::int64_t value = 0;
+  data.Integer("ignore_label", INT32_MIN, INT32_MAX, &value);
+  *label = value;
 }
 
 void ReadImageKeys(const Section& data, ImageData* images) {

@@ -19,6 +19,7 @@ using PathOfKey = std::function<std::string(const std::string& key)>;
 // Each leaves the files alone if the section chooses another kind of data.
 void ReadTextKeys(const Section& data, const PathOfKey& path, TextData* text);
 void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files);
+void ReadIgnoreLabel(const Section& data, std::optional<std::int64_t>* label);
 void ReadImageKeys(const Section& data, ImageData* images);
 
 }  // namespace acan

@@ -55,7 +55,7 @@ const std::vector<SectionKeys>& KnownKeys() {
                  "text",          "test_fraction", "train_text",        "test_text",
                  "tokenizer",     "train_tokens",  "test_tokens",       "tokens_type",
                  "train_lengths", "test_lengths",  "train_token_types", "test_token_types",
-                 "generated",     "samples"}},
+                 "generated",     "samples",       "ignore_label"}},
        {"train",
         {"batch", "epochs", "optimizer", "seed", "precision", "block", "schedule", "warmup_steps",
          "step_every", "step_factor", "final_fraction", "stop_if_not_finite", "steps",
@@ -342,6 +342,10 @@ void JobParser::ReadData() {
   const auto path = [this](const std::string& key) { return Path("data", key); };
   ReadTextKeys(data_, path, &job_.data.text);
   ReadTokenKeys(data_, path, &job_.data);
+  ReadIgnoreLabel(data_, &job_.data.ignore_label);
+  if (job_.data.ignore_label && std::holds_alternative<Model>(job_.model)) {
+    data_.Refuse("ignore_label", "models of kind \"mlp\" need a class for each sample");
+  }
   if (!job_.data.text.used() && !job_.data.tokens.used()) ReadValueFiles();
 }
 

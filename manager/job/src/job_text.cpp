@@ -92,6 +92,7 @@ json DataToJson(const Job& job) {
   }
   if (job.data.tokens.used()) {
     TokensToJson(job.data, &data);
+    if (job.data.ignore_label) data["ignore_label"] = *job.data.ignore_label;
     return data;
   }
   ImagesToJson(job.data.images, &data);
@@ -102,6 +103,7 @@ json DataToJson(const Job& job) {
     data["test_inputs"] = job.data.test_inputs;
     data["test_" + kind] = job.data.test_targets;
   }
+  if (job.data.ignore_label) data["ignore_label"] = *job.data.ignore_label;
   return data;
 }
 

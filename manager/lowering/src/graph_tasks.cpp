@@ -118,11 +118,12 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
   const std::vector<model::Parameter>& parameters = model_.training.graph().parameters();
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(parameters.size()); ++p) {
     for (const ParameterTile& tile : context.Tiles(p)) {
-      for (const ParameterState state : StatesOf(StateCount(training_.optimizer))) {
+      for (const ParameterState state : context.MatricesOf(p)) {
         cells.push_back({context.TileKeyOf(p, tile, version, state),
                          {acan::ParameterId{p}, state},
                          tile.rows,
-                         tile.columns});
+                         tile.columns,
+                         parameters[static_cast<std::size_t>(p)].frozen});
       }
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "acan/core/optimizers.h"
+
 namespace acan {
 namespace {
 constexpr std::int64_t kStepPriority = 1'000'000;
@@ -37,8 +39,16 @@ std::vector<ParameterTile> PassContext::TilesWithin(std::int32_t parameter,
   return tiles;
 }
 
+std::span<const ParameterState> PassContext::MatricesOf(std::int32_t parameter) const {
+  return StatesOf(ParameterOf(parameter).trained() ? StateCount(training.optimizer) : 0);
+}
+
 tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTile& tile,
                                        std::int64_t version, ParameterState state) const {
+  if (ParameterOf(parameter).frozen) {
+    assert(state == ParameterState::kValue);
+    return FrozenTileKey(pass.job, acan::ParameterId{parameter}, tile.rows, tile.columns);
+  }
   return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows, tile.columns);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "acan/core/model.h"
@@ -28,6 +29,9 @@ struct PassContext {
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
   // Those that have some of these columns.
   std::vector<ParameterTile> TilesWithin(std::int32_t parameter, const Range& columns) const;
+  // The matrices of a parameter that a run keeps: its value and, if it is trained, states.
+  std::span<const ParameterState> MatricesOf(std::int32_t parameter) const;
+  // Of one that is frozen: the same in every version.
   tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
                             ParameterState state = ParameterState::kValue) const;
   // In which a sum lies in the space: those of its parameter, or all of it.

@@ -14,17 +14,13 @@ namespace {
 
 constexpr Range kNone{0, 0};
 
-bool TakesAll(std::int32_t /*parameter*/) {
-  return true;
-}
-
 class UpdateBuilder {
  public:
   explicit UpdateBuilder(const PassContext& context) : context_(context), sums_(context, &tasks_) {}
 
   std::vector<PlannedTask> Build() && {
     if (Clips()) tasks_ = GradientNormTasks(context_);
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
+    const std::vector<std::vector<TileOf>> bundles = NotFrozen();
     for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
     return std::move(tasks_);
   }
@@ -36,7 +32,7 @@ class UpdateBuilder {
       for (PlannedTask& task : GradientNormTasks(context_)) samples.push_back({std::move(task), 1});
     }
     std::map<std::vector<std::int64_t>, std::pair<std::size_t, std::size_t>> kinds;
-    const std::vector<std::vector<TileOf>> bundles = Bundles(context_, TakesAll);
+    const std::vector<std::vector<TileOf>> bundles = NotFrozen();
     for (std::size_t i = 0; i < bundles.size(); ++i) {
       const auto [kind, is_new] =
           kinds.try_emplace(KindOf(bundles[i]), std::pair(samples.size(), samples.size()));
@@ -99,6 +95,10 @@ class UpdateBuilder {
     }
   }
 
+  std::vector<std::vector<TileOf>> NotFrozen() const {
+    return Bundles(context_, [this](std::int32_t p) { return !context_.ParameterOf(p).frozen; });
+  }
+
   bool Clips() const { return context_.training.clip_norm > 0; }
 
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
@@ -146,14 +146,11 @@ class UpdateBuilder {
     task.Launch(Kernel::kBlend, {task.All(mean), task.All(running), task.All(mean)}, blend);
     task.Put(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step + 1), task.All(mean),
              true);
-    KeepStates(task, of, 1);
   }
 
-  // The next version of a parameter that is not trained.
-  void Keep(TaskBuilder& task, const TileOf& of) { KeepStates(task, of, 0); }
-
-  void KeepStates(TaskBuilder& task, const TileOf& of, std::size_t first) {
-    for (const ParameterState state : States().subspan(first)) {
+  // The next version of a parameter that the loss does not depend on.
+  void Keep(TaskBuilder& task, const TileOf& of) {
+    for (const ParameterState state : context_.MatricesOf(of.parameter)) {
       const int buffer =
           task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
                      of.rows(), of.columns());
@@ -259,12 +256,13 @@ std::vector<TaskSample> SampleUpdates(const PassContext& context) {
 
 std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
   std::vector<PlannedTask> tasks;
-  const std::vector<std::vector<TileOf>> bundles = Bundles(context, TakesAll);
+  const std::vector<std::vector<TileOf>> bundles =
+      Bundles(context, [](std::int32_t) { return true; });
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     TaskBuilder task(TaskKind::kInitialize, context.training);
     for (const TileOf& of : bundles[i]) {
       const model::Parameter& parameter = context.ParameterOf(of.parameter);
-      for (const ParameterState state : StatesOf(StateCount(context.training.optimizer))) {
+      for (const ParameterState state : context.MatricesOf(of.parameter)) {
         const View tile = task.All(task.NewBuffer(of.rows(), of.columns()));
         if (state == ParameterState::kValue) {
           std::visit(Drawer{task, tile, static_cast<std::int64_t>(context.training.seed),

@@ -59,7 +59,7 @@ class JobRun {
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   std::optional<Receipt> FinishedBefore();
   void BeginFiles();
-  ManagerConfig MakeConfig(double overhead_us) const;
+  ManagerConfig MakeConfig(double overhead_us);
 
   // ---- the loop (job_run.cpp)
   void Turn();

@@ -74,7 +74,7 @@ void JobRun::BeginFiles() {
   }
 }
 
-ManagerConfig JobRun::MakeConfig(double overhead_us) const {
+ManagerConfig JobRun::MakeConfig(double overhead_us) {
   const Job& job = context_.job;
   const RunState& past = beginning_.past();
   const auto quarantined = static_cast<int>(audits_.quarantined().size());
@@ -85,6 +85,7 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) const {
   config.run = context_.run;
   config.train_samples = context_.data.train_samples();
   config.test_samples = context_.data.test_samples();
+  config.counted_rows = [this](const PutPassData& pass) { return space_.CountedRows(pass); };
   config.load_weights = beginning_.weights() != nullptr;
   config.first_version = past.version;
   config.expected_handlers = std::max(0, options_.expected_handlers - quarantined);

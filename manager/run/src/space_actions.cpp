@@ -77,16 +77,25 @@ void SpaceActions::OrderEpoch(std::int64_t epoch) {
   ordered_epoch_ = epoch;
 }
 
+// The sample of the set that is sample i of the batch.
+std::function<std::int64_t(std::int64_t)> SpaceActions::SamplesOf(const PutPassData& action) {
+  if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
+  return [this, test = action.test, first = action.first_sample](std::int64_t of_batch) {
+    const std::int64_t place = first + of_batch;
+    return test ? place : order_[static_cast<std::size_t>(place)];
+  };
+}
+
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
   const PassTasks tasks(context_.planned, context_.job.training, plan);
-  const SampleSet& set = action.test ? *context_.data.test : *context_.data.train;
-  if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
-  const auto sample_at = [&](std::int64_t of_batch) {
-    const std::int64_t place = action.first_sample + of_batch;
-    return action.test ? place : order_[static_cast<std::size_t>(place)];
-  };
-  tuplespace::Put put{PassTuples(tasks, action.pass, set, action.epoch, sample_at)};
+  tuplespace::Put put{
+      PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action))};
   Submit(std::move(put));
+}
+
+std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
+  if (!HasIgnoredLabels(SetOf(pass))) return -1;
+  return CountLabels(SetOf(pass), pass.pass.rows, pass.epoch, SamplesOf(pass));
 }
 
 // In pieces, the first of which handlers compute while the others are made.

@@ -32,6 +32,8 @@ class SpaceActions {
 
   // `plan`: the one under which the action was made.
   void PutData(const PutPassData& action, const Plan& plan);
+  // Of a pass, the rows whose label is a class; -1: all of every pass.
+  std::int64_t CountedRows(const PutPassData& pass);
   void Do(PutTasks& action);
   void Do(const PutVote& action);
   void Do(const DropVote& action);
@@ -51,6 +53,10 @@ class SpaceActions {
 
  private:
   void OrderEpoch(std::int64_t epoch);
+  std::function<std::int64_t(std::int64_t)> SamplesOf(const PutPassData& action);
+  const SampleSet& SetOf(const PutPassData& action) const {
+    return action.test ? *context_.data.test : *context_.data.train;
+  }
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
   tuplespace::RequestId SubmitRead(tuplespace::Read read,

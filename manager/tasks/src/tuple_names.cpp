@@ -27,6 +27,14 @@ StepTuple KindOf(ParameterState state) {
   return StepTuple::kTile;
 }
 
+// With these the kinds of tuples begin that a step leaves behind besides tasks, audits and tiles.
+const std::array<const char*, 8> kWithoutTiles = {
+    WordOf(StepTuple::kActivation),   WordOf(StepTuple::kPreActivation),
+    WordOf(StepTuple::kDelta),        kPartPrefix,
+    WordOf(StepTuple::kLoss),         WordOf(StepTuple::kTarget),
+    WordOf(StepTuple::kGradientNorm), WordOf(StepTuple::kClipFactor),
+};
+
 std::int64_t NumberOf(ParameterId parameter) {
   return static_cast<std::int64_t>(parameter);
 }
@@ -45,6 +53,25 @@ Key TileKey(const std::string& job, std::int64_t version, MatrixId matrix, const
              inputs.end};
 }
 
+Key FrozenTileKey(const std::string& job, ParameterId parameter, const Range& outputs,
+                  const Range& inputs) {
+  return Key{job,
+             kFrozenVersion,
+             WordOf(StepTuple::kFrozen),
+             NumberOf(parameter),
+             outputs.begin,
+             outputs.end,
+             inputs.begin,
+             inputs.end};
+}
+
+tuplespace::Pattern FrozenTilesOf(const std::string& job, ParameterId parameter) {
+  return {
+      {FieldPattern::Exact(job), FieldPattern::Exact(kFrozenVersion),
+       FieldPattern::Exact(WordOf(StepTuple::kFrozen)), FieldPattern::Exact(NumberOf(parameter))},
+      true};
+}
+
 tuplespace::Pattern TilesOf(const std::string& job, FieldPattern version, MatrixId matrix) {
   return {{FieldPattern::Exact(job), std::move(version),
            FieldPattern::Exact(WordOf(KindOf(matrix.state))),
@@ -60,12 +87,24 @@ tuplespace::Pattern TasksOf(const std::string& job, FieldPattern step) {
 
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step) {
   std::vector<tuplespace::Pattern> patterns;
-  for (const char* prefix : {WordOf(StepTuple::kActivation), WordOf(StepTuple::kPreActivation),
-                             WordOf(StepTuple::kDelta), kPartPrefix, WordOf(StepTuple::kLoss),
-                             WordOf(StepTuple::kTarget), WordOf(StepTuple::kGradientNorm),
-                             WordOf(StepTuple::kClipFactor)}) {
+  for (const char* prefix : kWithoutTiles) {
     patterns.push_back(
         {{FieldPattern::Exact(job), FieldPattern::Exact(step), FieldPattern::Prefix(prefix)},
+         true});
+  }
+  return patterns;
+}
+
+std::vector<tuplespace::Pattern> AllAfter(const std::string& job, std::int64_t step) {
+  std::vector<const char*> prefixes = {WordOf(StepTuple::kTask), WordOf(StepTuple::kAudit)};
+  prefixes.insert(prefixes.end(), kWithoutTiles.begin(), kWithoutTiles.end());
+  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+    prefixes.push_back(WordOf(KindOf(state)));
+  }
+  std::vector<tuplespace::Pattern> patterns;
+  for (const char* prefix : prefixes) {
+    patterns.push_back(
+        {{FieldPattern::Exact(job), FieldPattern::AtLeast(step + 1), FieldPattern::Prefix(prefix)},
          true});
   }
   return patterns;
@@ -83,6 +122,13 @@ std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
   }
   if (kind == nullptr) return std::nullopt;
   const auto [version, parameter, o_begin, o_end, i_begin, i_end] = numbers;
+  if (*kind == WordOf(StepTuple::kFrozen)) {
+    return std::pair{version, TileCell{key,
+                                       {ParameterId{parameter}, ParameterState::kValue},
+                                       Range{o_begin, o_end},
+                                       Range{i_begin, i_end},
+                                       true}};
+  }
   for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
     if (*kind != WordOf(KindOf(state))) continue;
     return std::pair{

@@ -13,10 +13,12 @@
 namespace acan::testing {
 namespace {
 
+enum class Kind { kText, kImages, kSequences };
+
 struct GraphJob {
   std::string name;
   std::string model;  // keys of [model]
-  bool is_text = true;
+  Kind kind = Kind::kText;
   std::string train = {};  // keys of [train]
 };
 void PrintTo(const GraphJob& job, std::ostream* out) {
@@ -40,7 +42,7 @@ block_size = 40
 vocab_size = 64
 dropout = 0
 )",
-     true, "clip_norm = 0.5\nfreeze = [\"transformer.wpe.*\"]\n"},
+     Kind::kText, "clip_norm = 0.5\nfreeze = [\"transformer.wpe.*\"]\n"},
     {"llama", R"(kind = "llama"
 num_hidden_layers = 2
 num_attention_heads = 4
@@ -50,6 +52,16 @@ intermediate_size = 96
 max_position_embeddings = 40
 vocab_size = 64
 )"},
+    {"bert", R"(kind = "bert"
+task = "masked_language"
+num_hidden_layers = 1
+num_attention_heads = 2
+hidden_size = 32
+intermediate_size = 48
+max_position_embeddings = 24
+vocab_size = 30
+)",
+     Kind::kSequences},
     {"vit", R"(kind = "vit"
 image_size = [9, 9]
 channels = 1
@@ -60,7 +72,7 @@ hidden_dim = 32
 mlp_dim = 48
 num_classes = 10
 )",
-     false},
+     Kind::kImages},
     {"resnet", R"(kind = "resnet"
 image_size = [9, 9]
 channels = 1
@@ -71,7 +83,7 @@ norm = "group"
 norm_groups = 4
 num_classes = 10
 )",
-     false},
+     Kind::kImages},
     {"resnet_with_batch_norm", R"(kind = "resnet"
 image_size = [9, 9]
 channels = 1
@@ -80,7 +92,7 @@ blocks = [1, 1]
 stem = "small"
 num_classes = 10
 )",
-     false},
+     Kind::kImages},
     {"convnext", R"(kind = "convnext"
 image_size = [9, 9]
 channels = 1
@@ -89,7 +101,7 @@ widths = [8]
 blocks = [2]
 num_classes = 10
 )",
-     false},
+     Kind::kImages},
 };
 
 // Sentences of a few words in an order that can be learned.
@@ -111,6 +123,35 @@ std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& valu
   return bytes + values;
 }
 
+std::string Npy(const std::string& type, std::size_t rows, std::size_t columns,
+                const std::string& values) {
+  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+  header.resize(117, ' ');
+  header += '\n';
+  return std::string("\x93NUMPY\1\0v\0", 10) + header + values;
+}
+
+// Sequences of different lengths, in which some tokens are hidden: the others have the label -100.
+void WriteSequences(const TestFolder& folder) {
+  constexpr std::size_t kSamples = 60, kTokens = 24;
+  std::string tokens, labels, lengths;
+  for (std::size_t s = 0; s < kSamples; ++s) {
+    const std::size_t length = 5 + s * 7 % 20;
+    lengths.push_back(static_cast<char>(length));
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const auto token = static_cast<char>(2 + (s + t * t) % 28);
+      const bool hidden = t < length && (s * 5 + t * 3) % 7 == 0;
+      tokens.push_back(t >= length ? '\0' : hidden ? '\1' : token);
+      const std::int32_t label = hidden ? token : -100;
+      labels.append(reinterpret_cast<const char*>(&label), sizeof label);
+    }
+  }
+  folder.Write("tokens", Npy("|u1", kSamples, kTokens, tokens));
+  folder.Write("labels", Npy("<i4", kSamples, kTokens, labels));
+  folder.Write("lengths", Npy("|u1", kSamples, 1, lengths));
+}
+
 class GraphTest : public ::testing::TestWithParam<GraphJob> {
  protected:
   GraphTest() : job_(WriteJob()) {
@@ -123,7 +164,14 @@ class GraphTest : public ::testing::TestWithParam<GraphJob> {
 
   std::string WriteJob() {
     std::string data;
-    if (GetParam().is_text) {
+    if (GetParam().kind == Kind::kSequences) {
+      WriteSequences(folder_);
+      for (const std::string set : {"train_", "test_"}) {
+        for (const std::string file : {"tokens", "labels", "lengths"}) {
+          data += set + file + " = \"" + file + "\"\n";
+        }
+      }
+    } else if (GetParam().kind == Kind::kText) {
       folder_.Write("text.txt", Text());
       data = "text = \"text.txt\"\ntokenizer = \"characters\"\ntest_fraction = 0.1\n";
     } else {
@@ -204,9 +252,9 @@ TEST_P(GraphTest, IsEvaluatedFromItsFolder) {
   for (const char* figure : {"test_loss", "test_accuracy", "weights_sha256"}) {
     EXPECT_EQ(evaluated[figure], trained[figure]) << figure;
   }
-  ASSERT_EQ(evaluated.contains("test_perplexity"), GetParam().is_text);
+  ASSERT_EQ(evaluated.contains("test_perplexity"), GetParam().kind != Kind::kImages);
   EXPECT_EQ(evaluated.value("test_perplexity", 0.0), trained.value("test_perplexity", 0.0));
-  if (!GetParam().is_text) return;
+  if (GetParam().kind != Kind::kText) return;
   EXPECT_NEAR(evaluated["test_perplexity"].get<double>(), std::exp(test_loss_.get<double>()), 1e-9);
   // A part of the text that it was trained with.
   folder_.Write("other.txt", Text().substr(0, 600));
@@ -248,7 +296,7 @@ TEST_P(GraphTest, ContinuesATextWhereItIsAModelOfLanguage) {
   const auto generate = [this](const std::vector<std::string>& more) {
     std::vector<std::string> words = {
         "generate", folder_ / "reference", "--prompt", "the king ", "--tokens", "60"};
-    if (!GetParam().is_text) {
+    if (GetParam().kind != Kind::kText) {
       words[2] = "--prompt-tokens";
       words[3] = "1";
     }
@@ -256,7 +304,7 @@ TEST_P(GraphTest, ContinuesATextWhereItIsAModelOfLanguage) {
     return RunAcan(words);
   };
   const Result text = generate({"--device", "cpu:1"});
-  if (!GetParam().is_text) {
+  if (GetParam().kind != Kind::kText) {
     EXPECT_EQ(text.code, 2);
     EXPECT_NE(text.err.find("no text can come from its model"), std::string::npos) << text.err;
     return;
@@ -272,6 +320,71 @@ TEST_P(GraphTest, ContinuesATextWhereItIsAModelOfLanguage) {
   EXPECT_NE(unknown.err.find("--prompt, line 1: has the character 'Z'"), std::string::npos)
       << unknown.err;
 }
+
+// Kinds with parameters that have no state of the optimizer: frozen ones, and running statistics.
+class GraphResumeTest : public GraphTest {
+ protected:
+  static constexpr const char* kSteps = "train.steps=160;train.evaluate_every=20";
+  const Environment environment_ = {{"ACAN_SET", kSteps}};
+
+  void ExpectGoesOn(Program& resumed, const std::string& from) {
+    EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
+    EXPECT_NE(resumed.err().find("going on from " + from), std::string::npos) << resumed.err();
+    const nlohmann::json straight =
+        Train(job_, folder_ / "straight", {"--handlers", "cpu:1@64MiB"}, environment_);
+    ASSERT_TRUE(straight.is_object());
+    EXPECT_EQ(HashOfModelFile(folder_ / "out/model.safetensors"), straight["weights_sha256"]);
+  }
+};
+
+TEST_P(GraphResumeTest, GoesOnFromASnapshot) {
+  const std::string out = folder_ / "out";
+  Program first({"train", job_, "--out", out, "--handlers", "cpu:1@64MiB"}, environment_);
+  ASSERT_TRUE(first.WaitForErr("test loss")) << first.err();
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.Wait(), 128 + SIGINT) << first.err();
+  Program second({"train", "--resume", out, "--handlers", "2xcpu:1@512KiB"});
+  ExpectGoesOn(second, "snapshot");
+}
+
+TEST_P(GraphResumeTest, GoesOnFromTheSpace) {
+  const std::string out = folder_ / "out", endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "512KiB"});
+  const std::vector<std::string> words = {"manager", "--connect", endpoint, job_, "--out", out};
+  Program first(words, environment_);
+  ASSERT_TRUE(first.WaitForErr("test loss")) << first.err();
+  first.Signal(SIGKILL);
+  first.Wait();
+  std::vector<std::string> resumes = words;
+  resumes.emplace_back("--resume");
+  Program second(resumes, environment_);
+  ExpectGoesOn(second, "the weights in the space");
+}
+
+const std::vector<GraphJob> kResumed = {
+    {"frozen_gpt", R"(kind = "gpt"
+n_layer = 1
+n_head = 2
+n_embd = 24
+block_size = 20
+vocab_size = 64
+dropout = 0
+)",
+     Kind::kText, "clip_norm = 0.5\nfreeze = [\"transformer.wpe.*\"]\n"},
+    {"resnet_with_batch_norm", R"(kind = "resnet"
+image_size = [9, 9]
+channels = 1
+widths = [8]
+blocks = [1]
+stem = "small"
+num_classes = 10
+)",
+     Kind::kImages},
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GraphResumeTest, ::testing::ValuesIn(kResumed),
+                         [](const auto& parameter) { return parameter.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphTest, ::testing::ValuesIn(kJobs),
                          [](const auto& parameter) { return parameter.param.name; });

@@ -65,6 +65,34 @@ TEST_F(SequenceTest, ALabelForEachTokenOrNone) {
                 Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{-100, 7, -100, 0, -100, -100})));
   const auto set = Load("", BertTask::kMaskedLanguage).train;
   EXPECT_EQ(Integers(*set, "labels"), (Tokens{-100, 7, -100, 0, -100, -100}));
+  EXPECT_EQ(FindInput(set->inputs(), "labels")->ignored_label, -100);
+}
+
+TEST_F(SequenceTest, WhatStandsForNoneIsChosen) {
+  const auto load = [this](const std::string& more) {
+    return LoadFrom(folder_, kFiles + more,
+                    [&] {
+                      std::vector<WantedInput> wanted =
+                          BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
+                      for (WantedInput& input : wanted) {
+                        if (input.ignored_label && !more.empty()) input.ignored_in_files = 0;
+                      }
+                      return wanted;
+                    }())
+        .train;
+  };
+  folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{0, 7, 0, 1, 0, 0})));
+  const auto all = load(""), some = load("ignore_label = 0\n");
+  EXPECT_EQ(Integers(*all, "labels"), (Tokens{0, 7, 0, 1, 0, 0}));
+  EXPECT_FALSE(FindInput(all->inputs(), "labels")->ignored_label);
+  EXPECT_EQ(Integers(*some, "labels"), (Tokens{-100, 7, -100, 1, -100, -100}));
+  EXPECT_EQ(FindInput(some->inputs(), "labels")->ignored_label, -100);
+  EXPECT_NE(some->sha256(), all->sha256());
+}
+
+TEST_F(SequenceTest, SomeLabelIsAClass) {
+  folder_.Write("labels", Npy("<i8", "(2,)", Raw(std::vector<std::int64_t>{-100, -100})));
+  Refused({"labels: all labels are -100, which stands for none"});
 }
 
 TEST_F(SequenceTest, ValuesOutOfBoundsAreNamed) {

@@ -73,6 +73,7 @@ class Job {
   }
 
   const model::Graph& graph() const { return *graph_; }
+  const LoweredModel& model() const { return *model_; }
 
   std::optional<ChosenCuts> Choose(std::uint64_t capacity_bytes,
                                    std::optional<std::uint64_t> size_bytes = {}) const {
@@ -202,6 +203,31 @@ TEST_P(ClippingTest, TheEstimateIsOfTheTasksThatAreMade) {
   const auto first = job.Run(chosen->cuts, 0), second = job.Run(chosen->cuts, 1);
   EXPECT_EQ(static_cast<std::int64_t>(second->tasks_run() - first->tasks_run()),
             chosen->cost.tasks);
+}
+
+// No task of a step puts them: they are made once, and lie beside all versions.
+TEST(FrozenTest, HasOneTupleForAllVersionsAndNoState) {
+  Job job(SmallGpt, {"transformer.wpe.*", "transformer.h.0.ln_1.*"});
+  const auto chosen = job.Choose(512 << 10);
+  ASSERT_TRUE(chosen);
+  const auto runner = job.Run(chosen->cuts, 2);
+  std::map<std::int64_t, std::set<ParameterState>> states;
+  std::map<std::int64_t, std::set<tuplespace::Key>> keys;
+  const GraphTasks tasks(job.model(), job.training, chosen->cuts);
+  for (const std::int64_t version : {0, 2}) {
+    for (const TileCell& tile : tasks.Tiles("job", version)) {
+      const auto p = static_cast<std::int64_t>(tile.matrix.parameter);
+      const bool frozen = job.graph().parameter(static_cast<std::int32_t>(p)).frozen;
+      EXPECT_EQ(tile.frozen, frozen);
+      EXPECT_EQ(keys[p].insert(tile.key).second, version == 0 || !frozen) << tile.key.ToString();
+      states[p].insert(tile.matrix.state);
+    }
+  }
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(job.graph().parameters().size()); ++p) {
+    const model::Parameter& parameter = job.graph().parameter(p);
+    EXPECT_EQ(states[p].size(), parameter.frozen ? 1u : 2u) << parameter.name;
+    EXPECT_EQ(runner->ValueOf(p, 0) == runner->ValueOf(p, 2), parameter.frozen) << parameter.name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ClippingTest,

@@ -57,7 +57,7 @@ tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 // What a step's tuple is, apart from the step: equal for all versions of one tile.
 std::string WithoutStep(const tuplespace::Key& key);
 // Of a step's tuple, the run and the step: less than all keys of that step, greater than those of
-// the run's earlier ones. None for other tuples.
+// the run's earlier ones. None for other tuples, nor for those of kFrozenVersion.
 std::optional<tuplespace::Key> StepOf(const tuplespace::Key& key);
 // Less than all keys of the steps of that run.
 tuplespace::Key RunOf(const tuplespace::Key& step);

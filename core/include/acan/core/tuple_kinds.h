@@ -22,6 +22,10 @@
 //                                                 [o, i], or of each row [o, 1]
 //   (run, step, "norm" | "clip", batch)           of all gradients: the sum of the squares, and
 //                                                 what they are multiplied by, both [1, 1]
+//   (run, kFrozenVersion, "frozen", parameter, o, i)   [o, i] of a parameter that is not trained:
+//   the
+//                                                 same tuple in all versions, which no watermark of
+//                                                 a step retires
 //   (run, version, "tile" | "state0" | "state1", parameter, o, i)   [o, i] of a parameter, or of
 //   the
 //                                                 optimizer's state for it; of a bias [1, o]
@@ -61,8 +65,11 @@ enum class StepTuple : std::uint8_t {
   kTile,
   kFirstMoment,
   kSecondMoment,
+  kFrozen,
 };
 const char* WordOf(StepTuple kind);
+// In place of the step in keys of what stays as it is.
+inline constexpr std::int64_t kFrozenVersion = INT64_MAX;
 // With this all kinds of partial sums begin, and no other.
 inline constexpr const char* kPartPrefix = "part.";
 

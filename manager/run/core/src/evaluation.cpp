@@ -14,9 +14,11 @@ bool Evaluation::OpenedUntil(std::int64_t end) {
 }
 
 std::optional<Evaluation::Sums> Evaluation::Add(std::int64_t version,
-                                                const std::vector<float>& sums, bool last) {
+                                                const std::vector<float>& sums, double losses,
+                                                bool last) {
   sums_.loss += static_cast<double>(sums[0]);
   sums_.right += static_cast<double>(sums[1]);
+  sums_.losses += losses;
   if (!last) return std::nullopt;
   Sums all = std::exchange(sums_, {});
   all.is_new = version > newest_version_;

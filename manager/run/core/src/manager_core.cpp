@@ -203,11 +203,11 @@ void ManagerCore::Commit(const Unit& unit, ManagerActions& out) {
 
 void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
   const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
-  const auto all = evaluation_.Add(unit.step, sums, unit.kind == Unit::Kind::kEvaluateLast);
+  const auto all = evaluation_.Add(unit.step, sums, LossesOf(*config_.model, unit.passes),
+                                   unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
-  const double values = static_cast<double>(config_.test_samples) * LossesPerSample(*config_.model);
-  Evaluated evaluated{unit.step, unit.step / steps_.per_epoch, all->loss / values, {}};
-  if (CountsRightAnswers(*config_.model)) evaluated.accuracy = all->right / values;
+  Evaluated evaluated{unit.step, unit.step / steps_.per_epoch, MeanOf(all->loss, all->losses), {}};
+  if (CountsRightAnswers(*config_.model)) evaluated.accuracy = MeanOf(all->right, all->losses);
   out.push_back(evaluated);
 }
 
@@ -218,10 +218,10 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     versions_.reported = versions_.committed;
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
-    const double values = static_cast<double>(rows) * LossesPerSample(*config_.model);
+    const double losses = LossesOf(*config_.model, unit.passes);
     const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
-                                static_cast<double>(sums[0]) / values,
+                                MeanOf(static_cast<double>(sums[0]), losses),
                                 LearningRateAt(config_.training, unit.step, steps_.total),
                                 GradientNormOf(MakeTasks(), unit.passes, *unit.losses)});
   }
@@ -241,6 +241,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
 void ManagerCore::RemoveTiles(std::int64_t version, ManagerActions& out) const {
   RemoveResults remove;
   for (TileCell& tile : MakeTasks().Tiles(config_.run, version)) {
+    if (tile.frozen) continue;
     const auto values = static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
     if (values * sizeof(float) >= config_.least_removed_bytes) {
       remove.keys.push_back(std::move(tile.key));

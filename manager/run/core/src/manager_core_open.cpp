@@ -71,7 +71,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   without_decay.weight_decay = 0;
   pass.optimizer_without_decay = OptimizerScalarsAt(without_decay, unit.step, steps_.total);
   pass.timed = policy_->timed();
-  out.push_back(PutPassData{pass, first, false, epoch});
+  out.push_back(WithCounted({pass, first, false, epoch}, &pass));
   const PassTasks tasks = MakeTasks();
   unit.to_put = tasks.Tasks(pass);
   LetBeResident(unit);
@@ -80,6 +80,13 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   if (auto norm = tasks.GradientNorm(pass)) read.keys.push_back(std::move(*norm));
   unit.passes.push_back(std::move(pass));
   out.push_back(std::move(read));
+}
+
+// The tasks of `pass` divide the loss by the rows that count.
+PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
+  if (config_.counted_rows) data.pass.counted_rows = config_.counted_rows(data);
+  pass->counted_rows = data.pass.counted_rows;
+  return data;
 }
 
 // Large results may stay on devices with memory of their own: tiles, save those of each so many
@@ -119,7 +126,7 @@ void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
     pass.rows = std::min(batch, config_.test_samples - next);
     pass.train = false;
     pass.timed = policy_->timed();
-    out.push_back(PutPassData{pass, next, true, 0});
+    out.push_back(WithCounted({pass, next, true, 0}, &pass));
     for (PlannedTask& task : tasks.Tasks(pass)) unit.to_put.push_back(std::move(task));
     for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
     unit.passes.push_back(pass);

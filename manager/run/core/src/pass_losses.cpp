@@ -75,11 +75,16 @@ bool CountsRightAnswers(const TrainedModel& model) {
   return std::holds_alternative<model::CrossEntropy>(LossNode(model).op);
 }
 
-double LossesPerSample(const TrainedModel& model) {
+double LossesOf(const TrainedModel& model, const std::vector<Pass>& passes) {
   // The loss' first operand, logits or outputs.
   const model::Shape& of_outputs = model.evaluation.value(LossNode(model).operands.front()).shape;
   const std::int64_t each = CountsRightAnswers(model) ? 1 : of_outputs.features;
-  return static_cast<double>(of_outputs.rows * each);
+  std::int64_t losses = 0;
+  for (const Pass& pass : passes) {
+    const bool all = pass.counted_rows < 0;
+    losses += each * (all ? pass.rows * of_outputs.rows : pass.counted_rows);
+  }
+  return static_cast<double>(losses);
 }
 
 }  // namespace acan

@@ -29,6 +29,7 @@ TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id) {
   tensor.cols = parameter.columns;
   tensor.shape = parameter.file_shape;
   tensor.layout = parameter.file_layout;
+  tensor.frozen = parameter.frozen;
   return tensor;
 }
 

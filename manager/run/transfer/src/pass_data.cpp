@@ -33,6 +33,24 @@ tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int
   return tuple;
 }
 
+bool HasIgnoredLabels(const SampleSet& set) {
+  const WantedInput* labels = FindInput(set.inputs(), "labels");
+  return labels != nullptr && labels->ignored_label.has_value();
+}
+
+std::int64_t CountLabels(const SampleSet& set, std::int64_t samples, std::int64_t epoch,
+                         const std::function<std::int64_t(std::int64_t)>& sample_at) {
+  const WantedInput* labels = FindInput(set.inputs(), "labels");
+  const auto none = static_cast<std::uint32_t>(*labels->ignored_label);
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(labels->positions));
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    set.Copy({labels->name, sample_at(i), epoch, {0, labels->positions}, {0, 1}}, words);
+    counted += std::ranges::count_if(words, [&](std::uint32_t word) { return word != none; });
+  }
+  return counted;
+}
+
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
     const std::function<std::int64_t(std::int64_t)>& sample_at) {

@@ -167,7 +167,9 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
                                          const std::vector<TensorInfo>& tensors) {
   std::vector<TileCell> tiles;
   for (const TensorInfo& tensor : tensors) {
-    const Pattern pattern = TilesOf(run, FieldPattern::Exact(version), tensor.matrix);
+    const Pattern pattern = tensor.frozen
+                                ? FrozenTilesOf(run, tensor.matrix.parameter)
+                                : TilesOf(run, FieldPattern::Exact(version), tensor.matrix);
     for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
       if (found.resident) continue;  // with a handler, which may be lost before it is read
       if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
@@ -181,8 +183,9 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run,
                                                      std::int64_t newest) {
   const std::vector<TensorInfo> tensors = ModelTensors(model, states);
   // A small one, in a few tiles, says which versions there are.
-  const auto smallest = std::ranges::min_element(
-      tensors, {}, [](const TensorInfo& tensor) { return tensor.rows * tensor.cols; });
+  const auto smallest = std::ranges::min_element(tensors, {}, [](const TensorInfo& tensor) {
+    return std::pair(tensor.frozen, tensor.rows * tensor.cols);
+  });
   const Pattern few = TilesOf(run, FieldPattern::AtMost(newest), smallest->matrix);
   std::set<std::int64_t> versions;
   for (const tuplespace::FoundTuple& found : client_.ListAll(few, true)) {
@@ -206,7 +209,7 @@ void TileMover::Move(const std::string& run, std::int64_t version,
                      const std::vector<TileCell>& from, const std::vector<TileCell>& to) {
   // Tasks first: none may find its inputs gone.
   client_.RetireAll(TasksOf(run, FieldPattern::AtLeast(version)), false);
-  client_.RetireAll({{FieldPattern::Exact(run), FieldPattern::AtLeast(version + 1)}, true}, false);
+  for (const Pattern& pattern : AllAfter(run, version)) client_.RetireAll(pattern, false);
   for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);
   std::set<Key> kept;
   std::set<Key> there;

@@ -35,6 +35,24 @@ class CountedSamples final : public SampleSet {
                                       {"tokens", model::InputRole::kTokens, 5, 3}};
 };
 
+// Three labels of each sample, of which those of even samples are none but for the last.
+class SomeLabels final : public SampleSet {
+ public:
+  explicit SomeLabels(std::optional<std::int64_t> none) { inputs_[0].ignored_label = none; }
+  std::int64_t samples() const override { return 10; }
+  const std::string& sha256() const override { return sha256_; }
+  const std::vector<WantedInput>& inputs() const override { return inputs_; }
+  void Copy(const SamplePart& part, std::span<std::uint32_t> out) const override {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = part.sample % 2 == 0 && i < 2 ? static_cast<std::uint32_t>(-100) : 1;
+    }
+  }
+
+ private:
+  std::string sha256_;
+  std::vector<WantedInput> inputs_ = {{"labels", model::InputRole::kLabels, 3, 1, 5}};
+};
+
 std::vector<std::uint32_t> Words(const tuplespace::Tuple& tuple) {
   std::vector<std::uint32_t> words(tuple.payload.size() / sizeof(std::uint32_t));
   std::memcpy(words.data(), tuple.payload.data(), tuple.payload.size());
@@ -69,6 +87,14 @@ TEST(PassDataTest, OnePositionIsARowOfEachSample) {
     }
   }
   EXPECT_EQ(Words(CellTuple(cell, set, 0, [](std::int64_t i) { return i; })), expected);
+}
+
+TEST(PassDataTest, LabelsThatCount) {
+  const auto second = [](std::int64_t of_batch) { return of_batch + 1; };
+  EXPECT_TRUE(HasIgnoredLabels(SomeLabels(-100)));
+  EXPECT_FALSE(HasIgnoredLabels(SomeLabels(std::nullopt)));
+  EXPECT_FALSE(HasIgnoredLabels(CountedSamples()));
+  EXPECT_EQ(CountLabels(SomeLabels(-100), 3, 0, second), 3 + 1 + 3);
 }
 
 }  // namespace

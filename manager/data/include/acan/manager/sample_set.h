@@ -21,9 +21,14 @@ struct WantedInput {
   std::int64_t positions = 1;  // rows of one sample: tokens, pixels, or 1
   std::int64_t features = 1;
   std::int64_t bound = 0;  // integers only: they are below it (lengths: not above it)
-  // Labels only: what stands where there is no class.
+  // Labels only: what stands where there is no class. Of a set that was loaded: unset if each label
+  // is a class.
   std::optional<std::int64_t> ignored_label = {};
+  std::optional<std::int64_t> ignored_in_files = {};  // what files have in its place; unset: itself
 
+  std::optional<std::int64_t> IgnoredInFiles() const {
+    return ignored_in_files ? ignored_in_files : ignored_label;
+  }
   friend bool operator==(const WantedInput&, const WantedInput&) = default;
 };
 

@@ -79,6 +79,7 @@ struct DataFiles {
   TextData text;
   TokenData tokens;
   ImageData images;
+  std::optional<std::int64_t> ignore_label;  // stands for no class in labels; unset: -100 does
 };
 
 // When tasks are put, for how long they are leased and how many are taken together

@@ -58,6 +58,7 @@ struct TileCell {
   MatrixId matrix;
   Range outputs;
   Range inputs;
+  bool frozen = false;  // the same tuple in every version
 
   bool IsOfValue() const { return matrix.state == ParameterState::kValue; }
 };

@@ -16,14 +16,21 @@ namespace acan {
 
 tuplespace::Key TileKey(const std::string& job, std::int64_t version, MatrixId matrix,
                         const Range& outputs, const Range& inputs);
+// Of a parameter that is not trained: the same in every version.
+tuplespace::Key FrozenTileKey(const std::string& job, ParameterId parameter, const Range& outputs,
+                              const Range& inputs);
 // All tiles of a matrix.
 tuplespace::Pattern TilesOf(const std::string& job, tuplespace::FieldPattern version,
                             MatrixId matrix);
-// The inverse of TileKey: the version and the tile of a key, if it is one of a tile.
+tuplespace::Pattern FrozenTilesOf(const std::string& job, ParameterId parameter);
+// The inverse of both: the version and the tile of a key, if it is one of a tile.
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
 // What the tasks of a step were given and made, but for tiles.
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step);
 
+// All that later steps were given and made, and the tiles of later versions; not those that are
+// frozen.
+std::vector<tuplespace::Pattern> AllAfter(const std::string& job, std::int64_t step);
 // Of a step, or of all later ones.
 tuplespace::Pattern TasksOf(const std::string& job, tuplespace::FieldPattern step);
 

@@ -25,10 +25,13 @@ class Evaluation {
 
   struct Sums {
     double loss = 0, right = 0;  // over all samples
+    double losses = 0;           // how many are summed
     bool is_new = false;         // false: `version` was evaluated before the run went back
   };
-  // Adds the loss and the right answers of some batches; with the last ones, what all came to.
-  std::optional<Sums> Add(std::int64_t version, const std::vector<float>& sums, bool last);
+  // Adds the loss and the right answers of some batches, which have so many losses; with the last
+  // ones, what all came to.
+  std::optional<Sums> Add(std::int64_t version, const std::vector<float>& sums, double losses,
+                          bool last);
 
   // The run goes back to `version`: an evaluation of it that is not finished begins anew.
   void GoBackTo(std::int64_t version);

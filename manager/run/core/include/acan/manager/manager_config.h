@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "acan/core/model.h"
 #include "acan/manager/job.h"
+#include "acan/manager/manager_events.h"
 #include "acan/manager/trained_model.h"
 #include "tuplespace/messages.h"
 
@@ -32,6 +34,9 @@ struct ManagerConfig {
   std::string run;  // names this run's tuples
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
+  // Of a pass, how many rows have a label that counts; -1: all. Unset: all of every pass.
+  // REQUIRES: a pure function of the pass' samples.
+  std::function<std::int64_t(const PutPassData&)> counted_rows = {};
   bool load_weights = false;                // the weights of first_version come from outside
   std::int64_t first_version = 0;           // steps that an earlier life of the run has done
   std::optional<SnapshotPolicy> snapshots;  // unset: none

@@ -87,6 +87,7 @@ class ManagerCore {
   void OpenInitialize(Unit& unit, ManagerActions& out);
   void OpenTrain(Unit& unit, ManagerActions& out);
   void OpenEvaluate(Unit& unit, ManagerActions& out);
+  PutPassData WithCounted(PutPassData data, Pass* pass) const;
   void LetBeResident(Unit& unit) const;
   void PutMore(Unit& unit, ManagerActions& out);
   bool IsFinished(const Unit& unit) const;

@@ -34,7 +34,11 @@ std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<P
 
 // Whether the loss is of classes, so that right answers are counted.
 bool CountsRightAnswers(const TrainedModel& model);
-// What a loss is divided by besides the samples: the rows of one, and for values the features.
-double LossesPerSample(const TrainedModel& model);
+// What the loss of passes is divided by: the rows that count, and for values times the features.
+double LossesOf(const TrainedModel& model, const std::vector<Pass>& passes);
+// 0 where nothing counts: such a batch has a gradient of 0, too.
+inline double MeanOf(double sum, double losses) {
+  return losses > 0 ? sum / losses : 0;
+}
 
 }  // namespace acan

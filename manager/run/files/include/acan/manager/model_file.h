@@ -26,6 +26,7 @@ struct TensorInfo {
   std::int64_t cols = 0;
   std::vector<std::int64_t> shape;  // in the file
   model::FileLayout layout = model::FileLayout::kSame;
+  bool frozen = false;
 };
 
 // Tensors of a model in the order of their names as strings ("layers.10.bias" before

@@ -15,6 +15,13 @@ namespace acan {
 tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
                             const std::function<std::int64_t(std::int64_t)>& sample_at);
 
+// Whether some labels of the set are none.
+bool HasIgnoredLabels(const SampleSet& set);
+// How many labels of so many samples of a batch are a class. REQUIRES: HasIgnoredLabels.
+// Throws as SampleSet::Copy.
+std::int64_t CountLabels(const SampleSet& set, std::int64_t samples, std::int64_t epoch,
+                         const std::function<std::int64_t(std::int64_t)>& sample_at);
+
 // All cells of a pass.
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
