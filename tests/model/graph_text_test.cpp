@@ -59,6 +59,10 @@ std::vector<Preset> Presets() {
        [](Mode mode) {
          return Mlp(SmallMlp(ActivationKind::kClippedRelu, LossKind::kSquaredError), mode);
        }},
+      {"mlp_with_cross_entropy",
+       [](Mode mode) {
+         return Mlp(SmallMlp(ActivationKind::kRelu, LossKind::kCrossEntropy), mode);
+       }},
   };
 }
 
