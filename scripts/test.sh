@@ -1,12 +1,10 @@
 #!/bin/sh
-# Installs what is missing, builds with warnings as errors and runs all tests; then clang-format, and
-# clang-tidy over what the last commit and the working tree changed (scripts/lint.sh), and each fuzz
-# target for some seconds, where their tools are there.
+# Installs what is missing, builds with warnings as errors and runs all tests; then clang-format
+# (scripts/lint.sh), and each fuzz target for some seconds, where their tools are there.
 #
 #   ./scripts/test.sh [flags of ctest]          for example: ./scripts/test.sh -L cli
 #
-# With flags it only builds and tests. FUZZ_SECONDS: for each target (5; 0: none). TIDY_SECONDS: for
-# clang-tidy (300).
+# With flags it only builds and tests. FUZZ_SECONDS: for each target (5; 0: none).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +14,6 @@ cmake --build --preset ci --parallel "$(nproc)"
 ctest --preset ci --parallel "$(nproc)" "$@"
 if [ $# -eq 0 ]; then
   ./scripts/lint.sh --if-possible --format
-  ./scripts/lint.sh --if-possible --tidy --since HEAD~1 --seconds "${TIDY_SECONDS:-300}"
 fi
 if [ $# -eq 0 ] && [ "${FUZZ_SECONDS:-5}" -gt 0 ]; then
   # The same draws each time: a change is not refused for what it did not touch.

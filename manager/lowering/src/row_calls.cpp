@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "segment_task.h"
-#include "whole_pass.h"
+#include "value_grid.h"
 
 namespace acan {
 namespace {
@@ -143,13 +143,20 @@ RowCalls CallsOfRows(const LoweredGraph& graph, const Training& training, int la
   Pass pass;
   pass.rows = 1;
   pass.train = false;
-  const WholePass whole(graph, cuts, cuts.evaluation, training, pass);
+  const ValueGrid grid(graph, cuts, cuts.evaluation);
+  const PassContext context{graph,
+                            cuts,
+                            cuts.evaluation,
+                            grid,
+                            training,
+                            pass,
+                            PassKeys(pass.job, pass.step, pass.batch_id)};
   const Box box{{0, 1}, positions};
-  PlannedTask planned = SegmentTask(whole.context, 0, box).Build();
+  PlannedTask planned = SegmentTask(context, 0, box).Build();
 
   RowCalls rows;
   rows.task = std::move(planned.task);
-  const Sources sources(whole.context, box);
+  const Sources sources(context, box);
   for (const Piece& piece : rows.task.pieces) {
     assert(CoversBuffer(piece, rows.task));
     const auto& [source, index] = sources.Of(planned.inputs[piece.input]);
@@ -159,8 +166,8 @@ RowCalls CallsOfRows(const LoweredGraph& graph, const Training& training, int la
   const int last = graph.node(last_node).results.front();
   const LoweredValue& value = graph.value(last);
   const tuplespace::Key key =
-      whole.context.keys.Features(StepTuple::kActivation, value.root, box.RowsOf(value.rows),
-                                  {value.first_column, value.first_column + value.columns});
+      context.keys.Features(StepTuple::kActivation, value.root, box.RowsOf(value.rows),
+                            {value.first_column, value.first_column + value.columns});
   for (const Output& output : rows.task.outputs) {
     if (output.key == key) rows.result = output.view;
   }
