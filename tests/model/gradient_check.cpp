@@ -24,7 +24,8 @@ std::int64_t RandomInteger(const Graph& graph, const Input& input, std::int64_t 
                            Random* random) {
   switch (input.role) {
     case InputRole::kLabels:
-      if (place > 0 && MayIgnoreLabels(graph) && Draw(random, 0, 4) == 0) return CrossEntropy{}.ignored_label;
+      if (place > 0 && MayIgnoreLabels(graph) && Draw(random, 0, 4) == 0)
+        return CrossEntropy{}.ignored_label;
       return Draw(random, 0, input.bound - 1);
     case InputRole::kLengths:
       return Draw(random, 1, input.bound);
@@ -58,8 +59,8 @@ Matrix RandomValue(const Graph& graph, ValueId id, std::int64_t samples, Random*
     if (value.source == Source::kInput) {
       const Input& input = graph.inputs()[static_cast<std::size_t>(value.index)];
       if (value.shape.element == Element::kInteger) {
-        drawn = static_cast<double>(
-            RandomInteger(graph, input, static_cast<std::int64_t>(i), random));
+        drawn =
+            static_cast<double>(RandomInteger(graph, input, static_cast<std::int64_t>(i), random));
       }
     } else {
       const Parameter& parameter = graph.parameter(value.index);

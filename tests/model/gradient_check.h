@@ -18,7 +18,8 @@ using Random = std::mt19937_64;
 std::int64_t Draw(Random* random, std::int64_t least, std::int64_t most);
 
 // A value that fits: tokens and labels below their bound (one label in five is ignored, where the
-// loss may ignore some, the first never), lengths from 1 to theirs, scales about 1, statistics above 0.5, all others normal.
+// loss may ignore some, the first never), lengths from 1 to theirs, scales about 1, statistics
+// above 0.5, all others normal.
 Matrix RandomValue(const Graph& graph, ValueId id, std::int64_t samples, Random* random);
 
 struct CheckLimits {

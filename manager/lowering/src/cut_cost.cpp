@@ -35,14 +35,13 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   cost.need_bytes = NeedBytes(task);
   cost.moved_bytes = MovedBytes(task);
   const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
-  cost.fits_space =
-      planned.inputs.size() <= request.task_inputs &&
-      std::all_of(task.pieces.begin(), task.pieces.end(),
-                  [&](const Piece& piece) {
-                    return fits(BufferSpec{piece.rows, piece.cols}.bytes());
-                  }) &&
-      std::all_of(task.outputs.begin(), task.outputs.end(),
-                  [&](const Output& output) { return fits(output.view.bytes()); });
+  cost.fits_space = planned.inputs.size() <= request.task_inputs &&
+                    std::all_of(task.pieces.begin(), task.pieces.end(),
+                                [&](const Piece& piece) {
+                                  return fits(BufferSpec{piece.rows, piece.cols}.bytes());
+                                }) &&
+                    std::all_of(task.outputs.begin(), task.outputs.end(),
+                                [&](const Output& output) { return fits(output.view.bytes()); });
   return cost;
 }
 

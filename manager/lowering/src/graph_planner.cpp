@@ -52,8 +52,8 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 
 // With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
 // least `limit_us`.
-std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling,
-                                const RowCut& rows, double limit_us) {
+std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
+                                double limit_us) {
   GraphCuts cuts = tiling.cuts;
   const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, true).Cut(rows);
   if (!training) return std::nullopt;
@@ -87,8 +87,8 @@ std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t ta
   return best;
 }
 
-// Tasks of half of the memory let the next one be fetched while one runs; of larger ones each eighth
-// more is worth it if a step takes so much less by the estimate.
+// Tasks of half of the memory let the next one be fetched while one runs; of larger ones each
+// eighth more is worth it if a step takes so much less by the estimate.
 constexpr double kLossPerEighth = 0.1;
 constexpr std::uint64_t kEighths[] = {4, 6, 8};
 
@@ -99,8 +99,7 @@ std::uint64_t EighthsOf(std::uint64_t bytes, std::uint64_t eighths) {
 // The way to cut that fits into the least memory.
 class SmallestMemory {
  public:
-  explicit SmallestMemory(const CutRequest& request)
-      : request_(request), rows_(RowCuts(request)) {}
+  explicit SmallestMemory(const CutRequest& request) : request_(request), rows_(RowCuts(request)) {}
 
   // More than request.capacity_bytes, with which nothing fits. UINT64_MAX: no memory is enough, as
   // tuples or tasks are larger than the space takes.
@@ -161,8 +160,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
   double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
     const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
-    auto chosen =
-        ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
+    auto chosen = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
     if (!chosen) continue;
     best_us = loss * chosen->cost.step_us;
     best = std::move(chosen);

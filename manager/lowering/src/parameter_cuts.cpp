@@ -19,8 +19,7 @@ namespace {
 // What updating a tile needs at least, in matrices of its size: the value and states before and
 // after, and two parts of each sum that its gradient is made of.
 std::uint64_t MatricesOfUpdate(const CutRequest& request, std::int32_t parameter) {
-  const auto sums =
-      static_cast<std::uint64_t>(SumsOfGradient(request.model.training, parameter));
+  const auto sums = static_cast<std::uint64_t>(SumsOfGradient(request.model.training, parameter));
   return MatricesBesideSums(request.training) + std::max<std::uint64_t>(1, sums) * MatricesOfSum(2);
 }
 

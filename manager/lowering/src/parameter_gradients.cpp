@@ -62,8 +62,8 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
       const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
-      const bool fits = bytes + of.bytes() <= context.cuts.update_bytes &&
-                        need + more <= context.cuts.task_bytes;
+      const bool fits =
+          bytes + of.bytes() <= context.cuts.update_bytes && need + more <= context.cuts.task_bytes;
       if (bundles.empty() || !fits) {
         bundles.emplace_back();
         bytes = need = 0;
@@ -97,9 +97,9 @@ int TileSums::Compute(TaskBuilder& task, int value, const TileOf& of) const {
   std::vector<View> views;
   for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
     const LoweredValue& v = context_.Value(operand);
-    views.push_back(task.All(
-        GatherCells(context_, task, v.root, all,
-                    {v.first_column + columns.begin, v.first_column + columns.end})));
+    views.push_back(
+        task.All(GatherCells(context_, task, v.root, all,
+                             {v.first_column + columns.begin, v.first_column + columns.end})));
   }
   const RowOrder order = context_.OrderOf(node.operands[0]);
   const int sum = task.NewBuffer(of.rows(), of.columns());

@@ -20,9 +20,9 @@ struct TileOf {
   std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
 };
 
-// Tiles that one task makes, in the order of the parameters: of those parameters that `takes`. Those
-// of a task have room for all parts of their gradients, or for what these are computed of: only a
-// tile alone has its parts added by other tasks first.
+// Tiles that one task makes, in the order of the parameters: of those parameters that `takes`.
+// Those of a task have room for all parts of their gradients, or for what these are computed of:
+// only a tile alone has its parts added by other tasks first.
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes);
 

@@ -31,10 +31,9 @@ SegmentTask::SegmentTask(const PassContext& context, int segment, const Box& box
 PlannedTask SegmentTask::Build() && {
   ComputeFrom(segment().nodes.begin);
   const bool backward = KindOf(context_, segment()) == TaskKind::kBackward;
-  const tuplespace::Key key =
-      context_.keys.Task(backward ? TaskName::kBackward : TaskName::kForward,
-                         context_.training.precision, segment_, whole_box_.samples,
-                         whole_box_.positions, {part_, segment().column_parts});
+  const tuplespace::Key key = context_.keys.Task(
+      backward ? TaskName::kBackward : TaskName::kForward, context_.training.precision, segment_,
+      whole_box_.samples, whole_box_.positions, {part_, segment().column_parts});
   return std::move(*this).Take(key, SegmentPriority(context_.pass, segment_));
 }
 

@@ -83,8 +83,7 @@ std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context
       for (std::size_t port = 0; port < ids.size(); ++port) {
         if (ids[port] < 0) continue;
         const LoweredValue& value = context.Value(ids[port]);
-        const Range columns =
-            ColumnsOf(context.graph, id, is_result, port, part, PartsOf(segment));
+        const Range columns = ColumnsOf(context.graph, id, is_result, port, part, PartsOf(segment));
         kind.push_back(columns.size());
         if (value.kind == ValueKind::kParameter) {
           const std::vector<ParameterTile> tiles = context.TilesWithin(value.index, columns);

@@ -46,9 +46,12 @@ Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
       by_tiles_(by_tiles),
       pass_(FullPass(request, train)),
       grid_(graph_),
-      context_{graph_, cuts_,
-               segments_, grid_,
-               request.training, pass_,
+      context_{graph_,
+               cuts_,
+               segments_,
+               grid_,
+               request.training,
+               pass_,
                PassKeys(pass_.job, pass_.step, pass_.batch_id)} {}
 
 std::optional<std::vector<Segment>> Segmenter::Cut(const RowCut& rows) {
@@ -148,9 +151,9 @@ std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const 
       const LoweredValue& value = graph_.value(id);
       std::int64_t of_box = value.rows;
       if (value.IsOfSamples()) {
-        of_box = rows.IsWithinSamples() ? std::min(rows.positions, value.rows)
-                                        : std::min(rows.samples, request_.training.batch) *
-                                              value.rows;
+        of_box = rows.IsWithinSamples()
+                     ? std::min(rows.positions, value.rows)
+                     : std::min(rows.samples, request_.training.batch) * value.rows;
       }
       bytes += 4 * static_cast<std::uint64_t>(of_box * value.columns);
     }
@@ -186,8 +189,7 @@ bool Segmenter::FitsAt(int segment) const {
 
 // Behind the segments that are there, with all that follows as one; or in place of one of them.
 bool Segmenter::Fits(const Segment& segment) {
-  const bool is_whole =
-      !segment.by_tiles && !segment.in_updates && segment.column_parts == 1;
+  const bool is_whole = !segment.by_tiles && !segment.in_updates && segment.column_parts == 1;
   if (is_whole) {
     for (std::int64_t n = segment.nodes.begin; n < segment.nodes.end; ++n) {
       if (LeastNeed(n, segment.rows) > cuts_.task_bytes) return false;
@@ -242,8 +244,8 @@ std::int64_t Segmenter::EndOfProduct(std::int64_t node) const {
   std::int64_t end = node + 1;
   for (; end < nodes; ++end) {
     const LoweredNode& next = graph_.node(static_cast<int>(end));
-    const bool reads = std::find(next.operands.begin(), next.operands.end(), made) !=
-                       next.operands.end();
+    const bool reads =
+        std::find(next.operands.begin(), next.operands.end(), made) != next.operands.end();
     if (!reads || next.is_view || next.is_shared || !IsElementwise(next)) break;
     made = next.results.front();
   }
@@ -286,8 +288,8 @@ Segment Segmenter::InUpdates(std::int64_t node) const {
   const std::int32_t parameter = graph_.ParameterOfSum(sum);
   segment.column_span = cuts_.block
                         << cuts_.parameters[static_cast<std::size_t>(parameter)].column_level;
-  segment.column_parts = static_cast<int>(
-      (graph_.value(sum).columns + segment.column_span - 1) / segment.column_span);
+  segment.column_parts =
+      static_cast<int>((graph_.value(sum).columns + segment.column_span - 1) / segment.column_span);
   return segment;
 }
 

@@ -199,8 +199,8 @@ class TiledSegment {
   void BuildGradient(const ParameterTile& tile) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     const auto* table = std::get_if<model::EmbeddingGradient>(&node_.node->op);
-    const View first = task.All(
-        Gather(task, node_.operands[0], table != nullptr ? Range{0, 1} : tile.rows));
+    const View first =
+        task.All(Gather(task, node_.operands[0], table != nullptr ? Range{0, 1} : tile.rows));
     const View second = task.All(Gather(task, node_.operands[1], tile.columns));
     const int reduced = context_.ReducedBy(node_id_);
     const RowOrder order = context_.OrderOf(reduced);

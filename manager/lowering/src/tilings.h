@@ -1,9 +1,9 @@
-// Wide layers: which linear operators are computed by the tiles of their weights although they would
-// fit into one task.
+// Wide layers: which linear operators are computed by the tiles of their weights although they
+// would fit into one task.
 //
-// Boxes of rows make a part of every gradient each, and move it. Where a layer has more weights than
-// its operands and results have values over the batch, tiles move less: the task that updates a tile
-// computes its gradient from the operands of the whole batch.
+// Boxes of rows make a part of every gradient each, and move it. Where a layer has more weights
+// than its operands and results have values over the batch, tiles move less: the task that updates
+// a tile computes its gradient from the operands of the whole batch.
 #pragma once
 
 #include <cstdint>

@@ -316,8 +316,8 @@ struct TenMillionGpt {
     o.vocab_size = 96;
     const auto of = [&](model::Mode mode) { return model::Gpt(o, mode); };
     model.emplace(LoweredModel{
-        LoweredGraph(std::make_shared<const model::Graph>(
-            model::WithGradients(of(model::Mode::kTraining)))),
+        LoweredGraph(
+            std::make_shared<const model::Graph>(model::WithGradients(of(model::Mode::kTraining)))),
         LoweredGraph(std::make_shared<const model::Graph>(of(model::Mode::kEvaluation)))});
     training.batch = batch;
     training.optimizer = Optimizer::kAdamW;

@@ -86,8 +86,8 @@ struct Task {
 bool CoversBuffer(const Piece& piece, const Task& task);
 
 // The most bytes that running the task takes, which is TaskSpec::need_bytes. First its inputs, with
-// the buffers that some are copied into; then, when those tuples are gone, all buffers and copies of
-// results that are parts of one.
+// the buffers that some are copied into; then, when those tuples are gone, all buffers and copies
+// of results that are parts of one.
 std::uint64_t NeedBytes(const Task& task);
 
 // Operations on floats, as the rows of the calls count them.

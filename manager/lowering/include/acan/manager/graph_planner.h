@@ -17,11 +17,11 @@ struct CutRequest {
   std::optional<std::uint64_t> size_bytes;  // most bytes of a tile of a parameter; unset: auto
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
   int workers = 1;                          // how many tasks at once keep all handlers busy
-  // If handlers are unequal, the speed of all over that of the slowest one, else 0: it takes so many
-  // times as long for a task as all others need on average for one.
+  // If handlers are unequal, the speed of all over that of the slowest one, else 0: it takes so
+  // many times as long for a task as all others need on average for one.
   double slowest_share = 0;
-  double gflops = 0;        // of one worker
-  double overhead_us = 0;   // of a task beside its computing
+  double gflops = 0;              // of one worker
+  double overhead_us = 0;         // of a task beside its computing
   std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
   std::uint64_t task_inputs = 0;  // most inputs of a task
 };

@@ -50,9 +50,10 @@ struct PlanRequest {
   std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;
 };
 
-// The plan with which a step is estimated to take the least time, of those whose every task needs at
-// most capacity_bytes; rather half of it, so that the next task is fetched while one runs. nullopt
-// if there is none; then `smallest_need_bytes` is the capacity with which there would be one.
+// The plan with which a step is estimated to take the least time, of those whose every task needs
+// at most capacity_bytes; rather half of it, so that the next task is fetched while one runs.
+// nullopt if there is none; then `smallest_need_bytes` is the capacity with which there would be
+// one.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
 }  // namespace acan

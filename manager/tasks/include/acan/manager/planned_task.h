@@ -52,7 +52,8 @@ struct LossCell {
   std::int64_t rows = 0;  // how many losses it sums
 };
 
-// The part [outputs, inputs] of a parameter (a vector is a row), or of the optimizer's state for it, in one version.
+// The part [outputs, inputs] of a parameter (a vector is a row), or of the optimizer's state for
+// it, in one version.
 struct TileCell {
   tuplespace::Key key;
   MatrixId matrix;

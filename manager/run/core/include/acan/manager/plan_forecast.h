@@ -14,8 +14,8 @@ namespace acan {
 
 // The tasks of a step that wait for the same things: one kind of task of a layer or a segment.
 struct StageForecast {
-  std::string what;           // "layer 1", "transformer.h.0.ln_1 to transformer.h.0.attn", "updates"
-  const char* kind = "";      // TaskKindName
+  std::string what;       // "layer 1", "transformer.h.0.ln_1 to transformer.h.0.attn", "updates"
+  const char* kind = "";  // TaskKindName
   std::int64_t tasks = 0;
   std::uint64_t need_bytes = 0;   // of its largest task
   std::uint64_t moved_bytes = 0;  // inputs and results
@@ -25,7 +25,7 @@ struct StageForecast {
 
 struct PlanForecast {
   Plan plan;
-  int workers = 1;  // tasks at once that keep all handlers busy
+  int workers = 1;                    // tasks at once that keep all handlers busy
   std::vector<StageForecast> stages;  // in the order in which they can run
   std::int64_t tasks = 0;             // of a step, as all that follows
   std::uint64_t moved_bytes = 0;
