@@ -69,20 +69,15 @@ TEST_F(SequenceTest, ALabelForEachTokenOrNone) {
 }
 
 TEST_F(SequenceTest, WhatStandsForNoneIsChosen) {
-  const auto load = [this](const std::string& more) {
-    return LoadFrom(folder_, kFiles + more,
-                    [&] {
-                      std::vector<WantedInput> wanted =
-                          BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
-                      for (WantedInput& input : wanted) {
-                        if (input.ignored_label && !more.empty()) input.ignored_in_files = 0;
-                      }
-                      return wanted;
-                    }())
-        .train;
+  const auto load = [this](std::optional<std::int64_t> none) {
+    std::vector<WantedInput> wanted = BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
+    for (WantedInput& input : wanted) {
+      if (input.ignored_label) input.ignored_in_files = none;
+    }
+    return LoadFrom(folder_, kFiles, wanted).train;
   };
   folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{0, 7, 0, 1, 0, 0})));
-  const auto all = load(""), some = load("ignore_label = 0\n");
+  const auto all = load(std::nullopt), some = load(0);
   EXPECT_EQ(Integers(*all, "labels"), (Tokens{0, 7, 0, 1, 0, 0}));
   EXPECT_FALSE(FindInput(all->inputs(), "labels")->ignored_label);
   EXPECT_EQ(Integers(*some, "labels"), (Tokens{-100, 7, -100, 1, -100, -100}));

@@ -57,6 +57,18 @@ TEST(DataKeysTest, Tokens) {
   ExpectComesBack(labelled);
 }
 
+TEST(DataKeysTest, WhatStandsForNoLabel) {
+  const std::string labelled = "train_tokens = \"t\"\ntrain_labels = \"l\"\nignore_label = -1\n";
+  const Job job =
+      ParseJob("[model]\nkind = \"bert\"\ntask = \"masked_language\"\n[data]\n" + labelled,
+               "job.toml", "/folder", {});
+  EXPECT_EQ(job.data.ignore_label, -1);
+  ExpectComesBack(job);
+  ExpectRefused(labelled, {"data.ignore_label = -1", "need a class for each sample"});
+  ExpectRefused("train_tokens = \"t\"\nignore_label = 0\n", {"data.train_labels is missing"});
+  ExpectRefused("text = \"t\"\nignore_label = 0\n", {"data.text does not use it"});
+}
+
 constexpr const char* kImages = "train_inputs = \"x\"\ntrain_labels = \"y\"\n";
 
 TEST(DataKeysTest, Images) {
