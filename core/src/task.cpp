@@ -250,27 +250,21 @@ bool CoversBuffer(const Piece& piece, const Task& task) {
 }
 
 std::uint64_t NeedBytes(const Task& task) {
-  const auto add = [](std::uint64_t& sum, std::uint64_t more) {
-    sum = more > UINT64_MAX - sum ? UINT64_MAX : sum + more;
+  std::uint64_t bytes = 0;
+  const auto add = [&bytes](std::uint64_t more) {
+    bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
   };
-  // While pieces are copied there is nothing but inputs.
-  std::uint64_t gathering = 0;
-  std::vector<bool> is_assembled(task.buffers.size(), false);
+  for (const BufferSpec& buffer : task.buffers) add(buffer.bytes());
   for (const Piece& piece : task.pieces) {
-    add(gathering, BufferSpec{piece.rows, piece.cols}.bytes());
-    if (CoversBuffer(piece, task) || is_assembled[piece.buffer]) continue;
-    is_assembled[piece.buffer] = true;
-    add(gathering, task.buffers[piece.buffer].bytes());
+    if (!CoversBuffer(piece, task)) add(BufferSpec{piece.rows, piece.cols}.bytes());
   }
-  std::uint64_t computing = 0;
-  for (const BufferSpec& buffer : task.buffers) add(computing, buffer.bytes());
   for (const Output& output : task.outputs) {
     const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
     if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
-      add(computing, BufferSpec{output.view.rows, output.view.cols}.bytes());  // cut out, so copied
+      add(BufferSpec{output.view.rows, output.view.cols}.bytes());  // cut out, so copied
     }
   }
-  return std::max(gathering, computing);
+  return bytes;
 }
 
 std::uint64_t Flops(const Task& task) {

@@ -42,7 +42,7 @@ inline constexpr std::array kWaits = {
     Wait{"the lists of keys", nullptr, "the old list holds, on whatever the new one waits"},
     // The handler
     Wait{"`Handler::Run`", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
-    Wait{"a task on the device's threads", "end_to_end/devices_test.cpp",
+    Wait{"a task on the device's threads", "end_to_end/devices/devices_test.cpp",
          "FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody"},
     Wait{"a task on the handler's own thread", "cli/watchdog_test.cpp",
          "SaysThatNothingComesRoundAndThenThatItGoesOn"},

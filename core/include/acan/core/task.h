@@ -85,9 +85,8 @@ struct Task {
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
 bool CoversBuffer(const Piece& piece, const Task& task);
 
-// The most bytes that running the task takes, which is TaskSpec::need_bytes. First its inputs, with
-// the buffers that some are copied into; then, when those tuples are gone, all buffers and copies
-// of results that are parts of one.
+// The most bytes that running the task takes: all buffers, and the tuples that are copied into
+// assembled ones. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
 
 // Operations on floats, as the rows of the calls count them.
