@@ -37,11 +37,9 @@ std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf&
     for (const int operand : node.operands) bytes += GatheredBytes(context, operand, of);
   } else if (IsComputedByUpdates(context, value)) {
     for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
-      const LoweredValue& x = context.Value(operand);
-      const std::int64_t cells = context.grid.CellsWithin(
-          x.root, {x.first_column + columns.begin, x.first_column + columns.end});
-      const std::uint64_t copies = cells > 1 ? 2 : 1;  // pieces are put together
-      bytes += copies * 4 * static_cast<std::uint64_t>(context.pass.rows * x.rows * columns.size());
+      const std::int64_t rows = context.pass.rows * context.Value(operand).rows;
+      const bool in_pieces = CellsOfBatch(context, operand, columns) > 1;  // that are put together
+      bytes += (in_pieces ? 8 : 4) * static_cast<std::uint64_t>(rows * columns.size());
     }
   }
   return bytes;
@@ -88,6 +86,15 @@ std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
   }
   assert(std::holds_alternative<model::ColumnSums>(node.node->op));
   return {{node.operands[0], tile.columns}};
+}
+
+std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& columns) {
+  const LoweredValue& v = context.Value(value);
+  const std::vector<Box> boxes =
+      BoxesOf(context.grid.RowsOf(v.root), context.pass.rows, context.Value(v.root).rows);
+  return static_cast<std::int64_t>(boxes.size()) *
+         context.grid.CellsWithin(v.root,
+                                  {v.first_column + columns.begin, v.first_column + columns.end});
 }
 
 // From the rows of the whole batch.

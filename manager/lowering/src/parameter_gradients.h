@@ -31,6 +31,8 @@ bool IsComputedByUpdates(const PassContext& context, int value);
 // The operands of such a sum, and the columns of them that a tile is made of.
 std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
                                                  const ParameterTile& tile);
+// The cells in which these columns of a value of samples lie, of the whole batch.
+std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& columns);
 
 // Reads sums over all rows, and what is made of some, in the tiles of a parameter. What has too
 // many parts for one task is added by tasks of its own.

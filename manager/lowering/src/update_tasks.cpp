@@ -88,9 +88,7 @@ class UpdateBuilder {
       for (const int operand : node.operands) AddCells(operand, of, cells);
     } else if (IsComputedByUpdates(context_, value)) {
       for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
-        const LoweredValue& x = context_.Value(operand);
-        cells->push_back(context_.grid.CellsWithin(
-            x.root, {x.first_column + columns.begin, x.first_column + columns.end}));
+        cells->push_back(CellsOfBatch(context_, operand, columns));
       }
     }
   }
