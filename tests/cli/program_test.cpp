@@ -16,7 +16,7 @@ using ::testing::Not;
 TEST(Help, OfEveryCommandTeachesByAnExample) {
   const Result all = RunAcan({"--help"});
   EXPECT_EQ(all.code, 0);
-  for (const char* command : {"train", "broker", "handler", "manager", "devices", "eval",
+  for (const char* command : {"train", "broker", "handler", "manager", "devices", "plan", "eval",
                               "generate", "graph", "verify", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const Result help = RunAcan({command, "--help"});
@@ -25,6 +25,29 @@ TEST(Help, OfEveryCommandTeachesByAnExample) {
     EXPECT_THAT(help.out, Not(HasSubstr("--child-of")));
     EXPECT_THAT(help.err, IsEmpty());
   }
+}
+
+TEST(Plan, SaysHowAJobWouldBeCut) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const Result whole = RunAcan({"plan", job, "--handlers", "cpu:1@64MiB", "--json"});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const nlohmann::json one = nlohmann::json::parse(whole.out);
+  EXPECT_EQ(one["moved_bytes"], one["least_moved_bytes"]);
+  EXPECT_EQ(one["handlers"][0]["tasks_that_fit"], one["tasks"]);
+  EXPECT_LE(one["largest_need_bytes"], 64 << 20);
+  EXPECT_GT(one["estimated_step_ms"], 0);
+  const Result small = RunAcan({"plan", job, "--handlers", "2xcpu:1@64KiB", "--json"});
+  ASSERT_EQ(small.code, 0) << small.err;
+  const nlohmann::json two = nlohmann::json::parse(small.out);
+  EXPECT_LE(two["largest_need_bytes"], 64 << 10);
+  EXPECT_EQ(two["handlers"].size(), 2u);
+  std::int64_t tasks = 0;
+  for (const nlohmann::json& stage : two["stages"]) tasks += stage["tasks"].get<std::int64_t>();
+  EXPECT_EQ(two["tasks"], tasks);
+  const Result text = RunAcan({"plan", job, "--handlers", "2xcpu:1@64KiB"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("tasks of a step"), HasSubstr("handler cpu:1: 64KiB")));
 }
 
 TEST(Version, IsPrinted) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -384,6 +385,23 @@ num_classes = 10
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphResumeTest, ::testing::ValuesIn(kResumed),
+                         [](const auto& parameter) { return parameter.param.name; });
+
+// The refusal says with how much memory training starts. So little cuts attention into heads and
+// products into tiles, and the bits stay the same.
+class SmallestMemoryTest : public GraphTest {};
+
+TEST_P(SmallestMemoryTest, TrainsTheSameBitsWithWhatTheRefusalNames) {
+  const Result refused =
+      RunAcan({"train", job_, "--handlers", "cpu:1@64KiB", "--out", folder_ / "refused"});
+  EXPECT_EQ(refused.code, 1);
+  std::smatch found;
+  const std::regex needs("needs ([0-9]+[A-Za-z]+) at its smallest");
+  ASSERT_TRUE(std::regex_search(refused.err, found, needs)) << refused.err;
+  ExpectSame({"--handlers", "2xcpu:1@" + found[1].str()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SmallestMemoryTest, ::testing::Values(kJobs.front()),
                          [](const auto& parameter) { return parameter.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphTest, ::testing::ValuesIn(kJobs),
