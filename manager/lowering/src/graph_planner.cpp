@@ -26,14 +26,6 @@ std::int64_t MostPositions(const LoweredGraph& graph) {
   return positions;
 }
 
-// Its sums over the batch are read by the tasks of every box: only boxes that are nodes of the tree
-// are known to add them in its order.
-bool HasBatchNorm(const LoweredGraph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const LoweredNode& node) {
-    return std::holds_alternative<model::BatchNorm>(node.node->op);
-  });
-}
-
 // From the coarsest to the finest, none with more samples than the job says: powers of two, and as
 // many even boxes as there are workers, or twice as many.
 std::vector<RowCut> RowCuts(const CutRequest& request) {
@@ -43,10 +35,8 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
        s /= 2) {
     samples.insert(s);
   }
-  if (!HasBatchNorm(request.model.training)) {
-    for (const std::int64_t boxes : {request.workers, 2 * request.workers}) {
-      if (boxes > 1 && boxes < batch) samples.insert((batch + boxes - 1) / boxes);
-    }
+  for (const std::int64_t boxes : {request.workers, 2 * request.workers}) {
+    if (boxes > 1 && boxes < batch) samples.insert((batch + boxes - 1) / boxes);
   }
   std::vector<RowCut> cuts;
   for (const std::int64_t s : samples) {

@@ -67,15 +67,13 @@ tuplespace::Key PassContext::SumKey(int value, const Box& box, const ParameterTi
   return SumKey(value, OrderOf(ReducedBy(Value(value).producer)).PlaceOf(box), tile);
 }
 
-// The one with most rows: statistics of a sample have one.
+// The gradient of an operator's result comes first; a convolution's operand has other positions.
 int PassContext::ReducedBy(int node) const {
-  int reduced = -1;
   for (const int operand : graph.node(node).operands) {
-    if (operand < 0 || !Value(operand).IsOfSamples()) continue;
-    if (reduced < 0 || Value(operand).rows > Value(reduced).rows) reduced = operand;
+    if (operand >= 0 && Value(operand).IsOfSamples()) return operand;
   }
-  assert(reduced >= 0);
-  return reduced;
+  assert(false);
+  return -1;
 }
 
 }  // namespace acan

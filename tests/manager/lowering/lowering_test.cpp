@@ -112,6 +112,17 @@ const std::vector<Model> kModels = {
        o.num_classes = 7;
        return model::Resnet(o, mode);
      }},
+    // Its last stage has 25 positions, so two samples are a group there, and one is before.
+    {"resnet_of_small_images", 64,
+     [](model::Mode mode) {
+       model::ResnetOptions o;
+       o.image_size = {9, 9};
+       o.widths = {8, 16};
+       o.blocks = {1, 1};
+       o.stem = model::ResnetStem::kSmall;
+       o.num_classes = 7;
+       return model::Resnet(o, mode);
+     }},
     {"convnext", 64,
      [](model::Mode mode) {
        model::ConvnextOptions o;
@@ -151,13 +162,32 @@ class LoweringTest : public testing::TestWithParam<Model> {
   }
 
   std::optional<ChosenCuts> Choose(std::uint64_t capacity, int workers,
-                                   std::uint64_t* smallest = nullptr) {
+                                   std::uint64_t* smallest = nullptr,
+                                   std::optional<std::int64_t> batch_rows = {}) {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
+    request.batch_rows = batch_rows;
     request.workers = workers;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, smallest);
+  }
+
+  // A segment for each node. Sums are added over the rows of the values of which operators say so:
+  // the first one that has rows.
+  static std::vector<Segment> Apart(const LoweredGraph& graph, std::int64_t samples,
+                                    std::int64_t block) {
+    std::vector<Segment> segments;
+    for (int id = 0; id < static_cast<int>(graph.nodes().size()); ++id) {
+      RowCut rows{samples, 0};
+      for (const int operand : graph.node(id).operands) {
+        if (operand < 0 || !graph.value(operand).IsOfSamples() || !ReducesRows(graph, id)) continue;
+        if (!RowOrder(block, graph.value(operand).rows).Allows(rows)) rows.samples = 64;
+        break;
+      }
+      segments.push_back({{id, id + 1}, rows});
+    }
+    return segments;
   }
 
   // Whether all sums over rows can be made of the boxes.
@@ -275,6 +305,34 @@ TEST_P(LoweringTest, NamesTheSmallestMemory) {
     for (std::uint64_t sixteenths = 17; sixteenths < 80; sixteenths += 9) {
       EXPECT_TRUE(Choose(smallest * sixteenths / 16, workers)) << smallest << " " << sixteenths;
     }
+  }
+}
+
+// Every node by itself, in boxes of so many samples if it allows them.
+TEST_P(LoweringTest, AnyNumberOfSamplesTrainsTheSameBits) {
+  const auto chosen = Choose(1ull << 30, 1);
+  ASSERT_TRUE(chosen);
+  std::string hash;
+  for (const std::int64_t samples : {8, 4, 3, 2, 1}) {
+    GraphCuts cuts = chosen->cuts;
+    cuts.training = Apart(model_.training, samples, cuts.block);
+    cuts.evaluation = Apart(model_.evaluation, samples, cuts.block);
+    LoweringRunner runner(model_, training_, cuts);
+    runner.Initialize();
+    runner.Step(0, kSamples, inputs_, counted_);
+    runner.Step(1, kSamples, inputs_, counted_);
+    if (hash.empty()) hash = runner.Hash(2);
+    EXPECT_EQ(runner.Hash(2), hash) << samples;
+  }
+  // And where the planner says what they allow.
+  for (const std::int64_t samples : {3, 2, 1}) {
+    const auto small = Choose(1ull << 30, 2, nullptr, samples);
+    ASSERT_TRUE(small);
+    LoweringRunner runner(model_, training_, small->cuts);
+    runner.Initialize();
+    runner.Step(0, kSamples, inputs_, counted_);
+    runner.Step(1, kSamples, inputs_, counted_);
+    EXPECT_EQ(runner.Hash(2), hash) << samples;
   }
 }
 
