@@ -139,7 +139,7 @@ if [ ! -e "$toolkit/lib64/libcublas.so" ]; then
   [ -z "$library" ] || export LD_LIBRARY_PATH
 fi
 
-step configure 60 cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF \
+step configure 60 cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real \
   "-DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}" "$@" || {
   tail -n 15 $logs/configure.log
   exit 1

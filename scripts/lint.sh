@@ -6,7 +6,7 @@
 #   ./scripts/lint.sh                 both; fails if a tool is missing
 #   ./scripts/lint.sh --format        clang-format alone
 #   ./scripts/lint.sh --fix           formats all sources in place
-#   ./scripts/lint.sh --tidy          clang-tidy alone: about 40 minutes of one core the first time
+#   ./scripts/lint.sh --tidy          clang-tidy alone; scripts/lint_tidy.py says how it saves time
 #   ./scripts/lint.sh --tidy --since REVISION --seconds N
 #                                     only what differs from REVISION, and no longer than that
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the sources of the product and of the benches.
 
-    lint_tidy.py CLANG_TIDY BUILD [--since REVISION] [--seconds N]
+    lint_tidy.py CLANG_TIDY BUILD [--since REVISION] [--seconds N] [--batch N]
 
 With --since it checks the sources that differ from that revision, in the working tree too, and then
 those that include a header which does. After N seconds it starts no further ones, and says how many
@@ -10,6 +10,12 @@ are left.
 A source is not checked again if nothing has changed since a run that found nothing: neither
 clang-tidy, nor .clang-tidy, nor the command that compiles the source, nor the source and the
 project's headers that it includes. BUILD/lint keeps one empty file for each such state.
+
+Most of the time goes into the headers that a source includes, those of the standard library among
+them. So sources of one folder are checked together, as one that includes up to N of them. Sources
+that define the same name for themselves are not put together; where clang finds another clash, they
+are checked one by one. misc-unused-using-decls and misc-unused-alias-decls look at main files only,
+so --batch 1 finds what they have to say.
 Exit code: 1 if something was found.
 """
 import argparse
@@ -53,6 +59,47 @@ def units_of(build):
         if file.relative_to(ROOT).parts[0] in CHECKED and not output.startswith("tests/"):
             units[file] = {**entry, "command": clang_command(entry["command"])}
     return units
+
+
+# The names that a source may define for itself: what begins at column 0, and macros. To find a name
+# too many does no harm.
+OWN = re.compile(r"^(?:#[ \t]*define[ \t]+(\w+)|(?:struct|class|enum class|enum|union)[ \t]+(\w+)"
+                 r"|using[ \t]+(\w+)[ \t]*="
+                 r"|(?![ \t]|namespace\b|template\b|using\b|\})[\w:<>,&*\[\] \t]*?[&* \t](\w+)"
+                 r"(?:\(|\[|\{|;|[ \t]=))", re.MULTILINE)
+
+
+def own_names(file):
+    return {next(filter(None, names)) for names in OWN.findall(file.read_text(errors="replace"))}
+
+
+SEARCHED = re.compile(r" -(?:I|isystem) ?\S+")
+
+
+def command_of(unit, file, source, searched):
+    """The command that compiles `source` as `file` of the unit is, with more folders for headers."""
+    command = unit["command"].replace(str(file), str(source))
+    own = SEARCHED.findall(command)
+    return command.replace(" -c ", "".join(each for each in searched if each not in own) + " -c ")
+
+
+def batches_of(units, waiting, limit):
+    """The waiting sources in lists of at most `limit`, without a clash, each of one top folder and
+    of commands that differ in nothing but the folders of headers."""
+    groups = {}
+    for file in waiting:
+        command = units[file]["command"]
+        command = re.sub(r" -o \S+", "", SEARCHED.sub("", command)).replace(str(file), "")
+        batches = groups.setdefault((file.relative_to(ROOT).parts[0], command), [])
+        names = own_names(file)
+        for files, taken in batches:
+            if len(files) < limit and not names & taken:
+                files.append(file)
+                taken |= names
+                break
+        else:
+            batches.append(([file], names))
+    return [files for batches in groups.values() for files, _ in batches]
 
 
 def project_files(file, folders, seen):
@@ -105,6 +152,7 @@ def parse():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--since")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--batch", type=int, default=12)
     return parser.parse_args()
 
 
@@ -117,7 +165,6 @@ def main():
     clean = build / "lint"
     clean.mkdir(exist_ok=True)
     units = units_of(build)
-    (clean / "compile_commands.json").write_text(json.dumps(list(units.values())))
     version = subprocess.run([flags.tidy, "--version"], capture_output=True, check=True).stdout
     common = version + (ROOT / ".clang-tidy").read_bytes()
     files = {file: files_of(unit, file) for file, unit in units.items()}
@@ -133,30 +180,56 @@ def main():
     states = {file: state(units[file], files[file], common) for file in waiting}
     waiting = [file for file in waiting if not (clean / states[file]).exists()]
     say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
+    batches = batches_of(units, waiting, flags.batch)
+    with_batches = dict(units)
+    sources = {}  # of each batch: what clang-tidy reads
+    for number, files_together in enumerate(batches):
+        sources[number] = files_together[0]
+        if len(files_together) > 1:
+            sources[number] = clean / f"batch_{number}.cpp"
+            sources[number].write_text("".join(
+                f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n'
+                for file in files_together))
+            first = files_together[0]
+            searched = dict.fromkeys(each for file in files_together
+                                     for each in SEARCHED.findall(units[file]["command"]))
+            with_batches[sources[number]] = {
+                **units[first], "file": str(sources[number]),
+                "command": command_of(units[first], first, sources[number], searched)}
+    (clean / "compile_commands.json").write_text(json.dumps(list(with_batches.values())))
     end_s = time.monotonic() + flags.seconds
 
-    def check(file):
-        if time.monotonic() > end_s:
-            return None
+    def tidy(source):
         return subprocess.run([flags.tidy, "-p", str(clean), "--quiet", "--warnings-as-errors=*",
-                               str(file)], capture_output=True, text=True, check=False)
+                               f"--config-file={ROOT}/.clang-tidy", str(source)], capture_output=True, text=True, check=False)
+
+    def check(number):
+        """The results of a batch: (sources, result of clang-tidy or None)."""
+        if time.monotonic() > end_s:
+            return [(batches[number], None)]
+        result = tidy(sources[number])
+        if len(batches[number]) == 1 or "[clang-diagnostic-error" not in result.stdout:
+            return [(batches[number], result)]
+        return [([file], tidy(file)) for file in batches[number]]
 
     found = left = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for file, result in zip(waiting, pool.map(check, waiting)):
-            if result is None:
-                left += 1
-            elif result.returncode == 0:
-                (clean / states[file]).touch()
-            else:
-                found += 1
-                print(result.stdout.replace(f"{ROOT}/", ""), end="")
-                if "error:" not in result.stdout:
-                    print(result.stderr, end="")
+        for results in pool.map(check, range(len(batches))):
+            for checked, result in results:
+                if result is None:
+                    left += len(checked)
+                elif result.returncode == 0:
+                    for file in checked:
+                        (clean / states[file]).touch()
+                else:
+                    found += 1
+                    print(result.stdout.replace(f"{ROOT}/", ""), end="")
+                    if "error:" not in result.stdout:
+                        print(result.stderr, end="")
     if left:
         say(f"clang-tidy: NOT RUN for {left} sources, as {flags.seconds:.0f} s are over; "
             "scripts/lint.sh --tidy goes on with them")
-    say(f"clang-tidy: found something in {found} sources" if found else "clang-tidy: found nothing")
+    say(f"clang-tidy: found something in {found} runs" if found else "clang-tidy: found nothing")
     return 1 if found else 0
 
 

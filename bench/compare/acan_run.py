@@ -1,12 +1,17 @@
 """How fast acan trains a job, watched from outside: the time between the lines of metrics.jsonl, one of which is
 written as each step ends."""
 import json
+import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+
+ACAN, EAGER = "acan", "torch eager"
 
 
 def steps_per_second(program, job, words, warm_steps):
@@ -34,6 +39,24 @@ def steps_per_second(program, job, words, warm_steps):
 
 def summary(values):
     return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
+
+
+def take_turns(everybody, rounds, program, steps_per_s):
+    """Each of `everybody`, acan first, runs once a round by `steps_per_s`; who begins changes."""
+    import torch
+    rates, loads = {who: [] for who in everybody}, []
+    for round_number in range(rounds):
+        loads.append(os.getloadavg()[0])
+        first = round_number % len(everybody)
+        for who in everybody[first:] + everybody[:first]:
+            rates[who].append(steps_per_s(who))
+    ratios = {f"{ACAN} / {peer}": summary([a / b for a, b in zip(rates[ACAN], rates[peer])])
+              for peer in everybody[1:]}
+    step_ms = {who: summary([1e3 / rate for rate in values]) for who, values in rates.items()}
+    versions = dict(torch=torch.__version__,
+                    acan=subprocess.check_output([program, "--version"], text=True).strip())
+    return dict(machine=platform.processor() or platform.machine(), versions=versions,
+                load_before_rounds=loads, step_ms=step_ms, ratios=ratios)
 
 
 def write_report(report, path):

@@ -32,14 +32,14 @@ import json
 import math
 import os
 import pathlib
-import platform
 import random
 import subprocess
 import sys
 import tempfile
 import time
 
-from acan_run import steps_per_second, summary, write_report
+from acan_run import ACAN, EAGER, steps_per_second, take_turns, write_report
+from nets import make_gpt, torch_state
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/manager/data"))
 from draws import window_offset  # noqa: E402  Python's own Philox, checked against the paper's
@@ -56,7 +56,7 @@ ADAMW, SGD = dict(optimizer="adamw", learning_rate=1e-3), dict(optimizer="sgd", 
 WARM_STEPS = 10
 AS_NEAR = 2.0  # times PyTorch's own distance to float64
 CLOSE = dict(loss=5e-6, grad_norm=5e-5)  # the most that a step's may differ from PyTorch's, relative
-ACAN, EAGER, FUSED = "acan", "torch eager", "torch eager, fused AdamW"
+FUSED = "torch eager, fused AdamW"
 
 
 # ---- the text and the job ------------------------------------------------------------------------
@@ -124,67 +124,7 @@ def batches(text, recipe, steps):
         epoch += 1
 
 
-# ---- the model in PyTorch, as nanoGPT writes it --------------------------------------------------
-
-def make_gpt(recipe):
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
-    width, heads = recipe["width"], recipe["heads"]
-
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.c_attn = nn.Linear(width, 3 * width)
-            self.c_proj = nn.Linear(width, width)
-
-        def forward(self, x):
-            samples, tokens, _ = x.shape
-            q, k, v = (each.view(samples, tokens, heads, width // heads).transpose(1, 2)
-                       for each in self.c_attn(x).split(width, dim=2))
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.c_proj(y.transpose(1, 2).reshape(samples, tokens, width))
-
-    class FeedForward(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.c_fc = nn.Linear(width, 4 * width)
-            self.c_proj = nn.Linear(4 * width, width)
-
-        def forward(self, x):
-            return self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ln_1, self.attn = nn.LayerNorm(width), Attention()
-            self.ln_2, self.mlp = nn.LayerNorm(width), FeedForward()
-
-        def forward(self, x):
-            x = x + self.attn(self.ln_1(x))
-            return x + self.mlp(self.ln_2(x))
-
-    class Gpt(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.transformer = nn.ModuleDict(dict(
-                wte=nn.Embedding(len(CHARACTERS), width), wpe=nn.Embedding(recipe["tokens"], width),
-                h=nn.ModuleList(Block() for _ in range(recipe["layers"])),
-                ln_f=nn.LayerNorm(width)))
-            for each in (self.transformer.wte, self.transformer.wpe):
-                nn.init.normal_(each.weight, std=0.02)
-
-        def forward(self, tokens, labels):
-            parts = self.transformer
-            x = parts.wte(tokens) + parts.wpe(torch.arange(tokens.shape[1]))
-            for block in parts.h:
-                x = block(x)
-            logits = functional.linear(parts.ln_f(x), parts.wte.weight)  # the head is tied
-            return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-
-    return Gpt()
-
+# ---- the training in PyTorch --------------------------------------------------------------------
 
 def make_optimizer(net, fused=None):
     import torch
@@ -205,14 +145,6 @@ def train_step(net, optimizer, clip, tokens, labels):
 
 # ---- the check -----------------------------------------------------------------------------------
 
-def load_weights(path):
-    """acan's file has the layout of transformers: [inputs, outputs], PyTorch's Linear the other."""
-    from safetensors.torch import load_file
-    transposed = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
-    return {name: tensor.T.contiguous() if name.endswith(transposed) else tensor
-            for name, tensor in load_file(path).items()}
-
-
 def run_acan(arguments, folder, steps, rule):
     """The weights after `steps` steps, and the lines of the steps."""
     path, out = folder / f"job-{steps}.toml", folder / f"out-{steps}"
@@ -225,7 +157,7 @@ def run_acan(arguments, folder, steps, rule):
     if done.returncode != 0:
         sys.exit(f"acan failed: {done.stderr}")
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return load_weights(out / "model.safetensors"), [line for line in lines if "loss" in line]
+    return torch_state(out / "model.safetensors"), [line for line in lines if "loss" in line]
 
 
 def run_acan_twice(arguments, text, steps, rule):
@@ -238,7 +170,7 @@ def run_acan_twice(arguments, text, steps, rule):
 
 
 def torch_net(start, recipe, kind):
-    net = make_gpt(recipe)
+    net = make_gpt(recipe, len(CHARACTERS))
     net.load_state_dict(start, strict=True)
     return net.to(kind)
 
@@ -325,7 +257,7 @@ def torch_steps_per_second(recipe, steps, threads, fused, clip):
     import torch
     torch.set_num_threads(threads)
     torch.manual_seed(SEED)
-    net = make_gpt(recipe)
+    net = make_gpt(recipe, len(CHARACTERS))
     optimizer = make_optimizer(net, fused or None)
     text = make_text(text_length(recipe, WARM_STEPS + steps))
     begin = 0.0
@@ -355,23 +287,11 @@ def run_peer(who, arguments):
 
 
 def speed(arguments):
-    import torch
-    everybody = [ACAN, EAGER, FUSED]
-    rates, loads = {who: [] for who in everybody}, []
-    for round_number in range(arguments.rounds):
-        loads.append(os.getloadavg()[0])
-        first = round_number % len(everybody)
-        for who in everybody[first:] + everybody[:first]:
-            rates[who].append(run_peer(who, arguments))
-    ratios = {f"{ACAN} / {peer}": summary([a / b for a, b in zip(rates[ACAN], rates[peer])])
-              for peer in (EAGER, FUSED)}
-    step_ms = {who: summary([1e3 / rate for rate in values]) for who, values in rates.items()}
-    versions = dict(torch=torch.__version__, acan=subprocess.check_output(
-        [arguments.acan, "--version"], text=True).strip())
-    write_report(dict(recipe=arguments.recipe, **RECIPES[arguments.recipe], steps=arguments.steps,
-                      threads=arguments.threads, machine=platform.processor() or platform.machine(),
-                      versions=versions, load_before_rounds=loads, step_ms=step_ms,
-                      ratios=ratios), arguments.json)
+    report = dict(recipe=arguments.recipe, **RECIPES[arguments.recipe], steps=arguments.steps,
+                  threads=arguments.threads)
+    report.update(take_turns([ACAN, EAGER, FUSED], arguments.rounds, arguments.acan,
+                             lambda who: run_peer(who, arguments)))
+    write_report(report, arguments.json)
     return 0
 
 

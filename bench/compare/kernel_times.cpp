@@ -268,13 +268,18 @@ class Kernels {
     Run(Kernel::kUnfold, {unfolded, x}, window);
     Add("unfold", Kernel::kUnfold, {unfolded, x}, window);
     Add("fold", Kernel::kFold, {out, unfolded}, window);
+    const auto args = [=](const Matrix& left, const Matrix& right) {
+      KernelArgs all;
+      all.m[0] = left;
+      all.m[1] = right;
+      all.scalars = window;
+      return all;
+    };
     Add("convolution", [=, this] {
-      Run(Kernel::kUnfold, {unfolded, x}, window);
-      device_->Gemm(GemmForm::kForward, Precision::kExact, kBlock, unfolded, weight, out);
+      device_->Convolve(Precision::kExact, kBlock, args(unfolded, x), weight, out, nullptr);
     });
     Add("convolution backward", [=, this] {
-      device_->Gemm(GemmForm::kBackward, Precision::kExact, kBlock, dy, weight, unfolded);
-      Run(Kernel::kFold, {out, unfolded}, window);
+      device_->ConvolveBack(Precision::kExact, kBlock, dy, weight, args(out, unfolded));
       Run(Kernel::kUnfold, {unfolded, x}, window);
       device_->Gemm(GemmForm::kGradient, Precision::kExact, kBlock, dy, unfolded, d_weight);
     });

@@ -9,7 +9,7 @@
 
 #include "backends_probes.h"
 #include "clock.h"
-#include "openblas.h"
+#include "products/openblas.h"
 #include "summary.h"
 
 namespace acan::bench {

@@ -181,7 +181,7 @@ Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
   const std::int64_t positions = std::max<std::int64_t>(1, shape.rows / 4);
   const std::int64_t heads = std::max<std::int64_t>(1, shape.cols / 64);
   return DimensionsNamed(
-      row, std::array<NamedDimension, 26>{
+      row, std::array<NamedDimension, 27>{
                {{"rows", shape.rows},
                 {"cols", shape.cols},
                 {"samples", samples},
@@ -207,7 +207,8 @@ Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
                 {"out_height", 8},
                 {"out_width", 8},
                 {"channels", depthwise ? shape.cols : std::max<std::int64_t>(1, shape.cols / 9)},
-                {"classes", 1}}});
+                {"classes", 1},
+                {"all", 1}}});
 }
 
 // Sizes that a case leaves at 0 are those of the dimensions.

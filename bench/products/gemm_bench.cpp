@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
-#include "openblas.h"
+#include "products/openblas.h"
 #include "random_matrix.h"
 #include "reference_gemm.h"
 #include "summary.h"

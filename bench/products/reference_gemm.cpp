@@ -1,8 +1,8 @@
 #include "reference_gemm.h"
 
 #include "acan/core/operators/operators.h"
-#include "onednn.h"
-#include "openblas.h"
+#include "products/onednn.h"
+#include "products/openblas.h"
 
 namespace acan::bench {
 namespace {

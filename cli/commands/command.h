@@ -23,6 +23,7 @@ void AddDevices(Command& app, Chosen& chosen);
 void AddPlan(Command& app, Chosen& chosen);
 void AddEval(Command& app, Chosen& chosen);
 void AddGenerate(Command& app, Chosen& chosen);
+void AddEmbed(Command& app, Chosen& chosen);
 void AddGraph(Command& app, Chosen& chosen);
 void AddVerify(Command& app, Chosen& chosen);
 void AddBench(Command& app, Chosen& chosen);            // only in builds with ACAN_BENCH

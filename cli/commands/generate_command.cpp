@@ -77,14 +77,6 @@ std::vector<std::int32_t> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-std::unique_ptr<Device> MakeChosenDevice(const Flags& flags) {
-  const DeviceSpec spec = ChooseDevice(ParseDevice(flags.device, "--device"));
-  std::uint64_t bytes = DefaultMemoryBytes(spec, 1, 1);
-  if (!flags.memory.empty()) bytes = ParseMemory(flags.memory, "--memory");
-  if (spec.memory_bytes) bytes = *spec.memory_bytes;
-  return MakeDevice(spec, bytes);
-}
-
 std::string VocabularyPath(const Flags& flags) {
   return (std::filesystem::path(flags.folder) / kVocabularyName).string();
 }
@@ -124,7 +116,7 @@ int RunGenerate(const Flags& flags) try {
   const std::vector<std::int32_t> prompt = vocabulary
                                                ? vocabulary->TokensOf(*flags.prompt, "--prompt")
                                                : ParseTokens(*flags.prompt_tokens);
-  Decoder decoder(MakeChosenDevice(flags), run);
+  Decoder decoder(MakeOneDevice(flags.device, flags.memory), run);
   if (vocabulary && vocabulary->size() > decoder.vocabulary_size()) {
     throw UsageError(fmt::format("{}: has {} tokens, but the model has {}: it is of another run",
                                  VocabularyPath(flags), vocabulary->size(),

@@ -128,7 +128,7 @@ int Main(int argc, char** argv) {
   Command program(app);
   Chosen chosen;
   for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices,
-                          AddEval, AddGenerate, AddGraph, AddPlan, AddVerify, AddChaos,
+                          AddEval, AddGenerate, AddEmbed, AddGraph, AddPlan, AddVerify, AddChaos,
 #ifdef ACAN_HAS_BENCH
                           AddBench,
 #endif

@@ -181,4 +181,12 @@ std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
   return device.kind == DeviceKind::kHostCpu ? std::min(of_machine, own) : own;
 }
 
+std::unique_ptr<Device> MakeOneDevice(const std::string& device, const std::string& memory) {
+  const DeviceSpec spec = ChooseDevice(ParseDevice(device, "--device"));
+  std::uint64_t bytes = DefaultMemoryBytes(spec, 1, 1);
+  if (!memory.empty()) bytes = ParseMemory(memory, "--memory");
+  if (spec.memory_bytes) bytes = *spec.memory_bytes;
+  return MakeDevice(spec, bytes);
+}
+
 }  // namespace acan::cli

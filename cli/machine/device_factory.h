@@ -40,4 +40,8 @@ bool UsesHostCores(const DeviceSpec& spec);
 // free by `sharing`, the handlers of the list on that device. Never more than the device has.
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
 
+// The only device of a command: what its flags --device and --memory say. No memory: the default.
+// Throws Error (usage) that names the flag, and what MakeDevice throws.
+std::unique_ptr<Device> MakeOneDevice(const std::string& device, const std::string& memory);
+
 }  // namespace acan::cli

@@ -46,6 +46,12 @@ int RootLevel(std::int64_t axis_size, std::int64_t block) {
   return std::bit_width(std::bit_ceil(leaves)) - 1;
 }
 
+namespace {
+bool IsPowerOfTwo(std::int64_t n) {
+  return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n));
+}
+}  // namespace
+
 std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t block) {
   assert(!ranges.empty());
   // Each entry is a finished node: its range and the partial that holds its sum. Two neighbours are
@@ -55,6 +61,13 @@ std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t
   const std::int64_t end = ranges.back().end;
   const auto siblings = [&](const Range& left, const Range& right) {
     const Range both{left.begin, right.end};
+    // What begins where the sibling of a left child does, and is longer, is that sibling and what
+    // is missing behind it.
+    if (right.size() > left.size() && left.size() % block == 0 &&
+        IsPowerOfTwo(left.size() / block) &&
+        (left.begin - ranges.front().begin) % (2 * left.size()) == 0) {
+      return true;
+    }
     const auto leaves = static_cast<std::uint64_t>(LeafCount(both, block));
     const auto span = static_cast<std::int64_t>(std::bit_ceil(leaves)) * block;
     return (both.begin - ranges.front().begin) % span == 0 && both.end == end

@@ -249,22 +249,39 @@ bool CoversBuffer(const Piece& piece, const Task& task) {
   return piece.row == 0 && piece.col == 0 && piece.rows == buffer.rows && piece.cols == buffer.cols;
 }
 
-std::uint64_t NeedBytes(const Task& task) {
-  std::uint64_t bytes = 0;
-  const auto add = [&bytes](std::uint64_t more) {
-    bytes = more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
+TaskMemory MemoryOf(const Task& task) {
+  const auto add = [](std::uint64_t& sum, std::uint64_t more) {
+    sum = more > UINT64_MAX - sum ? UINT64_MAX : sum + more;
   };
-  for (const BufferSpec& buffer : task.buffers) add(buffer.bytes());
+  TaskMemory memory;
+  std::vector<bool> is_assembled(task.buffers.size(), false);
   for (const Piece& piece : task.pieces) {
-    if (!CoversBuffer(piece, task)) add(BufferSpec{piece.rows, piece.cols}.bytes());
+    add(memory.gathering_bytes, BufferSpec{piece.rows, piece.cols}.bytes());
+    if (CoversBuffer(piece, task) || is_assembled[piece.buffer]) continue;
+    is_assembled[piece.buffer] = true;
+    add(memory.gathering_bytes, task.buffers[piece.buffer].bytes());
   }
+  for (const BufferSpec& buffer : task.buffers) add(memory.computing_bytes, buffer.bytes());
   for (const Output& output : task.outputs) {
     const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
     if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
-      add(BufferSpec{output.view.rows, output.view.cols}.bytes());  // cut out, so copied
+      add(memory.computing_bytes, output.view.bytes());  // cut out, so copied
     }
   }
-  return bytes;
+  return memory;
+}
+
+std::uint64_t NeedBytes(const Task& task) {
+  const TaskMemory memory = MemoryOf(task);
+  return std::max(memory.gathering_bytes, memory.computing_bytes);
+}
+
+std::vector<bool> WholeInputs(const Task& task, std::size_t inputs) {
+  std::vector<bool> whole(inputs, true);
+  for (const Piece& piece : task.pieces) {
+    if (!CoversBuffer(piece, task)) whole[piece.input] = false;
+  }
+  return whole;
 }
 
 std::uint64_t Flops(const Task& task) {

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/rotary_angles.h"
-#include "acan/core/run_calls.h"
+#include "uploads.h"
 
 namespace acan {
 namespace {
@@ -30,8 +28,8 @@ Decoder::Decoder(std::unique_ptr<Device> device, const FinishedRun& run)
       training_(run.job.training) {
   training_.precision = Precision::kExact;
   FindNodes(run);
-  UploadWeights(run);
-  UploadTables();
+  weights_ = UploadWeights(*device_, *run.OpenWeights());
+  tables_ = UploadTables(*device_, graph_);
 }
 
 void Decoder::FindNodes(const FinishedRun& run) {
@@ -64,32 +62,6 @@ void Decoder::FindNodes(const FinishedRun& run) {
   }
 }
 
-BufferPtr Decoder::Upload(const void* words, std::size_t count) const {
-  return device_->Upload(tuplespace::Payload::Copy(words, 4 * count));
-}
-
-void Decoder::UploadWeights(const FinishedRun& run) {
-  const std::unique_ptr<ModelReader> reader = run.OpenWeights();
-  weights_.resize(graph_.graph().parameters().size());
-  const std::vector<TensorInfo>& tensors = reader->Tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorInfo& tensor = tensors[i];
-    if (tensor.matrix.state != ParameterState::kValue) continue;
-    std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols));
-    reader->Read(i, 0, 0, tensor.rows, tensor.cols, values);
-    weights_[static_cast<std::size_t>(tensor.matrix.parameter)] =
-        Upload(values.data(), values.size());
-  }
-}
-
-void Decoder::UploadTables() {
-  for (const RotaryTable& table : graph_.tables()) {
-    const RotaryTables angles = MakeRotaryTables(0, table.positions, table.head_size, table.base);
-    tables_.push_back(Upload(angles.cosine.data(), angles.cosine.size()));
-    tables_.push_back(Upload(angles.sine.data(), angles.sine.size()));
-  }
-}
-
 // The rows of the first result of `last_node`.
 std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int last_node) {
   const auto count = static_cast<std::int64_t>(tokens.size());
@@ -99,7 +71,9 @@ std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int la
   for (const RowCalls::TaskInput& input : rows.inputs) {
     BufferPtr& buffer = buffers[input.buffer];
     const auto index = static_cast<std::size_t>(input.index);
-    if (input.source == RowCalls::Source::kInput) buffer = Upload(tokens.data(), tokens.size());
+    if (input.source == RowCalls::Source::kInput) {
+      buffer = UploadWords(*device_, tokens.data(), tokens.size());
+    }
     if (input.source == RowCalls::Source::kParameter) buffer = weights_[index];
     if (input.source == RowCalls::Source::kTable) buffer = tables_[index];
   }
@@ -108,19 +82,10 @@ std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int la
     if (!caches_[i]) caches_[i] = device_->Allocate(rows.task.buffers[rows.caches[i]].bytes());
     buffers[rows.caches[i]] = caches_[i];
   }
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i]) buffers[i] = device_->Allocate(rows.task.buffers[i].bytes());
-  }
-  RunCalls(*device_, rows.task, buffers);
   length_ += count;
-  if (last_node != output_node_) return {};
-  if (rows.result.buffer < 0) throw FailureError("the model's outputs are read in parts only");
-  const auto result = static_cast<std::size_t>(rows.result.buffer);
-  const tuplespace::Payload payload =
-      device_->Download(buffers[result], MatrixOf(rows.task, buffers, rows.result));
-  std::vector<float> values(payload.size() / sizeof(float));
-  std::memcpy(values.data(), payload.data(), payload.size());
-  return values;
+  if (last_node == output_node_) return RunRows(*device_, rows, std::move(buffers));
+  RunToEnd(*device_, rows, std::move(buffers));
+  return {};
 }
 
 std::vector<float> Decoder::Read(std::span<const std::int32_t> tokens) {

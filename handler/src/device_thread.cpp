@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "tuplespace/clock.h"
 
@@ -90,17 +91,24 @@ DeviceThread::Started DeviceThread::Start(DeviceJob job) {
   started.added_us = job.added_us;
   started.kind = job.task->kind;
   started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
+  if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
+  const auto stop_waiting = [&] {
+    waiting_bytes_.fetch_sub(std::exchange(job.waiting_bytes, 0), std::memory_order_relaxed);
+  };
   try {
-    started.results = StartTaskOn(device_, *job.task, job.inputs, job.resident);
-    if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
+    std::vector<BufferPtr> buffers =
+        GatherInputs(device_, *job.task, std::move(job.inputs), job.resident);
+    NotePeak();
+    stop_waiting();
+    started.results = StartTaskOn(device_, *job.task, std::move(buffers), job.resident);
     NotePeak();
   } catch (const std::exception& error) {
     SetFailed(started.outcome, error);
   }
-  waiting_bytes_.fetch_sub(job.waiting_bytes, std::memory_order_relaxed);
+  stop_waiting();
   started.at_once = std::all_of(started.results.begin(), started.results.end(),
                                 [](const StartedResult& each) { return each.payload->ready(); });
-  return started;  // the inputs go here, before anybody hears of the outcome
+  return started;
 }
 
 void DeviceThread::Finish(Started started) {

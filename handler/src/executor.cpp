@@ -1,6 +1,7 @@
 #include "executor.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "acan/core/run_calls.h"
 #include "fmt/format.h"
@@ -31,36 +32,25 @@ std::vector<bool> LeavingWhole(const Task& task, bool resident) {
   return whole;
 }
 
-std::vector<BufferPtr> Assemble(Device& device, const Task& task,
-                                const std::vector<TaskInput>& inputs, bool resident) {
-  std::vector<BufferPtr> buffers(task.buffers.size());
-  for (const Piece& piece : task.pieces) {
-    if (!CoversBuffer(piece, task)) continue;
-    const TaskInput& input = inputs[piece.input];
-    buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
-    CheckSize(buffers[piece.buffer]->size_bytes(), piece);
+// How many pieces each input tuple still has to serve.
+std::vector<std::size_t> PiecesOf(const Task& task, std::size_t inputs) {
+  std::vector<std::size_t> counts(inputs, 0);
+  for (const Piece& piece : task.pieces) ++counts[piece.input];
+  return counts;
+}
+
+void CopyPiece(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+               const Piece& piece, const TaskInput& input) {
+  const View place{static_cast<std::int32_t>(piece.buffer), piece.row, piece.col, piece.rows,
+                   piece.cols};
+  if (input.buffer) {
+    CheckSize(input.buffer->size_bytes(), piece);
+    const Matrix all{input.buffer.get(), 0, piece.rows, piece.cols, piece.cols};
+    device.Copy(input.buffer, all, MatrixOf(task, buffers, place));
+  } else {
+    CheckSize(input.payload.size(), piece);
+    device.CopyIn(input.payload, MatrixOf(task, buffers, place));
   }
-  const std::vector<bool> leaves = LeavingWhole(task, resident);
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i]) continue;
-    const std::uint64_t bytes = task.buffers[i].bytes();
-    buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
-  }
-  for (const Piece& piece : task.pieces) {
-    if (CoversBuffer(piece, task)) continue;
-    const TaskInput& input = inputs[piece.input];
-    const View place{static_cast<std::int32_t>(piece.buffer), piece.row, piece.col, piece.rows,
-                     piece.cols};
-    if (input.buffer) {
-      CheckSize(input.buffer->size_bytes(), piece);
-      const Matrix all{input.buffer.get(), 0, piece.rows, piece.cols, piece.cols};
-      device.Copy(input.buffer, all, MatrixOf(task, buffers, place));
-    } else {
-      CheckSize(input.payload.size(), piece);
-      device.CopyIn(input.payload, MatrixOf(task, buffers, place));
-    }
-  }
-  return buffers;
 }
 
 // The device's buffer of a result that stays there.
@@ -77,9 +67,43 @@ StartedResult StartResident(Device& device, const Output& output, const BufferPt
 
 }  // namespace
 
+std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vector<TaskInput> inputs,
+                                    bool resident) {
+  std::vector<BufferPtr> buffers(task.buffers.size());
+  std::vector<std::size_t> pieces_left = PiecesOf(task, inputs.size());
+  const auto used = [&](std::uint32_t input) {
+    if (--pieces_left[input] == 0) inputs[input] = {};
+  };
+  for (const Piece& piece : task.pieces) {
+    if (!CoversBuffer(piece, task)) continue;
+    const TaskInput& input = inputs[piece.input];
+    buffers[piece.buffer] = input.buffer ? input.buffer : device.Upload(input.payload);
+    CheckSize(buffers[piece.buffer]->size_bytes(), piece);
+    used(piece.input);
+  }
+  const std::vector<bool> leaves = LeavingWhole(task, resident);
+  for (const Piece& piece : task.pieces) {
+    BufferPtr& buffer = buffers[piece.buffer];
+    if (!CoversBuffer(piece, task)) {
+      if (!buffer) {
+        const std::uint64_t bytes = task.buffers[piece.buffer].bytes();
+        buffer = leaves[piece.buffer] ? device.AllocateResult(bytes) : device.Allocate(bytes);
+      }
+      CopyPiece(device, task, buffers, piece, inputs[piece.input]);
+      used(piece.input);
+    }
+  }
+  return buffers;
+}
+
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs, bool resident) {
-  const std::vector<BufferPtr> buffers = Assemble(device, task, inputs, resident);
+                                       std::vector<BufferPtr> buffers, bool resident) {
+  const std::vector<bool> leaves = LeavingWhole(task, resident);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i]) continue;
+    const std::uint64_t bytes = task.buffers[i].bytes();
+    buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
+  }
   RunCalls(device, task, buffers);
   std::vector<StartedResult> results;
   for (const Output& output : task.outputs) {
@@ -105,9 +129,8 @@ std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
   return results;
 }
 
-std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
-                                  const std::vector<TaskInput>& inputs) {
-  return FinishResults(StartTaskOn(device, task, inputs));
+std::vector<TaskResult> RunTaskOn(Device& device, const Task& task, std::vector<TaskInput> inputs) {
+  return FinishResults(StartTaskOn(device, task, GatherInputs(device, task, std::move(inputs))));
 }
 
 }  // namespace acan

@@ -32,17 +32,21 @@ struct StartedResult {
   std::uint64_t resident_bytes = 0;  // not 0: `payload` only waits for the device
 };
 
-// Starts the operations of `task` in order and the downloads of its results behind them; the inputs
-// may go when it returns. With `stay` the results that may stay on the device do. Throws
-// OutOfMemory, std::runtime_error (the driver's words) and std::invalid_argument (an input of the
-// wrong size). Nothing is allocated any more afterwards but the results.
+// The buffers of the task that are inputs, or made of inputs; the others are null. Tuples that are
+// pieces of a buffer are copied into it, and are gone when it returns, unless somebody else has
+// them. Throws OutOfMemory, std::runtime_error (the driver's words) and std::invalid_argument (an
+// input of the wrong size).
+std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vector<TaskInput> inputs,
+                                    bool resident = false);
+// Makes the other buffers, starts the operations of `task` in order and the downloads of its
+// results behind them. With `resident` the results that may stay on the device do. Throws
+// OutOfMemory and std::runtime_error. Nothing is allocated any more afterwards but the results.
 std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       const std::vector<TaskInput>& inputs, bool resident = false);
+                                       std::vector<BufferPtr> buffers, bool resident = false);
 // Waits for them; any thread. Throws what the device says.
 std::vector<TaskResult> FinishResults(std::vector<StartedResult> started);
 
-// Both, one after the other.
-std::vector<TaskResult> RunTaskOn(Device& device, const Task& task,
-                                  const std::vector<TaskInput>& inputs);
+// All three, one after the other.
+std::vector<TaskResult> RunTaskOn(Device& device, const Task& task, std::vector<TaskInput> inputs);
 
 }  // namespace acan

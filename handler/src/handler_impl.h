@@ -89,6 +89,7 @@ struct Handler::Impl {
   void Do(const ExtendLease& action);
   void Do(const KeepInput& action);
   void Do(const DropCached& action);
+  void Do(const TakeCached& action);
   void Do(const AnnounceHeld& action);
   void Spoil(TaskResult& result);
 

@@ -40,6 +40,9 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   try {
     if (!grant.task) throw std::invalid_argument("the tuple is not a task");
     flight.task = std::make_shared<Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
+    const TaskMemory memory = MemoryOf(*flight.task);
+    event.gathering_bytes = memory.gathering_bytes;
+    event.computing_bytes = memory.computing_bytes;
     if (NeedBytes(*flight.task) > grant.task->need_bytes) {
       throw std::invalid_argument(fmt::format("task: says it needs {} bytes, but takes {}",
                                               grant.task->need_bytes, NeedBytes(*flight.task)));
@@ -57,6 +60,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.chunk = flight.task->chunk;
   event.resident_bytes = ResidentBytes(*flight.task);
   event.inputs = grant.task->inputs;
+  event.whole = WholeInputs(*flight.task, event.inputs.size());
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
   flight.inputs.resize(event.inputs.size());
@@ -165,11 +169,12 @@ void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = flights.at(action.flight);
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   job.resident = action.resident;
-  std::vector<bool> whole(job.inputs.size(), false);
-  for (const Piece& piece : job.task->pieces) whole[piece.input] = CoversBuffer(piece, *job.task);
+  const std::vector<bool> whole = WholeInputs(*job.task, job.inputs.size());
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
     TaskInput& input = job.inputs[i];
-    if (input.payload.empty()) {
+    if (input.buffer) {
+      ++report.tile_hits;  // taken from the cache
+    } else if (input.payload.empty()) {
       const auto it = cached.find(flight.input_keys[i]);
       if (it != cached.end()) {
         input.buffer = it->second;
@@ -282,6 +287,14 @@ void Handler::Impl::Do(const KeepInput& action) {
 
 void Handler::Impl::Do(const DropCached& action) {
   cached.erase(action.key);
+}
+
+void Handler::Impl::Do(const TakeCached& action) {
+  Flight& flight = flights.at(action.flight);
+  const auto it = cached.find(flight.input_keys[action.input]);
+  if (it == cached.end()) return;  // then the task fails, as its input has another size
+  flight.inputs[action.input].buffer = std::move(it->second);
+  cached.erase(it);
 }
 
 void Handler::Impl::Do(const AnnounceHeld& action) {

@@ -109,6 +109,16 @@ void Operands::ExpectSame(int operand, int as) const {
   Fail(operand, fmt::format("{}, the shape of operand '{}'", ToText((*this)[as]), PortOf(as).name));
 }
 
+void Operands::ExpectBound(int integers, int owner, std::int64_t size,
+                           std::string_view what) const {
+  const Value& value = graph_.value(ids_[static_cast<std::size_t>(integers)]);
+  if (value.source != Source::kInput) return;
+  const std::int64_t bound = graph_.inputs()[static_cast<std::size_t>(value.index)].bound;
+  if (bound <= size) return;
+  Fail(owner, fmt::format("at least {} {}, as the bound of input '{}' is {}", bound, what,
+                          value.name, bound));
+}
+
 void Operands::ExpectAttribute(bool holds, std::string_view attribute, const std::string& value,
                                std::string_view must) const {
   if (holds) return;

@@ -38,6 +38,9 @@ class Operands {
   // A shared vector or matrix, where it is there.
   void ExpectVector(int operand, std::int64_t features, std::string_view why) const;
   void ExpectSame(int operand, int as) const;
+  // Where the integers of `integers` are an input of the graph: the largest that it may hold must
+  // be below `size`, of which operand `owner` has so many `what`.
+  void ExpectBound(int integers, int owner, std::int64_t size, std::string_view what) const;
   // Of the attribute `attribute`: "node 'a' (scale): factor is inf, but must be finite".
   void ExpectAttribute(bool holds, std::string_view attribute, const std::string& value,
                        std::string_view must) const;

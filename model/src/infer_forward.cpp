@@ -59,6 +59,7 @@ struct Forward {
     in.ExpectAttribute(op.padding_id >= -1 && op.padding_id < in.rows(1), "padding_id",
                        fmt::format("{}", op.padding_id),
                        fmt::format("-1 or below the table's {} rows", in.rows(1)));
+    in.ExpectBound(0, 1, in.rows(1), "rows");
     return {PerSample(in.rows(0), in.features(1))};
   }
 
@@ -84,6 +85,7 @@ struct Forward {
 
   Shapes operator()(const Attention& op) const {
     CheckHeads(in, op);
+    if (in.size() > 3 && in.Has(3)) in.ExpectBound(3, 1, in.rows(1), "rows");
     return {Same(), PerSample(in.rows(0), 2 * op.heads)};
   }
 
@@ -160,7 +162,10 @@ struct Forward {
     return {PerSample(w.output().area(), in.features(0))};
   }
 
-  Shapes operator()(const GlobalPooling&) const { return {PerSample(1, in.features(0))}; }
+  Shapes operator()(const GlobalPooling&) const {
+    if (in.size() > 1 && in.Has(1)) in.ExpectBound(1, 0, in.rows(0), "rows");
+    return {PerSample(1, in.features(0))};
+  }
 
   Shapes operator()(const Patches& op) const {
     CheckPatches(in, op);
@@ -240,6 +245,7 @@ struct Forward {
                        "label_smoothing", fmt::format("{}", op.label_smoothing),
                        "0 where the order is that of leaves");
     in.ExpectRows(1, in.rows(0), "a label for each row of logits");
+    in.ExpectBound(1, 0, in.features(0), "features");
     return {PerSample(in.rows(0), 1), PerSample(in.rows(0), 1)};
   }
   Shapes operator()(const SquaredError&) const {

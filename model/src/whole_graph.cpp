@@ -149,6 +149,16 @@ std::vector<std::vector<Use>> UsesOf(const Graph& graph) {
   return uses;
 }
 
+std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input) {
+  for (const Node& node : graph.nodes()) {
+    if (node.operands.empty() || node.operands.front() != input) continue;
+    if (const auto* op = std::get_if<Convolution>(&node.op)) return op->window.input;
+    if (const auto* op = std::get_if<Pooling>(&node.op)) return op->window.input;
+    if (const auto* op = std::get_if<Patches>(&node.op)) return op->input;
+  }
+  return std::nullopt;
+}
+
 std::int64_t AxisLength(const Graph& graph, NodeId id, Axis axis, std::int64_t samples) {
   const Node& node = graph.node(id);
   const OperatorRow& row = RowOf(node.op);

@@ -298,6 +298,7 @@ class GemmLargeTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLargeTest, SpotChecksEqualTheDefinition) {
   ACAN_SKIP_WITHOUT(GetParam());
+  if (IsFakeGpu(GetParam())) GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
   const auto roomy = GetParam().make(2, kRoomyBytes);
   // On CPUs these leave scratch for some spans of k, and for less.
   const auto tight = GetParam().make(2, std::uint64_t{80} << 20);
@@ -339,6 +340,7 @@ class GemmLastGroupTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLastGroupTest, EqualsTheDefinition) {
   ACAN_SKIP_WITHOUT(GetParam());
+  if (IsFakeGpu(GetParam())) GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
   const auto device = GetParam().make(1, std::uint64_t{1} << 30);
   constexpr std::int64_t kDepth = 2, kLast = 40;
   for (const GemmForm form : kForms) {

@@ -133,6 +133,31 @@ TEST_P(SampleKernelTest, GroupNormIsTheLayerNormOfWhatAGroupHolds) {
   });
 }
 
+// With a scale it is the gradient for dy * scale, which rounds in the same way before it.
+TEST_P(SampleKernelTest, GroupNormGradientScalesEachChannel) {
+  ForAll([](Device& device, MakeHost make) {
+    for (const Grouped& g : kGrouped) {
+      const std::int64_t rows = g.samples * g.positions, cols = g.groups * g.width;
+      const Host x = make(rows, cols, 1), dy = Plain(rows, cols, 2), scale = Plain(1, cols, 3);
+      Host scaled = dy;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < cols; ++c) scaled.at(r, c) = dy.at(r, c) * scale.at(0, c);
+      }
+      const OnDevice on_x = Put(device, x, 3), on_dy = Put(device, dy, 1);
+      const OnDevice on_scale = Put(device, scale, 5), on_scaled = Put(device, scaled);
+      const OnDevice dx = Space(device, rows, cols), want = Space(device, rows, cols);
+      const OnDevice statistics = Space(device, g.samples, 2 * g.groups);
+      const KernelScalars scalars{.f = {1e-5f}, .i = {g.positions, g.groups}};
+      Launch(device, Kernel::kGroupNorm, {Matrix{}, statistics.matrix, on_x.matrix}, scalars);
+      Launch(device, Kernel::kGroupNormGradient,
+             {dx.matrix, on_x.matrix, statistics.matrix, on_dy.matrix, on_scale.matrix}, scalars);
+      Launch(device, Kernel::kGroupNormGradient,
+             {want.matrix, on_x.matrix, statistics.matrix, on_scaled.matrix}, scalars);
+      EXPECT_EQ(Difference(Fetch(device, dx), Fetch(device, want)), "") << g.width;
+    }
+  });
+}
+
 // The gradient of the scale is that of a layer norm whose rows have their sample's statistics; in
 // place of x too, and with one group of channels after the other.
 TEST_P(SampleKernelTest, GroupNormsScaleHasTheGradientOfALayerNorms) {
@@ -449,6 +474,60 @@ TEST_P(SampleKernelTest, GroupsOfAConvolutionAreViewsOfChannels) {
         }
         ASSERT_NEAR(got.at(r, o), want, 1e-5) << r << ", " << o;
       }
+    }
+  });
+}
+
+// A convolution and its input gradient as one call: shapes of few and many channels and outputs,
+// windows that step over pixels, lines of several tiles, sums of several leaves.
+struct Convolved {
+  Images at;
+  std::int64_t channels, outputs;
+};
+const Convolved kConvolved[] = {
+    {{2, 9, 7, 3, 3, 1, 1, 1, 1, 16}, 3, 10},   {{1, 14, 29, 3, 3, 1, 1, 1, 1, 64}, 16, 17},
+    {{2, 8, 9, 3, 3, 2, 2, 1, 1, 16}, 20, 64},  {{1, 7, 26, 1, 1, 2, 2, 0, 0, 64}, 33, 100},
+    {{2, 5, 6, 5, 4, 2, 3, 2, 3, 32}, 9, 130},  {{1, 6, 5, 2, 2, 3, 3, 0, 1, 16}, 70, 5},
+    {{1, 30, 33, 3, 3, 1, 1, 1, 1, 64}, 64, 64}};
+
+TEST_P(SampleKernelTest, ConvolutionsAreProductsWithUnfoldedImages) {
+  ForAll([](Device& device, MakeHost make) {
+    for (const auto& [at, channels, outputs] : kConvolved) {
+      const std::int64_t depth = at.taps() * channels;
+      SCOPED_TRACE(testing::Message() << depth << " deep, " << outputs << " outputs");
+      const OnDevice x = Put(device, make(at.pixels(), channels, 40), 1);
+      const OnDevice dy = Put(device, make(at.results(), outputs, 41), 2);
+      const OnDevice weight = Put(device, make(outputs, depth, 42), 3);
+      const OnDevice unfolded = Space(device, at.results(), depth);
+      const OnDevice apart = Space(device, at.results(), outputs),
+                     relu = Space(device, at.results(), outputs);
+      const OnDevice together = Space(device, at.results(), outputs, 1);
+      const OnDevice then = Space(device, at.results(), outputs);
+      const OnDevice dx_apart = Space(device, at.pixels(), channels);
+      const OnDevice dx = Space(device, at.pixels(), channels, 2);
+      const KernelScalars activation{.f = {}, .i = {static_cast<std::int64_t>(Activation::kRelu)}};
+      Launch(device, Kernel::kUnfold, {unfolded.matrix, x.matrix}, at.scalars(1));
+      device.Gemm(GemmForm::kForward, Precision::kExact, at.block, unfolded.matrix, weight.matrix,
+                  apart.matrix);
+      Launch(device, Kernel::kActivation, {relu.matrix, apart.matrix}, activation);
+      device.Gemm(GemmForm::kBackward, Precision::kExact, at.block, dy.matrix, weight.matrix,
+                  unfolded.matrix);
+      Launch(device, Kernel::kFold, {dx_apart.matrix, unfolded.matrix}, at.scalars(1));
+
+      KernelArgs unfold, fold;
+      unfold.m = {unfolded.matrix, x.matrix};
+      fold.m = {dx.matrix, unfolded.matrix};
+      unfold.scalars = fold.scalars = at.scalars(1);
+      device.Convolve(Precision::kExact, at.block, unfold, weight.matrix, together.matrix, nullptr);
+      EXPECT_EQ(Difference(Fetch(device, together), Fetch(device, apart)), "");
+      Device::Following following{Kernel::kActivation, {}};
+      following.args.m = {then.matrix, together.matrix};
+      following.args.scalars = activation;
+      device.Convolve(Precision::kExact, at.block, unfold, weight.matrix, together.matrix,
+                      &following);
+      EXPECT_EQ(Difference(Fetch(device, then), Fetch(device, relu)), "");
+      device.ConvolveBack(Precision::kExact, at.block, dy.matrix, weight.matrix, fold);
+      EXPECT_EQ(Difference(Fetch(device, dx), Fetch(device, dx_apart)), "");
     }
   });
 }

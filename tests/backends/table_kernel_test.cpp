@@ -75,6 +75,27 @@ TEST_P(RowKernelTest, EmbeddingAndPositions) {
   });
 }
 
+TEST_P(RowKernelTest, PartsOfATableAddUpToItsRows) {
+  ForAll([](Device& device, const Case& at) {
+    const Launcher launch{device};
+    const Host table = Hard(11, at.cols, 14);
+    const Host index = Integers(at.rows, [](std::int64_t r) { return r * 5 % 13 - 1; });
+    const OnDevice tables = Put(device, table, at.pad), indices = Put(device, index);
+    const OnDevice whole = Space(device, at.rows, at.cols), sum = Space(device, at.rows, at.cols),
+                   part = Space(device, at.rows, at.cols);
+    launch(Kernel::kEmbedding, {whole.matrix, indices.matrix, tables.matrix}, {});
+    for (const auto& [begin, end] : {std::pair{0, 4}, std::pair{4, 9}, std::pair{9, 11}}) {
+      Matrix rows = tables.matrix;
+      rows.offset += begin * rows.stride;
+      rows.rows = end - begin;
+      const Matrix& out = begin == 0 ? sum.matrix : part.matrix;
+      launch(Kernel::kEmbedding, {out, indices.matrix, rows}, {.f = {}, .i = {begin, 11}});
+      if (begin > 0) launch(Kernel::kAdd, {sum.matrix, sum.matrix, part.matrix}, {});
+    }
+    EXPECT_EQ(Difference(Fetch(device, sum), Fetch(device, whole)), "");
+  });
+}
+
 TEST_P(RowKernelTest, PositionsGradientIsThatOfAnEmbedding) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(1, kRoomyBytes);

@@ -139,6 +139,22 @@ TEST(Range, CombineOrderIsTheTreeWhateverTheCut) {
   }
 }
 
+// Of a place that is longer than what it has: six leaves in a place for eight.
+TEST(Range, CombineOrderTakesWhatIsMissingAsPartOfTheLast) {
+  std::mt19937 random(3);
+  for (const std::int64_t block : kBlocks) {
+    for (const std::int64_t size : SizesFor(block)) {
+      for (int trial = 0; trial < 20; ++trial) {
+        std::vector<Range> parts;
+        Cut({0, size}, block, random, parts);
+        const std::string expected = SumOf({0, size}, block, parts);
+        parts.back().end = block << RootLevel(size, block);
+        EXPECT_EQ(Combined(parts, block), expected) << size;
+      }
+    }
+  }
+}
+
 // The parts of an inner node, which does not begin at 0, alone.
 TEST(Range, CombineOrderOfAnInnerNode) {
   std::mt19937 random(2);

@@ -60,11 +60,18 @@ TEST(TaskTest, SurvivesTheWire) {
   EXPECT_TRUE(task.outputs[0].keep);
 }
 
-TEST(TaskTest, NeedCountsBuffersPiecesAndCutOutResults) {
-  const std::uint64_t buffers = 4 * (8 * 16 + 4 * 16 + 8 * 4 + 4);
-  const std::uint64_t pieces = 4 * (8 * 8 * 2);
+TEST(TaskTest, NeedIsThatOfGatheringOrOfComputing) {
+  // Two pieces lie beside the buffer that they are copied into, before anything is computed.
+  const std::uint64_t inputs = 4 * (8 * 8 * 2 + 4 * 16 + 4);
+  EXPECT_EQ(MemoryOf(Sample()).gathering_bytes, inputs + 4 * 8 * 16);
+  EXPECT_EQ(NeedBytes(Sample()), inputs + 4 * 8 * 16);
+  Task task = Sample();
+  task.buffers.push_back({100, 16});
+  const std::uint64_t buffers = 4 * (8 * 16 + 4 * 16 + 8 * 4 + 4 + 100 * 16);
   const std::uint64_t cut_out = 4 * (8 * 2);
-  EXPECT_EQ(NeedBytes(Sample()), buffers + pieces + cut_out);
+  EXPECT_EQ(MemoryOf(task).computing_bytes, buffers + cut_out);
+  EXPECT_EQ(NeedBytes(task), buffers + cut_out);
+  EXPECT_EQ(WholeInputs(task, 4), (std::vector<bool>{false, false, true, true}));
 }
 
 TEST(TaskTest, RefusesWhatCannotBeRun) {

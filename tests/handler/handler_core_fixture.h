@@ -29,7 +29,7 @@ inline TaskGranted Grant(std::uint64_t need, std::vector<tuplespace::Key> inputs
   grant.lease = {tuplespace::Key{"job", std::int64_t{0}, "task", static_cast<std::int64_t>(fence)},
                  fence};
   grant.lease_us = 1000;
-  grant.need_bytes = need;
+  grant.need_bytes = grant.gathering_bytes = grant.computing_bytes = need;
   grant.inputs = std::move(inputs);
   grant.sent.assign(grant.inputs.size(), true);
   grant.input_bytes.assign(grant.inputs.size(), 100);

@@ -1,6 +1,8 @@
 // HandlerCore alone: what it asks for, runs, keeps and drops, and that it never holds too much.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "acan/core/tuple_kinds.h"
 #include "handler_core_fixture.h"
 
@@ -64,7 +66,8 @@ TEST(HandlerCoreTest, KeepsResultsAndUsesThemAgain) {
   next.sent = {false};
   auto actions = core.Step(next, 1);
   EXPECT_EQ(Of<RunTask>(actions).size(), 1u);
-  EXPECT_EQ(core.cached_bytes(), 0u) << "in use: part of the task's need";
+  EXPECT_EQ(core.cached_bytes(), 100u);
+  EXPECT_EQ(core.reserved_bytes(), 200u) << "the tile counts once";
 
   // Its next version takes its place.
   actions = core.Step(TaskFinished{2, 100, {{Tile(2, 7), 100}}}, 2);
@@ -175,6 +178,57 @@ TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
   const auto held = Of<AnnounceHeld>(core.Step(ConnectionLost{}, 1));
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].held, std::vector<Key>{Tile(1, 7)});
+}
+
+// A tile of 400 that is copied into a larger buffer, as the task takes it.
+TaskGranted Gathering(std::uint64_t gathering_bytes, std::uint64_t computing_bytes) {
+  TaskGranted grant = Grant(std::max(gathering_bytes, computing_bytes), {Tile(1, 1)}, 2);
+  grant.gathering_bytes = gathering_bytes;
+  grant.computing_bytes = computing_bytes;
+  grant.whole = {false};
+  grant.sent = {false};
+  return grant;
+}
+
+class HandlerCorePiecesTest : public testing::Test {
+ protected:
+  HandlerCorePiecesTest() {
+    core_.Start();
+    core_.Step(Grant(400), 0);
+    core_.Step(TaskFinished{1, 400, {{Tile(1, 1), 400}}}, 0);
+    core_.Step(Released{1}, 0);
+  }
+  HandlerCore core_{1000, 2};
+};
+
+TEST_F(HandlerCorePiecesTest, APieceStaysInTheCacheWhereThereIsRoom) {
+  const auto actions = core_.Step(Gathering(600, 500), 1);
+  EXPECT_EQ(Of<RunTask>(actions).size(), 1u);
+  EXPECT_TRUE(Of<TakeCached>(actions).empty());
+  EXPECT_EQ(core_.reserved_bytes(), 500u) << "what it computes with, beside the tile";
+  EXPECT_EQ(core_.cached_bytes(), 400u);
+}
+
+// Such tasks failed for want of memory, as the tile counted in neither place.
+TEST_F(HandlerCorePiecesTest, APieceGoesWithTheTaskWhereThereIsNone) {
+  const auto actions = core_.Step(Gathering(800, 900), 1);
+  EXPECT_EQ(Of<RunTask>(actions).size(), 1u) << "it needs 900 of 1000";
+  ASSERT_EQ(Of<TakeCached>(actions).size(), 1u);
+  EXPECT_EQ(Of<TakeCached>(actions)[0].input, 0u);
+  EXPECT_EQ(core_.reserved_bytes(), 900u);
+  EXPECT_FALSE(core_.IsCached(Tile(1, 1)));
+  ASSERT_EQ(Of<AnnounceHeld>(actions).size(), 1u);
+  EXPECT_EQ(Of<AnnounceHeld>(actions)[0].dropped, std::vector<Key>{Tile(1, 1)});
+}
+
+TEST_F(HandlerCorePiecesTest, WhatAnotherTaskUsesIsNotTaken) {
+  TaskGranted other = Grant(450, {Tile(1, 1)}, 3);
+  other.sent = {false};
+  core_.Step(other, 1);
+  const auto actions = core_.Step(Gathering(550, 200), 1);
+  EXPECT_EQ(Of<RunTask>(actions).size(), 1u);
+  EXPECT_TRUE(Of<TakeCached>(actions).empty());
+  EXPECT_EQ(core_.reserved_bytes(), 50u + 200u);
 }
 
 }  // namespace

@@ -124,6 +124,21 @@ TEST(ShortTasks, AreTakenOneByOneWhereMemoryIsScarce) {
   EXPECT_EQ(asked[0].offer_bytes, 35u);
 }
 
+// A run stood idle in which all tasks that were left needed more than half of a handler: both
+// handlers had only ever had small tasks, and offered half for ever.
+TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
+  HandlerCore core(1000, 3);
+  ASSERT_EQ(AskedAfterAShortTask(core).size(), 1u);
+  const std::int64_t due_us = core.NextDeadlineUs();
+  ASSERT_EQ(due_us, 20 + kHalfOfferUs);
+  EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, due_us - 1)).empty());
+  const auto asked = Of<AskForTask>(core.Step(TimePassed{}, due_us));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, 1u);
+  EXPECT_EQ(asked[0].offer_bytes, 1000u);
+  EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, 2 * due_us)).empty()) << "it is open";
+}
+
 TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {
   HandlerCore core(1000, 3);
   core.Start();

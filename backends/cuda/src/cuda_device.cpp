@@ -9,6 +9,7 @@
 
 #include "acan/core/error.h"
 #include "acan/cuda/cuda_devices.h"
+#include "acan/cuda/planted.h"
 #include "acan/kernels/launch_check.h"
 #include "cublas.h"
 #include "gemm_choice.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::uint64_t kMostWorkspaceBytes = 32u << 20;  // what NVIDIA recommends for Hopper
 constexpr std::uint64_t kLeastWorkspaceBytes = 1u << 20;
+constexpr std::size_t kUploadSlots = 2;  // nothing but uploads is before them in their stream
+constexpr std::size_t kCopySlots = 8;    // the previous tasks' kernels are
 
 class CudaBuffer final : public Buffer {
  public:
@@ -31,7 +34,8 @@ class CudaBuffer final : public Buffer {
         writable_(lane == Lane::kCompute),
         uploading_(lane == Lane::kUpload && bytes > 0) {}
   ~CudaBuffer() override {
-    block_.busy_on = uploading_ ? Lane::kUpload : Lane::kCompute;
+    const bool uploading = uploading_ && !IsPlanted(CudaBug::kUnusedUploadIsComputed);
+    block_.busy_on = uploading ? Lane::kUpload : Lane::kCompute;
     gpu_->Give(std::move(block_), size_bytes());
   }
   CudaBuffer(const CudaBuffer&) = delete;
@@ -43,11 +47,12 @@ class CudaBuffer final : public Buffer {
 
   // What was uploaded so far is what the buffer has.
   void EndUpload() {
+    if (IsPlanted(CudaBug::kUploadEndIsNotRecorded)) return;
     Check(cudaEventRecord(block_.event.get(), gpu_->uploads()), "cudaEventRecord", gpu_->name());
   }
   // What is computed from now on waits for the upload, if there was one.
   void AwaitUpload() {
-    if (!uploading_) return;
+    if (!uploading_ || IsPlanted(CudaBug::kUploadIsNotAwaited)) return;
     AwaitUploadOn(gpu_->compute());
     uploading_ = false;
   }
@@ -97,7 +102,10 @@ class CudaDownload final : public PendingDownload {
       : gpu_(std::move(gpu)),
         buffer_(std::move(buffer)),
         bytes_(RowBytes(from) * static_cast<std::size_t>(from.rows)),
-        memory_(gpu_->pinned().Take(bytes_)) {
+        memory_(gpu_->pinned().Take(bytes_)) {}
+
+  // REQUIRES: once, before anything else. If it throws, the destructor still waits for the copy.
+  void Start(const Matrix& from) {
     // Two uses, one after the other: first the end of what is computed, then that of the copy. The
     // thread that waits for the latter sleeps: others may need its core.
     cudaEvent_t event = nullptr;
@@ -105,7 +113,9 @@ class CudaDownload final : public PendingDownload {
           "cudaEventCreate", gpu_->name());
     event_ = Event(event);
     Check(cudaEventRecord(event, gpu_->compute()), "cudaEventRecord", gpu_->name());
-    Check(cudaStreamWaitEvent(gpu_->downloads(), event, 0), "cudaStreamWaitEvent", gpu_->name());
+    if (!IsPlanted(CudaBug::kDownloadForgetsKernels)) {
+      Check(cudaStreamWaitEvent(gpu_->downloads(), event, 0), "cudaStreamWaitEvent", gpu_->name());
+    }
     const std::size_t pitch = PitchOf(from);
     if (pitch == RowBytes(from)) {
       Check(cudaMemcpyAsync(memory_.get(), DataOf(from), bytes_, cudaMemcpyDeviceToHost,
@@ -118,11 +128,14 @@ class CudaDownload final : public PendingDownload {
             "cudaMemcpy2DAsync from the device", gpu_->name());
     }
     copying_ = true;
+    if (IsPlanted(CudaBug::kDownloadForgetsItsBuffer)) buffer_.reset();
+    if (IsPlanted(CudaBug::kDownloadEndIsNotRecorded)) return;
     Check(cudaEventRecord(event, gpu_->downloads()), "cudaEventRecord", gpu_->name());
   }
   // Neither memory may be used again while the device copies.
   ~CudaDownload() override {
-    if (copying_ && cudaSetDevice(gpu_->ordinal()) == cudaSuccess) {
+    const bool wait = copying_ && !IsPlanted(CudaBug::kDroppedDownloadDoesNotWait);
+    if (wait && cudaSetDevice(gpu_->ordinal()) == cudaSuccess) {
       cudaStreamSynchronize(gpu_->downloads());
     }
   }
@@ -158,7 +171,9 @@ class CudaMark final : public PendingDownload {
     Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
           "cudaEventCreate", gpu_->name());
     event_ = Event(event);
-    Check(cudaEventRecord(event, gpu_->compute()), "cudaEventRecord", gpu_->name());
+    const bool elsewhere = IsPlanted(CudaBug::kMarkIsOfUploads);
+    Check(cudaEventRecord(event, elsewhere ? gpu_->uploads() : gpu_->compute()), "cudaEventRecord",
+          gpu_->name());
   }
 
   bool ready() const override { return cudaEventQuery(event_.get()) != cudaErrorNotReady; }
@@ -207,8 +222,8 @@ class CudaDevice final : public Device {
   CudaDevice(DeviceInfo info, const DeviceOptions& options)
       : info_(std::move(info)),
         gpu_(std::make_shared<Gpu>(options.index, info_.name, options.memory_limit_bytes)),
-        upload_staging_(info_.name),
-        copy_staging_(info_.name),
+        upload_staging_(info_.name, kUploadSlots),
+        copy_staging_(info_.name, kCopySlots),
         fast_math_(options.fast_math),
         tile_(options.tile) {
     // The first use of the context and of the code in it: what is wrong with them is said here.
@@ -231,7 +246,7 @@ class CudaDevice final : public Device {
   const MemoryBudget& budget() const override { return gpu_->budget(); }
 
   BufferPtr Allocate(std::uint64_t bytes) override {
-    gpu_->Enter();
+    if (!IsPlanted(CudaBug::kAllocateDoesNotEnter)) gpu_->Enter();
     return std::make_shared<CudaBuffer>(gpu_, bytes, Lane::kCompute);
   }
 
@@ -254,15 +269,16 @@ class CudaDevice final : public Device {
                                               payload.size(), to.rows, to.cols));
     }
     gpu_->Enter();
+    const bool elsewhere = IsPlanted(CudaBug::kCopyInIsAnUpload);
     copy_staging_.Copy(payload.data(), reinterpret_cast<std::byte*>(DataOf(to)), RowBytes(to), rows,
-                       PitchOf(to), gpu_->compute());
+                       PitchOf(to), elsewhere ? gpu_->uploads() : gpu_->compute());
   }
 
   void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) override {
     CheckCopy(*buffer, from, to);
     CheckWritable("destination of a copy", to);
     gpu_->Enter();
-    AwaitUpload(from);
+    if (!IsPlanted(CudaBug::kCopyForgetsItsUpload)) AwaitUpload(from);
     const auto rows = static_cast<std::size_t>(from.rows);
     if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // of any length
       Check(cudaMemcpyAsync(DataOf(to), DataOf(from), RowBytes(from) * rows,
@@ -280,11 +296,13 @@ class CudaDevice final : public Device {
     const auto& source = static_cast<CudaBuffer&>(*buffer);
     const std::uint64_t bytes = buffer->size_bytes();
     std::shared_ptr<void> memory = gpu_->pinned().Take(bytes);
-    source.AwaitUploadOn(gpu_->fetches());
+    if (!IsPlanted(CudaBug::kFetchForgetsItsUpload)) source.AwaitUploadOn(gpu_->fetches());
     Check(cudaMemcpyAsync(memory.get(), source.data(), bytes, cudaMemcpyDeviceToHost,
                           gpu_->fetches()),
           "cudaMemcpyAsync from the device", info_.name);
-    Check(cudaStreamSynchronize(gpu_->fetches()), "cudaStreamSynchronize", info_.name);
+    if (!IsPlanted(CudaBug::kFetchDoesNotWait)) {
+      Check(cudaStreamSynchronize(gpu_->fetches()), "cudaStreamSynchronize", info_.name);
+    }
     const void* const data = memory.get();
     return {std::move(memory), data, bytes};
   }
@@ -305,8 +323,10 @@ class CudaDevice final : public Device {
     }
     CheckView("source of a download", from);
     gpu_->Enter();
-    AwaitUpload(from);
-    return std::make_unique<CudaDownload>(gpu_, buffer, from);
+    if (!IsPlanted(CudaBug::kDownloadForgetsItsUpload)) AwaitUpload(from);
+    auto download = std::make_unique<CudaDownload>(gpu_, buffer, from);
+    download->Start(from);
+    return download;
   }
 
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
@@ -321,8 +341,10 @@ class CudaDevice final : public Device {
                           // A leaf is no longer than the sum.
                           std::min(block, std::int64_t{1} << 30)};
     gpu_->Enter();
-    AwaitUpload(a);
-    AwaitUpload(b);
+    if (!IsPlanted(CudaBug::kGemmForgetsItsUploads)) {
+      AwaitUpload(a);
+      AwaitUpload(b);
+    }
     if (precision == Precision::kFast && workspace_) {
       FastGemm(product);
     } else {
@@ -330,10 +352,17 @@ class CudaDevice final : public Device {
     }
   }
 
+  // Sizes of tiles; which layout is taken is seen by the operands.
+  int ExactWays() const override { return tile_ ? 1 : 3; }
+  void UseExactWay(int way) override {
+    way_.reset();
+    if (way >= 0 && !tile_) way_ = static_cast<GemmTile>(way);
+  }
+
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
     const OperatorRow& row = RowOf(kernel);
-    gpu_->Enter();
+    if (!IsPlanted(CudaBug::kLaunchDoesNotEnter)) gpu_->Enter();
     LaunchArgs launch{};
     for (std::size_t i = 0; i < args.m.size(); ++i) {
       const Matrix& m = args.m[i];
@@ -365,27 +394,32 @@ class CudaDevice final : public Device {
   }
 
   void ExactGemm(Product product) {
-    const GemmTile wanted = tile_ ? *tile_ : ChooseTile(product.m, product.n, info_.threads);
+    const std::optional<GemmTile> chosen = way_ ? way_ : tile_;
+    const GemmTile wanted = chosen ? *chosen : ChooseTile(product.m, product.n, info_.threads);
     const GemmTile tile = WithLevelsFor(wanted, (product.k + product.block - 1) / product.block);
     const GemmLayout layout = LayoutOf(product);
     const void* const kernel = tile == GemmTile::k128  ? Gemm128(layout)
                                : tile == GemmTile::k64 ? Gemm64(layout)
                                                        : Gemm32(layout);
     const std::int64_t edge = EdgeOf(tile);
-    const std::int64_t down = (product.m + edge - 1) / edge;
+    const bool less = IsPlanted(CudaBug::kLastTilesAreLeftOut) && product.m > edge;
+    const std::int64_t down = less ? product.m / edge : (product.m + edge - 1) / edge;
     auto across = static_cast<unsigned>((product.n + edge - 1) / edge);
     if (down > INT32_MAX / std::int64_t{across}) {
       throw std::invalid_argument(fmt::format("gemm: a result [{}, {}] is too large for {}",
                                               product.m, product.n, info_.name));
     }
     void* parameters[] = {&product, &across};
-    Run(kernel, "gemm", {{static_cast<unsigned>(down) * across}, {static_cast<unsigned>(2 * edge)}},
+    const std::int64_t threads = IsPlanted(CudaBug::kTooFewThreads) ? edge : 2 * edge;
+    Run(kernel, "gemm", {{static_cast<unsigned>(down) * across}, {static_cast<unsigned>(threads)}},
         parameters);
   }
 
   void Run(const void* kernel, std::string_view what, const Grid& grid, void** parameters) {
+    const bool elsewhere = IsPlanted(CudaBug::kProductsRunElsewhere) && what == "gemm";
+    cudaStream_t stream = elsewhere ? gpu_->downloads() : gpu_->compute();
     const cudaError_t error =
-        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, gpu_->compute());
+        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, stream);
     if (error != cudaSuccess) Check(error, fmt::format("launching {}", what), info_.name);
   }
 
@@ -396,6 +430,7 @@ class CudaDevice final : public Device {
   Staging copy_staging_;
   FastMath fast_math_;
   std::optional<GemmTile> tile_;
+  std::optional<GemmTile> way_;  // of UseExactWay
   std::unique_ptr<CudaBuffer> workspace_;
   std::unique_ptr<Cublas> cublas_;  // after its workspace
 };

@@ -8,6 +8,14 @@ namespace acan::cuda {
 namespace {
 
 constexpr std::uint64_t kGrain = 256;  // cudaMalloc aligns to it; sizes that differ by less share
+// The driver takes whole chunks for what is larger than it cuts from one.
+constexpr std::uint64_t kMostCut = 1 << 20;
+constexpr std::uint64_t kChunk = 2 << 20;
+
+std::uint64_t Rounded(std::uint64_t bytes) {
+  const std::uint64_t grain = bytes <= kMostCut ? kGrain : kChunk;
+  return (bytes + grain - 1) / grain * grain;
+}
 
 }  // namespace
 
@@ -20,26 +28,37 @@ Gpu::Gpu(int ordinal, std::string name, std::uint64_t limit_bytes)
   fetches_ = NewStream(name_);
 }
 
+Gpu::~Gpu() {
+  cudaSetDevice(ordinal_);
+  ShrinkCache(0);
+}
+
 Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   Block block;
   const std::lock_guard lock(mutex_);
   budget_.Charge(bytes);
   if (bytes == 0) return block;
   try {
-    const std::uint64_t rounded = (bytes + kGrain - 1) / kGrain * kGrain;
+    const std::uint64_t rounded =
+        IsPlanted(CudaBug::kBlockIsTooSmall) ? (bytes + 1) / 2 : Rounded(bytes);
     const auto found = FindCached(rounded, lane);
-    if (found == cache_.end()) return NewBlock(rounded);
+    if (found == cache_.end()) {
+      block = NewBlock(rounded);
+      rounded_bytes_ += rounded - bytes;
+      return block;
+    }
     block = std::move(*found);
     cache_.erase(found);
     cached_bytes_ -= rounded;
-    if (block.busy_on && *block.busy_on != lane) {
+    rounded_bytes_ += rounded - bytes;
+    if (block.busy_on && *block.busy_on != lane && !IsPlanted(CudaBug::kReuseDoesNotWait)) {
       Check(cudaStreamWaitEvent(StreamOf(lane), block.event.get(), 0), "cudaStreamWaitEvent",
             name_);
     }
     block.busy_on.reset();
     return block;
   } catch (...) {
-    budget_.Release(bytes);
+    if (!IsPlanted(CudaBug::kBudgetIsNotGivenBack)) budget_.Release(bytes);
     throw;
   }
 }
@@ -47,18 +66,18 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
 // A cached block of this size that `lane` should use, or the end if a new one is better.
 // REQUIRES: the mutex is held, the bytes are charged.
 std::list<Block>::iterator Gpu::FindCached(std::uint64_t bytes, Lane lane) {
+  const auto fits = [&](const Block& each) { return each.bytes == bytes; };
   if (lane == Lane::kUpload) {
     // An upload that waits for a block is one that does not run beside the computing: those that
-    // are busy are the last choice, and the coldest is the first to be free.
+    // are busy are the last choice, and of them the coldest is the first to be free.
     const auto free = std::find_if(cache_.begin(), cache_.end(), [&](const Block& each) {
-      return each.bytes == bytes && !IsBusy(each, lane);
+      return fits(each) && !IsBusy(each, lane);
     });
-    const bool room = budget_.used_bytes() + cached_bytes_ <= budget_.limit_bytes();
-    if (free != cache_.end() || room) return free;
+    if (free != cache_.end() || cached_bytes_ <= RoomForCache()) return free;
+    return std::find_if(cache_.begin(), cache_.end(), fits);
   }
   // The warmest: what was released last is most likely still in the device's cache.
-  const auto found = std::find_if(cache_.rbegin(), cache_.rend(),
-                                  [&](const Block& each) { return each.bytes == bytes; });
+  const auto found = std::find_if(cache_.rbegin(), cache_.rend(), fits);
   return found == cache_.rend() ? cache_.end() : std::next(found).base();
 }
 
@@ -71,8 +90,7 @@ bool Gpu::IsBusy(const Block& block, Lane lane) {
 
 // REQUIRES: the mutex is held, the bytes are charged.
 Block Gpu::NewBlock(std::uint64_t bytes) {
-  const std::uint64_t used = budget_.used_bytes();
-  ShrinkCache(budget_.limit_bytes() - std::min(used, budget_.limit_bytes()));
+  if (!IsPlanted(CudaBug::kCacheIgnoresTheLimit)) ShrinkCache(RoomForCache());
   void* memory = nullptr;
   cudaError_t error = cudaMalloc(&memory, bytes);
   if (FaultOf(error) == Fault::kMemory && !cache_.empty()) {
@@ -89,10 +107,22 @@ Block Gpu::NewBlock(std::uint64_t bytes) {
   return block;
 }
 
-// cudaFree waits for what the device does.
+// What the limit leaves beside what is in use.
+std::uint64_t Gpu::RoomForCache() const {
+  const std::uint64_t used = budget_.used_bytes() + rounded_bytes_;
+  return budget_.limit_bytes() - std::min(used, budget_.limit_bytes());
+}
+
+// CUDA does not promise that cudaFree waits for what the device does with the memory.
+void Gpu::Free(Block block) {
+  if (!block.busy_on || IsPlanted(CudaBug::kBusyBlocksAreFreed)) return;
+  cudaEventSynchronize(block.event.get());  // a lost device does nothing with it either
+}
+
 void Gpu::ShrinkCache(std::uint64_t most_bytes) {
   while (cached_bytes_ > most_bytes) {
     cached_bytes_ -= cache_.front().bytes;
+    Free(std::move(cache_.front()));
     cache_.pop_front();
   }
 }
@@ -100,14 +130,26 @@ void Gpu::ShrinkCache(std::uint64_t most_bytes) {
 void Gpu::Give(Block block, std::uint64_t bytes) noexcept {
   const bool entered = cudaSetDevice(ordinal_) == cudaSuccess;
   const std::lock_guard lock(mutex_);
-  const bool known = entered && block.memory.get() != nullptr && block.busy_on &&
-                     cudaEventRecord(block.event.get(), StreamOf(*block.busy_on)) == cudaSuccess;
   budget_.Release(bytes);
-  if (!known) return;  // freed by cudaFree, which waits by itself
+  if (block.memory.get() == nullptr) return;
+  rounded_bytes_ -= block.bytes - bytes;
+  const bool known = entered && block.busy_on && RecordEnd(block);
+  if (!known) {  // the device is lost, most likely; else it must be done with the block
+    if (entered) cudaDeviceSynchronize();
+    return;
+  }
   cached_bytes_ += block.bytes;
   cache_.push_back(std::move(block));
   // Rounding may have brought the cache a little above the limit.
-  ShrinkCache(budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes()));
+  ShrinkCache(RoomForCache());
+}
+
+// Whether the block's event is now behind the work of its lane.
+bool Gpu::RecordEnd(const Block& block) const {
+  if (IsPlanted(CudaBug::kReleaseIsNotRecorded)) return true;
+  const Lane other = *block.busy_on == Lane::kUpload ? Lane::kCompute : Lane::kUpload;
+  const Lane lane = IsPlanted(CudaBug::kReleaseIsRecordedElsewhere) ? other : *block.busy_on;
+  return cudaEventRecord(block.event.get(), StreamOf(lane)) == cudaSuccess;
 }
 
 std::uint64_t Gpu::cached_bytes() const {

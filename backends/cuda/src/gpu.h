@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "acan/core/memory_budget.h"
+#include "acan/cuda/planted.h"
 #include "handles.h"
 #include "pinned.h"
 
@@ -21,7 +22,7 @@ enum class Lane : std::uint8_t { kCompute, kUpload };  // the streams that write
 // Memory of the device, and the last work on it that may still be under way.
 struct Block {
   DeviceBytes memory;
-  std::uint64_t bytes = 0;  // rounded up
+  std::uint64_t bytes = 0;  // rounded up, as the driver does
   Event event;              // recorded behind that work; for its owner to use in the meantime
   std::optional<Lane> busy_on;
 };
@@ -29,6 +30,9 @@ struct Block {
 class Gpu {
  public:
   Gpu(int ordinal, std::string name, std::uint64_t limit_bytes);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
 
   // CUDA's current device is the thread's: to be called before anything else on a thread that may
   // be new.
@@ -44,7 +48,8 @@ class Gpu {
   cudaStream_t fetches() const { return fetches_.get(); }  // of what is complete
 
   // A block of at least `bytes`, charged to the budget, that work on `lane` may use at once. Throws
-  // OutOfMemory. Bytes in use and bytes in the cache together never exceed the limit.
+  // OutOfMemory. What is in use and what is cached, as the driver counts both, exceed the limit
+  // only where the driver rounds up what is in use.
   Block Take(std::uint64_t bytes, Lane lane);
   // Gives the block of `bytes` back. Its busy_on is the lane behind whose work until now it is
   // free. Throws nothing: a lost device cannot take it back.
@@ -59,6 +64,9 @@ class Gpu {
   static bool IsBusy(const Block& block, Lane lane);  // work on another lane is under way
   Block NewBlock(std::uint64_t bytes);
   void ShrinkCache(std::uint64_t most_bytes);
+  static void Free(Block block);
+  bool RecordEnd(const Block& block) const;
+  std::uint64_t RoomForCache() const;
 
   const int ordinal_;
   const std::string name_;
@@ -68,6 +76,7 @@ class Gpu {
   mutable std::mutex mutex_;
   std::list<Block> cache_;  // the coldest first
   std::uint64_t cached_bytes_ = 0;
+  std::uint64_t rounded_bytes_ = 0;  // that blocks in use have beyond what is charged
 };
 
 }  // namespace acan::cuda

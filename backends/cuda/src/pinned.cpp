@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "acan/core/memory_budget.h"
 
 namespace acan::cuda {
 namespace {
@@ -11,6 +14,14 @@ namespace {
 constexpr std::size_t kGrain = 64 << 10;
 constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
+
+// Sizes that differ by little share pieces: there are eight sizes from one power of two to the
+// next.
+std::size_t SizeClass(std::size_t bytes) {
+  const std::size_t grain = std::max(kGrain, std::bit_floor(bytes) / 8);
+  const std::size_t rounded = std::max<std::size_t>(1, (bytes + grain - 1) / grain) * grain;
+  return IsPlanted(CudaBug::kPinnedPieceIsTooSmall) ? (bytes + 1) / 2 : rounded;
+}
 
 PinnedBytes NewPinned(std::size_t bytes, const std::string& device) {
   void* memory = nullptr;
@@ -23,7 +34,7 @@ PinnedBytes NewPinned(std::size_t bytes, const std::string& device) {
 
 std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
   Piece piece;
-  const std::size_t rounded = std::max<std::size_t>(1, (bytes + kGrain - 1) / kGrain) * kGrain;
+  const std::size_t rounded = SizeClass(bytes);
   {
     const std::lock_guard lock(cache_->mutex);
     const auto found = std::find_if(cache_->pieces.rbegin(), cache_->pieces.rend(),
@@ -33,8 +44,9 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
       cache_->pieces.erase(std::next(found).base());
       cache_->bytes -= rounded;
     }
-    // Here and not where a piece comes back: freeing may wait for the device.
-    while (cache_->bytes > kMostCachedBytes) {
+    // Here and not where a piece comes back: freeing may wait for the device. The warmest stays, so
+    // that results larger than that are not allocated each time.
+    while (cache_->bytes > kMostCachedBytes && cache_->pieces.size() > 1) {
       cache_->bytes -= cache_->pieces.front().bytes;
       cache_->pieces.pop_front();
     }
@@ -50,6 +62,7 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
 }
 
 Staging::~Staging() {
+  if (IsPlanted(CudaBug::kStagingEndsAtOnce)) return;
   for (const Slot& slot : slots_) {
     if (slot.free.get() != nullptr) cudaEventSynchronize(slot.free.get());
   }
@@ -57,14 +70,29 @@ Staging::~Staging() {
 
 // A slot that the device has read.
 Staging::Slot& Staging::NextSlot() {
+  if (slots_.size() < 2) AddSlot();
+  if (slots_.size() < most_slots_ && cudaEventQuery(slots_[next_].free.get()) != cudaSuccess) {
+    cudaGetLastError();  // that it is not ready is no error of the next call
+    try {
+      AddSlot();
+    } catch (const OutOfMemory&) {  // then it waits for the slots that there are
+      most_slots_ = slots_.size();
+    }
+  }
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % slots_.size();
-  if (slot.memory.get() == nullptr) {
-    slot.memory = NewPinned(kSlotBytes, device_);
-    slot.free = NewEvent(device_);
+  if (!IsPlanted(CudaBug::kSlotIsNotAwaited)) {
+    Check(cudaEventSynchronize(slot.free.get()), "cudaEventSynchronize", device_);
   }
-  Check(cudaEventSynchronize(slot.free.get()), "cudaEventSynchronize", device_);
   return slot;
+}
+
+// Before the one that was used longest ago.
+void Staging::AddSlot() {
+  Slot slot;
+  slot.memory = NewPinned(kSlotBytes, device_);
+  slot.free = NewEvent(device_);
+  slots_.insert(slots_.begin() + static_cast<std::ptrdiff_t>(next_), std::move(slot));
 }
 
 void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, std::size_t rows,
@@ -88,10 +116,12 @@ void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, 
       Check(cudaMemcpyAsync(to + done, slot.memory.get(), count, cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync to the device", device_);
     } else {
-      Check(cudaMemcpy2DAsync(to + done * to_pitch, to_pitch, slot.memory.get(), row_bytes,
-                              row_bytes, count, cudaMemcpyHostToDevice, stream),
+      const std::size_t pitch = IsPlanted(CudaBug::kRowsLoseTheirPitch) ? row_bytes : to_pitch;
+      Check(cudaMemcpy2DAsync(to + done * to_pitch, pitch, slot.memory.get(), row_bytes, row_bytes,
+                              count, cudaMemcpyHostToDevice, stream),
             "cudaMemcpy2DAsync to the device", device_);
     }
+    if (IsPlanted(CudaBug::kSlotIsNotRecorded)) continue;
     Check(cudaEventRecord(slot.free.get(), stream), "cudaEventRecord", device_);
   }
 }

@@ -1,14 +1,15 @@
 // Host memory that the device reads and writes by itself.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "acan/cuda/planted.h"
 #include "handles.h"
 
 namespace acan::cuda {
@@ -37,11 +38,14 @@ class PinnedPool {
   std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
 };
 
-// Copies rows from host memory to the device through two pieces of pinned memory: one is filled by
-// the thread while the device reads the other. Used by one thread at a time.
+// Copies rows from host memory to the device through pieces of pinned memory: one is filled by the
+// thread while the device reads others. Where the device has not come to read any of them, because
+// kernels are before them in the stream, there will be one more, up to `most_slots`. Used by one
+// thread at a time.
 class Staging {
  public:
-  explicit Staging(std::string device) : device_(std::move(device)) {}
+  Staging(std::string device, std::size_t most_slots)
+      : device_(std::move(device)), most_slots_(most_slots) {}
   // Waits for its copies, which read its memory.
   ~Staging();
   Staging(const Staging&) = delete;
@@ -58,9 +62,12 @@ class Staging {
   };
   Slot& NextSlot();
 
+  void AddSlot();
+
   std::string device_;
-  std::array<Slot, 2> slots_;
-  std::size_t next_ = 0;
+  std::size_t most_slots_;
+  std::vector<Slot> slots_;  // in a ring
+  std::size_t next_ = 0;     // that was used longest ago
 };
 
 }  // namespace acan::cuda

@@ -9,6 +9,7 @@
 #include "acan/core/philox.h"
 #include "acan/handler/conformance.h"
 #include "conformance_cases.h"
+#include "fmt/format.h"
 #include "hex_sha256.h"
 
 namespace acan {
@@ -79,6 +80,11 @@ class Operation {
     return matrix;
   }
 
+  // What the operation may write and nobody asks for.
+  Matrix Scratch(std::int64_t rows, std::int64_t cols) {
+    return Hold(device_.Allocate(static_cast<std::uint64_t>(rows * cols) * 4), rows, cols);
+  }
+
   OperationHash Finish() {
     std::vector<std::byte> bytes;
     for (const auto& [buffer, matrix] : outputs_) {
@@ -143,10 +149,59 @@ OperationHash Run(Device& device, const OperatorRow& row, const Case& of, Call c
   return op.Finish();
 }
 
+// An image of 6 x 6 pixels under windows of 3 x 3: 8 to 64 outputs, as devices have tiles for some
+// numbers of them, and leaves that end within a window's pixel.
+struct Convolved {
+  std::int64_t channels, outputs, stride;
+};
+constexpr Convolved kConvolved[] = {{3, 64, 1}, {4, 64, 2}, {9, 32, 1}, {16, 16, 1}, {20, 8, 1}};
+
+// Both passes of a convolution and an activation behind it: as one call each, or as the calls that
+// it stands for.
+OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
+  constexpr std::int64_t kEdge = 6, kWindow = 3, kPadding = 1, kBlock = 16;
+  const std::int64_t out_edge = (kEdge + 2 * kPadding - kWindow) / of.stride + 1;
+  const std::int64_t results = out_edge * out_edge, depth = kWindow * kWindow * of.channels;
+  Operation op(device, fmt::format("a convolution of {} channels to {}", of.channels, of.outputs));
+  const Matrix weight = op.In(of.outputs, depth, Values::kWide);
+  const Matrix dy = op.In(results, of.outputs, Values::kWide);
+  KernelArgs unfold, fold;
+  unfold.m = {op.Scratch(results, depth), op.In(kEdge * kEdge, of.channels, Values::kSpecial)};
+  unfold.scalars.i = {kEdge,     kEdge,    kWindow,  kWindow, of.stride,
+                      of.stride, kPadding, kPadding, kBlock,  1};
+  fold.m = {op.Out(kEdge * kEdge, of.channels), unfold.m[0]};
+  fold.scalars = unfold.scalars;
+  Device::Following then{Kernel::kActivation, {}};
+  const Matrix sums = op.Out(results, of.outputs);
+  then.args.m = {op.Out(results, of.outputs), sums};
+  then.args.scalars.i = {static_cast<std::int64_t>(Activation::kRelu)};
+  if (in_one) {
+    device.Convolve(Precision::kExact, kBlock, unfold, weight, sums, &then);
+    device.ConvolveBack(Precision::kExact, kBlock, dy, weight, fold);
+  } else {
+    device.Launch(Kernel::kUnfold, unfold);
+    device.Gemm(GemmForm::kForward, Precision::kExact, kBlock, unfold.m[0], weight, sums);
+    device.Launch(then.kernel, then.args);
+    device.Gemm(GemmForm::kBackward, Precision::kExact, kBlock, dy, weight, fold.m[1]);
+    device.Launch(Kernel::kFold, fold);
+  }
+  return op.Finish();
+}
+
 }  // namespace
 }  // namespace conformance
 
-std::vector<OperationHash> RunConformanceBattery(Device& device) {
+std::string ConformanceOfConvolutions(Device& device) {
+  for (const conformance::Convolved& of : conformance::kConvolved) {
+    const OperationHash in_one = conformance::Convolution(device, of, true);
+    if (in_one.sha256 != conformance::Convolution(device, of, false).sha256) {
+      return in_one.operation + " in one call";
+    }
+  }
+  return "";
+}
+
+std::vector<OperationHash> RunConformanceProducts(Device& device) {
   std::vector<OperationHash> out;
   for (std::size_t form = 0; form < kProducts; ++form) {
     for (const conformance::ProductCase& each : conformance::AllProductCases()) {
@@ -155,6 +210,11 @@ std::vector<OperationHash> RunConformanceBattery(Device& device) {
       }));
     }
   }
+  return out;
+}
+
+std::vector<OperationHash> RunConformanceBattery(Device& device) {
+  std::vector<OperationHash> out = RunConformanceProducts(device);
   for (const conformance::KernelCase& each : conformance::AllKernelCases()) {
     out.push_back(conformance::Run(device, RowOf(each.kernel), each.of, [&](const auto& m) {
       device.Launch(each.kernel, {m, each.of.scalars});

@@ -17,12 +17,12 @@ constexpr auto kAllProductCases = [] {
                      std::int64_t block, Values values) {
     return ProductCase{block, {"", what, {{"m", m}, {"n", n}, {"k", k}}, {values, values}}};
   };
-  return std::array{of("ragged", 35, 37, 83, kBlock, kWide),
-                    of("one row", 1, 33, 150, 32, kUnit),
-                    of("one column", 29, 1, 77, kBlock, kUnit),
-                    of("deep", 3, 5, 1100, 64, kUnit),
+  return std::array{of("ragged", 35, 37, 83, kBlock, kWide), of("one row", 1, 33, 150, 32, kUnit),
+                    of("one column", 29, 1, 77, kBlock, kUnit), of("deep", 3, 5, 1100, 64, kUnit),
                     of("one leaf", 13, 17, 64, 64, kWide),
-                    of("special values", 9, 34, 51, kBlock, kSpecial)};
+                    of("special values", 9, 34, 51, kBlock, kSpecial),
+                    // Where devices may read four words at once.
+                    of("aligned", 36, 44, 88, kBlock, kWide)};
 }();
 
 constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
@@ -83,7 +83,7 @@ class KernelCases {
                 {"first", 1},     {"row", 1},           {"col", 1},          {"width", 4},
                 {"height", 5},    {"window_height", 3}, {"window_width", 2}, {"stride_y", 2},
                 {"stride_x", 1},  {"padding_y", 1},     {"padding_x", 0},    {"out_height", 3},
-                {"out_width", 3}, {"channels", 19},     {"classes", 1}},
+                {"out_width", 3}, {"channels", 19},     {"classes", 1},      {"all", 1}},
                values,
                scalars}});
   }
@@ -283,6 +283,8 @@ constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
             {.f = {0.0f, 1.0f, -2.0f, 2.0f}, .i = {seed, 3, 4096, 64, 784}}, {});
   cases.Add(Kernel::kTruncatedNormal, "", "rare",
             {.f = {0.0f, 1.0f, 2.0f, 2.5f}, .i = {seed, 3, 4096, 64, 784}}, {});
+  cases.Add(Kernel::kEmbedding, "", "a part of a table", {.f = {}, .i = {2, 1000}},
+            {Values::kIndices, Values::kSpecial});
   for (const KernelCase& each : cases.all()) all.Add(each);
 }
 

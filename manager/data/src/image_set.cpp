@@ -82,18 +82,24 @@ void ImageSet::FindLayout(const ImageData& how) {
   const WantedInput& wanted = *FindInput(inputs_, "images");
   const std::vector<std::int64_t>& shape = images_.shape();
   const auto fits = [&](std::int64_t height, std::int64_t width, std::int64_t channels) {
-    return height * width == wanted.positions && channels == wanted.features;
+    const bool has_size = wanted.image
+                              ? wanted.image->height == height && wanted.image->width == width
+                              : height * width == wanted.positions;
+    return has_size && channels == wanted.features;
   };
   const bool plain = shape.size() == 3 && fits(shape[1], shape[2], 1);
   const bool four = shape.size() == 4;
   const bool first = four && fits(shape[2], shape[3], shape[1]) && how.layout != "HWC";
   const bool last = four && fits(shape[1], shape[2], shape[3]) && how.layout != "CHW";
   if (!plain && !first && !last) {
+    const std::string pixels =
+        wanted.image ? fmt::format("{} x {}", wanted.image->height, wanted.image->width)
+                     : fmt::format("{}", wanted.positions);
     throw UsageError(
-        fmt::format("{}: has shape {}{}, but the model takes images of {} pixels and {} channels",
+        fmt::format("{}: has shape {}{}, but the model takes images of {} pixels and {} channel{}",
                     images_.path(), ShapeText(shape),
-                    how.layout.empty() ? "" : fmt::format(" (layout {})", how.layout),
-                    wanted.positions, wanted.features));
+                    how.layout.empty() ? "" : fmt::format(" (layout {})", how.layout), pixels,
+                    wanted.features, wanted.features == 1 ? "" : "s"));
   }
   if (first && last && shape[1] != 1) {
     throw UsageError(

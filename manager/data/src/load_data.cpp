@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <utility>
@@ -93,7 +94,7 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   if (text.vocabulary_size > bound) {
     throw UsageError(fmt::format(
         "data.tokenizer = \"{}\" makes {} different tokens of {}, but the model has {}: set "
-        "model.vocab_size to at least {}",
+        "model.vocab_size (in a graph file, the bound of the input \"tokens\") to at least {}",
         job.data.text.tokenizer, text.vocabulary_size, text.train.path(), bound,
         text.vocabulary_size));
   }
@@ -113,11 +114,23 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   return data;
 }
 
+StoredArray OpenArrayOfTokens(const std::string& path) {
+  try {
+    return OpenArray(path);
+  } catch (const Error& error) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) throw;
+    throw Error(error.kind(), fmt::format("{}; if it has raw tokens, set data.tokens_type = "
+                                          "\"uint16\" or \"uint32\"",
+                                          error.what()));
+  }
+}
+
 StoredArray OpenStream(const std::string& path, const std::string& type) {
   if (!type.empty()) {
     return OpenRaw(path, type == "uint16" ? NumberType::kUint16 : NumberType::kUint32);
   }
-  StoredArray tokens = OpenArray(path);
+  StoredArray tokens = OpenArrayOfTokens(path);
   if (tokens.shape().size() != 1) {
     throw UsageError(
         fmt::format("{}: has shape {}, but a stream of tokens has one dimension; sequences need "
@@ -130,7 +143,8 @@ StoredArray OpenStream(const std::string& path, const std::string& type) {
 Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
   const TokenData& files = job.data.tokens;
   Data data;
-  if (job.data.train_targets.empty()) {
+  const bool has_labels = FindInput(wanted, "labels") != nullptr;
+  if (job.data.train_targets.empty() && has_labels) {
     RequireLanguageModel("train_tokens", wanted);
     data.train =
         std::make_shared<WindowSet>(OpenStream(files.train, files.type), wanted, job.training.seed);
@@ -140,7 +154,7 @@ Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
     }
     return data;
   }
-  if (!HasInputs(wanted, {"tokens", "labels"}, {"lengths", "token_type_ids"})) {
+  if (!HasInputs(wanted, {"tokens"}, {"labels", "lengths", "token_type_ids"})) {
     DoesNotFit("train_tokens", "models of sequences of tokens", wanted);
   }
   data.train = std::make_shared<SequenceSet>(
@@ -217,6 +231,7 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
   for (const model::Input& input : graph.inputs()) {
     const model::Shape& shape = graph.value(input.value).shape;
     wanted.push_back({input.name, input.role, shape.rows, shape.features, input.bound});
+    wanted.back().image = ImageSizeOf(graph, input.value);
     for (const model::Use& use : uses[static_cast<std::size_t>(input.value)]) {
       const auto* loss = std::get_if<model::CrossEntropy>(&graph.node(use.node).op);
       if (loss != nullptr) wanted.back().ignored_label = loss->ignored_label;

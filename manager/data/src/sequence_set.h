@@ -22,7 +22,7 @@ struct SequenceFiles {
 
 class SequenceSet final : public SampleSet {
  public:
-  // `wanted`: "tokens", "labels", and perhaps "lengths" and "token_type_ids". Throws Error (usage)
+  // `wanted`: "tokens", and perhaps "labels", "lengths" and "token_type_ids". Throws Error (usage)
   // for files that do not fit each other or the model, and for values out of bounds.
   SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wanted);
 

@@ -258,7 +258,8 @@ StoredArray OpenRaw(const std::string& path, NumberType type) {
   const std::span<const std::uint8_t> start = file.Peek(6);
   constexpr std::uint8_t kNpy[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   if (std::ranges::equal(start, kNpy)) {
-    throw UsageError(fmt::format("{}: is NPY, which says itself what its values are", path));
+    throw UsageError(fmt::format(
+        "{}: is NPY, which says itself what its values are: leave data.tokens_type out", path));
   }
   return {file, {bytes / BytesOf(type)}, type};
 }

@@ -1,9 +1,15 @@
 #include "acan/manager/model_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <type_traits>
+#include <vector>
 
+#include "acan/core/error.h"
+#include "acan/core/json_text.h"
+#include "acan/manager/text_file.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
 
@@ -127,6 +133,74 @@ json TransformersConfig(const ModelOptions& options) {
   json config = std::visit([](const auto& of_kind) { return ConfigOf(of_kind); }, options);
   config["torch_dtype"] = "float32";
   return config;
+}
+
+namespace {
+
+// The fields of a config.json; those that it lacks keep their defaults.
+class ConfigFields {
+ public:
+  explicit ConfigFields(const std::string& path) : path_(path) {
+    constexpr std::int64_t kMostBytes = 16 << 20;
+    fields_ = ParseJsonOrDiscard(ReadTextFile(path, kMostBytes, "a config.json of transformers"));
+    if (!fields_.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
+  }
+
+  void Integer(const char* key, std::int64_t* value) const {
+    if (!fields_.contains(key)) return;
+    if (!fields_[key].is_number_integer()) Refuse(key, "an integer");
+    *value = fields_[key].get<std::int64_t>();
+  }
+  void Number(const char* key, float* value) const {
+    if (!fields_.contains(key)) return;
+    if (!fields_[key].is_number()) Refuse(key, "a number");
+    *value = fields_[key].get<float>();
+  }
+  // `words`: what it may be; without the field it is the first.
+  std::string Word(const char* key, const std::vector<std::string>& words) const {
+    if (!fields_.contains(key)) return words.front();
+    if (!fields_[key].is_string()) Refuse(key, "a word");
+    const auto word = fields_[key].get<std::string>();
+    if (std::ranges::find(words, word) == words.end()) {
+      Refuse(key, fmt::format("one of {}", fmt::join(words, ", ")));
+    }
+    return word;
+  }
+
+ private:
+  [[noreturn]] void Refuse(const char* key, const std::string& expected) const {
+    throw UsageError(
+        fmt::format("{}: '{}' is {}, expected {}", path_, key, JsonText(fields_[key]), expected));
+  }
+
+  std::string path_;
+  json fields_;
+};
+
+}  // namespace
+
+model::BertOptions ReadBertConfig(const std::string& path) {
+  const ConfigFields fields(path);
+  model::BertOptions options;
+  fields.Word("model_type", {"bert"});
+  fields.Word("position_embedding_type", {"absolute"});
+  fields.Integer("vocab_size", &options.vocab_size);
+  fields.Integer("hidden_size", &options.hidden_size);
+  fields.Integer("num_hidden_layers", &options.num_hidden_layers);
+  fields.Integer("num_attention_heads", &options.num_attention_heads);
+  fields.Integer("intermediate_size", &options.intermediate_size);
+  fields.Integer("max_position_embeddings", &options.max_position_embeddings);
+  fields.Integer("type_vocab_size", &options.type_vocab_size);
+  fields.Number("layer_norm_eps", &options.layer_norm_eps);
+  std::vector<std::string> names;
+  const std::vector<ActivationKind> kinds = {ActivationKind::kGelu, ActivationKind::kGeluTanh,
+                                             ActivationKind::kSilu, ActivationKind::kTanh,
+                                             ActivationKind::kRelu};
+  for (const ActivationKind kind : kinds) names.emplace_back(ActivationName(kind));
+  const std::string name = fields.Word("hidden_act", names);
+  options.hidden_act =
+      kinds[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
+  return options;
 }
 
 }  // namespace acan

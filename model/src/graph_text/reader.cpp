@@ -148,7 +148,9 @@ class Reader {
     if (kind == "truncated_normal" && n.size() == 4 && n[1] > 0 && n[2] < n[3]) {
       return TruncatedNormal{n[0], n[1], n[2], n[3]};
     }
-    fields.Fail(fmt::format("'initial' is {}, expected {}", Shown(json(kind)), expected));
+    fields.Fail(fmt::format(
+        "'initial' is {}, expected {}; low is at most high, and a deviation is not negative",
+        JsonText(value), expected));
   }
 
   void AddParameter(const Fields& fields) {

@@ -38,6 +38,9 @@ class BertComposer {
       case BertTask::kEncoder:
         composer_.graph().AddOutput("last_hidden_state", x);
         composer_.graph().AddOutput("pooler_output", Pool(x));
+        composer_.graph().AddOutput(
+            "sentence_embedding",
+            composer_.graph().Add("sentence", GlobalPooling{}, {x, lengths_}));
         break;
       case BertTask::kMaskedLanguage:
         PredictMasked(x);

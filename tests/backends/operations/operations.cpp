@@ -213,14 +213,14 @@ Dimensions DimensionsOf(const Operation& op, const Shape& s) {
   // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
   return DimensionsNamed(
       op.row(),
-      std::array<NamedDimension, 26>{
+      std::array<NamedDimension, 27>{
           {{"rows", s.rows},     {"cols", s.cols},    {"m", s.rows},     {"n", s.cols},
            {"k", s.inner},       {"heads", 3},        {"half", s.cols},  {"positions", s.inner},
            {"words", s.inner},   {"samples", 3},      {"group", 1},      {"first", 1},
            {"row", 1},           {"col", 1},          {"width", 4},      {"height", 5},
            {"window_height", 3}, {"window_width", 2}, {"stride_y", 2},   {"stride_x", 1},
            {"padding_y", 1},     {"padding_x", 0},    {"out_height", 3}, {"out_width", 3},
-           {"channels", s.cols}, {"classes", 1}}});
+           {"channels", s.cols}, {"classes", 1},      {"all", 1}}});
 }
 
 }  // namespace

@@ -93,8 +93,18 @@ TestDevice OpenClVariant(const std::string& name) {
   return out;
 }
 
-// CUDA with one size of tiles for all exact products.
-TestDevice CudaTiles(int edge) {
+#if defined(ACAN_TEST_CUDA)
+// The device of this number if it can be used, else the first one that can.
+std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wanted,
+                                         std::string& problem) {
+  if (wanted < list.devices.size() && list.devices[wanted].unusable.empty()) return wanted;
+  return FirstUsable(list, problem);
+}
+#endif
+
+// CUDA with one size of tiles for all exact products, each on a GPU of its own if there are so
+// many.
+TestDevice CudaTiles(int edge, [[maybe_unused]] std::size_t wanted) {
   TestDevice out;
   out.name = "cuda_tile" + std::to_string(edge);
   out.threads = {1};
@@ -107,7 +117,7 @@ TestDevice CudaTiles(int edge) {
   out.make = [=](int, std::uint64_t limit_bytes) {
     const DeviceList list = cuda::ListDevices();
     std::string problem;
-    const std::size_t i = FirstUsable(list, problem).value();
+    const std::size_t i = UsableOrFirst(list, wanted, problem).value();
     cuda::DeviceOptions options;
     options.index = static_cast<int>(i);
     options.memory_limit_bytes = Within(limit_bytes, list.devices[i]);
@@ -131,7 +141,7 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
 std::vector<TestDevice> AllTestDevices() {
   return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),  OfModule("opencl"),
           OpenClVariant("tile"),  OpenClVariant("soft"), OpenClVariant("part"), OfModule("cuda"),
-          CudaTiles(128),         CudaTiles(64),         CudaTiles(32)};
+          CudaTiles(128, 0),      CudaTiles(64, 1),      CudaTiles(32, 2)};
 }
 
 std::vector<TestDevice> ProductTestDevices() {

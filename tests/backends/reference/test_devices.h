@@ -29,6 +29,15 @@ std::vector<TestDevice> AllTestDevices();
 // Those whose products are computed in a way of their own.
 std::vector<TestDevice> ProductTestDevices();
 
+// Whether it is a fake GPU, which takes a thousand times as long as a CPU.
+inline bool IsFakeGpu([[maybe_unused]] const TestDevice& device) {
+#if defined(ACAN_TEST_FAKE_GPUS)
+  return device.name.starts_with("cuda");
+#else
+  return false;
+#endif
+}
+
 }  // namespace acan::test
 
 // Runs the rest of a test only where the device is there, and says so where it is not.

@@ -20,6 +20,10 @@ TEST(ClumsyUser, IsToldWhatIsWrongWithJobs) {
   RunClumsyCases(JobCases());
 }
 
+TEST(ClumsyUser, IsToldWhatIsWrongWithModels) {
+  RunClumsyCases(ModelCases());
+}
+
 TEST(ClumsyUser, IsToldWhichLimitOrSurroundingsAreWrong) {
   RunClumsyCases(LimitCases());
 }

@@ -48,6 +48,96 @@ epochs = 1
 learning_rate = 0.05
 )";
 
+constexpr const char* kGptJob = R"(
+[model]
+kind = "gpt"
+n_layer = 1
+n_head = 2
+n_embd = 8
+block_size = 8
+vocab_size = 20
+[data]
+text = "text"
+[train]
+batch = 4
+steps = 2
+)";
+
+constexpr const char* kGraphJob = R"(
+[model]
+kind = "graph"
+file = "g.json"
+[data]
+text = "text"
+[train]
+batch = 4
+steps = 2
+)";
+
+constexpr const char* kVitJob = R"(
+[model]
+kind = "vit"
+image_size = 4
+channels = 1
+patch_size = 2
+num_layers = 1
+num_heads = 1
+hidden_dim = 4
+mlp_dim = 4
+num_classes = 3
+[data]
+train_inputs = "images"
+train_labels = "classes"
+[train]
+batch = 2
+steps = 2
+)";
+
+constexpr const char* kBertJob = R"(
+[model]
+kind = "bert"
+task = "classification"
+num_labels = 3
+vocab_size = 16
+hidden_size = 8
+intermediate_size = 8
+num_hidden_layers = 1
+num_attention_heads = 2
+max_position_embeddings = 4
+[data]
+train_tokens = "sequences"
+train_labels = "classes"
+[train]
+batch = 2
+steps = 2
+)";
+
+// 4 black images of 4 x 4 pixels as IDX.
+std::string Images() {
+  std::string file("\0\0\010\003\0\0\0\004\0\0\0\004\0\0\0\004", 16);
+  return file + std::string(64, '\0');
+}
+
+std::string Text() {
+  std::string text;
+  for (int i = 0; i < 4; ++i) {
+    text +=
+        "the cat sat on a mat and the cat ate a rat it was a fat cat and they say that was all\n";
+  }
+  return text;
+}
+
+void WriteModels(const TestFolder& folder) {
+  folder.Write("gpt.toml", kGptJob);
+  folder.Write("graph.toml", kGraphJob);
+  folder.Write("vit.toml", kVitJob);
+  folder.Write("bert.toml", kBertJob);
+  folder.Write("text", Text());
+  folder.Write("images", Images());
+  folder.Write("classes", "0\n1\n2\n1\n");
+  folder.Write("sequences", "1,2,3,4\n5,6,7,8\n1,2,3,4\n5,6,7,8\n");
+}
+
 Environment CaseEnvironment(const TestFolder& folder) {
   return {{"ACAN", ACAN_PROGRAM},   {"ACAN_HANDLERS", "cpu:1"},
           {"ACAN_MEMORY", "16MiB"}, {"ACAN_DEVICE", "cpu:1"},
@@ -84,9 +174,12 @@ const TestFolder& Model() {
     folder.Write("files.toml", kFilesJob);
     folder.Write("x", "1,2,3\n4,5,6\n7,8,9\n1,1,1\n");
     folder.Write("y", "1,2\n3,4\n5,6\n0,1\n");
+    WriteModels(folder);
     fs::create_directory(folder / "tmp");
     const Result made = RunScript(
-        folder, "$ACAN train job.toml --out trained --audit-log trained/audit.log && $ACAN keygen");
+        folder,
+        "$ACAN train job.toml --out trained --audit-log trained/audit.log && $ACAN keygen && "
+        "$ACAN train gpt.toml --out gpt && $ACAN graph gpt.toml > g.json");
     EXPECT_EQ(made.code, 0) << made.err;
     return &folder;
   }();

@@ -12,6 +12,9 @@ namespace acan::testing {
 //   job.toml            a job on generated data, [16, 8, 2], 8 steps
 //   files.toml x y      a job on the CSV files x (4 samples of 3 inputs) and y (of 2 targets)
 //   trained/            what `acan train job.toml --out trained` has left, with an audit log in it
+//   gpt.toml text       a job on a text of 18 characters; gpt/: what it has left
+//   graph.toml g.json   the same job by a graph file
+//   vit.toml images classes, bert.toml sequences   jobs on 4 images and on 4 sequences
 //   keys/               what `acan keygen` makes
 //   tmp/                TMPDIR, which must be empty in the end
 //
@@ -30,6 +33,7 @@ void RunClumsyCases(const std::vector<ClumsyCase>& cases);
 std::vector<ClumsyCase> FlagCases();
 std::vector<ClumsyCase> FileCases();
 std::vector<ClumsyCase> JobCases();
+std::vector<ClumsyCase> ModelCases();
 std::vector<ClumsyCase> LimitCases();
 // REQUIRES: this is root, who can become somebody else.
 std::vector<ClumsyCase> PermissionCases();

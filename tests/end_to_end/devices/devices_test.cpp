@@ -43,6 +43,10 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
   const std::string name = device["name"];
   std::vector<std::string> lists = {name + "@64MiB", "cpu:1@64MiB," + name + "@1MiB",
                                     "2x" + name + "@128KiB,cpu:1@128KiB"};
+  const nlohmann::json other = UsableDevice(GetParam() == std::string("cuda") ? "opencl" : "cuda");
+  if (!other.is_null()) {
+    lists.push_back("cpu:1@1MiB," + name + "@1MiB," + other["name"].get<std::string>() + "@1MiB");
+  }
   if (device["parts"].get<int>() > 1) {
     lists.push_back(name + "/0@1MiB," + name + "/1@64MiB");
   }

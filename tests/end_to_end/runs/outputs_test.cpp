@@ -66,8 +66,8 @@ TEST_F(Outputs, EvalTakesOtherData) {
   const Result other = RunAcan(
       {"eval", job_, "--model", out_ + "/model.safetensors", "--set", "model.layers=[97, 64, 10]"});
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err,
-              AllOf(HasSubstr("not of the model, the first is 'layers.2.bias'"), HasSubstr(job_)));
+  EXPECT_THAT(other.err, AllOf(HasSubstr("which the model lacks (the first is 'layers.2.bias')"),
+                               HasSubstr(job_)));
 }
 
 TEST_F(Outputs, EvalNamesAPathThatItsReceiptCannotHave) {

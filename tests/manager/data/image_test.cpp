@@ -153,8 +153,10 @@ TEST_F(ImageTest, CropsAndFlipsAreDrawn) {
 
 TEST_F(ImageTest, MistakesAreNamed) {
   Refused(Npy("|u1", "(2, 3, 2, 3)", std::string(36, 'a')),
-          {"x: has shape [2, 3, 2, 3]", "6 pixels and 4 channels"});
-  Refused(ChannelsFirst(), {"(layout HWC)", "6 pixels"}, "layout = \"HWC\"");
+          {"x: has shape [2, 3, 2, 3]", "2 x 3 pixels and 4 channels"});
+  // As many pixels in another shape.
+  Refused(Npy("|u1", "(2, 4, 3, 2)", std::string(48, '\0')), {"[2, 4, 3, 2]", "2 x 3 pixels"});
+  Refused(ChannelsFirst(), {"(layout HWC)", "2 x 3 pixels"}, "layout = \"HWC\"");
   Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')), {"uint8 or float32"});
   std::string floats = ChannelsLast();
   const float nan = NAN;

@@ -133,10 +133,10 @@ TEST(TextTest, MistakesAreNamed) {
   refused("train_text = \"train\"\ntest_text = \"test\"",
           {"test, line 1", "U+000A", "which the training text lacks"}, gpt);
   folder.Write("bad", "ab\nc\xc3(" + Alphabet(20));
-  refused("train_text = \"bad\"", {"bad, line 2: byte 4 of the file is not UTF-8"}, gpt);
+  refused("train_text = \"bad\"", {"bad, line 2: byte 4 is not UTF-8"}, gpt);
   for (const char* bad : {"\x80", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
     folder.Write("bad", bad);
-    refused("train_text = \"bad\"", {"byte 0 of the file is not UTF-8"}, gpt);
+    refused("train_text = \"bad\"", {"byte 0 is not UTF-8"}, gpt);
   }
   folder.Write("empty", "");
   refused("train_text = \"empty\"", {"empty: the file is empty"}, gpt);

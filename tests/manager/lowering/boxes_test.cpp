@@ -31,7 +31,7 @@ TEST(BoxesTest, CellsOfAFinerCutLieWithinABox) {
 
 // The tree over the places must be that over leaves inside a group, and then over groups.
 TEST(BoxesTest, PlacesOfPartsAreNodesOfOneTree) {
-  for (const std::int64_t positions : {1, 3, 40, 64, 96, 128, 160, 300}) {
+  for (const std::int64_t positions : {1, 3, 40, 64, 96, 128, 160, 300, 360, 704}) {
     const RowOrder order(64, positions);
     for (const std::int64_t samples : {1, 2, 3, 7, 64, 100}) {
       for (const RowCut cut : {RowCut{64, 0}, RowCut{128, 0}, RowCut{1, 64}, RowCut{1, 128}}) {

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <random>
+#include <vector>
 
 #include "acan/manager/pass_tasks.h"
+#include "acan/manager/task_cost.h"
 #include "graph_runner.h"
 
 namespace acan {
@@ -357,6 +360,31 @@ TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
   const std::optional<Plan> of_small = request.Make();
   ASSERT_TRUE(of_small);
   EXPECT_EQ(of_small->cuts.training.size(), 1u) << of_small->summary;
+}
+
+// The tiles of layers that follow each other meet in the same pieces: little is put together of
+// smaller ones, and no sum is left to one worker while the other waits.
+TEST(PlanTest, WideLayersMeetInTheSamePieces) {
+  MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 0);
+  request.mlp.layers = {784, 4096, 4096, 10};
+  for (const std::int64_t batch : {128, 512}) {
+    request.training.batch = batch;
+    const std::optional<Plan> plan = request.Make();
+    ASSERT_TRUE(plan);
+    Pass pass;
+    pass.job = "job";
+    pass.rows = batch;
+    std::uint64_t copied = 0;
+    std::map<int, std::vector<double>> sums_us;
+    for (const PlannedTask& task :
+         PassTasks(LowerModel(BuildModel(request.mlp)), request.training, *plan).Tasks(pass)) {
+      copied += CopiedBytes(task.task);
+      if (StageOf(task.priority) == 1) sums_us[task.layer].push_back(TaskUs({2}, task.task));
+    }
+    const auto activations = static_cast<std::uint64_t>(4 * batch * (784 + 2 * 4096));
+    EXPECT_LE(copied, 4 * activations) << plan->summary;
+    for (const auto& [segment, us] : sums_us) EXPECT_GE(us.size(), 2u) << segment;
+  }
 }
 
 TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {

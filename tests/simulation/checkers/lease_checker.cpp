@@ -30,8 +30,12 @@ bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int6
   }
   const auto held = leases_.find(grant.key);
   if (held != leases_.end() && now_us < held->second.sure_us) {
-    context_.report(fmt::format("{} was given to {} while {} held it", grant.key.ToString(), client,
-                                held->second.client));
+    const TaskSpec* task = tuples_.Task(grant.key);
+    context_.report(fmt::format(
+        "{} was given to {} while {} held it, {} us before its lease of {} us may end, which began "
+        "{} us ago; the task asks for {} us",
+        grant.key.ToString(), client, held->second.client, held->second.sure_us - now_us,
+        held->second.lease_us, now_us - held->second.granted_us, task ? BaseUs(*task) : 0));
   }
   if (held != leases_.end()) Lose(grant.key, held->second);
   const std::int64_t end_us = After(now_us, grant.lease_us);

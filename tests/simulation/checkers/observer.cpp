@@ -205,6 +205,7 @@ void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const L
   const bool excludes_some = task != nullptr && !task->not_by.empty();
   leases_.OnAnswer(client, ref, status, asked.extend_us,
                    trust_.ExtensionsOf(client, ref.key, excludes_some, now_us), now_us);
+  if (status == LeaseStatus::kStale) trust_.OnLeaseLost(client);
   lead_.Tell(client, ref.key, status != LeaseStatus::kStale);
 }
 
@@ -212,6 +213,7 @@ void Observer::OnGrants(const ClientId& client, RequestId id, const Grants& gran
                         std::int64_t now_us) {
   trust_.OnGrants(client, id, grants, now_us);
   for (const Grant& grant : grants.grants) {
+    if (const auto holder = leases_.Holder(grant.key)) trust_.OnLeaseLost(*holder);
     if (leases_.OnGrant(client, grant, now_us)) lead_.Tell(client, grant.key, true);
   }
 }

@@ -26,6 +26,9 @@ class TrustChecker {
                 const tuplespace::Grants& grants, std::int64_t now_us);
   void OnCompletedTask(const tuplespace::ClientId& client) { tried_.insert(client); }
   void OnMistrusted(const tuplespace::Notice& notice, std::int64_t now_us);
+  // A lease of the client ended without its doing: it may have been benched for that, which nobody
+  // is told if the manager that put the task is not there.
+  void OnLeaseLost(const tuplespace::ClientId& client) { mistrusted_.insert(client); }
   void OnLost(const tuplespace::ClientId& client);
   // Of a lease of the task that `client` holds.
   Extensions ExtensionsOf(const tuplespace::ClientId& client, const tuplespace::Key& task,
@@ -51,7 +54,7 @@ class TrustChecker {
   // What each client that is there got, or could have got if it had been ready.
   std::map<tuplespace::ClientId, std::vector<tuplespace::Pattern>> asked_for_;
   std::set<tuplespace::ClientId> tried_;       // that have completed a task
-  std::set<tuplespace::ClientId> mistrusted_;  // that were benched, ever
+  std::set<tuplespace::ClientId> mistrusted_;  // that were benched, ever, or may have been
   std::int64_t offence_us_ = std::numeric_limits<std::int64_t>::min() / 2;  // of the key, the last
 };
 

@@ -384,6 +384,29 @@ TEST_F(KeyTrustTest, NewIdsOfAKeyThatClungMayNotExtendTheirLeases) {
   EXPECT_EQ(Cling("evil/9"), 1);
 }
 
+// A client on probation gets no doubled lease, so it must not reach one by extending its own.
+TEST_F(KeyTrustTest, ADoubledLeaseDoesNotLetAClientOnProbationExtendItsOwn) {
+  for (int i = 0; i < 2; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    Join(client);
+    Cling(client);
+    d.Lose(client);
+  }
+  PutTask();
+  const std::vector<Grant> lapsed = Take("handler/0");
+  ASSERT_EQ(lapsed.size(), 1u);
+  d.Advance(lapsed[0].lease_us);
+  Join("evil/2");
+  const std::vector<Grant> grants = Take("evil/2");
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].lease_us, kLeaseUs);
+  const LeaseRef lease{grants[0].key, grants[0].fence};
+  d.Advance(kLeaseUs / 2);
+  d.Ask<LeaseReply>("evil/2", Extend{lease, 3'600'000'000});
+  d.Advance(kLeaseUs / 2);
+  EXPECT_EQ(d.Ask<LeaseReply>("evil/2", Extend{lease, kLeaseUs}).lease, LeaseStatus::kStale);
+}
+
 TEST_F(KeyTrustTest, WhoIsAloneExtendsALeaseOnAndOnAllTheSame) {
   Join("evil/0");
   Cling("evil/0");

@@ -65,8 +65,7 @@ std::int64_t* WaitOf(RequestBody& body) {
 
 ClientSession::ClientSession(SessionOptions options)
     : options_(std::move(options)),
-      nonce_(options_.first_nonce),
-      hello_timeout_us_(options_.hello_timeout_us) {}
+      joining_{.nonce = options_.first_nonce, .timeout_us = options_.hello_timeout_us} {}
 
 RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
   return Insert(std::move(body), /*internal=*/false, now_us);
@@ -74,22 +73,22 @@ RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
 
 RequestId ClientSession::Insert(RequestBody body, bool internal, std::int64_t now_us) {
   const std::uint64_t bytes = KeptBytes(body);
-  if (!internal &&
-      bytes > options_.unanswered_bytes - std::min(kept_bytes_, options_.unanswered_bytes)) {
+  if (!internal && bytes > options_.unanswered_bytes -
+                               std::min(requests_.kept_bytes, options_.unanswered_bytes)) {
     throw SpaceError(
         ErrorCode::kBusy,
         fmt::format("the unanswered requests of this client hold {} bytes and this one "
                     "{} more, over the limit unanswered_bytes = {}: wait for answers",
-                    kept_bytes_, bytes, options_.unanswered_bytes));
+                    requests_.kept_bytes, bytes, options_.unanswered_bytes));
   }
-  const RequestId id = next_id_++;
-  Pending& pending = pending_[id];
+  const RequestId id = requests_.next_id++;
+  Pending& pending = requests_.pending[id];
   pending.request.id = id;
   pending.request.body = std::move(body);
   pending.bytes = bytes;
   pending.internal = internal;
-  if (internal) ++internal_count_;
-  kept_bytes_ += bytes;
+  if (internal) ++requests_.internal_count;
+  requests_.kept_bytes += bytes;
   if (const std::int64_t* wait_us = WaitOf(pending.request.body)) {
     pending.deadline_us = After(now_us, *wait_us);
   }
@@ -98,32 +97,33 @@ RequestId ClientSession::Insert(RequestBody body, bool internal, std::int64_t no
 }
 
 void ClientSession::Erase(std::unordered_map<RequestId, Pending>::iterator it) {
-  kept_bytes_ -= it->second.bytes;
-  if (it->second.internal) --internal_count_;
-  pending_.erase(it);
+  requests_.kept_bytes -= it->second.bytes;
+  if (it->second.internal) --requests_.internal_count;
+  requests_.pending.erase(it);
 }
 
 void ClientSession::Queue(RequestId id, Pending& pending) {
   if (pending.queued) return;
   pending.queued = true;
-  to_send_.push_back(id);
+  requests_.to_send.push_back(id);
 }
 
 void ClientSession::Replace(RequestId id, Get get, std::int64_t now_us) {
-  const auto it = pending_.find(id);
-  if (it == pending_.end() || !std::holds_alternative<Get>(it->second.request.body)) return;
+  const auto it = requests_.pending.find(id);
+  if (it == requests_.pending.end() || !std::holds_alternative<Get>(it->second.request.body))
+    return;
   Pending& pending = it->second;
-  kept_bytes_ -= pending.bytes;
+  requests_.kept_bytes -= pending.bytes;
   pending.deadline_us = After(now_us, get.wait_us);
   pending.request.body = std::move(get);
   pending.bytes = KeptBytes(pending.request.body);
-  kept_bytes_ += pending.bytes;
+  requests_.kept_bytes += pending.bytes;
   if (state_ == State::kJoined && !pending.backing_off) Queue(id, pending);
 }
 
 void ClientSession::Abandon(RequestId id, std::int64_t now_us) {
-  const auto it = pending_.find(id);
-  if (it == pending_.end()) return;
+  const auto it = requests_.pending.find(id);
+  if (it == requests_.pending.end()) return;
   const bool open = it->second.sent > 0 && WaitOf(it->second.request.body) != nullptr;
   Erase(it);
   if (open && state_ == State::kJoined) Insert(Cancel{id}, /*internal=*/true, now_us);
@@ -136,39 +136,39 @@ void ClientSession::Leave() {
 
 void ClientSession::LinkUp(std::int64_t now_us) {
   if (state_ == State::kFailed || state_ == State::kLeft) return;
-  relink_at_us_ = kForeverUs;
-  if (nonce_ == options_.first_nonce) alone_since_us_ = now_us;  // the first attempt
+  link_.relink_at_us = kForeverUs;
+  if (joining_.nonce == options_.first_nonce) delays_.alone_since_us = now_us;  // the first attempt
   BeginHello(now_us);
 }
 
 void ClientSession::BeginHello(std::int64_t now_us) {
   state_ = State::kJoining;
-  ++nonce_;
-  hello_due_ = true;
-  ping_due_ = false;
-  ping_sent_at_us_ = kForeverUs;
-  hello_retry_at_us_ = kForeverUs;
-  hello_deadline_us_ = now_us + hello_timeout_us_;
+  ++joining_.nonce;
+  joining_.hello_due = true;
+  link_.ping_due = false;
+  link_.ping_sent_at_us = kForeverUs;
+  joining_.retry_at_us = kForeverUs;
+  joining_.deadline_us = now_us + joining_.timeout_us;
 }
 
 void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
   if (state_ != State::kJoining && state_ != State::kJoined) return;
   if (state_ == State::kJoined) {
-    if (now_us - joined_at_us_ >= kStableUs) relink_delay_us_ = 0;
+    if (now_us - link_.joined_at_us >= kStableUs) link_.relink_delay_us = 0;
     events_.push_back(ConnectionChanged{false, why});
-    alone_since_us_ = now_us;
+    delays_.alone_since_us = now_us;
   }
   state_ = State::kNoLink;
-  hello_due_ = ping_due_ = false;
-  hello_deadline_us_ = hello_retry_at_us_ = kForeverUs;
-  relink_at_us_ = now_us + relink_delay_us_;
-  relink_delay_us_ =
-      std::clamp(2 * relink_delay_us_, options_.min_relink_delay_us, options_.max_relink_delay_us);
+  joining_.hello_due = link_.ping_due = false;
+  joining_.deadline_us = joining_.retry_at_us = kForeverUs;
+  link_.relink_at_us = now_us + link_.relink_delay_us;
+  link_.relink_delay_us = std::clamp(2 * link_.relink_delay_us, options_.min_relink_delay_us,
+                                     options_.max_relink_delay_us);
 }
 
 void ClientSession::Heard(std::int64_t now_us) {
-  heard_at_us_ = now_us;
-  ping_sent_at_us_ = kForeverUs;
+  link_.heard_at_us = now_us;
+  link_.ping_sent_at_us = kForeverUs;
 }
 
 void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
@@ -198,26 +198,26 @@ void ClientSession::ReceiveBad(const RequestError& error) {
 }
 
 void ClientSession::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
-  if (state_ != State::kJoining || welcome.nonce != nonce_) return;
+  if (state_ != State::kJoining || welcome.nonce != joining_.nonce) return;
   state_ = State::kJoined;
   welcome_ = welcome;
-  joined_at_us_ = now_us;
-  sent_at_us_ = now_us;
-  alone_since_us_ = kForeverUs;
-  hello_due_ = false;
-  hello_deadline_us_ = hello_retry_at_us_ = kForeverUs;
-  hello_timeout_us_ = options_.hello_timeout_us;
-  hello_busy_delay_us_ = 0;
-  to_send_.clear();
-  retries_.clear();
-  for (auto& [id, pending] : pending_) {
+  link_.joined_at_us = now_us;
+  link_.sent_at_us = now_us;
+  delays_.alone_since_us = kForeverUs;
+  joining_.hello_due = false;
+  joining_.deadline_us = joining_.retry_at_us = kForeverUs;
+  joining_.timeout_us = options_.hello_timeout_us;
+  joining_.busy_delay_us = 0;
+  requests_.to_send.clear();
+  requests_.retries.clear();
+  for (auto& [id, pending] : requests_.pending) {
     if (IsPlanted(Planted::kSessionDoesNotResend) && pending.sent > 0) continue;
     pending.queued = true;
     pending.backing_off = false;
     pending.sent = 0;
-    to_send_.push_back(id);
+    requests_.to_send.push_back(id);
   }
-  std::sort(to_send_.begin(), to_send_.end());
+  std::sort(requests_.to_send.begin(), requests_.to_send.end());
   events_.push_back(ConnectionChanged{true, "welcome"});
 }
 
@@ -226,14 +226,14 @@ void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
   if (error.code == ErrorCode::kHelloRequired) {
     if (state_ != State::kJoined || session != welcome_.session) return;
     events_.push_back(ConnectionChanged{false, error.text});
-    alone_since_us_ = now_us;
+    delays_.alone_since_us = now_us;
     BeginHello(now_us);
   } else if (error.code == ErrorCode::kBusy) {
     if (state_ != State::kJoining) return;
-    hello_busy_delay_us_ = std::clamp(2 * hello_busy_delay_us_, options_.min_busy_delay_us,
-                                      options_.max_busy_delay_us);
-    hello_retry_at_us_ = now_us + hello_busy_delay_us_;
-    hello_deadline_us_ = kForeverUs;
+    joining_.busy_delay_us = std::clamp(2 * joining_.busy_delay_us, options_.min_busy_delay_us,
+                                        options_.max_busy_delay_us);
+    joining_.retry_at_us = now_us + joining_.busy_delay_us;
+    joining_.deadline_us = kForeverUs;
   } else {
     Fail(error);
   }
@@ -242,8 +242,8 @@ void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
 // Once until there is a broker again: whoever looked away knows that it is not there.
 void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
                              std::int64_t now_us) {
-  if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < say_busy_at_us_) return;
-  say_busy_at_us_ = After(now_us, kSayBusyEveryUs);
+  if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
+  delays_.say_busy_at_us = After(now_us, kSayBusyEveryUs);
   events_.push_back(RequestDelayed{"it has had no room for a request for seconds: " + error.text});
 }
 
@@ -251,25 +251,26 @@ void ClientSession::NoteAlone(std::int64_t now_us) {
   if (unanswered() == 0 || now_us < AloneDueUs()) return;
   events_.push_back(
       RequestDelayed{fmt::format("no answer for {} s; requests that wait: {}",
-                                 (now_us - alone_since_us_) / 1'000'000, unanswered())});
-  alone_since_us_ = kForeverUs;
+                                 (now_us - delays_.alone_since_us) / 1'000'000, unanswered())});
+  delays_.alone_since_us = kForeverUs;
 }
 
 // The broker is there and answers Pings, but not this. A Read or Get waits for its tuples as long
 // as it says.
 void ClientSession::NoteUnanswered(std::int64_t now_us) {
-  if (now_us < look_unanswered_at_us_) return;
-  look_unanswered_at_us_ = now_us + kLookUnansweredEveryUs;
+  if (now_us < delays_.look_unanswered_at_us) return;
+  delays_.look_unanswered_at_us = now_us + kLookUnansweredEveryUs;
   const auto say = [&](std::string text) {
-    look_unanswered_at_us_ = now_us + kSayBusyEveryUs;
+    delays_.look_unanswered_at_us = now_us + kSayBusyEveryUs;
     events_.push_back(RequestDelayed{std::move(text)});
   };
-  const bool silent = ping_sent_at_us_ != kForeverUs && now_us - heard_at_us_ >= kAnswerPatienceUs;
+  const bool silent =
+      link_.ping_sent_at_us != kForeverUs && now_us - link_.heard_at_us >= kAnswerPatienceUs;
   if (silent && unanswered() > 0) {
     return say(fmt::format("nothing was heard of it for {} s; requests that wait: {}",
-                           (now_us - heard_at_us_) / 1'000'000, unanswered()));
+                           (now_us - link_.heard_at_us) / 1'000'000, unanswered()));
   }
-  for (auto& [id, pending] : pending_) {
+  for (auto& [id, pending] : requests_.pending) {
     if (pending.sent == 0 || pending.queued) continue;
     const bool waits = WaitOf(pending.request.body) != nullptr;
     const std::int64_t from_us =
@@ -288,38 +289,40 @@ void ClientSession::Fail(const RequestError& error) {
 }
 
 std::int64_t ClientSession::AloneDueUs() const {
-  return unanswered() == 0 ? kForeverUs : After(alone_since_us_, kAnswerPatienceUs);
+  return unanswered() == 0 ? kForeverUs : After(delays_.alone_since_us, kAnswerPatienceUs);
 }
 
 std::int64_t ClientSession::PingDueUs() const {
-  if (state_ != State::kJoined || ping_due_ || ping_sent_at_us_ != kForeverUs) return kForeverUs;
+  if (state_ != State::kJoined || link_.ping_due || link_.ping_sent_at_us != kForeverUs)
+    return kForeverUs;
   // Both directions count: the broker must hear of us, and we of it.
-  return std::min(heard_at_us_, sent_at_us_) + welcome_.silence_us / kPingsPerSilence;
+  return std::min(link_.heard_at_us, link_.sent_at_us) + welcome_.silence_us / kPingsPerSilence;
 }
 
 void ClientSession::Tick(std::int64_t now_us) {
-  if (state_ == State::kNoLink && now_us >= relink_at_us_) {
-    relink_at_us_ = kForeverUs;
+  if (state_ == State::kNoLink && now_us >= link_.relink_at_us) {
+    link_.relink_at_us = kForeverUs;
     events_.push_back(RelinkWanted{});
   }
-  if (state_ == State::kJoining && now_us >= hello_retry_at_us_) BeginHello(now_us);
-  if (state_ == State::kJoining && now_us >= hello_deadline_us_) {
-    hello_timeout_us_ = std::min(2 * hello_timeout_us_, options_.max_hello_timeout_us);
+  if (state_ == State::kJoining && now_us >= joining_.retry_at_us) BeginHello(now_us);
+  if (state_ == State::kJoining && now_us >= joining_.deadline_us) {
+    joining_.timeout_us = std::min(2 * joining_.timeout_us, options_.max_hello_timeout_us);
     LinkDown("no welcome", now_us);
   }
   if (state_ == State::kNoLink || state_ == State::kJoining) NoteAlone(now_us);
   if (state_ != State::kJoined) return;
   NoteUnanswered(now_us);
-  if (ping_sent_at_us_ != kForeverUs && now_us - ping_sent_at_us_ >= welcome_.silence_us) {
+  if (link_.ping_sent_at_us != kForeverUs &&
+      now_us - link_.ping_sent_at_us >= welcome_.silence_us) {
     LinkDown(fmt::format("nothing heard of the broker for {} us", welcome_.silence_us), now_us);
     return;
   }
-  if (now_us >= PingDueUs()) ping_due_ = true;
-  while (!retries_.empty() && retries_.begin()->first <= now_us) {
-    const RequestId id = retries_.begin()->second;
-    retries_.erase(retries_.begin());
-    const auto it = pending_.find(id);
-    if (it == pending_.end()) continue;
+  if (now_us >= PingDueUs()) link_.ping_due = true;
+  while (!requests_.retries.empty() && requests_.retries.begin()->first <= now_us) {
+    const RequestId id = requests_.retries.begin()->second;
+    requests_.retries.erase(requests_.retries.begin());
+    const auto it = requests_.pending.find(id);
+    if (it == requests_.pending.end()) continue;
     it->second.backing_off = false;
     Queue(id, it->second);
   }
@@ -328,17 +331,18 @@ void ClientSession::Tick(std::int64_t now_us) {
 std::int64_t ClientSession::NextDeadlineUs() const {
   switch (state_) {
     case State::kNoLink:
-      return std::min(relink_at_us_, AloneDueUs());
+      return std::min(link_.relink_at_us, AloneDueUs());
     case State::kJoining:
-      return std::min({hello_deadline_us_, hello_retry_at_us_, AloneDueUs()});
+      return std::min({joining_.deadline_us, joining_.retry_at_us, AloneDueUs()});
     case State::kJoined: {
       std::int64_t next_us = PingDueUs();
-      if (ping_sent_at_us_ != kForeverUs) next_us = ping_sent_at_us_ + welcome_.silence_us;
-      if (ping_sent_at_us_ != kForeverUs && unanswered() > 0) {
-        next_us = std::min(
-            next_us, std::max(look_unanswered_at_us_, ping_sent_at_us_ + kLookUnansweredEveryUs));
+      if (link_.ping_sent_at_us != kForeverUs)
+        next_us = link_.ping_sent_at_us + welcome_.silence_us;
+      if (link_.ping_sent_at_us != kForeverUs && unanswered() > 0) {
+        next_us = std::min(next_us, std::max(delays_.look_unanswered_at_us,
+                                             link_.ping_sent_at_us + kLookUnansweredEveryUs));
       }
-      if (!retries_.empty()) next_us = std::min(next_us, retries_.begin()->first);
+      if (!requests_.retries.empty()) next_us = std::min(next_us, requests_.retries.begin()->first);
       return next_us;
     }
     case State::kFailed:
@@ -349,7 +353,8 @@ std::int64_t ClientSession::NextDeadlineUs() const {
 }
 
 bool ClientSession::HasOutput() const {
-  return hello_due_ || ping_due_ || bye_due_ || (state_ == State::kJoined && !to_send_.empty());
+  return joining_.hello_due || link_.ping_due || bye_due_ ||
+         (state_ == State::kJoined && !requests_.to_send.empty());
 }
 
 std::optional<RequestError> ClientSession::TooLarge(const Pending& pending) const {
@@ -390,22 +395,22 @@ ClientSession::Output ClientSession::TakeOutput(std::int64_t now_us) {
     bye_due_ = false;
     return output;
   }
-  if (hello_due_) {
-    output.messages.emplace_back(Hello{nonce_, options_.name});
-    hello_due_ = false;
+  if (joining_.hello_due) {
+    output.messages.emplace_back(Hello{joining_.nonce, options_.name});
+    joining_.hello_due = false;
     return output;
   }
   if (state_ != State::kJoined) return output;
   output.session = welcome_.session;
-  if (ping_due_) {
+  if (link_.ping_due) {
     output.messages.emplace_back(Ping{});
-    ping_due_ = false;
-    ping_sent_at_us_ = now_us;
+    link_.ping_due = false;
+    link_.ping_sent_at_us = now_us;
   }
-  output.messages.reserve(output.messages.size() + to_send_.size());
-  for (const RequestId id : to_send_) {
-    const auto it = pending_.find(id);
-    if (it == pending_.end()) continue;
+  output.messages.reserve(output.messages.size() + requests_.to_send.size());
+  for (const RequestId id : requests_.to_send) {
+    const auto it = requests_.pending.find(id);
+    if (it == requests_.pending.end()) continue;
     Pending& pending = it->second;
     pending.queued = false;
     if (auto error = TooLarge(pending)) {
@@ -421,8 +426,8 @@ ClientSession::Output ClientSession::TakeOutput(std::int64_t now_us) {
     pending.sent_at_us = now_us;
     output.messages.emplace_back(&pending.request);
   }
-  to_send_.clear();
-  if (!output.messages.empty()) sent_at_us_ = now_us;
+  requests_.to_send.clear();
+  if (!output.messages.empty()) link_.sent_at_us = now_us;
   return output;
 }
 

@@ -95,8 +95,8 @@ class ClientSession {
   bool joined() const { return state_ == State::kJoined; }
   std::uint64_t session() const { return joined() ? welcome_.session : 0; }
   const std::optional<RequestError>& failure() const { return failure_; }
-  std::uint64_t unanswered() const { return pending_.size() - internal_count_; }
-  std::uint64_t unanswered_bytes() const { return kept_bytes_; }
+  std::uint64_t unanswered() const { return requests_.pending.size() - requests_.internal_count; }
+  std::uint64_t unanswered_bytes() const { return requests_.kept_bytes; }
 
  private:
   enum class State : std::uint8_t { kNoLink, kJoining, kJoined, kFailed, kLeft };
@@ -107,10 +107,45 @@ class ClientSession {
     std::uint64_t bytes = 0;
     std::uint32_t sent = 0;       // how often, in this session
     int damaged = 0;              // how often a payload of it, or of its answer, was
-    bool queued = false;          // it is in to_send_
-    bool backing_off = false;     // it is in retries_
+    bool queued = false;          // it is in to_send
+    bool backing_off = false;     // it is in retries
     bool internal = false;        // nobody waits for the answer
     std::int64_t sent_at_us = 0;  // the last time, in this session
+  };
+
+  // The Hello that is due or on its way.
+  struct Joining {
+    std::uint64_t nonce = 0;
+    bool hello_due = false;
+    std::int64_t timeout_us = 0;
+    std::int64_t deadline_us = kForeverUs;
+    std::int64_t retry_at_us = kForeverUs;  // after a BUSY Welcome
+    std::int64_t busy_delay_us = 0;
+  };
+  // When the next connection is made, and what passed over this one.
+  struct Link {
+    std::int64_t relink_at_us = 0;
+    std::int64_t relink_delay_us = 0;
+    std::int64_t joined_at_us = 0;
+    std::int64_t heard_at_us = 0;
+    std::int64_t sent_at_us = 0;
+    std::int64_t ping_sent_at_us = kForeverUs;  // unanswered since; kForeverUs: none
+    bool ping_due = false;
+  };
+  // What the broker has not answered yet.
+  struct Requests {
+    RequestId next_id = 1;
+    std::unordered_map<RequestId, Pending> pending;
+    std::uint64_t internal_count = 0;
+    std::uint64_t kept_bytes = 0;
+    std::deque<RequestId> to_send;
+    std::multimap<std::int64_t, RequestId> retries;  // when, and which
+  };
+  // When it is said that requests wait.
+  struct Delays {
+    std::int64_t say_busy_at_us = INT64_MIN;   // not before
+    std::int64_t look_unanswered_at_us = 0;    // not before
+    std::int64_t alone_since_us = kForeverUs;  // without a session, and it was not said
   };
 
   RequestId Insert(RequestBody body, bool internal, std::int64_t now_us);
@@ -137,31 +172,12 @@ class ClientSession {
   State state_ = State::kNoLink;
   std::optional<RequestError> failure_;
 
-  std::uint64_t nonce_;
-  bool hello_due_ = false;
-  bool ping_due_ = false;
-  bool bye_due_ = false;
-  std::int64_t relink_at_us_ = 0;
-  std::int64_t relink_delay_us_ = 0;
-  std::int64_t hello_timeout_us_;
-  std::int64_t hello_deadline_us_ = kForeverUs;
-  std::int64_t hello_retry_at_us_ = kForeverUs;  // after a BUSY Welcome
-  std::int64_t hello_busy_delay_us_ = 0;
+  Joining joining_;
+  Link link_;
   Welcome welcome_;
-  std::int64_t joined_at_us_ = 0;
-  std::int64_t heard_at_us_ = 0;
-  std::int64_t sent_at_us_ = 0;
-  std::int64_t ping_sent_at_us_ = kForeverUs;  // unanswered since; kForeverUs: none
-
-  RequestId next_id_ = 1;
-  std::unordered_map<RequestId, Pending> pending_;
-  std::uint64_t internal_count_ = 0;
-  std::uint64_t kept_bytes_ = 0;
-  std::deque<RequestId> to_send_;
-  std::multimap<std::int64_t, RequestId> retries_;
-  std::int64_t say_busy_at_us_ = INT64_MIN;   // not before
-  std::int64_t look_unanswered_at_us_ = 0;    // not before
-  std::int64_t alone_since_us_ = kForeverUs;  // without a session, and it was not said
+  Requests requests_;
+  Delays delays_;
+  bool bye_due_ = false;
   std::vector<SessionEvent> events_;
 };
 

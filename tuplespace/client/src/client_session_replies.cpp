@@ -24,8 +24,8 @@ std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t byt
 
 void ClientSession::OnDone(RequestId id, std::int64_t now_us) {
   if (state_ != State::kJoined) return;
-  const auto it = pending_.find(id);
-  if (it == pending_.end()) return;
+  const auto it = requests_.pending.find(id);
+  if (it == requests_.pending.end()) return;
   if (auto body = DoneReply(it->second.request.body)) {
     OnReply({id, *std::move(body)}, now_us);
   } else {
@@ -36,8 +36,8 @@ void ClientSession::OnDone(RequestId id, std::int64_t now_us) {
 }
 
 void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
-  const auto it = pending_.find(reply.id);
-  if (it == pending_.end()) {
+  const auto it = requests_.pending.find(reply.id);
+  if (it == requests_.pending.end()) {
     PutBack(reply.body, now_us);
     return;
   }
@@ -55,7 +55,8 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
   // A Get that was replaced while its answer was on the way is open again at the broker.
   const bool open_again = pending.sent > 1 && std::holds_alternative<Get>(pending.request.body);
   const bool internal = pending.internal;
-  Erase(pending_.find(reply.id));  // what was inserted meanwhile may have moved the iterators
+  Erase(requests_.pending.find(
+      reply.id));  // what was inserted meanwhile may have moved the iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
   if (!internal) events_.push_back(std::move(reply));
 }
@@ -66,7 +67,7 @@ void ClientSession::TryLater(Pending& pending, std::int64_t now_us) {
       std::clamp(2 * pending.busy_delay_us, options_.min_busy_delay_us, options_.max_busy_delay_us);
   pending.backing_off = true;
   pending.sent = 0;  // it is not open at the broker
-  retries_.emplace(now_us + pending.busy_delay_us, pending.request.id);
+  requests_.retries.emplace(now_us + pending.busy_delay_us, pending.request.id);
 }
 
 // Whether an answer came with damaged payloads and has to be asked for again. What is damaged at

@@ -109,7 +109,7 @@ zmq::message_t PackInPlace(Packer& packer, std::span<const Payload> payloads) {
 
 zmq::message_t NextPart(Packer& packer, std::span<const Payload> payloads) {
   zmq::message_t part = PackInPlace(packer, payloads);
-  if (part.size() > 0) return part;
+  if (!part.empty()) return part;
   part.rebuild(packer.PartBytes());
   packer.CopyPart({part.data<std::byte>(), part.size()});
   return part;

@@ -63,7 +63,7 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
     if (!holding->client->held.contains(&record)) return "is held by one who does not know it";
   }
   if (record.residence) {
-    if (const auto problem = ContradictionOfResidence(record)) return problem;
+    if (auto problem = ContradictionOfResidence(record)) return problem;
   }
   return record.task ? ContradictionOfTask(record) : std::nullopt;
 }

@@ -156,6 +156,13 @@ class Device {
   virtual void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                     const Matrix& b, const Matrix& c) = 0;
 
+  // In how many ways it may compute exact products. Which one it takes depends on the product, so a
+  // conformance run proves each.
+  virtual int ExactWays() const { return 1; }
+  // Takes only this one from now on, in [0, ExactWays()), where the product allows it; -1: the one
+  // that suits the product, as at first.
+  virtual void UseExactWay(int /*way*/) {}
+
   // Gemm, then Launch(kernel, args), to the same bits. A device may run an element kernel on each
   // part of c while that is still near the core: then c does not go to memory and come back. For
   // that c should be an operand of the kernel.
@@ -163,6 +170,33 @@ class Device {
                         const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) {
     Gemm(form, precision, block, a, b, c);
     Launch(kernel, args);
+  }
+
+  // A kernel's launch behind a product.
+  struct Following {
+    Kernel kernel;
+    KernelArgs args;
+  };
+
+  // Launch(kUnfold, unfold), then c = unfold.m[0] * weight^T, then `then` if it is not null, to the
+  // same bits in all but unfold.m[0]: what that has then is undefined, so that a device may do
+  // without the unfolded image. REQUIRES: unfold.m[0] overlaps no other operand.
+  virtual void Convolve(Precision precision, std::int64_t block, const KernelArgs& unfold,
+                        const Matrix& weight, const Matrix& c, const Following* then) {
+    Launch(Kernel::kUnfold, unfold);
+    if (then == nullptr) {
+      Gemm(GemmForm::kForward, precision, block, unfold.m[0], weight, c);
+    } else {
+      GemmThen(GemmForm::kForward, precision, block, unfold.m[0], weight, c, then->kernel,
+               then->args);
+    }
+  }
+
+  // fold.m[1] = dy * weight, then Launch(kFold, fold), to the same bits in all but fold.m[1]: what
+  // that has then is undefined. REQUIRES: fold.m[1] overlaps no other operand.
+  virtual void ConvolveBack(Precision precision, std::int64_t block, const Matrix& dy,
+                            const Matrix& weight, const KernelArgs& fold) {
+    GemmThen(GemmForm::kBackward, precision, block, dy, weight, fold.m[1], Kernel::kFold, fold);
   }
 
   // Runs one kernel of the table. REQUIRES: `args` as the table says for `kernel`.

@@ -49,6 +49,8 @@ struct Combine {
 
 // The additions, in order, that reduce the partial sums of `ranges` to that of their union, which
 // is left in ranges[0]. REQUIRES: `ranges` are ascending nodes that together are exactly one node.
+// A node may count what is missing behind it: of six leaves in a place for eight, the last may be
+// {5, 8}.
 std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t block);
 
 }  // namespace acan

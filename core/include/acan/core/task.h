@@ -85,9 +85,18 @@ struct Task {
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
 bool CoversBuffer(const Piece& piece, const Task& task);
 
-// The most bytes that running the task takes: all buffers, and the tuples that are copied into
-// assembled ones. This is TaskSpec::need_bytes.
+// What running the task takes. First its inputs are gathered; tuples that are copied into a buffer
+// are gone when the other buffers are made.
+struct TaskMemory {
+  std::uint64_t gathering_bytes = 0;  // all inputs, and the buffers that some are copied into
+  std::uint64_t computing_bytes = 0;  // all buffers, and copies of results that are parts of one
+};
+TaskMemory MemoryOf(const Task& task);
+// The most of it at any time. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
+// Of each of so many inputs, whether every piece that it is covers its buffer: then it is a buffer
+// until the task ends. The others are gone when inputs are gathered.
+std::vector<bool> WholeInputs(const Task& task, std::size_t inputs);
 
 // Operations on floats, as the rows of the calls count them.
 std::uint64_t Flops(const Task& task);

@@ -39,9 +39,6 @@ class Decoder {
 
  private:
   void FindNodes(const FinishedRun& run);
-  void UploadWeights(const FinishedRun& run);
-  void UploadTables();
-  BufferPtr Upload(const void* words, std::size_t count) const;
   std::vector<float> Compute(std::span<const std::int32_t> tokens, int last_node);
 
   const std::unique_ptr<Device> device_;

@@ -26,7 +26,16 @@ struct OperationHash {
 // Throws what the device throws.
 std::vector<OperationHash> RunConformanceBattery(Device& device);
 
-// The battery against the table. Throws what the device throws.
+// The battery's products alone, which are its first operations.
+std::vector<OperationHash> RunConformanceProducts(Device& device);
+
+// Convolutions in one call (Device::Convolve, ConvolveBack) beside the calls that they stand for.
+// Empty if all have the same bits; else the first that differs, in words. Holds less than 48 KiB of
+// the device at once. Throws what the device throws.
+std::string ConformanceOfConvolutions(Device& device);
+
+// The battery against the table, its products in every way in which the device may compute them
+// (Device::ExactWays), and convolutions in one call. Throws what the device throws.
 ConformanceResult RunConformance(Device& device);
 
 // GFLOP/s of exact products, the best of a few runs in about 20 ms, of a size that the free part of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -85,11 +86,11 @@ void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks,
   struct Sums {
     double all_us = 0, largest_us = 0;
   };
-  std::map<std::pair<int, TaskKind>, std::size_t> places;
+  std::map<std::tuple<int, TaskKind, std::int64_t>, std::size_t> places;
   std::vector<Sums> sums;
   for (const PlannedTask& task : tasks) {
-    const auto [place, is_new] =
-        places.try_emplace(std::pair(task.layer, task.task.kind), forecast->stages.size());
+    const auto [place, is_new] = places.try_emplace(
+        {task.layer, task.task.kind, StageOf(task.priority)}, forecast->stages.size());
     if (is_new) {
       forecast->stages.push_back(
           {NameOf(model, forecast->plan, task.layer), TaskKindName(task.task.kind)});

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "acan/core/json_text.h"
@@ -25,10 +26,27 @@ TensorPlace PlaceOf(const StoredTensor& tensor) {
   return {tensor.begin, tensor.end};
 }
 
-// "3 tensors of the model, the first is 'a'", or "the tensor 'a'".
-std::string FirstOf(const std::vector<std::string>& names, const char* others) {
-  if (names.size() == 1) return fmt::format("the tensor '{}'", names.front());
-  return fmt::format("{} {}, the first is '{}'", names.size(), others, names.front());
+// "3 tensors of the model (the first is 'a')", or "the tensor 'a' of the model".
+std::string FirstOf(const std::vector<std::string>& names, const char* which) {
+  if (names.size() == 1) return fmt::format("the tensor '{}'{}", names.front(), which);
+  return fmt::format("{} tensors{} (the first is '{}')", names.size(), which, names.front());
+}
+
+// Tensors of transformers' files that are masks and tables, which classes make anew.
+bool IsBuffer(const std::string& name) {
+  return name.ends_with("embeddings.position_ids") || name.ends_with(".attn.bias") ||
+         name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+// What transformers puts before the names of a base model inside of a model with a head: a file of
+// the base model alone lacks it. Empty: the model has no such names, or the file has them.
+std::string MissingPrefix(const SafetensorsFile& file, const model::Graph& graph) {
+  for (const std::string prefix : {"transformer.", "bert.", "model."}) {
+    const auto begins = [&prefix](const std::string& name) { return name.starts_with(prefix); };
+    const bool in_model = std::ranges::any_of(graph.parameters(), begins, &model::Parameter::name);
+    if (in_model && std::ranges::none_of(file.tensors() | std::views::keys, begins)) return prefix;
+  }
+  return "";
 }
 
 }  // namespace
@@ -41,8 +59,13 @@ struct ModelReader::Impl {
   void CheckNames(const TrainedModel& model) const;
   void CheckTensor(const TensorInfo& tensor) const;
   void CheckTied(const std::string& name, const model::Parameter& parameter) const;
+  // The name in the file of a tensor of the model.
+  std::string InFile(const std::string& name) const {
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  }
 
   std::shared_ptr<const SafetensorsFile> file;
+  std::string prefix;  // as MissingPrefix
   int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;                // of `tensors`
@@ -66,17 +89,19 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   for (const auto& [name, stored] : file->tensors()) unknown.insert(name);
   std::vector<std::string> missing;
   for (const TensorInfo& tensor : tensors) {
-    if (unknown.erase(tensor.name) == 0) missing.push_back(tensor.name);
+    if (unknown.erase(InFile(tensor.name)) == 0) missing.push_back(tensor.name);
   }
   for (const std::string& name : model.training.step_counters()) unknown.erase(name);
   for (const model::TiedName& tied : model.training.tied_names()) unknown.erase(tied.name);
+  std::erase_if(unknown, IsBuffer);
   if (missing.empty() && unknown.empty()) return;
   std::string text;
-  if (!missing.empty()) text = "lacks " + FirstOf(missing, "tensors of the model");
+  if (!missing.empty()) text = "lacks " + FirstOf(missing, " of the model");
   if (!unknown.empty()) {
     const std::vector<std::string> others(unknown.begin(), unknown.end());
-    text += fmt::format("{}has {}", text.empty() ? "" : " and ",
-                        FirstOf(others, "tensors that are not of the model"));
+    text += fmt::format(
+        "{}has {}", text.empty() ? "" : " and ",
+        FirstOf(others, missing.empty() ? ", which the model lacks" : " that the model lacks"));
     std::vector<std::string> names;
     for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
     if (const std::string near = ClosestWord(others.front(), names); !near.empty()) {
@@ -88,7 +113,7 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
 }
 
 void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
-  const StoredTensor& stored = file->tensors().at(tensor.name);
+  const StoredTensor& stored = file->tensors().at(InFile(tensor.name));
   if (stored.type != "F32") {
     file->Refuse(
         fmt::format("tensor '{}' has dtype \"{}\", expected \"F32\"", tensor.name, stored.type));
@@ -104,7 +129,7 @@ void ModelReader::Impl::CheckTied(const std::string& name,
                                   const model::Parameter& parameter) const {
   const auto second = file->tensors().find(name);
   if (second == file->tensors().end()) return;
-  const StoredTensor& first = file->tensors().at(parameter.name);
+  const StoredTensor& first = file->tensors().at(InFile(parameter.name));
   if (second->second.type != first.type || second->second.shape != first.shape) {
     file->Refuse(fmt::format("tensor '{}' has shape {}, expected {} as '{}', with which it is tied",
                              name, ShapeText(second->second.shape), ShapeText(first.shape),
@@ -125,12 +150,13 @@ void ModelReader::Impl::CheckTied(const std::string& name,
 }
 
 void ModelReader::Impl::Bind(const TrainedModel& model) {
+  prefix = MissingPrefix(*file, model.training);
   states = CountStates(model.training);
   tensors = ModelTensors(model, states);
   CheckNames(model);
   for (const TensorInfo& tensor : tensors) {
     CheckTensor(tensor);
-    places.push_back(PlaceOf(file->tensors().at(tensor.name)));
+    places.push_back(PlaceOf(file->tensors().at(InFile(tensor.name))));
     if (tensor.matrix.state == ParameterState::kValue) of_weights[tensor.name] = places.back();
   }
   for (const std::string& name : model.training.step_counters()) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -169,6 +170,10 @@ void Validate(const Graph& graph);
 
 // Who reads each value, ascending. Indexed by ValueId.
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
+
+// Of an input whose rows are pixels: the image's size, as the first operator that reads it as an
+// image has it. Nothing: none does.
+std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input);
 
 // How long an axis of a node's iteration space is in a batch of `samples`: in rows, samples,
 // positions of a sample, features, or heads. 0 if no operand and no result runs along it.

@@ -75,7 +75,9 @@ Graph Llama(const LlamaOptions& options, Mode mode);
 // ---- encoders of text ----
 
 enum class BertTask : std::uint8_t {
-  kEncoder,         // BertModel: outputs "last_hidden_state" and "pooler_output"; no loss
+  // BertModel: outputs "last_hidden_state", "pooler_output" and "sentence_embedding", the mean of
+  // the first over the positions below the length; no loss.
+  kEncoder,
   kMaskedLanguage,  // BertForMaskedLM: labels for each token, ignored where nothing is masked
   kClassification,  // BertForSequenceClassification: one label a sample
 };

@@ -329,14 +329,33 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
       [&] { ModelReader(folder.Write("turned", turned.Whole()), *gpt); },
       {"transformer.h.0.attn.c_attn.weight", "has shape [18,6], expected [6,18]", "/turned"});
   Parsed more = Parse(path);
-  more.Append("transformer.h.0.attn.bias", "F32", {1}, std::string(4, '\0'));
-  ExpectError([&] { ModelReader(folder.Write("more", more.Whole()), *gpt); },
-              {"has the tensor 'transformer.h.0.attn.bias'", "kind \"gpt\""});
+  more.Append("transformer.h.0.attn.bais", "F32", {1}, std::string(4, '\0'));
+  ExpectError(
+      [&] { ModelReader(folder.Write("more", more.Whole()), *gpt); },
+      {"has the tensor 'transformer.h.0.attn.bais', which the model lacks", "kind \"gpt\""});
   model::GptOptions deeper = SmallGpt();
   deeper.n_layer = 2;
   ExpectError([&] { ModelReader(path, *Build(deeper)); },
-              {"lacks 12 tensors of the model, the first is 'transformer.h.1.attn.c_attn.bias'"});
+              {"lacks 12 tensors of the model (the first is 'transformer.h.1.attn.c_attn.bias')"});
   ExpectError([&] { ModelReader(path, *BuildModel(Model{{7, 5, 3}})); }, {"lacks 4", "has 16"});
+}
+
+// As OpenAI's GPT-2 lies in its file: the base model's names, and the masks of attention.
+TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
+  const TestFolder folder;
+  const auto gpt = Build(SmallGpt());
+  const std::string path = folder.Path("model.safetensors");
+  WriteModel(path, *gpt, 9);
+  const std::string sha256 = ModelReader(path, *gpt).WeightsSha256();
+  Parsed base = Parse(path);
+  base.Append("transformer.h.0.attn.bias", "F32", {1}, std::string(4, '\0'));
+  const std::string prefix = "transformer.";
+  nlohmann::json header = nlohmann::json::object();
+  for (const auto& [name, tensor] : base.header.items()) {
+    header[name.starts_with(prefix) ? name.substr(prefix.size()) : name] = tensor;
+  }
+  base.header = header;
+  EXPECT_EQ(ModelReader(folder.Write("base", base.Whole()), *gpt).WeightsSha256(), sha256);
 }
 
 TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {

@@ -266,7 +266,7 @@ TEST(ModelReaderTest, BrokenFilesAreNamed) {
   ExpectRefused(SafeTensors("{\"a\": ", 0), {"not valid JSON"});
   ExpectRefused(SafeTensors("[]", 0), {"no JSON object"});
   ExpectRefused(SafeTensors("{}", 0),
-                {"lacks 4 tensors of the model, the first is 'layers.0.bias'", "kind \"mlp\""});
+                {"lacks 4 tensors of the model (the first is 'layers.0.bias')", "kind \"mlp\""});
   ExpectRefused(SafeTensors("{\"a\": {}, \"a\": {}}", 0), {"\"a\" twice"});
   ExpectRefused(SafeTensors(std::string(100000, '['), 0), {"header"});
   ExpectRefused("PK\x03\x04 not a safetensors file at all", {"safetensors"});
@@ -313,14 +313,14 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
         header["layer.1.weight"] = header["layers.1.weight"];
         header.erase("layers.1.weight");
       },
-      {"lacks the tensor 'layers.1.weight' and has the tensor 'layer.1.weight'",
+      {"lacks the tensor 'layers.1.weight' of the model and has the tensor 'layer.1.weight'",
        "near 'layers.1.weight'"});
   ExpectHeaderRefused(
       [](json& header) {
         header["more"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {52, 56}}};
         header["much"] = {{"dtype", "I64"}, {"shape", {1}}, {"data_offsets", {56, 64}}};
       },
-      {"has 2 tensors that are not of the model, the first is 'more'"}, 64);
+      {"has 2 tensors, which the model lacks (the first is 'more')"}, 64);
   ExpectHeaderRefused([](json& header) { header["layers.99.bias"] = header["layers.1.bias"]; },
                       {"layers.99.bias"});
   ExpectHeaderRefused(set("layers.0.bias", "shape", {3, 1}),

@@ -56,6 +56,7 @@ struct Lease : ListHook<Lease> {
   ClientState* client = nullptr;
   std::uint64_t fence = 0;
   std::int64_t granted_us = 0;
+  std::int64_t lease_us = 0;  // as it was granted
   bool extended = false;
   Deadline deadline;
 };

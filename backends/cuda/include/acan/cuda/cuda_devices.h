@@ -1,5 +1,5 @@
 // NVIDIA's GPUs as acan::Device. The module acan_cuda.so offers them to the program; tests link
-// them directly. Not yet run on a GPU: see docs/decisions.md.
+// them directly. Proven on a fake GPU, never run on one: see docs/devices.md.
 //
 // Kernels are compiled by nvcc for the architectures that the build names, without contraction,
 // flushing or approximate divisions. Exact products have square tiles of three sizes, chosen by the
@@ -13,10 +13,11 @@
 //
 // Memory. Buffers are charged to the budget by exactly their size; cuBLAS' workspace (1/16 of the
 // limit, 32 MiB at most, none if that is below 1 MiB) at construction. Released buffers are cached
-// as long as they and what is in use stay within the limit together. Not charged: pinned host
-// memory; what the driver takes for the context, the code and the threads' local memory (the
-// partial sums of the tree: up to 2 KiB for each thread the device can hold); cuBLAS' own state.
-// Buffers may outlive the device and be released on any thread.
+// as long as they and what is in use, both as the driver rounds them, stay within the limit
+// together. Not charged: what the driver rounds up in buffers that are in use; pinned host memory;
+// what the driver takes for the context, the code and the threads' local memory (the partial sums
+// of the tree: up to 2 KiB for each thread the device can hold); cuBLAS' own state. Buffers may
+// outlive the device and be released on any thread.
 //
 // Errors name the call, the device and CUDA's name and words: OutOfMemory for memory, DeviceLost
 // when the context is gone (CUDA's sticky errors: nothing works afterwards in this process),

@@ -358,11 +358,11 @@ ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
   for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
     const int in_place = acan_has_chunks(g, first);
     if (in_place) {
-      acan_channels row = *g;
+      acan_matrix scale = a->m[4];
+      scale.stride = 0; /* all rows of a leaf have the same row of scales */
       acan_find_chunks(&a->m[1], g, first, chunks.x);
       acan_find_chunks(&a->m[3], g, first, chunks.dy);
-      row.first_row = 0; /* a scale is a row, whose stride is of no matter */
-      acan_find_chunks(&a->m[4], &row, first % g->width, chunks.scale);
+      acan_find_chunks(&scale, g, first, chunks.scale);
     }
     for (at = 0; at < g->groups; ++at) {
       const acan_i64 channel = acan_first_channel(g, at);

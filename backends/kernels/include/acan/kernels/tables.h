@@ -5,10 +5,13 @@
 
 ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
   const acan_i64 cols = a->m[0].cols;
-  const acan_i64 word = acan_load_int(&a->m[1], r);
+  const acan_i64 word = acan_load_int(&a->m[1], r) - a->i[0];
+  const acan_i64 all = a->i[1] != 0 ? a->i[1] : a->m[2].rows;
   acan_i64 c;
   if ((word < 0) | (word >= a->m[2].rows)) {
-    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, ACAN_NAN);
+    const int elsewhere = (word + a->i[0] >= 0) & (word + a->i[0] < all);
+    const float fill = elsewhere | (a->i[0] > 0) ? -0.0f : ACAN_NAN;
+    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, fill);
     return;
   }
   ACAN_INDEPENDENT

@@ -24,6 +24,7 @@ struct WantedInput {
   // Labels only: what stands where there is no class. Of a set that was loaded: unset if each label
   // is a class.
   std::optional<std::int64_t> ignored_label = {};
+  std::optional<model::Extent> image = {};  // of pixels: their rows and columns, if that is known
   std::optional<std::int64_t> ignored_in_files = {};  // what files have in its place; unset: itself
 
   std::optional<std::int64_t> IgnoredInFiles() const {

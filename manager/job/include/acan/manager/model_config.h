@@ -16,4 +16,8 @@ std::string NoTransformersConfig(const ModelOptions& options);
 // (`GPT2LMHeadModel.from_pretrained`). REQUIRES: NoTransformersConfig is empty.
 nlohmann::json TransformersConfig(const ModelOptions& options);
 
+// The other way round: the options of the BertModel that a config.json of transformers describes.
+// Throws Error (usage) that names the file, the field, its value and what is expected.
+model::BertOptions ReadBertConfig(const std::string& path);
+
 }  // namespace acan

@@ -23,6 +23,13 @@ struct PlannedTask {
   std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
 };
 
+// Tasks of a segment, or of one place among the updates, that wait for others of it have higher
+// priorities than these: by the number of their stage.
+inline constexpr std::int64_t kStagesOfSegment = 4;
+inline std::int64_t StageOf(std::int64_t priority) {
+  return priority % kStagesOfSegment;
+}
+
 struct Pass {
   std::string job;
   std::int64_t step = 0;      // reads weights of this version; a training step makes step + 1

@@ -72,8 +72,10 @@ class ModelWriter {
 // Reads a model's tensors out of a safetensors file piece by piece; values may lie in any order.
 // The constructor throws Error (usage) for a file that cannot be read (SafetensorsFile) or does not
 // have the model's tensors: it names the tensor, its shape and what was expected. A file may lack
-// step counters, may have the optimizer's state, and may have a tied tensor a second time if it is
-// equal, which takes the time of reading both. Const methods may run on several threads.
+// step counters, may have the optimizer's state, may have masks and tables that classes of
+// transformers make anew, may lack the prefix of a base model ("bert."), and may have a tied tensor
+// a second time if it is equal, which takes the time of reading both. Const methods may run on
+// several threads.
 class ModelReader {
  public:
   ModelReader(const std::string& path, const TrainedModel& model);

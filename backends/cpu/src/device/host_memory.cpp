@@ -1,0 +1,98 @@
+#include "device/host_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+namespace acan {
+
+namespace {
+
+// The C library keeps smaller ones itself.
+constexpr std::uint64_t kLeastKeptBytes = 128 << 10;
+
+std::uint64_t Rounded(std::uint64_t bytes) {
+  constexpr std::uint64_t step = HostMemory::kAlignmentBytes;
+  return std::max<std::uint64_t>((bytes + step - 1) / step * step, step);
+}
+
+}  // namespace
+
+HostMemory::~HostMemory() {
+  for (const auto& [bytes, memory] : kept_) std::free(memory);
+}
+
+void HostMemory::UsePool(std::shared_ptr<tuplespace::SharedPool> pool) {
+  pool_ = std::move(pool);
+  pool_->SetFreeLimit([memory = weak_from_this()] {
+    const auto alive = memory.lock();
+    return alive ? alive->RoomBytes() : 0;
+  });
+}
+
+std::uint64_t HostMemory::RoomBytes() const {
+  const std::uint64_t taken = budget_.used_bytes() + kept_bytes_.load(std::memory_order_relaxed);
+  return budget_.limit_bytes() - std::min(taken, budget_.limit_bytes());
+}
+
+void HostMemory::Charge(std::uint64_t bytes) {
+  budget_.Charge(bytes);
+  std::vector<void*> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    freed =
+        KeepAtMost(budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes()));
+  }
+  for (void* memory : freed) std::free(memory);
+  if (pool_) pool_->TrimFree(RoomBytes());
+}
+
+std::vector<void*> HostMemory::KeepAtMost(std::uint64_t bytes) {
+  std::vector<void*> freed;
+  while (kept_bytes_.load(std::memory_order_relaxed) > bytes) {
+    const auto largest = std::prev(kept_.end());
+    kept_bytes_.fetch_sub(largest->first, std::memory_order_relaxed);
+    freed.push_back(largest->second);
+    kept_.erase(largest);
+  }
+  return freed;
+}
+
+void* HostMemory::Take(std::uint64_t bytes) {
+  const std::uint64_t rounded = Rounded(bytes);
+  if (rounded >= kLeastKeptBytes) {
+    const std::lock_guard lock(mutex_);
+    // Only of this very size: what is given back is counted by the size that was asked for.
+    const auto it = kept_.find(rounded);
+    if (it != kept_.end()) {
+      void* memory = it->second;
+      kept_bytes_.fetch_sub(rounded, std::memory_order_relaxed);
+      kept_.erase(it);
+      return memory;
+    }
+  }
+  void* memory = std::aligned_alloc(kAlignmentBytes, rounded);
+  if (memory != nullptr) return memory;
+  throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
+}
+
+void HostMemory::Give(void* memory, std::uint64_t bytes) {
+  const std::uint64_t rounded = Rounded(bytes);
+  if (rounded >= kLeastKeptBytes) {
+    const std::lock_guard lock(mutex_);
+    if (rounded <= RoomBytes()) {
+      kept_.emplace(rounded, memory);
+      kept_bytes_.fetch_add(rounded, std::memory_order_relaxed);
+      return;
+    }
+  }
+  std::free(memory);
+}
+
+tuplespace::SharedPool::Block HostMemory::TakeResult(std::uint64_t bytes) {
+  return pool_ ? pool_->Allocate(bytes) : nullptr;
+}
+
+}  // namespace acan

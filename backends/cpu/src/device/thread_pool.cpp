@@ -1,0 +1,106 @@
+#include "device/thread_pool.h"
+
+#include <cassert>
+
+#if defined(ACAN_CPU_X86)
+#include <xmmintrin.h>
+#else
+#include <cfenv>
+#endif
+
+namespace acan::cpu {
+namespace {
+
+// IEEE arithmetic for the duration: round to nearest, denormals kept. Another library of the
+// process may have switched the thread to flush them.
+class IeeeMode {
+ public:
+#if defined(ACAN_CPU_X86)
+  IeeeMode() : saved_(_mm_getcsr()) {
+    _mm_setcsr(0x1f80);
+  }
+  ~IeeeMode() {
+    _mm_setcsr(saved_);
+  }
+#else
+  IeeeMode() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~IeeeMode() {
+    std::fesetenv(&saved_);
+  }
+#endif
+  IeeeMode(const IeeeMode&) = delete;
+  IeeeMode& operator=(const IeeeMode&) = delete;
+
+ private:
+#if defined(ACAN_CPU_X86)
+  unsigned saved_;
+#else
+  std::fenv_t saved_;
+#endif
+};
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  assert(threads >= 1);
+  workers_.reserve(static_cast<std::size_t>(threads - 1));
+  for (int i = 1; i < threads; ++i) {
+    workers_.emplace_back([this, i] { Work(i); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::TakeParts(int thread) {
+  const IeeeMode ieee;
+  for (int part = next_.fetch_add(1); part < parts_; part = next_.fetch_add(1)) {
+    (*body_)(part, thread);
+  }
+}
+
+void ThreadPool::Run(int parts, const std::function<void(int, int)>& body) {
+  assert(parts >= 0);
+  if (parts <= 1 || workers_.empty()) {
+    const IeeeMode ieee;
+    for (int part = 0; part < parts; ++part) body(part, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    body_ = &body;
+    parts_ = parts;
+    next_.store(0);
+    busy_ = static_cast<int>(workers_.size());
+    ++round_;
+  }
+  start_.notify_all();
+  TakeParts(0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return busy_ == 0; });
+}
+
+void ThreadPool::Work(int thread) {
+  std::uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    start_.wait(lock, [&] { return stop_ || round_ != seen; });
+    if (stop_) return;
+    seen = round_;
+    lock.unlock();
+    TakeParts(thread);
+    lock.lock();
+    if (--busy_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace acan::cpu

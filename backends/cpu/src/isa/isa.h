@@ -1,0 +1,94 @@
+// What an instruction set's translation unit offers. Everything here is plain data: those units are
+// compiled with flags that other CPUs cannot run, so they must not instantiate shared inline code.
+#pragma once
+
+#include <stdint.h>
+
+#include "acan/core/operators/kernel_constants.h"
+
+namespace acan::cpu {
+
+// A part of a kernel's iteration space: rows and columns [begin, end).
+struct Region {
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t col_begin;
+  int64_t col_end;
+};
+
+// As acan::Matrix, with the address resolved.
+struct View {
+  float* data;
+  int64_t rows;
+  int64_t cols;
+  int64_t stride;
+};
+
+struct LaunchArgs {
+  View m[ACAN_KERNEL_MATRICES];
+  float f[ACAN_KERNEL_FLOATS];
+  int64_t i[ACAN_KERNEL_INTEGERS];
+};
+
+// One element of a product's operand: data[row * row_stride + k * k_stride].
+struct Operand {
+  const float* data;
+  int64_t row_stride;
+  int64_t k_stride;
+};
+
+// An element kernel that is run on each part of a product when that is whole.
+struct Then {
+  int kernel;
+  LaunchArgs args;
+};
+
+struct GemmProblem {
+  Operand a;  // rows: m
+  Operand b;  // rows: n
+  float* c;   // c[m, n]
+  int64_t c_stride;
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t block;
+  const Then* then;  // null: none
+  int64_t row;       // place of c in the matrix that `then` works on
+  int64_t col;
+};
+
+// A convolution of images x with the windows of kUnfold or kFold, over some lines of pixels of what
+// it writes: c, or x where that is an input gradient, and c is dy.
+struct ConvolutionProblem {
+  View x;
+  View weight;  // [outputs, taps * channels]
+  View c;       // [samples * out_height * out_width, outputs]
+  LaunchArgs window;
+  int64_t block;
+  const Then* then;  // null: none
+  int64_t line_begin;
+  int64_t line_end;
+};
+
+// Scratch that always does, whatever the problem; more only makes products faster.
+constexpr int64_t kFixedScratchFloats = 20 * 1024;
+
+// In all of these, `scratch` is aligned to 64 bytes. The bits do not depend on how much there is.
+struct IsaTable {
+  // Only kernels over tiles use scratch, and do without.
+  void (*launch)(int kernel, const LaunchArgs& args, const Region& region, float* scratch,
+                 int64_t scratch_floats);
+  // `scratch`: at least kFixedScratchFloats.
+  void (*gemm)(const GemmProblem& problem, float* scratch, int64_t scratch_floats);
+  // False, whatever the lines, where there is no driver for such a problem: nothing was done.
+  bool (*convolve)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
+  bool (*convolve_back)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
+};
+
+extern const IsaTable kPortableTable;
+#if defined(ACAN_CPU_X86)
+extern const IsaTable kAvx2Table;
+extern const IsaTable kAvx512Table;
+#endif
+
+}  // namespace acan::cpu

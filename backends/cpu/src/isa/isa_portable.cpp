@@ -1,0 +1,2 @@
+#define ACAN_ISA_TABLE kPortableTable
+#include "isa/isa_unit.h"

@@ -1,0 +1,91 @@
+// The body of one instruction set's unit, which defines ACAN_ISA_TABLE and includes this.
+#include "isa/isa.h"
+#include "prelude.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define ACAN_INLINE static inline __attribute__((always_inline))
+#define ACAN_METHOD static __attribute__((always_inline))
+#define ACAN_UNROLL _Pragma("GCC unroll 16")
+namespace acan::cpu {
+namespace {
+
+constexpr int kLine = 16;  // floats of a cache line
+// Steps of k at once. Sanitizers multiply the code, and its compilation time, by ten: no more of it
+// than needed there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kUnrollK = 1;
+#else
+constexpr int kUnrollK = 4;
+#endif
+
+#include "isa/vec_inline.h"
+
+#include "products/pack_inline.h"
+#include "products/tile_inline.h"
+
+#include "rows/launch_inline.h"
+
+#include "products/gemm_inline.h"
+
+#if defined(__AVX2__)
+#include "attention/tile_inline.h"
+
+#include "attention/forward_inline.h"
+
+#include "attention/backward_inline.h"
+
+#include "images/depthwise_inline.h"
+
+#include "images/image_tile_inline.h"
+
+#include "images/convolution_inline.h"
+
+#include "rows/embedding_inline.h"
+
+#include "rows/transpose_inline.h"
+
+// Kernels with a driver of their own, where there is scratch for it; else the single source.
+bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
+                      int64_t scratch_floats) {
+  switch (kernel) {
+    case kAttention:
+      return RunAttention(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kAttentionGradient:
+      return RunAttentionGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kDepthwise:
+      return RunDepthwise(launch, region, scratch, scratch_floats);
+    case kEmbeddingGradient:
+      return RunEmbeddingGradient(KernelArgsOf(launch), region, scratch, scratch_floats);
+    case kTranspose:
+      RunTranspose(KernelArgsOf(launch), region);
+      return true;
+    default:
+      return false;
+  }
+}
+#else
+bool LaunchVectorised(int, const LaunchArgs&, const Region&, float*, int64_t) {
+  return false;
+}
+bool Convolve(const ConvolutionProblem&, float*, int64_t) {
+  return false;
+}
+bool ConvolveBack(const ConvolutionProblem&, float*, int64_t) {
+  return false;
+}
+#endif
+
+void LaunchAny(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
+               int64_t scratch_floats) {
+  if (LaunchVectorised(kernel, launch, region, scratch, scratch_floats)) return;
+  Launch(kernel, launch, region);
+}
+
+}  // namespace
+
+const IsaTable ACAN_ISA_TABLE = {&LaunchAny, &Gemm, &Convolve, &ConvolveBack};
+
+}  // namespace acan::cpu

@@ -1,2 +1,0 @@
-#define ACAN_ISA_TABLE kAvx2Table
-#include "isa_unit.h"

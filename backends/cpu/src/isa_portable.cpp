@@ -1,2 +1,0 @@
-#define ACAN_ISA_TABLE kPortableTable
-#include "isa_unit.h"

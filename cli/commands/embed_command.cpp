@@ -1,0 +1,150 @@
+// acan embed: vectors of sentences, by an encoder that transformers or sentence-transformers saved.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/generate/predictor.h"
+#include "acan/manager/load_data.h"
+#include "acan/manager/model_config.h"
+#include "acan/manager/npy_writer.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/stored_array.h"
+#include "acan/manager/trained_model.h"
+#include "acan/model/presets.h"
+#include "command.h"
+#include "device_factory.h"
+#include "fmt/format.h"
+#include "process_setup.h"
+#include "standard_output.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr const char* kSentence = "sentence_embedding";
+
+struct Flags {
+  std::string folder;
+  std::string tokens;
+  std::string lengths;
+  std::string token_types;
+  std::string out;
+  std::string output = kSentence;
+  std::string device = "cpu";
+  std::string memory;
+};
+
+constexpr const char* kExample = R"(
+The folder has a config.json of model_type "bert" and the model.safetensors of a BertModel, as
+transformers and sentence-transformers save them. The tokens are made elsewhere, [samples,
+positions]; --lengths says how many of each sample count. Outputs are
+
+  sentence_embedding  [samples, width]: the mean over the positions that count, over its norm
+  pooler_output       [samples, width]
+  last_hidden_state   [samples x positions, width]
+
+and the file is NPY of float32. The same files give the same bits on every device.
+
+Examples:
+  acan embed all-MiniLM-L6-v2 --tokens tokens.npy --lengths lengths.npy --out embeddings.npy)";
+
+// As sentence-transformers have it; in double, by operations that round alike everywhere.
+void DivideByNorm(std::vector<float>* vector) {
+  constexpr double kLeastNorm = 1e-12;
+  double squares = 0;
+  for (const float x : *vector) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double norm = std::max(std::sqrt(squares), kLeastNorm);
+  for (float& x : *vector) x = static_cast<float>(static_cast<double>(x) / norm);
+}
+
+// As a job of an encoder would have it.
+std::shared_ptr<const TrainedModel> ReadEncoder(const Flags& flags) {
+  model::BertOptions options =
+      ReadBertConfig((std::filesystem::path(flags.folder) / kConfigName).string());
+  const StoredArray tokens = OpenArray(flags.tokens);
+  if (tokens.shape().size() != 2) {
+    throw UsageError(fmt::format("--tokens {}: has {} dimension{}; expected [samples, positions]",
+                                 flags.tokens, tokens.shape().size(),
+                                 tokens.shape().size() == 1 ? "" : "s"));
+  }
+  options.sequence_length = tokens.shape()[1];
+  auto encoder = std::make_shared<TrainedModel>();
+  encoder->kind = "bert";
+  try {
+    encoder->evaluation = model::Bert(options, model::Mode::kEvaluation);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", flags.folder, error.what()));
+  }
+  encoder->training = encoder->evaluation;
+  return encoder;
+}
+
+std::shared_ptr<const SampleSet> ReadSamples(const Flags& flags, const model::Graph& graph) {
+  Job job;
+  job.data.tokens.train = flags.tokens;
+  job.data.tokens.train_lengths = flags.lengths;
+  job.data.tokens.train_types = flags.token_types;
+  return LoadData(job, WantedInputs(graph)).train;
+}
+
+int RunEmbed(const Flags& flags) try {
+  RequireLimits("acan embed");
+  const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
+  const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
+  const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder);
+  const Predictor predictor(MakeOneDevice(flags.device, flags.memory), encoder->evaluation, weights,
+                            flags.output);
+  NpyWriter file(flags.out, {samples->samples() * predictor.rows(), predictor.features()});
+  for (std::int64_t i = 0; i < samples->samples(); ++i) {
+    std::vector<float> values = predictor.Predict(*samples, i);
+    if (flags.output == kSentence) DivideByNorm(&values);
+    file.Write(values);
+  }
+  file.Finish();
+  PrintLine(fmt::format("wrote {} [{}, {}]", flags.out, samples->samples() * predictor.rows(),
+                        predictor.features()));
+  return 0;
+} catch (const OutOfMemory& error) {
+  throw FailureError(fmt::format(
+      "{}: the whole model and one sample must fit into one device: {}; give --memory, or another "
+      "--device",
+      flags.folder, error.what()));
+}
+
+}  // namespace
+
+void AddEmbed(Command& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  Command command = app.AddCommand("embed", "Compute vectors of sentences by a trained encoder");
+  command.AddOption("folder", flags->folder, "the model's folder").Required().TypeName("DIR");
+  command.AddOption("--tokens", flags->tokens, "the samples' tokens, [samples, positions]")
+      .Required()
+      .TypeName("FILE");
+  command
+      .AddOption("--lengths", flags->lengths,
+                 "how many tokens of each sample count, [samples] (default: all)")
+      .TypeName("FILE");
+  command
+      .AddOption("--token-types", flags->token_types,
+                 "the tokens' types, [samples, positions] (default: 0)")
+      .TypeName("FILE");
+  command.AddOption("--out", flags->out, "the NPY file to write").Required().TypeName("FILE");
+  command
+      .AddOption("--output", flags->output,
+                 "which of the model's outputs (default: sentence_embedding)")
+      .TypeName("NAME");
+  command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
+      .TypeName("DEVICE");
+  command
+      .AddOption("--memory", flags->memory,
+                 "the most bytes that the device may hold, like 2GiB (default: half of what is "
+                 "free; of a GPU, nine tenths)")
+      .TypeName("SIZE");
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEmbed(*flags); }; });
+}
+
+}  // namespace acan::cli

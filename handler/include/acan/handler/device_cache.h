@@ -1,0 +1,102 @@
+// DeviceCache: what a handler's device keeps between tasks, as bytes and keys: tiles that the next
+// step reads, and results whose bytes nobody else has (owed). Pure; a part of HandlerCore.
+//
+//   entry     pins   may go
+//   plain     0      at any time, the coldest first
+//   plain     > 0    when no task uses it any more
+//   owed      any    when its bytes have left, or nobody needs them
+//
+// Every entry's bytes count once here, and in no task that uses it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "acan/handler/handler_events.h"
+#include "tuplespace/key.h"
+
+namespace acan {
+
+class DeviceCache {
+ public:
+  using Actions = std::vector<HandlerAction>;
+
+  bool Contains(const tuplespace::Key& key) const { return entries_.contains(key); }
+  bool empty() const { return entries_.empty(); }
+  std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
+  // Of all entries.
+  std::uint64_t bytes() const { return bytes_; }
+  // Of those that cannot go now: they are used, or owed.
+  std::uint64_t held_bytes() const { return held_bytes_; }
+  // Of those that are owed.
+  std::uint64_t owed_bytes() const { return owed_bytes_; }
+
+  // Adds an entry that nobody uses yet. A newer version takes the place of the older one. False: it
+  // was there.
+  bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
+  // Whether no newer version is here.
+  bool IsNewest(const tuplespace::Key& key) const;
+  // REQUIRES of both: it is here.
+  void Pin(const tuplespace::Key& key, std::int64_t now_us);
+  void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
+  // Takes out what only its caller has pinned. False: it must stay.
+  bool Take(const tuplespace::Key& key);
+  // The space has not heard of it yet.
+  void AnnounceHeld(const tuplespace::Key& key) { newly_held_.push_back(key); }
+  void AnnounceAll();
+  // What changed since it was called last.
+  void FlushHolds(Actions& out);
+
+  // ---- what goes
+  // What earlier steps left, once a task of a later one is here, whose first input this is.
+  void DropOlder(const tuplespace::Key& input, Actions& out);
+  // What was not used for long. To be called at NextCheckUs() or later.
+  void DropCold(std::int64_t now_us, Actions& out);
+  std::int64_t NextCheckUs() const;
+  // The coldest, until all has at most so many bytes. REQUIRES: held_bytes() <= most_bytes.
+  void ShrinkTo(std::uint64_t most_bytes, Actions& out);
+
+  // ---- what is owed
+  // REQUIRES: it is here and pinned.
+  void AddOwed(const tuplespace::Key& key);
+  // Its bytes have left, or cannot. False: it was not owed.
+  bool EndOwed(const tuplespace::Key& key);
+  // Nobody needs it any more.
+  void Release(const tuplespace::Key& key, Actions& out);
+  // Whether it is to be supplied now: it is owed, and not under way.
+  bool BeginSupply(const tuplespace::Key& key);
+  void EndSupply(const tuplespace::Key& key);  // without success
+  void SupplyAll(Actions& out);
+  bool OwesNothing() const { return owed_.empty(); }
+  bool OwesWhatIsNotUnderWay() const;
+
+ private:
+  struct Entry {
+    std::uint64_t bytes = 0;
+    int pins = 0;
+    bool doomed = false;  // superseded while pinned: goes with its last pin
+    bool owed = false;
+    std::int64_t last_used_us = 0;
+
+    bool IsHeld() const { return pins > 0 || owed; }
+  };
+
+  void Remove(const tuplespace::Key& key, Actions& out);
+  void Erase(std::map<tuplespace::Key, Entry>::iterator it);
+
+  std::map<tuplespace::Key, Entry> entries_;
+  std::unordered_map<std::string, tuplespace::Key> newest_;  // identity without step -> entry
+  std::uint64_t bytes_ = 0;
+  std::uint64_t held_bytes_ = 0;
+  std::uint64_t owed_bytes_ = 0;
+  std::map<tuplespace::Key, bool> owed_;  // entries; whether they are being supplied
+  std::optional<tuplespace::Key> step_;   // of the latest task
+  std::int64_t cold_check_us_ = 0;        // when to look for what was not used for long
+  std::vector<tuplespace::Key> newly_held_, newly_dropped_;
+};
+
+}  // namespace acan

@@ -1,0 +1,137 @@
+// What a HandlerCore hears, and what it has others do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+using FlightId = std::uint64_t;  // a task taken, from grant to release
+
+// ---- events ------------------------------------------------------------------------------------
+
+struct TaskGranted {
+  tuplespace::LeaseRef lease;
+  std::int64_t lease_us = 0;
+  bool timed = false;                 // do not extend the lease
+  bool current = true;                // answers the latest AskForTask, not one replaced by it
+  std::uint64_t need_bytes = 0;       // as its maker says
+  std::uint64_t gathering_bytes = 0;  // TaskMemory; none is more than need_bytes
+  std::uint64_t computing_bytes = 0;
+  std::uint64_t flops = 0;
+  std::int32_t chunk = 0;  // most tasks to take together; 0: as this handler sees fit
+  std::vector<tuplespace::Key> inputs;
+  std::vector<bool> whole;                 // which inputs are buffers until it ends; empty: all
+  std::vector<bool> sent;                  // which inputs came along
+  std::vector<std::uint64_t> input_bytes;  // of those that came along
+  std::optional<std::size_t> keep_input;   // worth keeping on the device (the tile)
+  std::uint64_t resident_bytes = 0;        // of results that may stay on the device
+};
+struct GetEnded {};  // the latest get came back without a task
+struct InputsArrived {
+  FlightId flight = 0;
+};  // those that were fetched
+struct GivenUp {
+  FlightId flight = 0;
+};  // cannot or will not be run here: it goes back
+struct KeptResult {
+  tuplespace::Key key;
+  std::uint64_t bytes = 0;
+  bool resident = false;  // nobody else has its bytes
+};
+struct TaskFinished {
+  FlightId flight = 0;
+  std::uint64_t result_bytes = 0;  // still held until Released
+  std::vector<KeptResult> kept;    // results that stay on the device
+  std::int64_t took_us = 0;        // on the device
+};
+struct TaskFailed {
+  FlightId flight = 0;
+  std::string cause;
+};
+struct Released {
+  FlightId flight = 0;
+};                         // the results' bytes have left this process
+struct ConnectionLost {};  // the space may have given our leases back
+// Of results that stay on the device: somebody asks for this one; its bytes have left; they could
+// not leave; or nobody is owed them: it is gone, or another has put it.
+struct KeptWanted {
+  tuplespace::Key key;
+};
+struct KeptSupplied {
+  tuplespace::Key key;
+};
+struct SupplyFailed {
+  tuplespace::Key key;
+};
+struct KeptReleased {
+  tuplespace::Key key;
+};
+struct Drain {};  // take nothing more, put back what has not begun
+struct TimePassed {};
+
+using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp, TaskFinished,
+                                  TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied,
+                                  SupplyFailed, KeptReleased, Drain, TimePassed>;
+
+// ---- actions -----------------------------------------------------------------------------------
+
+struct AskForTask {
+  std::uint64_t offer_bytes = 0;
+  std::uint32_t count = 1;
+  bool share = false;  // leave some to others
+};                     // open a get; an open one is cancelled
+struct StopAsking {};
+struct FetchInputs {
+  FlightId flight = 0;
+  std::vector<std::size_t> inputs;
+};
+struct RunTask {
+  FlightId flight = 0;
+  bool resident = false;  // results that may stay on the device do
+};                        // in this order, on the device
+struct ReportDone {
+  FlightId flight = 0;
+  tuplespace::LeaseRef lease;
+};
+struct ReportFailed {
+  tuplespace::LeaseRef lease;
+  std::string cause;
+};
+struct PutBack {
+  FlightId flight = 0;
+  tuplespace::LeaseRef lease;
+};
+struct ExtendLease {
+  tuplespace::LeaseRef lease;
+  std::int64_t lease_us = 0;
+};
+struct KeepInput {
+  FlightId flight = 0;
+  tuplespace::Key key;
+};  // move it to the cache
+struct DropCached {
+  tuplespace::Key key;
+};
+// The flight's input, which is cached, goes with the flight: nobody else uses it from now on.
+struct TakeCached {
+  FlightId flight = 0;
+  std::size_t input = 0;
+};
+struct AnnounceHeld {
+  std::vector<tuplespace::Key> held, dropped;
+};
+struct SupplyKept {
+  tuplespace::Key key;
+};  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
+
+using HandlerAction =
+    std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone, ReportFailed, PutBack,
+                 ExtendLease, KeepInput, DropCached, TakeCached, AnnounceHeld, SupplyKept>;
+
+}  // namespace acan

@@ -1,0 +1,195 @@
+#include "acan/handler/device_cache.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "acan/core/names.h"
+
+namespace acan {
+
+using tuplespace::Key;
+
+namespace {
+// What is not asked for again here goes when it was not used for so long.
+constexpr std::int64_t kColdUs = 10'000'000;
+}  // namespace
+
+bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out) {
+  // Nobody will ask this handler for the older version again.
+  const std::string identity = WithoutStep(kept.key);
+  const auto older = newest_.find(identity);
+  if (older != newest_.end() && older->second != kept.key) {
+    const auto it = entries_.find(older->second);
+    assert(it != entries_.end());
+    if (it->second.owed) {
+      // The space says when nobody needs it.
+    } else if (it->second.pins > 0) {
+      it->second.doomed = true;
+      newly_dropped_.push_back(older->second);
+    } else {
+      const Key key = older->second;  // Remove erases what `older` points to
+      Remove(key, out);
+    }
+  }
+  newest_[identity] = kept.key;
+  const auto [it, is_new] = entries_.try_emplace(kept.key);
+  assert(is_new || it->second.bytes == kept.bytes);
+  it->second.last_used_us = now_us;
+  if (!is_new) return false;
+  it->second.bytes = kept.bytes;
+  bytes_ += kept.bytes;
+  return true;
+}
+
+bool DeviceCache::IsNewest(const Key& key) const {
+  const auto newest = newest_.find(WithoutStep(key));
+  return newest == newest_.end() || newest->second < key;
+}
+
+void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
+  Entry& entry = entries_.at(key);
+  if (!entry.IsHeld()) held_bytes_ += entry.bytes;
+  ++entry.pins;
+  entry.last_used_us = now_us;
+}
+
+void DeviceCache::Unpin(const Key& key, std::int64_t now_us, Actions& out) {
+  Entry& entry = entries_.at(key);
+  assert(entry.pins > 0);
+  entry.last_used_us = now_us;
+  if (--entry.pins > 0 || entry.owed) return;
+  held_bytes_ -= entry.bytes;
+  if (entry.doomed) Remove(key, out);
+}
+
+bool DeviceCache::Take(const Key& key) {
+  const auto it = entries_.find(key);
+  assert(it != entries_.end());
+  if (it->second.pins != 1 || it->second.owed) return false;
+  held_bytes_ -= it->second.bytes;
+  Erase(it);
+  return true;
+}
+
+void DeviceCache::AnnounceAll() {
+  for (const auto& [key, entry] : entries_) {
+    if (!entry.doomed) newly_held_.push_back(key);
+  }
+}
+
+void DeviceCache::FlushHolds(Actions& out) {
+  if (newly_held_.empty() && newly_dropped_.empty()) return;
+  out.push_back(acan::AnnounceHeld{std::move(newly_held_), std::move(newly_dropped_)});
+  newly_held_.clear();
+  newly_dropped_.clear();
+}
+
+// ---- what goes ---------------------------------------------------------------------------------
+
+// It will hardly be asked for again, and its memory is often another handler's, who waits for it.
+void DeviceCache::DropOlder(const Key& input, Actions& out) {
+  if (step_ && input.bytes().compare(0, step_->bytes().size(), step_->bytes()) == 0) return;
+  std::optional<Key> step = StepOf(input);
+  if (!step) return;
+  step_ = std::move(step);
+  std::vector<Key> older;
+  const auto end = entries_.lower_bound(*step_);
+  for (auto it = entries_.lower_bound(RunOf(*step_)); it != end; ++it) {
+    if (!it->second.IsHeld()) older.push_back(it->first);
+  }
+  for (const Key& key : older) Remove(key, out);
+}
+
+std::int64_t DeviceCache::NextCheckUs() const {
+  return entries_.empty() ? tuplespace::kForeverUs : cold_check_us_;
+}
+
+void DeviceCache::DropCold(std::int64_t now_us, Actions& out) {
+  cold_check_us_ = now_us + kColdUs / 4;
+  std::vector<Key> cold;
+  for (const auto& [key, entry] : entries_) {
+    if (!entry.IsHeld() && now_us >= entry.last_used_us + kColdUs) cold.push_back(key);
+  }
+  for (const Key& key : cold) Remove(key, out);
+}
+
+void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
+  while (bytes_ > most_bytes) {
+    auto coldest = entries_.end();
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->second.IsHeld()) continue;
+      if (coldest == entries_.end() || it->second.last_used_us < coldest->second.last_used_us) {
+        coldest = it;
+      }
+    }
+    assert(coldest != entries_.end());
+    const Key key = coldest->first;
+    Remove(key, out);
+  }
+}
+
+void DeviceCache::Remove(const Key& key, Actions& out) {
+  const auto it = entries_.find(key);
+  assert(it != entries_.end() && !it->second.IsHeld());
+  out.push_back(DropCached{key});
+  Erase(it);
+}
+
+void DeviceCache::Erase(std::map<Key, Entry>::iterator it) {
+  const Key key = it->first;
+  bytes_ -= it->second.bytes;
+  if (!it->second.doomed) newly_dropped_.push_back(key);
+  const auto newest = newest_.find(WithoutStep(key));
+  if (newest != newest_.end() && newest->second == key) newest_.erase(newest);
+  entries_.erase(it);
+}
+
+// ---- what is owed ------------------------------------------------------------------------------
+
+void DeviceCache::AddOwed(const Key& key) {
+  Entry& entry = entries_.at(key);
+  if (!owed_.try_emplace(key, false).second) return;
+  assert(entry.pins > 0);
+  entry.doomed = false;
+  entry.owed = true;
+  owed_bytes_ += entry.bytes;
+}
+
+bool DeviceCache::EndOwed(const Key& key) {
+  if (owed_.erase(key) == 0) return false;
+  Entry& entry = entries_.at(key);
+  entry.owed = false;
+  owed_bytes_ -= entry.bytes;
+  if (entry.pins == 0) held_bytes_ -= entry.bytes;
+  return true;
+}
+
+// The space knows already that it is not held here.
+void DeviceCache::Release(const Key& key, Actions& out) {
+  if (!EndOwed(key)) return;
+  Entry& entry = entries_.at(key);
+  entry.doomed = true;
+  if (entry.pins == 0) Remove(key, out);
+}
+
+bool DeviceCache::BeginSupply(const Key& key) {
+  const auto it = owed_.find(key);
+  return it != owed_.end() && !std::exchange(it->second, true);
+}
+
+void DeviceCache::EndSupply(const Key& key) {
+  if (const auto it = owed_.find(key); it != owed_.end()) it->second = false;
+}
+
+void DeviceCache::SupplyAll(Actions& out) {
+  for (auto& [key, under_way] : owed_) {
+    if (!std::exchange(under_way, true)) out.push_back(SupplyKept{key});
+  }
+}
+
+bool DeviceCache::OwesWhatIsNotUnderWay() const {
+  return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return !each.second; });
+}
+
+}  // namespace acan

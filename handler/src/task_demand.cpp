@@ -1,0 +1,74 @@
+#include "acan/handler/task_demand.h"
+
+#include <algorithm>
+
+namespace acan {
+
+namespace {
+constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold so many
+}  // namespace
+
+void TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
+  if (event.current) {
+    asking_ = false;
+    pace_.NoteFetch(now_us - asked_us_);
+  }
+  chunked_ = event.chunk > 0;
+  chunk_left_ = chunk_left_ > 0 ? chunk_left_ - 1 : std::max(0, event.chunk - 1);
+  largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
+}
+
+// Whether half of the memory was offered for so long that what waits may need more.
+bool TaskDemand::IsInVain(const Workload& work, std::int64_t now_us) const {
+  return work.working == 0 && asking_ && asked_.share && now_us >= asked_us_ + kHalfOfferUs;
+}
+
+// What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
+TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
+  if (work.free_bytes == 0) return {};
+  if (chunk_left_ > 0) {
+    return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), work.free_bytes,
+            false};
+  }
+  // The next chunk comes while the last task of this one runs.
+  if (chunked_ && work.working >= 2) return {};
+  const std::int64_t lead_us = pace_.LeadUs(work.longest_us);
+  // Of short tasks: as many as fill the time, once half of it, or of the most, is gone.
+  const std::uint64_t half_bytes =
+      std::min(work.free_bytes, limit_bytes_ / 2 - std::min(limit_bytes_ / 2, work.reserved_bytes));
+  if (!chunked_ && pace_.MeanUs() > 0 && 2 * work.all_us < lead_us &&
+      2 * work.working <= kMostAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_ &&
+      !IsInVain(work, now_us)) {
+    const std::int64_t most = kMostAskedAtOnce - work.working;
+    const std::int64_t count = std::min((lead_us - work.all_us) / pace_.MeanUs(), most);
+    if (count > 1) return {static_cast<std::uint32_t>(count), half_bytes, true};
+  }
+  if (work.working >= depth_) return {};
+  if (work.working == 0 || work.all_us <= lead_us) return {1, work.free_bytes, false};
+  ask_at_us_ = now_us + work.all_us - lead_us;
+  return {};
+}
+
+void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<HandlerAction>& out) {
+  ask_at_us_ = tuplespace::kForeverUs;
+  const Want want = Wanted(work, now_us);
+  if (want.count == 0) return StopAsking(out);
+  // A larger offer is worth a message only if the open one keeps a task of the usual size away, or
+  // nobody takes it up.
+  const bool too_small = asked_.offer_bytes < largest_need_bytes_ || work.is_empty;
+  if (!asking_ ||
+      (want.offer_bytes > asked_.offer_bytes && (too_small || IsInVain(work, now_us)))) {
+    asking_ = true;
+    asked_ = {want.offer_bytes, want.count, want.share};
+    asked_us_ = now_us;
+    out.push_back(asked_);
+  }
+  if (work.working == 0 && asked_.share) ask_at_us_ = asked_us_ + kHalfOfferUs;
+}
+
+void TaskDemand::StopAsking(std::vector<HandlerAction>& out) {
+  if (asking_) out.push_back(acan::StopAsking{});
+  asking_ = false;
+}
+
+}  // namespace acan

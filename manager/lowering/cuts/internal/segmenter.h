@@ -1,0 +1,71 @@
+// Segmenter: cuts one of a model's two graphs into segments whose tasks fit into a handler.
+//
+// It goes through the nodes once. Each segment is as long as fits, among the segments that were
+// chosen before and with all that follows as one. Then it refines those that do not fit among their
+// neighbours as these turned out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "acan/manager/graph_planner.h"
+#include "pass_context.h"
+
+namespace acan {
+
+// The next finer cut of values with so many positions; nullopt: there is none.
+std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
+// Of boxes within a sample.
+inline constexpr std::int64_t kLeastPositions = 16;
+
+class Segmenter {
+ public:
+  // The references must outlive it. `by_tiles`: whether what multiplies a parameter, and makes its
+  // gradient, is computed by the parameter's tiles, also where it would fit into one task.
+  Segmenter(const CutRequest& request, const GraphCuts& cuts, const std::vector<bool>& by_tiles,
+            bool train);
+  Segmenter(const Segmenter&) = delete;
+  Segmenter& operator=(const Segmenter&) = delete;
+
+  // With boxes of `rows` where the operators allow it. nullopt: something does not fit.
+  std::optional<std::vector<Segment>> Cut(const RowCut& rows);
+
+ private:
+  bool Allows(std::int64_t n, const RowCut& rows) const;
+  std::optional<RowCut> AllowedFor(std::int64_t node, RowCut rows) const;
+  bool ReadsSumSince(std::int64_t node, std::int64_t first) const;
+  std::int64_t PositionsOf(int node) const;
+
+  std::uint64_t LeastNeed(std::int64_t node, const RowCut& rows) const;
+  std::int64_t EndByMemory(std::int64_t first, std::int64_t limit, const RowCut& rows) const;
+  bool Fits(const Segment& segment);
+  bool FitsAt(int segment) const;
+
+  bool IsByTiles(std::int64_t node) const;
+  std::optional<Segment> ByTiles(std::int64_t node, const RowCut& rows);
+  Segment TiledProduct(std::int64_t node, const RowCut& rows) const;
+  Segment InUpdates(std::int64_t node) const;
+  std::int64_t EndOfProduct(std::int64_t node) const;
+  std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
+  std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
+  std::optional<Segment> ByColumns(Segment segment);
+  std::optional<Segment> ByClasses(Segment segment);
+  std::optional<Segment> InPhases(Segment segment);
+  bool Refine();
+  std::optional<std::vector<Segment>> Finer(int at);
+  void Commit(const Segment& segment);
+  void Restart(const std::vector<Segment>& segments);
+
+  const CutRequest& request_;
+  const LoweredGraph& graph_;
+  const GraphCuts& cuts_;
+  const std::vector<bool>& by_tiles_;
+  const Pass pass_;
+  std::vector<Segment> segments_;
+  ValueGrid grid_;  // of segments_
+  const PassContext context_;
+  int replaced_ = -1;  // the segment that Fits puts others in place of; -1: it puts them behind
+};
+
+}  // namespace acan

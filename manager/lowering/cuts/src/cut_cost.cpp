@@ -1,0 +1,148 @@
+#include "cut_cost.h"
+
+#include <algorithm>
+#include <array>
+
+#include "acan/manager/task_cost.h"
+#include "segment_tasks.h"
+#include "update_tasks.h"
+
+namespace acan {
+namespace {
+
+WorkerSpeed SpeedOf(const CutRequest& request) {
+  return {request.workers, request.slowest_share, request.gflops, request.overhead_us};
+}
+
+// Tasks of a segment, or of the updates: those of each stage wait for the stage before.
+class Stages {
+ public:
+  void Add(const PlannedTask& task, const TaskCost& cost, std::int64_t count) {
+    Stage& stage = stages_.at(static_cast<std::size_t>(StageOf(task.priority)));
+    stage.all_us += static_cast<double>(count) * cost.us;
+    stage.largest_us = std::max(stage.largest_us, cost.us);
+    stage.tasks += count;
+  }
+  double Us(const CutRequest& request) const {
+    double us = 0;
+    for (const Stage& stage : stages_) {
+      if (stage.tasks == 0) continue;
+      us += StageUs(SpeedOf(request), stage.all_us, stage.largest_us,
+                    static_cast<double>(stage.tasks));
+    }
+    return us;
+  }
+
+ private:
+  struct Stage {
+    double all_us = 0, largest_us = 0;
+    std::int64_t tasks = 0;
+  };
+  std::array<Stage, kStagesOfSegment> stages_;
+};
+
+}  // namespace
+
+Pass FullPass(const CutRequest& request, bool train) {
+  Pass pass;
+  pass.job = "plan";
+  pass.rows = request.training.batch;
+  pass.train = train;
+  pass.batch_id = train ? 0 : 1;
+  return pass;
+}
+
+TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
+  const Task& task = planned.task;
+  TaskCost cost;
+  cost.us = TaskUs(SpeedOf(request), task);
+  cost.need_bytes = NeedBytes(task);
+  cost.moved_bytes = MovedBytes(task);
+  const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
+  cost.fits_space = planned.inputs.size() <= request.task_inputs &&
+                    std::all_of(task.pieces.begin(), task.pieces.end(),
+                                [&](const Piece& piece) {
+                                  return fits(BufferSpec{piece.rows, piece.cols}.bytes());
+                                }) &&
+                    std::all_of(task.outputs.begin(), task.outputs.end(),
+                                [&](const Output& output) { return fits(output.view.bytes()); });
+  return cost;
+}
+
+SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment) {
+  SegmentCost cost;
+  Stages stages;
+  for (const BoxSample& boxes : SampleBoxes(context, segment)) {
+    for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
+      const TaskCost one = CostOfTask(request, tasks.task);
+      const std::int64_t count = boxes.count * tasks.count;
+      stages.Add(tasks.task, one, count);
+      cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
+      cost.moved_bytes += static_cast<std::uint64_t>(count) * one.moved_bytes;
+      cost.fits_space = cost.fits_space && one.fits_space;
+      cost.tasks += count;
+    }
+  }
+  cost.us = stages.Us(request);
+  return cost;
+}
+
+TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment) {
+  TaskCost need;
+  const std::vector<BoxSample> boxes = SampleBoxes(context, segment);
+  for (const TaskSample& tasks : SampleTasks(context, segment, boxes.front().box)) {
+    const TaskCost one = CostOfTask(request, tasks.task);
+    need.need_bytes = std::max(need.need_bytes, one.need_bytes);
+    need.fits_space = need.fits_space && one.fits_space;
+  }
+  return need;
+}
+
+std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts) {
+  const Pass pass = FullPass(request, false);
+  const ValueGrid grid(request.model.evaluation, cuts, cuts.evaluation);
+  const PassContext context{request.model.evaluation,
+                            cuts,
+                            cuts.evaluation,
+                            grid,
+                            request.training,
+                            pass,
+                            PassKeys(pass.job, pass.step, pass.batch_id)};
+  std::uint64_t bytes = 0;
+  for (int s = 0; s < static_cast<int>(cuts.evaluation.size()); ++s) {
+    bytes = std::max(bytes, NeedOfSegment(request, context, s).need_bytes);
+  }
+  return bytes;
+}
+
+CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
+  CutCost cost;
+  const Pass pass = FullPass(request, true);
+  const ValueGrid grid(request.model.training, cuts, cuts.training);
+  const PassContext context{request.model.training,
+                            cuts,
+                            cuts.training,
+                            grid,
+                            request.training,
+                            pass,
+                            PassKeys(pass.job, pass.step, pass.batch_id)};
+  for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
+    const SegmentCost segment = CostOfSegment(request, context, s);
+    cost.step_us += segment.us;
+    cost.tasks += segment.tasks;
+    cost.moved_bytes += segment.moved_bytes;
+    cost.largest_need_bytes = std::max(cost.largest_need_bytes, segment.need_bytes);
+  }
+  Stages stages;
+  for (const TaskSample& tasks : SampleUpdates(context)) {
+    const TaskCost one = CostOfTask(request, tasks.task);
+    stages.Add(tasks.task, one, tasks.count);
+    cost.moved_bytes += static_cast<std::uint64_t>(tasks.count) * one.moved_bytes;
+    cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
+    cost.tasks += tasks.count;
+  }
+  cost.step_us += stages.Us(request);
+  return cost;
+}
+
+}  // namespace acan

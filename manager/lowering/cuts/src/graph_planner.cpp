@@ -1,0 +1,197 @@
+#include "acan/manager/graph_planner.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cut_cost.h"
+#include "fmt/format.h"
+#include "segmenter.h"
+#include "tilings.h"
+
+namespace acan {
+namespace {
+
+std::int64_t MostPositions(const LoweredGraph& graph) {
+  std::int64_t positions = 1;
+  for (const LoweredValue& value : graph.values()) {
+    if (value.IsOfSamples()) positions = std::max(positions, value.rows);
+  }
+  return positions;
+}
+
+// From the coarsest to the finest, none with more samples than the job says: powers of two, and as
+// many even boxes as there are workers, or twice as many.
+std::vector<RowCut> RowCuts(const CutRequest& request) {
+  const std::int64_t batch = request.training.batch;
+  std::set<std::int64_t, std::greater<>> samples;
+  for (auto s = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(batch))); s >= 1;
+       s /= 2) {
+    samples.insert(s);
+  }
+  for (const std::int64_t boxes : {request.workers, 2 * request.workers}) {
+    if (boxes > 1 && boxes < batch) samples.insert((batch + boxes - 1) / boxes);
+  }
+  std::vector<RowCut> cuts;
+  for (const std::int64_t s : samples) {
+    if (s == 1 || s <= request.batch_rows.value_or(INT64_MAX)) cuts.push_back({s, 0});
+  }
+  const std::int64_t positions = MostPositions(request.model.training);
+  for (auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(positions)));
+       p >= kLeastPositions; p /= 2) {
+    if (p < positions) cuts.push_back({1, p});
+  }
+  return cuts;
+}
+
+// With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
+// least `limit_us`.
+std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
+                                double limit_us) {
+  GraphCuts cuts = tiling.cuts;
+  const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, true).Cut(rows);
+  if (!training) return std::nullopt;
+  cuts.training = *training;
+  CutCost cost = CostOf(request, cuts);
+  if (cost.largest_need_bytes > cuts.task_bytes || cost.step_us >= limit_us) return std::nullopt;
+  const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, false).Cut(rows);
+  if (!evaluation) return std::nullopt;
+  cuts.evaluation = *evaluation;
+  cost.largest_need_bytes = std::max(cost.largest_need_bytes, NeedOfEvaluation(request, cuts));
+  return ChosenCuts{std::move(cuts), cost};
+}
+
+// A step takes less than `limit_us`.
+std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
+                                     double limit_us) {
+  constexpr int kMostWorse = 3;
+  std::optional<ChosenCuts> best;
+  for (const Tiling& tiling : Tilings(request, task_bytes)) {
+    int worse = 0;
+    for (const RowCut& rows : RowCuts(request)) {
+      if (best) limit_us = best->cost.step_us;
+      if (auto cut = CutBy(request, tiling, rows, limit_us)) {
+        best = std::move(cut);
+        worse = 0;
+      } else if (std::isfinite(limit_us) && ++worse >= kMostWorse) {
+        break;
+      }
+    }
+  }
+  return best;
+}
+
+// Tasks of half of the memory let the next one be fetched while one runs; of larger ones each
+// eighth more is worth it if a step takes so much less by the estimate.
+constexpr double kLossPerEighth = 0.1;
+constexpr std::uint64_t kEighths[] = {4, 6, 8};
+// Where nothing fits: tiles follow the size of tasks, and smaller ones may do where larger ones do
+// not. Else more memory could be too little.
+constexpr std::uint64_t kFallbackEighths[] = {3, 2, 1};
+
+std::uint64_t EighthsOf(std::uint64_t bytes, std::uint64_t eighths) {
+  return bytes / 8 * eighths + bytes % 8 * eighths / 8;
+}
+
+// The way to cut that fits into the least memory.
+class SmallestMemory {
+ public:
+  explicit SmallestMemory(const CutRequest& request) : request_(request), rows_(RowCuts(request)) {}
+
+  // More than request.capacity_bytes, with which nothing fits. UINT64_MAX: no memory is enough, as
+  // tuples or tasks are larger than the space takes.
+  std::uint64_t Find() {
+    constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+    std::uint64_t too_little = request_.capacity_bytes;
+    std::uint64_t enough = std::max<std::uint64_t>(too_little, 1024);
+    do {
+      if (enough > kMostBytes) return UINT64_MAX;
+      enough *= 2;
+    } while (!AnyWayFits(enough));
+    // The way that was found is followed down; where it ends, another one may go on.
+    for (;;) {
+      too_little = request_.capacity_bytes;
+      while (enough - too_little > 1) {
+        const std::uint64_t middle = too_little + (enough - too_little) / 2;
+        (Fits(way_, middle) ? enough : too_little) = middle;
+      }
+      if (enough - 1 == request_.capacity_bytes || !AnyWayFits(enough - 1)) return enough;
+      --enough;
+    }
+  }
+
+ private:
+  struct Way {
+    std::uint64_t eighths = 8;
+    RowCut rows;
+  };
+
+  bool Fits(const Way& way, std::uint64_t bytes) const {
+    const std::vector<Tiling> tilings = Tilings(request_, EighthsOf(bytes, way.eighths));
+    return std::any_of(tilings.begin(), tilings.end(), [&](const Tiling& tiling) {
+      constexpr double kAny = std::numeric_limits<double>::infinity();
+      return CutBy(request_, tiling, way.rows, kAny).has_value();
+    });
+  }
+  bool AnyWayFits(std::uint64_t bytes) {
+    for (const std::uint64_t eighths : {8, 6, 4, 3, 2, 1}) {
+      for (auto rows = rows_.rbegin(); rows != rows_.rend(); ++rows) {
+        if (!Fits({eighths, *rows}, bytes)) continue;
+        way_ = {eighths, *rows};
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const CutRequest& request_;
+  const std::vector<RowCut> rows_;
+  Way way_;
+};
+
+}  // namespace
+
+std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
+                                     std::uint64_t* smallest_need_bytes) {
+  std::optional<ChosenCuts> best;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const std::uint64_t eighths : kEighths) {
+    const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
+    auto chosen = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
+    if (!chosen) continue;
+    best_us = loss * chosen->cost.step_us;
+    best = std::move(chosen);
+    if (best->cuts.training.size() == 1) break;  // nothing can be longer
+  }
+  for (const std::uint64_t eighths : kFallbackEighths) {
+    if (best) return best;
+    best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us);
+  }
+  if (best) return best;
+  if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();
+  return std::nullopt;
+}
+
+std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
+  std::size_t tiled = 0;
+  RowCut finest{batch, 0};
+  for (const Segment& segment : chosen.cuts.training) {
+    tiled += segment.by_tiles || segment.in_phases || segment.column_parts > 1 ? 1 : 0;
+    finest = FinerOf(finest, segment.rows);
+  }
+  const std::string rows = finest.IsWithinSamples()
+                               ? fmt::format("{} positions of a sample", finest.positions)
+                               : fmt::format("{} samples", std::min(batch, finest.samples));
+  return fmt::format(
+      "{} segment{}, {} of them by tiles; {} at a time; {} tasks a step, which moves "
+      "{:.1f} MB",
+      chosen.cuts.training.size(), chosen.cuts.training.size() == 1 ? "" : "s", tiled, rows,
+      chosen.cost.tasks, static_cast<double>(chosen.cost.moved_bytes) / 1e6);
+}
+
+}  // namespace acan

@@ -1,0 +1,446 @@
+#include "segmenter.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <utility>
+
+#include "cut_cost.h"
+#include "phased_segment.h"
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
+constexpr int kMostRefinements = 16;
+constexpr std::int64_t kMostColumnParts = 1024;
+
+// Its table says that it is cut by samples only. A part of learned positions is made of a part of
+// their table.
+bool NeedsWholeSamples(const model::Operator& op) {
+  if (std::holds_alternative<model::LearnedPositions>(op)) return false;
+  const std::vector<model::Cut>& cuts = model::RowOf(op).cuts;
+  return std::none_of(cuts.begin(), cuts.end(),
+                      [](const model::Cut& cut) { return cut.axis == model::Axis::kRows; });
+}
+
+}  // namespace
+
+std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
+  if (!cut.IsWithinSamples() && cut.samples > 1) {
+    const auto below = static_cast<std::uint64_t>(cut.samples - 1);
+    return RowCut{static_cast<std::int64_t>(std::bit_floor(below)), 0};
+  }
+  std::int64_t half = cut.positions / 2;
+  if (!cut.IsWithinSamples()) {
+    half = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(positions))) / 2;
+  }
+  if (half < kLeastPositions) return std::nullopt;
+  return RowCut{1, half};
+}
+
+Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
+                     const std::vector<bool>& by_tiles, bool train)
+    : request_(request),
+      graph_(train ? request.model.training : request.model.evaluation),
+      cuts_(cuts),
+      by_tiles_(by_tiles),
+      pass_(FullPass(request, train)),
+      grid_(graph_),
+      context_{graph_,
+               cuts_,
+               segments_,
+               grid_,
+               request.training,
+               pass_,
+               PassKeys(pass_.job, pass_.step, pass_.batch_id)} {}
+
+std::optional<std::vector<Segment>> Segmenter::Cut(const RowCut& rows) {
+  Restart({});
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  for (std::int64_t n = 0; n < nodes;) {
+    const std::optional<Segment> segment = Longest(n, rows);
+    if (!segment) return std::nullopt;
+    Commit(*segment);
+    n = segment->nodes.end;
+  }
+  if (!Refine()) return std::nullopt;
+  return segments_;
+}
+
+void Segmenter::Commit(const Segment& segment) {
+  segments_.push_back(segment);
+  grid_.Add(graph_, cuts_, segment);
+}
+
+void Segmenter::Restart(const std::vector<Segment>& segments) {
+  segments_ = segments;
+  grid_ = ValueGrid(graph_, cuts_, segments_);
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
+  const int id = static_cast<int>(n);
+  const LoweredNode& node = graph_.node(id);
+  if (node.is_view || node.is_shared) return true;
+  if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return true;  // one box
+  if (rows.IsWithinSamples() && NeedsWholeSamples(node.node->op)) return false;
+  std::int64_t positions = 0;
+  for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+    for (const int value : *ids) {
+      if (value < 0 || !graph_.value(value).IsOfSamples()) continue;
+      if (rows.IsWithinSamples() && positions > 0 && positions != graph_.value(value).rows) {
+        return false;
+      }
+      positions = graph_.value(value).rows;
+    }
+  }
+  if (rows.IsWithinSamples() && positions <= 1) return false;
+  return !ReducesRows(graph_, id) || context_.OrderOf(context_.ReducedBy(id)).Allows(rows);
+}
+
+// `rows`, or the next coarser cut that the node allows.
+std::optional<RowCut> Segmenter::AllowedFor(std::int64_t node, RowCut rows) const {
+  while (!Allows(node, rows)) {
+    if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return std::nullopt;
+    if (rows.IsWithinSamples() && rows.positions < kMaxRowsWithin) {
+      rows.positions *= 2;
+    } else if (rows.IsWithinSamples()) {
+      rows = {1, 0};
+    } else {
+      rows.samples *= 2;
+    }
+  }
+  return rows;
+}
+
+// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for
+// all boxes.
+bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
+  const LoweredNode& reader = graph_.node(static_cast<int>(node));
+  if (reader.is_view || reader.is_shared) return false;
+  return std::any_of(reader.operands.begin(), reader.operands.end(), [&](int operand) {
+    return operand >= 0 && graph_.value(operand).kind == ValueKind::kSum &&
+           graph_.value(operand).producer >= first;
+  });
+}
+
+// Of what the node makes or, of sums, reads.
+std::int64_t Segmenter::PositionsOf(int node) const {
+  const LoweredNode& n = graph_.node(node);
+  for (const std::vector<int>* ids : {&n.results, &n.operands}) {
+    for (const int id : *ids) {
+      if (id >= 0 && graph_.value(id).IsOfSamples()) return graph_.value(id).rows;
+    }
+  }
+  return 1;
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+// No task that computes the node with whole columns needs less.
+std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const {
+  const LoweredNode& n = graph_.node(static_cast<int>(node));
+  if (n.is_view || n.is_shared) return 0;
+  std::uint64_t bytes = 0;
+  std::vector<int> seen;
+  for (const std::vector<int>* ids : {&n.operands, &n.results}) {
+    for (const int id : *ids) {
+      if (id < 0 || std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
+      seen.push_back(id);
+      const LoweredValue& value = graph_.value(id);
+      std::int64_t of_box = value.rows;
+      if (value.IsOfSamples()) {
+        of_box = rows.IsWithinSamples()
+                     ? std::min(rows.positions, value.rows)
+                     : std::min(rows.samples, request_.training.batch) * value.rows;
+      }
+      bytes += 4 * static_cast<std::uint64_t>(of_box * value.columns);
+    }
+  }
+  return bytes;
+}
+
+// Where a segment that begins at `first` must end at the latest: one with all its nodes would hold
+// too much, of parameters and sums alone or for one node. `first`: not even that node fits.
+std::int64_t Segmenter::EndByMemory(std::int64_t first, std::int64_t limit,
+                                    const RowCut& rows) const {
+  std::set<int> kept;
+  std::uint64_t bytes = 0;
+  for (std::int64_t n = first; n < limit; ++n) {
+    if (LeastNeed(n, rows) > cuts_.task_bytes) return n;
+    const LoweredNode& node = graph_.node(static_cast<int>(n));
+    if (node.is_view || node.is_shared) continue;
+    for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+      for (const int id : *ids) {
+        if (id < 0 || graph_.value(id).IsOfSamples() || !kept.insert(id).second) continue;
+        bytes += 4 * static_cast<std::uint64_t>(graph_.value(id).rows * graph_.value(id).columns);
+      }
+    }
+    if (bytes > cuts_.task_bytes) return n;
+  }
+  return limit;
+}
+
+bool Segmenter::FitsAt(int segment) const {
+  const TaskCost need = NeedOfSegment(request_, context_, segment);
+  return need.need_bytes <= cuts_.task_bytes && need.fits_space;
+}
+
+// Behind the segments that are there, with all that follows as one; or in place of one of them.
+bool Segmenter::Fits(const Segment& segment) {
+  const bool is_whole =
+      !segment.by_tiles && !segment.in_updates && !segment.in_phases && segment.column_parts == 1;
+  if (is_whole) {
+    for (std::int64_t n = segment.nodes.begin; n < segment.nodes.end; ++n) {
+      if (LeastNeed(n, segment.rows) > cuts_.task_bytes) return false;
+    }
+  }
+  if (replaced_ >= 0) {
+    Segment& place = segments_[static_cast<std::size_t>(replaced_)];
+    const Segment before = std::exchange(place, segment);
+    grid_.Overlay(graph_, cuts_, segment);
+    const bool fits = FitsAt(replaced_);
+    grid_.RemoveOverlay();
+    place = before;
+    return fits;
+  }
+  Commit(segment);
+  const bool fits = FitsAt(static_cast<int>(segments_.size()) - 1);
+  segments_.pop_back();
+  grid_.RemoveLast();
+  return fits;
+}
+
+// ---- segments ----------------------------------------------------------------------------------
+
+// Whether the node's result has as many columns as its operands, each made of the same columns.
+bool IsElementwise(const LoweredNode& node) {
+  const model::Operator& op = node.node->op;
+  return std::holds_alternative<model::Activation>(op) ||
+         std::holds_alternative<model::ActivationGradient>(op) ||
+         std::holds_alternative<model::Add>(op) || std::holds_alternative<model::Scale>(op) ||
+         std::holds_alternative<model::Dropout>(op) || std::holds_alternative<model::Multiply>(op);
+}
+
+bool Segmenter::IsByTiles(std::int64_t n) const {
+  const int id = static_cast<int>(n);
+  const LoweredNode& node = graph_.node(id);
+  if (node.is_view || node.is_shared) return false;
+  if (CanBeTiled(graph_, id)) {
+    return !std::holds_alternative<model::EmbeddingGradient>(node.node->op) &&
+           by_tiles_[static_cast<std::size_t>(TiledNodeOf(graph_, id).parameter)];
+  }
+  if (!std::holds_alternative<model::ColumnSums>(node.node->op)) return false;
+  const std::int32_t parameter = graph_.ParameterOfSum(node.results.front());
+  return parameter >= 0 && by_tiles_[static_cast<std::size_t>(parameter)];
+}
+
+// The nodes behind a product that read what it makes, column by column; none where others follow
+// already.
+std::int64_t Segmenter::EndOfProduct(std::int64_t node) const {
+  if (replaced_ >= 0) return node + 1;
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  int made = graph_.node(static_cast<int>(node)).results.front();
+  std::int64_t end = node + 1;
+  for (; end < nodes; ++end) {
+    const LoweredNode& next = graph_.node(static_cast<int>(end));
+    const bool reads =
+        std::find(next.operands.begin(), next.operands.end(), made) != next.operands.end();
+    if (!reads || next.is_view || next.is_shared || !IsElementwise(next)) break;
+    made = next.results.front();
+  }
+  return end;
+}
+
+// A product by tiles, with what can be computed behind it.
+Segment Segmenter::TiledProduct(std::int64_t node, const RowCut& rows) const {
+  const int id = static_cast<int>(node);
+  const LoweredNode& product = graph_.node(id);
+  const std::int32_t parameter = TiledNodeOf(graph_, id).parameter;
+  const ParameterCut& cut = cuts_.parameters[static_cast<std::size_t>(parameter)];
+  const bool forward = std::holds_alternative<model::Linear>(product.node->op);
+  Segment segment{{node, EndOfProduct(node)}, rows};
+  segment.by_tiles = true;
+  segment.column_span = cuts_.block << (forward ? cut.row_level : cut.column_level);
+  const std::int64_t columns = graph_.value(product.results.front()).columns;
+  segment.column_parts =
+      static_cast<int>((columns + segment.column_span - 1) / segment.column_span);
+  return segment;
+}
+
+// Of all rows, or of as many as fit.
+std::optional<Segment> Segmenter::ByTiles(std::int64_t node, const RowCut& rows) {
+  Segment segment = TiledProduct(node, rows);
+  while (!Fits(segment)) {
+    const std::optional<RowCut> finer = Halved(segment.rows, PositionsOf(static_cast<int>(node)));
+    if (!finer || !Allows(node, *finer)) return std::nullopt;
+    segment.rows = *finer;
+  }
+  return segment;
+}
+
+Segment Segmenter::InUpdates(std::int64_t node) const {
+  const int id = static_cast<int>(node);
+  Segment segment{{node, node + 1}, {request_.training.batch, 0}};
+  segment.in_updates = true;
+  if (CanBeTiled(graph_, id)) return segment;
+  const int sum = graph_.node(id).results.front();
+  const std::int32_t parameter = graph_.ParameterOfSum(sum);
+  segment.column_span = cuts_.block
+                        << cuts_.parameters[static_cast<std::size_t>(parameter)].column_level;
+  segment.column_parts =
+      static_cast<int>((graph_.value(sum).columns + segment.column_span - 1) / segment.column_span);
+  return segment;
+}
+
+std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
+  if (IsByTiles(first)) {
+    if (ReducesRows(graph_, static_cast<int>(first))) return InUpdates(first);
+    return ByTiles(first, {request_.training.batch, 0});
+  }
+  const std::optional<RowCut> allowed = AllowedFor(first, rows);
+  if (!allowed) return std::nullopt;
+  const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
+  std::int64_t limit = first;
+  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first)) {
+    // Where the wanted cut is possible again, a coarser one ends.
+    if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
+    if (IsByTiles(limit)) break;
+    ++limit;
+  }
+  const auto fits = [&](std::int64_t end) { return Fits({{first, end}, *allowed}); };
+  limit = EndByMemory(first, limit, *allowed);
+  if (limit > first && fits(limit)) return Segment{{first, limit}, *allowed};
+  if (limit <= first + 1 || !fits(first + 1)) return Alone(first, *allowed);
+  std::int64_t good = first + 1, bad = limit;
+  while (bad - good > 1) {
+    // Most are short: twice as long each time, then halves of what is left.
+    const std::int64_t middle =
+        good - first < (bad - good) / 2 ? first + 2 * (good - first) : good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return Segment{{first, good}, *allowed};
+}
+
+// Sums lie in the space in the tiles of their parameter, so they are cut as these are.
+std::optional<Segment> Segmenter::ByColumns(Segment segment) {
+  const int id = static_cast<int>(segment.nodes.begin);
+  const int result = graph_.node(id).results.front();
+  const std::int64_t units = ColumnUnits(graph_, id);
+  if (graph_.value(result).kind == ValueKind::kSum) {
+    const std::int32_t parameter = graph_.ParameterOfSum(result);
+    if (parameter < 0 || units == 1) return std::nullopt;
+    const std::int64_t columns = graph_.value(result).columns;
+    segment.column_span = cuts_.block
+                          << cuts_.parameters[static_cast<std::size_t>(parameter)].column_level;
+    segment.column_parts =
+        static_cast<int>((columns + segment.column_span - 1) / segment.column_span);
+    return segment.column_parts > 1 && Fits(segment) ? std::optional(segment) : std::nullopt;
+  }
+  if (std::holds_alternative<model::CrossEntropyGradient>(graph_.node(id).node->op)) {
+    return units > 1 ? ByClasses(segment) : std::nullopt;
+  }
+  for (std::int64_t parts = 1; parts < std::min(units, kMostColumnParts);) {
+    parts = std::min({2 * parts, units, kMostColumnParts});
+    segment.column_parts = static_cast<int>(parts);
+    if (Fits(segment)) return segment;
+  }
+  return std::nullopt;
+}
+
+// Parts of the classes are nodes of the tree that adds their exponentials, as are the tiles of a
+// layer that makes them.
+std::optional<Segment> Segmenter::ByClasses(Segment segment) {
+  const int logits = graph_.node(static_cast<int>(segment.nodes.begin)).operands.front();
+  const std::int64_t classes = graph_.value(logits).columns;
+  const std::int64_t leaf = std::max(kClassLeaf, cuts_.block);
+  for (int level = RootLevel(classes, leaf) - 1; level >= 0; --level) {
+    segment.column_span = leaf << level;
+    const std::int64_t parts = (classes + segment.column_span - 1) / segment.column_span;
+    if (parts > kMostColumnParts) break;
+    segment.column_parts = static_cast<int>(parts);
+    if (Fits(segment)) return segment;
+  }
+  return std::nullopt;
+}
+
+// A loss over many classes, or rows of a large table.
+std::optional<Segment> Segmenter::InPhases(Segment segment) {
+  const model::Operator& op = graph_.node(static_cast<int>(segment.nodes.begin)).node->op;
+  segment.in_phases = true;
+  if (const auto* loss = std::get_if<model::CrossEntropy>(&op)) {
+    if (loss->order != model::ExponentialOrder::kLanes) return std::nullopt;
+    return ByClasses(segment);
+  }
+  if (!std::holds_alternative<model::Embedding>(op)) return std::nullopt;
+  return Fits(segment) ? std::optional(segment) : std::nullopt;
+}
+
+// A node that is too large for one task: by the tiles of its parameter, by parts of its columns, in
+// phases, or with smaller boxes.
+std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
+  const int id = static_cast<int>(node);
+  RowCut cut = rows;
+  for (;;) {
+    Segment segment{{node, node + 1}, cut};
+    if (Fits(segment)) return segment;
+    if (CanBeTiled(graph_, id)) {
+      Segment tiled = segment;
+      tiled.by_tiles = true;
+      if (!ReducesRows(graph_, id)) tiled = TiledProduct(node, cut);
+      if (Fits(tiled)) return tiled;
+      tiled.nodes.end = node + 1;
+      if (Fits(tiled)) return tiled;
+    }
+    if (const std::optional<Segment> by_columns = ByColumns(segment)) return by_columns;
+    if (const std::optional<Segment> in_phases = InPhases(segment)) return in_phases;
+    const std::optional<RowCut> finer = Halved(cut, PositionsOf(id));
+    if (!finer || !Allows(node, *finer)) return std::nullopt;
+    cut = *finer;
+  }
+}
+
+// In place of a segment that does not fit.
+std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
+  const Segment segment = segments_[static_cast<std::size_t>(at)];
+  if (segment.by_tiles && segment.nodes.size() > 1) {
+    Segment product = segment;
+    product.nodes.end = segment.nodes.begin + 1;
+    return std::vector<Segment>{product, {{product.nodes.end, segment.nodes.end}, segment.rows}};
+  }
+  if (segment.nodes.size() > 1) {
+    const std::int64_t middle = segment.nodes.begin + segment.nodes.size() / 2;
+    return std::vector<Segment>{{{segment.nodes.begin, middle}, segment.rows},
+                                {{middle, segment.nodes.end}, segment.rows}};
+  }
+  replaced_ = at;
+  const std::optional<Segment> alone = Alone(segment.nodes.begin, segment.rows);
+  replaced_ = -1;
+  if (!alone) return std::nullopt;
+  return std::vector<Segment>{*alone};
+}
+
+// Until each fits among its neighbours as they are.
+bool Segmenter::Refine() {
+  for (int round = 0; round < kMostRefinements; ++round) {
+    std::vector<Segment> refined;
+    bool changed = false;
+    for (int s = 0; s < static_cast<int>(segments_.size()); ++s) {
+      if (FitsAt(s)) {
+        refined.push_back(segments_[static_cast<std::size_t>(s)]);
+        continue;
+      }
+      const auto finer = Finer(s);
+      if (!finer) return false;
+      changed = true;
+      refined.insert(refined.end(), finer->begin(), finer->end());
+    }
+    if (!changed) return true;
+    Restart(refined);
+  }
+  return false;
+}
+
+}  // namespace acan

@@ -1,0 +1,103 @@
+#include "part_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+#include "acan/core/optimizers.h"
+#include "tuplespace/space.h"
+
+namespace acan {
+
+std::vector<Box> PartBoxesOf(const PassContext& context, int node) {
+  const Segment& segment = context.segments[static_cast<std::size_t>(context.grid.SegmentOf(node))];
+  const int reduced = context.ReducedBy(node);
+  const RowOrder order = context.OrderOf(reduced);
+  const std::int64_t samples = context.pass.rows;
+  std::vector<Box> parts;
+  for (const Box& box : BoxesOf(segment.rows, samples, context.Value(reduced).rows)) {
+    for (const Box& of : order.NodesOf(box, samples)) parts.push_back(of);
+  }
+  return parts;
+}
+
+std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile) {
+  const int node = context.Value(value).producer;
+  const RowOrder order = context.OrderOf(context.ReducedBy(node));
+  std::vector<SumPart> parts;
+  for (const Box& box : PartBoxesOf(context, node)) {
+    const Range place = order.PlaceOf(box);
+    parts.push_back({place, context.SumKey(value, place, tile)});
+  }
+  return parts;
+}
+
+int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_t rows,
+               std::int64_t columns) {
+  std::vector<int> buffers;
+  std::vector<Range> ranges;
+  for (const SumPart& part : parts) {
+    buffers.push_back(task.Input(part.key, rows, columns));
+    ranges.push_back(part.range);
+  }
+  return task.Sum(buffers, ranges);
+}
+
+std::uint64_t MatricesOfSum(std::uint64_t parts) {
+  const int levels = parts > 1 ? std::bit_width(parts - 1) : 1;
+  return parts + static_cast<std::uint64_t>(levels);
+}
+
+std::uint64_t MatricesBesideSums(const Training& training) {
+  return 2 * static_cast<std::uint64_t>(StateCount(training.optimizer)) + 3;
+}
+
+namespace {
+
+// Of each of `sums` sums whose parts have so many bytes, for one task.
+std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, std::uint64_t sums) {
+  constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs / 4;
+  const std::uint64_t room = context.cuts.task_bytes / bytes;
+  const std::uint64_t beside = MatricesBesideSums(context.training);
+  std::uint64_t most = 2;
+  while (most < kMostInputs && beside + sums * MatricesOfSum(most + 1) <= room) ++most;
+  return most;
+}
+
+}  // namespace
+
+std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
+                                 std::int64_t rows, std::int64_t columns, const SumNames& names,
+                                 std::vector<PlannedTask>* tasks) {
+  const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
+  const std::uint64_t most = MostParts(context, bytes, names.sums);
+  if (parts.size() <= most) return parts;
+  Range both{parts.front().range.begin, parts.back().range.end};
+  auto split = parts.end();
+  while (split == parts.end()) {
+    assert(LeafCount(both, context.cuts.block) > 1);
+    both.end = Halve(both, context.cuts.block).first.end;  // what may be missing is behind it
+    split = std::find_if(parts.begin(), parts.end(),
+                         [&](const SumPart& p) { return p.range.begin == both.end; });
+  }
+  std::vector<SumPart> halves;
+  for (auto [first, last] : {std::pair(parts.begin(), split), std::pair(split, parts.end())}) {
+    std::vector<SumPart> half(std::make_move_iterator(first), std::make_move_iterator(last));
+    const Range range{half.front().range.begin, half.back().range.end};
+    half = ReduceParts(context, std::move(half), rows, columns, names, tasks);
+    if (half.size() > 1) {
+      TaskBuilder task(TaskKind::kUpdate, context.training);
+      const int sum = SumOfParts(task, half, rows, columns);
+      const tuplespace::Key key = names.key(range);
+      task.Put(key, task.All(sum));
+      tasks->push_back(std::move(task).Finish(names.task_key(range), names.priority, names.layer));
+      half = {{range, key}};
+    }
+    halves.push_back(std::move(half.front()));
+  }
+  return halves;
+}
+
+}  // namespace acan

@@ -1,0 +1,25 @@
+// The tasks of a segment that is computed in phases: a node that is too large for a task, and whose
+// parts along another axis than rows are put together by further tasks.
+//
+//   embedding      by rows of the table: each part has what its rows give, -0 elsewhere; their sum
+//                  is the whole, as x + -0 = x for every x
+//   cross entropy  by nodes of the tree over the classes: the largest of each part, the largest of
+//                  all, sums of exponentials of each part, sums of all
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "acan/manager/planned_task.h"
+#include "pass_context.h"
+
+namespace acan {
+
+// Leaves of sums over classes: those of the lane order.
+inline constexpr std::int64_t kClassLeaf = 64;
+
+// Of the boxes `boxes` only.
+std::vector<PlannedTask> PhasedTasks(const PassContext& context, int segment,
+                                     const std::vector<Box>& boxes);
+
+}  // namespace acan

@@ -1,0 +1,171 @@
+#include "segment_tasks.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "phased_segment.h"
+#include "segment_task.h"
+#include "tiled_segment.h"
+
+namespace acan {
+namespace {
+
+const Segment& SegmentAt(const PassContext& context, int segment) {
+  return context.segments[static_cast<std::size_t>(segment)];
+}
+
+// Of the values that are cut within samples.
+std::int64_t PositionsOf(const PassContext& context, int segment) {
+  const Range& nodes = SegmentAt(context, segment).nodes;
+  for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
+    const LoweredNode& node = context.graph.node(static_cast<int>(n));
+    for (const std::vector<int>* ids : {&node.results, &node.operands}) {
+      for (const int id : *ids) {
+        if (id >= 0 && context.Value(id).IsOfSamples()) return context.Value(id).rows;
+      }
+    }
+  }
+  return 1;
+}
+
+bool Computes(const PassContext& context, int segment) {
+  if (SegmentAt(context, segment).in_updates) return false;
+  const Range& nodes = SegmentAt(context, segment).nodes;
+  for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
+    const LoweredNode& node = context.graph.node(static_cast<int>(n));
+    if (!node.is_view && !node.is_shared) return true;
+  }
+  return false;
+}
+
+// The whole ones, and what the end of the axis leaves.
+std::vector<std::pair<Range, std::int64_t>> SampleRanges(std::int64_t axis, std::int64_t span) {
+  std::vector<std::pair<Range, std::int64_t>> samples;
+  const std::int64_t whole = axis / span;
+  if (whole > 0) samples.push_back({{0, span}, whole});
+  if (axis % span > 0) samples.push_back({{whole * span, axis}, 1});
+  return samples;
+}
+
+// Boxes that are made of nodes of the same sizes.
+std::vector<BoxSample> SampleUneven(const std::vector<Box>& boxes, std::int64_t batch) {
+  const RowOrder of_samples(1, 1);
+  std::map<std::vector<std::int64_t>, BoxSample> by_nodes;
+  for (const Box& box : boxes) {
+    std::vector<std::int64_t> sizes;
+    for (const Box& node : of_samples.NodesOf(box, batch)) sizes.push_back(node.samples.size());
+    BoxSample& sample = by_nodes[std::move(sizes)];
+    if (sample.count++ == 0) sample.box = box;
+  }
+  std::vector<std::pair<std::size_t, BoxSample>> samples;
+  for (const auto& [sizes, sample] : by_nodes) samples.emplace_back(sizes.size(), sample);
+  std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second.box.samples.size()) >
+           std::pair(b.first, b.second.box.samples.size());
+  });
+  std::vector<BoxSample> sorted;
+  for (auto& [nodes, sample] : samples) sorted.push_back(std::move(sample));
+  return sorted;
+}
+
+// Parts that have as many columns and cells of each operand and result.
+std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context,
+                                                      const Segment& segment) {
+  if (segment.column_parts == 1) return {{0, 1}};
+  const int id = static_cast<int>(segment.nodes.begin);
+  const LoweredNode& node = context.graph.node(id);
+  std::map<std::vector<std::int64_t>, std::pair<int, std::int64_t>> kinds;
+  for (int part = 0; part < segment.column_parts; ++part) {
+    std::vector<std::int64_t> kind;
+    for (const bool is_result : {false, true}) {
+      const std::vector<int>& ids = is_result ? node.results : node.operands;
+      for (std::size_t port = 0; port < ids.size(); ++port) {
+        if (ids[port] < 0) continue;
+        const LoweredValue& value = context.Value(ids[port]);
+        const Range columns = ColumnsOf(context.graph, id, is_result, port, part, PartsOf(segment));
+        kind.push_back(columns.size());
+        if (value.kind == ValueKind::kParameter) {
+          const std::vector<ParameterTile> tiles = context.TilesWithin(value.index, columns);
+          kind.push_back(static_cast<std::int64_t>(tiles.size()));
+          kind.push_back(tiles.back().columns.end - tiles.front().columns.begin);
+        } else if (context.graph.RootOf(ids[port]).IsOfSamples()) {
+          kind.push_back(context.grid.CellsWithin(
+              value.root, {value.first_column + columns.begin, value.first_column + columns.end}));
+        }
+      }
+    }
+    auto& [first, count] = kinds[std::move(kind)];
+    if (count++ == 0) first = part;
+  }
+  std::vector<std::pair<int, std::int64_t>> parts;
+  for (const auto& [kind, part] : kinds) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Box> BoxesOfSegment(const PassContext& context, int segment) {
+  return BoxesOf(SegmentAt(context, segment).rows, context.pass.rows,
+                 PositionsOf(context, segment));
+}
+
+void AppendTasks(const PassContext& context, int segment, const std::vector<Box>& boxes,
+                 std::vector<PlannedTask>* tasks) {
+  if (!Computes(context, segment)) return;
+  if (SegmentAt(context, segment).in_phases) {
+    for (PlannedTask& task : PhasedTasks(context, segment, boxes)) {
+      tasks->push_back(std::move(task));
+    }
+    return;
+  }
+  if (SegmentAt(context, segment).by_tiles) {
+    for (PlannedTask& task : TiledTasks(context, segment, boxes)) tasks->push_back(std::move(task));
+    return;
+  }
+  for (const Box& box : boxes) {
+    for (int part = 0; part < SegmentAt(context, segment).column_parts; ++part) {
+      tasks->push_back(SegmentTask(context, segment, box, part).Build());
+    }
+  }
+}
+
+std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment) {
+  const RowCut& cut = SegmentAt(context, segment).rows;
+  const std::int64_t batch = context.pass.rows, positions = PositionsOf(context, segment);
+  std::vector<BoxSample> samples;
+  if (cut.IsWithinSamples() && cut.positions < positions) {
+    for (const auto& [range, count] : SampleRanges(positions, cut.positions)) {
+      samples.push_back({{{0, 1}, range}, count * batch});
+    }
+    return samples;
+  }
+  const std::int64_t span = cut.IsWithinSamples() ? 1 : cut.samples;
+  if (!std::has_single_bit(static_cast<std::uint64_t>(span))) {
+    return SampleUneven(BoxesOf(cut, batch, positions), batch);
+  }
+  for (const auto& [range, count] : SampleRanges(batch, span)) {
+    samples.push_back({{range, {}}, count});
+  }
+  return samples;
+}
+
+std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, const Box& box) {
+  std::vector<TaskSample> samples;
+  if (!Computes(context, segment)) return samples;
+  if (SegmentAt(context, segment).by_tiles) return SampleTiledTasks(context, segment, box);
+  if (SegmentAt(context, segment).in_phases) {
+    // Their parts are few, and each has its own cells.
+    for (PlannedTask& task : PhasedTasks(context, segment, {box})) {
+      samples.push_back({std::move(task), 1});
+    }
+    return samples;
+  }
+  for (const auto& [part, count] : SampleParts(context, SegmentAt(context, segment))) {
+    samples.push_back({SegmentTask(context, segment, box, part).Build(), count});
+  }
+  return samples;
+}
+
+}  // namespace acan

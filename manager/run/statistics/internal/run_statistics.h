@@ -1,0 +1,78 @@
+// RunStatistics: who works for a run and how fast, from what handlers and the space say of
+// themselves; and what people are told of it. For one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/manager_events.h"
+#include "acan/manager/progress.h"
+#include "acan/manager/receipt.h"
+#include "acan/manager/run_context.h"
+#include "acan/manager/task_policy.h"
+#include "acan/manager/tuning.h"
+#include "handler_speeds.h"
+#include "time_left.h"
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+class RunStatistics {
+ public:
+  // `post` takes what the core should know. The context must outlive it.
+  RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post)
+      : context_(context), post_(std::move(post)) {}
+
+  void Begin(std::int64_t now_us) { begin_us_ = now_us; }
+  double SecondsSinceBegin() const;
+
+  // Asks the space for news, if it is time; the answers come while the client polls.
+  void LookIfDue();
+  // Asks once more at the end. Whether the answers are still to come: looking().
+  void Look();
+  bool looking() const { return listing_ || counting_; }
+
+  void OnTaskDone(const std::string& handler, const Work& work);
+  // What is told after a step, of `steps`.
+  const Progress& OnStep(const StepCommitted& step, std::int64_t steps);
+  const Progress& OnEvaluated(const Evaluated& evaluated);
+  void OnNotFinite(std::int64_t step) { progress_.not_finite_step = step; }
+  const Progress& progress() const { return progress_; }
+
+  // How the policy stands; nullopt if it is not time to say so: at each new pouch, and as often as
+  // the handlers are looked at. `at_once`: it is time.
+  std::optional<Tuning> Tune(const TaskPolicy& policy, std::int64_t step, bool at_once = false);
+
+  const std::map<std::string, HandlerSeen>& handlers() const { return handlers_; }  // by client id
+  std::int64_t tasks_duplicated() const { return duplicated_; }
+
+ private:
+  void ListHandlers();
+  void ListReports();
+  void CountTuples();
+  void OnHandlers(const tuplespace::Found& found);
+  void OnCounters(const tuplespace::Counters& now);
+
+  RunContext& context_;
+  const std::function<void(ManagerEvent)> post_;
+  std::int64_t begin_us_ = 0;
+  std::int64_t next_list_us_ = 0, next_count_us_ = 0;
+  bool listing_ = false, counting_ = false;
+  std::map<std::string, HandlerSeen> handlers_;
+  HandlerSpeeds speeds_;
+  std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
+  TimeLeft time_left_;
+  Progress progress_;
+  Tuning tuning_;
+  bool tuning_due_ = false;
+  std::optional<tuplespace::Counters> first_counters_;
+  std::int64_t duplicated_ = 0;
+};
+
+}  // namespace acan

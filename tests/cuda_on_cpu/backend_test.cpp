@@ -1,0 +1,171 @@
+// What the CUDA backend must do with its runtime beside right results.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "acan/core/operators/operators.h"
+#include "acan/cuda/cuda_devices.h"
+#include "acan/handler/conformance.h"
+#include "fake_gpu.h"
+
+namespace cuda_on_cpu {
+namespace {
+
+using acan::BufferPtr;
+using acan::Device;
+using acan::Kernel;
+using acan::KernelArgs;
+using acan::Matrix;
+using tuplespace::Payload;
+
+std::unique_ptr<Device> Make(std::uint64_t limit_bytes, const char* gpu = "sm_90") {
+  Options options;
+  options.gpus = {gpu};
+  options.order = Order::kLate;
+  Configure(options);
+  acan::cuda::DeviceOptions choice;
+  choice.memory_limit_bytes = limit_bytes;
+  return acan::cuda::MakeDevice(choice);
+}
+
+Payload Filled(std::int64_t words, float with) {
+  const std::vector<float> values(static_cast<std::size_t>(words), with);
+  return Payload::Copy(values.data(), values.size() * 4);
+}
+
+Matrix Row(const BufferPtr& buffer) {
+  const auto words = static_cast<std::int64_t>(buffer->size_bytes() / 4);
+  return {buffer.get(), 0, 1, words, words};
+}
+
+void Fill(Device& device, const BufferPtr& buffer, float with) {
+  KernelArgs args;
+  args.m[0] = Row(buffer);
+  args.scalars.f[0] = with;
+  device.Launch(Kernel::kFill, args);
+}
+
+// A handler takes exact tasks when this run is over, on the largest GPU and on the smallest.
+class Conformance : public testing::TestWithParam<const char*> {};
+
+TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
+  const auto device = Make(1 << 20, GetParam());
+  const acan::ConformanceResult result = acan::RunConformance(*device);
+  EXPECT_TRUE(result.exact) << result.first_difference;
+  std::vector<std::string> want;
+  for (const char* edge : {"128", "64", "32"}) {
+    for (const char* layout : {"row_row", "row_k", "k_k", "any"}) {
+      want.push_back(std::string("gemm_") + edge + "_" + layout);
+    }
+  }
+#define ACAN_OPERATOR(number, enumerator, ...) want.emplace_back(#enumerator);
+#include "acan/core/operators/operators.inc"
+  std::sort(want.begin(), want.end());
+  EXPECT_EQ(KernelsThatRan(), want);
+  // So the threads' local memory has its final size before the first task, and no task waits for
+  // it.
+  const std::uint64_t resizes = CountsOf(0).local_resizes;
+  const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));  // only the smallest tile has room
+  const BufferPtr sum = device->Allocate(4);
+  device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
+               Row(sum));
+  device->Synchronize();
+  EXPECT_EQ(CountsOf(0).local_resizes, resizes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, Conformance, testing::Values("sm_75", "sm_80", "sm_90", "small"),
+                         [](const auto& of) { return std::string(of.param); });
+
+// The inputs of the next tasks are copied while the kernels of the task before still run.
+TEST(CopyIn, DoesNotWaitForTheKernelsOfEarlierTasks) {
+  const auto device = Make(4 << 20);
+  const BufferPtr result = device->Allocate(4096);
+  Fill(*device, result, 1.0f);
+  const std::vector<BufferPtr> inputs = [&] {
+    std::vector<BufferPtr> made;
+    for (int i = 0; i < 6; ++i) made.push_back(device->Allocate(4096));
+    return made;
+  }();
+  const std::uint64_t before = CountsOf(0).operations;
+  for (const BufferPtr& input : inputs) device->CopyIn(Filled(1024, 2.0f), Row(input));
+  // In a late order an operation runs now and then, but none that somebody waited for.
+  EXPECT_LE(CountsOf(0).operations, before + 3);
+}
+
+TEST(PinnedMemory, IsUsedAgainForResultsOfAboutTheSameSize) {
+  const auto device = Make(64 << 20);
+  const auto download = [&](std::int64_t words) {
+    const BufferPtr buffer = device->Allocate(static_cast<std::uint64_t>(words) * 4);
+    Fill(*device, buffer, 3.0f);
+    device->Download(buffer, Row(buffer));
+  };
+  download(1 << 20);
+  const std::uint64_t made = CountsOf(0).pinned_made;
+  for (std::int64_t less = 0; less < 8; ++less) download((1 << 20) - less * 16000);
+  EXPECT_LE(CountsOf(0).pinned_made, made + 1);
+}
+
+// The driver takes whole chunks of 2 MiB for what is larger than 1 MiB.
+TEST(DeviceMemory, OfTheCacheIsCountedAsTheDriverDoes) {
+  constexpr std::uint64_t kLimit = 15 << 20;  // too little for a workspace
+  const auto device = Make(kLimit);
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    const BufferPtr buffer = device->Allocate((1 << 20) + 256 + i * 100'000);
+    Fill(*device, buffer, 1.0f);
+    EXPECT_LE(CountsOf(0).device_bytes, kLimit);
+  }
+}
+
+// A download that could not be started whole leaves nothing behind that writes later.
+TEST(Download, ThatFailsAtItsEndStillWaitsForItsCopy) {
+  const auto device = Make(1 << 20);
+  const BufferPtr first = device->Upload(Filled(1000, 1.0f));
+  const BufferPtr second = device->Upload(Filled(1000, 2.0f));
+  Inject("cudaEventRecord", 1, cudaErrorInvalidValue);  // the one behind the copy
+  EXPECT_THROW(device->StartDownload(first, Row(first)), std::runtime_error);
+  const Payload payload = device->Fetch(second);
+  RunAll();
+  EXPECT_EQ(std::memcmp(payload.data(), Filled(1000, 2.0f).data(), 4000), 0);
+}
+
+TEST(LostDevice, SaysSoInCudasWordsAndLetsEverythingGo) {
+  auto device = Make(1 << 20);
+  BufferPtr buffer = device->Allocate(4096);
+  Inject("operation", 0, cudaErrorECCUncorrectable);
+  Fill(*device, buffer, 1.0f);
+  try {
+    device->Download(buffer, Row(buffer));
+    FAIL() << "a lost device answered";
+  } catch (const acan::DeviceLost& lost) {
+    EXPECT_NE(std::string(lost.what()).find("cudaErrorECCUncorrectable"), std::string::npos)
+        << lost.what();
+  }
+  EXPECT_THROW(device->Allocate(64), acan::DeviceLost);
+  buffer.reset();
+  device.reset();
+}
+
+TEST(FastProducts, RoundTheirOperandsAsTheHandlerSays) {
+  for (const auto& [math, want] :
+       {std::pair{acan::FastMath::kFp32, 4097.0f}, std::pair{acan::FastMath::kTf32, 4096.0f},
+        std::pair{acan::FastMath::kBf16, 4096.0f}}) {
+    Make(1 << 20);
+    acan::cuda::DeviceOptions choice;
+    choice.memory_limit_bytes = 32 << 20;
+    choice.fast_math = math;
+    const auto device = acan::cuda::MakeDevice(choice);
+    const BufferPtr a = device->Upload(Filled(1, 4097.0f));
+    const BufferPtr b = device->Upload(Filled(1, 1.0f));
+    const BufferPtr c = device->Allocate(4);
+    device->Gemm(acan::GemmForm::kForward, acan::Precision::kFast, 64, Row(a), Row(b), Row(c));
+    float got = 0;
+    std::memcpy(&got, device->Download(c, Row(c)).data(), 4);
+    EXPECT_EQ(got, want);
+  }
+}
+
+}  // namespace
+}  // namespace cuda_on_cpu

@@ -1,0 +1,66 @@
+// The calls that the compiler puts before each access to memory, if it is asked for the thread
+// sanitizer's. That sanitizer is not linked; these tell blocks.cpp. Not compiled so itself.
+#include <cstddef>
+#include <cstdint>
+
+#include "blocks.h"
+
+namespace {
+
+void Access(void* at, unsigned bytes, bool write) {
+  cuda_on_cpu::Touch(reinterpret_cast<std::uintptr_t>(at), bytes, write);
+}
+// Bytes one by one: of any alignment.
+void Bytes(void* at, std::size_t bytes, bool write) {
+  for (std::size_t i = 0; i < bytes; ++i) Access(static_cast<char*>(at) + i, 1, write);
+}
+
+}  // namespace
+
+extern "C" {
+
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+
+#define ACAN_HOOKS(bytes)                       \
+  void __tsan_read##bytes(void* at) {           \
+    Access(at, bytes, false);                   \
+  }                                             \
+  void __tsan_write##bytes(void* at) {          \
+    Access(at, bytes, true);                    \
+  }                                             \
+  void __tsan_volatile_read##bytes(void* at) {  \
+    Access(at, bytes, false);                   \
+  }                                             \
+  void __tsan_volatile_write##bytes(void* at) { \
+    Access(at, bytes, true);                    \
+  }
+ACAN_HOOKS(1)
+ACAN_HOOKS(2)
+ACAN_HOOKS(4)
+ACAN_HOOKS(8)
+ACAN_HOOKS(16)
+#undef ACAN_HOOKS
+
+#define ACAN_HOOKS(bytes)                        \
+  void __tsan_unaligned_read##bytes(void* at) {  \
+    Bytes(at, bytes, false);                     \
+  }                                              \
+  void __tsan_unaligned_write##bytes(void* at) { \
+    Bytes(at, bytes, true);                      \
+  }
+ACAN_HOOKS(2)
+ACAN_HOOKS(4)
+ACAN_HOOKS(8)
+ACAN_HOOKS(16)
+#undef ACAN_HOOKS
+
+void __tsan_read_range(void* at, std::size_t bytes) {
+  Bytes(at, bytes, false);
+}
+void __tsan_write_range(void* at, std::size_t bytes) {
+  Bytes(at, bytes, true);
+}
+
+}  // extern "C"

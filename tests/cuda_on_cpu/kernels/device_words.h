@@ -1,0 +1,79 @@
+// CUDA's words for the host's compiler: included before a .cu file, which is compiled as it is. Its
+// accesses to memory call the functions of access_hooks.cpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "blocks.h"
+#include "device_functions.h"
+#include "kernel_registry.h"
+
+#undef __global__
+#undef __device__
+#undef __shared__
+#undef __forceinline__
+#undef __launch_bounds__
+#undef __grid_constant__
+#define __global__ static
+#define __device__
+#define __shared__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+#define threadIdx (::cuda_on_cpu::ThreadIndex())
+#define blockIdx (::cuda_on_cpu::BlockIndex())
+#define blockDim (::cuda_on_cpu::BlockSize())
+#define gridDim (::cuda_on_cpu::GridSize())
+#define __syncthreads() ::cuda_on_cpu::Barrier()
+
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fsqrt_rn(float a) {
+  return std::sqrt(a);
+}
+inline unsigned __float_as_uint(float x) {
+  return std::bit_cast<unsigned>(x);
+}
+inline float __uint_as_float(unsigned x) {
+  return std::bit_cast<float>(x);
+}
+
+namespace cuda_on_cpu {
+
+// CUDA's float4, which says what it reads and writes at once: the compiler may take it apart.
+struct alignas(16) Float4 {
+  float x, y, z, w;
+  Float4() = default;
+  Float4(const Float4& from) {
+    TouchVector(&from, false);
+    Take(from);
+  }
+  Float4& operator=(const Float4& from) {
+    TouchVector(&from, false);
+    TouchVector(this, true);
+    Take(from);
+    return *this;
+  }
+
+ private:
+  // Said already.
+  __attribute__((no_sanitize("thread"))) void Take(const Float4& from) {
+    x = from.x;
+    y = from.y;
+    z = from.z;
+    w = from.w;
+  }
+};
+
+}  // namespace cuda_on_cpu
+#define float4 ::cuda_on_cpu::Float4

@@ -1,0 +1,26 @@
+# cmake -DBUILD=FOLDER -DFAKE=FILE -DMODULE=FILE -P not_installed.cmake: nothing of the fake GPU can
+# get into what is installed.
+file(GLOB_RECURSE scripts ${BUILD}/cmake_install.cmake)
+set(installs 0)
+foreach(script ${scripts})
+  file(STRINGS ${script} lines REGEX "file\\(INSTALL")
+  foreach(line ${lines})
+    math(EXPR installs "${installs} + 1")
+    if(line MATCHES "cuda_on_cpu|fake")
+      message(FATAL_ERROR "${script} installs a part of the fake GPU: ${line}")
+    endif()
+  endforeach()
+endforeach()
+if(installs EQUAL 0)
+  message(FATAL_ERROR "${BUILD} installs nothing at all: this test looks at the wrong place")
+endif()
+
+set(words "on the CPU, for tests only")  # in the name of every fake GPU
+file(STRINGS ${MODULE} real REGEX "${words}")
+file(STRINGS ${FAKE} fake REGEX "${words}")
+if(real)
+  message(FATAL_ERROR "${MODULE} has the fake GPU's runtime")
+endif()
+if(NOT fake)
+  message(FATAL_ERROR "${FAKE} has no fake GPU: this test looks for the wrong words")
+endif()

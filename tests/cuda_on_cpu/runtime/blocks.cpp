@@ -1,0 +1,333 @@
+#include "blocks.h"
+
+#include <fmt/format.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "acan/cuda/planted.h"
+#include "device_functions.h"
+#include "fibers.h"
+#include "kernel_registry.h"
+#include "memory.h"
+#include "shadow.h"
+#include "state.h"
+
+namespace cuda_on_cpu {
+namespace {
+
+using acan::cuda::CudaBug;
+using tuplespace::IsPlanted;
+
+enum class ThreadState : std::uint8_t { kNew, kAtBarrier, kDone };
+
+struct Place {
+  uint3 thread{}, block{};
+  unsigned fiber = 0;
+  unsigned barriers = 0;  // that it has come to
+  ThreadState state = ThreadState::kNew;
+};
+
+// The launch that runs.
+struct Running {
+  const Launch* launch = nullptr;
+  std::vector<Place> threads;  // of the block
+  std::vector<unsigned> free_fibers;
+  unsigned current = 0;  // thread
+  // The order of the interval, and who is next.
+  unsigned first = 0, position = 0;
+  bool backwards = false;
+  std::uint64_t block_number = 0;
+  std::uint32_t tag = 0;             // of the current thread in the launch, from 1 on
+  std::uint32_t number = 0;          // of the launch
+  std::uint32_t interval = 0;        // between two barriers; never the same again
+  std::uint32_t first_interval = 0;  // of the block
+  bool broken = false;
+  // Pieces that threads used last.
+  std::array<Piece, 8> used;
+  unsigned next_used = 0;
+} running;
+
+// What is loaded of this program or module: variables of kernels in shared memory are there, and
+// constants.
+struct Image {
+  struct Part {
+    std::uintptr_t begin = 0, end = 0;
+    bool writable = false;
+  };
+  std::vector<Part> parts;
+  const Part* Find(std::uintptr_t address) const {
+    for (const Part& part : parts) {
+      if (address >= part.begin && address < part.end) return &part;
+    }
+    return nullptr;
+  }
+};
+
+int AddImage(dl_phdr_info* info, std::size_t, void* data) {
+  Image found;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    const std::uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+    found.parts.push_back({begin, begin + header.p_memsz, (header.p_flags & PF_W) != 0});
+  }
+  if (found.Find(reinterpret_cast<std::uintptr_t>(&running)) == nullptr) return 0;
+  *static_cast<Image*>(data) = found;
+  return 1;
+}
+
+const Image& TheImage() {
+  static const Image image = [] {
+    Image found;
+    ::dl_iterate_phdr(&AddImage, &found);
+    return found;
+  }();
+  return image;
+}
+
+std::map<const void*, KernelInfo>& Kernels() {
+  static auto& kernels = *new std::map<const void*, KernelInfo>;
+  return kernels;
+}
+
+std::string CurrentThread() {
+  const Place& at = running.threads[running.current];
+  return fmt::format("{}, block ({}, {}), thread ({}, {})", running.launch->kernel->name,
+                     at.block.x, at.block.y, at.thread.x, at.thread.y);
+}
+
+// A thread did what it must not: nothing of the launch goes on. Does not return.
+[[noreturn]] void Break(const std::string& what, cudaError_t error) {
+  Find(fmt::format("{}: {}", CurrentThread(), what));
+  running.broken = true;
+  Lose(running.launch->device, error);
+  LeaveFiber();
+  std::abort();  // a fiber that was forgotten goes on
+}
+
+// The thread at this place of the interval's order.
+unsigned ThreadAt(unsigned position) {
+  const auto count = static_cast<unsigned>(running.threads.size());
+  return (running.first + (running.backwards ? count - position : position)) % count;
+}
+
+void BeginThread(unsigned index, unsigned fiber) {
+  running.current = index;
+  running.threads[index].fiber = fiber;
+  running.tag =
+      static_cast<std::uint32_t>(running.block_number * running.threads.size() + index + 1);
+}
+
+// Threads that meet no barrier follow each other on one fiber: switching costs more than most do.
+void ThreadMain(unsigned fiber) {
+  const Launch& launch = *running.launch;
+  for (;;) {
+    launch.parameters.call(launch.kernel->function, launch.parameters.copies);
+    running.threads[running.current].state = ThreadState::kDone;
+    if (running.position == running.threads.size()) return;
+    const unsigned next = ThreadAt(running.position);
+    if (running.threads[next].state != ThreadState::kNew) return;
+    ++running.position;
+    BeginThread(next, fiber);
+  }
+}
+
+// The thread, and those that follow on its fiber, until they are done or one is at a barrier.
+// False: the launch is broken.
+bool RunThreads(unsigned index) {
+  unsigned fiber = running.threads[index].fiber;
+  if (running.threads[index].state == ThreadState::kNew) {
+    fiber = running.free_fibers.back();
+    running.free_fibers.pop_back();
+  }
+  BeginThread(index, fiber);
+  RunFiber(fiber, &ThreadMain);
+  if (running.broken) return false;
+  if (running.threads[running.current].state == ThreadState::kDone) {
+    running.free_fibers.push_back(fiber);
+  }
+  return true;
+}
+
+// Threads go in an order that differs from interval to interval: what depends on it gives other
+// bits, if no shadow sees it.
+bool RunBlock() {
+  const auto count = static_cast<unsigned>(running.threads.size());
+  running.first_interval = running.interval + 1;
+  for (;;) {
+    ++running.interval;
+    running.first = static_cast<unsigned>(TheState().Draw(count));
+    running.backwards = TheState().Draw(2) == 0;
+    for (running.position = 0; running.position < count;) {
+      if (!RunThreads(ThreadAt(running.position++))) return false;
+    }
+    const auto done =
+        std::count_if(running.threads.begin(), running.threads.end(),
+                      [](const Place& each) { return each.state == ThreadState::kDone; });
+    if (done == static_cast<std::ptrdiff_t>(count)) return true;
+    if (done > 0) {
+      Find(fmt::format("{}: {} of {} threads wait at a barrier, the others have ended",
+                       CurrentThread(), count - done, count));
+      Lose(running.launch->device, cudaErrorLaunchTimeout);
+      return false;
+    }
+  }
+}
+
+void BeginBlock(const Launch& launch, std::uint64_t number) {
+  const dim3& size = launch.block;
+  for (unsigned i = 0; i < running.threads.size(); ++i) {
+    Place& at = running.threads[i];
+    at.state = ThreadState::kNew;
+    at.barriers = 0;
+    at.thread = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+    at.block = {static_cast<unsigned>(number % launch.grid.x),
+                static_cast<unsigned>(number / launch.grid.x % launch.grid.y),
+                static_cast<unsigned>(number / launch.grid.x / launch.grid.y)};
+  }
+}
+
+}  // namespace
+
+void AddKernel(const void* function, KernelInfo info) {
+  Kernels()[function] = std::move(info);
+}
+
+const KernelInfo* FindKernel(const void* function) {
+  const auto found = Kernels().find(function);
+  return found == Kernels().end() ? nullptr : &found->second;
+}
+
+void* NewCopies(std::size_t bytes) {
+  return ::operator new(bytes);
+}
+void DeleteCopies(void* copies) {
+  ::operator delete(copies);
+}
+
+void RunGrid(const Launch& launch) {
+  TheState().kernels_that_ran.insert(launch.kernel->name);
+  running.launch = &launch;
+  running.broken = false;
+  ++running.number;
+  running.used.fill({});
+  running.threads.assign(std::size_t{launch.block.x} * launch.block.y * launch.block.z, {});
+  running.free_fibers.resize(kMostFibers);
+  std::iota(running.free_fibers.rbegin(), running.free_fibers.rend(), 0u);
+  const std::uint64_t blocks = std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  const std::uint64_t first = TheState().Draw(blocks);
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    const std::uint64_t number = (first + i) % blocks;
+    running.block_number = number;
+    BeginBlock(launch, number);
+    if (RunBlock()) continue;
+    for (const Place& each : running.threads) ForgetFiber(each.fiber);
+    break;
+  }
+  running.launch = nullptr;
+}
+
+// ---- called by threads of kernels --------------------------------------------------------------
+
+uint3 ThreadIndex() {
+  return running.threads[running.current].thread;
+}
+uint3 BlockIndex() {
+  return running.threads[running.current].block;
+}
+dim3 BlockSize() {
+  return running.launch->block;
+}
+dim3 GridSize() {
+  return running.launch->grid;
+}
+
+void Barrier() {
+  Place& thread = running.threads[running.current];
+  const bool first = thread.barriers++ == 0;
+  const bool half = running.current % 2 == 0;
+  if ((IsPlanted(CudaBug::kNoBarrierBeforeTheFirstStep) && first) ||
+      (IsPlanted(CudaBug::kNoBarrierBetweenSteps) && !first) ||
+      (IsPlanted(CudaBug::kHalfTheThreadsSkipABarrier) && first && half)) {
+    return;
+  }
+  running.threads[running.current].state = ThreadState::kAtBarrier;
+  LeaveFiber();
+}
+
+namespace {
+
+bool UsedBefore(std::uintptr_t address, unsigned bytes) {
+  for (const Piece& piece : running.used) {
+    if (address - piece.begin < piece.bytes && address + bytes <= piece.begin + piece.bytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
+  const char* const how = write ? "writes" : "reads";
+  if (!UsedBefore(address, bytes)) {
+    const Piece* const piece = PieceAt(address);
+    if (piece == nullptr || piece->freed || piece->owner != running.launch->device ||
+        address + bytes > piece->begin + piece->bytes) {
+      Break(fmt::format("{} {} bytes at {}", how, bytes, Describe(address)),
+            cudaErrorIllegalAddress);
+    }
+    running.used[running.next_used] = *piece;
+    running.next_used = (running.next_used + 1) % running.used.size();
+  }
+  const std::uint32_t other = TouchGlobal(address, bytes, write, running.number, running.tag);
+  if (other != 0) {
+    Break(fmt::format("{} {} bytes at {}, which another thread of the launch uses", how, bytes,
+                      Describe(address)),
+          cudaErrorLaunchFailure);
+  }
+}
+
+}  // namespace
+
+void Touch(std::uintptr_t address, unsigned bytes, bool write) {
+  if (running.launch == nullptr || OnAStack(address)) return;
+  if (bytes <= 16 && address % bytes != 0) {
+    Break(fmt::format("{} bytes at {}: misaligned", bytes, Describe(address)),
+          cudaErrorMisalignedAddress);
+  }
+  const Arena& arena = TheArena();
+  if (address - arena.begin < arena.bytes) {
+    CheckDeviceMemory(address, bytes, write);
+    return;
+  }
+  const auto copies = reinterpret_cast<std::uintptr_t>(running.launch->parameters.copies);
+  if (!write && address - copies < running.launch->parameters.bytes) return;
+  const Image::Part* const part = TheImage().Find(address);
+  if (part == nullptr || (write && !part->writable)) {
+    Break(fmt::format("{} {} bytes at {:#x}, which is not the device's", write ? "writes" : "reads",
+                      bytes, address),
+          cudaErrorIllegalAddress);
+  }
+  if (!part->writable) return;
+  const char* const problem =
+      TouchShared(address, bytes, write, running.interval, running.first_interval, running.tag);
+  if (problem != nullptr) {
+    Break(
+        fmt::format("{} {} bytes of shared memory, {}", write ? "writes" : "reads", bytes, problem),
+        cudaErrorLaunchFailure);
+  }
+}
+
+void TouchVector(const void* address, bool write) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at % 16 != 0) {
+    Break(fmt::format("four words at {}: misaligned", Describe(at)), cudaErrorMisalignedAddress);
+  }
+  Touch(at, 16, write);
+}
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,153 @@
+// The runtime's functions for devices and their memory.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "api.h"
+#include "kernel_registry.h"
+#include "memory.h"
+
+using cuda_on_cpu::Api;
+using cuda_on_cpu::Gpu;
+using cuda_on_cpu::Refuse;
+using cuda_on_cpu::Return;
+using cuda_on_cpu::State;
+using cuda_on_cpu::TheState;
+
+namespace {
+
+const Gpu* GpuAt(int device) {
+  const State& state = TheState();
+  const bool there = device >= 0 && static_cast<std::size_t>(device) < state.gpu_count;
+  return there ? &state.gpus[static_cast<std::size_t>(device)] : nullptr;
+}
+
+// Memory goes with a lost device, though its release is an error.
+void ForgetOfLost(void* memory, bool pinned) {
+  const std::lock_guard lock(TheState().mutex);
+  const Gpu* const gpu = GpuAt(cuda_on_cpu::current_device);
+  if (memory != nullptr && gpu != nullptr && gpu->lost != cudaSuccess) {
+    cuda_on_cpu::FreePiece(memory, pinned);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = TheState().gpu_count == 0 ? 0 : CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = static_cast<int>(TheState().gpu_count);
+  return Return(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  const Gpu* const gpu = GpuAt(device);
+  if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
+  cuda_on_cpu::current_device = device;
+  // A lost device may say so here, or only in the next call.
+  return Return(gpu->lost != cudaSuccess && state.Draw(2) == 0 ? gpu->lost : cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const std::lock_guard lock(TheState().mutex);
+  const Gpu* const gpu = GpuAt(device);
+  if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
+  const cuda_on_cpu::GpuModel& model = gpu->model;
+  *properties = {};
+  const std::string name = fmt::format("fake {} on the CPU, for tests only", model.name);
+  name.copy(properties->name, sizeof(properties->name) - 1);
+  properties->major = model.major;
+  properties->minor = model.minor;
+  properties->multiProcessorCount = model.multiprocessors;
+  properties->maxThreadsPerMultiProcessor = model.threads;
+  properties->totalGlobalMem = model.memory_bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const std::lock_guard lock(TheState().mutex);
+  const Gpu* const gpu = GpuAt(device);
+  if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrComputeMode:
+      *value = cudaComputeModeDefault;
+      return cudaSuccess;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = gpu->model.threads;
+      return cudaSuccess;
+    default:
+      return Return(Refuse(
+          cudaErrorInvalidValue,
+          fmt::format("the fake GPU does not know attribute {}", static_cast<int>(attribute))));
+  }
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  if (GpuAt(device) == nullptr) return Return(cudaErrorInvalidDevice);
+  const std::string id = fmt::format("0000:{:02x}:00.0", device + 1);
+  if (static_cast<std::size_t>(bytes) <= id.size()) return Return(cudaErrorInvalidValue);
+  std::memcpy(text, id.c_str(), id.size() + 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  return Api("cudaFuncGetAttributes", [&] {
+    const cuda_on_cpu::KernelInfo* const kernel = cuda_on_cpu::FindKernel(function);
+    if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+    *attributes = {};
+    attributes->maxThreadsPerBlock = static_cast<int>(kernel->most_threads);
+    attributes->localSizeBytes = kernel->local_bytes;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return Api("cudaMalloc", [&] {
+    *memory = nullptr;
+    if (bytes == 0) return cudaSuccess;
+    *memory = cuda_on_cpu::NewDevicePiece(cuda_on_cpu::current_device, bytes);
+    return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  });
+}
+
+// The device of the memory counts, not the thread's.
+cudaError_t cudaFree(void* memory) {
+  ForgetOfLost(memory, false);
+  return Api("cudaFree", [&] {
+    if (memory == nullptr) return cudaSuccess;
+    const auto* const piece = cuda_on_cpu::PieceAt(reinterpret_cast<std::uintptr_t>(memory));
+    if (TheState().options.free_waits && piece != nullptr && piece->owner >= 0) {
+      cuda_on_cpu::DrainDevice(piece->owner);
+    }
+    return cuda_on_cpu::FreePiece(memory, false) ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  return Api("cudaHostAlloc", [&] {
+    if ((flags & cudaHostAllocPortable) == 0) {
+      return Refuse(cudaErrorInvalidValue, "cudaHostAlloc: pinned for one context only");
+    }
+    *memory = cuda_on_cpu::NewPinnedPiece(bytes);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  ForgetOfLost(memory, true);
+  return Api("cudaFreeHost", [&] {
+    if (memory == nullptr || cuda_on_cpu::FreePiece(memory, true)) return cudaSuccess;
+    return cudaErrorInvalidValue;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,79 @@
+#include "shadow.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "memory.h"
+
+namespace cuda_on_cpu {
+namespace {
+
+constexpr std::uint32_t kSeveral = ~std::uint32_t{0};  // in place of a thread
+
+// Times are launches for the device's memory, intervals between barriers for shared memory.
+struct Word {
+  std::uint32_t written_at = 0, writer = 0;
+  std::uint32_t read_at = 0, reader = 0;
+};
+
+// 0, or the thread that the access races with.
+std::uint32_t Note(Word& word, bool write, std::uint32_t now, std::uint32_t thread) {
+  if (word.written_at == now && word.writer != thread) return word.writer;
+  if (!write) {
+    word.reader = word.read_at == now && word.reader != thread ? kSeveral : thread;
+    word.read_at = now;
+    return 0;
+  }
+  if (word.read_at == now && word.reader != thread) return word.reader;
+  word.written_at = now;
+  word.writer = thread;
+  return 0;
+}
+
+constexpr std::uint64_t kSharedWords = std::uint64_t{1} << 26;
+
+// Only what is touched takes memory.
+Word* Reserve(std::uint64_t words) {
+  void* const memory = ::mmap(nullptr, words * sizeof(Word), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    std::fprintf(stderr, "fake GPU: no addresses are left for its shadow\n");
+    std::abort();
+  }
+  return static_cast<Word*>(memory);
+}
+
+}  // namespace
+
+std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t launch,
+                          std::uint32_t thread) {
+  static const std::uintptr_t begin = TheArena().begin;
+  static Word* const words = Reserve(TheArena().bytes / 4);
+  Word* const first = words + (address - begin) / 4;
+  const unsigned count = bytes <= 4 ? 1 : bytes / 4;
+  for (unsigned i = 0; i < count; ++i) {
+    const std::uint32_t other = Note(first[i], write, launch, thread);
+    if (other != 0) return other;
+  }
+  return 0;
+}
+
+const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t interval,
+                        std::uint32_t first_interval, std::uint32_t thread) {
+  // Variables in shared memory lie near each other, in what is loaded of one file.
+  static const std::uintptr_t begin = address / 4 - kSharedWords / 2;
+  static Word* const words = Reserve(kSharedWords);
+  for (std::uintptr_t at = address / 4; at * 4 < address + bytes; ++at) {
+    if (at - begin >= kSharedWords) return "which is too far away for the fake GPU";
+    Word& word = words[at - begin];
+    if (!write && word.written_at < first_interval) return "which nobody has written yet";
+    if (Note(word, write, interval, thread) != 0) {
+      return "which another thread uses before the next barrier";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace cuda_on_cpu

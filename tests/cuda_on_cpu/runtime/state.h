@@ -1,0 +1,117 @@
+// The state of all fake GPUs, guarded by one mutex.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fake_gpu.h"
+#include "stream_face.h"
+
+namespace cuda_on_cpu {
+
+class FakeStream;
+
+// One record of an event: what waits for it asked before the next record.
+struct Marker {
+  bool done = false;
+  FakeStream* stream = nullptr;  // that holds it while it is not done
+};
+using MarkerPtr = std::shared_ptr<Marker>;
+
+struct Operation {
+  std::string what;
+  std::function<void()> run;  // may be empty
+  MarkerPtr wait;             // must be done before
+  MarkerPtr mark;             // is done behind it
+};
+
+class FakeStream final : public StreamFace {
+ public:
+  FakeStream(int device, std::uint64_t number) : device_(device), number_(number) {}
+  int device() const { return device_; }
+  std::uint64_t number() const { return number_; }  // in the order in which they were made
+  bool ready() const {
+    return !operations.empty() && (!operations.front().wait || operations.front().wait->done);
+  }
+  void Enqueue(const char* what, std::function<void(Toucher&)> work) override;
+
+  std::deque<Operation> operations;
+  bool destroyed = false;  // its work goes on
+
+ private:
+  int device_;
+  std::uint64_t number_;
+};
+
+struct FakeEvent {
+  int device = 0;
+  MarkerPtr latest;
+};
+
+struct Gpu {
+  GpuModel model;
+  cudaError_t lost = cudaSuccess;
+  std::uint64_t device_bytes = 0;
+  std::uint64_t slab_used = 0;  // of the slab for small pieces that is open
+  int slab = -1;
+  std::uint64_t local_bytes_a_thread = 0;
+  std::uint64_t local_resizes = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t LocalBytes() const {
+    return local_bytes_a_thread * static_cast<std::uint64_t>(model.multiprocessors) *
+           static_cast<std::uint64_t>(model.threads);
+  }
+};
+
+struct Injection {
+  std::string call;
+  std::uint64_t after = 0;
+  cudaError_t error = cudaSuccess;
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  Options options;
+  std::mt19937_64 random{1};
+  std::vector<Gpu> gpus;      // those of earlier options too: streams of theirs may be left
+  std::size_t gpu_count = 0;  // of these options
+  std::set<FakeStream*> streams;
+  std::uint64_t streams_made = 0;
+  std::set<FakeEvent*> events;
+  std::vector<Injection> injections;
+  std::set<std::string> kernels_that_ran;
+  int collectors = 0;
+  std::vector<std::string> findings;
+
+  std::uint64_t Draw(std::uint64_t below) { return random() % below; }
+};
+State& TheState();
+
+// Adds a finding, or ends the program with it.
+void Find(const std::string& text);
+bool IsSticky(cudaError_t error);
+// The error of an injected fault whose turn this call is.
+cudaError_t InjectedFor(std::string_view call);
+
+// ---- scheduling --------------------------------------------------------------------------------
+
+void Push(FakeStream& stream, Operation operation);
+void RunUntil(const MarkerPtr& marker);
+void Drain(FakeStream& stream);
+void DrainDevice(int device);
+void RunSome();  // what nobody waits for, as the order says
+void Lose(int device, cudaError_t error);
+
+}  // namespace cuda_on_cpu

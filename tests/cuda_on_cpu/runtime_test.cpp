@@ -1,0 +1,189 @@
+// The fake GPU finds what it must, and has CUDA's meaning where that is easily mistaken.
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "blocks.h"
+#include "device_functions.h"
+#include "fake_gpu.h"
+#include "kernel_registry.h"
+
+namespace cuda_on_cpu {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Kernels that misbehave. They say themselves what they touch.
+unsigned Thread() {
+  return ThreadIndex().x;
+}
+void Touches(float* at, bool write) {
+  Touch(reinterpret_cast<std::uintptr_t>(at), 4, write);
+}
+void OwnWord(float* data) {
+  Touches(data + Thread(), true);
+  data[Thread()] = static_cast<float>(Thread());
+}
+void SameWord(float* data) {
+  Touches(data, true);
+}
+void HalfABarrier(float*) {
+  if (Thread() % 2 == 0) Barrier();
+}
+void Misaligned(float* data) {
+  TouchVector(data + 1, false);
+}
+float shared[64];
+void SharedRace(float*) {
+  Touches(shared + Thread(), true);
+  Touches(shared + (Thread() + 1) % 32, true);
+}
+void SharedWithBarrier(float*) {
+  Touches(shared + Thread(), true);
+  Barrier();
+  Touches(shared + (Thread() + 1) % 32, false);
+}
+void SharedUnwritten(float*) {
+  Touches(shared + 40, false);
+}
+
+class FakeGpu : public testing::Test {
+ protected:
+  FakeGpu() {
+    Options options;
+    options.gpus = {"sm_90", "sm_75"};
+    options.order = Order::kLate;
+    Configure(options);
+    cudaSetDevice(0);
+    cudaGetLastError();
+    cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    void* memory = nullptr;
+    cudaMalloc(&memory, 1024);
+    device_ = static_cast<float*>(memory);
+    cudaHostAlloc(&memory, 1024, cudaHostAllocPortable);
+    host_ = static_cast<float*>(memory);
+  }
+
+  cudaError_t Launch(void (*kernel)(float*), float* data, unsigned threads = 32) {
+    RegisterKernel(kernel, "test", 64, 0);
+    void* parameters[] = {&data};
+    return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), {1}, {threads}, parameters, 0,
+                            stream_);
+  }
+  std::vector<std::string> FoundBy(void (*kernel)(float*), float* data) {
+    Launch(kernel, data);
+    cudaStreamSynchronize(stream_);
+    return findings_.Take();
+  }
+
+  Findings findings_;
+  cudaStream_t stream_ = nullptr;
+  float* device_ = nullptr;
+  float* host_ = nullptr;
+};
+
+TEST_F(FakeGpu, FindsWhatThreadsMustNotDo) {
+  EXPECT_THAT(FoundBy(&OwnWord, device_), IsEmpty());
+  EXPECT_THAT(FoundBy(&SharedWithBarrier, device_), IsEmpty());
+  const std::pair<void (*)(float*), const char*> kernels[] = {
+      {&SameWord, "another thread of the launch"},
+      {&HalfABarrier, "wait at a barrier"},
+      {&Misaligned, "misaligned"},
+      {&SharedRace, "before the next barrier"},
+      {&SharedUnwritten, "nobody has written"}};
+  for (const auto& [kernel, words] : kernels) {
+    EXPECT_THAT(FoundBy(kernel, device_), Contains(HasSubstr(words)));
+    EXPECT_NE(cudaStreamSynchronize(stream_), cudaSuccess) << "the device is lost: " << words;
+    Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  }
+}
+
+TEST_F(FakeGpu, FindsMemoryThatIsNotThere) {
+  EXPECT_THAT(FoundBy(&OwnWord, host_), Contains(HasSubstr("pinned memory")));
+  Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  EXPECT_THAT(FoundBy(&OwnWord, device_ + 240), Contains(HasSubstr("did not give")));
+  Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  Launch(&OwnWord, device_);
+  EXPECT_EQ(cudaFree(device_), cudaSuccess);  // and does not wait
+  cudaStreamSynchronize(stream_);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("which was freed")));
+  Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  EXPECT_NE(cudaFree(device_), cudaSuccess);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("cudaFree of")));
+}
+
+TEST_F(FakeGpu, FindsCopiesThatCannotBe) {
+  float own[4] = {};
+  EXPECT_NE(cudaMemcpyAsync(device_, own, 16, cudaMemcpyHostToDevice, stream_), cudaSuccess);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("must be pinned memory")));
+  EXPECT_NE(cudaMemcpyAsync(device_, host_, 16, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
+  EXPECT_NE(cudaMemcpyAsync(device_, host_, 2000, cudaMemcpyHostToDevice, stream_), cudaSuccess);
+  EXPECT_NE(cudaMemcpy2DAsync(device_, 8, host_, 16, 16, 2, cudaMemcpyHostToDevice, stream_),
+            cudaSuccess);
+  EXPECT_EQ(findings_.Take().size(), 3u);
+}
+
+TEST_F(FakeGpu, FindsDevicesThatAreMixedUp) {
+  std::thread([&] {
+    cudaSetDevice(1);
+    EXPECT_NE(Launch(&OwnWord, device_), cudaSuccess);
+    cudaEvent_t event = nullptr;
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    EXPECT_NE(cudaEventRecord(event, stream_), cudaSuccess);
+  }).join();
+  EXPECT_EQ(findings_.Take().size(), 2u);
+}
+
+TEST_F(FakeGpu, FreshMemoryIsPoisoned) {
+  cudaMemcpyAsync(host_, device_, 16, cudaMemcpyDeviceToHost, stream_);
+  cudaStreamSynchronize(stream_);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(host_[i], host_[i]) << "a NaN";
+}
+
+// A wait is for the record that was the latest one when it was asked for.
+TEST_F(FakeGpu, WaitsAreForTheLatestRecord) {
+  cudaStream_t other = nullptr;
+  cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess) << "never recorded";
+  host_[0] = 1;
+  cudaMemcpyAsync(device_, host_, 4, cudaMemcpyHostToDevice, stream_);
+  cudaEventRecord(event, stream_);
+  cudaStreamWaitEvent(other, event, 0);
+  cudaMemcpyAsync(host_ + 8, device_, 4, cudaMemcpyDeviceToHost, other);
+  host_[1] = 2;
+  cudaMemcpyAsync(device_, host_ + 1, 4, cudaMemcpyHostToDevice, stream_);
+  cudaEventRecord(event, stream_);
+  cudaStreamSynchronize(other);
+  EXPECT_EQ(host_[8], 1.0f) << "the second copy was not waited for, the first was";
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+}
+
+TEST_F(FakeGpu, StickyErrorsStay) {
+  Inject("operation", 0, cudaErrorLaunchFailure);
+  EXPECT_EQ(Launch(&OwnWord, device_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorLaunchFailure);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 16), cudaErrorLaunchFailure);
+}
+
+TEST_F(FakeGpu, TheDriverTakesWholeChunks) {
+  const std::uint64_t before = CountsOf(0).device_bytes;
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, (2 << 20) + 1), cudaSuccess);
+  EXPECT_EQ(CountsOf(0).device_bytes - before, std::uint64_t{4} << 20);
+  cudaFree(memory);
+  EXPECT_EQ(CountsOf(0).device_bytes, before);
+}
+
+}  // namespace
+}  // namespace cuda_on_cpu

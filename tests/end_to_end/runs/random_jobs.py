@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""Trains random small jobs, each by several clusters, and compares: do all of them have the same weights?
+
+    python3 tests/end_to_end/runs/random_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
+
+A seed draws a job: the kind of its model, its sizes, which often fit nothing well, its data, its optimizer
+and its other settings. One handler with much memory trains it first. Then others do: as many as six, with
+as little memory as the job can be trained in and somewhat more, other vector instructions, OpenCL where it
+is there, other sizes of tasks, no shared memory, audits. Losses at each step and the weights' SHA-256 must
+be the same. A job that the program refuses counts as such, if it is refused with a sentence and exit code
+2; anything else is a finding. It prints a line for each finding, with the seed that repeats it, and a JSON
+summary at the end. Exit code 1: there was a finding.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+TIME_LIMIT_S = 240
+LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value)
+
+
+def npy(kind, shape, values):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header = header.ljust(117) + "\n"
+    code = {"|u1": "B", "<u2": "H", "<i8": "q", "<f4": "f"}[kind]
+    return b"\x93NUMPY\1\0v\0" + header.encode() + struct.pack(f"<{len(values)}{code}", *values)
+
+
+class Job:
+    """A job drawn from a seed, with the files that it needs in `folder`."""
+
+    def __init__(self, seed, folder):
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.model, self.data, self.train = {}, {}, {}
+        self.kind = self.random.choice(
+            ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"])
+        self.model["kind"] = self.kind
+        getattr(self, "draw_" + self.kind)()
+        self.draw_train()
+
+    def pick(self, *values):
+        return self.random.choice(values)
+
+    def maybe(self, chance):
+        return self.random.random() < chance
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        return str(path)
+
+    def draw_mlp(self):
+        layers = [self.random.randint(1, 300) for _ in range(self.random.randint(2, 6))]
+        layers[-1] = max(2, layers[-1])
+        self.model.update(layers=layers, loss="cross_entropy", activation=self.pick(
+            "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "identity"))
+        self.samples = self.random.randint(20, 150)
+        values = [self.random.uniform(-2, 2) for _ in range(self.samples * layers[0])]
+        self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, layers[0]), values))
+        self.label_samples(layers[-1])
+
+    def label_samples(self, classes):
+        labels = [self.random.randrange(classes) for _ in range(self.samples)]
+        self.data["train_labels"] = self.write("labels.npy", npy("<i8", (self.samples,), labels))
+
+    def draw_tokens(self, vocabulary, length):
+        count = length * self.random.randint(20, 60) + self.random.randint(0, length)
+        tokens = [min(int(self.random.expovariate(4 / vocabulary)), vocabulary - 1) for _ in range(count)]
+        self.data["train_tokens"] = self.write("tokens.bin", struct.pack(f"<{count}H", *tokens))
+        self.data["tokens_type"] = "uint16"
+
+    def draw_gpt(self):
+        heads = self.random.randint(1, 5)
+        length = self.random.choice([self.random.randint(1, 40), self.random.randint(60, 200)])
+        vocabulary = self.random.choice([self.random.randint(2, 100), self.random.randint(500, 3000)])
+        self.model.update(n_layer=self.random.randint(1, 3), n_head=heads, block_size=length,
+                          n_embd=heads * self.random.randint(1, 40), vocab_size=vocabulary,
+                          dropout=self.pick(0, 0, 0.1, 0.3), bias=self.maybe(0.7))
+        if self.maybe(0.3):
+            self.model["activation"] = self.pick("relu", "gelu", "silu", "tanh")
+        self.draw_tokens(vocabulary, length)
+
+    def draw_llama(self):
+        groups, heads = self.random.randint(1, 3), self.random.randint(1, 3)
+        head = 2 * self.random.randint(1, 20)
+        length = self.random.choice([self.random.randint(1, 40), self.random.randint(60, 200)])
+        vocabulary = self.random.choice([self.random.randint(2, 100), self.random.randint(500, 2000)])
+        self.model.update(num_hidden_layers=self.random.randint(1, 3), num_attention_heads=groups * heads,
+                          num_key_value_heads=heads, hidden_size=groups * heads * head,
+                          intermediate_size=self.random.randint(1, 200), max_position_embeddings=length,
+                          vocab_size=vocabulary, attention_bias=self.maybe(0.3), mlp_bias=self.maybe(0.3),
+                          tie_word_embeddings=self.maybe(0.5), attention_dropout=self.pick(0, 0, 0.2))
+        if self.maybe(0.3):
+            self.model["head_dim"] = 2 * self.random.randint(1, 24)
+        self.draw_tokens(vocabulary, length)
+
+    def draw_bert(self):
+        heads = self.random.randint(1, 4)
+        length = self.random.choice([self.random.randint(1, 30), self.random.randint(60, 140)])
+        vocabulary = self.random.randint(5, 300)
+        task = self.pick("masked_language", "classification")
+        self.model.update(task=task, num_hidden_layers=self.random.randint(1, 2), num_attention_heads=heads,
+                          hidden_size=heads * self.random.randint(1, 32), vocab_size=vocabulary,
+                          intermediate_size=self.random.randint(1, 120),
+                          max_position_embeddings=length + self.random.randint(0, 5), sequence_length=length,
+                          hidden_act=self.pick("gelu", "gelu_tanh", "relu", "silu"),
+                          hidden_dropout_prob=self.pick(0, 0.1), attention_probs_dropout_prob=self.pick(0, 0.1))
+        self.samples = self.random.randint(10, 60)
+        shape = (self.samples, length)
+        tokens = [self.random.randrange(vocabulary) for _ in range(self.samples * length)]
+        self.data["train_tokens"] = self.write("tokens.npy", npy("<u2", shape, tokens))
+        if self.maybe(0.6):
+            lengths = [self.random.randint(1, length) for _ in range(self.samples)]
+            self.data["train_lengths"] = self.write("lengths.npy", npy("<i8", (self.samples,), lengths))
+        if self.maybe(0.4):
+            types = [self.random.randrange(2) for _ in tokens]
+            self.data["train_token_types"] = self.write("types.npy", npy("|u1", shape, types))
+        if task == "classification":
+            self.model["num_labels"] = self.random.randint(2, 5)
+            self.label_samples(self.model["num_labels"])
+        else:
+            labels = [token if self.maybe(0.3) else -100 for token in tokens]
+            labels[0] = tokens[0]
+            self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, labels))
+
+    def draw_images(self, height, width, channels):
+        self.samples = self.random.randint(10, 60)
+        self.model.update(image_size=[height, width], channels=channels, num_classes=self.random.randint(2, 20))
+        shape = (self.samples, height, width) if channels == 1 else (self.samples, height, width, channels)
+        pixels = [self.random.randrange(256) for _ in range(self.samples * height * width * channels)]
+        self.data["train_inputs"] = self.write("images.npy", npy("|u1", shape, pixels))
+        if channels > 1:
+            self.data["layout"] = "HWC"
+        if self.maybe(0.4):
+            self.data.update(crop_padding=self.random.randint(0, 3), flip=self.maybe(0.5))
+        if self.maybe(0.4):
+            self.data.update(mean=[0.4] * channels, std=[0.3] * channels)
+        self.label_samples(self.model["num_classes"])
+
+    def draw_vit(self):
+        heads, patch = self.random.randint(1, 4), self.random.randint(1, 5)
+        self.model.update(patch_size=patch, num_layers=self.random.randint(1, 2), num_heads=heads,
+                          hidden_dim=heads * self.random.randint(1, 32), mlp_dim=self.random.randint(1, 150),
+                          dropout=self.pick(0, 0, 0.1), attention_dropout=self.pick(0, 0.1))
+        self.draw_images(patch * self.random.randint(1, 9), patch * self.random.randint(1, 9), self.pick(1, 3))
+
+    def draw_resnet(self):
+        stages = self.random.randint(1, 3)
+        groups = self.pick(1, 2, 4)
+        self.model.update(widths=[groups * self.random.randint(1, 10) for _ in range(stages)],
+                          blocks=[self.random.randint(1, 2) for _ in range(stages)],
+                          stem=self.pick("small", "small", "imagenet"), block=self.pick("basic", "basic", "bottleneck"),
+                          norm=self.pick("batch", "batch", "group"))
+        if self.model["norm"] == "group":
+            self.model["norm_groups"] = groups
+        self.draw_images(self.random.randint(5, 20), self.random.randint(5, 20), self.pick(1, 3))
+
+    def draw_convnext(self):
+        stages, patch = self.random.randint(1, 2), self.random.randint(1, 4)
+        self.model.update(widths=[self.random.randint(1, 40) for _ in range(stages)], patch_size=patch,
+                          blocks=[self.random.randint(1, 2) for _ in range(stages)],
+                          stochastic_depth_prob=self.pick(0, 0.1, 0.4))
+        self.draw_images(patch * self.random.randint(2, 6), patch * self.random.randint(2, 6), self.pick(1, 3))
+
+    def draw_train(self):
+        self.train.update(batch=self.random.randint(1, 24), steps=self.random.randint(1, 4),
+                          seed=self.random.randint(0, 2**40), optimizer=self.pick("sgd", "momentum", "adamw"),
+                          block=self.pick(64, 64, 64, 16, 32, 128))
+        self.train["learning_rate"] = 1e-3 if self.train["optimizer"] == "adamw" else 0.02
+        if self.maybe(0.3):
+            self.train.update(weight_decay=0.1, decay=self.pick("everything", "matrices"))
+        if self.maybe(0.3):
+            self.train["clip_norm"] = self.pick(0.01, 0.5, 10)
+        if self.maybe(0.2) and self.kind != "mlp":
+            self.model["label_smoothing"] = 0.1
+        if self.maybe(0.2):
+            self.train["freeze"] = [self.pick("*bias", "*.0.*", "*norm*", "*weight")]
+
+    def text(self):
+        sections = {"model": self.model, "data": self.data, "train": self.train}
+        return "".join(f"[{name}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+                       for name, keys in sections.items())
+
+
+class Run:
+    """One training: what it ended with."""
+
+    def __init__(self, arguments, job, handlers, settings=(), environment=None):
+        out = job.folder / "out"
+        subprocess.run(["rm", "-rf", out], check=True)
+        self.command = [arguments.acan, "train", str(job.folder / "job.toml"), "--handlers", handlers,
+                        "--out", str(out)] + [word for setting in settings for word in ("--set", setting)]
+        self.settings = environment or {}
+        process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env={**os.environ, **self.settings})
+        try:
+            self.output, _ = process.communicate(timeout=TIME_LIMIT_S)
+            self.code = process.returncode
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            try:
+                self.output, _ = process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                self.output, _ = process.communicate()
+            self.code = "no end"
+        self.hash, self.losses = None, None
+        if self.code == 0:
+            receipt = json.loads((out / "receipt.json").read_text())
+            self.hash = receipt["weights_sha256"]
+            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            self.losses = [line["loss"] for line in lines if "loss" in line]
+
+    def same_as(self, other):
+        return self.code == 0 and self.hash == other.hash and self.losses == other.losses
+
+    def __str__(self):
+        last = self.output.strip().splitlines()[-3:]
+        return " ".join([f"{name}={value}" for name, value in self.settings.items()] + self.command) + \
+            f"\n    ended with {self.code}, {self.hash}, {self.losses}: " + " | ".join(last)
+
+
+def smallest_memory(arguments, job):
+    """The bytes with which a handler can train the job, as refusals name them, and how many there were."""
+    least, refusals = LEAST_HANDLER, 0
+    while True:
+        plan = subprocess.run([arguments.acan, "plan", str(job.folder / "job.toml"), "--handlers",
+                               f"cpu:1@{least}"], capture_output=True, text=True, timeout=TIME_LIMIT_S)
+        if plan.returncode == 0:
+            return least, refusals
+        refusals += 1
+        named = LEAST.search(plan.stderr)
+        if not named or refusals > 9:
+            raise RuntimeError(f"acan plan ended with {plan.returncode}: {plan.stderr}")
+        # A handler on a CPU keeps up to a sixteenth of its memory for packing.
+        least = max(least, int(named[1]) * UNITS[named[2]] * 16 // 15) + 64
+
+
+def check(arguments, seed, counts, folder):
+    job = Job(seed, folder)
+    (folder / "job.toml").write_text(job.text())
+    first = Run(arguments, job, "cpu:1@4GiB")
+    counts[job.kind] += 1
+    if first.code != 0:
+        good = first.code == 2 and first.output.strip()
+        counts["refused" if good else "findings"] += 1
+        print(f"seed {seed} {'is refused' if good else 'FINDING'}: {first}", flush=True)
+        return
+    draw = random.Random(-seed - 1)
+    least, refusals = smallest_memory(arguments, job)
+    if refusals > 1:
+        counts["findings"] += 1
+        print(f"seed {seed} FINDING: {refusals} refusals named too little memory before one of {least} B",
+              flush=True)
+    for _ in range(arguments.clusters):
+        memory = int(least * draw.choice([1, 1, 1.1, 1.5, 3, 10]))
+        handlers = draw.choice([f"cpu:1@{memory}", f"2xcpu:1@{memory}", f"{draw.randint(3, 6)}xcpu:1@{memory}",
+                                f"cpu:1@{memory},cpu:1@{memory * 3}", f"cpu:2@{memory},cpu:1@1GiB"])
+        if arguments.opencl and draw.random() < 0.2:
+            handlers = draw.choice(["opencl:0", f"opencl:0,{handlers}"])
+        settings = []
+        if draw.random() < 0.3:
+            settings.append(f"tasks.batch_rows={max(min(job.train['block'], job.train['batch']), draw.randint(1, 24))}")
+        if draw.random() < 0.15 and "," in handlers:
+            settings.append("tasks.audit=0.2")
+        environment = {"ACAN_CPU_ISA": draw.choice(["avx512", "avx2", "portable"])}
+        if draw.random() < 0.1:
+            environment["ACAN_SHARED_MEMORY"] = "off"
+        other = Run(arguments, job, handlers, settings, environment)
+        counts["trained"] += 1
+        if not other.same_as(first):
+            counts["findings"] += 1
+            print(f"seed {seed} FINDING: {other}\n  where {first}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--acan", default="build/release/bin/acan")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--count", type=int, default=20, help="how many jobs")
+    parser.add_argument("--clusters", type=int, default=3, help="how many other clusters train each job")
+    parser.add_argument("--opencl", action="store_true", help="some of them with opencl:0")
+    parser.add_argument("--keep", metavar="DIR", help="keep the jobs and their data here")
+    arguments = parser.parse_args()
+    counts = collections.Counter()
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        if arguments.keep:
+            folder = pathlib.Path(arguments.keep) / str(seed)
+            folder.mkdir(parents=True, exist_ok=True)
+            check(arguments, seed, counts, folder)
+        else:
+            with tempfile.TemporaryDirectory() as name:
+                check(arguments, seed, counts, pathlib.Path(name))
+    print(json.dumps({"seeds": [arguments.seed, arguments.seed + arguments.count - 1], **counts}))
+    sys.exit(1 if counts["findings"] else 0)
+
+
+if __name__ == "__main__":
+    main()
