@@ -1,6 +1,7 @@
 // The bits do not depend on the kind of device, and a device that fails does not stop a job.
 #include <signal.h>
 
+#include <cstdlib>
 #include <deque>
 
 #include "gmock/gmock.h"
@@ -25,9 +26,19 @@ class Devices : public ::testing::Test {
   std::string reference_;
 };
 
+// Variables of this program that name fake GPUs (offer_gpus.cpp). They are passed on explicitly, as
+// the programs of a test inherit no variable of acan's.
+Environment OfferedGpus() {
+  Environment offered;
+  for (const char* name : {"ACAN_MODULE_PATH", "ACAN_FAKE_GPUS"}) {
+    if (const char* value = std::getenv(name)) offered[name] = value;
+  }
+  return offered;
+}
+
 // The first device of a backend that can be used; null if there is none.
-nlohmann::json UsableDevice(const std::string& backend) {
-  const Result listed = RunAcan({"devices", "--json"});
+nlohmann::json UsableDevice(const std::string& backend, const Environment& environment) {
+  const Result listed = RunAcan({"devices", "--json"}, environment);
   EXPECT_EQ(listed.code, 0) << listed.err;
   for (const nlohmann::json& device : nlohmann::json::parse(listed.out)) {
     if (device["backend"] == backend && device["usable"].get<bool>()) return device;
@@ -38,12 +49,13 @@ nlohmann::json UsableDevice(const std::string& backend) {
 class MixedDevices : public Devices, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(MixedDevices, TrainToTheSameBits) {
-  const nlohmann::json device = UsableDevice(GetParam());
+  const nlohmann::json device = UsableDevice(GetParam(), OfferedGpus());
   if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
   const std::string name = device["name"];
   std::vector<std::string> lists = {name + "@64MiB", "cpu:1@64MiB," + name + "@1MiB",
                                     "2x" + name + "@128KiB,cpu:1@128KiB"};
-  const nlohmann::json other = UsableDevice(GetParam() == std::string("cuda") ? "opencl" : "cuda");
+  const nlohmann::json other =
+      UsableDevice(GetParam() == std::string("cuda") ? "opencl" : "cuda", OfferedGpus());
   if (!other.is_null()) {
     lists.push_back("cpu:1@1MiB," + name + "@1MiB," + other["name"].get<std::string>() + "@1MiB");
   }
@@ -51,14 +63,15 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
     lists.push_back(name + "/0@1MiB," + name + "/1@64MiB");
   }
   for (const std::string& list : lists) {
-    const nlohmann::json receipt = Train(job_, folder_ / "out", {"--handlers", list});
+    const nlohmann::json receipt =
+        Train(job_, folder_ / "out", {"--handlers", list}, OfferedGpus());
     ASSERT_TRUE(receipt.is_object()) << list;
     EXPECT_EQ(receipt["weights_sha256"], reference_) << list;
   }
 }
 
 TEST_P(MixedDevices, ContinueATextToTheSameText) {
-  const nlohmann::json device = UsableDevice(GetParam());
+  const nlohmann::json device = UsableDevice(GetParam(), OfferedGpus());
   if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
   std::string text;
   for (int i = 0; i < 200; ++i) text += i % 3 == 0 ? "all the king's men " : "a horse of mine\n";
@@ -82,7 +95,8 @@ learning_rate = 0.1
   ASSERT_TRUE(Train(job, folder_ / "llama", {"--handlers", "cpu:1@64MiB"}).is_object());
   const auto generate = [this](const std::string& on) {
     const Result made = RunAcan(
-        {"generate", folder_ / "llama", "--prompt", "a king", "--tokens", "40", "--device", on});
+        {"generate", folder_ / "llama", "--prompt", "a king", "--tokens", "40", "--device", on},
+        OfferedGpus());
     EXPECT_EQ(made.code, 0) << made.err;
     return made.out;
   };
@@ -92,11 +106,12 @@ learning_rate = 0.1
 INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Handlers of all kinds that are here join a running job one after the other.
+// Handlers of all kinds that are here join a running job one after the other. Fake GPUs are left
+// out: the job would end before such slow ones get a task.
 TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
   std::vector<std::string> kinds = {"cpu:1", "cpu:2"};
   for (const char* backend : {"opencl", "cuda"}) {
-    const nlohmann::json device = UsableDevice(backend);
+    const nlohmann::json device = UsableDevice(backend, {});
     if (device.is_null()) continue;
     kinds.push_back(device["name"]);
     if (device["parts"].get<int>() > 0) kinds.push_back(device["name"].get<std::string>() + "/0");
