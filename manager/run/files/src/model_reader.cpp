@@ -44,7 +44,9 @@ std::string MissingPrefix(const SafetensorsFile& file, const model::Graph& graph
   for (const std::string prefix : {"transformer.", "bert.", "model."}) {
     const auto begins = [&prefix](const std::string& name) { return name.starts_with(prefix); };
     const bool in_model = std::ranges::any_of(graph.parameters(), begins, &model::Parameter::name);
-    if (in_model && std::ranges::none_of(file.tensors() | std::views::keys, begins)) return prefix;
+    const bool in_file = std::any_of(file.tensors().begin(), file.tensors().end(),
+                                     [&](const auto& tensor) { return begins(tensor.first); });
+    if (in_model && !in_file) return prefix;
   }
   return "";
 }
