@@ -91,6 +91,26 @@ TEST_F(LeaseTest, ResultsMakeTheNextTasksReady) {
   EXPECT_EQ(d->Granted("b", waiting).key, (Key{"t", 2}));
 }
 
+// Of a leader, say, whose messages were on their way for longer than its lead lasted.
+TEST_F(LeaseTest, APutUnderALeaseCountsOnlyWhileTheLeaseDoes) {
+  d->PutOne("m", Plain(Key{"t", 1}));
+  const LeaseRef lease = Take("a");
+  const auto put_under = [&](const ClientId& client, int i, const LeaseRef& under) {
+    return d->Ask<PutReply>(client, Put{{Plain(Key{"k", i}), Plain(Key{"l", i})}, under}).status;
+  };
+  const std::vector stored{PutStatus::kStored, PutStatus::kStored};
+  const std::vector refused{PutStatus::kRefused, PutStatus::kRefused};
+  EXPECT_EQ(put_under("a", 1, lease), stored);
+  EXPECT_EQ(put_under("b", 2, lease), refused) << "it is the lease of another client";
+  EXPECT_EQ(put_under("a", 2, {lease.key, lease.fence + 1}), refused);
+  EXPECT_EQ(put_under("a", 2, {Key{"nowhere"}, lease.fence}), refused);
+  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{lease}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(put_under("a", 2, lease), refused);
+  const LeaseRef second = Take("b");
+  EXPECT_EQ(put_under("a", 2, lease), refused);
+  EXPECT_EQ(put_under("b", 2, second), stored);
+}
+
 TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {
   Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
   task.task->lease_us = 500;

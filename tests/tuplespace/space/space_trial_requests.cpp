@@ -55,7 +55,14 @@ void Trial::PutSome(const ClientId& client) {
   Put put;
   std::vector<PutStatus> expected;
   for (std::uint64_t i = 1 + Below(4); i > 0; --i) put.tuples.push_back(AnyTuple());
-  for (const Tuple& tuple : put.tuples) expected.push_back(model_.PutOne(client, tuple));
+  if (!leases_.empty() && Below(4) == 0) {
+    put.under =
+        leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))].second;
+  }
+  const bool counts = !put.under || model_.Leased(client, *put.under) != nullptr;
+  for (const Tuple& tuple : put.tuples) {
+    expected.push_back(counts ? model_.PutOne(client, tuple) : PutStatus::kRefused);
+  }
   EXPECT_EQ(Ask<PutReply>(client, put).status, expected);
 }
 

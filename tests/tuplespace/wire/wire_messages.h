@@ -154,7 +154,7 @@ class Generator {
   RequestBody Body(std::size_t kind) {
     switch (kind) {
       case 0:
-        return Put{Tuples()};
+        return Put{Tuples(), Coin() ? std::optional(Lease()) : std::nullopt};
       case 1: {
         Read read{{}, Coin(), Coin(), Duration()};
         for (std::size_t n = random_() % 4; n > 0; --n) read.patterns.push_back(OnePattern());
@@ -291,6 +291,8 @@ inline void Same(const Grant& a, const Grant& b) {
 }
 inline void Same(const Put& a, const Put& b) {
   Same(a.tuples, b.tuples);
+  ASSERT_EQ(a.under.has_value(), b.under.has_value());
+  if (a.under) Same(*a.under, *b.under);
 }
 inline void Same(const Read& a, const Read& b) {
   EXPECT_EQ(a.patterns, b.patterns);

@@ -424,6 +424,10 @@ RequestId Client::Submit(RequestBody body, ReplyHandler on_reply) {
   return id;
 }
 
+void Client::PutUnder(std::optional<LeaseRef> lease) {
+  impl_->session.PutUnder(std::move(lease));
+}
+
 void Client::Replace(RequestId id, tuplespace::Get get) {
   impl_->session.Replace(id, std::move(get), MonotonicUs());
 }

@@ -68,6 +68,8 @@ ClientSession::ClientSession(SessionOptions options)
       joining_{.nonce = options_.first_nonce, .timeout_us = options_.hello_timeout_us} {}
 
 RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
+  auto* put = std::get_if<Put>(&body);
+  if (put != nullptr && !put->under) put->under = requests_.put_under;
   return Insert(std::move(body), /*internal=*/false, now_us);
 }
 

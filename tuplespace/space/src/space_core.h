@@ -55,7 +55,7 @@ class Space::Impl {
   internal::Watermarks watermarks_{state_};
   internal::Removal removal_{state_, groups_, leases_, holders_, residency_, watermarks_};
   internal::PutChecks checks_{state_, watermarks_};
-  internal::Puts puts_{state_,   checks_,    reads_,      ready_,
+  internal::Puts puts_{state_,   leases_,    checks_,     reads_,  ready_,
                        holders_, residency_, watermarks_, removal_};
   internal::LeaseEnds lease_ends_{state_, leases_, ready_, benches_, trust_, removal_};
   internal::Completions completions_{state_,  leases_, trust_,     removal_,

@@ -60,7 +60,7 @@ std::size_t Bound(const LeaseRef& lease) {
 }
 
 std::size_t BodyBound(const Put& put) {
-  return Bound(put.tuples);
+  return Bound(put.tuples) + (put.under ? Bound(*put.under) : 0);
 }
 std::size_t BodyBound(const Read& read) {
   std::size_t bytes = 0;

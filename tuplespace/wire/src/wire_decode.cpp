@@ -29,7 +29,10 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
   request.id = message.id();
   const Body type = message.body_type();
   if (type == Body::Put) {
-    request.body.emplace<Put>().tuples = in.Tuples(As<wire::Put>(message).tuples());
+    const auto& body = As<wire::Put>(message);
+    auto& put = request.body.emplace<Put>();
+    put.tuples = in.Tuples(body.tuples());
+    if (body.under() != nullptr) put.under = in.Lease(body.under());
   } else if (type == Body::Read) {
     const auto& body = As<wire::Read>(message);
     auto& read = request.body.emplace<Read>();

@@ -185,7 +185,9 @@ struct Encoder::Impl {
   }
 
   void Body(RequestId id, const Put& put) {
-    Message(id, wire::Body::Put, wire::CreatePut(builder, Tuples(put.tuples)).Union());
+    const auto tuples = Tuples(put.tuples);
+    const Offset<wire::Lease> under = put.under ? Lease(*put.under) : Offset<wire::Lease>();
+    Message(id, wire::Body::Put, wire::CreatePut(builder, tuples, under).Union());
   }
   void Body(RequestId id, const Read& read) {
     std::vector<Offset<wire::Pattern>> patterns;

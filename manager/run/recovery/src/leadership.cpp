@@ -73,6 +73,7 @@ void Leadership::Connect() {
 
 void Leadership::Take() {
   tuplespace::Client& client = context_.client;
+  client.PutUnder(std::nullopt);
   const Key key = LeaderKey(context_.job_id);
   Tuple tuple;
   tuple.key = key;
@@ -92,6 +93,7 @@ void Leadership::Take() {
     if (!grants.empty()) {
       if (said) client.RetireAll(Pattern::Of(standby.key), false);
       lease_ = tuplespace::LeaseRef{key, grants.front().fence};
+      client.PutUnder(lease_);
       state_ = State::kLeads;
       Extend();
       return;

@@ -44,6 +44,28 @@ class LeadershipTest : public ::testing::Test {
   Data data_;
 };
 
+// What it sent may arrive after another one has finished the job.
+TEST_F(LeadershipTest, WhatAManagerPutsCountsOnlyWhileItLeads) {
+  RunSettings settings;
+  settings.endpoint = kEndpoint;
+  RunContext context(settings, ClientNamed("manager"), job_, BuildModel(job_), data_);
+  StopRequest stop(context.client, nullptr);
+  FolderClaim folder(context, nullptr);
+  Leadership leadership(context, stop, folder);
+  leadership.Connect();
+  leadership.Take();
+  const auto put = [&](int step) {
+    tuplespace::Tuple tuple;
+    tuple.key = {context.run, step};
+    return context.client.Put({tuple}).value().at(0);
+  };
+  EXPECT_EQ(put(1), tuplespace::PutStatus::kStored);
+  leadership.GiveUp();
+  EXPECT_EQ(put(2), tuplespace::PutStatus::kRefused);
+  leadership.Take();
+  EXPECT_EQ(put(3), tuplespace::PutStatus::kStored);
+}
+
 // A manager that lost its connection while it put the name of its run puts it again when it is
 // back, though another one leads by then and has looked for such names.
 TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {

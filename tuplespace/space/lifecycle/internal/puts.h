@@ -19,9 +19,11 @@ struct Origin {
 
 class Puts {
  public:
-  Puts(SpaceState& state, const PutChecks& checks, Reads& reads, ReadyQueue& ready,
-       Holders& holders, Residency& residency, Watermarks& watermarks, Removal& removal)
+  Puts(SpaceState& state, LeaseTable& leases, const PutChecks& checks, Reads& reads,
+       ReadyQueue& ready, Holders& holders, Residency& residency, Watermarks& watermarks,
+       Removal& removal)
       : state_(state),
+        leases_(leases),
         checks_(checks),
         reads_(reads),
         ready_(ready),
@@ -48,6 +50,7 @@ class Puts {
   PutStatus SupplyOne(ClientState& client, Tuple&& tuple);
 
   SpaceState& state_;
+  LeaseTable& leases_;
   const PutChecks& checks_;
   Reads& reads_;
   ReadyQueue& ready_;

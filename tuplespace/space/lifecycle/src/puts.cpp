@@ -19,9 +19,13 @@ void Puts::Handle(ClientState& client, RequestId id, Put&& put) {
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     }
   }
+  PutReply reply;
+  if (put.under && leases_.Find(client, *put.under) == nullptr) {
+    reply.status.assign(put.tuples.size(), PutStatus::kRefused);
+    return state_.answers.Answer(client, id, std::move(reply));
+  }
   if (auto busy = checks_.CheckRoom(put.tuples, 0))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
-  PutReply reply;
   reply.status.reserve(put.tuples.size());
   for (Tuple& tuple : put.tuples) {
     reply.status.push_back(PutOne(client, std::move(tuple), {}));

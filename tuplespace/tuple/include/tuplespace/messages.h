@@ -64,11 +64,20 @@ enum class PutStatus : std::uint8_t {
   kDuplicate,  // the key is there already (or was completed): dropped, first put wins
   kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
   kRetired,    // the key lies below a retire watermark: dropped
-  kRefused,    // a result of a task that this client does not hold and did not hold: dropped
+  kRefused,    // a result of a task that this client does not hold and did not hold, or a tuple of
+               // a Put under a lease that it does not hold: dropped
 };
 
+struct LeaseRef {
+  Key key;
+  std::uint64_t fence = 0;
+};
+
+// With `under`, the tuples count only while this client holds that lease; else each is kRefused. So
+// what a leader sent stores nothing once another one leads, however late it arrives.
 struct Put {
   std::vector<Tuple> tuples;
+  std::optional<LeaseRef> under = {};
 };
 struct PutReply {
   std::vector<PutStatus> status;  // one for each tuple, in order
@@ -160,10 +169,6 @@ struct Grants {
   std::vector<Grant> grants;  // empty: timed out
 };
 
-struct LeaseRef {
-  Key key;
-  std::uint64_t fence = 0;
-};
 enum class LeaseStatus : std::uint8_t { kOk, kStale };
 
 // The task is done and these are its results, all that it declared and no others: one atomic
