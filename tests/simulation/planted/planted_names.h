@@ -21,6 +21,9 @@ struct PlantedName {
   std::uint64_t seed;
   // In place of seeds, where they hardly ever find it; null: seeds do.
   std::string (*directed)() = nullptr;
+  // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
+  // is planted together with a manager that puts without its lead.
+  bool without_lead = false;
 };
 
 inline constexpr std::array kPlantedNames = {
@@ -30,9 +33,10 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kAcknowledgedButNotStored, "AcknowledgedButNotStored", 1},
     PlantedName{tuplespace::Planted::kExtensionIsForgotten, "ExtensionIsForgotten", 1},
     PlantedName{tuplespace::Planted::kLeaseNeverEnds, "LeaseNeverEnds", 1},
-    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 632},
+    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 632, nullptr,
+                true},
     PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain, "CompletedTaskIsStoredAgain",
-                1358},
+                1358, nullptr, true},
     PlantedName{tuplespace::Planted::kAnyResultCounts, "AnyResultCounts", 6},
     PlantedName{tuplespace::Planted::kResultsAreNotChecked, "ResultsAreNotChecked", 7},
     PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 1204},
@@ -66,13 +70,15 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
 };
-static_assert(kPlantedNames.size() + 3 ==
+static_assert(kPlantedNames.size() + 4 ==
               static_cast<std::size_t>(tuplespace::Planted::kCount) +
                   static_cast<std::size_t>(HandlerBug::kCount) +
-                  static_cast<std::size_t>(ManagerBug::kCount));  // kNone is none
+                  static_cast<std::size_t>(
+                      ManagerBug::kCount));  // kNone is none, kPutsWithoutLead is one with others
 
 inline void Plant(const PlantedName& name) {
   std::visit([](auto bug) { tuplespace::planted_bug<decltype(bug)> = bug; }, name.bug);
+  if (name.without_lead) tuplespace::planted_bug<ManagerBug> = ManagerBug::kPutsWithoutLead;
 }
 
 }  // namespace acan::simulation

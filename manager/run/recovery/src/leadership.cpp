@@ -93,7 +93,7 @@ void Leadership::Take() {
     if (!grants.empty()) {
       if (said) client.RetireAll(Pattern::Of(standby.key), false);
       lease_ = tuplespace::LeaseRef{key, grants.front().fence};
-      client.PutUnder(lease_);
+      if (!IsPlanted(ManagerBug::kPutsWithoutLead)) client.PutUnder(lease_);
       state_ = State::kLeads;
       Extend();
       return;

@@ -20,6 +20,7 @@ enum class ManagerBug : std::uint8_t {
   kSnapshotIsNotChecked,
   kKeepsLeadOverReconnection,
   kIgnoresLostLead,
+  kPutsWithoutLead,
   kResumesFromPartialVersion,
   kMetricsAreNotCut,
   kMetricsAreNotKept,
