@@ -70,11 +70,10 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
 };
-static_assert(kPlantedNames.size() + 4 ==
-              static_cast<std::size_t>(tuplespace::Planted::kCount) +
-                  static_cast<std::size_t>(HandlerBug::kCount) +
-                  static_cast<std::size_t>(
-                      ManagerBug::kCount));  // kNone is none, kPutsWithoutLead is one with others
+// Each enumeration has a kNone, and kPutsWithoutLead is planted with others only.
+static_assert(kPlantedNames.size() + 4 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
+                                              static_cast<std::size_t>(HandlerBug::kCount) +
+                                              static_cast<std::size_t>(ManagerBug::kCount));
 
 inline void Plant(const PlantedName& name) {
   std::visit([](auto bug) { tuplespace::planted_bug<decltype(bug)> = bug; }, name.bug);

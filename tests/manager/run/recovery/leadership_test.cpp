@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <zmq.hpp>
 
 #include "acan/core/names.h"
@@ -16,6 +17,23 @@ namespace acan {
 namespace {
 
 constexpr const char* kEndpoint = "inproc://leadership";
+
+RunSettings Settings() {
+  RunSettings settings;
+  settings.endpoint = kEndpoint;
+  return settings;
+}
+
+// What leads a job, without a run.
+struct Manager {
+  Manager(tuplespace::ClientOptions client, const Job& job, const Data& data)
+      : context(Settings(), std::move(client), job, BuildModel(job), data) {}
+
+  RunContext context;
+  StopRequest stop{context.client, nullptr};
+  FolderClaim folder{context, nullptr};
+  Leadership leadership{context, stop, folder};
+};
 
 class LeadershipTest : public ::testing::Test {
  protected:
@@ -46,12 +64,9 @@ class LeadershipTest : public ::testing::Test {
 
 // What it sent may arrive after another one has finished the job.
 TEST_F(LeadershipTest, WhatAManagerPutsCountsOnlyWhileItLeads) {
-  RunSettings settings;
-  settings.endpoint = kEndpoint;
-  RunContext context(settings, ClientNamed("manager"), job_, BuildModel(job_), data_);
-  StopRequest stop(context.client, nullptr);
-  FolderClaim folder(context, nullptr);
-  Leadership leadership(context, stop, folder);
+  Manager manager(ClientNamed("manager"), job_, data_);
+  RunContext& context = manager.context;
+  Leadership& leadership = manager.leadership;
   leadership.Connect();
   leadership.Take();
   const auto put = [&](int step) {
@@ -69,12 +84,9 @@ TEST_F(LeadershipTest, WhatAManagerPutsCountsOnlyWhileItLeads) {
 // A manager that lost its connection while it put the name of its run puts it again when it is
 // back, though another one leads by then and has looked for such names.
 TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
-  RunSettings settings;
-  settings.endpoint = kEndpoint;
-  RunContext context(settings, ClientNamed("manager"), job_, BuildModel(job_), data_);
-  StopRequest stop(context.client, nullptr);
-  FolderClaim folder(context, nullptr);
-  Leadership leadership(context, stop, folder);
+  Manager manager(ClientNamed("manager"), job_, data_);
+  RunContext& context = manager.context;
+  Leadership& leadership = manager.leadership;
   leadership.Connect();
   leadership.Take();
   tuplespace::Client other(ClientNamed("another manager"));
