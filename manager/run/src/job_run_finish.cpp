@@ -124,7 +124,7 @@ Receipt JobRun::Finish() {
   client.SetInterrupt([this] {
     if (!context_.client.connected()) stop_.Check();
   });
-  client.PutUnder(std::nullopt);  // the job is done, whoever leads by now
+  client.ChangeUnder(std::nullopt);  // the job is done, whoever leads by now
   tuplespace::Tuple done;
   done.key = DoneKey(context_.job_id);
   done.payload = tuplespace::Payload::Copy(JsonText(ReceiptToJson(receipt_)));

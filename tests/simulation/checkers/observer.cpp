@@ -189,7 +189,8 @@ void Observer::OnAnswer(const ClientId& client, const Asked& asked, const ReplyB
     tuples_.OnPut(client, complete.results, asked.hashes, done->results, true);
   } else if (const auto* lease = std::get_if<LeaseReply>(&body)) {
     OnLeaseAnswer(client, asked, std::get<LeaseRef>(asked.what), lease->lease, now_us);
-  } else if (std::holds_alternative<RetireReply>(body)) {
+  } else if (const auto* retired = std::get_if<RetireReply>(&body)) {
+    if (retired->lease == LeaseStatus::kStale) return;
     leases_.OnRetired(std::get<Retire>(asked.what));
     tuples_.OnRetired(std::get<Retire>(asked.what));
   } else if (const auto* error = std::get_if<RequestError>(&body)) {

@@ -22,7 +22,7 @@ struct PlantedName {
   // In place of seeds, where they hardly ever find it; null: seeds do.
   std::string (*directed)() = nullptr;
   // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
-  // is planted together with a manager that puts without its lead.
+  // is planted together with a manager that puts and retires without its lead.
   bool without_lead = false;
 };
 
@@ -70,14 +70,14 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
 };
-// Each enumeration has a kNone, and kPutsWithoutLead is planted with others only.
+// Each enumeration has a kNone, and kChangesWithoutLead is planted with others only.
 static_assert(kPlantedNames.size() + 4 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
                                               static_cast<std::size_t>(HandlerBug::kCount) +
                                               static_cast<std::size_t>(ManagerBug::kCount));
 
 inline void Plant(const PlantedName& name) {
   std::visit([](auto bug) { tuplespace::planted_bug<decltype(bug)> = bug; }, name.bug);
-  if (name.without_lead) tuplespace::planted_bug<ManagerBug> = ManagerBug::kPutsWithoutLead;
+  if (name.without_lead) tuplespace::planted_bug<ManagerBug> = ManagerBug::kChangesWithoutLead;
 }
 
 }  // namespace acan::simulation

@@ -49,32 +49,34 @@ TEST_F(SessionTest, RepliesOfAnEarlierSessionAreIgnored) {
   EXPECT_EQ(session_.unanswered_bytes(), 0u);
 }
 
-TEST_F(SessionTest, APutIsUnderTheLeaseThatHeldWhenItWasSubmitted) {
+TEST_F(SessionTest, AChangeIsUnderTheLeaseThatHeldWhenItWasSubmitted) {
   Join();
   const LeaseRef first{Key{"lead"}, 1};
   const LeaseRef second{Key{"lead"}, 2};
   session_.Submit(OnePut(1), now_us_);
-  session_.PutUnder(first);
+  session_.ChangeUnder(first);
   session_.Submit(OnePut(2), now_us_);
   session_.Submit(Put{{PlainTuple({"k", 3}, "x")}, second}, now_us_);
-  session_.PutUnder(second);
-  session_.PutUnder(std::nullopt);
+  session_.ChangeUnder(second);
+  session_.Submit(Retire{Pattern::Of(Key{"k"}), false}, now_us_);
+  session_.ChangeUnder(std::nullopt);
   session_.Submit(OnePut(4), now_us_);
   const auto fences = [this] {
     std::vector<std::uint64_t> sent;
     for (const Request& request : SentRequests()) {
-      const auto& under = std::get<Put>(request.body).under;
+      const auto* put = std::get_if<Put>(&request.body);
+      const auto& under = put != nullptr ? put->under : std::get<Retire>(request.body).under;
       sent.push_back(under ? under->fence : 0);
     }
     return sent;
   };
-  EXPECT_THAT(fences(), ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(fences(), ElementsAre(0, 1, 2, 2, 0));
   session_.LinkDown("cut", now_us_);
-  session_.PutUnder(second);
+  session_.ChangeUnder(second);
   session_.Tick(now_us_ + 1'000'000);
   session_.LinkUp(now_us_ + 1'000'000);
   WelcomeIt(101);
-  EXPECT_THAT(fences(), ElementsAre(0, 1, 2, 0)) << "what is sent again stays under its lease";
+  EXPECT_THAT(fences(), ElementsAre(0, 1, 2, 2, 0)) << "what is sent again stays under its lease";
 }
 
 // `Done` is an answer of its own kind to each.

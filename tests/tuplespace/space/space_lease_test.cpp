@@ -92,7 +92,7 @@ TEST_F(LeaseTest, ResultsMakeTheNextTasksReady) {
 }
 
 // Of a leader, say, whose messages were on their way for longer than its lead lasted.
-TEST_F(LeaseTest, APutUnderALeaseCountsOnlyWhileTheLeaseDoes) {
+TEST_F(LeaseTest, APutOrARetireUnderALeaseCountsOnlyWhileTheLeaseDoes) {
   d->PutOne("m", Plain(Key{"t", 1}));
   const LeaseRef lease = Take("a");
   const auto put_under = [&](const ClientId& client, int i, const LeaseRef& under) {
@@ -109,6 +109,17 @@ TEST_F(LeaseTest, APutUnderALeaseCountsOnlyWhileTheLeaseDoes) {
   const LeaseRef second = Take("b");
   EXPECT_EQ(put_under("a", 2, lease), refused);
   EXPECT_EQ(put_under("b", 2, second), stored);
+
+  const auto retire_under = [&](const ClientId& client, const LeaseRef& under) {
+    return d->Ask<RetireReply>(client, Retire{UpTo("k", 2), true, under});
+  };
+  const RetireReply late = retire_under("a", lease);
+  EXPECT_EQ(late.lease, LeaseStatus::kStale);
+  EXPECT_EQ(late.removed, 0u);
+  EXPECT_EQ(d->PutOne("m", Plain(Key{"k", 0})), PutStatus::kStored) << "no watermark was raised";
+  const RetireReply in_time = retire_under("b", second);
+  EXPECT_EQ(in_time.lease, LeaseStatus::kOk);
+  EXPECT_EQ(in_time.removed, 3u);
 }
 
 TEST_F(LeaseTest, AnExpiredLeaseIsStaleButItsResultsCount) {

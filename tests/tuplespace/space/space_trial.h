@@ -88,6 +88,7 @@ class Trial {
     return reply;
   }
 
+  std::optional<LeaseRef> SometimesALease();
   void PutSome(const ClientId& client);
   void GetSome(const ClientId& client);
   void CompleteOne(const ClientId& client);

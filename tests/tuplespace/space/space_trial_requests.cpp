@@ -50,15 +50,18 @@ Tuple Trial::Resident(Key key) {
   return tuple;
 }
 
+// One of the last leases that somebody was given.
+std::optional<LeaseRef> Trial::SometimesALease() {
+  if (leases_.empty() || Below(4) != 0) return std::nullopt;
+  return leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))].second;
+}
+
 void Trial::PutSome(const ClientId& client) {
   if (!joined_.contains(client)) return;
   Put put;
   std::vector<PutStatus> expected;
   for (std::uint64_t i = 1 + Below(4); i > 0; --i) put.tuples.push_back(AnyTuple());
-  if (!leases_.empty() && Below(4) == 0) {
-    put.under =
-        leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))].second;
-  }
+  put.under = SometimesALease();
   const bool counts = !put.under || model_.Leased(client, *put.under) != nullptr;
   for (const Tuple& tuple : put.tuples) {
     expected.push_back(counts ? model_.PutOne(client, tuple) : PutStatus::kRefused);
@@ -192,8 +195,12 @@ void Trial::RetireSome(const ClientId& client) {
   } else {
     retire.pattern = Pattern::Of(AnyKey());
   }
-  const std::size_t expected = model_.RetireAll(retire);
-  EXPECT_EQ(Ask<RetireReply>(client, retire).removed, expected);
+  retire.under = SometimesALease();
+  const bool counts = !retire.under || model_.Leased(client, *retire.under) != nullptr;
+  const std::size_t expected = counts ? model_.RetireAll(retire) : 0;
+  const RetireReply reply = Ask<RetireReply>(client, retire);
+  EXPECT_EQ(reply.removed, expected);
+  EXPECT_EQ(reply.lease, counts ? LeaseStatus::kOk : LeaseStatus::kStale);
 }
 
 void Trial::SupplySome(const ClientId& client) {

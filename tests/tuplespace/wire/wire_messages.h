@@ -176,7 +176,7 @@ class Generator {
       case 8:
         return Fail{Lease(), Text(300)};
       case 9:
-        return Retire{OnePattern(), Coin()};
+        return Retire{OnePattern(), Coin(), Coin() ? std::optional(Lease()) : std::nullopt};
       case 10:
         return Hold{Keys(), Keys()};
       case 11:
@@ -209,7 +209,7 @@ class Generator {
       case 5:
         return LeaseReply{OneLeaseStatus()};
       case 6:
-        return RetireReply{Number()};
+        return RetireReply{Number(), OneLeaseStatus()};
       case 7:
         return Ok{};
       case 8: {
@@ -280,6 +280,10 @@ inline void Same(const LeaseRef& a, const LeaseRef& b) {
   EXPECT_EQ(a.key, b.key);
   EXPECT_EQ(a.fence, b.fence);
 }
+inline void Same(const std::optional<LeaseRef>& a, const std::optional<LeaseRef>& b) {
+  ASSERT_EQ(a.has_value(), b.has_value());
+  if (a) Same(*a, *b);
+}
 inline void Same(const Grant& a, const Grant& b) {
   EXPECT_EQ(a.key, b.key);
   Same(a.payload, b.payload);
@@ -291,8 +295,7 @@ inline void Same(const Grant& a, const Grant& b) {
 }
 inline void Same(const Put& a, const Put& b) {
   Same(a.tuples, b.tuples);
-  ASSERT_EQ(a.under.has_value(), b.under.has_value());
-  if (a.under) Same(*a.under, *b.under);
+  Same(a.under, b.under);
 }
 inline void Same(const Read& a, const Read& b) {
   EXPECT_EQ(a.patterns, b.patterns);
@@ -334,6 +337,7 @@ inline void Same(const Fail& a, const Fail& b) {
 inline void Same(const Retire& a, const Retire& b) {
   EXPECT_EQ(a.pattern, b.pattern);
   EXPECT_EQ(a.watermark, b.watermark);
+  Same(a.under, b.under);
 }
 inline void Same(const Hold& a, const Hold& b) {
   EXPECT_EQ(a.held, b.held);
@@ -369,6 +373,7 @@ inline void Same(const LeaseReply& a, const LeaseReply& b) {
 }
 inline void Same(const RetireReply& a, const RetireReply& b) {
   EXPECT_EQ(a.removed, b.removed);
+  EXPECT_EQ(a.lease, b.lease);
 }
 inline void Same(const Ok&, const Ok&) {}
 inline void Same(const Stats& a, const Stats& b) {

@@ -424,8 +424,8 @@ RequestId Client::Submit(RequestBody body, ReplyHandler on_reply) {
   return id;
 }
 
-void Client::PutUnder(std::optional<LeaseRef> lease) {
-  impl_->session.PutUnder(std::move(lease));
+void Client::ChangeUnder(std::optional<LeaseRef> lease) {
+  impl_->session.ChangeUnder(std::move(lease));
 }
 
 void Client::Replace(RequestId id, tuplespace::Get get) {

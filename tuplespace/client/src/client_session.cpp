@@ -61,6 +61,12 @@ std::int64_t* WaitOf(RequestBody& body) {
   return nullptr;
 }
 
+std::optional<LeaseRef>* UnderOf(RequestBody& body) {
+  if (auto* put = std::get_if<Put>(&body)) return &put->under;
+  if (auto* retire = std::get_if<Retire>(&body)) return &retire->under;
+  return nullptr;
+}
+
 }  // namespace
 
 ClientSession::ClientSession(SessionOptions options)
@@ -68,8 +74,8 @@ ClientSession::ClientSession(SessionOptions options)
       joining_{.nonce = options_.first_nonce, .timeout_us = options_.hello_timeout_us} {}
 
 RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
-  auto* put = std::get_if<Put>(&body);
-  if (put != nullptr && !put->under) put->under = requests_.put_under;
+  std::optional<LeaseRef>* const under = UnderOf(body);
+  if (under != nullptr && !*under) *under = requests_.under;
   return Insert(std::move(body), /*internal=*/false, now_us);
 }
 

@@ -58,7 +58,7 @@ class ClientSession {
   // Keeps `body` until it is answered. Throws SpaceError(kBusy) if more than unanswered_bytes would
   // be kept then.
   RequestId Submit(RequestBody body, std::int64_t now_us);
-  void PutUnder(std::optional<LeaseRef> lease) { requests_.put_under = std::move(lease); }
+  void ChangeUnder(std::optional<LeaseRef> lease) { requests_.under = std::move(lease); }
   // Sends the Get `id` again with another body; does nothing if it is answered by now.
   void Replace(RequestId id, Get get, std::int64_t now_us);
   // Nobody waits for `id` any more: it is not sent again, an open Read or Get is cancelled, and
@@ -136,7 +136,7 @@ class ClientSession {
   // What the broker has not answered yet.
   struct Requests {
     RequestId next_id = 1;
-    std::optional<LeaseRef> put_under;  // of each Put that names no lease
+    std::optional<LeaseRef> under;  // of each Put and Retire that names no lease
     std::unordered_map<RequestId, Pending> pending;
     std::uint64_t internal_count = 0;
     std::uint64_t kept_bytes = 0;

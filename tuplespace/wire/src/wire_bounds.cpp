@@ -89,7 +89,7 @@ std::size_t BodyBound(const Fail& fail) {
   return Bound(fail.lease) + std::min(fail.cause.size(), kMaxTextBytes);
 }
 std::size_t BodyBound(const Retire& retire) {
-  return Bound(retire.pattern);
+  return Bound(retire.pattern) + (retire.under ? Bound(*retire.under) : 0);
 }
 std::size_t BodyBound(const Hold& hold) {
   return Bound(hold.held) + Bound(hold.dropped);

@@ -75,7 +75,10 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     request.body = Fail{in.Lease(body.lease()), in.Text(body.cause(), kMaxTextBytes, "cause")};
   } else if (type == Body::Retire) {
     const auto& body = As<wire::Retire>(message);
-    request.body = Retire{in.OnePattern(body.pattern()), body.watermark()};
+    auto& retire = request.body.emplace<Retire>();
+    retire.pattern = in.OnePattern(body.pattern());
+    retire.watermark = body.watermark();
+    if (body.under() != nullptr) retire.under = in.Lease(body.under());
   } else if (type == Body::Hold) {
     const auto& body = As<wire::Hold>(message);
     request.body = Hold{in.Keys(body.held(), "held"), in.Keys(body.dropped(), "dropped")};
@@ -160,7 +163,8 @@ void DecodeReply(FrameReader& in, const wire::Message& message, ReplyBody& out) 
   } else if (type == Body::LeaseReply) {
     out = LeaseReply{in.OneLeaseStatus(As<wire::LeaseReply>(message).lease())};
   } else if (type == Body::RetireReply) {
-    out = RetireReply{As<wire::RetireReply>(message).removed()};
+    const auto& body = As<wire::RetireReply>(message);
+    out = RetireReply{body.removed(), in.OneLeaseStatus(body.lease())};
   } else if (type == Body::Ok) {
     out = Ok{};
   } else if (type == Body::Stats) {

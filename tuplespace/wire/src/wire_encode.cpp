@@ -230,7 +230,9 @@ struct Encoder::Impl {
   }
   void Body(RequestId id, const Retire& retire) {
     const auto pattern = OnePattern(retire.pattern);
-    Message(id, wire::Body::Retire, wire::CreateRetire(builder, pattern, retire.watermark).Union());
+    const Offset<wire::Lease> under = retire.under ? Lease(*retire.under) : Offset<wire::Lease>();
+    const auto body = wire::CreateRetire(builder, pattern, retire.watermark, under);
+    Message(id, wire::Body::Retire, body.Union());
   }
   void Body(RequestId id, const Hold& hold) {
     const auto held = Keys(hold.held);
@@ -277,7 +279,9 @@ struct Encoder::Impl {
     Message(id, wire::Body::LeaseReply, wire::CreateLeaseReply(builder, lease).Union());
   }
   void Body(RequestId id, const RetireReply& reply) {
-    Message(id, wire::Body::RetireReply, wire::CreateRetireReply(builder, reply.removed).Union());
+    const auto lease = static_cast<wire::LeaseStatus>(reply.lease);
+    const auto body = wire::CreateRetireReply(builder, reply.removed, lease);
+    Message(id, wire::Body::RetireReply, body.Union());
   }
   void Body(RequestId id, const Ok&) {
     Message(id, wire::Body::Ok, wire::CreateOk(builder).Union());

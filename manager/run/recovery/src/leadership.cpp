@@ -73,7 +73,7 @@ void Leadership::Connect() {
 
 void Leadership::Take() {
   tuplespace::Client& client = context_.client;
-  client.PutUnder(std::nullopt);
+  client.ChangeUnder(std::nullopt);
   const Key key = LeaderKey(context_.job_id);
   Tuple tuple;
   tuple.key = key;
@@ -93,7 +93,7 @@ void Leadership::Take() {
     if (!grants.empty()) {
       if (said) client.RetireAll(Pattern::Of(standby.key), false);
       lease_ = tuplespace::LeaseRef{key, grants.front().fence};
-      if (!IsPlanted(ManagerBug::kPutsWithoutLead)) client.PutUnder(lease_);
+      if (!IsPlanted(ManagerBug::kChangesWithoutLead)) client.ChangeUnder(lease_);
       state_ = State::kLeads;
       Extend();
       return;

@@ -63,7 +63,7 @@ class LeadershipTest : public ::testing::Test {
 };
 
 // What it sent may arrive after another one has finished the job.
-TEST_F(LeadershipTest, WhatAManagerPutsCountsOnlyWhileItLeads) {
+TEST_F(LeadershipTest, WhatAManagerPutsOrRetiresCountsOnlyWhileItLeads) {
   Manager manager(ClientNamed("manager"), job_, data_);
   RunContext& context = manager.context;
   Leadership& leadership = manager.leadership;
@@ -74,11 +74,20 @@ TEST_F(LeadershipTest, WhatAManagerPutsCountsOnlyWhileItLeads) {
     tuple.key = {context.run, step};
     return context.client.Put({tuple}).value().at(0);
   };
+  tuplespace::Client other(ClientNamed("another manager"));
+  tuplespace::Tuple kept;
+  kept.key = {"of the other", 1};
+  other.Put({kept});
+  const auto retire = [&] {
+    return context.client.RetireAll(tuplespace::Pattern::Of(kept.key), false);
+  };
   EXPECT_EQ(put(1), tuplespace::PutStatus::kStored);
   leadership.GiveUp();
   EXPECT_EQ(put(2), tuplespace::PutStatus::kRefused);
+  EXPECT_EQ(retire(), 0u);
   leadership.Take();
   EXPECT_EQ(put(3), tuplespace::PutStatus::kStored);
+  EXPECT_EQ(retire(), 1u);
 }
 
 // A manager that lost its connection while it put the name of its run puts it again when it is

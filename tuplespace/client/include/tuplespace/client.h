@@ -70,9 +70,10 @@ class Client {
   // client itself (with back-off) and never reaches `on_reply`; other errors do, as RequestError.
   // Throws SpaceError(kBusy) when unanswered_bytes would be passed: then Poll first.
   RequestId Submit(RequestBody body, ReplyHandler on_reply);
-  // From here on every Put that names no lease itself is one under this lease (Put::under); null:
-  // no longer. What was submitted before stays as it is, also where it is sent again.
-  void PutUnder(std::optional<LeaseRef> lease);
+  // From here on every Put and Retire that names no lease itself is one under this lease
+  // (Put::under); null: no longer. What was submitted before stays as it is, also where it is sent
+  // again.
+  void ChangeUnder(std::optional<LeaseRef> lease);
   // Replaces the open Get `id` (a new offer); the same on_reply stays.
   void Replace(RequestId id, Get get);
   // Nobody waits for `id` any more: its on_reply will not run, an open Read or Get is cancelled,

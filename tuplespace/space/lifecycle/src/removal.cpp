@@ -32,6 +32,9 @@ std::optional<RequestError> Removal::ProblemOf(const Retire& retire) const {
 void Removal::Handle(ClientState& client, RequestId id, Retire&& retire) {
   if (auto problem = ProblemOf(retire))
     return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  if (retire.under && leases_.Find(client, *retire.under) == nullptr) {
+    return state_.answers.Answer(client, id, RetireReply{.lease = LeaseStatus::kStale});
+  }
   if (retire.watermark && !IsPlanted(Planted::kWatermarkIsNotRaised)) {
     watermarks_.Raise(retire.pattern);
   }

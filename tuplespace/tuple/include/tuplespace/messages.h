@@ -211,13 +211,16 @@ struct LeaseReply {
 // ---- the rest ----------------------------------------------------------------------------------
 
 // Removes what matches. With `watermark`, later puts that match are refused as kRetired; the
-// pattern must then have exactly one kAtMost field (the step), and watermarks only rise.
+// pattern must then have exactly one kAtMost field (the step), and watermarks only rise. `under`
+// is that of a Put: without the lease nothing changes, and the answer says kStale.
 struct Retire {
   Pattern pattern;
   bool watermark = true;
+  std::optional<LeaseRef> under = {};
 };
 struct RetireReply {
   std::uint64_t removed = 0;
+  LeaseStatus lease = LeaseStatus::kOk;
 };
 
 // This client keeps (or no longer keeps) copies of these tuples on its device.

@@ -20,7 +20,7 @@ enum class ManagerBug : std::uint8_t {
   kSnapshotIsNotChecked,
   kKeepsLeadOverReconnection,
   kIgnoresLostLead,
-  kPutsWithoutLead,
+  kChangesWithoutLead,
   kResumesFromPartialVersion,
   kMetricsAreNotCut,
   kMetricsAreNotKept,
