@@ -20,8 +20,9 @@ void Pace::NoteRun(std::uint64_t flops, std::int64_t took_us) {
   const auto took = static_cast<double>(std::max<std::int64_t>(1, took_us));
   mean_us_ += (mean_us_ == 0 ? 1 : kGain) * (took - mean_us_);
   if (flops == 0) return;
-  const double us_per_flop = took / static_cast<double>(flops);
-  us_per_flop_ += (us_per_flop_ == 0 ? 1 : kGain) * (us_per_flop - us_per_flop_);
+  const double gain = counted_flops_ == 0 ? 1 : kGain;
+  counted_us_ += gain * (took - counted_us_);
+  counted_flops_ += gain * (static_cast<double>(flops) - counted_flops_);
 }
 
 void Pace::NoteFetch(std::int64_t took_us) {
@@ -30,7 +31,8 @@ void Pace::NoteFetch(std::int64_t took_us) {
 }
 
 std::int64_t Pace::RunUs(std::uint64_t flops) const {
-  return static_cast<std::int64_t>(us_per_flop_ * static_cast<double>(flops));
+  if (counted_flops_ == 0) return 0;
+  return static_cast<std::int64_t>(counted_us_ / counted_flops_ * static_cast<double>(flops));
 }
 
 std::int64_t Pace::LeadUs(std::int64_t run_us) const {

@@ -34,6 +34,16 @@ TEST(PaceTest, PredictsFromOperations) {
   EXPECT_NEAR(static_cast<double>(pace.RunUs(1000)), 1500, 10) << "it became slower";
 }
 
+// Adding two matrices takes a hundred times as long for each operation as a product does.
+TEST(PaceTest, ShortTasksTellNothingOfLongOnes) {
+  Pace pace;
+  for (int i = 0; i < 100; ++i) {
+    pace.NoteRun(1'000'000, 30 * kMs);
+    pace.NoteRun(500, 2 * kMs);
+  }
+  EXPECT_NEAR(static_cast<double>(pace.RunUs(1'000'000)), 32 * kMs, 3 * kMs);
+}
+
 TEST(PaceTest, TheLeadCoversTheFetchAndAPartOfTheRun) {
   Pace pace;
   const std::int64_t least_us = pace.LeadUs(0);

@@ -9,6 +9,11 @@ constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are tou
 constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
 constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
 constexpr int64_t kLeastBandStrips = 2;  // fewer, and the kept rows are packed too often
+// With so little k most of the work is to write the result. Few long rows of it at once stay in a
+// near cache for the kernel behind the product; many rows that are a power of two apart do not.
+constexpr int64_t kShortK = 32;
+constexpr int64_t kShortGroupRows = kTileRows;
+constexpr int64_t kShortGroupCols = 1024;
 
 int64_t Min(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -148,10 +153,15 @@ GemmPlan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_
   GemmPlan plan{};
   plan.k = k;
   plan.block = block;
-  SetChunk(plan, kChunk);
-  plan.keep_p = roles.p_rows <= roles.q_rows;
-  plan.p_group = Even(roles.p_rows, kMostGroupRows, kTileRows);
-  plan.q_group = Even(roles.q_rows, plan.keep_p ? kMostStripCols : kMostGroupCols, kTileCols);
+  SetChunk(plan, Min(k, kChunk));
+  const bool is_short = k <= kShortK;
+  plan.keep_p = !is_short && roles.p_rows <= roles.q_rows;
+  plan.p_group = Even(roles.p_rows, is_short ? kShortGroupRows : kMostGroupRows, kTileRows);
+  plan.q_group = Even(roles.q_rows,
+                      is_short      ? kShortGroupCols
+                      : plan.keep_p ? kMostStripCols
+                                    : kMostGroupCols,
+                      kTileCols);
   if (PlanSpans(roles, plan, scratch_floats)) return plan;
   // Chunk by chunk; with little scratch shorter passes leave room for wider groups.
   if (scratch_floats < (1 << 18)) SetChunk(plan, 64);

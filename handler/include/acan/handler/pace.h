@@ -29,7 +29,10 @@ class Pace {
   std::int64_t LeadUs(std::int64_t run_us) const;
 
  private:
-  double us_per_flop_ = 0;
+  // Of tasks that count operations, on the mean of the last few. Their quotient is the speed of the
+  // long ones: a short task takes many times as long for each operation, and tells nothing of them.
+  double counted_us_ = 0;
+  double counted_flops_ = 0;
   double mean_us_ = 0;
   std::deque<std::int64_t> fetches_us_;
 };

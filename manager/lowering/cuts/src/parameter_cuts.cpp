@@ -106,9 +106,10 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
     cuts.parameters.push_back(cut);
     all += 4 * static_cast<std::uint64_t>(p.elements());
   }
-  // Two updates for each worker: the first ones let the next step begin.
+  // Four updates for each worker: the first ones let the next step begin, and none waits long for
+  // the last.
   constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
-  const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
+  const std::uint64_t share = all / (4 * static_cast<std::uint64_t>(request.workers));
   cuts.update_bytes = std::min(most_of_tile, std::max(share, kLeastUpdateBytes));
   return cuts;
 }

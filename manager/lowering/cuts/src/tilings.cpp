@@ -92,8 +92,13 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > least; };
   // Nobody needs the gradient of a model's inputs.
   const Halving halving = layer.has_input_gradient ? wish.halving : Halving::kOutputs;
+  std::int64_t tiles = wish.tiles;
+  if (!layer.has_input_gradient && wish.halving == Halving::kInTurn) {
+    // As many as a square layer behind it has parts of its inputs, so that nobody reads two.
+    for (tiles = 1; tiles * tiles < wish.tiles;) tiles *= 2;
+  }
   while (!request.size_bytes && can_be_halved() &&
-         parts(p.rows, cut.row_level) * parts(p.columns, cut.column_level) < wish.tiles) {
+         parts(p.rows, cut.row_level) * parts(p.columns, cut.column_level) < tiles) {
     halve(halving);
   }
   while (is_too_large() && can_be_halved()) halve(Halving::kInTurn);

@@ -49,8 +49,9 @@ std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf&
 
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes) {
+  constexpr std::uint64_t kPartOver = 8;
   std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = 0, need = 0;
+  std::uint64_t bytes = 0, over_bytes = 0, need = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
@@ -60,11 +61,16 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
       const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
-      const bool fits =
-          bytes + of.bytes() <= context.cuts.update_bytes && need + more <= context.cuts.task_bytes;
-      if (bundles.empty() || !fits) {
+      // A little more than its share: a bias rather joins a bundle that is full than begins a task,
+      // which costs more than its arithmetic.
+      const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
+      const bool is_too_much =
+          is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
+      if (bundles.empty() || is_too_much || need + more > context.cuts.task_bytes) {
         bundles.emplace_back();
-        bytes = need = 0;
+        bytes = over_bytes = need = 0;
+      } else if (is_over) {
+        over_bytes += of.bytes();
       }
       bundles.back().push_back(of);
       bytes += of.bytes();

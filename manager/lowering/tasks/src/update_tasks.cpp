@@ -102,6 +102,7 @@ class UpdateBuilder {
   void BuildBundle(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     factor_ = View{};
+    preferred_bytes_ = 0;
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
       if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
@@ -182,6 +183,11 @@ class UpdateBuilder {
       const bool value = state == ParameterState::kValue;
       after.push_back(value ? task.Writable(gradient) : task.NewBuffer(of.rows(), of.columns()));
     }
+    // Who made the tile should make the next one: no other task leads it to a handler for sure.
+    if (of.bytes() > preferred_bytes_) {
+      preferred_bytes_ = of.bytes();
+      task.SetAffinity(before.front());
+    }
     std::vector<View> views;
     for (const int buffer : after) views.push_back(task.All(buffer));
     for (const int buffer : before) views.push_back(task.All(buffer));
@@ -205,6 +211,7 @@ class UpdateBuilder {
   // Of the task at hand.
   std::int64_t priority_ = 0;
   View factor_;
+  std::uint64_t preferred_bytes_ = 0;  // of the tile whose holder should get it
   std::map<std::int32_t, std::vector<std::int64_t>> sums_of_;  // parameters, for KindOf
 };
 

@@ -1,0 +1,141 @@
+// What the planner chooses for a model of layers of many sizes, and the tasks that come of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "acan/core/names.h"
+#include "acan/manager/graph_planner.h"
+#include "acan/manager/graph_tasks.h"
+#include "acan/model/gradients.h"
+#include "acan/model/presets.h"
+
+namespace acan {
+namespace {
+
+struct TenMillionGpt {
+  explicit TenMillionGpt(std::int64_t batch) {
+    model::GptOptions o;
+    o.n_layer = 6;
+    o.n_head = 6;
+    o.n_embd = 384;
+    o.block_size = 256;
+    o.vocab_size = 96;
+    const auto of = [&](model::Mode mode) { return model::Gpt(o, mode); };
+    model.emplace(LoweredModel{
+        LoweredGraph(
+            std::make_shared<const model::Graph>(model::WithGradients(of(model::Mode::kTraining)))),
+        LoweredGraph(std::make_shared<const model::Graph>(of(model::Mode::kEvaluation)))});
+    training.batch = batch;
+    training.optimizer = Optimizer::kAdamW;
+  }
+  CutRequest Request(std::uint64_t capacity, int workers) const {
+    CutRequest request{.model = *model, .training = training, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = capacity;
+    request.workers = workers;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    return request;
+  }
+
+  std::optional<LoweredModel> model;
+  Training training;
+};
+
+// Wide layers, of which each task holds a small part.
+TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
+  for (const std::int64_t batch : {5, 16}) {
+    const TenMillionGpt gpt(batch);
+    for (const std::uint64_t mib : {1, 2, 4, 16, 1024}) {
+      const std::uint64_t capacity = mib << 20;
+      const auto chosen = ChooseCuts(gpt.Request(capacity, 2), nullptr);
+      ASSERT_TRUE(chosen) << mib;
+      EXPECT_LE(chosen->cost.largest_need_bytes, capacity);
+      Pass pass;
+      pass.job = "job";
+      pass.rows = batch;
+      std::uint64_t largest = 0, moved = 0;
+      const GraphTasks graph_tasks(*gpt.model, gpt.training, chosen->cuts);
+      const std::vector<PlannedTask> tasks = graph_tasks.Tasks(pass);
+      for (const PlannedTask& task : tasks) {
+        largest = std::max(largest, NeedBytes(task.task));
+        for (const Piece& piece : task.task.pieces) {
+          moved += BufferSpec{piece.rows, piece.cols}.bytes();
+        }
+        for (const Output& output : task.task.outputs) moved += output.view.bytes();
+      }
+      EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks) << mib;
+      EXPECT_EQ(moved, chosen->cost.moved_bytes) << mib;
+      pass.train = false;
+      for (const PlannedTask& task : graph_tasks.Tasks(pass)) {
+        largest = std::max(largest, NeedBytes(task.task));
+      }
+      EXPECT_EQ(largest, chosen->cost.largest_need_bytes) << mib;
+    }
+  }
+}
+
+// Two workers get the same number of samples of a batch that is no power of two.
+TEST(PlannerTest, CutsBatchesEvenly) {
+  const TenMillionGpt gpt(12);
+  const auto chosen = ChooseCuts(gpt.Request(4ull << 30, 2), nullptr);
+  ASSERT_TRUE(chosen);
+  for (const Segment& segment : chosen->cuts.training) {
+    EXPECT_EQ(12 % segment.rows.samples, 0) << segment.rows.samples;
+    EXPECT_EQ(12 / segment.rows.samples % 2, 0) << segment.rows.samples;
+  }
+}
+
+class UpdatesTest : public ::testing::TestWithParam<int> {
+ protected:
+  UpdatesTest() : gpt_(16), chosen_(ChooseCuts(gpt_.Request(1ull << 30, GetParam()), nullptr)) {
+    Pass pass;
+    pass.job = "job";
+    pass.rows = 16;
+    for (PlannedTask& task : GraphTasks(*gpt_.model, gpt_.training, chosen_->cuts).Tasks(pass)) {
+      if (task.task.kind == TaskKind::kUpdate) updates_.push_back(std::move(task));
+    }
+  }
+
+  TenMillionGpt gpt_;
+  std::optional<ChosenCuts> chosen_;
+  std::vector<PlannedTask> updates_;
+};
+
+// Else tiles would wander, and with them the tasks that like to be where their tiles are.
+TEST_P(UpdatesTest, AreForWhoHoldsTheLargestOfTheirTiles) {
+  ASSERT_FALSE(updates_.empty());
+  for (const PlannedTask& update : updates_) {
+    ASSERT_GE(update.affinity, 0) << update.key.ToString();
+    const auto& tile = update.inputs.at(static_cast<std::size_t>(update.affinity));
+    std::uint64_t largest = 0, of_tile = 0;
+    for (const Output& output : update.task.outputs) {
+      largest = std::max(largest, output.view.bytes());
+      if (WithoutStep(output.key) == WithoutStep(tile)) of_tile = output.view.bytes();
+    }
+    EXPECT_EQ(of_tile, largest) << tile.ToString();
+  }
+}
+
+// So that nobody waits long for the last, nor for many that are small.
+TEST_P(UpdatesTest, AreManyAndOfAboutTheSameSize) {
+  const std::uint64_t share = chosen_->cuts.update_bytes;
+  EXPECT_GE(updates_.size(), 3 * static_cast<std::size_t>(GetParam()));
+  EXPECT_LE(updates_.size(), 8 * static_cast<std::size_t>(GetParam()));
+  for (const PlannedTask& update : updates_) {
+    std::uint64_t bytes = 0, largest = 0;
+    for (const Output& output : update.task.outputs) {
+      bytes += output.view.bytes();
+      largest = std::max(largest, output.view.bytes());
+    }
+    const std::uint64_t states = 3;  // of AdamW: the values and two moments
+    EXPECT_LE(bytes / states, std::max(share, largest) + share / 8) << update.key.ToString();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, UpdatesTest, testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace acan
