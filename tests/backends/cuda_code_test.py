@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Reads the code that nvcc and ptxas generate of the CUDA backend's kernels.
+
+    cuda_code_test.py COMPILE_COMMANDS PTXAS FOLDER
+
+For each kernel and each architecture that is built:
+
+- Every operation on floats rounds to nearest: add, sub, mul and fma are `.rn` (ptxas may join what
+  is not, so bits would depend on it), div and sqrt too, and nothing is `.ftz`, `.approx` or `.full`.
+- No register is spilled, but for the kernels of SPILLS, which spill no more than is written there.
+- A block of the launch fits: its registers, and as many blocks as the kernel asks for on a
+  multiprocessor, with their shared memory.
+
+`SelfTest` compiles a kernel with flags that break the first rule, and shows that each rule finds a
+planted error. FOLDER is for intermediate files.
+Exit code 1 if something is wrong. Needs no GPU.
+"""
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import unittest
+
+# Bytes of spill stores, by kernel and architecture (0: of each). A product of any layout keeps
+# 64-bit strides beside its sums. None may grow; nobody has measured yet what they cost.
+SPILLS = {("GemmKernel<false, false, false> of 128", 0): 96,
+          ("GemmKernel<true, false, true> of 128", 75): 48}
+
+# What launch.cu's kernels are started with, at most (GridOf in cuda_device.cpp).
+MOST_LAUNCH_THREADS = 256
+REGISTERS = 64 * 1024  # of a multiprocessor, of every architecture from sm_50 on
+REGISTER_STEP = 8
+STATIC_SHARED_BYTES = 48 * 1024
+SHARED_BYTES = {75: 64 * 1024, 80: 164 * 1024, 86: 100 * 1024, 89: 100 * 1024, 90: 228 * 1024}
+LEAST_SHARED_BYTES = 64 * 1024  # of an architecture that is not listed
+
+FLOAT = re.compile(r"^\s*(?:@!?%\w+\s+)?((?:add|sub|mul|fma|mad|div|sqrt|rcp|rsqrt|ex2|lg2|sin|cos|"
+                   r"tanh)[a-z0-9.]*\.f(?:16|32|64)\w*)", re.MULTILINE)
+ENTRY = re.compile(r"^(?:\.visible )?\.entry (\w+)\(", re.MULTILINE)
+
+
+def wrong_operations(ptx):
+    """The float operations that do not round to nearest, each once."""
+    return sorted({op for op in FLOAT.findall(ptx)
+                   if ".rn" not in op or any(part in op for part in (".ftz", ".approx", ".full"))})
+
+
+def short_name(mangled, source):
+    """A name that does not change with the folder in which nvcc ran."""
+    if launched := re.search(r"\d+Run_(k[A-Za-z0-9]+?)ENS", mangled):
+        return launched.group(1)
+    flags = re.findall(r"Lb([01])E", mangled)
+    if "GemmKernel" in mangled and len(flags) == 3:
+        words = ", ".join("true" if flag == "1" else "false" for flag in flags)
+        return f"GemmKernel<{words}> of {source.stem.removeprefix('gemm_')}"
+    return mangled
+
+
+def bounds_of(ptx):
+    """By entry: the threads of a block, and the blocks on a multiprocessor that it asks for."""
+    bounds = {}
+    starts = [(match.start(), match.group(1)) for match in ENTRY.finditer(ptx)]
+    for (begin, name), (end, _) in zip(starts, starts[1:] + [(len(ptx), "")]):
+        head = ptx[begin:ptx.index("{", begin, end)]
+        threads = re.search(r"\.maxntid (\d+)(?:, (\d+))?(?:, (\d+))?", head)
+        blocks = re.search(r"\.minnctapersm (\d+)", head)
+        bounds[name] = (math.prod(int(n) for n in threads.groups() if n) if threads else
+                        MOST_LAUNCH_THREADS, int(blocks.group(1)) if blocks else 1)
+    return bounds
+
+
+USED = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)\w*'.*?(\d+) bytes spill stores.*?"
+                  r"Used (\d+) registers([^\n]*)", re.DOTALL)
+
+
+def resources_of(log):
+    """By entry, of `ptxas -v`: the architecture, bytes of spill stores, registers, shared bytes."""
+    found = {}
+    for name, architecture, spilled, registers, rest in USED.findall(log):
+        shared = re.search(r"(\d+) bytes smem", rest)
+        found[name] = (int(architecture), int(spilled), int(registers),
+                       int(shared.group(1)) if shared else 0)
+    return found
+
+
+def wrong_resources(name, bounds, resources):
+    threads, blocks = bounds
+    architecture, spilled, registers, shared = resources
+    wrong = []
+    may_spill = SPILLS.get((name, architecture), SPILLS.get((name, 0), 0))
+    if spilled > may_spill:
+        wrong.append(f"spills {spilled} bytes, at most {may_spill}")
+    taken = -(-registers // REGISTER_STEP) * REGISTER_STEP * threads * blocks
+    if taken > REGISTERS:
+        wrong.append(f"{blocks} blocks of {threads} threads take {taken} of {REGISTERS} registers")
+    if shared > STATIC_SHARED_BYTES:
+        wrong.append(f"a block takes {shared} of {STATIC_SHARED_BYTES} bytes of shared memory")
+    most = SHARED_BYTES.get(architecture, LEAST_SHARED_BYTES)
+    if blocks * shared > most:
+        wrong.append(f"{blocks} blocks take {blocks * shared} of {most} bytes of shared memory")
+    return wrong
+
+
+# ---- compiling ---------------------------------------------------------------------------------
+
+def run(words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{shlex.join(words)}\n{done.stdout}")
+    return done.stdout
+
+
+class Source:
+    """A source of kernels as the build compiles it."""
+
+    def __init__(self, entry, ptxas, folder):
+        self.path = pathlib.Path(entry["file"])
+        self.directory, self.ptxas, self.folder = entry["directory"], ptxas, pathlib.Path(folder)
+        words = shlex.split(entry["command"])
+        self.compiler = next(word for word in words if pathlib.Path(word).name.startswith("nvcc"))
+        self.architectures = sorted({int(a) for a in re.findall(r"code=\[?(?:compute_\d+,)?sm_(\d+)",
+                                                                entry["command"])})
+        self.flags = []
+        takes_next = False
+        for word in words[words.index(self.compiler) + 1:]:
+            kept = takes_next or word.startswith(
+                ("-I", "-isystem", "-D", "-O", "-std", "-fmad", "-ftz", "-prec"))
+            if kept:
+                self.flags.append(word)
+            takes_next = word in ("-isystem", "-I", "-D")
+
+    def ptx(self, architecture, more=()):
+        out = self.folder / f"{self.path.stem}.{architecture}{'.broken' if more else ''}.ptx"
+        flags = [flag for flag in self.flags
+                 if not any(flag.split("=")[0] == other.split("=")[0] for other in more
+                            if not flag.startswith(("-D", "-I")))]
+        run([self.compiler, *flags, *more, f"-arch=compute_{architecture}", "-ptx", "-x", "cu",
+             str(self.path), "-o", str(out)])
+        return out
+
+    def check(self, architecture):
+        """What is wrong, a line each, and how many kernels were looked at."""
+        path = self.ptx(architecture)
+        ptx = path.read_text()
+        where = f"{self.path.name} for sm_{architecture}"
+        wrong = [f"{where}: {op}" for op in wrong_operations(ptx)]
+        log = run([self.ptxas, "-v", f"-arch=sm_{architecture}", str(path), "-o", os.devnull])
+        bounds, resources = bounds_of(ptx), resources_of(log)
+        if not bounds or bounds.keys() != resources.keys():
+            wrong.append(f"{where}: ptxas spoke of {len(resources)} of {len(bounds)} kernels")
+            return wrong, 0
+        for mangled, of in bounds.items():
+            name = short_name(mangled, self.path)
+            wrong += [f"{where}: {name}: {text}"
+                      for text in wrong_resources(name, of, resources[mangled])]
+        return wrong, len(bounds)
+
+
+def sources(database, ptxas, folder):
+    entries = json.loads(pathlib.Path(database).read_text())
+    kernels = [entry for entry in entries
+               if "backends/cuda/kernels/" in entry["file"] and entry["file"].endswith(".cu")]
+    return [Source(entry, ptxas, folder) for entry in kernels]
+
+
+# ---- tests -------------------------------------------------------------------------------------
+
+ALL = []
+
+
+class CodeTest(unittest.TestCase):
+    def test_every_kernel_of_every_architecture(self):
+        self.assertGreaterEqual(len(ALL), 4)
+        work = [(source, architecture) for source in ALL for architecture in source.architectures]
+        self.assertGreaterEqual(len(work), len(ALL))
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            results = list(pool.map(lambda each: each[0].check(each[1]), work))
+        wrong = [line for lines, _ in results for line in lines]
+        self.assertEqual(wrong, [])
+        self.assertGreaterEqual(min(kernels for _, kernels in results), 4)
+        print(f"{sum(kernels for _, kernels in results)} kernels of {len(work)} files are right")
+
+
+class SelfTest(unittest.TestCase):
+    def test_finds_flags_that_change_bits(self):
+        source = next(each for each in ALL if each.path.stem == "launch")
+        architecture = source.architectures[0]
+        fused = wrong_operations(source.ptx(architecture, ["-fmad=true"]).read_text())
+        self.assertIn("add.f32", fused)
+        flushed = wrong_operations(source.ptx(architecture, ["-ftz=true"]).read_text())
+        self.assertTrue(any(".ftz" in op for op in flushed), flushed)
+
+    def test_finds_operations_that_do_not_round_to_nearest(self):
+        right = "\tfma.rn.f32 \t%f1, %f2, %f3, %f4;\n\t@%p1 add.rn.f32 \t%f1, %f2, %f3;\n"
+        self.assertEqual(wrong_operations(right), [])
+        for wrong in ("div.full.f32", "sqrt.approx.f32", "mul.f32", "add.rn.ftz.f32", "add.rz.f32"):
+            self.assertEqual(wrong_operations(f"{right}\t{wrong} \t%f1, %f2, %f3;\n"), [wrong])
+
+    def test_finds_spills_and_blocks_that_do_not_fit(self):
+        log = ("ptxas info    : Compiling entry function 'f' for 'sm_75'\n"
+               "    64 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+               "ptxas info    : Used 130 registers, used 1 barriers, 49664 bytes smem\n")
+        bounds = bounds_of(".visible .entry f(\n.param .b64 p)\n.maxntid 256\n.minnctapersm 2\n{\n}")
+        self.assertEqual(bounds, {"f": (256, 2)})
+        wrong = wrong_resources("f", bounds["f"], resources_of(log)["f"])
+        self.assertEqual(len(wrong), 4, wrong)
+        self.assertEqual(wrong_resources("f", (256, 1), (75, 0, 128, 48 * 1024)), [])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    pathlib.Path(sys.argv[3]).mkdir(parents=True, exist_ok=True)
+    ALL = sources(*sys.argv[1:])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
