@@ -106,11 +106,13 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
     cuts.parameters.push_back(cut);
     all += 4 * static_cast<std::uint64_t>(p.elements());
   }
-  // Four updates for each worker: the first ones let the next step begin, and none waits long for
-  // the last.
+  // Two updates for each worker: the first ones let the next step begin. Large ones, which take far
+  // longer than a task costs, are four for each worker, so that nobody waits long for the last.
   constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
-  const std::uint64_t share = all / (4 * static_cast<std::uint64_t>(request.workers));
-  cuts.update_bytes = std::min(most_of_tile, std::max(share, kLeastUpdateBytes));
+  constexpr std::uint64_t kLargeUpdateBytes = 4 << 20;
+  const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
+  const std::uint64_t large = std::max(share / 2, kLargeUpdateBytes);
+  cuts.update_bytes = std::min({most_of_tile, std::max(share, kLeastUpdateBytes), large});
   return cuts;
 }
 
