@@ -122,10 +122,11 @@ std::string OptimizerSection(const OptimizerRow& row) {
 std::string Document() {
   std::string out =
       "# Operators\n\n"
-      "What a task can ask of a device. This file is made from the table of calls\n"
-      "(`core/include/acan/core/operators/operators.inc`) and a test keeps it true. To change it,\n"
-      "change the table and run `operators_document > docs/operators.md`. What a row says and how\n"
-      "shapes are written stands at the head of the table. Matrices are of float32 unless said.\n\n"
+      "This file lists what a task can ask of a device. It is made from the table of calls\n"
+      "(`core/include/acan/core/operators/operators.inc`), and a test compares the two. To change\n"
+      "it, change the table and run `operators_document > docs/operators.md`. The head of the\n"
+      "table explains the rows and how shapes are written. Matrices are of float32 unless stated.\n"
+      "\n"
       "## Products\n\n"
       "The sum is in the canonical order, with leaves of the task's `block`. The result overlaps "
       "no\n"
@@ -135,23 +136,24 @@ std::string Document() {
 #include "acan/core/operators/operators.inc"
   out +=
       "## Kernels\n\n"
-      "A written operand may be the same matrix as a read one of the same shape, but not where a\n"
-      "kernel goes tile by tile: there it overlaps no other operand.\n\n";
+      "A written operand may be the same matrix as a read one of the same shape. In kernels that\n"
+      "are computed tile by tile it overlaps no other operand.\n\n";
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
                       flops, meaning)                                                              \
   out += Section(RowOf(Kernel::enumerator), space, flops);
 #include "acan/core/operators/operators.inc"
   out +=
       "## Activations\n\n"
-      "The values of the scalar `activation`.\n\n";
+      "These are the values of the scalar `activation`.\n\n";
   for (const ActivationRow& row : kActivations) {
     out += fmt::format("- {} `{}`: its gradient takes its {}\n", static_cast<int>(row.activation),
                        row.word, row.gradient_takes_input ? "input" : "output");
   }
   out +=
       "\n## Optimizers\n\n"
-      "The words of the job file's key `train.optimizer` (`core/include/acan/core/optimizers.h`),\n"
-      "with the keys that each one uses, their ranges and their defaults.\n\n";
+      "These are the words of the job file's key `train.optimizer`\n"
+      "(`core/include/acan/core/optimizers.h`), with the keys that each one uses, their ranges\n"
+      "and their defaults.\n\n";
   for (const OptimizerRow& row : kOptimizers) out += OptimizerSection(row);
   out.pop_back();
   return out;
