@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "acan/core/names.h"
@@ -85,6 +86,50 @@ TEST(PlannerTest, CutsBatchesEvenly) {
   for (const Segment& segment : chosen->cuts.training) {
     EXPECT_EQ(12 % segment.rows.samples, 0) << segment.rows.samples;
     EXPECT_EQ(12 / segment.rows.samples % 2, 0) << segment.rows.samples;
+  }
+}
+
+// Where the weights can be cut: an embedding looks up any row of its table.
+TEST(PlannerTest, NoTaskTouchesMoreWeightsThanTheJobAllows) {
+  const auto of = [](model::Mode mode) {
+    return std::make_shared<const model::Graph>(
+        mode == model::Mode::kTraining
+            ? model::WithGradients(model::Mlp({{512, 256, 10}, model::ActivationKind::kRelu}, mode))
+            : model::Mlp({{512, 256, 10}, model::ActivationKind::kRelu}, mode));
+  };
+  const LoweredModel model{LoweredGraph(of(model::Mode::kTraining)),
+                           LoweredGraph(of(model::Mode::kEvaluation))};
+  Training training;
+  training.batch = 4;
+  for (const std::uint64_t kib : {16, 64, 4096}) {
+    CutRequest request{
+        .model = model, .training = training, .size_bytes = kib << 10, .batch_rows = {}};
+    request.capacity_bytes = 1ull << 30;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    const auto chosen = ChooseCuts(request, nullptr);
+    ASSERT_TRUE(chosen) << kib;
+    const GraphTasks graph_tasks(model, training, chosen->cuts);
+    std::set<tuplespace::Key> tiles;
+    for (const TileCell& cell : graph_tasks.Tiles("job", 0)) tiles.insert(cell.key);
+    std::uint64_t most = 0;
+    for (const bool train : {true, false}) {
+      Pass pass;
+      pass.job = "job";
+      pass.rows = training.batch;
+      pass.train = train;
+      for (const PlannedTask& task : graph_tasks.Tasks(pass)) {
+        std::uint64_t touched = 0;
+        for (const Piece& piece : task.task.pieces) {
+          if (!tiles.contains(task.inputs[piece.input])) continue;
+          touched += BufferSpec{piece.rows, piece.cols}.bytes();
+        }
+        most = std::max(most, touched);
+      }
+    }
+    const std::uint64_t bias = 4 * 256;  // beside a tile of its layer
+    EXPECT_LE(most, (kib << 10) + bias);
+    EXPECT_GE(most, std::min<std::uint64_t>(kib << 10, 4 * 512 * 256) / 2);
   }
 }
 

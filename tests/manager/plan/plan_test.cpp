@@ -338,8 +338,12 @@ std::int64_t TasksOf(const MlpRequest& request) {
 }
 
 TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
-  const HandlerShares fast = SharesOf({20'000, 20'000}, 2);
-  EXPECT_GT(TasksOf(WideLayer(fast, 1)), TasksOf(WideLayer(fast, 10'000)));
+  const auto tasks_of = [](double overhead_us) {
+    MlpRequest request = WideLayer(SharesOf({20'000, 20'000}, 2), overhead_us);
+    request.mlp.layers = {2048, 2048, 2048};
+    return TasksOf(request);
+  };
+  EXPECT_GT(tasks_of(1), tasks_of(10'000));
 }
 
 // Two workers: tiles of the middle layer, whose gradient no task has whole, and whose updates

@@ -39,6 +39,7 @@ class Segmenter {
 
   std::uint64_t LeastNeed(std::int64_t node, const RowCut& rows) const;
   std::int64_t EndByMemory(std::int64_t first, std::int64_t limit, const RowCut& rows) const;
+  bool TouchesTooMuch(const Segment& segment) const;
   bool Fits(const Segment& segment);
   bool FitsAt(int segment) const;
 

@@ -183,6 +183,34 @@ std::int64_t Segmenter::EndByMemory(std::int64_t first, std::int64_t limit,
   return limit;
 }
 
+// Whether tasks of the segment that are not cut by tiles touch more weights than the job allows,
+// where the weights can be cut. Gradients count as their parameters do.
+bool Segmenter::TouchesTooMuch(const Segment& segment) const {
+  if (!request_.size_bytes) return false;
+  if (segment.nodes.size() == 1 && !CanBeTiled(graph_, static_cast<int>(segment.nodes.begin))) {
+    return false;
+  }
+  std::set<std::int32_t> touched;
+  for (std::int64_t n = segment.nodes.begin; n < segment.nodes.end; ++n) {
+    const LoweredNode& node = graph_.node(static_cast<int>(n));
+    if (node.is_view || node.is_shared) continue;
+    for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+      for (const int id : *ids) {
+        if (id < 0) continue;
+        const LoweredValue& value = graph_.value(id);
+        if (value.kind == ValueKind::kParameter) touched.insert(value.index);
+        if (value.kind == ValueKind::kSum) touched.insert(graph_.ParameterOfSum(id));
+      }
+    }
+  }
+  touched.erase(-1);
+  std::uint64_t bytes = 0;
+  for (const std::int32_t id : touched) {
+    bytes += 4 * static_cast<std::uint64_t>(graph_.graph().parameter(id).elements());
+  }
+  return bytes > *request_.size_bytes;
+}
+
 bool Segmenter::FitsAt(int segment) const {
   const TaskCost need = NeedOfSegment(request_, context_, segment);
   return need.need_bytes <= cuts_.task_bytes && need.fits_space;
@@ -193,6 +221,7 @@ bool Segmenter::Fits(const Segment& segment) {
   const bool is_whole =
       !segment.by_tiles && !segment.in_updates && !segment.in_phases && segment.column_parts == 1;
   if (is_whole) {
+    if (TouchesTooMuch(segment)) return false;
     for (std::int64_t n = segment.nodes.begin; n < segment.nodes.end; ++n) {
       if (LeastNeed(n, segment.rows) > cuts_.task_bytes) return false;
     }
