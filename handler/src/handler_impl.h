@@ -18,7 +18,7 @@
 #include "acan/handler/handler.h"
 #include "acan/handler/handler_core.h"
 #include "acan/handler/planted.h"
-#include "device_thread.h"
+#include "device/device_thread.h"
 #include "fmt/format.h"
 #include "release_queue.h"
 #include "tuplespace/client.h"

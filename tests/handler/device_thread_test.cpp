@@ -1,6 +1,6 @@
 // DeviceThread with a device whose results come late: the CPU computes, but its downloads are over
 // only when the test says so, as those of a GPU are.
-#include "device_thread.h"
+#include "device/device_thread.h"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@
 #include "acan/manager/graph_tasks.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/tuple_names.h"
-#include "executor.h"
+#include "device/executor.h"
 #include "reference.h"
 
 namespace acan {

@@ -17,7 +17,7 @@
 #include "acan/manager/model_file.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/sha256.h"
-#include "executor.h"
+#include "device/executor.h"
 
 namespace acan {
 

@@ -6,7 +6,7 @@
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
 #include "acan/manager/worker_thread.h"
-#include "device_thread.h"
+#include "device/device_thread.h"
 #include "fmt/format.h"
 #include "world/cluster_network.h"
 #include "world/world.h"
@@ -88,7 +88,7 @@ void WorkerThread::Join() {
 // -----------------------------------------------------------------
 
 DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
-    : device_(device), wake_(std::move(wake)), throttle_(throttle) {
+    : device_(device), wake_(std::move(wake)), held_(device.budget()), throttled_(throttle) {
   DeviceTasks()[this].task = &World::CurrentTask().process().Start([this] { StartLoop(); });
 }
 
@@ -100,7 +100,7 @@ DeviceThread::~DeviceThread() {
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
-  jobs_.push_back(std::move(job));
+  pipeline_.Add(std::move(job));
   DeviceTasks().at(this).changed.Set();
 }
 
@@ -116,13 +116,14 @@ void DeviceThread::StartLoop() {
   for (;;) {
     changed.Clear();
     if (stop_) return;
-    if (jobs_.empty()) {
+    if (pipeline_.Next() == nullptr) {
       world.WaitForAny({&changed}, simulation::kNever);
       continue;
     }
-    DeviceJob job = std::move(jobs_.front());
-    jobs_.pop_front();
-    Started started = Start(std::move(job));
+    DeviceJob job = pipeline_.StartNext(NowUs());
+    // It counts as idle at once: that a device hangs is nothing that this world has.
+    pipeline_.OnStartedAndFinished();
+    StartedTask started = Start(std::move(job));
     // From a fraction to a multiple of the usual, now and then much longer.
     const std::int64_t usual_us = process.task_us;
     std::int64_t duration_us = world.random().Magnitude(usual_us / 4 + 1, usual_us * 4 + 1);

@@ -1,12 +1,13 @@
-// What becomes of new clients of a key whose clients keep tasks from others, and what one key can
-// not do: lengthen leases again and again, and park a task that others could do.
+// What becomes of new clients of a key whose clients keep tasks from others, and that one key can
+// not park a task that others could do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "space_driver.h"
+#include "space_key_trust.h"
 
 namespace tuplespace {
 namespace {
@@ -14,74 +15,10 @@ namespace {
 using testing::Every;
 using testing::GetOf;
 using ::testing::HasSubstr;
-using testing::Making;
+using testing::KeyTrustTest;
+using testing::kLeaseUs;
+using testing::kLimits;
 using testing::Plain;
-using testing::SpaceDriver;
-using testing::Task;
-
-constexpr std::int64_t kLeaseUs = 1'000;
-constexpr SpaceLimits kLimits;
-
-// "m" puts tasks; "handler/0" has the key "handler" and has completed a task.
-class KeyTrustTest : public ::testing::Test {
- protected:
-  KeyTrustTest() {
-    d.Join("m");
-    Join("handler/0");
-    PutTask();
-    CompleteOne("handler/0");
-  }
-  // The name of the key is what stands before the "/".
-  void Join(const ClientId& client) {
-    d.Step(ClientJoined{client, client.substr(0, client.find('/')), {}});
-    EXPECT_TRUE(d.GetNow(client, Every("t"), 0).empty());  // it asks, and no task fits
-  }
-  void PutTask(std::int64_t lease_us = kLeaseUs) {
-    const std::int64_t number = next_++;
-    Tuple task = Making(Task(Key{"t", number}, {}, 1), {Key{"r", number}});
-    task.task->lease_us = lease_us;
-    ASSERT_EQ(d.PutOne("m", task), PutStatus::kStored);
-  }
-  std::vector<Grant> Take(const ClientId& client, std::uint32_t count = 1) {
-    return d.GetNow(client, Every("t"), UINT64_MAX, count);
-  }
-  std::size_t CanTake(const ClientId& client, std::uint32_t count = 1) {
-    const std::vector<Grant> grants = Take(client, count);
-    for (const Grant& grant : grants) d.Ask<LeaseReply>(client, Release{{grant.key, grant.fence}});
-    return grants.size();
-  }
-  void Fail(const ClientId& client, const Grant& grant) {
-    d.Ask<LeaseReply>(client, tuplespace::Fail{{grant.key, grant.fence}, "no"});
-  }
-  void FailOne(const ClientId& client) {
-    const std::vector<Grant> grants = Take(client);
-    ASSERT_EQ(grants.size(), 1u) << client;
-    Fail(client, grants[0]);
-  }
-  void Complete(const ClientId& client, const Grant& grant) {
-    const Key result{"r", std::get<std::int64_t>(grant.key.Fields()[1])};
-    EXPECT_EQ(d.Done(client, {grant.key, grant.fence}, {Plain(result)}).lease, LeaseStatus::kOk);
-  }
-  void CompleteOne(const ClientId& client) {
-    const std::vector<Grant> grants = Take(client);
-    ASSERT_EQ(grants.size(), 1u) << client;
-    Complete(client, grants[0]);
-  }
-  // A client of the key is benched, and what it failed is done.
-  void Offend(const ClientId& client) {
-    const std::uint64_t before = d.counters().benched;
-    while (d.counters().benched == before) {
-      PutTask();
-      FailOne(client);
-      CompleteOne("handler/0");
-    }
-  }
-  std::int64_t Cling(const ClientId& client);
-  std::uint64_t Parked() { return d.space.GetStatistics().tasks_parked; }
-
-  SpaceDriver d;
-  std::int64_t next_ = 0;
-};
 
 // ---- probation ---------------------------------------------------------------------------------
 
@@ -283,145 +220,6 @@ TEST_F(KeyTrustTest, WithoutAKeyEachIdIsItsOwn) {
   d.Join("b");
   for (int i = 0; i < 4; ++i) PutTask();
   EXPECT_EQ(CanTake("b", 4), 4u);
-}
-
-// ---- leases that run out -----------------------------------------------------------------------
-
-TEST_F(KeyTrustTest, IdsOfOneKeyDoubleALeaseOnce) {
-  PutTask();
-  std::vector<std::int64_t> lease_us;
-  for (const char* client : {"evil/0", "evil/1", "evil/2", "evil/3"}) {
-    Join(client);
-    d.Advance(kLimits.most_bench_us);
-    const std::vector<Grant> grants = Take(client);
-    ASSERT_EQ(grants.size(), 1u) << client;
-    lease_us.push_back(grants[0].lease_us);
-    d.Advance(grants[0].lease_us);
-  }
-  EXPECT_EQ(lease_us,
-            (std::vector<std::int64_t>{kLeaseUs, 2 * kLeaseUs, 2 * kLeaseUs, 2 * kLeaseUs}));
-}
-
-TEST_F(KeyTrustTest, ALapseOnProbationDoublesNothing) {
-  Join("evil/0");
-  Offend("evil/0");
-  d.Advance(kLimits.most_bench_us);
-  Join("evil/1");
-  PutTask();
-  EXPECT_EQ(Take("evil/1").size(), 1u);
-  d.Advance(kLeaseUs);
-  EXPECT_EQ(Take("handler/0").at(0).lease_us, kLeaseUs);
-}
-
-TEST_F(KeyTrustTest, ASlowDeviceGetsALongerLeaseButNotEndlessly) {
-  PutTask();
-  std::int64_t lease_us = 0;
-  for (int i = 0; i < 10; ++i) {
-    const std::vector<Grant> grants = Take("handler/0");
-    ASSERT_EQ(grants.size(), 1u);
-    EXPECT_GE(grants[0].lease_us, lease_us);
-    lease_us = grants[0].lease_us;
-    d.Advance(lease_us);
-  }
-  EXPECT_EQ(lease_us, kLimits.lease_extensions * kLeaseUs);
-}
-
-// ---- leases that are extended on and on --------------------------------------------------------
-
-// The client takes a task and extends its lease for as long as it may, and somebody else does the
-// task in the end. Returns how many leases long that was.
-std::int64_t KeyTrustTest::Cling(const ClientId& client) {
-  PutTask();
-  const std::vector<Grant> grants = Take(client);
-  EXPECT_EQ(grants.size(), 1u) << client;
-  if (grants.empty()) return 0;
-  const LeaseRef lease{grants[0].key, grants[0].fence};
-  const std::int64_t since_us = d.now_us;
-  const auto extended = [&] {
-    return d.Ask<LeaseReply>(client, Extend{lease, 3'600'000'000}).lease == LeaseStatus::kOk;
-  };
-  while (extended()) d.Advance(kLeaseUs / 2);
-  const std::int64_t held_us = d.now_us - since_us;
-  CompleteOne("handler/0");
-  d.Advance(kLimits.most_bench_us);
-  return held_us / kLeaseUs;
-}
-
-TEST_F(KeyTrustTest, WhoHasCompletedNothingMayExtendALeaseToTwice) {
-  Join("evil/0");
-  EXPECT_EQ(Cling("evil/0"), 2);
-  Join("other/0");
-  PutTask();
-  CompleteOne("other/0");
-  EXPECT_EQ(Cling("other/0"), 8);
-}
-
-// Else it would keep one task of each step for as long as the first.
-TEST_F(KeyTrustTest, EachBenchHalvesForHowLongALeaseMayBeExtended) {
-  Join("other/0");
-  PutTask();
-  CompleteOne("other/0");
-  for (const std::int64_t times : {8, 4, 2, 1, 1}) EXPECT_EQ(Cling("other/0"), times);
-  // A slow device that does its tasks in the end gets its time back.
-  for (std::uint32_t i = 0; i < 4 * kLimits.forgiven_after; ++i) {
-    PutTask();
-    CompleteOne("other/0");
-  }
-  EXPECT_EQ(Cling("other/0"), 4) << "of five benches one is left";
-}
-
-TEST_F(KeyTrustTest, NewIdsOfAKeyThatClungMayNotExtendTheirLeases) {
-  for (int i = 0; i < 4; ++i) {
-    const ClientId client = "evil/" + std::to_string(i);
-    Join(client);
-    EXPECT_EQ(Cling(client), i == 0 ? 2 : 1) << client;
-    d.Lose(client);
-  }
-  // The key's benches go along with an id that has completed a task.
-  Join("evil/9");
-  PutTask();
-  CompleteOne("evil/9");
-  EXPECT_EQ(Cling("evil/9"), 1);
-}
-
-// A client on probation gets no doubled lease, so it must not reach one by extending its own.
-TEST_F(KeyTrustTest, ADoubledLeaseDoesNotLetAClientOnProbationExtendItsOwn) {
-  for (int i = 0; i < 2; ++i) {
-    const ClientId client = "evil/" + std::to_string(i);
-    Join(client);
-    Cling(client);
-    d.Lose(client);
-  }
-  PutTask();
-  const std::vector<Grant> lapsed = Take("handler/0");
-  ASSERT_EQ(lapsed.size(), 1u);
-  d.Advance(lapsed[0].lease_us);
-  Join("evil/2");
-  const std::vector<Grant> grants = Take("evil/2");
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].lease_us, kLeaseUs);
-  const LeaseRef lease{grants[0].key, grants[0].fence};
-  d.Advance(kLeaseUs / 2);
-  d.Ask<LeaseReply>("evil/2", Extend{lease, 3'600'000'000});
-  d.Advance(kLeaseUs / 2);
-  EXPECT_EQ(d.Ask<LeaseReply>("evil/2", Extend{lease, kLeaseUs}).lease, LeaseStatus::kStale);
-}
-
-TEST_F(KeyTrustTest, WhoIsAloneExtendsALeaseOnAndOnAllTheSame) {
-  Join("evil/0");
-  Cling("evil/0");
-  d.Lose("evil/0");
-  d.Lose("handler/0");
-  Join("evil/1");
-  PutTask();
-  const std::vector<Grant> grants = Take("evil/1");
-  ASSERT_EQ(grants.size(), 1u);
-  const LeaseRef lease{grants[0].key, grants[0].fence};
-  for (int i = 0; i < 100; ++i) {
-    d.Advance(kLeaseUs / 2);
-    ASSERT_EQ(d.Ask<LeaseReply>("evil/1", Extend{lease, kLeaseUs}).lease, LeaseStatus::kOk);
-  }
-  Complete("evil/1", grants[0]);
 }
 
 // ---- parking -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// How leases end, what becomes of tasks whose inputs go, failures.
+// How leases end, failures, and tasks that are kept from clients.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -325,80 +325,6 @@ TEST_F(LeaseTest, ATaskThatFailsTooOftenIsParked) {
   EXPECT_EQ(Take("a").key, (Key{"t", 1}));
 }
 
-// ---- inputs that go ----------------------------------------------------------------------------
-
-TEST_F(LeaseTest, ATaskWhoseInputIsRemovedIsReported) {
-  d->PutOne("m", Plain(Key{"x", 1}));
-  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
-  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 1}, Key{"y", 1}}));
-  d->Ask<RetireReply>("a", Retire{Every("x"), false});
-  ASSERT_EQ(d->notices["m"].size(), 2u);
-  EXPECT_EQ(d->notices["m"][0].kind, Notice::Kind::kOrphaned);
-  EXPECT_EQ(d->notices["m"][0].key, (Key{"t", 1}));
-  EXPECT_NE(d->notices["m"][0].text.find("(\"x\", 1)"), std::string::npos);
-  EXPECT_EQ(d->notices["m"][1].key, (Key{"t", 2}));
-  EXPECT_FALSE(CanTake("a"));
-  EXPECT_EQ(d->space.GetStatistics().tasks_parked, 2u);
-}
-
-TEST_F(LeaseTest, ATaskWhoseInputCanNeverComeIsReported) {
-  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 5}}));
-  d->Ask<RetireReply>("a", Retire{UpTo("x", 5)});
-  EXPECT_EQ(d->notices["m"].size(), 1u);
-  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 4}}));
-  EXPECT_EQ(d->notices["m"].size(), 2u);
-  d->PutOne("m", Task(Key{"t", 3}, {Key{"x", 6}}));
-  EXPECT_EQ(d->notices["m"].size(), 2u);
-  // A completed task never comes back either.
-  d->PutOne("m", Task(Key{"t", 4}));
-  d->Done("a", Take("a"));
-  d->PutOne("m", Task(Key{"t", 5}, {Key{"t", 4}}));
-  EXPECT_EQ(d->notices["m"].size(), 3u);
-}
-
-TEST_F(LeaseTest, TasksRetiredWithTheirInputsAreNotReported) {
-  d->PutOne("m", Plain(Key{"a", 1}));
-  d->PutOne("m", Task(Key{"t", 1}, {Key{"a", 1}}));
-  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{{{}, true}, false}).removed, 2u);
-  EXPECT_TRUE(d->notices.empty());
-}
-
-TEST_F(LeaseTest, RetiringInputsDoesNotHarmALease) {
-  d->PutOne("m", Plain(Key{"x", 1}));
-  d->PutOne("m", Making(Task(Key{"t", 1}, {Key{"x", 1}}), {Key{"r", 1}}));
-  d->PutOne("m", Plain(Key{"x", 2}));
-  d->PutOne("m", Task(Key{"t", 2}, {Key{"x", 2}}));
-  const LeaseRef first = Take("a");
-  const LeaseRef second = Take("a");
-  d->Ask<RetireReply>("m", Retire{UpTo("x", 2)});
-  EXPECT_TRUE(d->notices.empty());
-  EXPECT_EQ(d->Done("a", first, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
-  EXPECT_EQ(d->Ask<LeaseReply>("a", Release{second}).lease, LeaseStatus::kOk);
-  ASSERT_EQ(d->notices["m"].size(), 1u);
-  EXPECT_EQ(d->notices["m"][0].kind, Notice::Kind::kOrphaned);
-  EXPECT_EQ(d->notices["m"][0].key, (Key{"t", 2}));
-  EXPECT_FALSE(CanTake("b"));
-}
-
-TEST_F(LeaseTest, ALeasedTaskCanBeRetired) {
-  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
-  const LeaseRef lease = Take("a");
-  EXPECT_EQ(d->Ask<RetireReply>("m", Retire{UpTo("t", 1)}).removed, 1u);
-  const auto reply = d->Done("a", lease, {Plain(Key{"r", 1})});
-  EXPECT_EQ(reply.lease, LeaseStatus::kStale);
-  EXPECT_EQ(reply.results, std::vector{PutStatus::kRefused}) << "nobody wants them any more";
-  EXPECT_EQ(d->space.NextDeadlineUs(), kForeverUs);
-}
-
-TEST_F(LeaseTest, NoticesToThoseWhoAreGoneAreDropped) {
-  d->PutOne("m", Plain(Key{"x", 1}));
-  d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
-  d->Lose("m");
-  d->Ask<RetireReply>("a", Retire{Every("x"), false});
-  EXPECT_TRUE(d->notices.empty());
-  EXPECT_EQ(d->space.GetStatistics().tasks_parked, 1u);
-}
-
 TEST_F(LeaseTest, AnEphemeralTupleLeasedByItsOwnClientGoesWithIt) {
   Tuple tuple = Plain(Key{"t", 1});
   tuple.ephemeral = true;
@@ -484,19 +410,6 @@ TEST_F(LeaseTest, TooManyExclusionsAreRefused) {
   const auto error = d->Ask<RequestError>("m", Put{{TaskNotBy(Key{"t", 1}, {"a", "b", "c"})}});
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
   EXPECT_NE(error.text.find("limits.task_exclusions"), std::string::npos) << error.text;
-}
-
-TEST_F(LeaseTest, TwoPutsAreComparedByTheirHashes) {
-  const auto put = [&](const std::string& bytes, PayloadHash hash) {
-    Tuple tuple = Plain(Key{"r", 1});
-    tuple.payload = Payload::Copy(bytes).WithHash(hash);
-    return d->PutOne("a", tuple);
-  };
-  EXPECT_EQ(put("one", {1, 2}), PutStatus::kStored);
-  EXPECT_EQ(put("one", {1, 2}), PutStatus::kDuplicate);
-  EXPECT_EQ(put("one", {1, 3}), PutStatus::kConflict);
-  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // without: by bytes
-  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "two")), PutStatus::kConflict);
 }
 
 }  // namespace

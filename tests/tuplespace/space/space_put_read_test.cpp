@@ -51,6 +51,19 @@ TEST_F(PutReadTest, FirstPutWins) {
   EXPECT_EQ(d->notices["a"][0].key, (Key{"k", 1}));
 }
 
+TEST_F(PutReadTest, TwoPutsAreComparedByTheirHashes) {
+  const auto put = [&](const std::string& bytes, PayloadHash hash) {
+    Tuple tuple = Plain(Key{"r", 1});
+    tuple.payload = Payload::Copy(bytes).WithHash(hash);
+    return d->PutOne("a", tuple);
+  };
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kStored);
+  EXPECT_EQ(put("one", {1, 2}), PutStatus::kDuplicate);
+  EXPECT_EQ(put("one", {1, 3}), PutStatus::kConflict);
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // without: by bytes
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "two")), PutStatus::kConflict);
+}
+
 TEST_F(PutReadTest, ConflictOfATaskResultIsToldToTheTasksOwnerToo) {
   d->Join("owner");
   d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {Key{"result", 1}}));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "acan/core/schedule.h"
-#include "acan/manager/excluded.h"
 #include "acan/manager/pass_losses.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
@@ -19,9 +18,10 @@ constexpr std::size_t kUnitsInFlight = 3;
 
 ManagerCore::ManagerCore(ManagerConfig config)
     : config_(std::move(config)),
-      planned_(LowerModel(config_.model)),
+      cut_(config_),
+      trust_(config_),
       policy_(MakeTaskPolicy(config_.limits)),
-      pool_(config_, planned_),
+      pool_(config_, cut_.model()),
       evaluation_(config_.test_samples),
       snapshots_(config_.snapshots) {
   assert(config_.train_samples > 0);
@@ -32,9 +32,6 @@ ManagerCore::ManagerCore(ManagerConfig config)
   assert(config_.first_version <= steps_.total);
   steps_.next = versions_.committed = versions_.reported = config_.first_version;
   versions_.safe = versions_.retired_below = config_.first_version;
-  const std::set<tuplespace::ClientId> excluded = WithoutCovered(config_.quarantined);
-  excluded_.assign(excluded.begin(), excluded.end());
-  if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
 ManagerActions ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
@@ -44,11 +41,12 @@ ManagerActions ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us)
     pool_.Start(now_us);
     snapshots_.Start(now_us);
   }
-  now_us_ = now_us;
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
   policy_->OnTime(now_us);
-  FollowAudits(out);
-  Advance(out);
+  if (phase_ != Phase::kFinished) {
+    if (auto last = trust_.Follow(cut_.generation(), *policy_, out)) End(std::move(*last), out);
+  }
+  Advance(now_us, out);
   return out;
 }
 
@@ -59,16 +57,13 @@ void ManagerCore::End(ManagerAction last, ManagerActions& out) {
 
 // ---- results -----------------------------------------------------------------------------------
 
-Unit* ManagerCore::Find(UnitId id) {
-  for (Unit& unit : units_) {
-    if (unit.id == id) return &unit;
-  }
-  return nullptr;
+Unit* ManagerCore::FindCurrent(UnitId id, std::uint64_t generation) {
+  return cut_.IsCurrent(generation) ? units_.Find(id) : nullptr;
 }
 
 void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions& out) {
-  Unit* unit = Find(event.unit);
-  if (!IsCurrent(event.generation) || unit == nullptr) return;
+  Unit* unit = FindCurrent(event.unit, event.generation);
+  if (unit == nullptr) return;
   liveness_.OnProgress(now_us);
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
@@ -78,123 +73,82 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions
     for (std::size_t i = 0; i < event.tasks; ++i) unit->spent->Done(event.first + i, &remove.keys);
     if (!remove.keys.empty()) out.push_back(std::move(remove));
   }
-  if (!audits_) return;
-  for (const SeenResult& result : event.results) {
-    if (!HasClient(config_.quarantined, result.put_by)) continue;
-    // It got no task, so it guessed the name of the run and put this on purpose.
-    End(GiveUp{fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
-                           result.put_by, result.key.ToString())},
-        out);
-    return;
-  }
-  audits_->OnResults(event.results);
+  if (auto last = trust_.OnResults(event.results)) End(std::move(*last), out);
 }
 
 void ManagerCore::On(const VoteDone& event, std::int64_t, ManagerActions&) {
-  if (IsCurrent(event.generation) && audits_) audits_->OnVote(event.audit, event.results);
-}
-
-void ManagerCore::FollowAudits(ManagerActions& out) {
-  if (!audits_ || phase_ == Phase::kFinished) return;
-  Audits::Output audit = audits_->TakeOutput();
-  for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
-  for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
-  for (AuditVote& vote : audit.put) {
-    vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.end());
-    const std::int64_t lease_us = policy_->LeaseUs({vote.task.task.kind, Flops(vote.task.task)});
-    out.push_back(PutVote{generation_, std::move(vote), lease_us});
-  }
-  if (audit.verdict) {
-    End(Quarantine{std::move(*audit.verdict)}, out);
-  } else if (audit.undecided && config_.fixed_handlers) {
-    End(GiveUp{*audit.undecided + ": start it with three handlers or more"}, out);
-  }
+  if (cut_.IsCurrent(event.generation)) trust_.OnVote(event);
 }
 
 void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out) {
-  Unit* unit = Find(event.unit);
-  if (!IsCurrent(event.generation) || unit == nullptr) return;
+  Unit* unit = FindCurrent(event.unit, event.generation);
+  if (unit == nullptr) return;
   unit->losses = event.sums;
-  // Whether it was audited or not.
   const auto wrong =
-      FindWrongLoss(*config_.model, MakeTasks(), unit->passes, *unit->losses, event.put_by);
-  if (!wrong) return;
-  if (audits_) {
-    End(Quarantine{{{wrong->by}, wrong->text}}, out);
-  } else {
-    End(GiveUp{fmt::format(
-            "handler {} computes wrong: {}; run again without it, or with [tasks] audit", wrong->by,
-            wrong->text)},
-        out);
-  }
+      FindWrongLoss(*config_.model, cut_.Tasks(), unit->passes, *unit->losses, event.put_by);
+  if (wrong) End(trust_.OnWrongLoss(*wrong), out);
 }
 
 // ---- units -------------------------------------------------------------------------------------
 
 bool ManagerCore::IsFinished(const Unit& unit) const {
-  return unit.IsDone() && (!audits_ || audits_->OpenIn(unit.id) == 0);
+  return unit.IsDone() && trust_.IsDecided(unit.id);
 }
 
 // Commits what is finished, in order, and keeps the pouch full.
-void ManagerCore::Advance(ManagerActions& out) {
+void ManagerCore::Advance(std::int64_t now_us, ManagerActions& out) {
   if (phase_ != Phase::kWorking) return;
-  if (stop_wanted_) return SaveToStop(out);
-  if (!plan_) return;
+  if (stop_wanted_) return SaveToStop(now_us, out);
+  if (!cut_.plan()) return;
   for (;;) {
     while (!units_.empty() &&
            (IsFinished(units_.front()) ||
             (IsPlanted(ManagerBug::kCommitsUnfinishedStep) && units_.front().losses))) {
-      const Unit unit = std::move(units_.front());
-      units_.pop_front();
-      Commit(unit, out);
+      const Unit unit = units_.TakeFront();
+      Commit(unit, now_us, out);
     }
-    for (Unit& unit : units_) PutMore(unit, out);
+    for (Unit& unit : units_) PutMore(unit, now_us, out);
     if (units_.size() >= kUnitsInFlight) return;
     if (!units_.empty() && !units_.back().IsPut()) return;
     if (OpenNextUnit(out)) continue;
     if (units_.empty() && steps_.next == steps_.total) {
-      End(AllDone{MakeTasks().Tiles(config_.run, steps_.total)}, out);
+      End(AllDone{cut_.Tiles(steps_.total)}, out);
     }
     return;
   }
 }
 
-void ManagerCore::PutMore(Unit& unit, ManagerActions& out) {
+void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) {
   const auto left = static_cast<std::int64_t>(unit.to_put.size() - unit.next);
   if (left == 0 || unit.loads_weights) return;
-  const std::int64_t count = std::min(left, policy_->Room(left, now_us_));
+  const std::int64_t count = std::min(left, policy_->Room(left, now_us));
   if (count <= 0) return;
   PutTasks put;
   put.unit = unit.id;
-  put.generation = generation_;
+  put.generation = cut_.generation();
   put.first = unit.next;
   // Tasks whose results are removed one by one are large, and few.
   put.report_every = unit.spent ? 1 : static_cast<std::size_t>(policy_->report_every());
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
-    const std::vector<Output>& outputs = task.task.outputs;
-    put.audited.emplace_back();
-    if (audits_ && audits_->OnPut(unit.id, task)) {
-      for (std::size_t o = 1; o < outputs.size(); ++o) put.audited.back().push_back(outputs[o].key);
-    }
-    task.not_by = excluded_;
+    put.audited.push_back(trust_.OnPut(unit.id, task));
     put.work.push_back({task.task.kind, Flops(task.task)});
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
-    put.done_when.push_back(outputs.front().key);
+    put.done_when.push_back(task.task.outputs.front().key);
     put.tasks.push_back(std::move(task));
   }
   unit.in_flight += static_cast<std::size_t>(count);
-  policy_->OnPut(count, now_us_);
+  policy_->OnPut(count, now_us);
   out.push_back(std::move(put));
 }
 
-void ManagerCore::Commit(const Unit& unit, ManagerActions& out) {
+void ManagerCore::Commit(const Unit& unit, std::int64_t now_us, ManagerActions& out) {
   switch (unit.kind) {
     case Unit::Kind::kInitialize:
       weights_ = Weights::kThere;
       return;
     case Unit::Kind::kTrain:
-      return CommitTrain(unit, out);
+      return CommitTrain(unit, now_us, out);
     case Unit::Kind::kEvaluate:
     case Unit::Kind::kEvaluateLast:
       return CommitEvaluation(unit, out);
@@ -202,7 +156,8 @@ void ManagerCore::Commit(const Unit& unit, ManagerActions& out) {
 }
 
 void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
-  const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
+  const std::vector<float> sums =
+      SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
   const auto all = evaluation_.Add(unit.step, sums, LossesOf(*config_.model, unit.passes),
                                    unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
@@ -211,7 +166,7 @@ void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
   out.push_back(evaluated);
 }
 
-void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
+void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActions& out) {
   versions_.committed = unit.step + 1;
   if (!unit.tiles_resident) versions_.safe = versions_.committed;
   if (versions_.committed > versions_.reported) {
@@ -219,14 +174,15 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
     const double losses = LossesOf(*config_.model, unit.passes);
-    const std::vector<float> sums = SumLosses(MakeTasks(), unit.passes, *unit.losses, plan_->block);
+    const std::vector<float> sums =
+        SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
                                 MeanOf(static_cast<double>(sums[0]), losses),
                                 LearningRateAt(config_.training, unit.step, steps_.total),
-                                GradientNormOf(MakeTasks(), unit.passes, *unit.losses)});
+                                GradientNormOf(cut_.Tasks(), unit.passes, *unit.losses)});
   }
-  if (versions_.committed != steps_.total && snapshots_.IsDue(versions_.committed, now_us_)) {
-    BeginSnapshot(out);
+  if (versions_.committed != steps_.total && snapshots_.IsDue(versions_.committed, now_us)) {
+    BeginSnapshot(now_us, out);
   }
   RetireDone(out);
   if (!unit.tiles_resident || unit.step < versions_.spent_from) return;
@@ -240,7 +196,7 @@ void ManagerCore::CommitTrain(const Unit& unit, ManagerActions& out) {
 // The large ones: nobody reads them any more. The others wait for a version that is safe.
 void ManagerCore::RemoveTiles(std::int64_t version, ManagerActions& out) const {
   RemoveResults remove;
-  for (TileCell& tile : MakeTasks().Tiles(config_.run, version)) {
+  for (TileCell& tile : cut_.Tiles(version)) {
     if (tile.frozen) continue;
     const auto values = static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
     if (values * sizeof(float) >= config_.least_removed_bytes) {
@@ -259,10 +215,9 @@ void ManagerCore::RetireDone(ManagerActions& out) {
   out.push_back(RetireThrough{keep - (IsPlanted(ManagerBug::kRetiresTooEarly) ? 0 : 1)});
 }
 
-void ManagerCore::BeginSnapshot(ManagerActions& out) {
-  snapshots_.Begin(versions_.committed, now_us_);
-  out.push_back(
-      TakeSnapshot{versions_.committed, MakeTasks().Tiles(config_.run, versions_.committed)});
+void ManagerCore::BeginSnapshot(std::int64_t now_us, ManagerActions& out) {
+  snapshots_.Begin(versions_.committed, now_us);
+  out.push_back(TakeSnapshot{versions_.committed, cut_.Tiles(versions_.committed)});
 }
 
 void ManagerCore::On(const SnapshotDone& event, std::int64_t, ManagerActions& out) {
@@ -277,16 +232,16 @@ void ManagerCore::On(const StopWanted&, std::int64_t, ManagerActions& out) {
 
 // The tiles of the newest version stay in the space as no later step is committed any more. One
 // under way is finished first: it may be all that can be had in time.
-void ManagerCore::SaveToStop(ManagerActions& out) {
+void ManagerCore::SaveToStop(std::int64_t now_us, ManagerActions& out) {
   if (snapshots_.version()) return;
   const std::int64_t version = versions_.committed;
-  if (!plan_ || weights_ != Weights::kThere || !snapshots_.CouldSave(version)) {
+  if (!cut_.plan() || weights_ != Weights::kThere || !snapshots_.CouldSave(version)) {
     End(ReadyToStop{version, snapshots_.saved_version()}, out);
     return;
   }
   out.push_back(Say{fmt::format(
       "stopping: writing a snapshot of step {} ...; once more to stop at once", version)});
-  BeginSnapshot(out);
+  BeginSnapshot(now_us, out);
 }
 
 }  // namespace acan

@@ -15,7 +15,7 @@ constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, 
 
 bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   Unit unit;
-  unit.id = next_unit_;
+  unit.id = units_.next_id();
   if (weights_ == Weights::kNone) {
     OpenInitialize(unit, out);
   } else if (IsEvaluated(steps_.next) && !evaluation_.IsOpened()) {
@@ -30,12 +30,11 @@ bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   }
   policy_->MarkChunks(unit.to_put);
   // An audit needs the inputs of its task for as long as it can be asked for.
-  if (!audits_ && unit.step >= versions_.spent_from) {
+  if (!trust_.audits() && unit.step >= versions_.spent_from) {
     unit.spent.emplace(unit.to_put, config_.least_removed_bytes);
     if (unit.spent->empty()) unit.spent.reset();
   }
-  ++next_unit_;
-  units_.push_back(std::move(unit));
+  units_.Add(std::move(unit));
   return true;
 }
 
@@ -49,10 +48,10 @@ void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
   unit.kind = Unit::Kind::kInitialize;
   if (config_.load_weights) {
     unit.loads_weights = true;
-    out.push_back(LoadWeights{generation_, config_.first_version,
-                              MakeTasks().Tiles(config_.run, config_.first_version)});
+    out.push_back(
+        LoadWeights{cut_.generation(), config_.first_version, cut_.Tiles(config_.first_version)});
   } else {
-    unit.to_put = MakeTasks().Initialize(config_.run);
+    unit.to_put = cut_.Tasks().Initialize(config_.run);
   }
 }
 
@@ -72,10 +71,10 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   pass.optimizer_without_decay = OptimizerScalarsAt(without_decay, unit.step, steps_.total);
   pass.timed = policy_->timed();
   out.push_back(WithCounted({pass, first, false, epoch}, &pass));
-  const PassTasks tasks = MakeTasks();
+  const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
   LetBeResident(unit);
-  ReadLosses read{unit.id, generation_, {}};
+  ReadLosses read{unit.id, cut_.generation(), {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
   if (auto norm = tasks.GradientNorm(pass)) read.keys.push_back(std::move(*norm));
   unit.passes.push_back(std::move(pass));
@@ -97,7 +96,7 @@ void ManagerCore::LetBeResident(Unit& unit) const {
   const bool any = std::any_of(handlers.begin(), handlers.end(), has_own);
   // An audit compares bytes.
   const bool kept = config_.kept_versions > 0;
-  if (!any || audits_ || kept || config_.limits.resident_steps <= 1) return;
+  if (!any || trust_.audits() || kept || config_.limits.resident_steps <= 1) return;
   const std::int64_t version = unit.step + 1;
   const bool tiles_resident =
       version % config_.limits.resident_steps != 0 && version != steps_.total;
@@ -113,9 +112,9 @@ void ManagerCore::LetBeResident(Unit& unit) const {
 
 void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
   unit.step = steps_.next;
-  const PassTasks tasks = MakeTasks();
-  const std::int64_t batch = plan_->batch;
-  ReadLosses read{unit.id, generation_, {}};
+  const PassTasks tasks = cut_.Tasks();
+  const std::int64_t batch = cut_.plan()->batch;
+  ReadLosses read{unit.id, cut_.generation(), {}};
   std::int64_t next = evaluation_.next_sample();
   const std::int64_t end = std::min(config_.test_samples, next + std::max(batch, kEvaluationRows));
   while (next < end) {

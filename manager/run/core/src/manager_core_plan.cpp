@@ -16,7 +16,7 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
   pool_.OnHandlers(event);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
-  if (audits_) audits_->OnHandlers(pool_.handlers());
+  trust_.OnHandlers(pool_.handlers());
   CheckHandlers(now_us, out);
 }
 
@@ -31,12 +31,14 @@ void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, ManagerActions
 }
 
 void ManagerCore::On(const WorkersSeen& event, std::int64_t now_us, ManagerActions& out) {
-  if (plan_ && MayPlan()) Follow(pool_.LeaveOutIdlers(event, *plan_, now_us, out), out);
+  const std::optional<Plan>& plan = cut_.plan();
+  if (plan && MayPlan()) Follow(pool_.LeaveOutIdlers(event, *plan, now_us, out), out);
 }
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
-  if (MayPlan()) Follow(pool_.Check(plan_ ? &*plan_ : nullptr, now_us, out), out);
+  const std::optional<Plan>& plan = cut_.plan();
+  if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
 }
 
 void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
@@ -46,7 +48,7 @@ void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
 
 void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   const bool expects =
-      plan_ && phase_ == Phase::kWorking && !units_.empty() && !pool_.handlers().empty();
+      cut_.plan() && phase_ == Phase::kWorking && !units_.empty() && !pool_.handlers().empty();
   if (!expects) liveness_.OnProgress(now_us);
   const Liveness::Advice advice = liveness_.OnTick(now_us);
   if (advice == Liveness::Advice::kNone) return;
@@ -58,8 +60,8 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
         Say{fmt::format("no task can be taken, and step {} is not finished: going back "
                         "from step {} to step {}",
                         unit.step, versions_.committed, versions_.safe)});
-    ++generation_;
-    GoBack(*plan_, out);
+    cut_.BeginGeneration();
+    GoBack(*cut_.plan(), out);
   } else if (advice == Liveness::Advice::kGiveUp) {
     End(GiveUp{fmt::format(
             "step {} cannot be finished: {} of its tasks are not done, no task can be taken, and "
@@ -73,22 +75,23 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
 // Whoever lost them has them no more, and what was made of them cannot be made again: the tasks and
 // inputs of earlier steps are gone. So the run goes back to where nothing was on a device only.
 void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out) {
-  if (!plan_ || phase_ == Phase::kFinished) return;
+  if (!cut_.plan() || phase_ == Phase::kFinished) return;
   out.push_back(Say{fmt::format("{}: going back from step {} to step {}", event.why,
                                 versions_.committed, versions_.safe)});
-  ++generation_;
-  GoBack(*plan_, out);
+  cut_.BeginGeneration();
+  GoBack(*cut_.plan(), out);
 }
 
 // Starts under a first plan, or goes back to the last safe version and starts from there.
 void ManagerCore::Replan(Plan plan, ManagerActions& out) {
-  ++generation_;
+  cut_.BeginGeneration();
+  const bool anew = cut_.plan().has_value();
   out.push_back(Say{fmt::format(
-      "{}: {}", plan_ ? "cutting anew for the handlers that are there" : "plan", plan.summary)});
-  if (plan_) {
+      "{}: {}", anew ? "cutting anew for the handlers that are there" : "plan", plan.summary)});
+  if (anew) {
     GoBack(std::move(plan), out);
   } else {
-    plan_ = std::move(plan);
+    cut_.Set(std::move(plan));
   }
 }
 
@@ -96,7 +99,7 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   // The tiles of a snapshot that is under way may be cut anew.
   if (snapshots_.Drop()) out.push_back(DropSnapshot{});
   MoveTiles move;
-  move.generation = generation_;
+  move.generation = cut_.generation();
   // A handler may still finish a task that it took before, and what a task of the same name makes
   // now is there before that is taken: until then it needs its inputs. The last ones may have been
   // of an evaluation of the version with which the next step begins.
@@ -104,12 +107,12 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   if (!IsPlanted(ManagerBug::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
   move.version = versions_.committed;
   const bool has_weights = weights_ == Weights::kThere;
-  if (has_weights) move.from = MakeTasks().Tiles(config_.run, move.version);
-  plan_ = std::move(plan);
-  if (has_weights) move.to = MakeTasks().Tiles(config_.run, move.version);
-  units_.clear();
+  if (has_weights) move.from = cut_.Tiles(move.version);
+  cut_.Set(std::move(plan));
+  if (has_weights) move.to = cut_.Tiles(move.version);
+  units_.Clear();
   policy_->Forget();
-  if (audits_) audits_->Forget();
+  trust_.Forget();
   if (!has_weights) weights_ = Weights::kNone;
   steps_.next = versions_.committed + (IsPlanted(ManagerBug::kReplanSkipsAStep) ? 1 : 0);
   evaluation_.GoBackTo(versions_.committed);
@@ -118,7 +121,7 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
 }
 
 void ManagerCore::On(const WeightsReady& event, std::int64_t, ManagerActions&) {
-  if (!IsCurrent(event.generation)) return;
+  if (!cut_.IsCurrent(event.generation)) return;
   if (phase_ == Phase::kMoving) {
     phase_ = Phase::kWorking;
   } else if (!units_.empty()) {

@@ -10,13 +10,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 
 #include "acan/manager/audits.h"
+#include "acan/manager/current_plan.h"
 #include "acan/manager/evaluation.h"
 #include "acan/manager/handler_pool.h"
+#include "acan/manager/handler_trust.h"
 #include "acan/manager/liveness.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
@@ -25,6 +26,7 @@
 #include "acan/manager/snapshot_timer.h"
 #include "acan/manager/task_policy.h"
 #include "acan/manager/unit.h"
+#include "acan/manager/unit_queue.h"
 
 namespace acan {
 
@@ -41,8 +43,8 @@ class ManagerCore {
   const TaskPolicy& policy() const { return *policy_; }
   std::int64_t total_steps() const { return steps_.total; }
   std::int64_t committed_steps() const { return versions_.committed; }
-  const std::optional<Plan>& plan() const { return plan_; }
-  const std::optional<Audits>& audits() const { return audits_; }
+  const std::optional<Plan>& plan() const { return cut_.plan(); }
+  const std::optional<Audits>& audits() const { return trust_.audits(); }
 
  private:
   enum class Phase : std::uint8_t {
@@ -80,28 +82,25 @@ class ManagerCore {
   void On(const ClockTick&, std::int64_t now_us, ManagerActions& out);
 
   // ---- units (manager_core.cpp, manager_core_open.cpp) -----------------------------------------
-  bool IsCurrent(std::uint64_t generation) const { return generation == generation_; }
-  Unit* Find(UnitId id);
-  void Advance(ManagerActions& out);
+  Unit* FindCurrent(UnitId id, std::uint64_t generation);
+  void Advance(std::int64_t now_us, ManagerActions& out);
   bool OpenNextUnit(ManagerActions& out);
   void OpenInitialize(Unit& unit, ManagerActions& out);
   void OpenTrain(Unit& unit, ManagerActions& out);
   void OpenEvaluate(Unit& unit, ManagerActions& out);
   PutPassData WithCounted(PutPassData data, Pass* pass) const;
   void LetBeResident(Unit& unit) const;
-  void PutMore(Unit& unit, ManagerActions& out);
+  void PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out);
   bool IsFinished(const Unit& unit) const;
-  void Commit(const Unit& unit, ManagerActions& out);
-  void CommitTrain(const Unit& unit, ManagerActions& out);
+  void Commit(const Unit& unit, std::int64_t now_us, ManagerActions& out);
+  void CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActions& out);
   void CommitEvaluation(const Unit& unit, ManagerActions& out);
   void RetireDone(ManagerActions& out);
   void RemoveTiles(std::int64_t version, ManagerActions& out) const;
-  void BeginSnapshot(ManagerActions& out);
-  void SaveToStop(ManagerActions& out);
-  void FollowAudits(ManagerActions& out);
+  void BeginSnapshot(std::int64_t now_us, ManagerActions& out);
+  void SaveToStop(std::int64_t now_us, ManagerActions& out);
   void End(ManagerAction last, ManagerActions& out);
   bool IsEvaluated(std::int64_t version) const;
-  PassTasks MakeTasks() const { return {planned_, config_.training, *plan_}; }
 
   // ---- plans (manager_core_plan.cpp) -----------------------------------------------------------
   bool MayPlan() const { return phase_ != Phase::kFinished && phase_ != Phase::kMoving; }
@@ -112,24 +111,19 @@ class ManagerCore {
   void GoBack(Plan plan, ManagerActions& out);
 
   const ManagerConfig config_;
-  const PlannedModel planned_;
-  std::vector<tuplespace::ClientId> excluded_;  // who is quarantined, as TaskSpec::not_by has it
+  CurrentPlan cut_;
+  HandlerTrust trust_;
   const std::unique_ptr<TaskPolicy> policy_;
   HandlerPool pool_;
   Liveness liveness_;
   Evaluation evaluation_;
   SnapshotTimer snapshots_;
-  std::optional<Audits> audits_;  // unset: no task is audited
+  UnitQueue units_;
 
-  std::int64_t now_us_ = 0;
   std::int64_t deadline_us_ = 0;
   Phase phase_ = Phase::kNotBegun;
   bool stop_wanted_ = false;
-  std::optional<Plan> plan_;
-  std::uint64_t generation_ = 0;  // of the plan: answers to older ones are ignored
   Weights weights_ = Weights::kNone;
-  std::deque<Unit> units_;
-  UnitId next_unit_ = 1;
   Steps steps_;
   Versions versions_;
 };

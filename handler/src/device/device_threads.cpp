@@ -6,7 +6,6 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kMostStarted = 2;
 constexpr std::int64_t kGoUs = 200;  // then messages are looked at
 
 }  // namespace
@@ -14,7 +13,8 @@ constexpr std::int64_t kGoUs = 200;  // then messages are looked at
 DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
     : device_(device),
       wake_(std::move(wake)),
-      throttle_(throttle),
+      held_(device.budget()),
+      throttled_(throttle),
       starter_([this] { StartLoop(); }),
       finisher_([this] { FinishLoop(); }) {}
 
@@ -32,35 +32,28 @@ DeviceThread::~DeviceThread() {
 
 void DeviceThread::Enqueue(DeviceJob job) {
   const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(job));
-}
-
-// REQUIRES: the lock is held.
-void DeviceThread::NoteStart() {
-  if (!IsBusy()) busy_since_us_ = NowUs();
-  starting_ = true;
+  pipeline_.Add(std::move(job));
 }
 
 bool DeviceThread::Go() {
   const std::int64_t until_us = NowUs() + kGoUs;
   std::unique_lock lock(mutex_);
-  while (!jobs_.empty() && !starting_) {
-    if (!RunsHere(jobs_.front())) {
+  while (const DeviceJob* next = pipeline_.Next()) {
+    if (!RunsHere(*next->task)) {
       work_.notify_one();
       return false;
     }
     if (NowUs() >= until_us) return true;
-    DeviceJob job = std::move(jobs_.front());
-    jobs_.pop_front();
-    NoteStart();
+    DeviceJob job = pipeline_.StartNext(NowUs());
     lock.unlock();
-    Started started = Start(std::move(job));
+    StartedTask started = Start(std::move(job));
     const bool ready = started.at_once;
     if (ready) Conclude(started);
     lock.lock();
-    starting_ = false;
-    if (!ready) {
-      started_.push_back(std::move(started));
+    if (ready) {
+      pipeline_.OnStartedAndFinished();
+    } else {
+      pipeline_.OnStarted(std::move(started));
       result_.notify_one();
     }
   }
@@ -70,25 +63,19 @@ bool DeviceThread::Go() {
 void DeviceThread::StartLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] {
-      return stop_ || (!jobs_.empty() && !starting_ &&
-                       started_.size() + (finishing_ ? 1 : 0) < kMostStarted);
-    });
+    work_.wait(lock, [this] { return stop_ || pipeline_.MayStartNext(); });
     if (stop_) return;
-    DeviceJob job = std::move(jobs_.front());
-    jobs_.pop_front();
-    NoteStart();
+    DeviceJob job = pipeline_.StartNext(NowUs());
     lock.unlock();
-    Started started = Start(std::move(job));
+    StartedTask started = Start(std::move(job));
     if (started.at_once) {
       Finish(std::move(started));
       lock.lock();
-      starting_ = false;
+      pipeline_.OnStartedAndFinished();
       continue;
     }
     lock.lock();
-    starting_ = false;
-    started_.push_back(std::move(started));
+    pipeline_.OnStarted(std::move(started));
     result_.notify_one();
   }
 }
@@ -96,15 +83,13 @@ void DeviceThread::StartLoop() {
 void DeviceThread::FinishLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    result_.wait(lock, [this] { return stop_ || !started_.empty(); });
+    result_.wait(lock, [this] { return stop_ || pipeline_.HasStarted(); });
     if (stop_) return;
-    Started started = std::move(started_.front());
-    started_.pop_front();
-    finishing_ = true;
+    StartedTask started = pipeline_.TakeStarted();
     lock.unlock();
     Finish(std::move(started));
     lock.lock();
-    finishing_ = false;
+    pipeline_.OnFinished();
     work_.notify_one();
   }
 }

@@ -1,0 +1,138 @@
+#include "device_thread.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tuplespace/clock.h"
+
+namespace acan {
+namespace {
+
+void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
+  outcome.failed = true;
+  outcome.lost = dynamic_cast<const DeviceLost*>(&error) != nullptr;
+  outcome.cause = error.what();
+  outcome.results.clear();
+  outcome.kept_input.reset();
+}
+
+}  // namespace
+
+std::int64_t NowUs() {
+  return tuplespace::MonotonicUs();
+}
+
+void DeviceThread::Add(DeviceJob job) {
+  held_.AddWaiting(job.waiting_bytes);
+  job.added_us = NowUs();
+  Enqueue(std::move(job));
+}
+
+std::deque<DeviceOutcome> DeviceThread::TakeOutcomes() {
+  const std::lock_guard lock(mutex_);
+  return outcomes_.TakeAll();
+}
+
+std::vector<FlightId> DeviceThread::TakeBack() {
+  const std::lock_guard lock(mutex_);
+  std::vector<FlightId> flights;
+  for (const DeviceJob& job : pipeline_.TakeBack()) {
+    flights.push_back(job.flight);
+    held_.RemoveWaiting(job.waiting_bytes);
+  }
+  return flights;
+}
+
+std::optional<std::int64_t> DeviceThread::BusySinceUs() const {
+  const std::lock_guard lock(mutex_);
+  return pipeline_.BusySinceUs();
+}
+
+std::uint64_t DeviceThread::peak_bytes() const {
+  return held_.peak();
+}
+
+bool DeviceThread::IsShort(const Task& task) const {
+  return times_.IsShorter(task, OutcomeQueue::kTellWithinUs);
+}
+
+bool DeviceThread::RunsHere(const Task& task) const {
+  return !throttled_.IsOn() && !pipeline_.AwaitsResults() && IsShort(task) &&
+         times_.EndsAtOnce(task);
+}
+
+// Outcomes that nobody was told of do not wait for a long task.
+void DeviceThread::TellBefore(const Task& task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (IsShort(task) || !outcomes_.TellOfAll()) return;
+  }
+  wake_();
+}
+
+StartedTask DeviceThread::Start(DeviceJob job) {
+  TellBefore(*job.task);
+  StartedTask started;
+  started.outcome.flight = job.flight;
+  started.begin_us = NowUs();
+  started.added_us = job.added_us;
+  started.kind = job.task->kind;
+  started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
+  if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
+  const auto stop_waiting = [&] { held_.RemoveWaiting(std::exchange(job.waiting_bytes, 0)); };
+  try {
+    std::vector<BufferPtr> buffers =
+        GatherInputs(device_, *job.task, std::move(job.inputs), job.resident);
+    held_.Look();
+    stop_waiting();
+    started.results = StartTaskOn(device_, *job.task, std::move(buffers), job.resident);
+    held_.Look();
+  } catch (const std::exception& error) {
+    SetFailed(started.outcome, error);
+  }
+  stop_waiting();
+  started.at_once = std::all_of(started.results.begin(), started.results.end(),
+                                [](const StartedResult& each) { return each.payload->ready(); });
+  return started;
+}
+
+void DeviceThread::Finish(StartedTask started) {
+  if (Conclude(started)) wake_();
+}
+
+// Waits for its results and adds them to the outcomes. True if somebody is to be told.
+bool DeviceThread::Conclude(StartedTask& started) {
+  DeviceOutcome& outcome = started.outcome;
+  if (!outcome.failed) {
+    try {
+      outcome.results = FinishResults(std::move(started.results));
+    } catch (const std::exception& error) {
+      SetFailed(outcome, error);
+    }
+  }
+  started.results.clear();
+  if (throttled_.IsOn() && !outcome.failed) SleepUntilDue(started);
+  const std::lock_guard lock(mutex_);
+  const std::int64_t end_us = NowUs();
+  const std::int64_t begin_us = pipeline_.OnEnded(started.begin_us, end_us);
+  outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
+  if (!outcome.failed) {
+    times_.Note(started.kind, started.flops, end_us - begin_us, started.at_once);
+  }
+  outcomes_.Add(std::move(outcome), begin_us);
+  return outcomes_.TellAfter(pipeline_.GoesOn(), end_us);
+}
+
+// As if the device were as slow as the throttle says. Ends early if the thread is to end.
+void DeviceThread::SleepUntilDue(const StartedTask& started) {
+  std::unique_lock lock(mutex_);
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t ahead_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(wall).count() - NowUs();
+  const std::chrono::steady_clock::time_point due{
+      std::chrono::microseconds(throttled_.NextDueUs(started.added_us, started.flops, ahead_us))};
+  stopping_.wait_until(lock, due, [this] { return stop_; });
+}
+
+}  // namespace acan

@@ -1,0 +1,47 @@
+// CurrentPlan: how a job's steps are cut into tasks at present. Each cut has a generation, and so
+// has the same cut after the run went back: answers to tasks of an older one are ignored. Pure.
+// Owned by ManagerCore, for its thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/manager_config.h"
+#include "acan/manager/pass_tasks.h"
+#include "acan/manager/plan.h"
+
+namespace acan {
+
+class CurrentPlan {
+ public:
+  // `config` must outlive it.
+  explicit CurrentPlan(const ManagerConfig& config)
+      : config_(config), model_(LowerModel(config.model)) {}
+  CurrentPlan(const CurrentPlan&) = delete;
+  CurrentPlan& operator=(const CurrentPlan&) = delete;
+
+  const PlannedModel& model() const { return model_; }
+  const std::optional<Plan>& plan() const { return plan_; }  // unset: there is none yet
+  std::uint64_t generation() const { return generation_; }
+  bool IsCurrent(std::uint64_t generation) const { return generation == generation_; }
+
+  // From now on answers to what was put until now are ignored.
+  void BeginGeneration() { ++generation_; }
+  void Set(Plan plan) { plan_ = std::move(plan); }
+
+  // REQUIRES of both: plan().
+  PassTasks Tasks() const { return {model_, config_.training, *plan_}; }
+  std::vector<TileCell> Tiles(std::int64_t version) const {
+    return Tasks().Tiles(config_.run, version);
+  }
+
+ private:
+  const ManagerConfig& config_;
+  const PlannedModel model_;
+  std::optional<Plan> plan_;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace acan

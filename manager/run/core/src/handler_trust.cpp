@@ -1,0 +1,78 @@
+#include "acan/manager/handler_trust.h"
+
+#include <set>
+#include <utility>
+
+#include "acan/manager/excluded.h"
+#include "fmt/format.h"
+
+namespace acan {
+
+HandlerTrust::HandlerTrust(const ManagerConfig& config) : config_(config) {
+  const std::set<tuplespace::ClientId> excluded = WithoutCovered(config_.quarantined);
+  excluded_.assign(excluded.begin(), excluded.end());
+  if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
+}
+
+std::vector<tuplespace::Key> HandlerTrust::OnPut(UnitId unit, PlannedTask& task) {
+  std::vector<tuplespace::Key> audited;
+  if (audits_ && audits_->OnPut(unit, task)) {
+    const std::vector<Output>& outputs = task.task.outputs;
+    for (std::size_t o = 1; o < outputs.size(); ++o) audited.push_back(outputs[o].key);
+  }
+  task.not_by = excluded_;
+  return audited;
+}
+
+std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResult>& results) {
+  if (!audits_) return std::nullopt;
+  for (const SeenResult& result : results) {
+    if (!HasClient(config_.quarantined, result.put_by)) continue;
+    // It got no task, so it guessed the name of the run and put this on purpose.
+    return GiveUp{
+        fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
+                    result.put_by, result.key.ToString())};
+  }
+  audits_->OnResults(results);
+  return std::nullopt;
+}
+
+// Whether it was audited or not.
+ManagerAction HandlerTrust::OnWrongLoss(const WrongLoss& wrong) const {
+  if (audits_) return Quarantine{{{wrong.by}, wrong.text}};
+  return GiveUp{
+      fmt::format("handler {} computes wrong: {}; run again without it, or with [tasks] audit",
+                  wrong.by, wrong.text)};
+}
+
+void HandlerTrust::OnVote(const VoteDone& event) {
+  if (audits_) audits_->OnVote(event.audit, event.results);
+}
+
+void HandlerTrust::OnHandlers(const std::map<std::string, Capacity>& handlers) {
+  if (audits_) audits_->OnHandlers(handlers);
+}
+
+void HandlerTrust::Forget() {
+  if (audits_) audits_->Forget();
+}
+
+std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
+                                                  const TaskPolicy& policy, ManagerActions& out) {
+  if (!audits_) return std::nullopt;
+  Audits::Output audit = audits_->TakeOutput();
+  for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
+  for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
+  for (AuditVote& vote : audit.put) {
+    vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.end());
+    const std::int64_t lease_us = policy.LeaseUs({vote.task.task.kind, Flops(vote.task.task)});
+    out.push_back(PutVote{generation, std::move(vote), lease_us});
+  }
+  if (audit.verdict) return Quarantine{std::move(*audit.verdict)};
+  if (audit.undecided && config_.fixed_handlers) {
+    return GiveUp{*audit.undecided + ": start it with three handlers or more"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace acan

@@ -1,0 +1,161 @@
+// What one key can not do with leases: double them by letting them run out one after the other, and
+// extend them again and again.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "space_key_trust.h"
+
+namespace tuplespace {
+namespace {
+
+using testing::KeyTrustTest;
+using testing::kLeaseUs;
+using testing::kLimits;
+
+class KeyLeaseTest : public KeyTrustTest {
+ protected:
+  // The client takes a task and extends its lease for as long as it may, and somebody else does the
+  // task in the end. Returns how many leases long that was.
+  std::int64_t Cling(const ClientId& client) {
+    PutTask();
+    const std::vector<Grant> grants = Take(client);
+    EXPECT_EQ(grants.size(), 1u) << client;
+    if (grants.empty()) return 0;
+    const LeaseRef lease{grants[0].key, grants[0].fence};
+    const std::int64_t since_us = d.now_us;
+    const auto extended = [&] {
+      return d.Ask<LeaseReply>(client, Extend{lease, 3'600'000'000}).lease == LeaseStatus::kOk;
+    };
+    while (extended()) d.Advance(kLeaseUs / 2);
+    const std::int64_t held_us = d.now_us - since_us;
+    CompleteOne("handler/0");
+    d.Advance(kLimits.most_bench_us);
+    return held_us / kLeaseUs;
+  }
+};
+
+// ---- leases that run out -----------------------------------------------------------------------
+
+TEST_F(KeyLeaseTest, IdsOfOneKeyDoubleALeaseOnce) {
+  PutTask();
+  std::vector<std::int64_t> lease_us;
+  for (const char* client : {"evil/0", "evil/1", "evil/2", "evil/3"}) {
+    Join(client);
+    d.Advance(kLimits.most_bench_us);
+    const std::vector<Grant> grants = Take(client);
+    ASSERT_EQ(grants.size(), 1u) << client;
+    lease_us.push_back(grants[0].lease_us);
+    d.Advance(grants[0].lease_us);
+  }
+  EXPECT_EQ(lease_us,
+            (std::vector<std::int64_t>{kLeaseUs, 2 * kLeaseUs, 2 * kLeaseUs, 2 * kLeaseUs}));
+}
+
+TEST_F(KeyLeaseTest, ALapseOnProbationDoublesNothing) {
+  Join("evil/0");
+  Offend("evil/0");
+  d.Advance(kLimits.most_bench_us);
+  Join("evil/1");
+  PutTask();
+  EXPECT_EQ(Take("evil/1").size(), 1u);
+  d.Advance(kLeaseUs);
+  EXPECT_EQ(Take("handler/0").at(0).lease_us, kLeaseUs);
+}
+
+TEST_F(KeyLeaseTest, ASlowDeviceGetsALongerLeaseButNotEndlessly) {
+  PutTask();
+  std::int64_t lease_us = 0;
+  for (int i = 0; i < 10; ++i) {
+    const std::vector<Grant> grants = Take("handler/0");
+    ASSERT_EQ(grants.size(), 1u);
+    EXPECT_GE(grants[0].lease_us, lease_us);
+    lease_us = grants[0].lease_us;
+    d.Advance(lease_us);
+  }
+  EXPECT_EQ(lease_us, kLimits.lease_extensions * kLeaseUs);
+}
+
+// ---- leases that are extended on and on --------------------------------------------------------
+
+TEST_F(KeyLeaseTest, WhoHasCompletedNothingMayExtendALeaseToTwice) {
+  Join("evil/0");
+  EXPECT_EQ(Cling("evil/0"), 2);
+  Join("other/0");
+  PutTask();
+  CompleteOne("other/0");
+  EXPECT_EQ(Cling("other/0"), 8);
+}
+
+// Else it would keep one task of each step for as long as the first.
+TEST_F(KeyLeaseTest, EachBenchHalvesForHowLongALeaseMayBeExtended) {
+  Join("other/0");
+  PutTask();
+  CompleteOne("other/0");
+  for (const std::int64_t times : {8, 4, 2, 1, 1}) EXPECT_EQ(Cling("other/0"), times);
+  // A slow device that does its tasks in the end gets its time back.
+  for (std::uint32_t i = 0; i < 4 * kLimits.forgiven_after; ++i) {
+    PutTask();
+    CompleteOne("other/0");
+  }
+  EXPECT_EQ(Cling("other/0"), 4) << "of five benches one is left";
+}
+
+TEST_F(KeyLeaseTest, NewIdsOfAKeyThatClungMayNotExtendTheirLeases) {
+  for (int i = 0; i < 4; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    Join(client);
+    EXPECT_EQ(Cling(client), i == 0 ? 2 : 1) << client;
+    d.Lose(client);
+  }
+  // The key's benches go along with an id that has completed a task.
+  Join("evil/9");
+  PutTask();
+  CompleteOne("evil/9");
+  EXPECT_EQ(Cling("evil/9"), 1);
+}
+
+// A client on probation gets no doubled lease, so it must not reach one by extending its own.
+TEST_F(KeyLeaseTest, ADoubledLeaseDoesNotLetAClientOnProbationExtendItsOwn) {
+  for (int i = 0; i < 2; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    Join(client);
+    Cling(client);
+    d.Lose(client);
+  }
+  PutTask();
+  const std::vector<Grant> lapsed = Take("handler/0");
+  ASSERT_EQ(lapsed.size(), 1u);
+  d.Advance(lapsed[0].lease_us);
+  Join("evil/2");
+  const std::vector<Grant> grants = Take("evil/2");
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].lease_us, kLeaseUs);
+  const LeaseRef lease{grants[0].key, grants[0].fence};
+  d.Advance(kLeaseUs / 2);
+  d.Ask<LeaseReply>("evil/2", Extend{lease, 3'600'000'000});
+  d.Advance(kLeaseUs / 2);
+  EXPECT_EQ(d.Ask<LeaseReply>("evil/2", Extend{lease, kLeaseUs}).lease, LeaseStatus::kStale);
+}
+
+TEST_F(KeyLeaseTest, WhoIsAloneExtendsALeaseOnAndOnAllTheSame) {
+  Join("evil/0");
+  Cling("evil/0");
+  d.Lose("evil/0");
+  d.Lose("handler/0");
+  Join("evil/1");
+  PutTask();
+  const std::vector<Grant> grants = Take("evil/1");
+  ASSERT_EQ(grants.size(), 1u);
+  const LeaseRef lease{grants[0].key, grants[0].fence};
+  for (int i = 0; i < 100; ++i) {
+    d.Advance(kLeaseUs / 2);
+    ASSERT_EQ(d.Ask<LeaseReply>("evil/1", Extend{lease, kLeaseUs}).lease, LeaseStatus::kOk);
+  }
+  Complete("evil/1", grants[0]);
+}
+
+}  // namespace
+}  // namespace tuplespace
