@@ -39,21 +39,18 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
     : options_(options),
       context_(SettingsOf(options), ClientOf(options), job, std::move(model), data),
       stop_(context_.client, options.alive),
-      folder_(context_, std::move(earlier.folder)),
-      leadership_(context_, stop_, folder_),
-      earlier_runs_(context_, leadership_, std::move(earlier.runs)),
-      beginning_(context_, leadership_, {earlier.count, earlier.finite_through}),
-      files_(context_, folder_, ClientOf(options)),
+      takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
+      beginning_(context_, takeover_.leadership(), {earlier.count, earlier.finite_through}),
+      files_(context_, takeover_.folder(), ClientOf(options)),
       notices_(
-          context_, [this](ManagerEvent event) { events_.Post(std::move(event)); },
+          context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); },
           [this](const ResultConflict& conflict) { files_.KeepConflict(conflict); },
           std::move(earlier.conflicts)),
-      statistics_(context_, [this](ManagerEvent event) { events_.Post(std::move(event)); }),
+      statistics_(context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),
-      space_(context_, leadership_, statistics_, audits_,
-             [this](ManagerEvent event) { events_.Post(std::move(event)); }),
-      divergence_(context_, earlier.finite_through),
-      first_life_(earlier.count == 0) {}
+      space_(context_, takeover_.leadership(), statistics_, audits_,
+             [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
+      divergence_(context_, earlier.finite_through) {}
 
 std::optional<Receipt> JobRun::Run() {
   statistics_.Begin(MonotonicUs());
@@ -62,13 +59,11 @@ std::optional<Receipt> JobRun::Run() {
   if (!options_.resume) beginning_.OpenInitialWeights();
   try {
     context_.client.OnNotice(
-        [this](tuplespace::Notice&& notice) { notices_.On(std::move(notice), audits_of_core()); });
-    leadership_.Connect();
+        [this](tuplespace::Notice&& notice) { notices_.On(std::move(notice), driver_.audits()); });
+    takeover_.leadership().Connect();
     if (!options_.resume) files_.NoteReceipt();
-    leadership_.Take();
-    earlier_runs_.Find();
-    folder_.Take(earlier_runs_.names(), [this] { leadership_.PollOnce(); });
-    audits_.Open(leadership_);
+    takeover_.Take();
+    audits_.Open(takeover_.leadership());
     if (auto done = Begin()) return done;
     stop_.OnTrainingBegun();
     while (!final_tiles_) Turn();
@@ -76,12 +71,12 @@ std::optional<Receipt> JobRun::Run() {
     return Finish();
   } catch (const Stopped&) {
     SayStopped();
-    if (!leadership_.SomebodyStandsBy()) earlier_runs_.SayGoodbye();
+    takeover_.LeaveToOthers();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    earlier_runs_.SayGoodbye();
+    takeover_.earlier_runs().SayGoodbye();
     throw;
   }
 }
@@ -93,31 +88,28 @@ double JobRun::SecondsSoFar() const {
 // ---- the loop ----------------------------------------------------------------------------------
 
 void JobRun::Turn() {
-  leadership_.Keep();
-  if (leadership_.leads() && stop_.AsksCore()) events_.Post(StopWanted{});
-  if (!leadership_.leads()) return leadership_.Await();
+  Leadership& leadership = takeover_.leadership();
+  leadership.Keep();
+  if (leadership.leads() && stop_.AsksCore()) driver_.Post(StopWanted{});
+  if (!leadership.leads()) return leadership.Await();
   statistics_.LookIfDue();
-  if (MonotonicUs() >= core_->NextDeadlineUs()) events_.Post(ClockTick{});
+  driver_.PostTickIfDue(MonotonicUs());
   TakeSnapshotDone();
   StepAll();
-  notices_.FollowParked(audits_of_core());
-  const std::int64_t wait_us =
-      std::clamp<std::int64_t>(core_->NextDeadlineUs() - MonotonicUs(), 0, Leadership::kPollUs);
+  notices_.FollowParked(driver_.audits());
+  const std::int64_t wait_us = std::clamp<std::int64_t>(
+      driver_.core().NextDeadlineUs() - MonotonicUs(), 0, Leadership::kPollUs);
   if (!final_tiles_) context_.client.Poll(std::chrono::microseconds(wait_us));
   StepAll();
   NoteTuning();
 }
 
 void JobRun::StepAll() {
-  while (leadership_.leads() && !final_tiles_) {
-    const std::optional<ManagerEvent> event = events_.Take();
-    if (!event) return;
-    Apply(core_->Step(*event, MonotonicUs()));
+  while (takeover_.leadership().leads() && !final_tiles_) {
+    std::optional<ManagerActions> actions = driver_.Step(MonotonicUs());
+    if (!actions) return;
+    Apply(std::move(*actions));
   }
-}
-
-const Audits* JobRun::audits_of_core() const {
-  return core_ && core_->audits() ? &*core_->audits() : nullptr;
 }
 
 void JobRun::Apply(ManagerActions actions) {
@@ -133,15 +125,15 @@ void JobRun::Do(const LoadWeights& action) {
   } catch (const TileGone& gone) {
     throw RunLost{fmt::format("{} of an earlier run is gone", gone.key.ToString())};
   }
-  earlier_runs_.RemoveAll();
-  events_.Post(WeightsReady{action.generation});
+  takeover_.earlier_runs().RemoveAll();
+  driver_.Post(WeightsReady{action.generation});
 }
 
 void JobRun::Do(const MoveTiles& action) {
   notices_.OnGoingBack();
   space_.GoBack(action);
-  notices_.OnWentBack(events_.Has<ResultsLost>());
-  events_.Post(WeightsReady{action.generation});
+  notices_.OnWentBack(driver_.Waits<ResultsLost>());
+  driver_.Post(WeightsReady{action.generation});
 }
 
 void JobRun::Do(const Quarantine& action) {
@@ -176,7 +168,7 @@ void JobRun::Do(TakeSnapshot& action) {
 }
 
 void JobRun::Do(const DropSnapshot&) {
-  files_.DropSnapshot([this] { leadership_.PollOnce(); });
+  files_.DropSnapshot([this] { takeover_.leadership().PollOnce(); });
 }
 
 void JobRun::TakeSnapshotDone() {
@@ -192,13 +184,13 @@ void JobRun::TakeSnapshotDone() {
     throw NotFiniteFound{done->version - 1};
   }
   audits_.Sync();
-  events_.Post(SnapshotDone{done->version, done->took_us, done->problem.empty()});
+  driver_.Post(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
 
 // ---- steps -------------------------------------------------------------------------------------
 
 void JobRun::Do(const StepCommitted& action) {
-  const Progress& progress = statistics_.OnStep(action, core_->total_steps());
+  const Progress& progress = statistics_.OnStep(action, driver_.core().total_steps());
   if (std::isfinite(action.loss) || !context_.job.stop_if_not_finite) {
     receipt_.final_train_loss = action.loss;
   }
@@ -224,7 +216,8 @@ void JobRun::SendProgress(const Progress& progress) const {
 }
 
 void JobRun::NoteTuning(bool at_once) {
-  const auto tuning = statistics_.Tune(core_->policy(), core_->committed_steps(), at_once);
+  const auto tuning =
+      statistics_.Tune(driver_.core().policy(), driver_.core().committed_steps(), at_once);
   if (!tuning) return;
   files_.AddTuning(*tuning);
   if (options_.tuning) options_.tuning(*tuning);
@@ -234,7 +227,7 @@ void JobRun::LookAtStep(const StepCommitted& step) {
   NotFinite found{NotFinite::What::kLoss, step.step, step.learning_rate, std::nullopt};
   if (std::isfinite(step.loss)) {
     if (!divergence_.IsSought()) return;
-    const PassTasks tasks(context_.planned, context_.job.training, *core_->plan());
+    const PassTasks tasks(context_.planned, context_.job.training, *driver_.core().plan());
     if (space_.Mover().AreFinite(tasks.Tiles(context_.run, step.step + 1))) return;
     found.what = NotFinite::What::kWeights;
   }
@@ -244,7 +237,7 @@ void JobRun::LookAtStep(const StepCommitted& step) {
 void JobRun::OnNotFinite(const NotFinite& found) {
   const bool first = !divergence_.found();
   if (first) statistics_.OnNotFinite(found.step);
-  if (const auto version = divergence_.OnNotFinite(found, core_->total_steps())) {
+  if (const auto version = divergence_.OnNotFinite(found, driver_.core().total_steps())) {
     KeepVersion(*version);
   }
 }
@@ -261,7 +254,7 @@ void JobRun::KeepVersion(std::int64_t version) {
 
 void JobRun::SayStopped() const {
   if (!stop_.trains()) return;
-  const std::int64_t done = core_->committed_steps();
+  const std::int64_t done = driver_.core().committed_steps();
   const StopRequest::Saved saved = stop_.SavedOf(done);
   if (saved == StopRequest::Saved::kAll) {
     context_.Log(fmt::format("stopped after step {}: nothing of it is lost", done));

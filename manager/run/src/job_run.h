@@ -11,20 +11,17 @@
 #include <vector>
 
 #include "acan/manager/beginning.h"
-#include "acan/manager/earlier_runs.h"
-#include "acan/manager/folder_claim.h"
-#include "acan/manager/leadership.h"
 #include "acan/manager/manager.h"
-#include "acan/manager/manager_core.h"
 #include "acan/manager/run_context.h"
 #include "acan/manager/stop_request.h"
 #include "audit_trail.h"
+#include "core_driver.h"
 #include "divergence.h"
-#include "event_queue.h"
 #include "run_files.h"
 #include "run_statistics.h"
 #include "space_actions.h"
 #include "space_notices.h"
+#include "takeover.h"
 
 namespace acan {
 
@@ -50,9 +47,9 @@ class JobRun {
   void Stop(std::int64_t within_us) { stop_.Want(within_us); }
 
   // For the next life.
-  std::vector<std::string> RunsLeft() const { return earlier_runs_.Left(); }
+  std::vector<std::string> RunsLeft() const { return takeover_.earlier_runs().Left(); }
   const std::vector<ResultConflict>& conflicts() const { return notices_.conflicts(); }
-  std::shared_ptr<FolderLock> folder() const { return folder_.lock(); }  // null: not had
+  std::shared_ptr<FolderLock> folder() const { return takeover_.folder().lock(); }  // null: not had
 
  private:
   // ---- where it begins (job_run_begin.cpp)
@@ -70,7 +67,7 @@ class JobRun {
   auto Do(Action& action) -> decltype(std::declval<SpaceActions&>().Do(action)) {
     space_.Do(action);
   }
-  void Do(const PutPassData& action) { space_.PutData(action, *core_->plan()); }
+  void Do(const PutPassData& action) { space_.PutData(action, *driver_.core().plan()); }
   void Do(const MoveTiles& action);
   void Do(const LoadWeights& action);
   void Do(const Quarantine& action);
@@ -87,7 +84,6 @@ class JobRun {
   void OnNotFinite(const NotFinite& found);
   void KeepVersion(std::int64_t version);
   void SayStopped() const;
-  const Audits* audits_of_core() const;  // null: there are none
   void SendProgress(const Progress& progress) const;
   void NoteTuning(bool at_once = false);
   RunState StateAt(std::int64_t version) const;
@@ -105,19 +101,15 @@ class JobRun {
   const ManagerOptions& options_;
   RunContext context_;
   StopRequest stop_;
-  FolderClaim folder_;
-  Leadership leadership_;
-  EarlierRuns earlier_runs_;
+  Takeover takeover_;
   Beginning beginning_;
   RunFiles files_;
-  EventQueue events_;
+  CoreDriver driver_;
   SpaceNotices notices_;
   RunStatistics statistics_;
   AuditTrail audits_;
   SpaceActions space_;
   Divergence divergence_;
-  const bool first_life_;
-  std::unique_ptr<ManagerCore> core_;
   std::optional<std::vector<TileCell>> final_tiles_;  // set: the training is done
   Receipt receipt_;
 };

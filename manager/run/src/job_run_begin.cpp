@@ -15,24 +15,24 @@ namespace acan {
 using tuplespace::Pattern;
 
 std::optional<Receipt> JobRun::Begin() {
-  const double overhead_us = MeasureTaskOverheadUs(context_, leadership_);
+  const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
   audits_.FindQuarantined(files_.snapshots());
-  if (options_.resume) beginning_.Find(files_.snapshots(), earlier_runs_.names());
+  if (options_.resume) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
   }
   if (options_.resume) {
     for (const ResultConflict& conflict : files_.EarlierConflicts()) notices_.AddConflict(conflict);
   }
-  leadership_.Confirm();
+  takeover_.leadership().Confirm();
   if (auto done = FinishedBefore()) return done;
   BeginFiles();
   context_.client.RetireAll(Pattern::Of(DoneKey(context_.job_id)), false);
-  if (!beginning_.GoesOn()) earlier_runs_.RemoveAll();
+  if (!beginning_.GoesOn()) takeover_.earlier_runs().RemoveAll();
   receipt_.final_train_loss = beginning_.past().train_loss;
   ManagerConfig config = MakeConfig(overhead_us);
   audits_.Begin(beginning_.past());
-  core_ = std::make_unique<ManagerCore>(std::move(config));
+  driver_.Begin(std::move(config));
   return std::nullopt;
 }
 
@@ -53,9 +53,8 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   context_.Log("the job is done already");
   const bool kept = done->not_finite && done->not_finite->kept_version;
   if (files_.snapshots() != nullptr && !kept) files_.snapshots()->RemoveAll();
-  earlier_runs_.RemoveAll();
-  folder_.GiveUp();
-  leadership_.GiveUp();
+  takeover_.earlier_runs().RemoveAll();
+  takeover_.GiveUp();
   return done;
 }
 
@@ -63,7 +62,7 @@ void JobRun::BeginFiles() {
   files_.Begin({.goes_on = beginning_.GoesOn(),
                 .version = beginning_.past().version,
                 .metrics = beginning_.TakeMetrics(),
-                .is_new = !options_.resume && first_life_},
+                .is_new = !options_.resume && beginning_.IsFirstLife()},
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;

@@ -23,10 +23,10 @@ void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
   const TileMover::Written written = space_.Mover().WriteModel(
-      path, *context_.model, core_->total_steps(), *final_tiles_, job.stop_if_not_finite);
+      path, *context_.model, driver_.core().total_steps(), *final_tiles_, job.stop_if_not_finite);
   files_.WriteConfig();
   receipt_.weights_sha256 = written.weights_sha256;
-  receipt_.steps = core_->total_steps();
+  receipt_.steps = driver_.core().total_steps();
   receipt_.epochs = WholeEpochs(receipt_.steps);
   if (written.finite) return;
   NotFinite found{NotFinite::What::kWeights, 0, job.training.learning_rate, std::nullopt};
@@ -60,7 +60,7 @@ void JobRun::WriteKept() {
   space_.Mover().Write(*writer, ModelTensors(*context_.model, context_.OptimizerStates()),
                        *final_tiles_);
   WorkBeside(
-      context_.client, [this] { leadership_.Keep(); },
+      context_.client, [this] { takeover_.leadership().Keep(); },
       [&](const std::function<void()>& go_on) { writer->Finish(go_on); });
   snapshots->RemoveNewerThan(version);
   snapshots->KeepNewest(1);
@@ -71,9 +71,9 @@ AuditSummary JobRun::AuditsSoFar() const {
                        beginning_.past().audits_passed,
                        beginning_.past().audits_skipped,
                        {}};
-  if (core_->audits()) {
-    summary.passed += static_cast<std::int64_t>(core_->audits()->passed());
-    summary.skipped += static_cast<std::int64_t>(core_->audits()->skipped());
+  if (const Audits* audits = driver_.audits()) {
+    summary.passed += static_cast<std::int64_t>(audits->passed());
+    summary.skipped += static_cast<std::int64_t>(audits->skipped());
   }
   return summary;
 }
@@ -97,7 +97,7 @@ void JobRun::AwaitAnswers() {
   statistics_.Look();
   LongWait answers(tuplespace::MonotonicUs());
   while (statistics_.looking() || context_.client.unanswered() > 0) {
-    leadership_.PollOnce();
+    takeover_.leadership().PollOnce();
     if (const auto seconds = answers.Due(tuplespace::MonotonicUs())) {
       context_.Log(fmt::format(
           "the job is done but for {} requests that the broker has not answered for {} s",
@@ -108,7 +108,7 @@ void JobRun::AwaitAnswers() {
 
 Receipt JobRun::Finish() {
   tuplespace::Client& client = context_.client;
-  files_.DropSnapshot([this] { leadership_.PollOnce(); });
+  files_.DropSnapshot([this] { takeover_.leadership().PollOnce(); });
   if (!divergence_.kept_version()) WriteWeights();
   const bool ended_early = divergence_.kept_version().has_value();
   if (ended_early) WriteKept();
@@ -116,7 +116,7 @@ Receipt JobRun::Finish() {
   FillReceipt();
   NoteTuning(/*at_once=*/true);
   audits_.Finish(&receipt_);
-  leadership_.Confirm();
+  takeover_.leadership().Confirm();
   files_.Check();
   // From here on whoever takes over finds that the job is done.
   files_.WriteReceipt(receipt_);
@@ -130,9 +130,8 @@ Receipt JobRun::Finish() {
   done.payload = tuplespace::Payload::Copy(JsonText(ReceiptToJson(receipt_)));
   client.Put({done});
   if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
-  earlier_runs_.RemoveOwn();
-  folder_.GiveUp();  // before another one can have the lead
-  leadership_.GiveUp();
+  takeover_.earlier_runs().RemoveOwn();
+  takeover_.GiveUp();
   return receipt_;
 }
 

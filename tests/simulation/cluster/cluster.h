@@ -9,7 +9,7 @@
 
 #include "acan/handler/handler.h"
 #include "acan/manager/manager.h"
-#include "cluster/broker_host.h"
+#include "broker/broker_host.h"
 #include "cluster/drawn.h"
 #include "cluster/jobs.h"
 #include "cluster/out_folder.h"

@@ -10,7 +10,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
 #include "acan/manager/pass_tasks.h"
-#include "cluster/broker_host.h"
+#include "broker/broker_host.h"
 #include "cluster/jobs.h"
 #include "own_memory_device.h"
 #include "tuplespace/client.h"

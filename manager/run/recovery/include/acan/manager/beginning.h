@@ -35,6 +35,8 @@ class Beginning {
   // newest snapshot; else the beginning. `snapshots`: null without a folder.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs);
 
+  // Of this process.
+  bool IsFirstLife() const { return limits_.earlier_lives == 0; }
   // Whether an earlier life's weights were found, not merely the job's initial ones.
   bool GoesOn() const { return source_ == Source::kEarlierLife; }
   TileSource* weights() const { return weights_.get(); }  // null: they are drawn from the seed

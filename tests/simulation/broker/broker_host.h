@@ -5,15 +5,18 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "broker/client_routes.h"
+#include "broker/host_clock.h"
+#include "broker/liar.h"
+#include "broker/own_clients.h"
+#include "broker/suspension.h"
 #include "broker_core.h"
 #include "checkers/observer.h"
 #include "cluster/hostile_handler.h"
-#include "wire.h"
 #include "world/network.h"
 
 namespace acan::simulation {
@@ -32,14 +35,14 @@ class BrokerHost final : public Listener {
 
   void Start();
   void Kill();
-  void Stop() { stopped_ = true; }  // as SIGSTOP
+  void Stop() { suspension_.Begin(); }  // as SIGSTOP
   void Continue();
   void JumpClock(std::int64_t forward_us);
   bool running() const { return core_ != nullptr; }
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return suspension_.on(); }
 
   // Now and then somebody puts a result again, with other bytes.
-  void SetLiesOneIn(std::uint64_t results) { lies_one_in_ = results; }
+  void SetLiesOneIn(std::uint64_t results) { liar_.SetOneIn(results); }
   // From the next broker on it is there, too.
   // `key_is_shared`: honest handlers come with the same key as it.
   void SetHostile(std::unique_ptr<HostileHandler> hostile, bool key_is_shared) {
@@ -56,13 +59,13 @@ class BrokerHost final : public Listener {
   const BrokerTotals& totals() const { return totals_; }
   const Observer* observer() const { return observer_.get(); }
 
-  bool listening() const override { return running() && !stopped_; }
+  bool listening() const override { return running() && !stopped(); }
   std::uint64_t life() const override { return life_; }
   void OnFrames(const std::shared_ptr<Connection>& from, Frames&& frames) override;
   void OnConnectionEnded(const std::shared_ptr<Connection>& connection) override;
 
  private:
-  std::int64_t NowUs() const { return world_.now_us() + clock_us_; }
+  std::int64_t NowUs() const { return clock_.NowUs(); }
   void Handle(const std::shared_ptr<Connection>& from, Frames&& frames);
   void Lose(const tuplespace::ClientId& client);
   void Tick();
@@ -89,18 +92,12 @@ class BrokerHost final : public Listener {
   Results& results_;
   std::unique_ptr<tuplespace::BrokerCore> core_;
   std::unique_ptr<Observer> observer_;
-  tuplespace::Encoder encoder_;
   std::uint64_t life_ = 0;
-  std::int64_t clock_us_ = 0;
-  bool stopped_ = false;
-  std::uint64_t timer_ = 0;
-  std::int64_t timer_at_us_ = kNever;
-  std::unordered_map<tuplespace::ClientId, std::shared_ptr<Connection>> routes_;
-  std::vector<std::function<void()>> waiting_;  // what came while it was stopped
-  std::uint64_t lies_one_in_ = 0;
-  std::vector<tuplespace::Tuple> to_lie_about_;
-  std::map<tuplespace::ClientId, std::uint64_t> own_sessions_;  // of the observer and the liar
-  tuplespace::RequestId next_request_ = 1;
+  HostClock clock_;
+  Suspension suspension_;
+  ClientRoutes routes_;
+  OwnClients own_clients_;
+  Liar liar_;
   std::unique_ptr<HostileHandler> hostile_;  // may be null
   bool key_is_shared_ = false;
   bool traces_messages_ = false;

@@ -1,8 +1,9 @@
-#include "cluster/broker_host.h"
+#include "broker/broker_host.h"
 
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "cluster/message_text.h"
@@ -19,7 +20,6 @@ using tuplespace::FieldPattern;
 using tuplespace::Found;
 using tuplespace::Key;
 using tuplespace::Pattern;
-using tuplespace::Payload;
 using tuplespace::Reply;
 using tuplespace::ReplyBody;
 using tuplespace::Request;
@@ -30,8 +30,8 @@ using tuplespace::Tuple;
 
 namespace {
 
-constexpr const char* kObserver = "observer";
-constexpr const char* kLiar = "liar";
+constexpr const char* kObserver = OwnClients::kObserver;
+constexpr const char* kLiar = OwnClients::kLiar;
 constexpr std::uint64_t kProbeOneIn = 16;  // messages
 constexpr std::uint64_t kWalkOneIn = 16;   // probes
 constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
@@ -58,7 +58,7 @@ void HashPayloads(ToBroker& envelope) {
 }  // namespace
 
 BrokerHost::BrokerHost(World& world, Network& network, Results& results)
-    : world_(world), network_(network), results_(results) {
+    : world_(world), network_(network), results_(results), clock_(world), routes_(network) {
   network_.SetListener(this);
 }
 
@@ -73,8 +73,8 @@ void BrokerHost::Start() {
   core_ = std::make_unique<BrokerCore>(options);
   observer_ = std::make_unique<Observer>(results_,
                                          [this](const std::string& what) { world_.Report(what); });
-  clock_us_ = world_.random().Magnitude(1, 1'000'000'000'000);
-  stopped_ = false;
+  clock_.SetAhead(world_.random().Magnitude(1, 1'000'000'000'000));
+  suspension_.Forget();
   ++life_;
   Join(kObserver);
   Join(kLiar);
@@ -93,34 +93,31 @@ void BrokerHost::Kill() {
   CheckAll();
   core_.reset();
   observer_.reset();
-  routes_.clear();
-  waiting_.clear();
-  to_lie_about_.clear();
-  own_sessions_.clear();
-  stopped_ = false;
+  routes_.Clear();
+  suspension_.Forget();
+  liar_.TakeTruths();
+  own_clients_.OnBroker();
   ++life_;
-  timer_at_us_ = kNever;
-  ++timer_;
+  clock_.CancelTimer();
   network_.BrokerDied();
 }
 
 void BrokerHost::Continue() {
-  if (!stopped_) return;
-  stopped_ = false;
-  for (const auto& what : std::exchange(waiting_, {})) what();
+  if (!stopped()) return;
+  suspension_.End();
   if (running()) Tick();
 }
 
 void BrokerHost::JumpClock(std::int64_t forward_us) {
-  clock_us_ += forward_us;
-  if (running() && !stopped_) Tick();
+  clock_.Jump(forward_us);
+  if (running() && !stopped()) Tick();
 }
 
 void BrokerHost::OnFrames(const std::shared_ptr<Connection>& from, Frames&& frames) {
   if (!running()) return;
-  if (stopped_) {
+  if (stopped()) {
     auto kept = std::make_shared<Frames>(std::move(frames));
-    waiting_.push_back([this, from, kept] { Handle(from, std::move(*kept)); });
+    suspension_.Defer([this, from, kept] { Handle(from, std::move(*kept)); });
     return;
   }
   Handle(from, std::move(frames));
@@ -128,8 +125,7 @@ void BrokerHost::OnFrames(const std::shared_ptr<Connection>& from, Frames&& fram
 
 void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames) {
   from->heard = true;
-  // What still comes over an ended connection does not take the route from its successor.
-  if (from->up() || !routes_.contains(from->client())) routes_[from->client()] = from;
+  routes_.OnFrames(from);
   auto decoded = tuplespace::DecodeToBroker(frames.control, frames.payloads, 64u << 20);
   if (const auto* error = std::get_if<RequestError>(&decoded)) {
     world_.Report(
@@ -145,18 +141,13 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     observer_->OnRequest(from->client(), envelope.session, *request);
     if (hostile_ != nullptr) hostile_->Overhear(*request);
     const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
-    if (complete == nullptr || lies_one_in_ == 0) continue;
-    for (const Tuple& tuple : complete->results) {
-      if (tuple.payload.size() > 0 && world_.random().OneIn(lies_one_in_)) {
-        to_lie_about_.push_back(tuple);
-      }
-    }
+    if (complete != nullptr) liar_.Overhear(*complete, world_.random());
   }
   const bool known = core_->Knows(from->client());
   core_->Receive(from->client(), std::move(envelope), NowUs(), KeyOf(from->client()));
   if (known && !core_->Knows(from->client())) OnLost(from->client());  // it left
   Flush(from->client());
-  if (!to_lie_about_.empty()) Lie();
+  Lie();
   if (hostile_ != nullptr && hostile_->Joins()) ActHostile();
   if (world_.random().OneIn(kProbeOneIn)) Probe();
   Tick();
@@ -164,14 +155,11 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
 
 void BrokerHost::OnConnectionEnded(const std::shared_ptr<Connection>& connection) {
   if (!running()) return;
-  if (stopped_) {
-    waiting_.push_back([this, connection] { OnConnectionEnded(connection); });
+  if (stopped()) {
+    suspension_.Defer([this, connection] { OnConnectionEnded(connection); });
     return;
   }
-  const auto route = routes_.find(connection->client());
-  if (route == routes_.end() || route->second != connection) return;  // it has another one
-  routes_.erase(route);
-  Lose(connection->client());
+  if (routes_.OnEnded(*connection)) Lose(connection->client());  // else it has another one
 }
 
 void BrokerHost::Lose(const ClientId& client) {
@@ -200,15 +188,8 @@ void BrokerHost::Tick() {
 }
 
 void BrokerHost::SetTimer() {
-  const std::int64_t due_us = core_->NextDeadlineUs();
-  if (due_us >= kNever) return;
-  const std::int64_t at_us = std::max(due_us - clock_us_, world_.now_us() + 1);
-  if (timer_at_us_ > world_.now_us() && timer_at_us_ <= at_us) return;
-  timer_at_us_ = at_us;
-  world_.At(at_us, [this, timer = ++timer_, life = life_] {
-    if (timer != timer_ || life != life_ || !running() || stopped_) return;
-    timer_at_us_ = kNever;
-    Tick();
+  clock_.SetTimer(core_->NextDeadlineUs(), [this] {
+    if (running() && !stopped()) Tick();
   });
 }
 
@@ -232,7 +213,7 @@ void BrokerHost::Trace(const ClientId& client, const ToBroker& envelope) const {
 }
 
 void BrokerHost::Trace(const ClientId& client, const tuplespace::ToClient& envelope) const {
-  if (!traces_messages_ || client == kObserver || client == kLiar) return;
+  if (!traces_messages_ || OwnClients::Has(client)) return;
   for (const BrokerMessage& message : envelope.messages) {
     const std::string text = Describe(message);
     if (!text.empty()) world_.Remark(fmt::format("  {} < {}", client, text));
@@ -250,20 +231,8 @@ void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
   if (HostileHandler::Is(delivery.client)) {
     return hostile_->OnAnswer(delivery.client, delivery.envelope);
   }
-  const auto route = routes_.find(delivery.client);
-  if (route == routes_.end()) return;
-  encoder_.Begin(delivery.envelope.session);
-  for (const BrokerMessage& one : delivery.envelope.messages) {
-    std::visit([&](const auto& body) { encoder_.Add(body); }, one);
-  }
-  Frames frames;
-  const auto control = encoder_.Finish();
-  frames.control.assign(control.begin(), control.end());
-  for (const Payload& payload : encoder_.TakeFrames()) {
-    frames.payloads.push_back(Payload::Copy(payload.data(), payload.size()));
-  }
-  frames.leads = observer_->TakeLead(delivery.client);
-  network_.Send(*route->second, std::move(frames));
+  if (!routes_.Has(delivery.client)) return;
+  routes_.Send(delivery.client, delivery.envelope, observer_->TakeLead(delivery.client));
 }
 
 // ---- the observer and the liar: two more clients, next door
@@ -272,21 +241,19 @@ void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
 void BrokerHost::Join(const ClientId& client) {
   core_->Receive(client, ToBroker{0, {tuplespace::Hello{life_, client}}}, NowUs());
   for (const BrokerCore::Delivery& delivery : TakeWatched(client)) {
-    if (delivery.client != client) {
+    if (delivery.client == client) {
+      own_clients_.OnAnswer(client, delivery.envelope);
+    } else {
       Deliver(delivery);
-      continue;
-    }
-    for (const BrokerMessage& message : delivery.envelope.messages) {
-      const auto* welcome = std::get_if<tuplespace::Welcome>(&message);
-      if (welcome != nullptr) own_sessions_[client] = welcome->session;
     }
   }
 }
 
 ReplyBody BrokerHost::Ask(RequestBody body) {
   if (!core_->Knows(kObserver)) Join(kObserver);
-  const tuplespace::RequestId id = next_request_++;
-  core_->Receive(kObserver, ToBroker{own_sessions_[kObserver], {Request{id, std::move(body)}}},
+  Request request = own_clients_.RequestOf(std::move(body));
+  const tuplespace::RequestId id = request.id;
+  core_->Receive(kObserver, ToBroker{own_clients_.SessionOf(kObserver), {std::move(request)}},
                  NowUs());
   std::optional<ReplyBody> answer = TakeAnswer(id);
   while (!answer && core_->NextDeadlineUs() <= NowUs()) {  // a List or a Count goes on by slices
@@ -336,7 +303,7 @@ void BrokerHost::CheckSpace() {
 }
 
 void BrokerHost::CheckAll() {
-  if (!running() || stopped_) return;
+  if (!running() || stopped()) return;
   Tick();
   CheckSpace();
   tuplespace::List list;
@@ -368,14 +335,10 @@ std::vector<Key> BrokerHost::Keys() {
 
 // The result is there by now, or was not wanted any more: these bytes must change nothing.
 void BrokerHost::Lie() {
-  for (const Tuple& truth : std::exchange(to_lie_about_, {})) {
+  for (const Tuple& truth : liar_.TakeTruths()) {
     if (observer_->leases().Holder(truth.key)) continue;
-    Tuple lie;
-    lie.key = truth.key;
-    std::vector<std::byte> bytes(truth.payload.data(), truth.payload.data() + truth.payload.size());
-    bytes[world_.random().Below(bytes.size())] ^= std::byte{1};
-    lie.payload = Payload::Copy(bytes.data(), bytes.size());
-    Request request{next_request_++, tuplespace::Put{{std::move(lie)}}};
+    Tuple lie = Liar::LieAbout(truth, world_.random());
+    Request request = own_clients_.RequestOf(tuplespace::Put{{std::move(lie)}});
     // What was removed without a trace would be believed: nothing can help against that but audits.
     tuplespace::Count count;
     count.pattern = Pattern::Of(truth.key);
@@ -384,8 +347,8 @@ void BrokerHost::Lie() {
     if (reply == nullptr || reply->count == 0) continue;
     if (!core_->Knows(kLiar)) Join(kLiar);
     ++totals_.conflicts_made;
-    observer_->OnRequest(kLiar, own_sessions_[kLiar], request);
-    core_->Receive(kLiar, ToBroker{own_sessions_[kLiar], {std::move(request)}}, NowUs());
+    observer_->OnRequest(kLiar, own_clients_.SessionOf(kLiar), request);
+    core_->Receive(kLiar, ToBroker{own_clients_.SessionOf(kLiar), {std::move(request)}}, NowUs());
     Flush(kLiar);
   }
 }
@@ -394,11 +357,8 @@ void BrokerHost::Lie() {
 const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) const {
   if (hostile_ == nullptr) return nullptr;
   if (HostileHandler::Is(client)) return &hostile_->who();
-  if (!key_is_shared_) return nullptr;
-  const auto route = routes_.find(client);
-  const bool is_handler =
-      route != routes_.end() && route->second->process()->name().starts_with("handler");
-  return is_handler ? &hostile_->who() : nullptr;
+  const bool has_copy = key_is_shared_ && routes_.LeadsToHandler(client);
+  return has_copy ? &hostile_->who() : nullptr;
 }
 
 // ---- a hostile handler, next door
@@ -407,7 +367,7 @@ const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) c
 void BrokerHost::LetHostileAct() {
   world_.After(hostile_->NextDelayUs(), [this, life = life_] {
     if (life != life_ || !running()) return;
-    if (!stopped_) {
+    if (!stopped()) {
       ActHostile();
       Tick();
     }

@@ -1,0 +1,50 @@
+// CoreDriver: the ManagerCore of a life, and the events that wait for it: until no handler of the
+// client runs, because what they ask for may wait for the client. Events may come before the core
+// begins. Owned by JobRun, for its thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "acan/manager/manager_core.h"
+
+namespace acan {
+
+class CoreDriver {
+ public:
+  void Begin(ManagerConfig config) { core_ = std::make_unique<ManagerCore>(std::move(config)); }
+  const ManagerCore& core() const { return *core_; }  // REQUIRES: begun
+  // Null: there are none, or the core has not begun.
+  const Audits* audits() const { return core_ && core_->audits() ? &*core_->audits() : nullptr; }
+
+  void Post(ManagerEvent event) { events_.push_back(std::move(event)); }
+  template <class Event>
+  bool Waits() const {
+    return std::any_of(events_.begin(), events_.end(), [](const ManagerEvent& event) {
+      return std::holds_alternative<Event>(event);
+    });
+  }
+
+  // REQUIRES of all that follows: begun.
+  void PostTickIfDue(std::int64_t now_us) {
+    if (now_us >= core_->NextDeadlineUs()) Post(ClockTick{});
+  }
+  // What the core wants after the next event; nullopt: no event waits.
+  std::optional<ManagerActions> Step(std::int64_t now_us) {
+    if (events_.empty()) return std::nullopt;
+    const ManagerEvent event = std::move(events_.front());
+    events_.pop_front();
+    return core_->Step(event, now_us);
+  }
+
+ private:
+  std::unique_ptr<ManagerCore> core_;  // null until Begin
+  std::deque<ManagerEvent> events_;
+};
+
+}  // namespace acan

@@ -1,0 +1,59 @@
+// Takeover: how a life comes to have what only one manager of a job may have, and how it makes way
+// for the next: the lead, the lock of the output folder, and what earlier lives left in the space.
+// Owned by JobRun, for its thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/manager/earlier_runs.h"
+#include "acan/manager/folder_claim.h"
+#include "acan/manager/leadership.h"
+#include "acan/manager/run_context.h"
+#include "acan/manager/stop_request.h"
+
+namespace acan {
+
+class Takeover {
+ public:
+  // `lock`, `earlier_runs`: of earlier lives of this process. The references must outlive it.
+  Takeover(RunContext& context, StopRequest& stop, std::shared_ptr<FolderLock> lock,
+           std::vector<std::string> earlier_runs)
+      : folder_(context, std::move(lock)),
+        leadership_(context, stop, folder_),
+        earlier_runs_(context, leadership_, std::move(earlier_runs)) {}
+  Takeover(const Takeover&) = delete;
+  Takeover& operator=(const Takeover&) = delete;
+
+  FolderClaim& folder() { return folder_; }
+  const FolderClaim& folder() const { return folder_; }
+  Leadership& leadership() { return leadership_; }
+  EarlierRuns& earlier_runs() { return earlier_runs_; }
+  const EarlierRuns& earlier_runs() const { return earlier_runs_; }
+
+  // Waits for all of it. The folder comes last: earlier runs have no manager once this one leads.
+  // REQUIRES: leadership().Connect().
+  void Take() {
+    leadership_.Take();
+    earlier_runs_.Find();
+    folder_.Take(earlier_runs_.names(), [this] { leadership_.PollOnce(); });
+  }
+  // The job is done. The folder goes first: before another manager can have the lead.
+  void GiveUp() {
+    folder_.GiveUp();
+    leadership_.GiveUp();
+  }
+  // The life ends before the job does. Who stands by goes on from what this run has in the space.
+  void LeaveToOthers() {
+    if (!leadership_.SomebodyStandsBy()) earlier_runs_.SayGoodbye();
+  }
+
+ private:
+  FolderClaim folder_;
+  Leadership leadership_;
+  EarlierRuns earlier_runs_;
+};
+
+}  // namespace acan
