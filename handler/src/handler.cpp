@@ -179,7 +179,7 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   Submit(tuplespace::Retire{ReportsBefore(client.id(), report_number), false});
 }
 
-void Handler::Impl::Apply(std::vector<HandlerAction> actions) {
+void Handler::Impl::Apply(const std::vector<HandlerAction>& actions) {
   for (const HandlerAction& action : actions) {
     std::visit([this](const auto& a) { Do(a); }, action);
   }

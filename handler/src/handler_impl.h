@@ -51,7 +51,7 @@ struct Handler::Impl {
   bool Turn(std::int64_t most_wait_us);
   HandlerReport Run();
   void SayIfDeviceIsStuck();
-  void Apply(std::vector<HandlerAction> actions);
+  void Apply(const std::vector<HandlerAction>& actions);
   void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
   void OnGrant(tuplespace::Grant&& grant, bool current);

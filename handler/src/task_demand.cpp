@@ -61,13 +61,13 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
     asking_ = true;
     asked_ = {want.offer_bytes, want.count, want.share};
     asked_us_ = now_us;
-    out.push_back(asked_);
+    out.emplace_back(asked_);
   }
   if (work.working == 0 && asked_.share) ask_at_us_ = asked_us_ + kHalfOfferUs;
 }
 
 void TaskDemand::StopAsking(std::vector<HandlerAction>& out) {
-  if (asking_) out.push_back(acan::StopAsking{});
+  if (asking_) out.emplace_back(acan::StopAsking{});
   asking_ = false;
 }
 

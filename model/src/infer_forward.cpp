@@ -262,8 +262,8 @@ struct Forward {
 }  // namespace
 
 bool IsBackward(const Operator& op) {
-  static const std::size_t first = Operator(LinearInputGradient{}).index();
-  return op.index() >= first;
+  static const std::size_t kFirst = Operator(LinearInputGradient{}).index();
+  return op.index() >= kFirst;
 }
 
 std::vector<Shape> InferForward(const Operator& op, const Operands& in) {

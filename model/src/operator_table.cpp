@@ -224,7 +224,7 @@ std::vector<OperatorRow> GradientsOfImagesAndElements() {
 }  // namespace
 
 const std::vector<OperatorRow>& OperatorTable() {
-  static const std::vector<OperatorRow> table = [] {
+  static const std::vector<OperatorRow> kTable = [] {
     std::vector<OperatorRow> rows;
     for (const auto part : {ProductsAndNorms, ImagesAndElements, GradientsOfProductsAndNorms,
                             GradientsOfImagesAndElements}) {
@@ -233,7 +233,7 @@ const std::vector<OperatorRow>& OperatorTable() {
     assert(rows.size() == std::variant_size_v<Operator>);
     return rows;
   }();
-  return table;
+  return kTable;
 }
 
 const OperatorRow& RowOf(const Operator& op) {

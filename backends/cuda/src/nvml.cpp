@@ -24,7 +24,7 @@ bool Find(void* library, const char* name, T& function) {
 }
 
 const Nvml& TheNvml() {
-  static const Nvml nvml = [] {
+  static const Nvml kNvml = [] {
     Nvml out;
     void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // stays
     out.there = library != nullptr && Find(library, "nvmlInit_v2", out.init) &&
@@ -33,7 +33,7 @@ const Nvml& TheNvml() {
                 Find(library, "nvmlDeviceGetMemoryInfo", out.memory) && out.init() == 0;
     return out;
   }();
-  return nvml;
+  return kNvml;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ class Shapes {
       shapes_[i] = {m[i].buffer != nullptr, m[i].rows, m[i].cols};
     }
   }
+  // NOLINTNEXTLINE(google-explicit-constructor): shapes are what it is
   operator std::span<const OperandShape>() const { return {shapes_.data(), count_}; }
 
  private:

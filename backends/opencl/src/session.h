@@ -40,6 +40,7 @@ class Session {
   template <typename... Args>
   void SetArgs(const ClKernel& kernel, const Args&... args) const {
     cl_uint index = 0;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): of a pointer it takes the pointer itself
     (Check(clSetKernelArg(kernel.get(), index++, sizeof(args), &args), "clSetKernelArg", name_),
      ...);
   }

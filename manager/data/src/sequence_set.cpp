@@ -83,7 +83,7 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
     hash.Add(head, sizeof head);
     const WantedInput& of = *input;
     const auto place = [&of](std::int64_t value) {
-      const std::string sample = fmt::format("{} of sample {}", WordOf(of), value / of.positions);
+      std::string sample = fmt::format("{} of sample {}", WordOf(of), value / of.positions);
       if (of.positions == 1) return sample;
       return fmt::format("{}, position {}", sample, value % of.positions);
     };

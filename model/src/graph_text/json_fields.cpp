@@ -47,7 +47,7 @@ std::string Fields::Text(const char* key) const {
 }
 
 std::string Fields::Name(const char* key) const {
-  const std::string text = Text(key);
+  std::string text = Text(key);
   if (text.empty() || text.size() > kMaxGraphNameBytes || text.find('\0') != std::string::npos) {
     Refuse(key, Get(key), fmt::format("a name of 1 to {} bytes", kMaxGraphNameBytes));
   }

@@ -39,7 +39,7 @@ const AccessList::Entry* AccessControl::Find(const std::string& user, const Clie
   return who;
 }
 
-void AccessControl::SetPeers(std::vector<AllowedPeer> peers) {
+void AccessControl::SetPeers(const std::vector<AllowedPeer>& peers) {
   if (!access_) throw std::invalid_argument("SetPeers: this broker has no keys");
   AccessList checked(access_->roles, peers);
   const std::lock_guard lock(mutex_);

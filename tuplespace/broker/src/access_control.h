@@ -28,7 +28,7 @@ class AccessControl {
                                 std::string* why) const;
 
   // Replaces the list from the next TakeNewPeers on. Throws std::invalid_argument.
-  void SetPeers(std::vector<AllowedPeer> peers);
+  void SetPeers(const std::vector<AllowedPeer>& peers);
   bool TakeNewPeers();  // whether the list is another one now
   // Whether the time of a key has ended since. The wall clock may be set at any time, so it is
   // looked at again and again, at NextLookUs() next (kForeverUs: no key ends).

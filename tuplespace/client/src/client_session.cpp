@@ -163,7 +163,7 @@ void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
   if (state_ != State::kJoining && state_ != State::kJoined) return;
   if (state_ == State::kJoined) {
     if (now_us - link_.joined_at_us >= kStableUs) link_.relink_delay_us = 0;
-    events_.push_back(ConnectionChanged{false, why});
+    events_.emplace_back(ConnectionChanged{false, why});
     delays_.alone_since_us = now_us;
   }
   state_ = State::kNoLink;
@@ -194,7 +194,7 @@ void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
     } else if (const auto* done = std::get_if<Done>(&message)) {
       for (const RequestId id : done->requests) OnDone(id, now_us);
     } else if (auto* notice = std::get_if<Notice>(&message)) {
-      events_.push_back(std::move(*notice));
+      events_.emplace_back(std::move(*notice));
     } else if (std::holds_alternative<Goodbye>(message)) {
       LinkDown("the broker ended", now_us);
     }
@@ -226,14 +226,14 @@ void ClientSession::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
     requests_.to_send.push_back(id);
   }
   std::sort(requests_.to_send.begin(), requests_.to_send.end());
-  events_.push_back(ConnectionChanged{true, "welcome"});
+  events_.emplace_back(ConnectionChanged{true, "welcome"});
 }
 
 void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
                                    std::int64_t now_us) {
   if (error.code == ErrorCode::kHelloRequired) {
     if (state_ != State::kJoined || session != welcome_.session) return;
-    events_.push_back(ConnectionChanged{false, error.text});
+    events_.emplace_back(ConnectionChanged{false, error.text});
     delays_.alone_since_us = now_us;
     BeginHello(now_us);
   } else if (error.code == ErrorCode::kBusy) {
@@ -252,12 +252,13 @@ void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
                              std::int64_t now_us) {
   if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
   delays_.say_busy_at_us = After(now_us, kSayBusyEveryUs);
-  events_.push_back(RequestDelayed{"it has had no room for a request for seconds: " + error.text});
+  events_.emplace_back(
+      RequestDelayed{"it has had no room for a request for seconds: " + error.text});
 }
 
 void ClientSession::NoteAlone(std::int64_t now_us) {
   if (unanswered() == 0 || now_us < AloneDueUs()) return;
-  events_.push_back(
+  events_.emplace_back(
       RequestDelayed{fmt::format("no answer for {} s; requests that wait: {}",
                                  (now_us - delays_.alone_since_us) / 1'000'000, unanswered())});
   delays_.alone_since_us = kForeverUs;
@@ -270,7 +271,7 @@ void ClientSession::NoteUnanswered(std::int64_t now_us) {
   delays_.look_unanswered_at_us = now_us + kLookUnansweredEveryUs;
   const auto say = [&](std::string text) {
     delays_.look_unanswered_at_us = now_us + kSayBusyEveryUs;
-    events_.push_back(RequestDelayed{std::move(text)});
+    events_.emplace_back(RequestDelayed{std::move(text)});
   };
   const bool silent =
       link_.ping_sent_at_us != kForeverUs && now_us - link_.heard_at_us >= kAnswerPatienceUs;
@@ -291,7 +292,7 @@ void ClientSession::NoteUnanswered(std::int64_t now_us) {
 }
 
 void ClientSession::Fail(const RequestError& error) {
-  if (state_ == State::kJoined) events_.push_back(ConnectionChanged{false, error.text});
+  if (state_ == State::kJoined) events_.emplace_back(ConnectionChanged{false, error.text});
   state_ = State::kFailed;
   failure_ = error;
 }
@@ -310,7 +311,7 @@ std::int64_t ClientSession::PingDueUs() const {
 void ClientSession::Tick(std::int64_t now_us) {
   if (state_ == State::kNoLink && now_us >= link_.relink_at_us) {
     link_.relink_at_us = kForeverUs;
-    events_.push_back(RelinkWanted{});
+    events_.emplace_back(RelinkWanted{});
   }
   if (state_ == State::kJoining && now_us >= joining_.retry_at_us) BeginHello(now_us);
   if (state_ == State::kJoining && now_us >= joining_.deadline_us) {

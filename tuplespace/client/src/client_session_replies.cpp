@@ -48,7 +48,7 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
     return TryLater(pending, now_us);
   }
   if (error != nullptr && error->code == ErrorCode::kDamaged) {
-    events_.push_back(PayloadDamaged{error->text});
+    events_.emplace_back(PayloadDamaged{error->text});
     if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
   }
   if (AsksAgain(reply, pending, now_us)) return Queue(reply.id, pending);
@@ -58,7 +58,7 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
   Erase(requests_.pending.find(
       reply.id));  // what was inserted meanwhile may have moved the iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
-  if (!internal) events_.push_back(std::move(reply));
+  if (!internal) events_.emplace_back(std::move(reply));
 }
 
 void ClientSession::TryLater(Pending& pending, std::int64_t now_us) {
@@ -83,7 +83,7 @@ bool ClientSession::AsksAgain(Reply& reply, Pending& pending, std::int64_t now_u
                                [](const FoundTuple& tuple) { return tuple.damaged; });
   if (at == found->tuples.end()) return false;
   std::string text = DamageText(at->key, at->put_by, at->payload_bytes);
-  events_.push_back(PayloadDamaged{text});
+  events_.emplace_back(PayloadDamaged{text});
   if (++pending.damaged < kMostDamaged) return true;
   reply.body = RequestError{ErrorCode::kDamaged, std::move(text)};
   return false;
@@ -96,11 +96,12 @@ bool ClientSession::DropDamaged(Grants& grants, Pending& pending, std::int64_t n
       FoundTuple& input = grant.inputs[i];
       if (!std::exchange(input.damaged, false)) continue;
       grant.input_sent[i] = false;
-      events_.push_back(PayloadDamaged{DamageText(input.key, input.put_by, input.payload_bytes)});
+      events_.emplace_back(
+          PayloadDamaged{DamageText(input.key, input.put_by, input.payload_bytes)});
     }
     if (!grant.damaged) continue;
     const std::string text = DamageText(grant.key, "", 0);
-    events_.push_back(PayloadDamaged{text});
+    events_.emplace_back(PayloadDamaged{text});
     const LeaseRef lease{grant.key, grant.fence};
     if (++pending.damaged < kMostDamaged) {
       Insert(Release{lease}, /*internal=*/true, now_us);

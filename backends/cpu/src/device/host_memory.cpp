@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint64_t kLeastKeptBytes = 128 << 10;
 
 std::uint64_t Rounded(std::uint64_t bytes) {
-  constexpr std::uint64_t step = HostMemory::kAlignmentBytes;
-  return std::max<std::uint64_t>((bytes + step - 1) / step * step, step);
+  constexpr std::uint64_t kStep = HostMemory::kAlignmentBytes;
+  return std::max<std::uint64_t>((bytes + kStep - 1) / kStep * kStep, kStep);
 }
 
 }  // namespace

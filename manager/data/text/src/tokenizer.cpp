@@ -93,7 +93,7 @@ std::pair<Text, Text> ReadTexts(const TextData& data) {
     return texts;
   }
   Text train{data.text, ReadText(data.text)};
-  if (data.test_fraction == 0) return {std::move(train), {}};
+  if (data.test_fraction == 0) return {std::move(train), Text{}};
   std::int64_t characters = 0;
   ForEachCharacter(train.path, train.bytes, [&](char32_t, std::size_t) { ++characters; });
   std::int64_t left = TrainCount(characters, data.test_fraction);

@@ -171,7 +171,7 @@ class PhasedCrossEntropy : public Phases {
       left = out;
       std::swap(out, spare);
     }
-    const tuplespace::Key key = PartKey(box, {0, Operand(0).columns}, 1);
+    tuplespace::Key key = PartKey(box, {0, Operand(0).columns}, 1);
     task.Put(key, left);
     Add(std::move(task), TaskName::kForwardSum, box, {0, Operand(0).columns}, 1);
     return key;

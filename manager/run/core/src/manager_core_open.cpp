@@ -16,14 +16,13 @@ constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, 
 bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   Unit unit;
   unit.id = units_.next_id();
+  const bool is_far_ahead =
+      snapshots_.version() && steps_.next > *snapshots_.version() + kMostStepsBeyondSnapshot;
   if (weights_ == Weights::kNone) {
     OpenInitialize(unit, out);
   } else if (IsEvaluated(steps_.next) && !evaluation_.IsOpened()) {
     OpenEvaluate(unit, out);
-  } else if (snapshots_.version() &&
-             steps_.next > *snapshots_.version() + kMostStepsBeyondSnapshot) {
-    return false;
-  } else if (steps_.next < steps_.total) {
+  } else if (steps_.next < steps_.total && !is_far_ahead) {
     OpenTrain(unit, out);
   } else {
     return false;

@@ -41,7 +41,7 @@ bool IsBuffer(const std::string& name) {
 // What transformers puts before the names of a base model inside of a model with a head: a file of
 // the base model alone lacks it. Empty: the model has no such names, or the file has them.
 std::string MissingPrefix(const SafetensorsFile& file, const model::Graph& graph) {
-  for (const std::string prefix : {"transformer.", "bert.", "model."}) {
+  for (std::string prefix : {"transformer.", "bert.", "model."}) {
     const auto begins = [&prefix](const std::string& name) { return name.starts_with(prefix); };
     const bool in_model = std::ranges::any_of(graph.parameters(), begins, &model::Parameter::name);
     const bool in_file = std::any_of(file.tensors().begin(), file.tensors().end(),
@@ -137,11 +137,11 @@ void ModelReader::Impl::CheckTied(const std::string& name,
                              name, ShapeText(second->second.shape), ShapeText(first.shape),
                              parameter.name));
   }
-  constexpr std::int64_t kChunkBytes = 1 << 20;
-  std::vector<char> a(kChunkBytes);
-  std::vector<char> b(kChunkBytes);
-  for (std::int64_t at = 0; at < first.bytes(); at += kChunkBytes) {
-    const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, first.bytes() - at));
+  constexpr std::int64_t kComparedBytes = 1 << 20;
+  std::vector<char> a(kComparedBytes);
+  std::vector<char> b(kComparedBytes);
+  for (std::int64_t at = 0; at < first.bytes(); at += kComparedBytes) {
+    const auto bytes = static_cast<std::size_t>(std::min(kComparedBytes, first.bytes() - at));
     file->ReadAt(first.begin + at, a.data(), bytes);
     file->ReadAt(second->second.begin + at, b.data(), bytes);
     if (!std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(bytes), b.begin())) {

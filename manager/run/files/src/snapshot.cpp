@@ -192,7 +192,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
         text(kTrainingName), training_id_);
     return std::nullopt;
   }
-  const std::optional<RunState> state = ParseState(text(kStateName));
+  std::optional<RunState> state = ParseState(text(kStateName));
   if (!state) {
     *others = true;
     *problem = "does not have what this version of acan writes";

@@ -5,6 +5,7 @@
 /* cos(2 pi u) for u in [0, 1]: by the nearest quarter turn and Taylor's polynomial of the rest,
  * which is exact and at most 1/8 (2e-9). */
 ACAN_FN float acan_cos_of_turns(float u) {
+  /* NOLINTNEXTLINE(bugprone-incorrect-roundings): u is not negative */
   const acan_i32 quarter = (acan_i32)(u * 4.0f + 0.5f);
   const float v = u - (float)quarter * 0.25f;
   const float w = v * v;

@@ -10,7 +10,7 @@ ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
   acan_i64 c;
   if ((word < 0) | (word >= a->m[2].rows)) {
     const int elsewhere = (word + a->i[0] >= 0) & (word + a->i[0] < all);
-    const float fill = elsewhere | (a->i[0] > 0) ? -0.0f : ACAN_NAN;
+    const float fill = (elsewhere | (a->i[0] > 0)) ? -0.0f : ACAN_NAN;
     for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, fill);
     return;
   }
