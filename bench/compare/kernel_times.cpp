@@ -22,7 +22,7 @@
 
 namespace {
 
-using namespace acan;
+using namespace acan;  // NOLINT(google-build-using-namespace): a program of one file
 
 constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kHead = 64;

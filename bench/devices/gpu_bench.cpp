@@ -109,17 +109,17 @@ class OnDevice {
 // As random as acan's own operands are: what a GPU draws, and so how fast its clock is, depends on
 // the bits that change.
 void FillRandomly(float* memory, std::int64_t words) {
-  static const std::vector<float> drawn = [] {
+  static const std::vector<float> kDrawn = [] {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> unit(-1.0f, 1.0f);
     std::vector<float> out((1 << 20) + 7);  // no power of two: rows differ
     for (float& each : out) each = unit(random);
     return out;
   }();
-  const auto most = static_cast<std::int64_t>(drawn.size());
+  const auto most = static_cast<std::int64_t>(kDrawn.size());
   for (std::int64_t begin = 0; begin < words; begin += most) {
     const auto bytes = static_cast<std::size_t>(std::min(most, words - begin)) * 4;
-    Check(cudaMemcpy(memory + begin, drawn.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy",
+    Check(cudaMemcpy(memory + begin, kDrawn.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy",
           "cuda:0");
   }
 }

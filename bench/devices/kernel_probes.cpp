@@ -173,7 +173,9 @@ static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKerne
 // a table of as many words as there are rows, images of 8 x 8 with so many channels that what is
 // unfolded has `shape`. Dimensions that only scalars give are in no operand.
 Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
-  const auto named = [&](std::string_view part) { return row.name.find(part) != row.name.npos; };
+  const auto named = [&](std::string_view part) {
+    return row.name.find(part) != std::string_view::npos;
+  };
   const bool depthwise = named("Depthwise"), groups = named("GroupNorm");
   const bool image =
       named("Unfold") || row.name == "kFold" || depthwise || (named("Pooling") && !named("Global"));

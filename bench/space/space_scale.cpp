@@ -21,7 +21,7 @@
 
 namespace {
 
-using namespace tuplespace;
+using namespace tuplespace;  // NOLINT(google-build-using-namespace): a program of one file
 
 constexpr int kChains = 1000;
 constexpr int kBatch = 1000;

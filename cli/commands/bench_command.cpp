@@ -37,7 +37,7 @@ void PrintNumbers(const nlohmann::json& value, const std::string& place) {
   }
   if (value.is_structured()) {
     for (const auto& [key, item] : value.items()) {
-      PrintNumbers(item, place.empty() ? key : place + "." + key);
+      PrintNumbers(item, place.empty() ? key : fmt::format("{}.{}", place, key));
     }
     return;
   }

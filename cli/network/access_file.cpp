@@ -93,7 +93,7 @@ class Fields {
   }
   // A key's value is never repeated: it may be a secret one.
   std::string Key(const char* name) const {
-    const std::string text = Text(name);
+    std::string text = Text(name);
     if (const auto problem = tuplespace::KeyProblem(text)) {
       throw UsageError(fmt::format("{}: {} {}; it must be 40 characters as acan keygen writes them",
                                    where_, name, *problem));
@@ -101,7 +101,7 @@ class Fields {
     return text;
   }
   tuplespace::KeyPair Pair() const {
-    const tuplespace::KeyPair pair{Key("public_key"), Key("secret_key")};
+    tuplespace::KeyPair pair{Key("public_key"), Key("secret_key")};
     if (const auto problem = tuplespace::KeyPairProblem(pair)) {
       throw UsageError(fmt::format("{}: public_key, secret_key: {}", where_, *problem));
     }
@@ -127,7 +127,7 @@ class Fields {
                     where_));
   }
   std::string Name() const {
-    const std::string name = Text("name");
+    std::string name = Text("name");
     if (const auto problem = tuplespace::PeerNameProblem(name)) {
       throw UsageError(fmt::format("{}: name \"{}\" {}", where_, name, *problem));
     }
@@ -200,7 +200,7 @@ void WriteSecretFile(const std::string& path, const std::string& text, Existing 
 
 std::string ParseJobs(const std::string& text, const std::string& origin) {
   const bool open = text.ends_with('*');
-  const std::string digits = open ? text.substr(0, text.size() - 1) : text;
+  std::string digits = open ? text.substr(0, text.size() - 1) : text;
   const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   const std::size_t most = open ? kJobIdDigits - 1 : kJobIdDigits;
   if (hex && digits.size() <= most && digits.size() >= (open ? 1 : kJobIdDigits)) return digits;

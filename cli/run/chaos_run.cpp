@@ -209,7 +209,7 @@ std::vector<pid_t> ChaosRun::Pids(Victim victim) {
   std::vector<pid_t> managers;
   for (const Manager& manager : managers_) managers.push_back(manager.child.pid());
   const std::vector<pid_t> handlers = cluster_.Pids(LocalCluster::Part::kHandler);
-  const std::vector<pid_t> broker = cluster_.Pids(LocalCluster::Part::kBroker);
+  std::vector<pid_t> broker = cluster_.Pids(LocalCluster::Part::kBroker);
   const auto one_of = [this](const std::vector<pid_t>& pids) {
     return pids.empty() ? pids : std::vector<pid_t>{pids[Draw(pids.size())]};
   };

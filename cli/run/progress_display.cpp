@@ -47,7 +47,7 @@ std::string EvaluationText(const Progress& progress) {
 
 std::string DurationText(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
-  const auto total = static_cast<std::int64_t>(std::min(seconds, 3.6e9) + 0.5);
+  const std::int64_t total = std::llround(std::min(seconds, 3.6e9));
   if (total >= 3600) {
     return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
   }

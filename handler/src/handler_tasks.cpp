@@ -80,10 +80,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   flight.input_keys = event.inputs;
   arriving = std::move(flight);
-  std::vector<HandlerAction> actions = core.Step(event, NowUs());
+  const std::vector<HandlerAction> actions = core.Step(event, NowUs());
   flights[core.last_flight()] = std::move(*arriving);
   arriving.reset();
-  Apply(std::move(actions));
+  Apply(actions);
 }
 
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {

@@ -22,7 +22,7 @@ struct Kind {
 };
 
 const std::vector<Kind>& Kinds() {
-  static const std::vector<Kind> kinds = {
+  static const std::vector<Kind> kKinds = {
       {"data.generated", {"generated"}, {"samples"}},
       {"data.text", {"text"}, {"test_fraction", "tokenizer"}},
       {"data.train_text", {"train_text"}, {"test_text", "tokenizer"}},
@@ -34,7 +34,7 @@ const std::vector<Kind>& Kinds() {
        {"train_inputs"},
        {"train_labels", "train_targets", "test_inputs", "test_labels", "test_targets", "layout",
         "mean", "std", "crop_padding", "flip", "ignore_label"}}};
-  return kinds;
+  return kKinds;
 }
 
 bool Contains(const std::vector<std::string>& keys, const std::string& key) {

@@ -47,7 +47,7 @@ std::vector<SectionKeys> WithChosenKeys(std::vector<SectionKeys> sections) {
 }
 
 const std::vector<SectionKeys>& KnownKeys() {
-  static const std::vector<SectionKeys> keys = WithChosenKeys(
+  static const std::vector<SectionKeys> kKeys = WithChosenKeys(
       {{"model", {"kind", "initial_weights"}},
        {"data", {"train_inputs",  "train_labels",  "train_targets",     "test_inputs",
                  "test_labels",   "test_targets",  "shuffle",           "layout",
@@ -64,7 +64,7 @@ const std::vector<SectionKeys>& KnownKeys() {
         {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
        {"snapshots", {"every_steps"}},
        {"output", {"config"}}});
-  return keys;
+  return kKeys;
 }
 
 // "optimizer = "a" or optimizer = "b"": those that use `key`.

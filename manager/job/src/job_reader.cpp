@@ -35,7 +35,7 @@ std::string ValueText(const toml::node& node) {
     std::vector<std::string> values;
     for (const toml::node& value : *array) {
       if (values.size() == 6) {
-        values.push_back("...");
+        values.emplace_back("...");
         break;
       }
       values.push_back(value.is_array() ? "[...]" : ValueText(value));

@@ -15,96 +15,96 @@ template <typename Enum>
 using Words = std::vector<std::pair<std::string, Enum>>;
 
 inline const Words<Activation>& ActivationWords() {
-  static const Words<Activation> words = [] {
+  static const Words<Activation> kWords = [] {
     Words<Activation> all;
     for (const ActivationRow& row : kActivations) all.emplace_back(row.word, row.activation);
     return all;
   }();
-  return words;
+  return kWords;
 }
 
 inline const Words<Loss>& LossWords() {
-  static const Words<Loss> words = {{"cross_entropy", Loss::kCrossEntropy},
-                                    {"mse", Loss::kMeanSquaredError}};
-  return words;
+  static const Words<Loss> kWords = {{"cross_entropy", Loss::kCrossEntropy},
+                                     {"mse", Loss::kMeanSquaredError}};
+  return kWords;
 }
 
 inline const Words<Optimizer>& OptimizerWords() {
-  static const Words<Optimizer> words = [] {
+  static const Words<Optimizer> kWords = [] {
     Words<Optimizer> all;
     for (const OptimizerRow& row : kOptimizers) all.emplace_back(row.word, row.optimizer);
     return all;
   }();
-  return words;
+  return kWords;
 }
 
 inline const Words<Precision>& PrecisionWords() {
-  static const Words<Precision> words = {{"exact", Precision::kExact}, {"fast", Precision::kFast}};
-  return words;
+  static const Words<Precision> kWords = {{"exact", Precision::kExact}, {"fast", Precision::kFast}};
+  return kWords;
 }
 
 inline const Words<ScheduleKind>& ScheduleWords() {
-  static const Words<ScheduleKind> words = {{"constant", ScheduleKind::kConstant},
-                                            {"step", ScheduleKind::kStep},
-                                            {"cosine", ScheduleKind::kCosine}};
-  return words;
+  static const Words<ScheduleKind> kWords = {{"constant", ScheduleKind::kConstant},
+                                             {"step", ScheduleKind::kStep},
+                                             {"cosine", ScheduleKind::kCosine}};
+  return kWords;
 }
 
 inline const Words<Policy>& PolicyWords() {
-  static const Words<Policy> words = {{"auto", Policy::kAuto},
-                                      {"paper", Policy::kPaper},
-                                      {"gss", Policy::kGuided},
-                                      {"factoring", Policy::kFactoring},
-                                      {"fixed", Policy::kFixed}};
-  return words;
+  static const Words<Policy> kWords = {{"auto", Policy::kAuto},
+                                       {"paper", Policy::kPaper},
+                                       {"gss", Policy::kGuided},
+                                       {"factoring", Policy::kFactoring},
+                                       {"fixed", Policy::kFixed}};
+  return kWords;
 }
 
 inline const Words<model::DecayRule>& DecayWords() {
-  static const Words<model::DecayRule> words = {{"everything", model::DecayRule::kEverything},
-                                                {"matrices", model::DecayRule::kMatrices}};
-  return words;
+  static const Words<model::DecayRule> kWords = {{"everything", model::DecayRule::kEverything},
+                                                 {"matrices", model::DecayRule::kMatrices}};
+  return kWords;
 }
 
 inline const Words<OutputConfig>& OutputConfigWords() {
-  static const Words<OutputConfig> words = {{"none", OutputConfig::kNone},
-                                            {"transformers", OutputConfig::kTransformers}};
-  return words;
+  static const Words<OutputConfig> kWords = {{"none", OutputConfig::kNone},
+                                             {"transformers", OutputConfig::kTransformers}};
+  return kWords;
 }
 
 // ---- of models: chosen by the type of the value ------------------------------------------------
 
 inline const Words<model::ActivationKind>& ModelWords(model::ActivationKind) {
   using Kind = model::ActivationKind;
-  static const Words<Kind> words = {{"relu", Kind::kRelu},          {"tanh", Kind::kTanh},
-                                    {"sigmoid", Kind::kSigmoid},    {"gelu", Kind::kGelu},
-                                    {"gelu_tanh", Kind::kGeluTanh}, {"silu", Kind::kSilu}};
-  return words;
+  static const Words<Kind> kWords = {{"relu", Kind::kRelu},          {"tanh", Kind::kTanh},
+                                     {"sigmoid", Kind::kSigmoid},    {"gelu", Kind::kGelu},
+                                     {"gelu_tanh", Kind::kGeluTanh}, {"silu", Kind::kSilu}};
+  return kWords;
 }
 
 // An encoder alone has no loss, so no job can train it.
 inline const Words<model::BertTask>& ModelWords(model::BertTask) {
-  static const Words<model::BertTask> words = {
+  static const Words<model::BertTask> kWords = {
       {"masked_language", model::BertTask::kMaskedLanguage},
       {"classification", model::BertTask::kClassification}};
-  return words;
+  return kWords;
 }
 
 inline const Words<model::ResnetBlock>& ModelWords(model::ResnetBlock) {
-  static const Words<model::ResnetBlock> words = {{"basic", model::ResnetBlock::kBasic},
-                                                  {"bottleneck", model::ResnetBlock::kBottleneck}};
-  return words;
+  static const Words<model::ResnetBlock> kWords = {{"basic", model::ResnetBlock::kBasic},
+                                                   {"bottleneck", model::ResnetBlock::kBottleneck}};
+  return kWords;
 }
 
 inline const Words<model::ResnetStem>& ModelWords(model::ResnetStem) {
-  static const Words<model::ResnetStem> words = {{"imagenet", model::ResnetStem::kImageNet},
-                                                 {"small", model::ResnetStem::kSmall}};
-  return words;
+  static const Words<model::ResnetStem> kWords = {{"imagenet", model::ResnetStem::kImageNet},
+                                                  {"small", model::ResnetStem::kSmall}};
+  return kWords;
 }
 
 inline const Words<model::NormKind>& ModelWords(model::NormKind) {
-  static const Words<model::NormKind> words = {{"batch", model::NormKind::kBatch},
-                                               {"group", model::NormKind::kGroup}};
-  return words;
+  static const Words<model::NormKind> kWords = {{"batch", model::NormKind::kBatch},
+                                                {"group", model::NormKind::kGroup}};
+  return kWords;
 }
 
 template <typename Enum>

@@ -160,7 +160,7 @@ class ConfigFields {
   std::string Word(const char* key, const std::vector<std::string>& words) const {
     if (!fields_.contains(key)) return words.front();
     if (!fields_[key].is_string()) Refuse(key, "a word");
-    const auto word = fields_[key].get<std::string>();
+    auto word = fields_[key].get<std::string>();
     if (std::ranges::find(words, word) == words.end()) {
       Refuse(key, fmt::format("one of {}", fmt::join(words, ", ")));
     }

@@ -24,14 +24,14 @@ constexpr double kMostNumber = 1e30;
 constexpr std::size_t kMostStages = 64;
 
 const std::vector<std::string>& MlpKeys() {
-  static const std::vector<std::string> keys = {"layers", "activation", "clip_bound", "loss"};
-  return keys;
+  static const std::vector<std::string> kKeys = {"layers", "activation", "clip_bound", "loss"};
+  return kKeys;
 }
 
 // file_sha256 is what receipts have: it holds the file to what was trained.
 const std::vector<std::string>& GraphKeys() {
-  static const std::vector<std::string> keys = {"file", "file_sha256"};
-  return keys;
+  static const std::vector<std::string> kKeys = {"file", "file_sha256"};
+  return kKeys;
 }
 
 template <class Visit>
@@ -126,16 +126,16 @@ double ShortNumber(float value) {
 }
 
 ModelOptions DefaultsOf(std::string_view kind) {
-  static const std::array<ModelOptions, std::size(kModelKinds)> all = {Model(),
-                                                                       model::GptOptions(),
-                                                                       model::LlamaOptions(),
-                                                                       model::BertOptions(),
-                                                                       model::VitOptions(),
-                                                                       model::ResnetOptions(),
-                                                                       model::ConvnextOptions(),
-                                                                       GraphFile()};
+  static const std::array<ModelOptions, std::size(kModelKinds)> kAll = {Model(),
+                                                                        model::GptOptions(),
+                                                                        model::LlamaOptions(),
+                                                                        model::BertOptions(),
+                                                                        model::VitOptions(),
+                                                                        model::ResnetOptions(),
+                                                                        model::ConvnextOptions(),
+                                                                        GraphFile()};
   const auto* at = std::ranges::find(kModelKinds, kind);
-  return all.at(static_cast<std::size_t>(at - std::begin(kModelKinds)));
+  return kAll.at(static_cast<std::size_t>(at - std::begin(kModelKinds)));
 }
 
 std::vector<std::string> KeysOfKind(std::string_view kind) {
@@ -152,7 +152,7 @@ std::vector<std::string> KeysOfKind(std::string_view kind) {
 }
 
 const std::vector<std::string>& KeysOfAllKinds() {
-  static const std::vector<std::string> all = [] {
+  static const std::vector<std::string> kAll = [] {
     std::vector<std::string> keys;
     for (const std::string_view kind : kModelKinds) {
       for (std::string& key : KeysOfKind(kind)) {
@@ -161,7 +161,7 @@ const std::vector<std::string>& KeysOfAllKinds() {
     }
     return keys;
   }();
-  return all;
+  return kAll;
 }
 
 void ReadModelKeys(const Section& section, ModelOptions* options) {

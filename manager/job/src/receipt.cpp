@@ -54,7 +54,7 @@ class Fields {
     return value.get<std::int64_t>();
   }
   std::string Sha256Text(const char* key) const {
-    const std::string text = Text(key);
+    std::string text = Text(key);
     if (text.size() != kSha256Digits ||
         text.find_first_not_of("0123456789abcdef") != std::string::npos) {
       Refuse(key, "a SHA-256: 64 digits 0-9, a-f");

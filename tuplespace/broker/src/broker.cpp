@@ -274,8 +274,8 @@ void Broker::Stop() {
   impl_->wake.Notify();
 }
 
-void Broker::SetPeers(std::vector<AllowedPeer> peers) {
-  impl_->access.SetPeers(std::move(peers));
+void Broker::SetPeers(const std::vector<AllowedPeer>& peers) {
+  impl_->access.SetPeers(peers);
   impl_->wake.Notify();
 }
 

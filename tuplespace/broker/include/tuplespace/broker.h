@@ -76,7 +76,7 @@ class Broker {
   // away at once. (So is who is on the list when the time of its key is over, within a second.)
   // Thread safe. Throws std::invalid_argument if the list makes no sense: then nothing changes.
   // REQUIRES: there is `access`.
-  void SetPeers(std::vector<AllowedPeer> peers);
+  void SetPeers(const std::vector<AllowedPeer>& peers);
   Stats GetStatistics() const;  // REQUIRES: called on Run's thread or while it does not run
 
  private:
