@@ -11,7 +11,7 @@ constexpr std::int64_t kFetchMargin = 2;
 // A task whose tile another handler holds is kept for that one for a while, and on a busy machine
 // threads wake late.
 constexpr std::int64_t kSlackUs = 10'000;
-// Inputs differ in size, and links in how fast they are at the moment.
+// The sizes of inputs differ, and the speed of a link changes.
 constexpr std::int64_t kPartOfRun = 4;
 
 }  // namespace

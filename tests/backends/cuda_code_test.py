@@ -27,7 +27,9 @@ import sys
 import unittest
 
 # Bytes of spill stores that are known, by kernel and architecture (0: of each); docs/decisions.md
-# says where they lie ("Exact products in CUDA have a source of their own").
+# says where they lie ("Exact products in CUDA have a source of their own"). Another nvcc may spill
+# others, so they are held against this release only.
+SPILLS_OF = "release 13."
 SPILLS = {("GemmKernel<false, false, false> of 128", 0): 72,
           ("GemmKernel<true, false, true> of 128", 0): 44,
           ("GemmKernel<true, false, false> of 128", 120): 16,
@@ -90,12 +92,12 @@ def resources_of(log):
     return found
 
 
-def wrong_resources(name, bounds, resources):
+def wrong_resources(name, bounds, resources, knows_spills=True):
     threads, blocks = bounds
     architecture, spilled, registers, shared = resources
     wrong = []
     may_spill = SPILLS.get((name, architecture), SPILLS.get((name, 0), 0))
-    if spilled > may_spill:
+    if knows_spills and spilled > may_spill:
         wrong.append(f"spills {spilled} bytes, at most {may_spill}")
     taken = -(-registers // REGISTER_STEP) * REGISTER_STEP * threads * blocks
     if taken > REGISTERS:
@@ -125,6 +127,7 @@ class Source:
         self.directory, self.ptxas, self.folder = entry["directory"], ptxas, pathlib.Path(folder)
         words = shlex.split(entry["command"])
         self.compiler = next(word for word in words if pathlib.Path(word).name.startswith("nvcc"))
+        self.knows_spills = SPILLS_OF in run([self.compiler, "--version"])
         self.architectures = sorted({int(a) for a in re.findall(r"code=\[?(?:compute_\d+,)?sm_(\d+)",
                                                                 entry["command"])})
         self.flags = []
@@ -159,7 +162,8 @@ class Source:
         for mangled, of in bounds.items():
             name = short_name(mangled, self.path)
             wrong += [f"{where}: {name}: {text}"
-                      for text in wrong_resources(name, of, resources[mangled])]
+                      for text in wrong_resources(name, of, resources[mangled],
+                                                  self.knows_spills)]
         return wrong, len(bounds)
 
 
@@ -185,6 +189,8 @@ class CodeTest(unittest.TestCase):
         wrong = [line for lines, _ in results for line in lines]
         self.assertEqual(wrong, [])
         self.assertGreaterEqual(min(kernels for _, kernels in results), 4)
+        if not ALL[0].knows_spills:
+            print(f"spilled registers are not checked: nvcc is not of {SPILLS_OF}")
         print(f"{sum(kernels for _, kernels in results)} kernels of {len(work)} files are right")
 
 
@@ -217,6 +223,9 @@ class SelfTest(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit(__doc__)
+    if not os.access(sys.argv[2], os.X_OK):
+        print("ptxas is not there")
+        sys.exit(77)
     pathlib.Path(sys.argv[3]).mkdir(parents=True, exist_ok=True)
     ALL = sources(*sys.argv[1:])
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -161,6 +161,7 @@ void TakeAndSayNothing(HostileClient& hostile) {
 
 void TakeAndHang(HostileClient& hostile) {
   hostile.Take(kMostAtOnce);
+  // The attack is silence for a while, so there is no state to wait for.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 

@@ -154,6 +154,7 @@ class Cluster {
       for (const auto& found : watch->ListAll({{FieldPattern::Any()}, true}, true)) {
         if (!BelongsThere(found.key, found.put_by)) left += found.key.ToString() + " ";
       }
+      // The space tells a client when a tuple comes, but not when one goes.
       if (!left.empty()) std::this_thread::sleep_for(kLookAgain);
     }
     EXPECT_EQ(left, "");

@@ -62,7 +62,8 @@ class Raw {
     std::string heard(bytes, '\0');
     return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
   }
-  // Waits until the other side has taken all that was said from its kernel, or no more of it.
+  // Waits until the other side has taken all that was said from its kernel, or takes no more of it.
+  // Linux tells nobody when that amount changes, so this looks again and again.
   void WaitUntilRead() const {
     int left = -1, before = -2;
     for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {

@@ -94,7 +94,8 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   const Halving halving = layer.has_input_gradient ? wish.halving : Halving::kOutputs;
   std::int64_t tiles = wish.tiles;
   if (!layer.has_input_gradient && wish.halving == Halving::kInTurn) {
-    // As many as a square layer behind it has parts of its inputs, so that nobody reads two.
+    // As many as a square layer behind it has parts of its inputs. So each task of that layer reads
+    // one tuple of this one's outputs, and puts nothing together.
     for (tiles = 1; tiles * tiles < wish.tiles;) tiles *= 2;
   }
   while (!request.size_bytes && can_be_halved() &&

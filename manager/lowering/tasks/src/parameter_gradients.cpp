@@ -61,8 +61,8 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
       const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
-      // A little more than its share: a bias rather joins a bundle that is full than begins a task,
-      // which costs more than its arithmetic.
+      // A bundle may pass its share by a little: a task for a bias alone costs more than the bias's
+      // arithmetic.
       const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
       const bool is_too_much =
           is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;

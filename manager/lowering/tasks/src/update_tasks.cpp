@@ -183,7 +183,7 @@ class UpdateBuilder {
       const bool value = state == ParameterState::kValue;
       after.push_back(value ? task.Writable(gradient) : task.NewBuffer(of.rows(), of.columns()));
     }
-    // Who made the tile should make the next one: no other task leads it to a handler for sure.
+    // The handler that holds the tile makes its next version, so tiles stay where they are.
     if (of.bytes() > preferred_bytes_) {
       preferred_bytes_ = of.bytes();
       task.SetAffinity(before.front());
