@@ -112,27 +112,31 @@ bool DeviceThread::Conclude(StartedTask& started) {
     }
   }
   started.results.clear();
-  if (throttled_.IsOn() && !outcome.failed) SleepUntilDue(started);
+  const std::int64_t computed_us = NowUs();
+  const bool throttled = throttled_.IsOn() && !outcome.failed;
+  const std::int64_t slot_us = throttled ? SleepUntilDue(started) : 0;
   const std::lock_guard lock(mutex_);
-  const std::int64_t end_us = NowUs();
+  const std::int64_t end_us = throttled ? NowUs() : computed_us;
   const std::int64_t begin_us = pipeline_.OnEnded(started.begin_us, end_us);
-  outcome.seconds = static_cast<double>(end_us - begin_us) * 1e-6;
-  if (!outcome.failed) {
-    times_.Note(started.kind, started.flops, end_us - begin_us, started.at_once);
-  }
+  const std::int64_t took_us =
+      throttled ? std::max(computed_us - begin_us, slot_us) : end_us - begin_us;
+  outcome.seconds = static_cast<double>(took_us) * 1e-6;
+  if (!outcome.failed) times_.Note(started.kind, started.flops, took_us, started.at_once);
   outcomes_.Add(std::move(outcome), begin_us);
   return outcomes_.TellAfter(pipeline_.GoesOn(), end_us);
 }
 
-// As if the device were as slow as the throttle says. Ends early if the thread is to end.
-void DeviceThread::SleepUntilDue(const StartedTask& started) {
+// As if the device were as slow as the throttle says; returns for how long it would have computed,
+// in microseconds. Sleeps less if the thread is to end.
+std::int64_t DeviceThread::SleepUntilDue(const StartedTask& started) {
   std::unique_lock lock(mutex_);
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const std::int64_t ahead_us =
       std::chrono::duration_cast<std::chrono::microseconds>(wall).count() - NowUs();
-  const std::chrono::steady_clock::time_point due{
-      std::chrono::microseconds(throttled_.NextDueUs(started.added_us, started.flops, ahead_us))};
+  const ThrottleSchedule::Slot slot = throttled_.Next(started.added_us, started.flops, ahead_us);
+  const std::chrono::steady_clock::time_point due{std::chrono::microseconds(slot.due_us)};
   stopping_.wait_until(lock, due, [this] { return stop_; });
+  return slot.due_us - slot.begin_us;
 }
 
 }  // namespace acan

@@ -60,7 +60,7 @@ class DeviceThread {
   StartedTask Start(DeviceJob job);
   void Finish(StartedTask started);
   bool Conclude(StartedTask& started);
-  void SleepUntilDue(const StartedTask& started);
+  std::int64_t SleepUntilDue(const StartedTask& started);
 
   Device& device_;
   std::function<void()> wake_;

@@ -17,13 +17,18 @@ class ThrottleSchedule {
   explicit ThrottleSchedule(const Throttle* throttle) : throttle_(throttle) {}
 
   bool IsOn() const { return throttle_ != nullptr; }
-  // When the next task, which was added at `added_us`, is due on the monotonic clock. The wall
-  // clock, by which speeds change, is ahead of that by `wall_ahead_us`. REQUIRES: IsOn().
-  std::int64_t NextDueUs(std::int64_t added_us, std::uint64_t flops, std::int64_t wall_ahead_us) {
+  // When the slower device computes a task, on the monotonic clock.
+  struct Slot {
+    std::int64_t begin_us = 0;
+    std::int64_t due_us = 0;
+  };
+  // The slot of the next task, which was added at `added_us`. The wall clock, by which speeds
+  // change, is ahead of the monotonic clock by `wall_ahead_us`. REQUIRES: IsOn().
+  Slot Next(std::int64_t added_us, std::uint64_t flops, std::int64_t wall_ahead_us) {
     assert(IsOn());
     const std::int64_t begin_us = std::max(added_us, due_us_);
     due_us_ = throttle_->EndUs(begin_us + wall_ahead_us, flops) - wall_ahead_us;
-    return due_us_;
+    return {begin_us, due_us_};
   }
 
  private:

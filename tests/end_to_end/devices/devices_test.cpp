@@ -191,13 +191,18 @@ class FaultyDevice : public Devices {
   Program broker_;
 };
 
+// The healthy one takes part, and then stands still until the other one has met its fault. It is
+// slow, so that the job is not done before that.
 TEST_F(FaultyDevice, WithoutMemoryLeavesItsTasksToOthers) {
-  Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));
-  ASSERT_TRUE(faulty.WaitForErr("joined"));
-  Program healthy(HandlerWords("cpu:1"));
-  ASSERT_TRUE(healthy.WaitForErr("joined"));
+  std::vector<std::string> slow = HandlerWords("cpu:1");
+  slow.insert(slow.end(), {"--throttle", "0.05"});
+  Program healthy(slow);
   Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
+  ASSERT_TRUE(manager.WaitForErr("step 1/"));
+  healthy.Signal(SIGSTOP);
+  Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));
   ASSERT_TRUE(faulty.WaitForErr("task failed: clCreateBuffer on opencl:0: CL_OUT_OF_RESOURCES"));
+  healthy.Signal(SIGCONT);
   ExpectReference(manager);
   faulty.Signal(SIGTERM);
   EXPECT_EQ(faulty.Wait(), 128 + SIGTERM) << "it went on with what it could do";
