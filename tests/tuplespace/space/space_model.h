@@ -168,31 +168,34 @@ class Model {
     }
   }
 
-  // By a client that does not hold the task (any more) under this fence and may not end it.
-  PutStatus CompareLate(const ClientId& client, const LeaseRef& lease, const Tuple& result) {
+  // By a client that does not hold the task (any more) under the lease and may not end it: whether
+  // what it brings is compared with what is there.
+  bool Compares(const ClientId& client, const Complete& complete) const {
+    const auto done = completed.find(complete.lease.key);
+    return done != completed.end() &&
+           std::find(done->second.past.begin(), done->second.past.end(),
+                     std::pair(client, complete.lease.fence)) != done->second.past.end() &&
+           AreThose(complete.results, done->second.results);
+  }
+  PutStatus CompareLate(const ClientId& client, bool compares, const Tuple& result) {
     const auto there = tuples.find(result.key);
     if (there == tuples.end()) return PutStatus::kRefused;
-    const auto done = completed.find(lease.key);
-    const bool held = done != completed.end() &&
-                      std::find(done->second.past.begin(), done->second.past.end(),
-                                std::pair(client, lease.fence)) != done->second.past.end();
-    if (held && std::find(done->second.results.begin(), done->second.results.end(), result.key) !=
-                    done->second.results.end()) {
-      return PutOne(client, result);
-    }
+    if (compares) return PutOne(client, result);
     const bool resident = result.resident_bytes > 0 || !there->second.resident_with.empty();
     const bool same = resident ? !there->second.resident_with.empty()
                                : there->second.bytes == std::string(result.payload.text());
     return same ? PutOne(client, result) : PutStatus::kRefused;
   }
+  static bool AreThose(const std::vector<Tuple>& results, const std::vector<Key>& declared) {
+    std::multiset<Key> brought;
+    for (const Tuple& result : results) brought.insert(result.key);
+    return brought == std::multiset<Key>(declared.begin(), declared.end());
+  }
   // nullopt: a plain tuple, of which anything may be made.
   static std::optional<bool> IsWhatWasDeclared(const ModelTuple& tuple,
                                                const std::vector<Tuple>& results) {
     if (!tuple.task) return std::nullopt;
-    std::multiset<Key> declared(tuple.task->results.begin(), tuple.task->results.end());
-    std::multiset<Key> brought;
-    for (const Tuple& result : results) brought.insert(result.key);
-    return declared == brought;
+    return AreThose(results, tuple.task->results);
   }
   void CompleteTask(const ClientId& client, const LeaseRef& lease) {
     ModelTuple& tuple = tuples.at(lease.key);

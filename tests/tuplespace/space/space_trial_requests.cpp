@@ -108,9 +108,10 @@ void Trial::CompleteOne(const ClientId& client) {
     counts_.late += tuple == nullptr ? 1 : 0;
     model_.CompleteTask(client, lease);
   }
+  const bool compares = !completes && model_.Compares(client, complete);
   for (const Tuple& result : complete.results) {
     if (!completes) {
-      expected.results.push_back(model_.CompareLate(client, lease, result));
+      expected.results.push_back(model_.CompareLate(client, compares, result));
     } else if (!declared && result.resident_bytes > 0) {
       expected.results.push_back(PutStatus::kRefused);
     } else {

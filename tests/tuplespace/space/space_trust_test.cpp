@@ -115,6 +115,19 @@ TEST_F(TrustTest, WhoHeldTheTaskIsComparedAfterItIsDone) {
   EXPECT_EQ(Results(), 0u);
 }
 
+TEST_F(TrustTest, AFalseCompletionOfADoneTaskIsNotCompared) {
+  PutTask(1);
+  const LeaseRef late = Take("bad");
+  d.Advance(kLeaseUs);
+  d.Done("good", Take("good"), {Plain(Key{"r", 1}, "right")});
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil"), Plain(Key{"r", 2}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
+  EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil"), Plain(Key{"r", 1}, "evil")}).results,
+              ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
+  EXPECT_EQ(d.counters().conflicts, 0u);
+  EXPECT_TRUE(d.notices["m"].empty());
+}
+
 TEST_F(TrustTest, WhoHoldsTheTaskNowIsComparedWithALateCompletion) {
   PutTask(1);
   const LeaseRef late = Take("bad");

@@ -16,10 +16,6 @@ std::uint32_t Saturated(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
 }
 
-bool Declares(const std::vector<Key>& results, const Key& key) {
-  return std::find(results.begin(), results.end(), key) != results.end();
-}
-
 }  // namespace
 
 void Completions::Handle(ClientState& client, RequestId id, Complete&& complete) {
@@ -52,7 +48,8 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
 void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,
                                std::int64_t granted_us, LeaseStatus status) {
   const bool checked = !IsPlanted(Planted::kResultsAreNotChecked);
-  if (const auto problem = FalseResults(*task->task, complete.results); problem && checked) {
+  if (const auto problem = FalseResults(task->task->spec.results, complete.results);
+      problem && checked) {
     ++state_.counters.false_completions;
     state_.counters.refused_results += complete.results.size();
     const std::string text = "the completion of task " + task->key.ToString() + " " + *problem;
@@ -84,10 +81,9 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   state_.answers.Answer(client, id, std::move(reply));
 }
 
-// What is wrong with `results` as those of the task; nullopt: they are what it declared.
-std::optional<std::string> Completions::FalseResults(const TaskState& task,
+// What is wrong with `results` as those of a task that declared these; nullopt: nothing.
+std::optional<std::string> Completions::FalseResults(std::span<const Key> declared,
                                                      std::span<const Tuple> results) {
-  const std::vector<Key>& declared = task.spec.results;
   const auto same = [](const Key& key, const Tuple& tuple) { return key == tuple.key; };
   // As they are nearly always: all of them, in their order.
   if (std::equal(declared.begin(), declared.end(), results.begin(), results.end(), same)) {
@@ -126,8 +122,10 @@ void Completions::CompleteTooLate(ClientState& client, RequestId id, Complete&& 
   if (const auto granted_us = leases_.LateLease(client, record, complete.lease.fence)) {
     return CompleteTask(client, id, std::move(complete), record, *granted_us, LeaseStatus::kStale);
   }
-  const bool held = record != nullptr && record->done &&
-                    HeldBefore(client, record->done->leases, complete.lease.fence);
+  // A false completion says nothing about the results of the one that counted.
+  const bool compares = record != nullptr && record->done &&
+                        HeldBefore(client, record->done->leases, complete.lease.fence) &&
+                        !FalseResults(record->done->results, complete.results);
   CompleteReply reply;
   reply.lease = LeaseStatus::kStale;
   reply.results.reserve(complete.results.size());
@@ -136,7 +134,6 @@ void Completions::CompleteTooLate(ClientState& client, RequestId id, Complete&& 
       reply.results.push_back(puts_.PutOne(client, std::move(tuple), {}));
       continue;
     }
-    const bool compares = held && Declares(record->done->results, tuple.key);
     reply.results.push_back(CompareLate(client, compares ? record : nullptr, tuple));
     if (reply.results.back() == PutStatus::kRefused) ++state_.counters.refused_results;
   }
