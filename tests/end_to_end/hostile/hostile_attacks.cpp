@@ -161,6 +161,7 @@ void TakeAndSayNothing(HostileClient& hostile) {
 
 void TakeAndHang(HostileClient& hostile) {
   hostile.Take(kMostAtOnce);
+  // The attack is that nothing is heard of it for a while: there is nothing to wait for.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 

@@ -62,7 +62,8 @@ class Raw {
     std::string heard(bytes, '\0');
     return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
   }
-  // Waits until the other side has taken all that was said from its kernel, or no more of it.
+  // Waits until the other side has taken all that was said from its kernel, or no more of it: then
+  // what is left stays the same. Linux tells nobody when it changes, so this looks again and again.
   void WaitUntilRead() const {
     int left = -1, before = -2;
     for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {
@@ -354,8 +355,8 @@ TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
     raw.WaitUntilRead();
     raw.Reset();
   }
-  // ZeroMQ's thread sees the end of the connection meanwhile; if it were later, less would be
-  // tested.
+  // ZeroMQ's thread sees the end of the connection meanwhile, of which nothing can be heard as long
+  // as the broker sleeps; if it were later, less would be tested.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   broker.WakeUp();
   Client honest(ClientAt(broker.endpoint()));
@@ -371,6 +372,7 @@ TEST(UnreadMessages, HaveALimit) {
   for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
   raw.WaitUntilRead();
   // It looks four times a second, so once when it wakes up, before it has taken in all of that.
+  // What this waits for is that the time has passed.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   broker.WakeUp();
   EXPECT_TRUE(raw.IsHungUp());
