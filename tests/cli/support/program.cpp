@@ -137,14 +137,20 @@ Program::~Program() {
   }
 }
 
-bool Program::Pump(Clock::time_point deadline) {
+void WaitForAny(const std::vector<const Program*>& programs, Clock::time_point until) {
   std::vector<pollfd> fds;
-  for (const Stream* stream : {&out_, &err_}) {
-    if (stream->fd >= 0) fds.push_back({stream->fd, POLLIN, 0});
+  for (const Program* program : programs) {
+    for (const Program::Stream* stream : {&program->out_, &program->err_}) {
+      if (stream->fd >= 0) fds.push_back({stream->fd, POLLIN, 0});
+    }
   }
-  if (fds.empty()) return false;
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   ::poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(0, wait)));
+}
+
+bool Program::Pump(Clock::time_point deadline) {
+  if (out_.fd < 0 && err_.fd < 0) return false;
+  WaitForAny({this}, deadline);
   for (Stream* stream : {&out_, &err_}) {
     std::array<char, 4096> buffer{};
     ssize_t count = 0;
@@ -176,7 +182,8 @@ void Program::Signal(int signal) {
 }
 
 bool Program::Runs() {
-  return !status_ && Pump(Clock::now());
+  if (status_ || !Pump(Clock::now())) return false;
+  return out_.fd >= 0 || err_.fd >= 0;  // at once, as nothing wakes up who waits for more of it
 }
 
 int Program::Wait() {

@@ -67,6 +67,8 @@ class Program {
     int fd = -1;
     std::string text;
   };
+  friend void WaitForAny(const std::vector<const Program*>& programs,
+                         std::chrono::steady_clock::time_point until);
   bool WaitFor(Stream& stream, const std::string& text);
   bool Pump(std::chrono::steady_clock::time_point deadline);  // false: both streams have ended
 
@@ -74,6 +76,11 @@ class Program {
   Stream out_, err_;
   std::optional<int> status_;
 };
+
+// Waits until there is something to read of one of them, or one has ended, or it is `until`. Those
+// that have ended before do not count.
+void WaitForAny(const std::vector<const Program*>& programs,
+                std::chrono::steady_clock::time_point until);
 
 // What a finished program left.
 struct Result {

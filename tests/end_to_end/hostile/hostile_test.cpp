@@ -13,6 +13,8 @@
 #include <iostream>
 #include <list>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "access_file.h"
 #include "gmock/gmock.h"
@@ -124,12 +126,14 @@ class Cluster {
     std::string step;
     while (manager_->Runs()) {
       OthersAreAlive();  // and do not wait for somebody to read what they say
-      std::this_thread::sleep_for(kLookAgain);
       if (std::string now = LastStep(manager_->err()); now != step) {
         step = std::move(now);
         deadline = Clock::now() + kPatience;
       }
-      if (Clock::now() < deadline) continue;
+      if (Clock::now() < deadline) {
+        WaitForAny(Programs(), deadline);
+        continue;
+      }
       ADD_FAILURE() << "the run does not go on" << Logs();
       manager_->Signal(SIGKILL);
     }
@@ -182,6 +186,11 @@ class Cluster {
   }
 
  private:
+  std::vector<const Program*> Programs() const {
+    std::vector<const Program*> programs = {&*manager_, &*broker_};
+    for (const Program& handler : handlers_) programs.push_back(&handler);
+    return programs;
+  }
   std::string KeyFile(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
   // What handlers say of themselves as long as they are there, and the receipt.
   static bool BelongsThere(const Key& key, const std::string& put_by) {
