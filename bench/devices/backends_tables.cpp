@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 
 namespace acan::bench {
 namespace {

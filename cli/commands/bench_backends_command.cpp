@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "backends_bench.h"
 #include "command.h"
 #include "device_factory.h"

@@ -1,5 +1,5 @@
 // acan bench: measurements, as JSON or as lines for people.
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/snapshot.h"

@@ -1,7 +1,7 @@
 // acan devices: what this machine has, measured and proved.
 #include <algorithm>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/handler/conformance.h"
 #include "acan/module/loader.h"
 #include "command.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/finished_run.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"

@@ -3,7 +3,7 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 #include "acan/handler/handler.h"
 #include "acan/manager/host_name.h"
 #include "access_file.h"

@@ -15,7 +15,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/closest_word.h"
 #include "command.h"
 #include "fmt/format.h"

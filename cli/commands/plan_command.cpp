@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "acan/core/json_text.h"
-#include "acan/core/size_text.h"
+#include "acan/core/text/json_text.h"
+#include "acan/core/text/size_text.h"
 #include "acan/handler/conformance.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/plan_forecast.h"

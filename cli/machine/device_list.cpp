@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 #include "fmt/format.h"
 #include "machine.h"
 

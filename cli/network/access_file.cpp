@@ -13,7 +13,7 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
-#include "acan/core/toml_text.h"
+#include "acan/core/text/toml_text.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/text_file.h"
 #include "fmt/format.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 
 namespace acan::cli {

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 

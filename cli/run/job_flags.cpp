@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/text_file.h"
 #include "device_factory.h"
 #include "fmt/format.h"

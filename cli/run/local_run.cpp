@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"

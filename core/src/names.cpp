@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/core/tuple_kinds.h"
 #include "nlohmann/json.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "nlohmann/json.hpp"
 #include "small_presets.h"
 

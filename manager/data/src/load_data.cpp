@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/dataset.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 
 namespace acan {
 namespace {

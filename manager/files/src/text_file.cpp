@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/descriptor.h"
 
 namespace acan {

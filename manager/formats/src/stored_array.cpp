@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/descriptor.h"
 #include "headers.h"
 

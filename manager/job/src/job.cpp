@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/trained_model.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "acan/core/error.h"
-#include "acan/core/size_text.h"
-#include "acan/core/toml_text.h"
+#include "acan/core/text/size_text.h"
+#include "acan/core/text/toml_text.h"
 #include "acan/manager/closest_word.h"
 
 namespace acan {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
 #include "job_words.h"

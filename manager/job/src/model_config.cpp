@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/text_file.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/job.h"
 #include "acan/manager/output_names.h"

@@ -1,6 +1,6 @@
 #include "acan/manager/training_id.h"
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/sha256.h"
 #include "nlohmann/json.hpp"
 

@@ -1,8 +1,8 @@
 // JobRun: how it begins: where an earlier life ended, or anew.
 #include <algorithm>
 
-#include "acan/core/json_text.h"
 #include "acan/core/names.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "job_run.h"

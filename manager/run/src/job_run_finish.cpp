@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
 #include "acan/core/long_wait.h"
 #include "acan/core/names.h"
 #include "acan/core/schedule.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/work_beside.h"
 #include "fmt/format.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/model/graph_text.h"
 
 namespace acan::model {

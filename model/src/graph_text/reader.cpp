@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/model/graph_text.h"
 #include "attribute_text.h"
 #include "json_fields.h"

@@ -2,7 +2,7 @@
 #include <cassert>
 #include <utility>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/model/graph_text.h"
 #include "attribute_text.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/load_data.h"
 #include "memory_file.h"
 #include "nlohmann/json.hpp"

@@ -1,7 +1,7 @@
 // Tokens of SentencePiece models.
 #include <gtest/gtest.h>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/vocabulary.h"
 #include "graph_jobs.h"
 #include "nlohmann/json.hpp"

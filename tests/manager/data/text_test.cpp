@@ -1,7 +1,7 @@
 // Text and streams of tokens: what they become, which windows an epoch has, and each mistake.
 #include <gtest/gtest.h>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "graph_jobs.h"
 #include "nlohmann/json.hpp"
 

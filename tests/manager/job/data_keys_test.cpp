@@ -1,7 +1,7 @@
 // [data] for text, tokens and images: what is read, that it comes back, and each mistake.
 #include <gtest/gtest.h>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/job.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"

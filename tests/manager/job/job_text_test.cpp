@@ -1,7 +1,7 @@
 // A job written as TOML or JSON is the same job again.
 #include <gtest/gtest.h>
 
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 #include "acan/manager/job.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"

@@ -183,8 +183,8 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
             "manager {} commits a step, and was not told that it leads since it joined", slot));
       }
       // Between two writes to its files.
-      if (faulty_ && random().OneIn(64)) {
-        ++counts_[static_cast<std::size_t>(Fault::kKillManager)];
+      if (faults_.go_on && random().OneIn(64)) {
+        ++faults_.counts[static_cast<std::size_t>(Fault::kKillManager)];
         managers_[slot].process = nullptr;
         managers_[slot].running = nullptr;
         world_.Note("killed: " + process->name());
@@ -297,7 +297,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.requests = broker_.totals().requests;
   result.conflicts_made = broker_.totals().conflicts_made;
   result.hostile = broker_.totals().hostile;
-  result.faults = counts_;
+  result.faults = faults_.counts;
   return result;
 }
 

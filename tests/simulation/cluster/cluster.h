@@ -43,6 +43,12 @@ class Cluster {
     bool resume = false;
   };
 
+  struct Faults {
+    bool go_on = false;
+    std::int64_t failures_left = 0;  // of devices
+    std::array<std::uint64_t, kFaults> counts{};
+  };
+
   Random& random() { return world_.random(); }
   Process& NewProcess(const std::string& name);
   void KillProcess(Process*& process);
@@ -101,11 +107,9 @@ class Cluster {
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<HandlerSlot> handlers_;
   std::vector<ManagerSlot> managers_;
-  bool faulty_ = false;
-  std::int64_t failures_left_ = 0;
+  Faults faults_;
   bool finished_ = false;   // a manager has ended with a receipt
   bool tidied_up_ = false;  // and nobody was killed since
-  std::array<std::uint64_t, kFaults> counts_{};
 };
 
 }  // namespace acan::simulation

@@ -35,11 +35,11 @@ void Cluster::DrawFaults() {
   }
   drawn_.mean_gap_us = random().Magnitude(30'000, 4 * kSecondUs);
   // Of one task a third would end the job, rightly.
-  drawn_.device_failures = failures_left_ = 2;
+  drawn_.device_failures = faults_.failures_left = 2;
   if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
   if (random().OneIn(2)) drawn_.lies_one_in = 8;
   broker_.SetLiesOneIn(drawn_.lies_one_in);
-  faulty_ = true;
+  faults_.go_on = true;
   drawn_.heals_at_us = world_.now_us() + random().Magnitude(4 * kSecondUs, 120 * kSecondUs);
   world_.At(drawn_.heals_at_us, [this] { Heal(); });
   NextFault();
@@ -47,9 +47,9 @@ void Cluster::DrawFaults() {
 
 void Cluster::NextFault() {
   world_.After(random().Magnitude(drawn_.mean_gap_us / 8 + 1, drawn_.mean_gap_us * 2), [this] {
-    if (!faulty_ || finished_) return;
+    if (!faults_.go_on || finished_) return;
     const Fault fault = drawn_.faults[random().Below(drawn_.faults.size())];
-    if (Do(fault)) ++counts_[static_cast<std::size_t>(fault)];
+    if (Do(fault)) ++faults_.counts[static_cast<std::size_t>(fault)];
     NextFault();
   });
 }
@@ -88,8 +88,8 @@ bool Cluster::Do(Fault fault) {
       return DamageSnapshot();
     case Fault::kDeviceFailure: {
       HandlerSlot& handler = *AnyHandler();
-      if (handler.process == nullptr || failures_left_ == 0) return false;
-      --failures_left_;
+      if (handler.process == nullptr || faults_.failures_left == 0) return false;
+      --faults_.failures_left;
       ++handler.process->device_failures;
       return true;
     }
@@ -261,9 +261,9 @@ bool Cluster::DamageSnapshot() {
 }
 
 void Cluster::Heal() {
-  if (!faulty_) return;
+  if (!faults_.go_on) return;
   world_.Note("no more faults");
-  faulty_ = false;
+  faults_.go_on = false;
   broker_.SetLiesOneIn(0);
   network_.conditions.one_late_in = 0;
   for (const auto& process : processes_) process->Continue();

@@ -99,7 +99,7 @@ std::int64_t HostileHandler::NextDelayUs() {
 
 void HostileHandler::OnBroker() {
   sessions_.clear();
-  fresh_leases_.clear();
+  known_.fresh_leases.clear();
   for (std::uint64_t i = 0; i < kIds; ++i) {
     sessions_[ClientIdPrefix(kHostileName) + std::to_string(i)] = 0;
   }
@@ -113,15 +113,15 @@ void HostileHandler::Remember(std::vector<Value>* values, const Value& value) {
 
 void HostileHandler::Overhear(const Request& request) {
   if (const auto* put = std::get_if<Put>(&request.body)) {
-    for (const Tuple& tuple : put->tuples) Remember(&keys_, tuple.key);
+    for (const Tuple& tuple : put->tuples) Remember(&known_.keys, tuple.key);
   } else if (const auto* complete = std::get_if<Complete>(&request.body)) {
-    Remember(&leases_, complete->lease);
+    Remember(&known_.leases, complete->lease);
     for (const Tuple& tuple : complete->results) {
-      Remember(&keys_, tuple.key);
-      if (lies_ && tuple.payload.size() > 0) Remember(&results_, {tuple.key, tuple.payload});
+      Remember(&known_.keys, tuple.key);
+      if (lies_ && tuple.payload.size() > 0) Remember(&known_.results, {tuple.key, tuple.payload});
     }
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
-    Remember(&leases_, extend->lease);
+    Remember(&known_.leases, extend->lease);
   }
 }
 
@@ -135,9 +135,9 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
       const auto* grants = std::get_if<Grants>(&reply->body);
       if (grants == nullptr) continue;
       for (const Grant& grant : grants->grants) {
-        Remember(&own_leases_, LeaseRef{grant.key, grant.fence});
-        Remember(&fresh_leases_, {client, LeaseRef{grant.key, grant.fence}});
-        Remember(&keys_, grant.key);
+        Remember(&known_.own_leases, LeaseRef{grant.key, grant.fence});
+        Remember(&known_.fresh_leases, {client, LeaseRef{grant.key, grant.fence}});
+        Remember(&known_.keys, grant.key);
       }
     }
   }
@@ -179,18 +179,19 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       last_get_ = next_request_;
       return Ask(said, AnyGet());
     case Deed::kCompleteOwn:
-      return Ask(said, AnyCompletion(AnyLease(own_leases_), observer));
+      return Ask(said, AnyCompletion(AnyLease(known_.own_leases), observer));
     case Deed::kCompleteOthers:
-      return Ask(said, AnyCompletion(AnyLease(leases_), observer));
+      return Ask(said, AnyCompletion(AnyLease(known_.leases), observer));
     case Deed::kCompleteInvented:
       return Ask(said, AnyCompletion({AnyKey(), random_.Next()}, observer));
     case Deed::kExtend:
-      if (clings_) return Ask(said, Extend{AnyLease(own_leases_), kMostLeaseUs});
-      return Ask(said, Extend{AnyLease(random_.OneIn(8) ? leases_ : own_leases_), AnyDuration()});
+      if (clings_) return Ask(said, Extend{AnyLease(known_.own_leases), kMostLeaseUs});
+      return Ask(said, Extend{AnyLease(random_.OneIn(8) ? known_.leases : known_.own_leases),
+                              AnyDuration()});
     case Deed::kStore:
-      return Ask(said, Release{AnyLease(random_.OneIn(8) ? leases_ : own_leases_)});
+      return Ask(said, Release{AnyLease(random_.OneIn(8) ? known_.leases : known_.own_leases)});
     case Deed::kFail: {
-      const LeaseRef lease = random_.OneIn(8) ? AnyLease(leases_) : FreshLease(said->client);
+      const LeaseRef lease = random_.OneIn(8) ? AnyLease(known_.leases) : FreshLease(said->client);
       return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
     }
     case Deed::kPutCapacity:
@@ -342,8 +343,8 @@ Payload HostileHandler::AnyPayload() {
 
 // One that it has seen, of another step now and then.
 Key HostileHandler::AnyKey() {
-  if (keys_.empty() || random_.OneIn(32)) return Key{"evil", static_cast<std::int64_t>(1)};
-  const Key& key = keys_[random_.Below(keys_.size())];
+  if (known_.keys.empty() || random_.OneIn(32)) return Key{"evil", static_cast<std::int64_t>(1)};
+  const Key& key = known_.keys[random_.Below(known_.keys.size())];
   if (random_.OneIn(2)) return key;
   std::vector<Field> fields = key.Fields();
   if (fields.size() < 3 || !std::holds_alternative<std::int64_t>(fields[1])) return key;
@@ -377,10 +378,10 @@ LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
 // Mostly one that `client` was given, once each; now and then one that others of its ids had.
 LeaseRef HostileHandler::FreshLease(const ClientId& client) {
   const auto mine = [&](const auto& lease) { return lease.first == client; };
-  const auto at = std::find_if(fresh_leases_.begin(), fresh_leases_.end(), mine);
-  if (at == fresh_leases_.end() || random_.OneIn(4)) return AnyLease(own_leases_);
+  const auto at = std::find_if(known_.fresh_leases.begin(), known_.fresh_leases.end(), mine);
+  if (at == known_.fresh_leases.end() || random_.OneIn(4)) return AnyLease(known_.own_leases);
   const LeaseRef lease = at->second;
-  fresh_leases_.erase(at);
+  known_.fresh_leases.erase(at);
   return lease;
 }
 
@@ -471,10 +472,11 @@ Payload HostileHandler::WrongBytes(const Key& result) {
 // What others brought under this key, or under another one.
 std::string HostileHandler::BytesLike(const Key& result) {
   const auto same = [&](const auto& known) { return known.first == result; };
-  auto known = std::find_if(results_.begin(), results_.end(), same);
-  if (known == results_.end() || random_.OneIn(4)) {
-    if (results_.empty()) return std::string(1 + random_.Below(200), 'e');
-    known = results_.begin() + static_cast<std::ptrdiff_t>(random_.Below(results_.size()));
+  auto known = std::find_if(known_.results.begin(), known_.results.end(), same);
+  if (known == known_.results.end() || random_.OneIn(4)) {
+    if (known_.results.empty()) return std::string(1 + random_.Below(200), 'e');
+    known =
+        known_.results.begin() + static_cast<std::ptrdiff_t>(random_.Below(known_.results.size()));
   }
   return std::string(known->second.text());
 }

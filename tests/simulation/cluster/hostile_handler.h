@@ -101,6 +101,16 @@ class HostileHandler {
   template <class Value>
   void Remember(std::vector<Value>* values, const Value& value);
 
+  // What it was told and has overheard.
+  struct Known {
+    std::vector<tuplespace::Key> keys;
+    std::vector<tuplespace::LeaseRef> own_leases;  // held, or held before
+    // Whose, that it has neither failed nor lied about yet.
+    std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases;
+    std::vector<tuplespace::LeaseRef> leases;                              // of others
+    std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results;  // of others
+  };
+
   Random random_;
   const bool lies_;
   bool clings_ = false;  // takes tasks, extends their leases for as long as it may, nothing else
@@ -113,12 +123,7 @@ class HostileHandler {
   std::uint64_t nonce_ = 0;
   tuplespace::RequestId next_request_ = 1;
   tuplespace::RequestId last_get_ = 0;
-  std::vector<tuplespace::Key> keys_;             // that it has seen
-  std::vector<tuplespace::LeaseRef> own_leases_;  // held, or held before
-  // Whose, that it has neither failed nor lied about yet.
-  std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases_;
-  std::vector<tuplespace::LeaseRef> leases_;                              // of others
-  std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results_;  // of others
+  Known known_;
   std::set<std::string> lies_told_;
 };
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/sha256.h"
 #include "nlohmann/json.hpp"
 #include "utf8.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/job.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"

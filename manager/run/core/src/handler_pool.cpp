@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 #include "acan/manager/excluded.h"
 #include "fmt/format.h"
 

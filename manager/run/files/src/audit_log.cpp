@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"

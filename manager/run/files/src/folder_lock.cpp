@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/host_name.h"
 #include "nlohmann/json.hpp"
 

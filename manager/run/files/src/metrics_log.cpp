@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"

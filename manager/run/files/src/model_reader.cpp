@@ -8,7 +8,7 @@
 #include <ranges>
 #include <set>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"

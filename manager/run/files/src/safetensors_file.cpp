@@ -12,7 +12,7 @@
 #include <set>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/sha256.h"
 #include "model_layout.h"
 #include "nlohmann/json.hpp"

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"

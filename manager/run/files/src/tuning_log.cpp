@@ -5,8 +5,8 @@
 #include <cerrno>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/tuning.h"
 #include "nlohmann/json.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"

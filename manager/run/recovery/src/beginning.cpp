@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/training_id.h"

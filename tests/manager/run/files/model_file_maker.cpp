@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
 #include "nlohmann/json.hpp"

@@ -1,4 +1,4 @@
-#include "acan/core/json_text.h"
+#include "acan/core/text/json_text.h"
 
 #include "nlohmann/json.hpp"
 

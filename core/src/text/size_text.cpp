@@ -1,4 +1,4 @@
-#include "acan/core/size_text.h"
+#include "acan/core/text/size_text.h"
 
 #include <array>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "acan/core/system_error_text.h"
+#include "acan/core/text/system_error_text.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "acan/core/toml_text.h"
+#include "acan/core/text/toml_text.h"
 
 #include <algorithm>
 
