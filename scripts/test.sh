@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing, checks the format (scripts/lint.sh), builds with warnings as errors and
-# runs all tests; then each fuzz target for some seconds. What needs clang is left out, aloud, where
-# clang is not installed.
+# runs all tests; then clang-tidy, and each fuzz target for some seconds. What needs clang is left
+# out, aloud, where clang is not installed.
 #
 #   ./scripts/test.sh [flags of ctest]          for example: ./scripts/test.sh -L cli
 #
@@ -17,6 +17,9 @@ fi
 cmake --preset ci
 cmake --build --preset ci --parallel "$(nproc)"
 ctest --preset ci --parallel "$(nproc)" "$@"
+if [ $# -eq 0 ]; then
+  BUILD=build/ci ./scripts/lint.sh --if-possible --tidy
+fi
 if [ $# -eq 0 ] && [ "${FUZZ_SECONDS:-5}" -gt 0 ]; then
   # The same draws each time: a change is not refused for what it did not touch.
   FUZZ_SEED="${FUZZ_SEED:-1}" ./scripts/fuzz.sh --if-possible "${FUZZ_SECONDS:-5}"

@@ -67,10 +67,9 @@ bool IsOn(const Setting& setting) {
 void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
                Log& log) {
   try {
-    BrokerFile file = ReadBrokerFile(path);
-    const std::size_t count = file.peers.size();
-    broker.SetPeers(std::move(file.peers));
-    log.Info(fmt::format("{} has changed: {} keys may connect now", path, count));
+    const BrokerFile file = ReadBrokerFile(path);
+    broker.SetPeers(file.peers);
+    log.Info(fmt::format("{} has changed: {} keys may connect now", path, file.peers.size()));
     if (file.keys.public_key != keys.public_key) {
       log.Warning(
           fmt::format("{}: the broker's own keys are others now: they count when it is "
