@@ -118,6 +118,7 @@ bool DeviceThread::Conclude(StartedTask& started) {
   const std::lock_guard lock(mutex_);
   const std::int64_t end_us = throttled ? NowUs() : computed_us;
   const std::int64_t begin_us = pipeline_.OnEnded(started.begin_us, end_us);
+  // Of the slower device if there is a throttle: a late wake-up is not time that it computed.
   const std::int64_t took_us =
       throttled ? std::max(computed_us - begin_us, slot_us) : end_us - begin_us;
   outcome.seconds = static_cast<double>(took_us) * 1e-6;

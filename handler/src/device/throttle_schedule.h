@@ -17,7 +17,7 @@ class ThrottleSchedule {
   explicit ThrottleSchedule(const Throttle* throttle) : throttle_(throttle) {}
 
   bool IsOn() const { return throttle_ != nullptr; }
-  // When the slower device computes a task, on the monotonic clock.
+  // When the slower device computes a task: microseconds of the monotonic clock.
   struct Slot {
     std::int64_t begin_us = 0;
     std::int64_t due_us = 0;

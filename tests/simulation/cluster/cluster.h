@@ -44,7 +44,7 @@ class Cluster {
   };
 
   struct Faults {
-    bool go_on = false;
+    bool go_on = false;              // until the cluster heals
     std::int64_t failures_left = 0;  // of devices
     std::array<std::uint64_t, kFaults> counts{};
   };
