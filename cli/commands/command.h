@@ -18,6 +18,7 @@ void AddBroker(Command& app, Chosen& chosen);
 void AddHandler(Command& app, Chosen& chosen);
 void AddManager(Command& app, Chosen& chosen);
 void AddChaos(Command& app, Chosen& chosen);
+void AddCheck(Command& app, Chosen& chosen);
 void AddKeygen(Command& app, Chosen& chosen);
 void AddDevices(Command& app, Chosen& chosen);
 void AddPlan(Command& app, Chosen& chosen);

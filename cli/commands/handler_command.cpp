@@ -122,7 +122,9 @@ void AddHandler(Command& app, Chosen& chosen) {
   Command command =
       app.AddCommand("handler", "Compute: serve one device to whatever manager has tasks");
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker (default: ") + kDefaultPlace + ")")
+             std::string("the broker, or the places where it may be started, separated by commas "
+                         "(default: ") +
+                 kDefaultPlace + ")")
       .TypeName("ENDPOINT");
   AddSetting(command, flags->device, "--device", "ACAN_DEVICE",
              "cpu, cpu:THREADS, opencl:N, opencl:N/PART, cuda:N or auto (default: auto, the first "

@@ -127,12 +127,13 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
   Command program(app);
   Chosen chosen;
-  for (const auto& add : {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddDevices,
-                          AddEval, AddGenerate, AddEmbed, AddGraph, AddPlan, AddVerify, AddChaos,
+  for (const auto& add :
+       {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddCheck, AddDevices, AddEval,
+        AddGenerate, AddEmbed, AddGraph, AddPlan, AddVerify, AddChaos,
 #ifdef ACAN_HAS_BENCH
-                          AddBench,
+        AddBench,
 #endif
-                          AddVersion}) {
+        AddVersion}) {
     add(program, chosen);
   }
   RefuseEmptyValues(app);

@@ -88,7 +88,9 @@ void AddManager(Command& app, Chosen& chosen) {
   Command command = app.AddCommand("manager", "Train a job with the handlers that a broker has");
   AddJobFlags(command, flags->job);
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker (default: ") + kDefaultPlace + ")")
+             std::string("the broker, or the places where it may be started, separated by commas "
+                         "(default: ") +
+                 kDefaultPlace + ")")
       .TypeName("ENDPOINT");
   AddSetting(command, flags->out, "--out", "ACAN_OUT",
              "the folder for the outputs (default: out/NAME of the job)")

@@ -13,13 +13,15 @@
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
+#include "tuplespace/client.h"
 
 namespace acan::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The name that somebody must look up; empty for addresses, and where there is no host.
+// The name in one endpoint that somebody must look up; empty for addresses, and where there is no
+// host.
 std::string NameIn(const std::string& endpoint) {
   const std::string scheme = "tcp://";
   const std::size_t colon = endpoint.rfind(':');
@@ -28,6 +30,16 @@ std::string NameIn(const std::string& endpoint) {
   in_addr address{};
   const bool is_address = host.front() == '[' || inet_pton(AF_INET, host.c_str(), &address) == 1;
   return is_address || host == "localhost" ? "" : host;
+}
+
+// Empty if one of the endpoints needs no look-up.
+std::vector<std::string> NamesIn(const std::string& endpoints) {
+  std::vector<std::string> names;
+  for (const std::string& endpoint : tuplespace::EndpointsIn(endpoints)) {
+    names.push_back(NameIn(endpoint));
+    if (names.back().empty()) return {};
+  }
+  return names;
 }
 
 }  // namespace
@@ -55,13 +67,17 @@ std::optional<std::string> LookUpHost(const std::string& host) {
 
 BrokerHost::BrokerHost(BrokerHostOptions options)
     : options_(std::move(options)),
-      host_(NameIn(options_.endpoint)),
+      hosts_(NamesIn(options_.endpoint)),
       state_(std::make_shared<State>()) {}
 
 void BrokerHost::Stop() {
   const std::lock_guard lock(state_->mutex);
   state_->stop = true;
   state_->changed.notify_all();
+}
+
+std::string BrokerHost::Names() const {
+  return fmt::format("\"{}\"", fmt::join(hosts_, "\" or \""));
 }
 
 bool BrokerHost::Stopped() const {
@@ -74,8 +90,9 @@ std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
     const std::lock_guard lock(state_->mutex);
     state_->answered = false;
   }
-  std::thread([state = state_, look_up = options_.look_up, host = host_] {
-    std::optional<std::string> problem = look_up(host);
+  std::thread([state = state_, look_up = options_.look_up, hosts = hosts_] {
+    std::optional<std::string> problem = look_up(hosts.front());
+    for (std::size_t i = 1; i < hosts.size() && problem; ++i) problem = look_up(hosts[i]);
     const std::lock_guard lock(state->mutex);
     state->problem = std::move(problem);
     state->answered = true;
@@ -86,7 +103,7 @@ std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
   if (!state_->changed.wait_until(lock, std::min(deadline, Clock::now() + options_.slow_after),
                                   over)) {
     lock.unlock();
-    options_.say(fmt::format("looking up the broker's host \"{}\": no answer yet", host_));
+    options_.say(fmt::format("looking up the broker's host {}: no answer yet", Names()));
     lock.lock();
   }
   if (state_->changed.wait_until(lock, deadline, over)) return state_->problem;
@@ -94,26 +111,26 @@ std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
 }
 
 void BrokerHost::Await() {
-  if (host_.empty()) return;
+  if (hosts_.empty()) return;
   const Clock::time_point deadline = Clock::now() + options_.patience;
   const auto patience_s = std::chrono::duration_cast<std::chrono::seconds>(options_.patience);
   for (bool said = false;;) {
     const std::optional<std::string> problem = Ask(deadline);
     if (Stopped()) return;
     if (!problem) {
-      if (said) options_.say(fmt::format("the broker's host \"{}\" has an address now", host_));
+      if (said) options_.say(fmt::format("the broker's host {} has an address now", Names()));
       return;
     }
     if (Clock::now() >= deadline) {
       throw FailureError(fmt::format(
-          "{}: the broker's host \"{}\" has had no address for {} s: {}; is the name right?",
-          options_.origin, host_, patience_s.count(), *problem));
+          "{}: the broker's host {} has had no address for {} s: {}; is the name right?",
+          options_.origin, Names(), patience_s.count(), *problem));
     }
     if (!said) {
       options_.say(fmt::format(
-          "{}: the broker's host \"{}\" cannot be resolved: {}; is the name right? Trying again "
+          "{}: the broker's host {} cannot be resolved: {}; is the name right? Trying again "
           "for {} s",
-          options_.origin, host_, *problem, patience_s.count()));
+          options_.origin, Names(), *problem, patience_s.count()));
     }
     said = true;
     std::unique_lock lock(state_->mutex);

@@ -1,5 +1,6 @@
 // BrokerHost: waits until the name of the broker's host has an address. ZeroMQ asks for it again
 // and again without a word, so that a misspelt name would look like a broker that is not there yet.
+// Of several hosts where the broker may be, one with an address is enough.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace acan::cli {
 
@@ -14,8 +16,8 @@ namespace acan::cli {
 std::optional<std::string> LookUpHost(const std::string& host);
 
 struct BrokerHostOptions {
-  std::string endpoint;
-  std::string origin;  // where it came from: "--connect"
+  std::string endpoint;  // or several, as in tuplespace::ClientOptions
+  std::string origin;    // where it came from: "--connect"
   std::function<void(const std::string& line)> say;
   std::function<std::optional<std::string>(const std::string& host)> look_up = LookUpHost;
   std::chrono::milliseconds patience{60'000};
@@ -39,9 +41,10 @@ class BrokerHost {
   // One question, which a thread of its own may wait for longer than this object is there.
   std::optional<std::string> Ask(std::chrono::steady_clock::time_point deadline);
   bool Stopped() const;
+  std::string Names() const;  // quoted, for messages
 
   BrokerHostOptions options_;
-  std::string host_;  // empty: nothing to look up
+  std::vector<std::string> hosts_;  // empty: nothing to look up
   std::shared_ptr<State> state_;
 };
 

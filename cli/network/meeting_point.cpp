@@ -102,7 +102,9 @@ void CheckEndpoint(const std::string& endpoint, const std::string& origin) {
 
 std::string EndpointToConnect(const Setting& connect) {
   if (!connect.set()) return DefaultEndpoint("--connect");
-  CheckEndpoint(connect.value, connect.origin);
+  for (const std::string& endpoint : tuplespace::EndpointsIn(connect.value)) {
+    CheckEndpoint(endpoint, connect.origin);
+  }
   if (const auto problem = tuplespace::EndpointProblem(connect.value)) {
     throw UsageError(fmt::format("{}: {}", connect.origin, *problem));
   }

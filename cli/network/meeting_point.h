@@ -17,7 +17,8 @@ std::string DefaultEndpoint(const std::string& flag);
 // "ipc" or "tcp" and what follows "://". Throws Error (usage) that names `origin`.
 void CheckEndpoint(const std::string& endpoint, const std::string& origin);
 
-// The value of --connect, checked, or the default.
+// The value of --connect, one endpoint or several (tuplespace::ClientOptions), checked; or the
+// default.
 std::string EndpointToConnect(const Setting& connect);
 
 // Its parts, for tests. `runtime`: the variable, empty if it is not set; `root` is put before

@@ -41,7 +41,7 @@ tuplespace::ClientLimits ObserverLimits() {
 
 constexpr std::size_t kRun = 0;  // in the keys of steps; begins with the id of the job
 constexpr std::size_t kJob = 1;  // in the keys of ("leader", job) and the like
-constexpr std::size_t kId = 1;   // in the keys of handlers and reports
+constexpr std::size_t kId = 1;   // in the keys of handlers, reports and probes
 
 Rule Limited(Rule rule, std::size_t field) {
   rule.limited_field = field;
@@ -90,14 +90,16 @@ std::vector<Role> AccessRoles() {
   const Rule results{{Operation::kComplete}, of_steps, {}};
   const Rule itself{{Operation::kPut}, AllHandlers(), kId};
   const Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
-  const Role handler{
-      kHandlerRole,
-      {tasks, inputs, results, itself, its_reports},
-      {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself, its_reports},
-      HandlerLimits()};
+  const Rule its_probes{{Operation::kPut, Operation::kRead, Operation::kRetire}, AllProbes(), kId};
+  const Role handler{kHandlerRole,
+                     {tasks, inputs, results, itself, its_reports, its_probes},
+                     {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself,
+                      its_reports, its_probes},
+                     HandlerLimits()};
 
   Role manager{kManagerRole, {Rule{AllOperations(), everything, {}}}, about_handlers};
   manager.limited_rules.push_back(Rule{AllOperations(), everything, {}, kRun});
+  manager.limited_rules.push_back(its_probes);
   AddJobRules(AllOperations(), manager.limited_rules);
 
   Role observer{kObserverRole, about_handlers, about_handlers, ObserverLimits()};

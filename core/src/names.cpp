@@ -163,12 +163,21 @@ Pattern QuarantinedIn(const std::string& job) {
           false};
 }
 
+Key ProbeKey(const std::string& id, std::int64_t number) {
+  return Key{WordOf(OtherTuple::kProbe), id, number};
+}
+
 Pattern AllHandlers() {
   return {{FieldPattern::Exact(WordOf(OtherTuple::kHandler)), FieldPattern::Any()}, false};
 }
 Pattern AllReports() {
   return {
       {FieldPattern::Exact(WordOf(OtherTuple::kReport)), FieldPattern::Any(), FieldPattern::Any()},
+      false};
+}
+Pattern AllProbes() {
+  return {
+      {FieldPattern::Exact(WordOf(OtherTuple::kProbe)), FieldPattern::Any(), FieldPattern::Any()},
       false};
 }
 Pattern ReportsBefore(const std::string& id, std::int64_t number) {

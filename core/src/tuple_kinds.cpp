@@ -104,6 +104,8 @@ const char* WordOf(OtherTuple kind) {
       return "metrics";
     case OtherTuple::kQuarantine:
       return "quarantine";
+    case OtherTuple::kProbe:
+      return "probe";
   }
   assert(false);
   return "";

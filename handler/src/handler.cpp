@@ -71,8 +71,8 @@ void Handler::Impl::Begin() {
   device_thread = std::make_unique<DeviceThread>(
       *device, [this] { client.Wake(); }, options.throttle ? &*options.throttle : nullptr);
   client.OnConnection([this](bool connected, const std::string& why) {
-    Log(connected ? fmt::format("joined {}", options.endpoint)
-                  : fmt::format("lost {}: {}; waiting for it", options.endpoint, why));
+    Log(connected ? fmt::format("joined {}", client.endpoint())
+                  : fmt::format("lost {}: {}; waiting for it", client.endpoint(), why));
     if (connected) OnConnected();
   });
   client.OnDamage([this](const std::string& text) { Log(text); });

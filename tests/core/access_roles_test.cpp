@@ -81,6 +81,22 @@ TEST_F(AccessRolesTest, ObserversSeeWhatIsThereButNoWeightsAndNoData) {
   }
 }
 
+TEST_F(AccessRolesTest, EachMeasuresItsLinkByProbesOfItsOwn) {
+  for (const std::string jobs : {"", "3f2a"}) {
+    for (const char* role : {kHandlerRole, kManagerRole}) {
+      const Key own = ProbeKey("k/1", 3);
+      EXPECT_TRUE(May(role, jobs, PutOf(own))) << role;
+      EXPECT_TRUE(May(role, jobs, ReadOf(own, false))) << role;
+      EXPECT_TRUE(May(role, jobs, Retire{Pattern::Of(own), false})) << role;
+    }
+    const Key other = ProbeKey("other/1", 3);
+    EXPECT_FALSE(May(kHandlerRole, jobs, PutOf(other)));
+    EXPECT_FALSE(May(kHandlerRole, jobs, ReadOf(other, false)));
+    EXPECT_FALSE(May(kHandlerRole, jobs, Retire{AllProbes(), false}));
+    EXPECT_FALSE(May(kObserverRole, jobs, PutOf(ProbeKey("k/1", 3))));
+  }
+}
+
 TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
   for (const std::string jobs : {kJob, "3f2a"}) {
     for (const char* role : {kHandlerRole, kManagerRole}) {

@@ -39,7 +39,8 @@ BrokerHostOptions Options(const std::string& endpoint, const std::shared_ptr<Sai
 TEST(BrokerHosts, ThatAreAddressesAreNotLookedUp) {
   const auto said = std::make_shared<Said>();
   for (const char* endpoint :
-       {"tcp://127.0.0.1:5", "tcp://[::1]:5", "tcp://localhost:5", "ipc:///no/such/folder/space"}) {
+       {"tcp://127.0.0.1:5", "tcp://[::1]:5", "tcp://localhost:5", "ipc:///no/such/folder/space",
+        "tcp://gpu7.lan:5,tcp://127.0.0.1:5"}) {
     BrokerHostOptions options = Options(endpoint, said);
     options.look_up = [](const std::string& host) {
       ADD_FAILURE() << host;
@@ -65,6 +66,27 @@ TEST(BrokerHosts, ThatGetAnAddressLaterAreReportedAtOnceAndAwaited) {
   EXPECT_THAT(said->lines, ElementsAre(AllOf(HasSubstr("--connect"), HasSubstr("\"gpu7.lan\""),
                                              HasSubstr("nobody knows it"), HasSubstr("for 60 s")),
                                        HasSubstr("has an address now")));
+}
+
+TEST(BrokerHosts, OfWhichOneHasAnAddressAreEnough) {
+  const auto said = std::make_shared<Said>();
+  BrokerHostOptions options = Options("tcp://gpu7.lan:5,tcp://gpu8.lan:5", said);
+  options.slow_after = std::chrono::minutes(10);
+  options.look_up = [](const std::string& host) -> std::optional<std::string> {
+    if (host == "gpu8.lan") return std::nullopt;
+    return "nobody knows it";
+  };
+  BrokerHost(options).Await();
+  EXPECT_THAT(said->lines, IsEmpty());
+}
+
+TEST(BrokerHosts, OfWhichNoneHasAnAddressAreAllNamed) {
+  const auto said = std::make_shared<Said>();
+  BrokerHostOptions options = Options("tcp://gpu7.lan:5,tcp://gpu8.lan:5", said);
+  options.patience = std::chrono::milliseconds(50);
+  options.look_up = [](const std::string&) { return "nobody knows it"; };
+  EXPECT_THAT([&] { BrokerHost(options).Await(); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("\"gpu7.lan\" or \"gpu8.lan\"")));
 }
 
 TEST(BrokerHosts, ThatNeverGetOneAreGivenUp) {

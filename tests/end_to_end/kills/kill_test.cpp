@@ -151,6 +151,29 @@ TEST_F(KillTest, TheBroker) {
   ExpectWholeMetrics();
 }
 
+// As by a supervisor on another host.
+TEST_F(KillTest, TheBrokerWhichIsStartedAgainElsewhere) {
+  const std::string elsewhere = "ipc://" + (folder_ / "elsewhere");
+  auto broker =
+      std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  const std::string first = endpoint_;
+  endpoint_ += "," + elsewhere;
+  Program handler(HandlerWords());
+  Program manager(ManagerWords());
+  ASSERT_TRUE(manager.WaitForErr("epoch 2/"));
+  broker->Signal(SIGKILL);
+  broker->Wait();
+  broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", elsewhere});
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  EXPECT_THAT(manager.err(), HasSubstr("lost the broker at " + first + ":"));
+  EXPECT_GE(BeganAfter(manager.err(), "snapshot"), 100) << manager.err();
+  EXPECT_EQ(HashOf(manager), undisturbed_);
+  ExpectWholeMetrics();
+  handler.Signal(SIGTERM);
+  handler.Wait();
+  EXPECT_THAT(handler.err(), HasSubstr("joined " + elsewhere));
+}
+
 TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());

@@ -64,6 +64,32 @@ TEST(ClientBroker, AnInterruptEndsABlockingCallThatWaitsForABroker) {
   EXPECT_FALSE(client.CountOf(AnyOf("nothing"), milliseconds(1)));
 }
 
+TEST(ClientBroker, ABrokerThatIsStartedAgainElsewhereIsFound) {
+  const TemporaryFolder here;
+  const TemporaryFolder there;
+  auto broker = std::make_unique<BrokerThread>(here.Ipc());
+  Client client(ClientAt(here.Ipc() + "," + there.Ipc()));
+  ASSERT_TRUE(client.Put({PlainTuple({"a"}, "old")}));
+  EXPECT_EQ(client.endpoint(), here.Ipc());
+  std::optional<std::string> read;
+  client.Submit(Read{{AnyOf("b")}, true, false, kForeverUs},
+                [&](ReplyBody&& reply) { read = std::get<Found>(reply).tuples[0].payload.text(); });
+  ASSERT_EQ(client.CountOf(AnyOf("b")), 0u);  // the Read is open at the broker
+  broker.reset();
+  broker = std::make_unique<BrokerThread>(there.Ipc());
+  Client other(ClientAt(there.Ipc()));
+  ASSERT_TRUE(other.Put({PlainTuple({"b"}, "new")}));
+  ASSERT_TRUE(PollUntil(client, [&] { return read.has_value(); }));  // it was asked again
+  EXPECT_EQ(*read, "new");
+  EXPECT_EQ(client.endpoint(), there.Ipc());
+  EXPECT_EQ(client.CountOf(AnyOf("a")), 0u);  // another space
+  // And back.
+  broker.reset();
+  broker = std::make_unique<BrokerThread>(here.Ipc());
+  ASSERT_TRUE(client.Put({PlainTuple({"c"}, "back")}));
+  EXPECT_EQ(client.endpoint(), here.Ipc());
+}
+
 TEST(ClientBroker, WhatAnAbandonedGetIsGrantedGoesBack) {
   TemporaryFolder folder;
   BrokerThread broker(folder.Ipc());

@@ -219,6 +219,7 @@ class Generator {
         stats.counters.lost = Number();
         stats.tuples = Number();
         stats.held_keys = Number();
+        stats.unix_us = Number();
         return stats;
       }
       default:
@@ -382,6 +383,7 @@ inline void Same(const Stats& a, const Stats& b) {
   EXPECT_EQ(a.counters.lost, b.counters.lost);
   EXPECT_EQ(a.tuples, b.tuples);
   EXPECT_EQ(a.held_keys, b.held_keys);
+  EXPECT_EQ(a.unix_us, b.unix_us);
 }
 inline void Same(const RequestError& a, const RequestError& b) {
   EXPECT_EQ(a.code, b.code);

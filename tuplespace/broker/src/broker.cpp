@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -66,6 +67,12 @@ ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
   return limits;
 }
 
+std::uint64_t UnixUs() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count());
+}
+
 BrokerOptions Checked(BrokerOptions options) {
   if (options.client_silence_us < kMinSilenceUs) {
     throw std::invalid_argument(fmt::format("client_silence_us is {}; at least {} are needed",
@@ -105,6 +112,7 @@ struct Broker::Impl {
 
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
+      core.SetUnixTime(UnixUs());
       // What those said last, whose connection is known to have ended, is received first.
       const int received = intake.ReceiveTurn();
       for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");

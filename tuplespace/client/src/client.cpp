@@ -42,7 +42,7 @@ std::int64_t DeadlineUs(Client::Duration wait) {
 
 Client::Impl::Impl(ClientOptions given)
     : options(CheckedOptions(std::move(given))),
-      address(ConnectAddress(options.endpoint, options.access.has_value())),
+      endpoints(options.endpoint, options.access.has_value()),
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
       session(ForSession(options)),
@@ -65,6 +65,8 @@ Client::Impl::~Impl() {
 
 void Client::Impl::OpenLink() {
   CloseLink(0);
+  endpoints.BeginAttempt();
+  const std::string& address = endpoints.address();
   try {
     socket = std::make_unique<zmq::socket_t>(context, zmq::socket_type::dealer);
     SetCommonOptions(*socket);
@@ -175,7 +177,7 @@ void Client::Impl::Understand() {
     shared.GiveUp();
     session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
   } else if (auto* error = std::get_if<RequestError>(&decoded)) {
-    error->text = fmt::format("broker at {}: {}", options.endpoint, error->text);
+    error->text = fmt::format("broker at {}: {}", endpoints.endpoint(), error->text);
     session.ReceiveBad(*error);
   } else {
     Accept(std::get<ToClient>(std::move(decoded)));
@@ -224,7 +226,7 @@ void Client::Impl::CheckLink() {
          fmt::format(
              "the broker at {} refused the key \"{}\" ({}): it is not on its list, was "
              "revoked, or its time is over{}",
-             options.endpoint, options.access->name, options.access->keys.public_key,
+             endpoints.endpoint(), options.access->name, options.access->keys.public_key,
              until == kNoEnd ? "" : " (it was made to count until " + TimeText(until) + ")")});
     return;
   }
@@ -273,17 +275,22 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
     return 1;
   }
   if (const auto* damage = std::get_if<PayloadDamaged>(&event)) {
-    if (on_damage) on_damage(fmt::format("broker at {}: {}", options.endpoint, damage->text));
+    if (on_damage) on_damage(fmt::format("broker at {}: {}", endpoints.endpoint(), damage->text));
     return 0;
   }
   if (const auto* delay = std::get_if<RequestDelayed>(&event)) {
     if (on_delay) {
-      on_delay(fmt::format("broker at {}: {}", options.endpoint, delay->text));
+      // Without one it may be at any of the places.
+      const std::string& where = session.joined() ? endpoints.endpoint() : options.endpoint;
+      on_delay(fmt::format("broker at {}: {}", where, delay->text));
     }
     return 0;
   }
   if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
-    if (change->connected) handshake_failed = false;
+    if (change->connected) {
+      handshake_failed = false;
+      endpoints.Answered();
+    }
     if (on_connection) on_connection(change->connected, change->why);
     return 1;
   }
@@ -407,7 +414,7 @@ void Client::Impl::ThrowIfFailed() const {
 
 std::optional<std::string> EndpointProblem(const std::string& endpoint) {
   try {
-    ConnectAddress(endpoint, /*has_keys=*/false);
+    EndpointList(endpoint, /*has_keys=*/false);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -480,6 +487,9 @@ std::uint64_t Client::unanswered() const {
 }
 const ClientId& Client::id() const {
   return impl_->options.id;
+}
+const std::string& Client::endpoint() const {
+  return impl_->endpoints.endpoint();
 }
 
 }  // namespace tuplespace

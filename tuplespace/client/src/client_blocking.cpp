@@ -149,7 +149,7 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
       throw SpaceError(ErrorCode::kBusy,
                        fmt::format("{} was granted, but the broker at {} has not said that it was "
                                    "taken: it may be gone, or come back when its lease ends",
-                                   grant.key.ToString(), impl_->options.endpoint));
+                                   grant.key.ToString(), impl_->endpoints.endpoint()));
     }
     if (completed->lease == LeaseStatus::kOk) {
       FoundTuple taken;

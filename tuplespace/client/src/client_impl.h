@@ -10,6 +10,7 @@
 
 #include "adaptive_spin.h"
 #include "client_session.h"
+#include "endpoint_list.h"
 #include "shared_link.h"
 #include "sockets.h"
 #include "tuplespace/client.h"
@@ -56,7 +57,7 @@ struct Client::Impl {
   void ThrowIfFailed() const;
 
   ClientOptions options;
-  std::string address;
+  EndpointList endpoints;
   std::unique_ptr<zmq::context_t> own_context;
   zmq::context_t& context;
   ClientSession session;

@@ -13,5 +13,6 @@
   GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) GAUGE(clients)       \
   GAUGE(held_keys) COUNTER(refused_connections) COUNTER(failed_connections)                       \
   COUNTER(refused_requests) COUNTER(messages) COUNTER(requests) COUNTER(stayed) COUNTER(wanted)   \
-  COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)
+  COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)  \
+  GAUGE(unix_us)
 // clang-format on

@@ -50,8 +50,10 @@ tuplespace::Key RunKey(const std::string& job, const std::string& run);
 tuplespace::Pattern AllRuns(const std::string& job);
 tuplespace::Key QuarantineKey(const std::string& job, const std::string& id);
 tuplespace::Pattern QuarantinedIn(const std::string& job);
+tuplespace::Key ProbeKey(const std::string& id, std::int64_t number);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
+tuplespace::Pattern AllProbes();
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 
 // What a step's tuple is, apart from the step: equal for all versions of one tile.

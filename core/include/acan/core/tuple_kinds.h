@@ -41,6 +41,7 @@
 //   ("metrics", job, run, first step, steps)  lines of metrics.jsonl, for managers on other hosts
 //   ("quarantine", job, id)        a handler that computed a wrong result: it gets no task of the
 //   job
+//   ("probe", id, number)          bytes by which a client measures its link (acan check)
 #pragma once
 
 #include <cstdint>
@@ -103,6 +104,7 @@ enum class OtherTuple : std::uint8_t {
   kDone,
   kMetrics,
   kQuarantine,
+  kProbe,
 };
 const char* WordOf(OtherTuple kind);
 

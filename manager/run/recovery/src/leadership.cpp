@@ -39,7 +39,7 @@ void Leadership::OnConnection(bool connected, const std::string& why) {
   if (!connected) {
     disconnected_us_ = MonotonicUs();
     context_.Log(
-        fmt::format("lost the broker at {}: {}; waiting for it", context_.settings.endpoint, why));
+        fmt::format("lost the broker at {}: {}; waiting for it", context_.client.endpoint(), why));
   }
   // Leases go back when a connection ends: what comes next must not be written before it is known
   // whether nobody else leads meanwhile.
@@ -62,10 +62,9 @@ void Leadership::Connect() {
     stop_.Check();
     if (!said && MonotonicUs() > begin_us + kSayNoBrokerUs) {
       said = true;
-      const std::string& endpoint = context_.settings.endpoint;
       context_.Log(fmt::format(
-          "no broker answers at {} yet; waiting for one (start: acan broker --listen {})", endpoint,
-          endpoint));
+          "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
+          context_.settings.endpoint, client.endpoint()));
     }
     folder_.GiveUpIfWithoutLeadSince(begin_us);
   }

@@ -65,6 +65,8 @@ class BrokerCore {
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
     statistics_.SetConnectionCounts(refused_connections, failed_connections);
   }
+  // The wall clock, for who asks for statistics; nothing depends on it.
+  void SetUnixTime(std::uint64_t unix_us) { statistics_.SetUnixTime(unix_us); }
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   void SayGoodbye() { peers_.SendGoodbyes(); }  // to every client; the last output

@@ -32,7 +32,8 @@ class BrokerStatistics {
     refused_connections_ = refused_connections;
     failed_connections_ = failed_connections;
   }
-  void AddTo(Counters* counters) const;
+  void SetUnixTime(std::uint64_t unix_us) { unix_us_ = unix_us; }
+  void AddTo(Stats* stats) const;
 
   void Log(std::string line) { log_.push_back(std::move(line)); }
   std::vector<std::string> TakeLog() { return std::exchange(log_, {}); }
@@ -44,6 +45,7 @@ class BrokerStatistics {
   std::uint64_t refused_requests_ = 0;
   std::uint64_t refused_connections_ = 0;
   std::uint64_t failed_connections_ = 0;
+  std::uint64_t unix_us_ = 0;
   LogPause bad_pause_;
   LogPause refused_pause_;
   std::vector<std::string> log_;

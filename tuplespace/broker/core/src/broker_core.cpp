@@ -319,7 +319,7 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
         peers_.SendDone(out.client, it->second, reply->id);
         continue;
       }
-      if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(&stats->counters);
+      if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(stats);
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
         reply->body =
             RequestError{ErrorCode::kTooLarge,
@@ -347,7 +347,7 @@ std::vector<ClientId> BrokerCore::Clients() const {
 
 Stats BrokerCore::GetStatistics() const {
   Stats stats = space_.GetStatistics();
-  statistics_.AddTo(&stats.counters);
+  statistics_.AddTo(&stats);
   return stats;
 }
 

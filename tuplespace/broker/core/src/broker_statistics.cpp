@@ -2,13 +2,14 @@
 
 namespace tuplespace {
 
-void BrokerStatistics::AddTo(Counters* counters) const {
-  counters->bad_requests += bad_messages_;
-  counters->refused_requests = refused_requests_;
-  counters->refused_connections = refused_connections_;
-  counters->failed_connections = failed_connections_;
-  counters->messages = messages_;
-  counters->requests = requests_;
+void BrokerStatistics::AddTo(Stats* stats) const {
+  stats->counters.bad_requests += bad_messages_;
+  stats->counters.refused_requests = refused_requests_;
+  stats->counters.refused_connections = refused_connections_;
+  stats->counters.failed_connections = failed_connections_;
+  stats->counters.messages = messages_;
+  stats->counters.requests = requests_;
+  stats->unix_us = unix_us_;
 }
 
 }  // namespace tuplespace

@@ -25,9 +25,13 @@ class context_t;
 namespace tuplespace {
 
 struct ClientOptions {
-  std::string endpoint;  // tcp://127.0.0.1:5555, ipc:///run/acan.sock, inproc://name
-  std::string name;      // for people: "handler cpu:2 on host7, pid 4711"
-  ClientId id;           // empty: a random one
+  // tcp://127.0.0.1:5555, ipc:///run/acan.sock or inproc://name; or up to 16 of the first two,
+  // separated by commas, if the broker may be started again at another place (with the same keys).
+  // After a loss the client tries the place where the broker last was, and then the others in turn.
+  // REQUIRES: at most one of them has a broker at a time; clients of two brokers never meet.
+  std::string endpoint;
+  std::string name;  // for people: "handler cpu:2 on host7, pid 4711"
+  ClientId id;       // empty: a random one
   // Keys for a broker that has some; the id then begins with "NAME/". Not for inproc://.
   std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;            // shared for inproc; null: one of its own
@@ -41,7 +45,12 @@ struct ClientOptions {
   std::shared_ptr<SharedPool> pool = {};
 };
 
-// Why no client can connect to this endpoint, whatever is there; nullopt if one can.
+// The endpoints of a list as in ClientOptions, unchecked. A comma separates only where tcp://,
+// ipc:// or inproc:// follows, because the path of a socket may have commas.
+std::vector<std::string> EndpointsIn(const std::string& endpoints);
+
+// Why no client can connect to this endpoint (or list of them, as in ClientOptions), whatever is
+// there; nullopt if one can.
 std::optional<std::string> EndpointProblem(const std::string& endpoint);
 
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
@@ -112,6 +121,7 @@ class Client {
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;
+  const std::string& endpoint() const;  // where it is connected, or tries to: one of the list
 
   // ---- blocking: for programs and tests --------------------------------------------------------
 

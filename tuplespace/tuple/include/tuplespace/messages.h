@@ -271,6 +271,8 @@ struct Stats {
   Counters counters;
   std::uint64_t tuples = 0, payload_bytes = 0, tasks_waiting = 0, tasks_ready = 0, tasks_leased = 0,
                 tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
+  // The broker's wall clock when it answered, microseconds since 1970; 0: it does not say.
+  std::uint64_t unix_us = 0;
 };
 
 // Sent unasked to the client that put a task; the last two to the one that a payload stays with.

@@ -1,0 +1,292 @@
+// acan check: what stands in the way of a host that wants to join a broker.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/core/names.h"
+#include "acan/core/text/json_text.h"
+#include "acan/core/text/size_text.h"
+#include "acan/handler/conformance.h"
+#include "acan/manager/host_name.h"
+#include "access_file.h"
+#include "command.h"
+#include "device_factory.h"
+#include "fmt/format.h"
+#include "link_measurement.h"
+#include "meeting_point.h"
+#include "nlohmann/json.hpp"
+#include "process_setup.h"
+#include "reach.h"
+#include "standard_output.h"
+#include "tuplespace/client.h"
+
+namespace acan::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kReachPatience(3'000);
+constexpr std::chrono::seconds kPatience(10);  // for joining, and for an answer
+constexpr double kClockToleranceS = 5;
+
+struct Flags {
+  Setting connect;
+  Setting keys;
+  std::string device = "auto";
+  std::string memory;
+  bool json = false;
+};
+
+constexpr const char* kExample = R"(
+Run it on the host that will join, with the flags that its handler will have. It looks the broker's
+host up, connects, joins with the key, compares protocol and clock, measures the link, and proves and
+measures the device. The first thing that stands in the way is named; what depends on it is not tried.
+The exit code is 1 if something does. A running job is not disturbed, but for the moment in which the
+link is measured.
+
+Example:
+  acan check --connect tcp://broker-host:5555 --keys handler.key)";
+
+enum class State : std::uint8_t { kOk, kNote, kFailed };
+
+const char* WordOf(State state) {
+  switch (state) {
+    case State::kOk:
+      return "ok";
+    case State::kNote:
+      return "note";
+    case State::kFailed:
+      break;
+  }
+  return "FAILED";
+}
+
+// Prints each finding when it is made: what hangs is what comes next.
+class Findings {
+ public:
+  explicit Findings(bool json) : json_(json) {}
+
+  void Add(const std::string& check, State state, const std::string& text) {
+    failed_ = failed_ || state == State::kFailed;
+    if (!json_) PrintLine(fmt::format("{:<11} {:<7} {}", check, WordOf(state), text));
+    list_.push_back({{"check", check}, {"state", WordOf(state)}, {"text", text}});
+  }
+  void Measured(const char* name, double value) { measured_[name] = value; }
+
+  bool failed() const { return failed_; }
+  int Finish() {
+    nlohmann::json all = {{"checks", list_}, {"measured", measured_}, {"ok", !failed_}};
+    if (json_) PrintLine(JsonText(all));
+    return failed_ ? 1 : 0;
+  }
+
+ private:
+  bool json_;
+  bool failed_ = false;
+  nlohmann::json list_ = nlohmann::json::array();
+  nlohmann::json measured_ = nlohmann::json::object();
+};
+
+// Of several places one with an answer is enough; returns false if there is none.
+bool CheckReach(const std::string& endpoints, Findings& findings) {
+  const std::vector<std::string> places = tuplespace::EndpointsIn(endpoints);
+  std::vector<std::pair<std::string, Reach>> tried;
+  bool named = false;
+  bool reached = false;
+  for (const std::string& place : places) {
+    tried.emplace_back(place, TryToReach(place, kReachPatience));
+    named = named || !tried.back().second.no_name;
+    reached = reached || (!tried.back().second.no_name && !tried.back().second.problem);
+  }
+  for (const auto& [place, reach] : tried) {
+    const State missing = named ? State::kNote : State::kFailed;
+    findings.Add("name", reach.no_name ? missing : State::kOk,
+                 reach.no_name ? fmt::format("the host of {} cannot be resolved: {}; is the name "
+                                             "right?",
+                                             place, *reach.no_name)
+                               : fmt::format("{} is at {}", place, reach.address));
+  }
+  for (const auto& [place, reach] : tried) {
+    if (reach.no_name) continue;
+    const State missing = reached ? State::kNote : State::kFailed;
+    findings.Add("reach", reach.problem ? missing : State::kOk,
+                 reach.problem ? fmt::format("nothing at {}: {}; is the broker started there, and "
+                                             "does it listen at this address?",
+                                             reach.address, *reach.problem)
+                               : fmt::format("{} accepts connections after {:.1f} ms",
+                                             reach.address, reach.connect_ms));
+  }
+  return reached;
+}
+
+// Joins; false if that failed. Throws what Client throws but SpaceError.
+bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file,
+               Findings& findings) {
+  std::string why =
+      fmt::format("no broker has answered for {} s: what listens there is none", kPatience.count());
+  bool handshake = false;
+  client.OnConnection([&](bool connected, const std::string& text) {
+    if (connected || text.empty()) return;
+    why = text;
+    handshake = true;
+  });
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  try {
+    while (!client.connected() && !handshake && std::chrono::steady_clock::now() < end) {
+      client.Poll(std::chrono::milliseconds(100));
+    }
+  } catch (const tuplespace::SpaceError& error) {
+    const bool version = error.code() == tuplespace::ErrorCode::kVersion;
+    findings.Add(version ? "version" : "key", State::kFailed, error.what());
+    return false;
+  }
+  client.OnConnection(nullptr);
+  if (!client.connected()) {
+    findings.Add("key", State::kFailed, why);
+    return false;
+  }
+  const std::string until =
+      file && file->access.until_unix_s != tuplespace::kNoEnd
+          ? fmt::format(", until {}", tuplespace::TimeText(file->access.until_unix_s))
+          : "";
+  findings.Add("key", State::kOk,
+               file ? fmt::format("\"{}\" is let in as {}{}", file->access.name, file->role, until)
+                    : "none is needed here");
+  findings.Add("version", State::kOk,
+               fmt::format("protocol {} on both sides", tuplespace::kProtocolVersion));
+  return true;
+}
+
+void CheckClock(const std::optional<double>& ahead_s, Findings& findings) {
+  if (!ahead_s) {
+    return findings.Add("clock", State::kNote, "this broker does not say what time it is");
+  }
+  findings.Measured("clock_ahead_s", *ahead_s);
+  const std::string text = fmt::format("the broker's is {:.3f} s {} this host's",
+                                       std::abs(*ahead_s), *ahead_s < 0 ? "behind" : "ahead of");
+  const bool far = std::abs(*ahead_s) > kClockToleranceS;
+  findings.Add(
+      "clock", far ? State::kNote : State::kOk,
+      far ? text + "; the dates of keys count by the broker's, and logs will not agree" : text);
+}
+
+void CheckLink(tuplespace::Client& client, Findings& findings) {
+  const RoundTrips trips = MeasureRoundTrips(client);
+  CheckClock(trips.clock_ahead_s, findings);
+  findings.Measured("round_trip_us", trips.median_us);
+  findings.Add("round trip", State::kOk,
+               fmt::format("{:.0f} us, the median of {} ({:.0f} to {:.0f})", trips.median_us,
+                           trips.count, trips.least_us, trips.most_us));
+  if (client.shares_memory()) {
+    return findings.Add("bandwidth", State::kOk,
+                        "the broker is on this host: bytes pass through shared memory");
+  }
+  try {
+    const Bandwidth link = MeasureBandwidth(client, trips.median_us);
+    findings.Measured("to_broker_mb_s", link.to_broker_mb_s);
+    findings.Measured("from_broker_mb_s", link.from_broker_mb_s);
+    findings.Add("bandwidth", State::kOk,
+                 fmt::format("{:.1f} MB/s to the broker, {:.1f} MB/s from it", link.to_broker_mb_s,
+                             link.from_broker_mb_s));
+  } catch (const tuplespace::SpaceError& error) {
+    if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
+    findings.Add("bandwidth", State::kNote,
+                 fmt::format("not measured, as this key may put nothing: {}", error.what()));
+  }
+}
+
+// Returns the device's GFLOP/s; 0 if it gets no tasks of exact jobs.
+double CheckDevice(const Flags& flags, Findings& findings) {
+  const std::unique_ptr<Device> device = MakeOneDevice(flags.device, flags.memory);
+  const ConformanceResult conformance = RunConformance(*device);
+  const std::string& name = device->info().name;
+  if (!conformance.exact) {
+    findings.Add("device", State::kFailed,
+                 fmt::format("{} does not compute exactly: the first operation that differs is {}; "
+                             "it would get no tasks of exact jobs",
+                             name, conformance.first_difference));
+    return 0;
+  }
+  const double gflops = MeasureGflops(*device);
+  findings.Measured("gflops", gflops);
+  findings.Add("device", State::kOk,
+               fmt::format("{} computes exactly, {:.1f} GFLOP/s, and may hold {}", name, gflops,
+                           SizeText(device->info().memory_bytes)));
+  return gflops;
+}
+
+// What the device is worth beside those that are there already.
+void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findings) {
+  double there_gflops = 0;
+  int there = 0;
+  try {
+    for (const tuplespace::FoundTuple& found : client.ListAll(AllHandlers(), false, kPatience)) {
+      const auto capacity = CapacityFromJson(std::string(found.payload.text()));
+      if (!capacity) continue;
+      there_gflops += capacity->gflops;
+      ++there;
+    }
+  } catch (const tuplespace::SpaceError& error) {
+    if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
+    return findings.Add(
+        "adds", State::kOk,
+        fmt::format("{:.1f} GFLOP/s; a handler's key may not see the others'", gflops));
+  }
+  findings.Measured("handlers", there);
+  findings.Measured("handlers_gflops", there_gflops);
+  if (there == 0) return findings.Add("adds", State::kOk, "it would be the first handler");
+  findings.Add("adds", State::kOk,
+               fmt::format("{} handler{} there with {:.1f} GFLOP/s together: {:.0f} % more", there,
+                           there == 1 ? " is" : "s are", there_gflops,
+                           100 * gflops / std::max(there_gflops, 0.001)));
+}
+
+int RunCheck(const Flags& flags) {
+  RequireLimits("acan check");
+  tuplespace::ClientOptions options;
+  options.endpoint = EndpointToConnect(flags.connect);
+  options.name = fmt::format("acan check on {}", HostName());
+  std::optional<AccessFile> file;
+  if (flags.keys.set()) {
+    file = ReadAccessFile(flags.keys.value);
+    options.access = file->access;
+  }
+  Findings findings(flags.json);
+  if (CheckReach(options.endpoint, findings)) {
+    tuplespace::Client client(std::move(options));
+    if (CheckJoin(client, file, findings)) {
+      CheckLink(client, findings);
+      const double gflops = CheckDevice(flags, findings);
+      if (gflops > 0) CompareHandlers(client, gflops, findings);
+    }
+  }
+  return findings.Finish();
+}
+
+}  // namespace
+
+void AddCheck(Command& app, Chosen& chosen) {
+  const auto flags = std::make_shared<Flags>();
+  Command command =
+      app.AddCommand("check", "Say what stands in the way of joining a broker from this host");
+  AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
+             std::string("the broker, or the places where it may be started, separated by commas "
+                         "(default: ") +
+                 kDefaultPlace + ")")
+      .TypeName("ENDPOINT");
+  AddKeys(command, flags->keys, "the key file of this host, for a broker with keys");
+  command.AddOption("--device", flags->device, "the handler's device, as for acan handler")
+      .TypeName("DEVICE")
+      .ShowDefault();
+  command
+      .AddOption("--memory", flags->memory,
+                 "the most bytes that it may hold, like 64MiB (default: as for acan handler)")
+      .TypeName("SIZE");
+  command.AddFlag("--json", flags->json, "one line of JSON in place of the table");
+  command.Footer(kExample);
+  command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunCheck(*flags); }; });
+}
+
+}  // namespace acan::cli

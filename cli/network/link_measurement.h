@@ -1,0 +1,34 @@
+// How fast the link between a client and its broker is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tuplespace/client.h"
+
+namespace acan::cli {
+
+struct RoundTrips {
+  int count = 0;
+  double median_us = 0;
+  double least_us = 0;
+  double most_us = 0;
+  // The broker's wall clock minus this host's, by the fastest of them; unset: it does not say.
+  std::optional<double> clock_ahead_s;
+};
+
+// Rates of payloads, 10^6 bytes a second.
+struct Bandwidth {
+  double to_broker_mb_s = 0;
+  double from_broker_mb_s = 0;
+};
+
+// Both block, for some seconds at most, and throw Error (failure) if the broker stops answering,
+// SpaceError as Client does. REQUIRES: the client has joined.
+RoundTrips MeasureRoundTrips(tuplespace::Client& client);
+// Puts probes (ProbeKey) and reads them back for about half a second; none is left. What a round
+// trip takes is not counted. SpaceError(kForbidden): this key may put nothing (an observer's).
+Bandwidth MeasureBandwidth(tuplespace::Client& client, double round_trip_us);
+
+}  // namespace acan::cli

@@ -1,0 +1,22 @@
+// Whether anything answers at an endpoint, below ZeroMQ, which tries again and again without a
+// word.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace acan::cli {
+
+struct Reach {
+  std::string address;  // "10.0.0.7:5555", or the path of a socket; empty: none known
+  std::optional<std::string> no_name;  // why the host has no address
+  std::optional<std::string> problem;  // why nothing was reached at the address
+  double connect_ms = 0;               // until the connection was there
+};
+
+// Looks up the host of `endpoint` (tcp://HOST:PORT or ipc://PATH, checked) and connects to it once,
+// waiting for at most `patience`. The look-up takes as long as the resolver does. Any thread.
+Reach TryToReach(const std::string& endpoint, std::chrono::milliseconds patience);
+
+}  // namespace acan::cli

@@ -1,0 +1,178 @@
+// acan check: what stands in the way of a host that wants to join.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "job_fixture.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A port of loopback that belongs to this object; nothing there speaks.
+class Port {
+ public:
+  explicit Port(bool listens) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    if (listens) {
+      EXPECT_EQ(::listen(fd_, 8), 0);
+    }
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    endpoint_ = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~Port() { ::close(fd_); }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  int fd_;
+  std::string endpoint_;
+};
+
+class Check : public ::testing::Test {
+ protected:
+  Check() { EXPECT_EQ(RunAcan({"keygen", "--out", folder_ / "keys"}).code, 0); }
+
+  std::string Key(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
+  std::vector<std::string> BrokerWords() const {
+    return {"broker",          "--listen", "tcp://127.0.0.1:*", "--keys", Key("broker"),
+            "--shared-memory", "off"};
+  }
+  static Result Run(const std::string& endpoint, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"check", "--connect", endpoint, "--device",
+                                      "cpu:1", "--memory",  "16MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunAcan(words);
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_F(Check, OfAHostThatMayJoinMeasuresItsLinkAndSaysWhatItAdds) {
+  Program broker(BrokerWords());
+  const std::string endpoint = EndpointOf(broker);
+  const Result first = Run(endpoint, {"--keys", Key("handler")});
+  EXPECT_EQ(first.code, 0) << first.out << first.err;
+  EXPECT_THAT(first.out, ContainsRegex("name +ok +tcp://127.0.0.1:[0-9]+ is at 127.0.0.1:"));
+  EXPECT_THAT(first.out, ContainsRegex("reach +ok "));
+  EXPECT_THAT(first.out, ContainsRegex("key +ok +\"handler\" is let in as handler\n"));
+  EXPECT_THAT(first.out, ContainsRegex("version +ok +protocol [0-9]+ on both sides"));
+  EXPECT_THAT(first.out, ContainsRegex("clock +ok +the broker's is 0\\.[0-9]+ s "));
+  EXPECT_THAT(first.out, ContainsRegex("round trip +ok +[0-9]+ us"));
+  EXPECT_THAT(first.out, ContainsRegex("bandwidth +ok +[0-9.]+ MB/s to the broker"));
+  EXPECT_THAT(first.out, ContainsRegex("device +ok +cpu:1 computes exactly"));
+  EXPECT_THAT(first.out, ContainsRegex("adds +ok +[0-9.]+ GFLOP/s; a handler's key may not see"));
+
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB",
+                   "--keys", Key("handler")});
+  ASSERT_TRUE(handler.WaitForErr("joined " + endpoint));
+  const Result second = Run(endpoint, {"--keys", Key("manager"), "--json"});
+  EXPECT_EQ(second.code, 0) << second.out << second.err;
+  const auto all = nlohmann::json::parse(second.out);
+  EXPECT_TRUE(all["ok"]);
+  EXPECT_GT(all["measured"]["to_broker_mb_s"], 0);
+  EXPECT_GT(all["measured"]["from_broker_mb_s"], 0);
+  EXPECT_GT(all["measured"]["round_trip_us"], 0);
+  EXPECT_GT(all["measured"]["handlers_gflops"], 0);
+  EXPECT_EQ(all["measured"]["handlers"], 1);
+  EXPECT_EQ(all["checks"].back()["check"], "adds");
+}
+
+TEST_F(Check, OnTheBrokersHostNothingCrossesALink) {
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  EndpointOf(broker);
+  const Result result = Run(endpoint);
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("adds +ok +it would be the first handler"));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("none is needed here"), HasSubstr("shared memory")));
+}
+
+TEST_F(Check, WithAnObserversKeyMeasuresNoBandwidth) {
+  Program broker(BrokerWords());
+  ASSERT_EQ(
+      RunAcan({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "eye"}).code, 0);
+  ASSERT_TRUE(broker.WaitForErr("has changed"));
+  const Result result = Run(EndpointOf(broker), {"--keys", Key("eye")});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("bandwidth +note +not measured"));
+}
+
+TEST_F(Check, NamesAHostWithoutAnAddress) {
+  const Result result = Run("tcp://no-such-host.invalid:5555", {"--keys", Key("handler")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, AllOf(ContainsRegex("name +FAILED"), HasSubstr("no-such-host.invalid"),
+                                Not(HasSubstr("reach"))));
+}
+
+TEST_F(Check, NamesAnAddressWhereNobodyListens) {
+  const Port port(/*listens=*/false);
+  const Result result = Run(port.endpoint(), {"--keys", Key("handler")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, AllOf(ContainsRegex("reach +FAILED"), HasSubstr("Connection refused"),
+                                Not(HasSubstr("version"))));
+}
+
+TEST_F(Check, NamesWhatListensButIsNoBroker) {
+  const Port port(/*listens=*/true);
+  const Result result = Run(port.endpoint(), {"--keys", Key("handler")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, AllOf(ContainsRegex("reach +ok"), ContainsRegex("key +FAILED"),
+                                Not(HasSubstr("version"))));
+}
+
+TEST_F(Check, NamesAKeyThatIsMissingOrNotOnTheList) {
+  Program broker(BrokerWords());
+  const std::string endpoint = EndpointOf(broker);
+  const Result without = Run(endpoint);
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.out, AllOf(ContainsRegex("key +FAILED"), HasSubstr("this client has none")));
+  ASSERT_EQ(RunAcan({"keygen", "--out", folder_ / "others"}).code, 0);
+  const Result other = Run(endpoint, {"--keys", folder_ / "others/handler.key"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.out, AllOf(ContainsRegex("key +FAILED"), HasSubstr("handshake failed")));
+  // Of this broker, but taken off its list.
+  const std::string copy = folder_.Write("copy.key", ReadFile(Key("handler")));
+  ::chmod(copy.c_str(), 0600);
+  ASSERT_EQ(RunAcan({"keygen", "--out", folder_ / "keys", "--revoke", "handler"}).code, 0);
+  ASSERT_TRUE(broker.WaitForErr("has changed"));
+  const Result revoked = Run(endpoint, {"--keys", copy});
+  EXPECT_EQ(revoked.code, 1);
+  EXPECT_THAT(revoked.out, AllOf(ContainsRegex("key +FAILED"), HasSubstr("refused the key")));
+}
+
+TEST_F(Check, OfSeveralPlacesNeedsOneWithABroker) {
+  const Port port(/*listens=*/false);
+  Program broker(BrokerWords());
+  const Result result = Run(port.endpoint() + "," + EndpointOf(broker), {"--keys", Key("handler")});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, AllOf(ContainsRegex("reach +note"), ContainsRegex("reach +ok"),
+                                ContainsRegex("round trip +ok")));
+}
+
+TEST_F(Check, RefusesMistakesInItsFlags) {
+  EXPECT_EQ(Run("here").code, 2);
+  EXPECT_EQ(Run("tcp://127.0.0.1:1", {"--keys", Key("broker")}).code, 2);
+  EXPECT_EQ(RunAcan({"check", "--connect", "tcp://127.0.0.1:1,tcp://127.0.0.1:x"}).code, 2);
+}
+
+}  // namespace
+}  // namespace acan::testing
