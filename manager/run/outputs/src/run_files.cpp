@@ -171,7 +171,8 @@ void RunFiles::Check() const {
 
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
   snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
-                          std::move(tiles), context_.job.stop_if_not_finite);
+                          std::move(tiles), context_.job.stop_if_not_finite,
+                          context_.client.endpoint());
 }
 
 void RunFiles::DropSnapshot(const std::function<void()>& poll) {

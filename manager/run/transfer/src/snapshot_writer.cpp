@@ -28,8 +28,11 @@ SnapshotWriter::~SnapshotWriter() {
 }
 
 void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensors,
-                           std::vector<TileCell> tiles, bool only_finite) {
+                           std::vector<TileCell> tiles, bool only_finite,
+                           const std::string& endpoint) {
   thread_.Join();
+  // Trying other places first would delay each snapshot by a second and more.
+  client_options_.endpoint = endpoint;
   dropped_ = false;
   running_ = true;
   wait_.Begin(tuplespace::MonotonicUs());

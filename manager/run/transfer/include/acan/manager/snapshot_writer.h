@@ -33,10 +33,11 @@ class SnapshotWriter {
                  std::function<bool()> may_commit, std::function<void()> on_done);
   ~SnapshotWriter();  // drops what is under way
 
-  // With `only_finite` weights that are not finite do not get onto the disk.
+  // With `only_finite` weights that are not finite do not get onto the disk. `endpoint`: where the
+  // broker of this life of the run is, one of those of `client`.
   // REQUIRES: none is under way (Done was taken, or it was dropped).
   void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles,
-             bool only_finite);
+             bool only_finite, const std::string& endpoint);
   // Waits for the thread to end; what it wrote so far is removed. A large file may be on its way to
   // the disk: `meanwhile`, if there is one, is called again and again until `on_done` was called.
   // It waits a little each time, and may throw; then Drop must be called once more.
@@ -53,7 +54,7 @@ class SnapshotWriter {
              const std::vector<TileCell>& tiles, bool only_finite);
 
   const SnapshotFolder& folder_;
-  const tuplespace::ClientOptions client_options_;
+  tuplespace::ClientOptions client_options_;
   const std::function<bool()> may_commit_;
   const std::function<void()> on_done_;
   std::atomic<bool> dropped_{false};
