@@ -48,10 +48,22 @@ def clang_command(command):
     return command.replace(" -c ", " -Wno-unknown-warning-option -c ", 1)
 
 
+def single_sources(build):
+    """The entries of the compilation database, those of a unity build's groups as one for each
+    source: its command is the group's, but for the name of what is compiled."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        group = pathlib.Path(entry["file"])
+        if group.parent.name != "Unity" or not group.is_relative_to(build):
+            yield entry
+            continue
+        for source in INCLUDE.findall(group.read_text()):
+            yield {**entry, "file": source, "command": entry["command"].replace(str(group), source)}
+
+
 def units_of(build):
     """The entries of the compilation database that are checked, each source once."""
     units = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in single_sources(build):
         file = pathlib.Path(entry["file"])
         if not file.is_relative_to(ROOT) or file.is_relative_to(build) or file.suffix != ".cpp":
             continue

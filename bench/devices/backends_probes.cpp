@@ -11,7 +11,7 @@
 namespace acan::bench {
 namespace {
 
-constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kProductBlock = 64;
 constexpr std::size_t kRows = 2;
 constexpr std::size_t kColumns = 4;
 
@@ -34,7 +34,7 @@ std::function<void(int)> ProductRun(const std::shared_ptr<WorkArea>& area, const
   const Matrix c = area->Wide(3, {like.rows, like.cols});
   return [=](int runs) {
     Device& device = area->device();
-    for (int i = 0; i < runs; ++i) device.Gemm(of.form, precision, kBlock, a, b, c);
+    for (int i = 0; i < runs; ++i) device.Gemm(of.form, precision, kProductBlock, a, b, c);
     device.Synchronize();
   };
 }
@@ -203,7 +203,7 @@ bool HasOwnLibrary(WorkArea& area) {
   const Matrix part{result.get(), 0, kEdge - 1, kEdge, kEdge};  // copied on every device
   std::array<tuplespace::Payload, 2> bits;
   for (const Precision precision : {Precision::kExact, Precision::kFast}) {
-    device.Gemm(GemmForm::kForward, precision, kBlock, area.Wide(0, {kEdge, kEdge}),
+    device.Gemm(GemmForm::kForward, precision, kProductBlock, area.Wide(0, {kEdge, kEdge}),
                 area.Wide(1, {kEdge, kEdge}), c);
     bits[static_cast<std::size_t>(precision)] = device.Download(result, part);
   }

@@ -6,14 +6,14 @@
 namespace acan::bench {
 namespace {
 
-constexpr int kLabelWidth = 36;
+constexpr int kLabelColumns = 36;
 constexpr int kCellWidth = 18;
 
 std::string Heading(const ResultTable& table, const nlohmann::json& devices) {
   const std::string limit =
       table.limit.empty() ? "" : fmt::format("; in brackets the share of {}", table.limit);
   std::string text =
-      fmt::format("\n{}: {}{}\n{:<{}}", table.title, table.unit, limit, "", kLabelWidth);
+      fmt::format("\n{}: {}{}\n{:<{}}", table.title, table.unit, limit, "", kLabelColumns);
   for (const nlohmann::json& device : devices) {
     text += fmt::format("{:>{}}", device.at("name").get<std::string>(), kCellWidth);
   }
@@ -50,7 +50,7 @@ std::string BackendsText(const nlohmann::json& result) {
   for (const ResultTable& table : ResultTables(result)) {
     text += Heading(table, devices);
     for (const ResultTable::Line& line : table.lines) {
-      text += fmt::format("{:<{}}", line.label, kLabelWidth);
+      text += fmt::format("{:<{}}", line.label, kLabelColumns);
       for (const nlohmann::json* cell : line.cells) {
         text += fmt::format("{:>{}}", cell == nullptr ? "-" : Cell(*cell, table), kCellWidth);
       }

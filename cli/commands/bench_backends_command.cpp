@@ -21,7 +21,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr const char* kExample = R"(
+constexpr const char* kBenchBackendsExample = R"(
 Products, kernels, transfers and tiny tasks on each device, in turns, and beside each the limit of
 that device, measured in the same turn: the vendor's BLAS for products, plain fills and additions
 for kernels, memcpy on the host for transfers. `acan devices` says which devices cannot be used, and
@@ -32,7 +32,7 @@ Examples:
   acan bench backends --device cpu:2,opencl:0 --svg backends.svg
   acan bench backends --quick --json | jq '.kernels[] | {device, kernel, variant, ratio}')";
 
-struct Flags {
+struct BenchBackendsFlags {
   bench::BackendsBenchOptions options;
   std::optional<int> repeats;
   std::string devices;
@@ -84,7 +84,7 @@ bench::BenchDevice MakeBenchDevice(const DeviceSpec& spec, std::size_t devices, 
   return made;
 }
 
-int RunBackends(const Flags& flags) {
+int RunBackends(const BenchBackendsFlags& flags) {
   bench::BackendsBenchOptions options = flags.options;
   options.repeats =
       flags.repeats.value_or(options.quick ? bench::kLeastBackendsRepeats : options.repeats);
@@ -113,7 +113,7 @@ int RunBackends(const Flags& flags) {
 }  // namespace
 
 void AddBackendsBench(Command& bench, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<BenchBackendsFlags>();
   Command command = bench.AddCommand("backends", "Every device beside its own limits");
   command
       .AddOption("--device", flags->devices,
@@ -129,7 +129,7 @@ void AddBackendsBench(Command& bench, Chosen& chosen) {
   command.AddFlag("--quick", flags->options.quick, "small sizes, a few seconds: to see it work");
   command.AddOption("--svg", flags->svg, "also draw the result into this file").TypeName("FILE");
   command.AddFlag("--json", flags->json, "one line of JSON");
-  command.Footer(kExample);
+  command.Footer(kBenchBackendsExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunBackends(*flags); }; });
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // of another device
 
-constexpr const char* kExample = R"(
+constexpr const char* kBenchExample = R"(
 Every number is a median with the least and the most of its repeats.
 
 Examples:
@@ -158,7 +158,7 @@ void AddPoliciesBench(Command& app, Chosen& chosen) {
 void AddBench(Command& app, Chosen& chosen) {
   Command command = app.AddCommand("bench", "Measure the parts of acan on this machine");
   command.RequireCommand();
-  command.Footer(kExample);
+  command.Footer(kBenchExample);
   AddSpaceBench(command, chosen);
   AddGemmBench(command, chosen);
   AddBackendsBench(command, chosen);

@@ -24,7 +24,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct BrokerFlags {
   std::vector<std::string> listen;
   Setting listen_variable;
   Setting keys;
@@ -34,7 +34,7 @@ struct Flags {
   RoleFlags role;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kBrokerExample = R"(
 Without --listen it serves this user alone, at the socket "space" in $XDG_RUNTIME_DIR/acan (if the
 variable is not set: in /run/user/UID/acan, or /tmp/acan-UID), where handlers and managers without
 --connect look for it. The folder must be this user's, with mode 0700.
@@ -93,7 +93,7 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
   }
 }
 
-int RunBroker(const Flags& flags) {
+int RunBroker(const BrokerFlags& flags) {
   RequireLimits("acan broker");
   Role role(flags.role, "broker");
   tuplespace::BrokerOptions options;
@@ -141,7 +141,7 @@ int RunBroker(const Flags& flags) {
 }  // namespace
 
 void AddBroker(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<BrokerFlags>();
   Command command =
       app.AddCommand("broker", "Serve a tuple space: where managers and handlers meet");
   command
@@ -164,7 +164,7 @@ void AddBroker(Command& app, Chosen& chosen) {
       "machine's memory, at least 16GiB)")
       .TypeName("SIZE");
   AddRoleFlags(command, flags->role);
-  command.Footer(kExample);
+  command.Footer(kBrokerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });
 }
 

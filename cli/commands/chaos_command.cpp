@@ -24,7 +24,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct ChaosFlags {
   JobFlags job;
   ClusterFlags cluster;
   Setting out;
@@ -37,7 +37,7 @@ struct Flags {
   bool json = false;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kChaosExample = R"(
 Trains the job twice: undisturbed, and while it kills, stops (SIGSTOP, later SIGCONT), throttles
 (stopped half of the time) or cuts off (nothing passes for --pause; then half of the connections go
 on, the others end) what --kill, --stop, --throttle and --cut name: handlers (one of them), broker,
@@ -50,7 +50,7 @@ Examples:
   acan chaos job.toml --kill handlers --stop handlers,broker --pause 500ms --throttle manager
   acan chaos job.toml --kill everything --cut handlers,manager --undisturbed out/job/receipt.json)";
 
-std::vector<std::pair<Harm, Victim>> ParseFaults(const Flags& flags) {
+std::vector<std::pair<Harm, Victim>> ParseFaults(const ChaosFlags& flags) {
   const std::map<std::string, Victim> victims = {{"handlers", Victim::kHandlers},
                                                  {"broker", Victim::kBroker},
                                                  {"manager", Victim::kManager},
@@ -169,7 +169,7 @@ struct Relays {
   }
 };
 
-std::optional<ChaosReport> Disturb(const Flags& flags, LocalClusterOptions cluster_options,
+std::optional<ChaosReport> Disturb(const ChaosFlags& flags, LocalClusterOptions cluster_options,
                                    const std::string& out_dir, Log& log, StopSignals& signals) {
   const StopGuard starting(
       signals, [] {}, [] {});
@@ -212,7 +212,7 @@ std::optional<ChaosReport> Disturb(const Flags& flags, LocalClusterOptions clust
 }
 
 // What --undisturbed names.
-Receipt ReadUndisturbed(const Flags& flags, const Job& job, const Data& data) {
+Receipt ReadUndisturbed(const ChaosFlags& flags, const Job& job, const Data& data) {
   Receipt receipt = ReadReceipt(flags.undisturbed);
   const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
                                         receipt.train_sha256, receipt.test_sha256);
@@ -223,7 +223,7 @@ Receipt ReadUndisturbed(const Flags& flags, const Job& job, const Data& data) {
   return receipt;
 }
 
-int RunChaos(const Flags& flags) {
+int RunChaos(const ChaosFlags& flags) {
   RequireLimits("acan chaos");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "chaos");
@@ -268,7 +268,7 @@ int RunChaos(const Flags& flags) {
 }  // namespace
 
 void AddChaos(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ChaosFlags>();
   Command command =
       app.AddCommand("chaos", "Train a job while killing what trains it, and compare the weights");
   AddJobFlags(command, flags->job);
@@ -307,7 +307,7 @@ void AddChaos(Command& app, Chosen& chosen) {
       .TypeName("DIR");
   command.AddFlag("--json", flags->json, "the last line on stdout is the report as JSON");
   AddLogFormat(command, flags->log_format);
-  command.Footer(kExample);
+  command.Footer(kChaosExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunChaos(*flags); }; });
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // what the measurement may hold
 
-constexpr const char* kExample = R"(
+constexpr const char* kDevicesExample = R"(
 For each device: the conformance battery (does it compute exact precision's bits?), the speed of
 exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
 that are not there, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses
@@ -191,7 +191,7 @@ void AddDevices(Command& app, Chosen& chosen) {
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("devices", "Show, prove and measure this machine's devices");
   command.AddFlag("--json", *json, "one line of JSON: an array of devices");
-  command.Footer(kExample);
+  command.Footer(kDevicesExample);
   command.OnParsed([json, &chosen] { chosen.run = [json] { return RunDevices(*json); }; });
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kSentence = "sentence_embedding";
 
-struct Flags {
+struct EmbedFlags {
   std::string folder;
   std::string tokens;
   std::string lengths;
@@ -37,7 +37,7 @@ struct Flags {
   std::string memory;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kEmbedExample = R"(
 The folder has a config.json of model_type "bert" and the model.safetensors of a BertModel, as
 transformers and sentence-transformers save them. The tokens are made elsewhere, [samples,
 positions]; --lengths says how many of each sample count. Outputs are
@@ -61,7 +61,7 @@ void DivideByNorm(std::vector<float>* vector) {
 }
 
 // As a job of an encoder would have it.
-std::shared_ptr<const TrainedModel> ReadEncoder(const Flags& flags) {
+std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
   model::BertOptions options =
       ReadBertConfig((std::filesystem::path(flags.folder) / kConfigName).string());
   const StoredArray tokens = OpenArray(flags.tokens);
@@ -82,7 +82,7 @@ std::shared_ptr<const TrainedModel> ReadEncoder(const Flags& flags) {
   return encoder;
 }
 
-std::shared_ptr<const SampleSet> ReadSamples(const Flags& flags, const model::Graph& graph) {
+std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const model::Graph& graph) {
   Job job;
   job.data.tokens.train = flags.tokens;
   job.data.tokens.train_lengths = flags.lengths;
@@ -90,7 +90,7 @@ std::shared_ptr<const SampleSet> ReadSamples(const Flags& flags, const model::Gr
   return LoadData(job, WantedInputs(graph)).train;
 }
 
-int RunEmbed(const Flags& flags) try {
+int RunEmbed(const EmbedFlags& flags) try {
   RequireLimits("acan embed");
   const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
@@ -117,7 +117,7 @@ int RunEmbed(const Flags& flags) try {
 }  // namespace
 
 void AddEmbed(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<EmbedFlags>();
   Command command = app.AddCommand("embed", "Compute vectors of sentences by a trained encoder");
   command.AddOption("folder", flags->folder, "the model's folder").Required().TypeName("DIR");
   command.AddOption("--tokens", flags->tokens, "the samples' tokens, [samples, positions]")
@@ -143,7 +143,7 @@ void AddEmbed(Command& app, Chosen& chosen) {
                  "the most bytes that the device may hold, like 2GiB (default: half of what is "
                  "free; of a GPU, nine tenths)")
       .TypeName("SIZE");
-  command.Footer(kExample);
+  command.Footer(kEmbedExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEmbed(*flags); }; });
 }
 

@@ -19,7 +19,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct EvalFlags {
   JobFlags job;
   ClusterFlags cluster;
   std::string model;
@@ -29,7 +29,7 @@ struct Flags {
   bool json = false;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kEvalExample = R"(
 Prints the loss, for classes the share of right answers, and for models of language the perplexity
 (e^loss), as training's own evaluation gives them; nothing is trained or written. The output folder
 of a run says by its receipt which model and which test data these are. With a job file, --model
@@ -49,7 +49,7 @@ std::string WholePath(const char* flag, const std::string& given) {
 }
 
 // With the weights to evaluate as those that it starts from.
-Job JobOfFolder(const Flags& flags) {
+Job JobOfFolder(const EvalFlags& flags) {
   if (!flags.job.set.empty()) {
     throw UsageError(fmt::format(
         "--set needs a job file; {} is a folder, whose job stays as it was", flags.job.path));
@@ -66,7 +66,7 @@ Job JobOfFolder(const Flags& flags) {
   return run.job;
 }
 
-Job JobOfFile(const Flags& flags) {
+Job JobOfFile(const EvalFlags& flags) {
   Job job = ReadJob(flags.job);
   if (flags.model.empty()) {
     throw UsageError(
@@ -87,7 +87,7 @@ Job JobOfFile(const Flags& flags) {
 }
 
 // What --inputs and --targets say. REQUIRES: one of them is given.
-void TakeOtherData(const Flags& flags, DataFiles* data) {
+void TakeOtherData(const EvalFlags& flags, DataFiles* data) {
   const bool has_targets =
       !data->text.used() && !(data->tokens.used() && data->train_targets.empty());
   if (!has_targets && !flags.targets.empty()) {
@@ -129,7 +129,7 @@ bool HasTestData(const DataFiles& data) {
   return !data.generated.empty() || !data.test_inputs.empty();
 }
 
-Job EvaluationJob(const Flags& flags) {
+Job EvaluationJob(const EvalFlags& flags) {
   const bool is_folder = std::filesystem::is_directory(flags.job.path);
   Job job = is_folder ? JobOfFolder(flags) : JobOfFile(flags);
   if (!flags.inputs.empty() || !flags.targets.empty()) TakeOtherData(flags, &job.data);
@@ -148,7 +148,7 @@ Job EvaluationJob(const Flags& flags) {
   return job;
 }
 
-int RunEval(const Flags& flags) {
+int RunEval(const EvalFlags& flags) {
   RequireLimits("acan eval");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "eval");
@@ -166,7 +166,7 @@ int RunEval(const Flags& flags) {
 }  // namespace
 
 void AddEval(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<EvalFlags>();
   Command command = app.AddCommand("eval", "Evaluate a trained model on test data");
   AddJobFlags(command, flags->job);
   command
@@ -179,7 +179,7 @@ void AddEval(Command& app, Chosen& chosen) {
   AddClusterFlags(command, flags->cluster);
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(command, flags->log_format);
-  command.Footer(kExample);
+  command.Footer(kEvalExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEval(*flags); }; });
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMostTokens = 100'000'000;
 
-struct Flags {
+struct GenerateFlags {
   std::string folder;
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_tokens;
@@ -36,7 +36,7 @@ struct Flags {
   double temperature = 1;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kGenerateExample = R"(
 Prints what follows the prompt, token by token. The folder is the output folder of a run whose model
 predicts each next token (gpt, llama, and graph files of such models); its vocabulary.json says what
 the tokens are. The same folder, prompt and flags give the same text on every device: it is computed
@@ -77,12 +77,12 @@ std::vector<std::int32_t> ParseTokens(const std::string& text) {
   return tokens;
 }
 
-std::string VocabularyPath(const Flags& flags) {
+std::string VocabularyPath(const GenerateFlags& flags) {
   return (std::filesystem::path(flags.folder) / kVocabularyName).string();
 }
 
 // Of a prompt in words: null for numbers of tokens.
-std::shared_ptr<const Vocabulary> VocabularyOf(const Flags& flags) {
+std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags) {
   if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
     throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
   }
@@ -97,14 +97,14 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const Flags& flags) {
   return ReadVocabulary(path);
 }
 
-[[noreturn]] void DoesNotFit(const Flags& flags, const OutOfMemory& error) {
+[[noreturn]] void DoesNotFit(const GenerateFlags& flags, const OutOfMemory& error) {
   throw FailureError(fmt::format(
       "{}: the whole model, and the keys and values of its positions, must fit into one device: "
       "{}; give --memory, or another --device",
       flags.folder, error.what()));
 }
 
-int RunGenerate(const Flags& flags) try {
+int RunGenerate(const GenerateFlags& flags) try {
   RequireLimits("acan generate");
   if (!(flags.temperature >= 0 && flags.temperature <= kMostTemperature)) {
     throw UsageError(fmt::format("--temperature: {} must be a number from 0 to {}",
@@ -137,7 +137,7 @@ int RunGenerate(const Flags& flags) try {
 }  // namespace
 
 void AddGenerate(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<GenerateFlags>();
   Command command = app.AddCommand("generate", "Continue a text by a trained model of language");
   command.AddOption("folder", flags->folder, "the output folder (--out) of a run")
       .Required()
@@ -174,7 +174,7 @@ void AddGenerate(Command& app, Chosen& chosen) {
                  "the most bytes that the device may hold, like 2GiB (default: half of what is "
                  "free; of a GPU, nine tenths)")
       .TypeName("SIZE");
-  command.Footer(kExample);
+  command.Footer(kGenerateExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunGenerate(*flags); }; });
 }
 

@@ -9,7 +9,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr const char* kExample = R"(
+constexpr const char* kGraphExample = R"(
 Prints the job's model as a graph file: JSON with every input, parameter and operator. A job with
 model.kind = "graph" and the printed file as model.file trains the same weights; perceptrons with
 cross entropy come to slightly other ones. So a model of one of the other kinds is a start for a
@@ -24,7 +24,7 @@ void AddGraph(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<JobFlags>();
   Command command = app.AddCommand("graph", "Print a job's model as a graph file");
   AddJobFlags(command, *flags);
-  command.Footer(kExample);
+  command.Footer(kGraphExample);
   command.OnParsed([flags, &chosen] {
     chosen.run = [flags] {
       Print(GraphTextOf(ReadJob(*flags)));

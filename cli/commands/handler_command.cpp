@@ -19,7 +19,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct HandlerFlags {
   Setting connect;
   Setting device;
   Setting memory;
@@ -33,7 +33,7 @@ struct Flags {
 constexpr std::uint64_t kEnoughToProve = 64
                                          << 10;  // see RunConformanceBattery, with packing scratch
 
-constexpr const char* kExample = R"(
+constexpr const char* kHandlerExample = R"(
 Waits for a broker that is not there yet, and for one that went away; for the address of a host's
 name a minute. Ends when it is stopped: then it finishes what it computes and gives the rest back.
 Without --connect it looks for a broker of the same user: see acan broker --help.
@@ -68,7 +68,7 @@ std::optional<Throttle> ThrottleOf(const Setting& setting) {
   return throttle;
 }
 
-int RunHandler(const Flags& flags) {
+int RunHandler(const HandlerFlags& flags) {
   RequireLimits("acan handler");
   const std::optional<Throttle> throttle = ThrottleOf(flags.throttle);
   const std::string endpoint = EndpointToConnect(flags.connect);
@@ -118,7 +118,7 @@ int RunHandler(const Flags& flags) {
 }  // namespace
 
 void AddHandler(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<HandlerFlags>();
   Command command =
       app.AddCommand("handler", "Compute: serve one device to whatever manager has tasks");
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
@@ -149,7 +149,7 @@ void AddHandler(Command& app, Chosen& chosen) {
                  "result_bits:RATE, weights:RATE)")
       .TypeName("SPEC");
   AddRoleFlags(command, flags->role);
-  command.Footer(kExample);
+  command.Footer(kHandlerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });
 }
 

@@ -21,7 +21,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct KeygenFlags {
   std::string out = "keys";
   std::string add;
   std::string name;
@@ -30,7 +30,7 @@ struct Flags {
   std::string revoke;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kKeygenExample = R"(
 Without --add and --revoke it makes DIR/broker.key, which stays with the broker, and DIR/handler.key
 and DIR/manager.key, which are copied to where those run. Keys stand in files of mode 0600 only.
 A running broker follows --add and --revoke within a second or two.
@@ -47,10 +47,10 @@ Example:
   acan broker --listen tcp://0.0.0.0:5555 --keys keys/broker.key
   acan handler --connect tcp://broker-host:5555 --keys handler.key)";
 
-std::string BrokerPath(const Flags& flags) {
+std::string BrokerPath(const KeygenFlags& flags) {
   return flags.out + "/broker.key";
 }
-std::string PathOf(const Flags& flags, const std::string& name) {
+std::string PathOf(const KeygenFlags& flags, const std::string& name) {
   return fmt::format("{}/{}.key", flags.out, name);
 }
 
@@ -60,7 +60,7 @@ struct Limits {
   std::int64_t until_unix_s = tuplespace::kNoEnd;
 };
 
-Limits LimitsOf(const Flags& flags) {
+Limits LimitsOf(const KeygenFlags& flags) {
   Limits limits;
   if (flags.jobs.ends_with(".toml")) {
     const Job job = LoadJob(flags.jobs, {});
@@ -88,15 +88,15 @@ std::string TextOf(const Limits& limits) {
 }
 
 // Makes a key pair, writes its access file and puts it on the list.
-void Add(const Flags& flags, BrokerFile& file, const std::string& role, const std::string& name,
-         const Limits& limits = {}) {
+void Add(const KeygenFlags& flags, BrokerFile& file, const std::string& role,
+         const std::string& name, const Limits& limits = {}) {
   const tuplespace::KeyPair keys = tuplespace::MakeKeyPair();
   WriteAccessFile(PathOf(flags, name),
                   {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}});
   file.peers.push_back({name, keys.public_key, role, limits.jobs, limits.until_unix_s});
 }
 
-int Make(const Flags& flags) {
+int Make(const KeygenFlags& flags) {
   if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     throw FailureError(fmt::format("{}: cannot create: {}", flags.out, std::strerror(errno)));
   }
@@ -115,7 +115,7 @@ int Make(const Flags& flags) {
   return 0;
 }
 
-int AddOne(const Flags& flags) {
+int AddOne(const KeygenFlags& flags) {
   const std::string name = flags.name.empty() ? flags.add : flags.name;
   if (const auto problem = tuplespace::PeerNameProblem(name)) {
     throw UsageError(fmt::format("--name: \"{}\" {}", name, *problem));
@@ -139,7 +139,7 @@ int AddOne(const Flags& flags) {
   return 0;
 }
 
-int Revoke(const Flags& flags) {
+int Revoke(const KeygenFlags& flags) {
   BrokerFile file = ReadBrokerFile(BrokerPath(flags));
   const auto peer = std::find_if(file.peers.begin(), file.peers.end(),
                                  [&](const auto& one) { return one.name == flags.revoke; });
@@ -156,7 +156,7 @@ int Revoke(const Flags& flags) {
   return 0;
 }
 
-int RunKeygen(const Flags& flags) {
+int RunKeygen(const KeygenFlags& flags) {
   if (!flags.revoke.empty()) return Revoke(flags);
   if (!flags.add.empty()) return AddOne(flags);
   if (!flags.name.empty()) throw UsageError("--name names a key to add: give --add as well");
@@ -169,7 +169,7 @@ int RunKeygen(const Flags& flags) {
 }  // namespace
 
 void AddKeygen(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<KeygenFlags>();
   Command command = app.AddCommand("keygen", "Make keys for handlers and managers on other hosts");
   command.AddOption("--out", flags->out, "the folder of the key files")
       .TypeName("DIR")
@@ -185,7 +185,7 @@ void AddKeygen(Command& app, Chosen& chosen) {
   command.AddOption("--revoke", flags->revoke, "the key of this name counts no more")
       .TypeName("NAME")
       .Excludes(add);
-  command.Footer(kExample);
+  command.Footer(kKeygenExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunKeygen(*flags); }; });
 }
 

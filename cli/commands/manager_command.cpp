@@ -18,7 +18,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct ManagerFlags {
   JobFlags job;
   Setting connect;
   Setting out;
@@ -31,7 +31,7 @@ struct Flags {
   RoleFlags role;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kManagerExample = R"(
 Waits for the broker and for handlers; handlers may come and go while it trains. A manager that was
 killed is started again with --resume, on this host or another one; one with --standby takes over by
 itself. A first signal to stop writes a snapshot of the last finished step before it ends.
@@ -41,7 +41,7 @@ Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression --resume)";
 
-int RunManager(const Flags& flags) {
+int RunManager(const ManagerFlags& flags) {
   RequireLimits("acan manager");
   Role role(flags.role, "manager");
   InterruptNobody();
@@ -84,7 +84,7 @@ int RunManager(const Flags& flags) {
 }  // namespace
 
 void AddManager(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ManagerFlags>();
   Command command = app.AddCommand("manager", "Train a job with the handlers that a broker has");
   AddJobFlags(command, flags->job);
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
@@ -105,7 +105,7 @@ void AddManager(Command& app, Chosen& chosen) {
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddKeys(command, flags->keys, "its key file, for a broker with keys");
   AddRoleFlags(command, flags->role);
-  command.Footer(kExample);
+  command.Footer(kManagerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });
 }
 

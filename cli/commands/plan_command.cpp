@@ -21,7 +21,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct PlanFlags {
   JobFlags job;
   ClusterFlags cluster;
   bool json = false;
@@ -29,7 +29,7 @@ struct Flags {
 
 constexpr std::size_t kMostStages = 24;  // that people are shown
 
-constexpr const char* kExample = R"(
+constexpr const char* kPlanExample = R"(
 Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
 step as acan train would with just these handlers. Nothing is trained or written. The time is an
 estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
@@ -132,7 +132,7 @@ std::string ToText(const PlanForecast& forecast) {
   return text;
 }
 
-int RunPlan(const Flags& flags) {
+int RunPlan(const PlanFlags& flags) {
   RequireLimits("acan plan");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
   const Job job = ReadJob(flags.job);
@@ -153,12 +153,12 @@ int RunPlan(const Flags& flags) {
 }  // namespace
 
 void AddPlan(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<PlanFlags>();
   Command command = app.AddCommand("plan", "Say how a job would be cut for handlers");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
   command.AddFlag("--json", flags->json, "one line of JSON on stdout");
-  command.Footer(kExample);
+  command.Footer(kPlanExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunPlan(*flags); }; });
 }
 

@@ -14,7 +14,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct TrainFlags {
   JobFlags job;
   ClusterFlags cluster;
   Setting out;
@@ -25,12 +25,12 @@ struct Flags {
   bool json = false;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kTrainExample = R"(
 Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
 receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed.
 A first signal writes one of the last finished step before it ends (see --stop-within), a second one
-ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
+ends at once. TrainFlags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
 or weights that are not finite end the run with exit code 1; the last good weights stay in the folder
 snapshots (see train.stop_if_not_finite in docs/jobs.md).
 
@@ -41,7 +41,7 @@ Examples:
   acan train job.toml --set train.epochs=3 --set train.seed=7 --handlers cpu:1,cpu:2 --memory 64MiB
   acan train job.toml --json | tail -n 1 | jq .weights_sha256)";
 
-int RunTrain(const Flags& flags) {
+int RunTrain(const TrainFlags& flags) {
   RequireLimits("acan train");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "train");
@@ -82,7 +82,7 @@ int RunTrain(const Flags& flags) {
 }  // namespace
 
 void AddTrain(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TrainFlags>();
   Command command =
       app.AddCommand("train", "Train a job on this machine, with handlers of its own");
   AddJobFlags(command, flags->job, /*required=*/false);
@@ -101,7 +101,7 @@ void AddTrain(Command& app, Chosen& chosen) {
   AddStopWithin(command, flags->stop);
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddLogFormat(command, flags->log_format);
-  command.Footer(kExample);
+  command.Footer(kTrainExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunTrain(*flags); }; });
 }
 

@@ -22,7 +22,7 @@
 namespace acan::cli {
 namespace {
 
-struct Flags {
+struct VerifyFlags {
   std::string path;
   ClusterFlags cluster;
   Setting log_format;
@@ -30,7 +30,7 @@ struct Flags {
   std::string audit_log;
 };
 
-constexpr const char* kExample = R"(
+constexpr const char* kVerifyExample = R"(
 Looks whether the receipt is as it was written (it has a hash of itself), computes weights_sha256 of
 the model file beside it and compares. With --rerun the job is trained again, by one handler unless
 --handlers says otherwise, and writes nothing: the weights must be the same bits, and each field of
@@ -112,7 +112,7 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
 }
 
 // The exit code of the second training: 0, or 128 + a signal.
-int Rerun(const Flags& flags, const Receipt& receipt, const Job& job, Verdict& verdict) {
+int Rerun(const VerifyFlags& flags, const Receipt& receipt, const Job& job, Verdict& verdict) {
   RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "verify");
@@ -145,7 +145,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
                 Comparison(check.head, said));
 }
 
-int RunVerify(const Flags& flags) {
+int RunVerify(const VerifyFlags& flags) {
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path /= "receipt.json";
   const nlohmann::json json = ReadReceiptJson(path.string());
@@ -173,7 +173,7 @@ int RunVerify(const Flags& flags) {
 }  // namespace
 
 void AddVerify(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<VerifyFlags>();
   Command command = app.AddCommand("verify", "Check a receipt against its model, or train again");
   command.AddOption("receipt", flags->path, "a receipt.json, or the folder that has it")
       .Required()
@@ -185,7 +185,7 @@ void AddVerify(Command& app, Chosen& chosen) {
       .TypeName("FILE");
   AddClusterFlags(command, flags->cluster, "cpu:1; for --rerun only");
   AddLogFormat(command, flags->log_format);
-  command.Footer(kExample);
+  command.Footer(kVerifyExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunVerify(*flags); }; });
 }
 

@@ -22,10 +22,6 @@ constexpr int kLookEveryMs = 5;
 constexpr milliseconds kThrottleTurn{20};  // stopped as long as running: half the speed
 constexpr int kMostOwnFailures = 5;
 
-std::int64_t MicrosecondsOf(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
-}
-
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }

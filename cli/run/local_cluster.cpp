@@ -56,10 +56,6 @@ struct Slot {
   Restart restart;
 };
 
-std::int64_t MicrosecondsOf(Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
-}
-
 bool BlamesItself(const Exit& exit) {
   return exit.signal != SIGKILL && exit.signal != SIGTERM && (exit.signal != 0 || exit.code != 0) &&
          exit.code < 128;

@@ -14,7 +14,7 @@
 namespace acan::test {
 namespace {
 
-constexpr std::uint64_t kLimit = 1ull << 30;
+constexpr std::uint64_t kDecoderLimit = 1ull << 30;
 
 class DecoderTest : public ::testing::TestWithParam<std::tuple<TestDevice, SmallModel>> {};
 
@@ -26,7 +26,7 @@ TEST_P(DecoderTest, LogitsOfEachPositionAreThoseOfAWholePass) {
   }
   const TestFolder folder;
   SmallRun run(folder, model.keys);
-  Decoder decoder(device.make(1, kLimit), run.run());
+  Decoder decoder(device.make(1, kDecoderLimit), run.run());
   ASSERT_EQ(decoder.positions(), model.positions);
   const auto positions = static_cast<std::size_t>(model.positions);
   const auto width = static_cast<std::size_t>(decoder.vocabulary_size());
@@ -71,7 +71,7 @@ class DecodedTest : public ::testing::TestWithParam<SmallModel> {};
 TEST_P(DecodedTest, IsNearTheDefinition) {
   const TestFolder folder;
   SmallRun run(folder, GetParam().keys);
-  Decoder decoder(MakeCpuDevice({.threads = 2, .memory_limit_bytes = kLimit, .isa = {}}),
+  Decoder decoder(MakeCpuDevice({.threads = 2, .memory_limit_bytes = kDecoderLimit, .isa = {}}),
                   run.run());
   const std::vector<std::int32_t> tokens =
       SomeTokens(GetParam().positions, decoder.vocabulary_size());
@@ -104,8 +104,8 @@ void ExpectRefused(const std::string& keys, const std::vector<std::string>& part
   const TestFolder folder;
   SmallRun run(folder, keys);
   try {
-    const Decoder decoder(MakeCpuDevice({.threads = 1, .memory_limit_bytes = kLimit, .isa = {}}),
-                          run.run());
+    const Decoder decoder(
+        MakeCpuDevice({.threads = 1, .memory_limit_bytes = kDecoderLimit, .isa = {}}), run.run());
     ADD_FAILURE() << keys << " was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::kUsage);
@@ -134,8 +134,8 @@ TEST(DecoderMistakes, WeightsOfAnotherRunAreRefused) {
   FinishedRun other = run.run();
   other.receipt.weights_sha256 = std::string(64, '0');
   try {
-    const Decoder decoder(MakeCpuDevice({.threads = 1, .memory_limit_bytes = kLimit, .isa = {}}),
-                          other);
+    const Decoder decoder(
+        MakeCpuDevice({.threads = 1, .memory_limit_bytes = kDecoderLimit, .isa = {}}), other);
     ADD_FAILURE() << "it was taken";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("model.safetensors: its weights_sha256 is "),

@@ -13,7 +13,7 @@
 namespace acan::test {
 namespace {
 
-constexpr std::uint64_t kLimit = 1ull << 30;
+constexpr std::uint64_t kPredictorLimit = 1ull << 30;
 
 // Sequences of tokens; nobody asks for other inputs.
 class TokenSamples final : public SampleSet {
@@ -47,7 +47,7 @@ TEST_P(PredictorTest, GivesTheLogitsOfAWholePass) {
   const TestFolder folder;
   SmallRun run(folder, model.keys);
   const std::unique_ptr<ModelReader> weights = run.run().OpenWeights();
-  const Predictor predictor(device.make(1, kLimit), run.graph(), *weights, "logits");
+  const Predictor predictor(device.make(1, kPredictorLimit), run.graph(), *weights, "logits");
   EXPECT_EQ(predictor.rows(), model.positions);
   const std::vector<std::int32_t> tokens =
       SomeTokens(kSamples * model.positions, predictor.features());
@@ -71,8 +71,8 @@ TEST(PredictorErrors, NameTheOutputsThatThereAre) {
   const std::unique_ptr<ModelReader> weights = run.run().OpenWeights();
   try {
     const Predictor predictor(
-        MakeCpuDevice({.threads = 1, .memory_limit_bytes = kLimit, .isa = {}}), run.graph(),
-        *weights, "embedding");
+        MakeCpuDevice({.threads = 1, .memory_limit_bytes = kPredictorLimit, .isa = {}}),
+        run.graph(), *weights, "embedding");
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "the model has no output \"embedding\"; it has logits");

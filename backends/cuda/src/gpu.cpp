@@ -7,13 +7,14 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::uint64_t kGrain = 256;  // cudaMalloc aligns to it; sizes that differ by less share
+constexpr std::uint64_t kAllocationGrain =
+    256;  // cudaMalloc aligns to it; sizes that differ by less share
 // The driver takes whole chunks for what is larger than it cuts from one.
 constexpr std::uint64_t kMostCut = 1 << 20;
 constexpr std::uint64_t kChunk = 2 << 20;
 
 std::uint64_t Rounded(std::uint64_t bytes) {
-  const std::uint64_t grain = bytes <= kMostCut ? kGrain : kChunk;
+  const std::uint64_t grain = bytes <= kMostCut ? kAllocationGrain : kChunk;
   return (bytes + grain - 1) / grain * grain;
 }
 

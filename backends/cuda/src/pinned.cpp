@@ -11,14 +11,14 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::size_t kGrain = 64 << 10;
+constexpr std::size_t kPinnedGrain = 64 << 10;
 constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
 
 // Sizes that differ by little share pieces: there are eight sizes from one power of two to the
 // next.
 std::size_t SizeClass(std::size_t bytes) {
-  const std::size_t grain = std::max(kGrain, std::bit_floor(bytes) / 8);
+  const std::size_t grain = std::max(kPinnedGrain, std::bit_floor(bytes) / 8);
   const std::size_t rounded = std::max<std::size_t>(1, (bytes + grain - 1) / grain) * grain;
   return IsPlanted(CudaBug::kPinnedPieceIsTooSmall) ? (bytes + 1) / 2 : rounded;
 }

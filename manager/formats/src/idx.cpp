@@ -15,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "files are read and hashed as little-endian memory");
 
-constexpr int kMaxDimensions = 8;
+constexpr int kMaxIdxDimensions = 8;
 
 // Files hold big-endian words: turn them in place.
 template <typename T>
@@ -40,9 +40,9 @@ IdxHeader ReadIdxHeader(InputFile& file) {
                     "0x08 (uint8), 0x0c (int32) or 0x0d (float32)",
                     file.path(), type));
   }
-  if (dimensions < 1 || dimensions > kMaxDimensions) {
+  if (dimensions < 1 || dimensions > kMaxIdxDimensions) {
     throw UsageError(fmt::format("{}: IDX has {} dimensions (byte 3), expected 1 to {}",
-                                 file.path(), dimensions, kMaxDimensions));
+                                 file.path(), dimensions, kMaxIdxDimensions));
   }
   std::vector<std::int64_t> shape;
   for (int i = 0; i < dimensions; ++i) {

@@ -16,7 +16,7 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = 1 << 16;
-constexpr std::size_t kMaxDimensions = 8;
+constexpr std::size_t kMaxNpyDimensions = 8;
 
 struct HeaderEntries {
   std::optional<std::string> descr;
@@ -102,9 +102,9 @@ class HeaderParser {
       std::int64_t size = 0;
       const char* const end = text_.data() + text_.size();
       const auto [rest, error] = std::from_chars(text_.data() + at_, end, size);
-      if (error != std::errc() || size < 0 || shape.size() == kMaxDimensions) {
-        Fail(
-            fmt::format("is malformed at byte {}: expected at most {} sizes", at_, kMaxDimensions));
+      if (error != std::errc() || size < 0 || shape.size() == kMaxNpyDimensions) {
+        Fail(fmt::format("is malformed at byte {}: expected at most {} sizes", at_,
+                         kMaxNpyDimensions));
       }
       at_ = static_cast<std::size_t>(rest - text_.data());
       shape.push_back(size);

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 // The presets say which values make a model; these ranges only keep out what no number can be.
 constexpr std::int64_t kMostCount = std::int64_t{1} << 31;
-constexpr double kMostNumber = 1e30;
+constexpr double kMostModelNumber = 1e30;
 constexpr std::size_t kMostStages = 64;
 
 const std::vector<std::string>& MlpKeys() {
@@ -46,7 +46,7 @@ struct ReadKey {
   }
   void operator()(const char* key, float& value) const {
     double number = static_cast<double>(value);
-    section.Number(key, 0, kMostNumber, &number);
+    section.Number(key, 0, kMostModelNumber, &number);
     if (section.Has(key)) value = static_cast<float>(number);
   }
   void operator()(const char* key, bool& value) const { section.Flag(key, &value); }

@@ -8,16 +8,16 @@ namespace acan {
 
 std::string TrainingId(const Job& job, const std::string& train_sha256,
                        const std::string& test_sha256) {
-  nlohmann::json json = JobToJson(job);
-  json.erase("tasks");
-  json.erase("snapshots");
-  json.erase("output");
-  json["train"].erase("stop_if_not_finite");
-  json["train"].erase("evaluate_every");
+  nlohmann::json fields = JobToJson(job);
+  fields.erase("tasks");
+  fields.erase("snapshots");
+  fields.erase("output");
+  fields["train"].erase("stop_if_not_finite");
+  fields["train"].erase("evaluate_every");
   // The data are known by their hashes, wherever the files lie, and so is a graph file.
-  if (json["model"].contains("file_sha256")) json["model"].erase("file");
-  json["data"] = {{"shuffle", job.training.shuffle}};
-  const std::string text = JsonText(json) + train_sha256 + test_sha256;
+  if (fields["model"].contains("file_sha256")) fields["model"].erase("file");
+  fields["data"] = {{"shuffle", job.training.shuffle}};
+  const std::string text = JsonText(fields) + train_sha256 + test_sha256;
   Sha256 hash;
   hash.Add(text.data(), text.size());
   return hash.Hex().substr(0, 16);

@@ -8,7 +8,7 @@
 namespace acan::model {
 namespace {
 
-constexpr float kEpsilon = 1e-6f;
+constexpr float kConvnextEpsilon = 1e-6f;
 
 class ConvnextComposer {
  public:
@@ -26,11 +26,11 @@ class ConvnextComposer {
     Image x{graph.AddInput("images", InputRole::kNumbers, o_.image_size.area(), o_.channels),
             o_.image_size};
     x = Reduce("features.0.0", x, o_.widths.front(), o_.patch_size);
-    x.value = composer_.LayerNorm("features.0.1", x.value, kEpsilon);
+    x.value = composer_.LayerNorm("features.0.1", x.value, kConvnextEpsilon);
     for (std::size_t stage = 0; stage < o_.widths.size(); ++stage) {
       if (stage > 0) {
         const std::string name = fmt::format("features.{}", 2 * stage);
-        x.value = composer_.LayerNorm(name + ".0", x.value, kEpsilon);
+        x.value = composer_.LayerNorm(name + ".0", x.value, kConvnextEpsilon);
         x = Reduce(name + ".1", x, o_.widths[stage], 2);
       }
       for (std::int64_t i = 0; i < o_.blocks[stage]; ++i) {
@@ -38,7 +38,7 @@ class ConvnextComposer {
       }
     }
     ValueId y = graph.Add("avgpool", GlobalPooling{PoolingKind::kAverage}, {x.value});
-    y = composer_.LayerNorm("classifier.0", y, kEpsilon);
+    y = composer_.LayerNorm("classifier.0", y, kConvnextEpsilon);
     y = composer_.Linear("classifier.2", y, o_.num_classes, kStart);
     composer_.Classify(y, o_.num_classes, o_.label_smoothing);
     return std::move(composer_).Take();
@@ -67,7 +67,7 @@ class ConvnextComposer {
     layer_scale.file_shape = {width, 1, 1};
     const ValueId scale = graph.AddParameter(std::move(layer_scale));
     ValueId y = composer_.Convolution(name + ".block.0", x, width, {7, 1, 3, width}, kStart).value;
-    y = composer_.LayerNorm(name + ".block.2", y, kEpsilon);
+    y = composer_.LayerNorm(name + ".block.2", y, kConvnextEpsilon);
     y = composer_.Linear(name + ".block.3", y, 4 * width, kStart);
     y = composer_.Activation(name + ".block.4", y, ActivationKind::kGelu);
     y = composer_.Linear(name + ".block.5", y, width, kStart);

@@ -8,7 +8,7 @@ namespace acan::model {
 namespace {
 
 constexpr float kDeviation = 0.02f;
-constexpr float kEpsilon = 1e-5f;
+constexpr float kGptEpsilon = 1e-5f;
 
 class GptComposer {
  public:
@@ -39,7 +39,7 @@ class GptComposer {
     for (std::int64_t i = 0; i < options_.n_layer; ++i) {
       x = Block(fmt::format("transformer.h.{}", i), x);
     }
-    x = composer_.LayerNorm("transformer.ln_f", x, kEpsilon, options_.bias);
+    x = composer_.LayerNorm("transformer.ln_f", x, kGptEpsilon, options_.bias);
     // Tied: the head's weight is the embedding's table.
     const ValueId logits = graph.Add("lm_head", Linear{}, {x, table});
     graph.AddTiedName("lm_head.weight", table);
@@ -63,14 +63,14 @@ class GptComposer {
       y = composer_.Dropout(of + ".dropout", y, options_.dropout);
       return composer_.Add(of + ".residual", before, y);
     };
-    ValueId y = composer_.LayerNorm(name + ".ln_1", x, kEpsilon, options_.bias);
+    ValueId y = composer_.LayerNorm(name + ".ln_1", x, kGptEpsilon, options_.bias);
     y = Dense(name + ".attn.c_attn", y, 3 * width, kDeviation);
     y = composer_.FusedAttention(
         name + ".attn", y,
         composer_.AttentionOf(AttentionMask::kCausal, options_.n_head, options_.n_head,
                               width / options_.n_head, options_.dropout));
     x = end_branch(name + ".attn", x, Dense(name + ".attn.c_proj", y, width, branch));
-    y = composer_.LayerNorm(name + ".ln_2", x, kEpsilon, options_.bias);
+    y = composer_.LayerNorm(name + ".ln_2", x, kGptEpsilon, options_.bias);
     y = Dense(name + ".mlp.c_fc", y, 4 * width, kDeviation);
     y = composer_.Activation(name + ".mlp.act", y, options_.activation);
     return end_branch(name + ".mlp", x, Dense(name + ".mlp.c_proj", y, width, branch));

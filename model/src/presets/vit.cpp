@@ -7,7 +7,7 @@
 namespace acan::model {
 namespace {
 
-constexpr float kEpsilon = 1e-6f;
+constexpr float kVitEpsilon = 1e-6f;
 
 class VitComposer {
  public:
@@ -28,7 +28,7 @@ class VitComposer {
     for (std::int64_t i = 0; i < o_.num_layers; ++i) {
       x = Layer(fmt::format("encoder.layers.encoder_layer_{}", i), x);
     }
-    x = composer_.LayerNorm("encoder.ln", x, kEpsilon);
+    x = composer_.LayerNorm("encoder.ln", x, kVitEpsilon);
     x = composer_.graph().Add("class", Slice{SliceAxis::kPositions, 0, 1}, {x});
     x = composer_.Linear("heads.head", x, o_.num_classes, {Constant{0}, Constant{0}});
     composer_.Classify(x, o_.num_classes, o_.label_smoothing);
@@ -74,7 +74,7 @@ class VitComposer {
   ValueId Layer(const std::string& name, ValueId x) {
     const std::int64_t d = o_.hidden_dim;
     const std::string self = name + ".self_attention";
-    ValueId y = composer_.LayerNorm(name + ".ln_1", x, kEpsilon);
+    ValueId y = composer_.LayerNorm(name + ".ln_1", x, kVitEpsilon);
     y = composer_.Linear(self + ".in_proj", self + ".in_proj_weight", self + ".in_proj_bias", y,
                          3 * d, {XavierUniform(d, 3 * d), Constant{0}});
     y = composer_.FusedAttention(
@@ -84,7 +84,7 @@ class VitComposer {
     y = composer_.Linear(self + ".out_proj", y, d, {UniformByInputs(d), Constant{0}});
     y = composer_.Dropout(name + ".dropout", y, o_.dropout);
     x = composer_.Add(name + ".attention_residual", y, x);
-    y = composer_.LayerNorm(name + ".ln_2", x, kEpsilon);
+    y = composer_.LayerNorm(name + ".ln_2", x, kVitEpsilon);
     const Initial xavier = XavierUniform(d, o_.mlp_dim);
     const Initial bias = Normal{0, 1e-6f};
     y = composer_.Linear(name + ".mlp.0", y, o_.mlp_dim, {xavier, bias});

@@ -62,7 +62,7 @@ Values Statistics(std::uint32_t seed) {
   };
 }
 
-Host Lengths(const Shape& s, std::int64_t rows, std::int64_t cols) {
+Host KeyLengths(const Shape& s, std::int64_t rows, std::int64_t cols) {
   Host out(rows, cols);
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto length = static_cast<std::int32_t>(std::max<std::int64_t>(1, Sizes(s).keys - 9 * r));
@@ -212,13 +212,13 @@ void AddAttention(std::vector<Operation>& all) {
     all.push_back({causal ? "attention_causal" : "attention_full",
                    Kernel::kAttention,
                    scalars,
-                   {q, k, v, Lengths},
+                   {q, k, v, KeyLengths},
                    [=](const Shape& s, const In& in) { return Attend(s, causal, in); },
                    Name});
     all.push_back({causal ? "attention_gradient_causal" : "attention_gradient_full",
                    Kernel::kAttentionGradient,
                    scalars,
-                   {q, k, v, Lengths, Statistics(33), Between(34), Between(35)},
+                   {q, k, v, KeyLengths, Statistics(33), Between(34), Between(35)},
                    [=](const Shape& s, const In& in) { return Differentiate(s, causal, in); },
                    Name});
   }

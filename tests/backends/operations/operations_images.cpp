@@ -4,7 +4,7 @@
 namespace acan::test {
 namespace {
 
-constexpr std::int64_t kGroup = 48;
+constexpr std::int64_t kImageGroup = 48;
 
 double H(const Host& x, const Host& statistics, std::int64_t r, std::int64_t c) {
   return (double{x.at(r, c)} - statistics.at(0, c)) * statistics.at(1, c);
@@ -24,7 +24,7 @@ Out ColumnNormSums(const Shape& s, const In& in) {
 
 void AddColumnNorms(std::vector<Operation>& all) {
   const Values x = Between(71), y = Between(72), statistics = Between(73, 0.5f, 2.0f);
-  const KernelScalars groups{.f = {}, .i = {kBlock, kGroup}};
+  const KernelScalars groups{.f = {}, .i = {kBlock, kImageGroup}};
   all.push_back(
       {"divide", Kernel::kDivide, {.f = {3.0f}, .i = {}}, {x}, ElementByElement([](auto at) {
          return at(0) / 3;

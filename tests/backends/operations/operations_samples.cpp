@@ -171,7 +171,7 @@ std::int64_t LengthOf(const Shape& s, std::int64_t sample) {
   return 1 + sample * 7 % s.rows;
 }
 
-Host Lengths(const Shape& s, std::int64_t rows, std::int64_t) {
+Host SampleLengths(const Shape& s, std::int64_t rows, std::int64_t) {
   return Integers(rows, [&](std::int64_t r) { return LengthOf(s, r); });
 }
 
@@ -224,18 +224,22 @@ void AddGlobalPooling(std::vector<Operation>& all) {
     scalars.i = {s.rows};
     return Dimensions(s);
   };
-  all.push_back(
-      {"global_max_pooling", Kernel::kGlobalMaxPooling, {}, {Steps, Lengths}, GlobalMaximum, size});
+  all.push_back({"global_max_pooling",
+                 Kernel::kGlobalMaxPooling,
+                 {},
+                 {Steps, SampleLengths},
+                 GlobalMaximum,
+                 size});
   all.push_back({"global_max_pooling_gradient",
                  Kernel::kGlobalMaxPoolingGradient,
                  {},
-                 {Steps, Lengths, Between(111)},
+                 {Steps, SampleLengths, Between(111)},
                  GlobalMaximumGradient,
                  size});
   all.push_back({"global_average_pooling",
                  Kernel::kGlobalAveragePooling,
                  {},
-                 {Between(112), Lengths},
+                 {Between(112), SampleLengths},
                  GlobalAverage,
                  [](const Shape& s, KernelScalars& scalars) {
                    scalars.i = {kBlock, s.rows};
@@ -244,7 +248,7 @@ void AddGlobalPooling(std::vector<Operation>& all) {
   all.push_back({"global_average_pooling_gradient",
                  Kernel::kGlobalAveragePoolingGradient,
                  {},
-                 {Lengths, Between(113)},
+                 {SampleLengths, Between(113)},
                  GlobalAverageGradient,
                  size});
 }

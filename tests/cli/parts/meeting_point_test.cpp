@@ -15,9 +15,9 @@
 namespace acan::cli {
 namespace {
 
-using acan::testing::TestFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::TestFolder;
 
 class MeetingPoint : public ::testing::Test {
  protected:

@@ -8,7 +8,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-constexpr const char* kFiles = "train_inputs = \"x\"\ntrain_labels = \"y\"\n";
+constexpr const char* kImageFiles = "train_inputs = \"x\"\ntrain_labels = \"y\"\n";
 
 class ImageTest : public testing::Test {
  protected:
@@ -17,7 +17,7 @@ class ImageTest : public testing::Test {
   Data Load(const std::string& file, const std::string& more = "",
             const std::vector<WantedInput>& wanted = ImageInputs(2, 3, 4, 2)) const {
     folder_.Write("x", file);
-    return LoadFrom(folder_, kFiles + more, wanted, /*seed=*/9);
+    return LoadFrom(folder_, kImageFiles + more, wanted, /*seed=*/9);
   }
   void Refused(const std::string& file, const std::vector<std::string>& parts,
                const std::string& more = "",

@@ -9,7 +9,7 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 using model::BertTask;
 
-constexpr const char* kFiles = "train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n";
+constexpr const char* kTokenFiles = "train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n";
 
 class SequenceTest : public testing::Test {
  protected:
@@ -19,7 +19,7 @@ class SequenceTest : public testing::Test {
     folder_.Write("labels", Npy("<i8", "(2,)", Raw(std::vector<std::int64_t>{1, 0})));
   }
   Data Load(const std::string& more = "", BertTask task = BertTask::kClassification) const {
-    return LoadFrom(folder_, kFiles + more, BertInputs(task, 3, 8, 2));
+    return LoadFrom(folder_, kTokenFiles + more, BertInputs(task, 3, 8, 2));
   }
   void Refused(const std::vector<std::string>& parts, const std::string& more = "",
                BertTask task = BertTask::kClassification) const {
@@ -74,7 +74,7 @@ TEST_F(SequenceTest, WhatStandsForNoneIsChosen) {
     for (WantedInput& input : wanted) {
       if (input.ignored_label) input.ignored_in_files = none;
     }
-    return LoadFrom(folder_, kFiles, wanted).train;
+    return LoadFrom(folder_, kTokenFiles, wanted).train;
   };
   folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{0, 7, 0, 1, 0, 0})));
   const auto all = load(std::nullopt), some = load(0);
@@ -124,9 +124,9 @@ TEST_F(SequenceTest, FilesThatTheModelDoesNotTakeAreNamed) {
   std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);
   std::erase_if(wanted, [](const WantedInput& input) { return input.name == "lengths"; });
   ExpectError(
-      [&] { LoadFrom(folder_, std::string(kFiles) + "train_lengths = \"lengths\"", wanted); },
+      [&] { LoadFrom(folder_, std::string(kTokenFiles) + "train_lengths = \"lengths\"", wanted); },
       {"lengths: the model has no input \"lengths\""});
-  ExpectError([&] { LoadFrom(folder_, kFiles, ImageInputs(1, 3, 1, 2)); },
+  ExpectError([&] { LoadFrom(folder_, kTokenFiles, ImageInputs(1, 3, 1, 2)); },
               {"data.train_tokens is for models of sequences", "\"images\", \"labels\""});
 }
 

@@ -24,7 +24,7 @@ using tuplespace::FoundTuple;
 using tuplespace::Key;
 using tuplespace::Pattern;
 
-constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
+constexpr const char* kSupplyEndpoint = "tcp://127.0.0.1:5555";
 // The handler supplies a result unasked after 50 ms without work: the new one must not be on its
 // way when the stall ends.
 constexpr std::int64_t kStallUs = 60'000;
@@ -92,7 +92,7 @@ LateSupply::~LateSupply() {
 
 void LateSupply::HandlerBody() {
   HandlerOptions options;
-  options.endpoint = kEndpoint;
+  options.endpoint = kSupplyEndpoint;
   options.name = handler_.name();
   options.device = std::make_unique<test::OwnMemoryDevice>(
       MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1 << 20, .isa = {}}));
@@ -123,7 +123,7 @@ std::string LateSupply::Bytes(Client& client) {
 }
 
 void LateSupply::ManagerBody() {
-  Client client({.endpoint = kEndpoint, .name = "manager", .id = {}});
+  Client client({.endpoint = kSupplyEndpoint, .name = "manager", .id = {}});
   AwaitResult(client);
   StallHandler();  // it waits for its next task, and is asked for the bytes of this result
   client.Submit(

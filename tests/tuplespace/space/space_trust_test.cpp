@@ -20,7 +20,7 @@ using testing::Plain;
 using testing::SpaceDriver;
 using testing::Task;
 
-constexpr std::int64_t kLeaseUs = 1'000;
+constexpr std::int64_t kTrustLeaseUs = 1'000;
 
 // "m" puts tasks, "good" and "bad" take them.
 class TrustTest : public ::testing::Test {
@@ -32,7 +32,7 @@ class TrustTest : public ::testing::Test {
   // Makes ("r", number).
   void PutTask(std::int64_t number) {
     Tuple task = Making(Task(Key{"t", number}), {Key{"r", number}});
-    task.task->lease_us = kLeaseUs;
+    task.task->lease_us = kTrustLeaseUs;
     ASSERT_EQ(d.PutOne("m", task), PutStatus::kStored);
   }
   LeaseRef Take(const ClientId& client) { return d.TakeNow(client, Every("t")); }
@@ -95,7 +95,7 @@ TEST_F(TrustTest, WithoutALeaseOneOnlyLearnsWhetherTheVeryBytesAreThere) {
 TEST_F(TrustTest, WhoHeldTheTaskIsComparedAfterItIsDone) {
   PutTask(1);
   const LeaseRef late = Take("bad");
-  d.Advance(kLeaseUs);
+  d.Advance(kTrustLeaseUs);
   const LeaseRef second = Take("good");
   d.Done("good", second, {Plain(Key{"r", 1}, "right")});
   EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil")}).results,
@@ -118,7 +118,7 @@ TEST_F(TrustTest, WhoHeldTheTaskIsComparedAfterItIsDone) {
 TEST_F(TrustTest, AFalseCompletionOfADoneTaskIsNotCompared) {
   PutTask(1);
   const LeaseRef late = Take("bad");
-  d.Advance(kLeaseUs);
+  d.Advance(kTrustLeaseUs);
   d.Done("good", Take("good"), {Plain(Key{"r", 1}, "right")});
   EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "evil"), Plain(Key{"r", 2}, "evil")}).results,
               ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
@@ -131,7 +131,7 @@ TEST_F(TrustTest, AFalseCompletionOfADoneTaskIsNotCompared) {
 TEST_F(TrustTest, WhoHoldsTheTaskNowIsComparedWithALateCompletion) {
   PutTask(1);
   const LeaseRef late = Take("bad");
-  d.Advance(kLeaseUs);
+  d.Advance(kTrustLeaseUs);
   const LeaseRef second = Take("good");
   d.Done("bad", late, {Plain(Key{"r", 1}, "evil")});
   EXPECT_THAT(d.Done("good", second, {Plain(Key{"r", 1}, "right")}).results,
@@ -159,7 +159,7 @@ TEST_F(TrustTest, ACompletionWithOtherResultsIsAFailure) {
               HasSubstr("did not declare: (\"r\", 60)"));
   EXPECT_EQ(Results(), 0u);
   d.Lose("good");
-  d.Advance(kLeaseUs);  // until then it is for others
+  d.Advance(kTrustLeaseUs);  // until then it is for others
   EXPECT_THAT(CompletionProblem(Take("bad"), {Plain(Key{"r", 1}), Plain(Key{"r", 1})}),
               HasSubstr("brings twice (\"r\", 1)"));
   EXPECT_EQ(Results(), 0u);
@@ -168,7 +168,7 @@ TEST_F(TrustTest, ACompletionWithOtherResultsIsAFailure) {
 TEST_F(TrustTest, ALateCompletionWithoutItsResultsLeavesTheTaskAlone) {
   PutTask(1);
   const LeaseRef late = Take("bad");
-  d.Advance(kLeaseUs);
+  d.Advance(kTrustLeaseUs);
   const LeaseRef second = Take("good");
   EXPECT_THAT(CompletionProblem(late, {}), HasSubstr("lacks its result"));
   EXPECT_EQ(d.Done("good", second, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
@@ -209,7 +209,7 @@ TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
     const auto grants = d.GetNow(client, Every("t"));
     ASSERT_EQ(grants.size(), 1u) << client;
     d.Ask<LeaseReply>(client, Fail{{grants[0].key, grants[0].fence}, "no"});
-    d.Advance(kLeaseUs);
+    d.Advance(kTrustLeaseUs);
   }
   EXPECT_EQ(d.space.GetStatistics().tasks_parked, 1u);
 }
@@ -245,10 +245,10 @@ TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
 TEST_F(TrustTest, AnExtensionEndsWhereOthersWait) {
   PutTask(1);
   const LeaseRef lease = Take("bad");
-  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kLeaseUs;
-  while (ExtendIt("bad", lease, kLeaseUs) == LeaseStatus::kOk) {
+  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kTrustLeaseUs;
+  while (ExtendIt("bad", lease, kTrustLeaseUs) == LeaseStatus::kOk) {
     ASSERT_LE(d.now_us, most_us);
-    d.Advance(kLeaseUs / 2);
+    d.Advance(kTrustLeaseUs / 2);
   }
   EXPECT_EQ(d.now_us, most_us);
   EXPECT_FALSE(CanTake("bad"));
@@ -261,8 +261,8 @@ TEST_F(TrustTest, ALongExtensionIsCut) {
   PutTask(1);
   const LeaseRef lease = Take("bad");
   EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
-  EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.lease_extensions * kLeaseUs);
-  d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
+  EXPECT_EQ(d.space.NextDeadlineUs(), SpaceLimits{}.lease_extensions * kTrustLeaseUs);
+  d.Advance(SpaceLimits{}.lease_extensions * kTrustLeaseUs);
   EXPECT_TRUE(CanTake("good"));
 }
 
@@ -275,9 +275,9 @@ TEST_F(TrustTest, WhoClingsToATaskMakesTheNextLeaseNoLonger) {
     d.Advance(SpaceLimits{}.most_bench_us);
     const auto grants = d.GetNow(client, Every("t"));
     ASSERT_EQ(grants.size(), 1u) << client;
-    EXPECT_EQ(grants[0].lease_us, kLeaseUs) << client;
+    EXPECT_EQ(grants[0].lease_us, kTrustLeaseUs) << client;
     ExtendIt(client, {grants[0].key, grants[0].fence}, 3'600'000'000);
-    d.Advance(SpaceLimits{}.lease_extensions * kLeaseUs);
+    d.Advance(SpaceLimits{}.lease_extensions * kTrustLeaseUs);
   }
   EXPECT_TRUE(CanTake("good"));
 }
@@ -286,12 +286,12 @@ TEST_F(TrustTest, ADoubledLeaseIsNotExtendedForLonger) {
   PutTask(1);
   for (const char* client : {"good", "bad", "good"}) {
     Take(client);
-    d.Advance(4 * kLeaseUs);  // it runs out
+    d.Advance(4 * kTrustLeaseUs);  // it runs out
   }
   const LeaseRef lease = Take("bad");
   const std::int64_t since_us = d.now_us;
   ExtendIt("bad", lease, 3'600'000'000);
-  EXPECT_EQ(d.space.NextDeadlineUs(), since_us + SpaceLimits{}.lease_extensions * kLeaseUs);
+  EXPECT_EQ(d.space.NextDeadlineUs(), since_us + SpaceLimits{}.lease_extensions * kTrustLeaseUs);
 }
 
 TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
@@ -299,8 +299,8 @@ TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
   PutTask(1);
   const LeaseRef lease = Take("bad");
   for (int i = 0; i < 100; ++i) {
-    d.Advance(kLeaseUs / 2);
-    ASSERT_EQ(ExtendIt("bad", lease, kLeaseUs), LeaseStatus::kOk);
+    d.Advance(kTrustLeaseUs / 2);
+    ASSERT_EQ(ExtendIt("bad", lease, kTrustLeaseUs), LeaseStatus::kOk);
   }
   EXPECT_EQ(d.Done("bad", lease, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
 }
@@ -310,10 +310,10 @@ TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
   PutTask(1);
   d.Ask<LeaseReply>("good", Fail{Take("good"), "once"});
   const LeaseRef lease = Take("bad");
-  const std::int64_t most_us = d.now_us + SpaceLimits{}.lease_extensions * kLeaseUs;
-  while (ExtendIt("bad", lease, kLeaseUs) == LeaseStatus::kOk) {
+  const std::int64_t most_us = d.now_us + SpaceLimits{}.lease_extensions * kTrustLeaseUs;
+  while (ExtendIt("bad", lease, kTrustLeaseUs) == LeaseStatus::kOk) {
     ASSERT_LE(d.now_us, most_us);
-    d.Advance(kLeaseUs / 2);
+    d.Advance(kTrustLeaseUs / 2);
   }
   EXPECT_EQ(d.now_us, most_us);
   EXPECT_THAT(Told(), ElementsAre(Notice::Kind::kMistrusted)) << "and it is benched";
@@ -325,13 +325,13 @@ TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
 
 TEST_F(TrustTest, AnExtensionDoesNotEndWhereTheTaskExcludesTheOther) {
   Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
-  task.task->lease_us = kLeaseUs;
+  task.task->lease_us = kTrustLeaseUs;
   task.task->not_by = {"good"};
   d.PutOne("m", task);
   const LeaseRef lease = Take("bad");
   for (int i = 0; i < 100; ++i) {
-    d.Advance(kLeaseUs / 2);
-    ASSERT_EQ(ExtendIt("bad", lease, kLeaseUs), LeaseStatus::kOk);
+    d.Advance(kTrustLeaseUs / 2);
+    ASSERT_EQ(ExtendIt("bad", lease, kTrustLeaseUs), LeaseStatus::kOk);
   }
 }
 
@@ -340,17 +340,17 @@ TEST_F(TrustTest, WhoComesLaterWaitsForOneLeaseOnly) {
   d.Lose("good");
   PutTask(1);
   const LeaseRef lease = Take("bad");
-  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kLeaseUs;
-  d.Advance(kLeaseUs / 2);
+  const std::int64_t most_us = SpaceLimits{}.lease_extensions * kTrustLeaseUs;
+  d.Advance(kTrustLeaseUs / 2);
   EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
   EXPECT_EQ(d.space.NextDeadlineUs(), most_us);
   d.Advance(most_us - 1 - d.now_us);
   EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
-  EXPECT_EQ(d.space.NextDeadlineUs(), d.now_us + kLeaseUs);
+  EXPECT_EQ(d.space.NextDeadlineUs(), d.now_us + kTrustLeaseUs);
   d.Join("late");
   const RequestId waiting = d.Send("late", GetOf(Every("t")));
   EXPECT_EQ(ExtendIt("bad", lease, 3'600'000'000), LeaseStatus::kOk);
-  d.Advance(kLeaseUs);
+  d.Advance(kTrustLeaseUs);
   EXPECT_EQ(d.Expect<Grants>("late", waiting).grants.size(), 1u);
 }
 
@@ -407,7 +407,7 @@ TEST_F(TrustTest, TasksThatRunOutInARowBenchTheirTaker) {
     EXPECT_EQ(d.counters().benched, 0u);
     PutTask(i);
     Take("bad");
-    d.Advance(kLeaseUs);
+    d.Advance(kTrustLeaseUs);
     d.Done("good", Take("good"), {Plain(Key{"r", static_cast<std::int64_t>(i)})});
   }
   EXPECT_EQ(d.counters().benched, 1u);
@@ -427,7 +427,7 @@ TEST_F(TrustTest, WhoIsAloneIsNeverBenched) {
   for (int i = 0; i < 20; ++i) {
     PutTask(i);
     const LeaseRef lease = Take("bad");
-    d.Advance(kLeaseUs);
+    d.Advance(kTrustLeaseUs);
     d.Done("bad", lease, {Plain(Key{"r", i})});
   }
   EXPECT_EQ(d.counters().benched, 0u);

@@ -13,7 +13,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kDecodedKeyBytes = 32;
 constexpr std::size_t kKeyText = 40;  // of Z85, without the final 0
 using KeyText = std::array<char, kKeyText + 1>;
 
@@ -36,7 +36,7 @@ std::optional<std::string> KeyProblem(const std::string& text) {
   // zmq_z85_decode looks its characters up in a table that begins at 32 and ends at 127.
   const bool printable =
       std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-  std::array<std::uint8_t, kKeyBytes> bytes{};
+  std::array<std::uint8_t, kDecodedKeyBytes> bytes{};
   if (!printable || zmq_z85_decode(bytes.data(), text.c_str()) == nullptr) {
     return "is not Z85: a character or a group of five is none of that encoding";
   }

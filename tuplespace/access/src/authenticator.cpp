@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kAddress = "inproc://zeromq.zap.01";
 constexpr const char* kDomain = "tuplespace";
 constexpr const char* kVersion = "1.0";
-constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kPublicKeyBytes = 32;
 
 // The frames of a question.
 constexpr std::size_t kVersionFrame = 0;
@@ -66,11 +66,11 @@ void Authenticator::AnswerOne(const std::vector<zmq::message_t>& question, const
   }
   const std::string_view request = question[kRequestFrame].to_string_view();
   if (question.size() != kKeyFrame + 1 || question[kMechanismFrame].to_string_view() != "CURVE" ||
-      question[kKeyFrame].size() != kKeyBytes) {
+      question[kKeyFrame].size() != kPublicKeyBytes) {
     return AnswerWith(socket_, request, "400", "CURVE keys are needed", "");
   }
   std::array<char, 41> key{};
-  zmq_z85_encode(key.data(), question[kKeyFrame].data<std::uint8_t>(), kKeyBytes);
+  zmq_z85_encode(key.data(), question[kKeyFrame].data<std::uint8_t>(), kPublicKeyBytes);
   if (list.Find(key.data()) != nullptr)
     return AnswerWith(socket_, request, "200", "OK", key.data());
   ++refused_;

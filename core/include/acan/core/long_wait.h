@@ -1,10 +1,16 @@
 // LongWait: when somebody who waits should say for what. Pure: no clock. For one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
 namespace acan {
+
+// What LongWait takes as the time.
+inline std::int64_t MicrosecondsOf(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
 
 class LongWait {
  public:

@@ -107,7 +107,7 @@ std::pair<Text, Text> ReadTexts(const TextData& data) {
 
 // ---- characters --------------------------------------------------------------------------------
 
-TokenizedText Characters(const TextData& data) {
+TokenizedText CharacterTokens(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
   std::map<char32_t, std::int32_t> numbers;
   const auto add = [&](char32_t character, std::size_t) { numbers.emplace(character, 0); };
@@ -147,7 +147,7 @@ TokenizedText Characters(const TextData& data) {
 // ---- bytes -------------------------------------------------------------------------------------
 
 // They stay in the file, however long it is.
-TokenizedText Bytes(const TextData& data) {
+TokenizedText ByteTokens(const TextData& data) {
   constexpr std::int64_t kBytes = 256;
   const std::string vocabulary = JsonText({{"tokenizer", "bytes"}, {"size", kBytes}}, 1) + "\n";
   const StoredArray all =
@@ -167,7 +167,7 @@ TokenizedText Bytes(const TextData& data) {
 
 // ---- SentencePiece -----------------------------------------------------------------------------
 
-TokenizedText SentencePieces(const TextData& data) {
+TokenizedText SentencePieceTokens(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
   const std::unique_ptr<const Pieces> pieces = OpenSentencePiece(data.tokenizer);
   const std::int64_t size = pieces->size();
@@ -203,9 +203,9 @@ std::string HashOfFile(const std::string& path) {
 }
 
 TokenizedText TokenizeText(const TextData& data) {
-  if (data.tokenizer == kCharacters) return Characters(data);
-  if (data.tokenizer == kBytes) return Bytes(data);
-  return SentencePieces(data);
+  if (data.tokenizer == kCharacters) return CharacterTokens(data);
+  if (data.tokenizer == kBytes) return ByteTokens(data);
+  return SentencePieceTokens(data);
 }
 
 }  // namespace acan

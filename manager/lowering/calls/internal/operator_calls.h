@@ -1,9 +1,18 @@
 // The calls of each operator: how a node is computed in a task.
 #pragma once
 
+#include <cstdint>
+
 #include "segment_task.h"
 
 namespace acan {
+
+// Rows [first, first + count) of a view.
+inline View Rows(View view, std::int64_t first, std::int64_t count) {
+  view.row += static_cast<std::int32_t>(first);
+  view.rows = static_cast<std::int32_t>(count);
+  return view;
+}
 
 // Adds the calls of the node at hand. REQUIRES: it is no view and reads rows.
 void AddCalls(SegmentTask& task);

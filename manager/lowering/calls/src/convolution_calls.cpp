@@ -16,12 +16,6 @@ View Columns(View view, std::int64_t first, std::int64_t count) {
   return view;
 }
 
-View Rows(View view, std::int64_t first, std::int64_t count) {
-  view.row += static_cast<std::int32_t>(first);
-  view.rows = static_cast<std::int32_t>(count);
-  return view;
-}
-
 // What a group has of channels, outputs and elements of k.
 struct Groups {
   Groups(const model::Convolution& op, const View& weight)

@@ -34,12 +34,6 @@ Activation ActivationOf(graph::ActivationKind kind) {
   return Activation::kIdentity;
 }
 
-View Rows(View view, std::int64_t first, std::int64_t count) {
-  view.row += static_cast<std::int32_t>(first);
-  view.rows = static_cast<std::int32_t>(count);
-  return view;
-}
-
 constexpr std::int64_t kLayerNormKind = 0;
 constexpr std::int64_t kRmsNormKind = 1;
 

@@ -9,7 +9,7 @@
 namespace acan {
 namespace {
 
-constexpr Range kNone{0, 0};
+constexpr Range kNoRange{0, 0};
 constexpr std::int64_t kOneGroup = std::int64_t{1} << 30;  // more rows than a tile has
 constexpr float kEpsilon = 1e-6f;                          // PyTorch's, beside the norm
 constexpr std::int32_t kAllParameters = -1;
@@ -37,7 +37,7 @@ class NormBuilder {
   // Of elements [rows, columns] of a parameter: their sum, or of each row.
   tuplespace::Key SquaresKey(std::int32_t parameter, const Range& rows,
                              const Range& columns) const {
-    return context_.keys.Box(StepTuple::kSquaresPart, parameter, kNone, rows, columns);
+    return context_.keys.Box(StepTuple::kSquaresPart, parameter, kNoRange, rows, columns);
   }
   Range AllColumns(std::int32_t parameter) const {
     return {0, context_.ParameterOf(parameter).columns};
@@ -59,7 +59,7 @@ class NormBuilder {
       task.Put(SquaresKey(of.parameter, of.tile.rows, of.tile.columns),
                all_columns ? SumOfRows(task, squares) : squares);
     }
-    Add(std::move(task), TaskName::kSquares, static_cast<std::int32_t>(place), kNone, kNone);
+    Add(std::move(task), TaskName::kSquares, static_cast<std::int32_t>(place), kNoRange, kNoRange);
   }
 
   View SumOfRows(TaskBuilder& task, const View& squares) const {
@@ -109,8 +109,8 @@ class NormBuilder {
   }
 
   void BuildFactor(std::vector<SumPart> parts) {
-    SumNames names = NamesOf(kAllParameters, kNone);
-    names.key = [&](const Range& range) { return SquaresKey(kAllParameters, kNone, range); };
+    SumNames names = NamesOf(kAllParameters, kNoRange);
+    names.key = [&](const Range& range) { return SquaresKey(kAllParameters, kNoRange, range); };
     parts = ReduceParts(context_, std::move(parts), 1, 1, names, &tasks_);
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     const View squares = task.All(SumOfParts(task, parts, 1, 1));
@@ -120,11 +120,11 @@ class NormBuilder {
     task.Launch(Kernel::kClipFactor, {factor, squares}, clip);
     task.Put(context_.keys.Batch(StepTuple::kGradientNorm), squares);
     task.Put(context_.keys.Batch(StepTuple::kClipFactor), factor);
-    Add(std::move(task), TaskName::kClipFactor, kAllParameters, kNone, kNone);
+    Add(std::move(task), TaskName::kClipFactor, kAllParameters, kNoRange, kNoRange);
   }
 
   tuplespace::Key TaskKey(TaskName name, std::int32_t of, const Range& a, const Range& b) const {
-    return context_.keys.Task(name, context_.training.precision, of, kNone, a, b);
+    return context_.keys.Task(name, context_.training.precision, of, kNoRange, a, b);
   }
   SumNames NamesOf(std::int32_t parameter, const Range& across) const {
     SumNames names;

@@ -12,7 +12,7 @@
 namespace acan {
 namespace {
 
-constexpr Range kNone{0, 0};
+constexpr Range kNothing{0, 0};
 
 class UpdateBuilder {
  public:
@@ -113,10 +113,10 @@ class UpdateBuilder {
         Update(task, of);
       }
     }
-    tasks_.push_back(
-        std::move(task).Finish(context_.keys.Task(TaskName::kUpdate, context_.training.precision,
-                                                  static_cast<int>(place), kNone, kNone, kNone),
-                               priority_ + 2, context_.LastLayer()));
+    tasks_.push_back(std::move(task).Finish(
+        context_.keys.Task(TaskName::kUpdate, context_.training.precision, static_cast<int>(place),
+                           kNothing, kNothing, kNothing),
+        priority_ + 2, context_.LastLayer()));
   }
 
   const model::Assignment* AssignmentTo(std::int32_t parameter) const {
@@ -281,7 +281,7 @@ std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
     }
     tasks.push_back(
         std::move(task).Finish(context.keys.Task(TaskName::kInitialize, context.training.precision,
-                                                 static_cast<int>(i), kNone, kNone, kNone),
+                                                 static_cast<int>(i), kNothing, kNothing, kNothing),
                                static_cast<std::int64_t>(i), context.LastLayer()));
   }
   return tasks;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
-constexpr std::int64_t kSayAgainUs = 30'000'000;
+constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
 // Of all work, what the handlers do for whose memory the large tasks are cut.
 constexpr double kShareOfLargeHandlers = 0.75;
 
@@ -54,7 +54,7 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
 }
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
-  if (said_nobody_at_us_ && now_us - *said_nobody_at_us_ <= kSayAgainUs) return;
+  if (said_nobody_at_us_ && now_us - *said_nobody_at_us_ <= kSayNobodyAgainUs) return;
   out.push_back(
       Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
   said_nobody_at_us_ = now_us;

@@ -4,7 +4,7 @@ namespace acan {
 namespace {
 
 constexpr std::int64_t kStallUs = 10'000'000;
-constexpr std::int64_t kSayAgainUs = 30'000'000;
+constexpr std::int64_t kSayStallAgainUs = 30'000'000;
 constexpr std::int64_t kPauseUs = 2'000'000;
 constexpr int kMostGoneBack = 2;
 
@@ -30,12 +30,12 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us) {
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
   if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // what is done about it has its time
-    say_us_ = now_us + kSayAgainUs;
+    say_us_ = now_us + kSayStallAgainUs;
     if (space_.tasks_ready > 0) return Advice::kReplan;
     return went_back_++ < kMostGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }
   if (now_us < say_us_) return Advice::kNone;
-  say_us_ = now_us + kSayAgainUs;
+  say_us_ = now_us + kSayStallAgainUs;
   return Advice::kSay;
 }
 

@@ -31,11 +31,11 @@ std::vector<ResultConflict> ConflictLog::Read() const {
   std::vector<ResultConflict> conflicts;
   std::ifstream file(path_, std::ios::binary);
   for (std::string line; std::getline(file, line);) {
-    const nlohmann::json json = ParseJsonOrDiscard(line);
-    if (!json.is_object()) continue;
+    const nlohmann::json fields = ParseJsonOrDiscard(line);
+    if (!fields.is_object()) continue;
     const auto text = [&](const char* name) {
-      const auto at = json.find(name);
-      return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+      const auto at = fields.find(name);
+      return at != fields.end() && at->is_string() ? at->get<std::string>() : std::string();
     };
     if (text("job") == job_id_) conflicts.push_back({text("key"), text("text")});
   }

@@ -29,7 +29,7 @@ constexpr std::size_t kMostBytes = 4096;
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBetweenTries(5);
 
-std::string PathIn(const std::string& folder) {
+std::string LockPathIn(const std::string& folder) {
   return folder + "/manager.lock";
 }
 
@@ -94,7 +94,7 @@ FolderLock::~FolderLock() {
 
 std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const std::string& run,
                                              FolderOwner* owner, std::string* said) {
-  const std::string path = PathIn(folder);
+  const std::string path = LockPathIn(folder);
   for (;;) {
     const int descriptor =
         ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -130,7 +130,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
 
 std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
                                                  const std::string& run) {
-  const std::string path = PathIn(folder);
+  const std::string path = LockPathIn(folder);
   std::string draft = path + "-XXXXXX";
   const int descriptor = ::mkostemp(draft.data(), O_CLOEXEC);
   if (descriptor < 0) Fail(path, "replace", errno);
@@ -147,7 +147,7 @@ std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
 
 void FolderLock::CheckFree(const std::string& folder) {
   const int descriptor =
-      ::open(PathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      ::open(LockPathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;  // who wants to write there will say what is wrong
   const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const FolderOwner owner = ReadOwner(descriptor);
@@ -158,7 +158,7 @@ void FolderLock::CheckFree(const std::string& folder) {
 std::string FolderLock::InUse(const std::string& folder, const FolderOwner& owner) {
   const std::string who =
       owner.pid == 0
-          ? fmt::format("a process that has locked {}", PathIn(folder))
+          ? fmt::format("a process that has locked {}", LockPathIn(folder))
           : fmt::format("pid {} on host {} since {}", owner.pid, owner.host, owner.since);
   std::string text = fmt::format(
       "the output folder {} is in use by {}: wait until that is done, stop it, or name another "
@@ -168,14 +168,14 @@ std::string FolderLock::InUse(const std::string& folder, const FolderOwner& owne
     text += fmt::format(
         "; if the host {} is dead, the file server frees {} when it notices, which may take "
         "minutes",
-        owner.host, PathIn(folder));
+        owner.host, LockPathIn(folder));
   }
   return text;
 }
 
 std::optional<FolderOwner> FolderLock::OwnerOf(const std::string& folder) {
   const int descriptor =
-      ::open(PathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      ::open(LockPathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return std::nullopt;
   const FolderOwner owner = ReadOwner(descriptor);
   ::close(descriptor);

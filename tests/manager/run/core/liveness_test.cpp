@@ -8,7 +8,7 @@ namespace {
 
 using Advice = Liveness::Advice;
 
-constexpr std::int64_t kTickUs = 250'000;
+constexpr std::int64_t kLookUs = 250'000;
 
 class LivenessTest : public ::testing::Test {
  protected:
@@ -16,7 +16,7 @@ class LivenessTest : public ::testing::Test {
   // The first advice but kNone within so many seconds, in which the space looks like this.
   Advice Within(int seconds, const SpaceSeen& seen) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
-      now_us_ += kTickUs;
+      now_us_ += kLookUs;
       liveness_.OnSpace(seen, now_us_);
       const Advice advice = liveness_.OnTick(now_us_);
       if (advice != Advice::kNone) return advice;

@@ -81,7 +81,7 @@ std::vector<ModelCase> Models() {
 }
 
 // The value at a place of our matrix; all differ.
-float ValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
+float GraphValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
   return static_cast<float>(tensor) * 4096.0f + static_cast<float>(row) * 64.0f +
          static_cast<float>(col) + 0.5f;
 }
@@ -90,7 +90,7 @@ std::vector<float> Part(std::size_t tensor, std::int64_t row, std::int64_t col, 
                         std::int64_t cols) {
   std::vector<float> values;
   for (std::int64_t r = row; r < row + rows; ++r) {
-    for (std::int64_t c = col; c < col + cols; ++c) values.push_back(ValueAt(tensor, r, c));
+    for (std::int64_t c = col; c < col + cols; ++c) values.push_back(GraphValueAt(tensor, r, c));
   }
   return values;
 }
@@ -108,8 +108,8 @@ void WriteTiles(ModelWriter& writer, const std::vector<TensorInfo>& tensors, std
   }
 }
 
-std::string WriteModel(const std::string& path, const TrainedModel& model, std::int64_t tile,
-                       std::int64_t steps = 0) {
+std::string WriteGraphModel(const std::string& path, const TrainedModel& model, std::int64_t tile,
+                            std::int64_t steps = 0) {
   ModelWriter writer(path, model, steps);
   WriteTiles(writer, ModelTensors(model), tile);
   return writer.Finish();
@@ -152,7 +152,7 @@ std::vector<float> Expected(std::size_t index, const TensorInfo& tensor) {
   if (tensor.layout == FileLayout::kTransposed) {  // [inputs, outputs]
     for (std::int64_t input = 0; input < tensor.cols; ++input) {
       for (std::int64_t output = 0; output < tensor.rows; ++output) {
-        values.push_back(ValueAt(index, output, input));
+        values.push_back(GraphValueAt(index, output, input));
       }
     }
   } else if (tensor.layout == FileLayout::kConvolution) {  // OIHW of [outputs, (ky, kx, input)]
@@ -163,7 +163,7 @@ std::vector<float> Expected(std::size_t index, const TensorInfo& tensor) {
       for (std::int64_t input = 0; input < inputs; ++input) {
         for (std::int64_t y = 0; y < height; ++y) {
           for (std::int64_t x = 0; x < width; ++x) {
-            values.push_back(ValueAt(index, output, (y * width + x) * inputs + input));
+            values.push_back(GraphValueAt(index, output, (y * width + x) * inputs + input));
           }
         }
       }
@@ -185,7 +185,7 @@ TEST(GraphFileTest, EveryTensorLiesAsItsFrameworkHasIt) {
     ASSERT_EQ(tensors.size(), model->training.parameters().size());
     std::string whole;
     for (const std::int64_t tile : {1000, 1, 3, 7}) {
-      WriteModel(path, *model, tile);
+      WriteGraphModel(path, *model, tile);
       if (whole.empty()) whole = ReadWhole(path);
       EXPECT_EQ(ReadWhole(path) == whole, true) << "tiles of " << tile;
     }
@@ -211,7 +211,7 @@ TEST(GraphFileTest, AnyRectangleIsReadBack) {
   };
   for (const auto& [name, model] : Models()) {
     SCOPED_TRACE(name);
-    WriteModel(path, *model, 5);
+    WriteGraphModel(path, *model, 5);
     const ModelReader reader(path, *model);
     for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
       const TensorInfo& tensor = reader.Tensors()[i];
@@ -233,7 +233,7 @@ TEST(GraphFileTest, TheHashIsOfAllTensorsInTheOrderOfTheirNames) {
   const std::string path = folder.Path("model.safetensors");
   for (const auto& [name, model] : Models()) {
     SCOPED_TRACE(name);
-    const std::string hash = WriteModel(path, *model, 6, 12);
+    const std::string hash = WriteGraphModel(path, *model, 6, 12);
     const Parsed file = Parse(path);
     Sha256 expected;
     for (const auto& [tensor, entry] : file.header.items()) {
@@ -250,7 +250,7 @@ TEST(GraphFileTest, StepCountersHaveTheStepsAndMayBeMissing) {
   const TestFolder folder;
   const auto model = Build(SmallResnet());
   const std::string path = folder.Path("model.safetensors");
-  WriteModel(path, *model, 9, 1234567);
+  WriteGraphModel(path, *model, 9, 1234567);
   Parsed file = Parse(path);
   const json& entry = file.header.at("bn1.num_batches_tracked");
   EXPECT_EQ(entry.at("dtype"), "I64");
@@ -285,7 +285,7 @@ TEST(GraphFileTest, ACounterOfAnotherTypeIsNamed) {
   const TestFolder folder;
   const auto model = Build(SmallResnet());
   const std::string path = folder.Path("model.safetensors");
-  WriteModel(path, *model, 9);
+  WriteGraphModel(path, *model, 9);
   Parsed file = Parse(path);
   file.header["bn1.num_batches_tracked"]["dtype"] = "F32";
   file.header["bn1.num_batches_tracked"]["shape"] = {2};
@@ -298,7 +298,7 @@ TEST(GraphFileTest, ATiedTensorMayBeThereTwiceIfItIsTheSame) {
   const TestFolder folder;
   const auto model = Build(SmallGpt());
   const std::string path = folder.Path("model.safetensors");
-  const std::string hash = WriteModel(path, *model, 9);
+  const std::string hash = WriteGraphModel(path, *model, 9);
   const Parsed file = Parse(path);
   EXPECT_FALSE(file.header.contains("lm_head.weight"));
   const std::string table = file.Bytes("transformer.wte.weight");
@@ -321,7 +321,7 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
   const TestFolder folder;
   const auto gpt = Build(SmallGpt());
   const std::string path = folder.Path("model.safetensors");
-  WriteModel(path, *gpt, 9);
+  WriteGraphModel(path, *gpt, 9);
   // Transposed where it must not be: the classic mistake.
   Parsed turned = Parse(path);
   turned.header["transformer.h.0.attn.c_attn.weight"]["shape"] = {18, 6};
@@ -345,7 +345,7 @@ TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   const TestFolder folder;
   const auto gpt = Build(SmallGpt());
   const std::string path = folder.Path("model.safetensors");
-  WriteModel(path, *gpt, 9);
+  WriteGraphModel(path, *gpt, 9);
   const std::string sha256 = ModelReader(path, *gpt).WeightsSha256();
   Parsed base = Parse(path);
   base.Append("transformer.h.0.attn.bias", "F32", {1}, std::string(4, '\0'));
@@ -379,7 +379,7 @@ TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {
   std::vector<float> one(1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     found->file->Read(i, 0, 0, 1, 1, one);
-    EXPECT_EQ(one[0], ValueAt(i, 0, 0)) << tensors[i].name;
+    EXPECT_EQ(one[0], GraphValueAt(i, 0, 0)) << tensors[i].name;
   }
   // A snapshot of a model with another shape is somebody else's, even if the ids were the same.
   model::GptOptions wider = SmallGpt();
