@@ -11,6 +11,7 @@
 
 #include "cluster/out_folder.h"
 #include "planted/planted_names.h"
+#include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
 #include "scenarios/scenarios.h"
 #include "seed.h"
@@ -51,6 +52,10 @@ INSTANTIATE_TEST_SUITE_P(Named, Scenarios, testing::ValuesIn(kScenarios),
 
 TEST(Simulation, ALateSupplyDoesNotFreeAResultThatWasMadeAnew) {
   EXPECT_EQ(RunLateSupply(), "");
+}
+
+TEST(Simulation, WhatAFormerLeaderSentChangesNothing) {
+  EXPECT_EQ(RunFormerLeader(), "");
 }
 
 // As another process has them, which has another id and other addresses, and has run other seeds

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
@@ -26,8 +25,10 @@ using tuplespace::Tuple;
 namespace {
 
 constexpr std::int64_t kHourUs = 3'600'000'000;
+constexpr std::chrono::seconds kHangsAtMost{10};
 constexpr std::uint32_t kMostAtOnce = 4096;  // of a handler's request
 const Pattern kEverything{{FieldPattern::Any()}, true};
+const Pattern kReceipts{{FieldPattern::Exact("done")}, true};  // of jobs that are done
 
 Payload Bytes(std::uint64_t count) {
   return Payload::Copy(std::string(count, '\x3f'));
@@ -160,9 +161,18 @@ void TakeAndSayNothing(HostileClient& hostile) {
 }
 
 void TakeAndHang(HostileClient& hostile) {
-  hostile.Take(kMostAtOnce);
-  // The attack is silence for a while, so there is no state to wait for.
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const std::vector<Grant> grants = hostile.Take(kMostAtOnce);
+  if (grants.empty()) return;
+  Read read;
+  read.patterns = {Pattern::Of(DeclaredResults(grants.front()).front().key), kReceipts};
+  read.all = false;
+  read.metadata_only = true;
+  read.wait_us = tuplespace::kForeverUs;
+  const auto lookout = hostile.MakeClient(hostile.access());  // under an id of its own
+  bool over = false;
+  lookout->Submit(std::move(read), [&over](tuplespace::ReplyBody&&) { over = true; });
+  const auto end = std::chrono::steady_clock::now() + kHangsAtMost;
+  while (!over && std::chrono::steady_clock::now() < end) lookout->Poll(HostileClient::kWait);
 }
 
 void FillWithAMadeUpRun(HostileClient& hostile) {

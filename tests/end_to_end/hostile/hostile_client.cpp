@@ -60,7 +60,7 @@ std::vector<Grant> HostileClient::Take(std::uint32_t count) {
 }
 
 void HostileClient::Took(const std::vector<Grant>& grants) {
-  *taken_ += grants.size();
+  progress_->Add({.taken = grants.size()});
   for (const Grant& grant : grants) {
     See(grant.key);
     if (!grant.task) continue;
@@ -127,8 +127,7 @@ std::vector<Attack> AttacksOfAnObserver() {
 }
 
 Attacker::Attacker(HostileClient client, std::vector<Attack> attacks)
-    : taken_(client.taken()),
-      thread_([this, client = std::move(client), attacks = std::move(attacks)]() mutable {
+    : thread_([this, client = std::move(client), attacks = std::move(attacks)]() mutable {
         Run(std::move(client), attacks);
       }) {}
 
@@ -138,11 +137,11 @@ void Attacker::Stop() {
 }
 
 void Attacker::Run(HostileClient client, const std::vector<Attack>& attacks) {
-  for (; !over_; ++rounds_) {
+  for (; !over_; client.progress()->Add({.rounds = 1})) {
     try {
       attacks[client.Below(attacks.size())](client);
     } catch (const SpaceError&) {
-      ++refusals_;
+      client.progress()->Add({.refusals = 1});
       if (client.OneIn(16)) client.Leave();  // the broker may have ended the session
     }
   }

@@ -7,8 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,11 +23,46 @@
 
 namespace acan::testing {
 
+// How far hostile clients got, all together where they share one. Any thread may use it.
+class Progress {
+ public:
+  struct Counts {
+    std::uint64_t rounds = 0, refusals = 0;  // of the rounds: those that the broker refused
+    std::uint64_t taken = 0;                 // tasks
+  };
+
+  void Add(const Counts& more) {
+    const std::lock_guard lock(mutex_);
+    counts_.rounds += more.rounds;
+    counts_.refusals += more.refusals;
+    counts_.taken += more.taken;
+    changed_.notify_all();
+  }
+  Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+  // Waits until `fulfilled(counts)`; false if it is not before `deadline`.
+  template <typename Condition>
+  bool WaitUntil(std::chrono::steady_clock::time_point deadline, Condition fulfilled) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline, [&] { return fulfilled(counts_); });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  Counts counts_;
+};
+
 class HostileClient {
  public:
   HostileClient(std::vector<std::string> endpoints, tuplespace::ClientAccess access,
-                std::uint64_t seed)
-      : endpoints_(std::move(endpoints)), access_(std::move(access)), random_(seed) {}
+                std::uint64_t seed, std::shared_ptr<Progress> progress)
+      : endpoints_(std::move(endpoints)),
+        access_(std::move(access)),
+        random_(seed),
+        progress_(std::move(progress)) {}
 
   static constexpr tuplespace::Client::Duration kWait = std::chrono::milliseconds(100);
 
@@ -51,8 +89,7 @@ class HostileClient {
   void See(const tuplespace::Key& key);
   tuplespace::Key AnyKey();  // one that it has seen or invents
   std::vector<tuplespace::Grant>& held() { return held_; }
-  // How many tasks it has had so far; may be asked on any thread.
-  std::shared_ptr<const std::atomic<std::uint64_t>> taken() const { return taken_; }
+  const std::shared_ptr<Progress>& progress() const { return progress_; }
 
  private:
   std::vector<std::string> endpoints_;
@@ -62,8 +99,7 @@ class HostileClient {
   std::unique_ptr<tuplespace::Client> client_;
   std::deque<tuplespace::Key> seen_;
   std::vector<tuplespace::Grant> held_;
-  std::shared_ptr<std::atomic<std::uint64_t>> taken_ =
-      std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::shared_ptr<Progress> progress_;
 };
 
 // One round. May throw tuplespace::SpaceError: what was asked is refused.
@@ -77,7 +113,7 @@ void CompleteWithOtherResults(HostileClient& hostile);
 void FailTasks(HostileClient& hostile);
 void ExtendLeases(HostileClient& hostile);
 void TakeAndSayNothing(HostileClient& hostile);  // but that it is there
-void TakeAndHang(HostileClient& hostile);        // it does not even say that
+void TakeAndHang(HostileClient& hostile);        // says nothing until another has done its task
 void FillWithAMadeUpRun(HostileClient& hostile);
 void OpenReads(HostileClient& hostile);
 void BeAbsurdlyLarge(HostileClient& hostile);
@@ -109,16 +145,11 @@ class Attacker {
   Attacker(HostileClient client, std::vector<Attack> attacks);
   ~Attacker() { Stop(); }
   void Stop();
-  std::uint64_t taken() const { return *taken_; }
-  std::uint64_t rounds() const { return rounds_; }
-  std::uint64_t refusals() const { return refusals_; }  // rounds that the broker refused
 
  private:
   void Run(HostileClient client, const std::vector<Attack>& attacks);
 
   std::atomic<bool> over_ = false;
-  std::atomic<std::uint64_t> rounds_ = 0, refusals_ = 0;
-  std::shared_ptr<const std::atomic<std::uint64_t>> taken_;
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,17 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   try {
     using acan::testing::Attacker;
+    using acan::testing::Progress;
+    const auto progress = std::make_shared<Progress>();
     Attacker attacker(
-        {endpoints, acan::cli::ReadAccessFile(key_file).access, seed},
+        {endpoints, acan::cli::ReadAccessFile(key_file).access, seed, progress},
         observer ? acan::testing::AttacksOfAnObserver() : acan::testing::AttacksOfAHandler());
     int signal = 0;
     sigwait(&stop, &signal);
     attacker.Stop();
-    fmt::print("{{\"rounds\":{},\"refusals\":{},\"taken\":{}}}\n", attacker.rounds(),
-               attacker.refusals(), attacker.taken());
+    const Progress::Counts counts = progress->counts();
+    fmt::print("{{\"rounds\":{},\"refusals\":{},\"taken\":{}}}\n", counts.rounds, counts.refusals,
+               counts.taken);
   } catch (const std::exception& error) {
     fmt::print(stderr, "acan_hostile: {}\n", error.what());
     return 1;

@@ -116,8 +116,9 @@ class Cluster {
     for (Program& handler : handlers_) handler.Signal(signal);
   }
 
-  HostileClient Hostile(const std::string& key, std::uint64_t seed) const {
-    return {endpoints_, cli::ReadAccessFile(KeyFile(key)).access, seed};
+  HostileClient Hostile(const std::string& key, std::uint64_t seed,
+                        std::shared_ptr<Progress> progress = std::make_shared<Progress>()) const {
+    return {endpoints_, cli::ReadAccessFile(KeyFile(key)).access, seed, std::move(progress)};
   }
 
   // The hash of the run's weights; a note if it does not end well.
@@ -158,7 +159,7 @@ class Cluster {
       for (const auto& found : watch->ListAll({{FieldPattern::Any()}, true}, true)) {
         if (!BelongsThere(found.key, found.put_by)) left += found.key.ToString() + " ";
       }
-      // The space tells a client when a tuple comes, but not when one goes.
+      // The space tells a client when a tuple comes, but not when one goes, so this looks again.
       if (!left.empty()) std::this_thread::sleep_for(kLookAgain);
     }
     EXPECT_EQ(left, "");
@@ -233,17 +234,18 @@ class HostileTest : public ::testing::Test {
   Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
     const std::set<std::string> shared_memory = SharedMemoryNames();
     Cluster cluster(job_, memory_);
+    const auto progress = std::make_shared<Progress>();
     std::list<Attacker> attackers;
     const auto attack = [&] {
       for (const Wave& wave : waves) {
         for (int i = 0; i < wave.clients; ++i) {
-          attackers.emplace_back(cluster.Hostile(wave.key, seed++), wave.attacks);
+          attackers.emplace_back(cluster.Hostile(wave.key, seed++, progress), wave.attacks);
         }
       }
     };
     if (begins_ == Begins::kBeforeTheRun) {
       attack();
-      Await(attackers, [](const Attacker& attacker) { return attacker.rounds() > 0; });
+      Await(*progress, [](const Progress::Counts& counts) { return counts.rounds > 0; });
     }
     cluster.Begin();
     if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
@@ -251,7 +253,7 @@ class HostileTest : public ::testing::Test {
       if (honest_wait_ != HonestWait::kNo) cluster.SignalHandlers(SIGSTOP);
       if (attackers.empty()) attack();
       if (honest_wait_ == HonestWait::kUntilTasksAreTaken) {
-        Await(attackers, [](const Attacker& attacker) { return attacker.taken() > 0; });
+        Await(*progress, [](const Progress::Counts& counts) { return counts.taken > 0; });
       } else if (honest_wait_ == HonestWait::kUntilKeyIsMistrusted) {
         EXPECT_TRUE(cluster.WaitForMistrust(waves.front().key)) << cluster.Logs();
       }
@@ -259,12 +261,8 @@ class HostileTest : public ::testing::Test {
     }
     EXPECT_EQ(cluster.AwaitEnd(), undisturbed_);
     EXPECT_TRUE(cluster.OthersAreAlive()) << cluster.Logs();
-    std::uint64_t rounds = 0;
-    for (Attacker& attacker : attackers) {
-      attacker.Stop();
-      rounds += attacker.rounds();
-    }
     attackers.clear();
+    const std::uint64_t rounds = progress->counts().rounds;
     EXPECT_GT(rounds, 0u);
     cluster.ExpectNothingIsLeft();
     cluster.End();
@@ -273,12 +271,9 @@ class HostileTest : public ::testing::Test {
     return cluster.counters();
   }
   template <typename Condition>
-  static void Await(const std::list<Attacker>& attackers, Condition fulfilled) {
-    const Clock::time_point deadline = Clock::now() + kPatience;
-    while (std::none_of(attackers.begin(), attackers.end(), fulfilled)) {
-      ASSERT_LT(Clock::now(), deadline) << "no hostile client got as far as its attack";
-      std::this_thread::sleep_for(kLookAgain);
-    }
+  static void Await(const Progress& progress, Condition fulfilled) {
+    ASSERT_TRUE(progress.WaitUntil(Clock::now() + kPatience, fulfilled))
+        << "no hostile client got as far as its attack";
   }
   void Report(const Cluster& cluster, std::uint64_t rounds) {
     const double ratio = cluster.seconds() / undisturbed_seconds_;

@@ -12,9 +12,11 @@ descriptors stayed flat, and nothing was left behind."""
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
 import random
+import select
 import signal
 import statistics
 import subprocess
@@ -38,7 +40,6 @@ optimizer = "momentum"
 JOB_SEEDS = 2  # jobs that follow each other, and then again
 JOB_LIMIT_S = 900
 STOPPED_S = 3.0
-TURN_S = 0.05
 SAMPLE_S = 5.0
 TAIL_BYTES = 4000
 # A life is judged if it was this long; its first fifth is warming up.
@@ -66,6 +67,7 @@ class Member:
         self.out.write_bytes(b"")
         with open(self.log, "ab") as log, open(self.out, "ab") as out:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+        self.pidfd = os.pidfd_open(self.process.pid)  # readable when the process has ended
         self.began = time.monotonic()
 
     def kill(self):
@@ -77,6 +79,7 @@ class Member:
     def end_life(self):
         self.lives.append((time.monotonic() - self.began, self.samples))
         self.samples, self.continue_at = [], None
+        os.close(self.pidfd)
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
@@ -187,6 +190,7 @@ class Soak:
         if weights != self.undisturbed[len(self.hashes) % JOB_SEEDS]:
             self.find(f"job {len(self.hashes)} ended with other weights: {weights}")
         self.hashes.append(weights)
+        self.manager.end_life()
         self.next_job()
         return True
 
@@ -220,6 +224,14 @@ class Soak:
             return False
         return True
 
+    def wait(self, until):
+        """Returns when a process has ended, one must go on, or the time has come."""
+        ends = select.poll()
+        for member in self.members():
+            ends.register(member.pidfd, select.POLLIN)
+            until = min(until, member.continue_at or until)
+        ends.poll(max(0, math.ceil((until - time.monotonic()) * 1000)))
+
     def train(self):
         end = time.monotonic() + self.arguments.seconds
         now = time.monotonic()
@@ -238,7 +250,7 @@ class Soak:
                 for member in (self.broker, self.handlers[0]):
                     member.sample()
                 next_sample = now + SAMPLE_S
-            time.sleep(TURN_S)
+            self.wait(min(end, self.job_began + JOB_LIMIT_S, next_fault, next_sample, next_broker))
 
     def finish(self):
         """Everybody is asked to end, the last job as well."""

@@ -9,6 +9,7 @@
 
 #include "acan/handler/planted.h"
 #include "acan/manager/planted.h"
+#include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
 #include "tuplespace/planted.h"
 
@@ -68,10 +69,11 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
     PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 48},
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
+    PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
 };
-// Each enumeration has a kNone, and kChangesWithoutLead is planted with others only.
-static_assert(kPlantedNames.size() + 4 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
+// Each enumeration has a kNone.
+static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
                                               static_cast<std::size_t>(HandlerBug::kCount) +
                                               static_cast<std::size_t>(ManagerBug::kCount));
 

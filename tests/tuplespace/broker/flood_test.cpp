@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -71,6 +72,12 @@ class Raw {
       if (ioctl(fd_, SIOCOUTQ, &left) != 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+  }
+  std::uint16_t LocalPort() const {
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return ntohs(address.sin_port);
   }
   // The connection ends at once, with a reset.
   void Reset() {
@@ -330,6 +337,44 @@ class SleepingBroker {
   std::thread thread_;
 };
 
+// The broker's end of a connection. The broker lives in this process, so its descriptor is here.
+class OtherEnd {
+ public:
+  explicit OtherEnd(const Raw& raw) {
+    const std::uint16_t port = raw.LocalPort();
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      sockaddr_in peer{};
+      socklen_t size = sizeof(peer);
+      const int fd = std::stoi(entry.path().filename());
+      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+          peer.sin_family == AF_INET && ntohs(peer.sin_port) == port) {
+        link_ = entry.path();
+        socket_ = Target();
+      }
+    }
+    EXPECT_FALSE(socket_.empty()) << "the broker has not accepted the connection";
+  }
+  // False after much time. Linux tells nobody when a descriptor is closed, so this looks again.
+  bool WaitUntilClosed() const {
+    const auto deadline = std::chrono::steady_clock::now() + kGenerous;
+    while (Target() == socket_) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+ private:
+  // Names the socket by a number that no other has.
+  std::string Target() const {
+    std::error_code gone;
+    return std::filesystem::read_symlink(link_, gone);
+  }
+
+  std::filesystem::path link_;
+  std::string socket_;
+};
+
 // A peer that has brought it to sleep.
 Raw Lullaby(SleepingBroker& broker) {
   Raw raw(broker.endpoint());
@@ -353,11 +398,11 @@ TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
     }
     ASSERT_TRUE(raw.Say(flood));
     raw.WaitUntilRead();
+    const OtherEnd brokers_end(raw);
     raw.Reset();
+    // ZeroMQ's thread must see the end of the connection before the broker reads on.
+    EXPECT_TRUE(brokers_end.WaitUntilClosed());
   }
-  // ZeroMQ's thread sees the end of the connection meanwhile; if it were later, less would be
-  // tested.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   broker.WakeUp();
   Client honest(ClientAt(broker.endpoint()));
   EXPECT_TRUE(honest.GetStatistics(kGenerous));
@@ -371,7 +416,8 @@ TEST(UnreadMessages, HaveALimit) {
   const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
   for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
   raw.WaitUntilRead();
-  // It looks four times a second, so once when it wakes up, before it has taken in all of that.
+  // The broker looks at its connections four times a second. What passes here is that time, so that
+  // it looks as soon as it wakes up, before it has taken in all that was sent.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   broker.WakeUp();
   EXPECT_TRUE(raw.IsHungUp());

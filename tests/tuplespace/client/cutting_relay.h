@@ -149,7 +149,8 @@ class CuttingRelay {
         const bool open = Pass(link->client, link->broker, link->to_broker) &&
                           Pass(link->broker, link->client, link->to_client);
         if (!open) {
-          // Until the other side has heard what was said last, and acts on it.
+          // The pause is a fault and waits for nothing: where the other side is when its connection
+          // ends depends on how long it was.
           std::this_thread::sleep_for(std::chrono::microseconds(random_() % kMostPauseUs));
           Reset(link->client);
           Reset(link->broker);
