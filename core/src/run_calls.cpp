@@ -1,8 +1,11 @@
 #include "acan/core/run_calls.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "acan/core/operators/operators.h"
+#include "views.h"
+#include "weight_gradient.h"
 
 namespace acan {
 namespace {
@@ -20,16 +23,6 @@ const OperatorRow& RowOfCall(const Call& call) {
   return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
 }
 
-bool Overlap(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.row < y.row + y.rows && y.row < x.row + x.rows &&
-         x.col < y.col + y.cols && y.col < x.col + x.cols;
-}
-
-bool Same(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.row == y.row && x.col == y.col && x.rows == y.rows &&
-         x.cols == y.cols;
-}
-
 // Whether something reads what `view` has before call `from`: a later call, or who gets an output.
 bool IsReadLater(const Task& task, std::size_t from, const View& view) {
   for (std::size_t i = from; i < task.calls.size(); ++i) {
@@ -41,7 +34,7 @@ bool IsReadLater(const Task& task, std::size_t from, const View& view) {
       if (operands[j].reads()) return true;
       // These write all of their result.
       const bool writes_all = call.gemm || call.kernel == Kernel::kUnfold;
-      made_anew = made_anew || (writes_all && Same(call.views[j], view));
+      made_anew = made_anew || (writes_all && SameView(call.views[j], view));
     }
     if (made_anew) return false;
   }
@@ -65,7 +58,7 @@ std::size_t RunConvolution(Device& device, const Task& task, const std::vector<B
   if (!first.gemm && first.kernel == Kernel::kUnfold && second.gemm &&
       second.form == GemmForm::kForward) {
     const View& unfolded = second.views[0];
-    if (!Same(first.views[0], unfolded) || !OverlapsNoOther(second, unfolded)) return 0;
+    if (!SameView(first.views[0], unfolded) || !OverlapsNoOther(second, unfolded)) return 0;
     if (Overlap(first.views[0], first.views[1]) || IsReadLater(task, i + 2, unfolded)) return 0;
     Device::Following then{};
     const bool has_then = left > 2 && !task.calls[i + 2].gemm;
@@ -79,13 +72,28 @@ std::size_t RunConvolution(Device& device, const Task& task, const std::vector<B
   if (first.gemm && first.form == GemmForm::kBackward && !second.gemm &&
       second.kernel == Kernel::kFold) {
     const View& unfolded = first.views[2];
-    if (!Same(second.views[1], unfolded) || !OverlapsNoOther(first, unfolded)) return 0;
+    if (!SameView(second.views[1], unfolded) || !OverlapsNoOther(first, unfolded)) return 0;
     if (Overlap(second.views[0], unfolded) || IsReadLater(task, i + 2, unfolded)) return 0;
     device.ConvolveBack(task.precision, task.block, matrix(first.views[0]), matrix(first.views[1]),
                         ArgsOf(task, buffers, second));
     return 2;
   }
   return 0;
+}
+
+// The calls from `i` as one gradient of a convolution's weights: how many they are, 0 if they are
+// none, or if the device does better with each call alone.
+std::size_t RunWeightGradient(Device& device, const Task& task,
+                              const std::vector<BufferPtr>& buffers, std::size_t i) {
+  const std::optional<WeightGradientCalls> found = FindWeightGradient(task, i);
+  if (!found) return 0;
+  const Call& unfold = task.calls[i];
+  if (Overlap(unfold.views[0], unfold.views[1]) || Overlap(unfold.views[0], found->dy)) return 0;
+  if (IsReadLater(task, i + found->count, unfold.views[0])) return 0;
+  const bool done = device.ConvolveWeights(
+      task.precision, task.block, found->group_rows, ArgsOf(task, buffers, unfold),
+      MatrixOf(task, buffers, found->dy), MatrixOf(task, buffers, found->d_weight));
+  return done ? found->count : 0;
 }
 
 }  // namespace
@@ -101,6 +109,10 @@ void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& bu
   for (std::size_t i = 0; i < task.calls.size(); ++i) {
     const Call& call = task.calls[i];
     if (const std::size_t calls = RunConvolution(device, task, buffers, i); calls != 0) {
+      i += calls - 1;
+      continue;
+    }
+    if (const std::size_t calls = RunWeightGradient(device, task, buffers, i); calls != 0) {
       i += calls - 1;
       continue;
     }

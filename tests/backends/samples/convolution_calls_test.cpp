@@ -2,6 +2,8 @@
 // makes the unfolded image where something reads it later.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "acan/core/run_calls.h"
 #include "reference.h"
 
@@ -126,7 +128,70 @@ TEST_P(ConvolutionCallsTest, WhatALaterCallMakesAnewIsNot) {
   Task task = Forward();
   Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
   Product(task, GemmForm::kGradient, kDy, kUnfolded, kDw);
-  Compare(task, {kY, kActive, kDw, kUnfolded});
+  Compare(task, {kY, kActive, kDw});
+}
+
+// The gradient of the weights: products of `groups` of the rows, and the additions of their tree.
+Task WeightGradient(std::int32_t groups) {
+  Task task = EmptyTask();
+  Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
+  const std::int32_t rows = kPixels / groups;
+  for (std::int32_t group = 0; group < groups; ++group) {
+    std::int32_t sum = kDw;
+    if (group > 0) {
+      sum = static_cast<std::int32_t>(task.buffers.size());
+      task.buffers.push_back({kOutputs, kDepth});
+    }
+    Product(task, GemmForm::kGradient, kDy, kUnfolded, sum);
+    for (View& view :
+         {std::ref(task.calls.back().views[0]), std::ref(task.calls.back().views[1])}) {
+      view.row = group * rows;
+      view.rows = rows;
+    }
+  }
+  return task;
+}
+std::int32_t SumOf(std::int32_t group) {
+  return group == 0 ? std::int32_t{kDw} : kBuffers + group - 1;
+}
+void AddSums(Task& task, std::int32_t left, std::int32_t right) {
+  Kernels(task, Kernel::kAdd, {SumOf(left), SumOf(left), SumOf(right)}, {});
+}
+
+TEST_P(ConvolutionCallsTest, WeightGradientsAreSumsOfGroups) {
+  Compare(WeightGradient(1), {kDw});
+  Task seven = WeightGradient(7);
+  AddSums(seven, 0, 1);
+  AddSums(seven, 2, 3);
+  AddSums(seven, 4, 5);
+  AddSums(seven, 0, 2);
+  AddSums(seven, 4, 6);
+  AddSums(seven, 0, 4);
+  Compare(seven, {kDw});
+}
+
+// Other additions than those of the tree, sums and images that are read later, additions that are
+// elsewhere.
+TEST_P(ConvolutionCallsTest, OtherSumsOfGroupsKeepTheirOrder) {
+  Task chain = WeightGradient(4);
+  for (const std::int32_t group : {1, 2, 3}) AddSums(chain, 0, group);
+  Compare(chain, {kDw});
+  Task swapped = WeightGradient(2);
+  Kernels(swapped, Kernel::kAdd, {kDw, SumOf(1), kDw}, {});
+  Compare(swapped, {kDw});
+  Task kept = WeightGradient(2);
+  AddSums(kept, 0, 1);
+  kept.outputs.push_back({{}, All(kept, SumOf(1))});
+  Compare(kept, {kDw, SumOf(1)});
+  Task read = WeightGradient(2);
+  AddSums(read, 0, 1);
+  Kernels(read, Kernel::kAdd, {SumOf(1), SumOf(1), SumOf(0)}, {});
+  Compare(read, {kDw, SumOf(1)});
+  Task unfolded = WeightGradient(2);
+  AddSums(unfolded, 0, 1);
+  unfolded.outputs.push_back({{}, All(unfolded, kUnfolded)});
+  Compare(unfolded, {kDw, kUnfolded});
+  Compare(WeightGradient(2), {kDw, SumOf(1)});
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ConvolutionCallsTest, ::testing::ValuesIn(AllTestDevices()),
