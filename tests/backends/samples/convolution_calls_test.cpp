@@ -78,15 +78,17 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     return out;
   }
 
-  // Runs the task whole and call by call: these buffers are the same.
+  // Runs the task whole, in parts of one sample, and call by call: these buffers are the same.
   void Compare(const Task& task, const std::vector<std::int32_t>& buffers) {
-    const std::vector<OnDevice> together = Buffers(task), apart = Buffers(task);
+    const std::vector<OnDevice> together = Buffers(task), in_parts = Buffers(task),
+                                apart = Buffers(task);
     const auto buffers_of = [](const std::vector<OnDevice>& all) {
       std::vector<BufferPtr> out;
       for (const OnDevice& each : all) out.push_back(each.buffer);
       return out;
     };
     RunCalls(*device_, task, buffers_of(together));
+    RunCalls(*device_, task, buffers_of(in_parts), 1);
     for (const Call& call : task.calls) {
       Task one = task;
       one.calls = {call};
@@ -94,7 +96,9 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     }
     for (const std::int32_t buffer : buffers) {
       const auto i = static_cast<std::size_t>(buffer);
-      EXPECT_EQ(Difference(Fetch(*device_, together[i]), Fetch(*device_, apart[i])), "") << buffer;
+      const Host want = Fetch(*device_, apart[i]);
+      EXPECT_EQ(Difference(Fetch(*device_, together[i]), want), "") << buffer;
+      EXPECT_EQ(Difference(Fetch(*device_, in_parts[i]), want), "") << buffer << " in parts";
     }
   }
 
@@ -129,6 +133,48 @@ TEST_P(ConvolutionCallsTest, WhatALaterCallMakesAnewIsNot) {
   Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
   Product(task, GemmForm::kGradient, kDy, kUnfolded, kDw);
   Compare(task, {kY, kActive, kDw});
+}
+
+constexpr KernelScalars kRelu{.f = {}, .i = {static_cast<std::int64_t>(Activation::kRelu)}};
+
+// What stands around a convolution runs with it, sample by sample.
+TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
+  Task forward = EmptyTask();
+  Kernels(forward, Kernel::kActivation, {kDx, kX}, kRelu);
+  Kernels(forward, Kernel::kAdd, {kDx, kDx, kX}, {});
+  Kernels(forward, Kernel::kUnfold, {kUnfolded, kDx}, kWindow);
+  Product(forward, GemmForm::kForward, kUnfolded, kWeight, kY);
+  Kernels(forward, Kernel::kBiasResidual, {kActive, kY, kBias, kDy}, {});
+  Kernels(forward, Kernel::kAdd, {kY, kActive, kY}, {});
+  Compare(forward, {kDx, kY, kActive});
+  Task backward = EmptyTask();
+  Kernels(backward, Kernel::kActivationGradient, {kY, kDy, kActive}, kRelu);
+  Product(backward, GemmForm::kBackward, kY, kWeight, kUnfolded);
+  Kernels(backward, Kernel::kFold, {kDx, kUnfolded}, kWindow);
+  Kernels(backward, Kernel::kAdd, {kDx, kDx, kX}, {});
+  Compare(backward, {kY, kDx});
+}
+
+// Calls that read other rows of a result, or a result whole, or write what another has whole.
+TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
+  Task shifted = EmptyTask();
+  Kernels(shifted, Kernel::kActivation, {kY, kDy}, kRelu);
+  Kernels(shifted, Kernel::kAdd, {kActive, kDy, kDy}, {});
+  Kernels(shifted, Kernel::kAdd, {kActive, kActive, kY}, {});
+  for (View& view : shifted.calls[1].views) view.rows -= 7;
+  for (View& view : shifted.calls[2].views) view.rows -= 7;
+  shifted.calls[2].views[2].row = 7;
+  Compare(shifted, {kY, kActive});
+  Task backwards = shifted;
+  backwards.calls[2].views[0].buffer = kDy;
+  backwards.calls[2].views[1].row = 7;
+  backwards.calls[2].views[2].row = 0;
+  Compare(backwards, {kDy, kY, kActive});
+  Task whole = EmptyTask();
+  Kernels(whole, Kernel::kActivation, {kY, kDy}, kRelu);
+  Kernels(whole, Kernel::kBiasResidual, {kActive, kDy, kBias, kY}, {});
+  whole.calls[1].views[2] = {kY, kPixels - 1, 0, 1, kOutputs};
+  Compare(whole, {kY, kActive});
 }
 
 // The gradient of the weights: products of `groups` of the rows, and the additions of their tree.
