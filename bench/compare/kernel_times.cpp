@@ -280,6 +280,10 @@ class Kernels {
     });
     Add("convolution backward", [=, this] {
       device_->ConvolveBack(Precision::kExact, kBlock, dy, weight, args(out, unfolded));
+      if (device_->ConvolveWeights(Precision::kExact, kBlock, kSide * kSide, args(unfolded, x), dy,
+                                   d_weight)) {
+        return;
+      }
       Run(Kernel::kUnfold, {unfolded, x}, window);
       device_->Gemm(GemmForm::kGradient, Precision::kExact, kBlock, dy, unfolded, d_weight);
     });

@@ -1,8 +1,12 @@
 #include "acan/core/run_calls.h"
 
 #include <algorithm>
+#include <optional>
 
-#include "acan/core/operators/operators.h"
+#include "convolution_calls.h"
+#include "row_chain.h"
+#include "views.h"
+#include "weight_gradient.h"
 
 namespace acan {
 namespace {
@@ -16,76 +20,90 @@ KernelArgs ArgsOf(const Task& task, const std::vector<BufferPtr>& buffers, const
   return args;
 }
 
-const OperatorRow& RowOfCall(const Call& call) {
-  return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
-}
-
-bool Overlap(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.row < y.row + y.rows && y.row < x.row + x.rows &&
-         x.col < y.col + y.cols && y.col < x.col + x.cols;
-}
-
-bool Same(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.row == y.row && x.col == y.col && x.rows == y.rows &&
-         x.cols == y.cols;
-}
-
-// Whether something reads what `view` has before call `from`: a later call, or who gets an output.
-bool IsReadLater(const Task& task, std::size_t from, const View& view) {
-  for (std::size_t i = from; i < task.calls.size(); ++i) {
-    const Call& call = task.calls[i];
-    const auto operands = RowOfCall(call).operands;
-    bool made_anew = false;
-    for (std::size_t j = 0; j < call.views.size(); ++j) {
-      if (!Overlap(call.views[j], view)) continue;
-      if (operands[j].reads()) return true;
-      // These write all of their result.
-      const bool writes_all = call.gemm || call.kernel == Kernel::kUnfold;
-      made_anew = made_anew || (writes_all && Same(call.views[j], view));
-    }
-    if (made_anew) return false;
-  }
-  return std::any_of(task.outputs.begin(), task.outputs.end(),
-                     [&](const Output& output) { return Overlap(output.view, view); });
-}
-
-bool OverlapsNoOther(const Call& call, const View& view) {
-  return std::none_of(call.views.begin(), call.views.end(),
-                      [&](const View& other) { return &other != &view && Overlap(other, view); });
-}
-
-// The calls from `i` as one convolution: how many they are, 0 if they are none.
+// A convolution of two calls, and what stands behind it where the device may do both at once.
 std::size_t RunConvolution(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                            std::size_t i) {
-  const std::size_t left = task.calls.size() - i;
-  if (left < 2) return 0;
+  const ConvolutionPass pass = FindConvolution(task, i);
+  if (pass == ConvolutionPass::kNone) return 0;
   const Call& first = task.calls[i];
   const Call& second = task.calls[i + 1];
   const auto matrix = [&](const View& view) { return MatrixOf(task, buffers, view); };
-  if (!first.gemm && first.kernel == Kernel::kUnfold && second.gemm &&
-      second.form == GemmForm::kForward) {
-    const View& unfolded = second.views[0];
-    if (!Same(first.views[0], unfolded) || !OverlapsNoOther(second, unfolded)) return 0;
-    if (Overlap(first.views[0], first.views[1]) || IsReadLater(task, i + 2, unfolded)) return 0;
-    Device::Following then{};
-    const bool has_then = left > 2 && !task.calls[i + 2].gemm;
-    if (has_then) then = {task.calls[i + 2].kernel, ArgsOf(task, buffers, task.calls[i + 2])};
-    // The call behind may be the next group's unfolding.
-    const bool bundled = has_then && then.kernel != Kernel::kUnfold;
-    device.Convolve(task.precision, task.block, ArgsOf(task, buffers, first),
-                    matrix(second.views[1]), matrix(second.views[2]), bundled ? &then : nullptr);
-    return bundled ? 3 : 2;
-  }
-  if (first.gemm && first.form == GemmForm::kBackward && !second.gemm &&
-      second.kernel == Kernel::kFold) {
-    const View& unfolded = first.views[2];
-    if (!Same(second.views[1], unfolded) || !OverlapsNoOther(first, unfolded)) return 0;
-    if (Overlap(second.views[0], unfolded) || IsReadLater(task, i + 2, unfolded)) return 0;
+  if (pass == ConvolutionPass::kInputGradient) {
     device.ConvolveBack(task.precision, task.block, matrix(first.views[0]), matrix(first.views[1]),
                         ArgsOf(task, buffers, second));
     return 2;
   }
-  return 0;
+  Device::Following then{};
+  const bool has_then = task.calls.size() - i > 2 && !task.calls[i + 2].gemm;
+  if (has_then) then = {task.calls[i + 2].kernel, ArgsOf(task, buffers, task.calls[i + 2])};
+  // The call behind may be the next group's unfolding.
+  const bool bundled = has_then && then.kernel != Kernel::kUnfold;
+  device.Convolve(task.precision, task.block, ArgsOf(task, buffers, first), matrix(second.views[1]),
+                  matrix(second.views[2]), bundled ? &then : nullptr);
+  return bundled ? 3 : 2;
+}
+
+// The calls from `i` as one gradient of a convolution's weights: how many they are, 0 if they are
+// none, or if the device does better with each call alone.
+std::size_t RunWeightGradient(Device& device, const Task& task,
+                              const std::vector<BufferPtr>& buffers, std::size_t i) {
+  const std::optional<WeightGradientCalls> found = FindWeightGradient(task, i);
+  if (!found) return 0;
+  const Call& unfold = task.calls[i];
+  if (Overlap(unfold.views[0], unfold.views[1]) || Overlap(unfold.views[0], found->dy)) return 0;
+  if (IsReadLater(task, i + found->count, unfold.views[0])) return 0;
+  const bool done = device.ConvolveWeights(
+      task.precision, task.block, found->group_rows, ArgsOf(task, buffers, unfold),
+      MatrixOf(task, buffers, found->dy), MatrixOf(task, buffers, found->d_weight));
+  return done ? found->count : 0;
+}
+
+// The call at `i`, and those that the device takes with it: how many they are.
+std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+                    std::size_t i) {
+  if (const std::size_t calls = RunConvolution(device, task, buffers, i); calls != 0) return calls;
+  if (const std::size_t calls = RunWeightGradient(device, task, buffers, i); calls != 0) {
+    return calls;
+  }
+  const Call& call = task.calls[i];
+  if (!call.gemm) {
+    device.Launch(call.kernel, ArgsOf(task, buffers, call));
+    return 1;
+  }
+  const Matrix a = MatrixOf(task, buffers, call.views[0]);
+  const Matrix b = MatrixOf(task, buffers, call.views[1]);
+  const Matrix c = MatrixOf(task, buffers, call.views[2]);
+  // What stands behind a product is mostly its activation or its update.
+  if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
+    const Call& then = task.calls[i + 1];
+    device.GemmThen(call.form, task.precision, task.block, a, b, c, then.kernel,
+                    ArgsOf(task, buffers, then));
+    return 2;
+  }
+  device.Gemm(call.form, task.precision, task.block, a, b, c);
+  return 1;
+}
+
+// The calls from `i` part by part, where that pays: how many they are, else 0.
+std::size_t RunByParts(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+                       std::size_t i, std::int64_t near_bytes) {
+  if (device.info().own_memory) return 0;
+  const RowChain chain = FindRowChain(task, i);
+  const std::int64_t near = near_bytes * device.info().threads;
+  if (chain.steps < 2 || chain.bytes < 2 * near) return 0;
+  const std::int64_t most = std::max<std::int64_t>(1, near * chain.samples / chain.bytes);
+  Task part;
+  part.precision = task.precision;
+  part.block = task.block;
+  part.buffers = task.buffers;
+  for (std::int64_t first = 0, count = 0; first < chain.samples; first += count) {
+    count = std::min(most, chain.samples - first);
+    part.calls.assign(task.calls.begin() + static_cast<std::ptrdiff_t>(i),
+                      task.calls.begin() + static_cast<std::ptrdiff_t>(i + chain.count));
+    for (Call& call : part.calls) CutToSamples(call, chain.samples, first, count);
+    for (std::size_t at = 0; at < chain.count;) at += RunNext(device, part, buffers, at);
+  }
+  return chain.count;
 }
 
 }  // namespace
@@ -97,28 +115,11 @@ Matrix MatrixOf(const Task& task, const std::vector<BufferPtr>& buffers, const V
   return {buffers[index].get(), view.row * stride + view.col, view.rows, view.cols, stride};
 }
 
-void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers) {
-  for (std::size_t i = 0; i < task.calls.size(); ++i) {
-    const Call& call = task.calls[i];
-    if (const std::size_t calls = RunConvolution(device, task, buffers, i); calls != 0) {
-      i += calls - 1;
-      continue;
-    }
-    if (!call.gemm) {
-      device.Launch(call.kernel, ArgsOf(task, buffers, call));
-      continue;
-    }
-    const Matrix a = MatrixOf(task, buffers, call.views[0]);
-    const Matrix b = MatrixOf(task, buffers, call.views[1]);
-    const Matrix c = MatrixOf(task, buffers, call.views[2]);
-    // What stands behind a product is mostly its activation or its update.
-    if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
-      const Call& then = task.calls[++i];
-      device.GemmThen(call.form, task.precision, task.block, a, b, c, then.kernel,
-                      ArgsOf(task, buffers, then));
-    } else {
-      device.Gemm(call.form, task.precision, task.block, a, b, c);
-    }
+void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+              std::int64_t near_bytes) {
+  for (std::size_t i = 0; i < task.calls.size();) {
+    const std::size_t calls = RunByParts(device, task, buffers, i, near_bytes);
+    i += calls != 0 ? calls : RunNext(device, task, buffers, i);
   }
 }
 

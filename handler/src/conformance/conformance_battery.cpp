@@ -156,19 +156,30 @@ struct Convolved {
 };
 constexpr Convolved kConvolved[] = {{3, 64, 1}, {4, 64, 2}, {9, 32, 1}, {16, 16, 1}, {20, 8, 1}};
 
+constexpr std::int64_t kEdge = 6, kWindow = 3, kPadding = 1, kConvolvedBlock = 16;
+
+std::int64_t ResultsOf(const Convolved& of) {
+  const std::int64_t edge = (kEdge + 2 * kPadding - kWindow) / of.stride + 1;
+  return edge * edge;
+}
+KernelScalars WindowOf(const Convolved& of) {
+  KernelScalars scalars;
+  scalars.i = {kEdge,     kEdge,    kWindow,  kWindow,         of.stride,
+               of.stride, kPadding, kPadding, kConvolvedBlock, 1};
+  return scalars;
+}
+
 // Both passes of a convolution and an activation behind it: as one call each, or as the calls that
 // it stands for.
 OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
-  constexpr std::int64_t kEdge = 6, kWindow = 3, kPadding = 1, kBlock = 16;
-  const std::int64_t out_edge = (kEdge + 2 * kPadding - kWindow) / of.stride + 1;
-  const std::int64_t results = out_edge * out_edge, depth = kWindow * kWindow * of.channels;
+  constexpr std::int64_t kBlock = kConvolvedBlock;
+  const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
   Operation op(device, fmt::format("a convolution of {} channels to {}", of.channels, of.outputs));
   const Matrix weight = op.In(of.outputs, depth, Values::kWide);
   const Matrix dy = op.In(results, of.outputs, Values::kWide);
   KernelArgs unfold, fold;
   unfold.m = {op.Scratch(results, depth), op.In(kEdge * kEdge, of.channels, Values::kSpecial)};
-  unfold.scalars.i = {kEdge,     kEdge,    kWindow,  kWindow, of.stride,
-                      of.stride, kPadding, kPadding, kBlock,  1};
+  unfold.scalars = WindowOf(of);
   fold.m = {op.Out(kEdge * kEdge, of.channels), unfold.m[0]};
   fold.scalars = unfold.scalars;
   Device::Following then{Kernel::kActivation, {}};
@@ -188,6 +199,38 @@ OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
   return op.Finish();
 }
 
+// The gradient of its weights, of two groups of rows, in the same two ways.
+OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
+  constexpr std::int64_t kBlock = kConvolvedBlock;
+  const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
+  const std::int64_t group = (results + 1) / 2;
+  Operation op(device, fmt::format("the weights' gradient of a convolution of {} channels to {}",
+                                   of.channels, of.outputs));
+  const Matrix dy = op.In(results, of.outputs, Values::kWide);
+  KernelArgs unfold;
+  unfold.m = {op.Scratch(results, depth), op.In(kEdge * kEdge, of.channels, Values::kSpecial)};
+  unfold.scalars = WindowOf(of);
+  const Matrix out = op.Out(of.outputs, depth);
+  if (in_one && device.ConvolveWeights(Precision::kExact, kBlock, group, unfold, dy, out)) {
+    return op.Finish();
+  }
+  const auto rows = [](Matrix m, std::int64_t first, std::int64_t count) {
+    m.offset += first * m.stride;
+    m.rows = count;
+    return m;
+  };
+  KernelArgs add;
+  add.m = {out, out, op.Scratch(of.outputs, depth)};
+  device.Launch(Kernel::kUnfold, unfold);
+  for (const auto& [first, sum] : {std::pair{std::int64_t{0}, out}, {group, add.m[2]}}) {
+    const std::int64_t count = first == 0 ? group : results - group;
+    device.Gemm(GemmForm::kGradient, Precision::kExact, kBlock, rows(dy, first, count),
+                rows(unfold.m[0], first, count), sum);
+  }
+  device.Launch(Kernel::kAdd, add);
+  return op.Finish();
+}
+
 }  // namespace
 }  // namespace conformance
 
@@ -196,6 +239,10 @@ std::string ConformanceOfConvolutions(Device& device) {
     const OperationHash in_one = conformance::Convolution(device, of, true);
     if (in_one.sha256 != conformance::Convolution(device, of, false).sha256) {
       return in_one.operation + " in one call";
+    }
+    const OperationHash weights = conformance::WeightGradient(device, of, true);
+    if (weights.sha256 != conformance::WeightGradient(device, of, false).sha256) {
+      return weights.operation + " in one call";
     }
   }
   return "";

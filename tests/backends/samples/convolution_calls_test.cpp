@@ -2,6 +2,8 @@
 // makes the unfolded image where something reads it later.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "acan/core/run_calls.h"
 #include "reference.h"
 
@@ -76,15 +78,17 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     return out;
   }
 
-  // Runs the task whole and call by call: these buffers are the same.
+  // Runs the task whole, in parts of one sample, and call by call: these buffers are the same.
   void Compare(const Task& task, const std::vector<std::int32_t>& buffers) {
-    const std::vector<OnDevice> together = Buffers(task), apart = Buffers(task);
+    const std::vector<OnDevice> together = Buffers(task), in_parts = Buffers(task),
+                                apart = Buffers(task);
     const auto buffers_of = [](const std::vector<OnDevice>& all) {
       std::vector<BufferPtr> out;
       for (const OnDevice& each : all) out.push_back(each.buffer);
       return out;
     };
     RunCalls(*device_, task, buffers_of(together));
+    RunCalls(*device_, task, buffers_of(in_parts), 1);
     for (const Call& call : task.calls) {
       Task one = task;
       one.calls = {call};
@@ -92,7 +96,9 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     }
     for (const std::int32_t buffer : buffers) {
       const auto i = static_cast<std::size_t>(buffer);
-      EXPECT_EQ(Difference(Fetch(*device_, together[i]), Fetch(*device_, apart[i])), "") << buffer;
+      const Host want = Fetch(*device_, apart[i]);
+      EXPECT_EQ(Difference(Fetch(*device_, together[i]), want), "") << buffer;
+      EXPECT_EQ(Difference(Fetch(*device_, in_parts[i]), want), "") << buffer << " in parts";
     }
   }
 
@@ -126,7 +132,112 @@ TEST_P(ConvolutionCallsTest, WhatALaterCallMakesAnewIsNot) {
   Task task = Forward();
   Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
   Product(task, GemmForm::kGradient, kDy, kUnfolded, kDw);
-  Compare(task, {kY, kActive, kDw, kUnfolded});
+  Compare(task, {kY, kActive, kDw});
+}
+
+constexpr KernelScalars kRelu{.f = {}, .i = {static_cast<std::int64_t>(Activation::kRelu)}};
+
+// What stands around a convolution runs with it, sample by sample.
+TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
+  Task forward = EmptyTask();
+  Kernels(forward, Kernel::kActivation, {kDx, kX}, kRelu);
+  Kernels(forward, Kernel::kAdd, {kDx, kDx, kX}, {});
+  Kernels(forward, Kernel::kUnfold, {kUnfolded, kDx}, kWindow);
+  Product(forward, GemmForm::kForward, kUnfolded, kWeight, kY);
+  Kernels(forward, Kernel::kBiasResidual, {kActive, kY, kBias, kDy}, {});
+  Kernels(forward, Kernel::kAdd, {kY, kActive, kY}, {});
+  Compare(forward, {kDx, kY, kActive});
+  Task backward = EmptyTask();
+  Kernels(backward, Kernel::kActivationGradient, {kY, kDy, kActive}, kRelu);
+  Product(backward, GemmForm::kBackward, kY, kWeight, kUnfolded);
+  Kernels(backward, Kernel::kFold, {kDx, kUnfolded}, kWindow);
+  Kernels(backward, Kernel::kAdd, {kDx, kDx, kX}, {});
+  Compare(backward, {kY, kDx});
+}
+
+// Calls that read other rows of a result, or a result whole, or write what another has whole.
+TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
+  Task shifted = EmptyTask();
+  Kernels(shifted, Kernel::kActivation, {kY, kDy}, kRelu);
+  Kernels(shifted, Kernel::kAdd, {kActive, kDy, kDy}, {});
+  Kernels(shifted, Kernel::kAdd, {kActive, kActive, kY}, {});
+  for (View& view : shifted.calls[1].views) view.rows -= 7;
+  for (View& view : shifted.calls[2].views) view.rows -= 7;
+  shifted.calls[2].views[2].row = 7;
+  Compare(shifted, {kY, kActive});
+  Task backwards = shifted;
+  backwards.calls[2].views[0].buffer = kDy;
+  backwards.calls[2].views[1].row = 7;
+  backwards.calls[2].views[2].row = 0;
+  Compare(backwards, {kDy, kY, kActive});
+  Task whole = EmptyTask();
+  Kernels(whole, Kernel::kActivation, {kY, kDy}, kRelu);
+  Kernels(whole, Kernel::kBiasResidual, {kActive, kDy, kBias, kY}, {});
+  whole.calls[1].views[2] = {kY, kPixels - 1, 0, 1, kOutputs};
+  Compare(whole, {kY, kActive});
+}
+
+// The gradient of the weights: products of `groups` of the rows, and the additions of their tree.
+Task WeightGradient(std::int32_t groups) {
+  Task task = EmptyTask();
+  Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
+  const std::int32_t rows = kPixels / groups;
+  for (std::int32_t group = 0; group < groups; ++group) {
+    std::int32_t sum = kDw;
+    if (group > 0) {
+      sum = static_cast<std::int32_t>(task.buffers.size());
+      task.buffers.push_back({kOutputs, kDepth});
+    }
+    Product(task, GemmForm::kGradient, kDy, kUnfolded, sum);
+    for (View& view :
+         {std::ref(task.calls.back().views[0]), std::ref(task.calls.back().views[1])}) {
+      view.row = group * rows;
+      view.rows = rows;
+    }
+  }
+  return task;
+}
+std::int32_t SumOf(std::int32_t group) {
+  return group == 0 ? std::int32_t{kDw} : kBuffers + group - 1;
+}
+void AddSums(Task& task, std::int32_t left, std::int32_t right) {
+  Kernels(task, Kernel::kAdd, {SumOf(left), SumOf(left), SumOf(right)}, {});
+}
+
+TEST_P(ConvolutionCallsTest, WeightGradientsAreSumsOfGroups) {
+  Compare(WeightGradient(1), {kDw});
+  Task seven = WeightGradient(7);
+  AddSums(seven, 0, 1);
+  AddSums(seven, 2, 3);
+  AddSums(seven, 4, 5);
+  AddSums(seven, 0, 2);
+  AddSums(seven, 4, 6);
+  AddSums(seven, 0, 4);
+  Compare(seven, {kDw});
+}
+
+// Other additions than those of the tree, sums and images that are read later, additions that are
+// elsewhere.
+TEST_P(ConvolutionCallsTest, OtherSumsOfGroupsKeepTheirOrder) {
+  Task chain = WeightGradient(4);
+  for (const std::int32_t group : {1, 2, 3}) AddSums(chain, 0, group);
+  Compare(chain, {kDw});
+  Task swapped = WeightGradient(2);
+  Kernels(swapped, Kernel::kAdd, {kDw, SumOf(1), kDw}, {});
+  Compare(swapped, {kDw});
+  Task kept = WeightGradient(2);
+  AddSums(kept, 0, 1);
+  kept.outputs.push_back({{}, All(kept, SumOf(1))});
+  Compare(kept, {kDw, SumOf(1)});
+  Task read = WeightGradient(2);
+  AddSums(read, 0, 1);
+  Kernels(read, Kernel::kAdd, {SumOf(1), SumOf(1), SumOf(0)}, {});
+  Compare(read, {kDw, SumOf(1)});
+  Task unfolded = WeightGradient(2);
+  AddSums(unfolded, 0, 1);
+  unfolded.outputs.push_back({{}, All(unfolded, kUnfolded)});
+  Compare(unfolded, {kDw, kUnfolded});
+  Compare(WeightGradient(2), {kDw, SumOf(1)});
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ConvolutionCallsTest, ::testing::ValuesIn(AllTestDevices()),

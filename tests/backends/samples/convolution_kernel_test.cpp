@@ -3,6 +3,9 @@
 // as a single call is the product with the unfolded images. Cuts at samples change nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "sample_kernel_cases.h"
 
 namespace acan::test {
@@ -93,6 +96,11 @@ TEST_P(ConvolutionKernelTest, DepthwiseIsTheProductWithEachUnfoldedChannel) {
       }
     }
   });
+}
+
+// Whether the device sums a convolution's weight gradient without an unfolded image.
+bool HasWeightGradients(const Device& device) {
+  return device.info().vector_isa == "avx512" || device.info().vector_isa == "avx2";
 }
 
 // The gradient over samples in groups is the sum of its parts.
@@ -205,6 +213,58 @@ TEST_P(ConvolutionKernelTest, ConvolutionsAreProductsWithUnfoldedImages) {
       EXPECT_EQ(Difference(Fetch(device, then), Fetch(device, relu)), "");
       device.ConvolveBack(Precision::kExact, at.block, dy.matrix, weight.matrix, fold);
       EXPECT_EQ(Difference(Fetch(device, dx), Fetch(device, dx_apart)), "");
+    }
+  });
+}
+
+// The weights' gradient as one call: lines of several and of no whole vector, outputs of several
+// tiles, groups of several images, of one, of a part of a leaf, and of several bands; one pixel,
+// channel and output; a window wider than its image; steps that leave pixels out.
+struct Weighed {
+  Images at;
+  std::int64_t channels, outputs, group_samples;
+};
+const Weighed kWeighed[] = {
+    {{1, 1, 1, 1, 1, 1, 1, 0, 0, 16}, 1, 1, 1},     {{9, 1, 1, 1, 1, 1, 1, 0, 0, 16}, 5, 3, 16},
+    {{35, 2, 2, 2, 2, 1, 1, 1, 1, 64}, 1, 7, 4},    {{5, 28, 28, 3, 3, 1, 1, 1, 1, 64}, 16, 16, 1},
+    {{3, 14, 14, 3, 3, 2, 2, 1, 1, 64}, 32, 64, 1}, {{7, 7, 7, 3, 3, 1, 1, 1, 1, 64}, 64, 29, 1},
+    {{4, 9, 8, 1, 1, 2, 2, 0, 0, 32}, 33, 30, 1},   {{2, 5, 6, 5, 4, 2, 3, 2, 3, 32}, 9, 10, 2},
+    {{3, 3, 2, 5, 6, 2, 1, 2, 4, 16}, 3, 5, 1},     {{1, 40, 34, 3, 3, 1, 1, 1, 1, 16}, 20, 11, 1},
+    {{6, 8, 8, 3, 3, 1, 1, 1, 1, 64}, 1, 24, 6}};
+
+TEST_P(ConvolutionKernelTest, WeightGradientsAreSumsOfProductsOfGroups) {
+  ForAll([](Device& device, MakeHost make) {
+    for (const auto& [at, channels, outputs, group_samples] : kWeighed) {
+      const std::int64_t depth = at.taps() * channels;
+      const std::int64_t group = group_samples * at.out_height() * at.out_width();
+      SCOPED_TRACE(testing::Message() << depth << " deep, " << outputs << " outputs");
+      const OnDevice x = Put(device, make(at.pixels(), channels, 50), 1);
+      const OnDevice dy = Put(device, make(at.results(), outputs, 51), 2);
+      const OnDevice unfolded = Space(device, at.results(), depth);
+      const OnDevice together = Space(device, outputs, depth, 3);
+      KernelArgs unfold;
+      unfold.m = {unfolded.matrix, x.matrix};
+      unfold.scalars = at.scalars(1);
+      if (!device.ConvolveWeights(Precision::kExact, at.block, group, unfold, dy.matrix,
+                                  together.matrix)) {
+        EXPECT_FALSE(HasWeightGradients(device));
+        continue;
+      }
+      Launch(device, Kernel::kUnfold, {unfolded.matrix, x.matrix}, at.scalars(1));
+      std::vector<OnDevice> sums;
+      for (std::int64_t row = 0; row < at.results(); row += group) {
+        const std::int64_t end = std::min(row + group, at.results());
+        sums.push_back(Space(device, outputs, depth));
+        device.Gemm(GemmForm::kGradient, Precision::kExact, at.block, Rows(dy.matrix, row, end),
+                    Rows(unfolded.matrix, row, end), sums.back().matrix);
+      }
+      for (std::size_t size = 1; size < sums.size(); size *= 2) {
+        for (std::size_t left = 0; left + size < sums.size(); left += 2 * size) {
+          const Matrix& sum = sums[left].matrix;
+          Launch(device, Kernel::kAdd, {sum, sum, sums[left + size].matrix}, {});
+        }
+      }
+      EXPECT_EQ(Difference(Fetch(device, together), Fetch(device, sums.front())), "");
     }
   });
 }

@@ -272,6 +272,8 @@ class CpuDevice final : public Device {
                 const Matrix& weight, const Matrix& c, const Following* then) override;
   void ConvolveBack(Precision precision, std::int64_t block, const Matrix& dy, const Matrix& weight,
                     const KernelArgs& fold) override;
+  bool ConvolveWeights(Precision precision, std::int64_t block, std::int64_t group_rows,
+                       const KernelArgs& unfold, const Matrix& dy, const Matrix& c) override;
   void Launch(Kernel kernel, const KernelArgs& args) override;
   void Synchronize() override {}
 
@@ -399,6 +401,28 @@ void CpuDevice::ConvolveBack(Precision precision, std::int64_t block, const Matr
     if (ConvolveLines(table_.convolve_back, problem, lines)) return;
   }
   Device::ConvolveBack(precision, block, dy, weight, fold);
+}
+
+bool CpuDevice::ConvolveWeights(Precision precision, std::int64_t block, std::int64_t group_rows,
+                                const KernelArgs& unfold, const Matrix& dy, const Matrix& c) {
+  const Matrix& x = unfold.m[1];
+  CheckLaunch(Kernel::kUnfold, unfold);
+  CheckGemm(GemmForm::kGradient, block, dy, unfold.m[0], c);
+  CheckWritable("gemm result", c);
+  if (precision != Precision::kExact || scratch_floats_ == 0) return false;
+  if (c.buffer == x.buffer || c.buffer == dy.buffer) return false;
+  const cpu::LaunchArgs window = LaunchArgsOf(Kernel::kUnfold, unfold);
+  const int parts = pool_.threads();
+  std::atomic<bool> done{true};
+  pool_.Run(parts, [&](int part, int thread) {
+    const cpu::WeightsProblem mine{ViewOf(x), ViewOf(dy), ViewOf(c), window,
+                                   block,     group_rows, part,      parts};
+    if (!table_.convolve_weights(mine, scratch_->data() + thread * scratch_floats_,
+                                 scratch_floats_)) {
+      done = false;
+    }
+  });
+  return done;
 }
 
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {

@@ -70,6 +70,18 @@ struct ConvolutionProblem {
   int64_t line_end;
 };
 
+// The gradient of a convolution's weights. `window` is that of kUnfold.
+struct WeightsProblem {
+  View x;
+  View dy;        // [samples * out_height * out_width, outputs]
+  View d_weight;  // [outputs, taps * channels]
+  LaunchArgs window;
+  int64_t block;
+  int64_t group_rows;  // rows of dy of a group
+  int part;            // of the gradient's tiles: part `part` of `parts`
+  int parts;
+};
+
 // Scratch that always does, whatever the problem; more only makes products faster.
 constexpr int64_t kFixedScratchFloats = 20 * 1024;
 
@@ -83,6 +95,8 @@ struct IsaTable {
   // False, whatever the lines, where there is no driver for such a problem: nothing was done.
   bool (*convolve)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
   bool (*convolve_back)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
+  // False where there is no driver for such a problem: d_weight is undefined.
+  bool (*convolve_weights)(const WeightsProblem& problem, float* scratch, int64_t scratch_floats);
 };
 
 extern const IsaTable kPortableTable;

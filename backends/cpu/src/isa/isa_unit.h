@@ -43,6 +43,10 @@ constexpr int kUnrollK = 4;
 
 #include "images/convolution_inline.h"
 
+#include "images/weights_tile_inline.h"
+
+#include "images/weights_inline.h"
+
 #include "rows/embedding_inline.h"
 
 #include "rows/transpose_inline.h"
@@ -76,6 +80,9 @@ bool Convolve(const ConvolutionProblem&, float*, int64_t) {
 bool ConvolveBack(const ConvolutionProblem&, float*, int64_t) {
   return false;
 }
+bool ConvolveWeights(const WeightsProblem&, float*, int64_t) {
+  return false;
+}
 #endif
 
 void LaunchAny(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
@@ -86,6 +93,6 @@ void LaunchAny(int kernel, const LaunchArgs& launch, const Region& region, float
 
 }  // namespace
 
-const IsaTable ACAN_ISA_TABLE = {&LaunchAny, &Gemm, &Convolve, &ConvolveBack};
+const IsaTable ACAN_ISA_TABLE = {&LaunchAny, &Gemm, &Convolve, &ConvolveBack, &ConvolveWeights};
 
 }  // namespace acan::cpu

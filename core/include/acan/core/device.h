@@ -199,6 +199,17 @@ class Device {
     GemmThen(GemmForm::kBackward, precision, block, dy, weight, fold.m[1], Kernel::kFold, fold);
   }
 
+  // Launch(kUnfold, unfold), then c = the sum over the groups of group_rows rows, of which the last
+  // may have fewer, of Gemm(kGradient) of the group's rows of dy and of unfold.m[0], by the aligned
+  // tree; to the same bits in all but unfold.m[0]: what that has then is undefined. False: the
+  // device has no way of its own for this, and what c has then is undefined. REQUIRES: unfold.m[0]
+  // overlaps no other operand, nor c any.
+  virtual bool ConvolveWeights(Precision /*precision*/, std::int64_t /*block*/,
+                               std::int64_t /*group_rows*/, const KernelArgs& /*unfold*/,
+                               const Matrix& /*dy*/, const Matrix& /*c*/) {
+    return false;
+  }
+
   // Runs one kernel of the table. REQUIRES: `args` as the table says for `kernel`.
   virtual void Launch(Kernel kernel, const KernelArgs& args) = 0;
 

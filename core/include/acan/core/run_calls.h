@@ -1,6 +1,7 @@
 // Runs the calls of a task, one after the other, on a device. On the device's thread.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "acan/core/task.h"
@@ -10,8 +11,14 @@ namespace acan {
 // The operand that a view is, of the buffers of its task. REQUIRES: `buffers` has them all.
 Matrix MatrixOf(const Task& task, const std::vector<BufferPtr>& buffers, const View& view);
 
-// Starts all calls in order. `buffers` are the task's, each of its shape or longer. Throws what
+// What calls that run part by part touch at once: about so many bytes stay near a core.
+inline constexpr std::int64_t kNearBytes = 768 << 10;
+
+// Starts all calls in order. `buffers` are the task's, each of its shape or longer. On a device
+// whose memory is the host's, calls whose rows do not depend on each other run part by part: a part
+// touches `near_bytes` for each thread of the device, but at least one sample. Throws what
 // Device::Gemm and Device::Launch throw.
-void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers);
+void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+              std::int64_t near_bytes = kNearBytes);
 
 }  // namespace acan

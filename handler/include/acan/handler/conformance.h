@@ -29,9 +29,9 @@ std::vector<OperationHash> RunConformanceBattery(Device& device);
 // The battery's products alone, which are its first operations.
 std::vector<OperationHash> RunConformanceProducts(Device& device);
 
-// Convolutions in one call (Device::Convolve, ConvolveBack) beside the calls that they stand for.
-// Empty if all have the same bits; else the first that differs, in words. Holds less than 48 KiB of
-// the device at once. Throws what the device throws.
+// Convolutions in one call (Device::Convolve, ConvolveBack, ConvolveWeights) beside the calls that
+// they stand for. Empty if all have the same bits; else the first that differs, in words. Holds
+// less than 48 KiB of the device at once. Throws what the device throws.
 std::string ConformanceOfConvolutions(Device& device);
 
 // The battery against the table, its products in every way in which the device may compute them
