@@ -30,7 +30,6 @@ JOBS = {
     "first": dict(layers=[784, 512, 256, 10], batch=128, optimizer="sgd"),
 }
 RATE = 0.01
-WARM_STEPS = 8
 DDP = "torch ddp gloo"
 BATCHES_OF_EPOCH = 16
 
@@ -117,14 +116,14 @@ class Cluster:
                           self.folder / "out", "--json", *key_of("manager"))
 
 
-def watch(process, metrics, network, seconds):
+def watch(process, metrics, network, warm_steps, seconds):
     """Steps a second and bytes a step after the first steps, until the run ends or has been measured so long."""
     first, last, begin, end, before, after = 0, 0, 0.0, 0.0, None, None
     while process.poll() is None:
         now = time.perf_counter()
         lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
         if lines > last:
-            if not first and lines >= WARM_STEPS:
+            if not first and lines >= warm_steps:
                 first, begin, before = lines, now, network.counters()
             last, end = lines, now
             if first and last > first and now - begin >= seconds:
@@ -146,7 +145,8 @@ def acan_run(program, network, job, arguments):
         cluster = Cluster(network, program, folder, arguments)
         try:
             manager = cluster.begin(folder / "job.toml")
-            seen = watch(manager, folder / "out" / "metrics.jsonl", network, arguments.seconds)
+            seen = watch(manager, folder / "out" / "metrics.jsonl", network, arguments.warm_steps,
+                         arguments.seconds)
             log = (folder / "manager.log").read_text()
         finally:
             cluster.stop()
@@ -161,7 +161,7 @@ def acan_run(program, network, job, arguments):
 
 # ---- PyTorch ---------------------------------------------------------------------------------------------------
 
-def ddp_process(rank, world, job, steps, seconds):
+def ddp_process(rank, world, job, warm_steps, steps, seconds):
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
@@ -179,18 +179,18 @@ def ddp_process(rank, world, job, steps, seconds):
     inputs, targets = torch.rand(rows, job["layers"][0]), torch.rand(rows, job["layers"][-1])
     done, begin, go_on = 0, 0.0, torch.ones(1)
     while go_on.item():
-        if done == WARM_STEPS:
+        if done == warm_steps:
             begin = time.perf_counter()
         at = done % BATCHES_OF_EPOCH * share
         optimizer.zero_grad()
         loss_of(net(inputs[at:at + share]), targets[at:at + share]).backward()
         optimizer.step()
         done += 1
-        if done > WARM_STEPS and done % 8 == 0:  # all end with the same step
+        if done > warm_steps and (done - warm_steps) % 4 == 0:  # all end with the same step
             go_on[0] = float(done < steps and time.perf_counter() - begin < seconds)
             dist.broadcast(go_on, 0)
     if rank == 0:
-        rate = (done - WARM_STEPS) * job["batch"] / (time.perf_counter() - begin)
+        rate = (done - warm_steps) * job["batch"] / (time.perf_counter() - begin)
         print(json.dumps({"samples_per_s": rate}), flush=True)
     dist.destroy_process_group()
 
@@ -202,7 +202,8 @@ def ddp_run(network, job, arguments):
         host = f"h{rank % arguments.hosts}"
         environment = dict(os.environ, MASTER_ADDR=network.address("h0"), MASTER_PORT="29500", OMP_NUM_THREADS="1",
                            GLOO_SOCKET_IFNAME="up0")
-        words = [sys.executable, __file__, "--ddp", json.dumps([rank, world, job, arguments.steps, arguments.seconds])]
+        given = [rank, world, job, arguments.warm_steps, arguments.steps, arguments.seconds]
+        words = [sys.executable, __file__, "--ddp", json.dumps(given)]
         processes.append(subprocess.Popen(network.words(host, words), env=environment, stdout=subprocess.PIPE,
                                           stderr=subprocess.PIPE, text=True))
     texts = [process.communicate() for process in processes]
@@ -259,6 +260,7 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--peers", nargs="*", choices=[DDP], default=[])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-steps", type=int, default=8, help="the first, which are not counted")
     parser.add_argument("--steps", type=int, default=2000, help="a run has at most so many")
     parser.add_argument("--seconds", type=float, default=6, help="a run is measured so long")
     parser.add_argument("--json", help="write the report here, in place of stdout")
