@@ -65,6 +65,7 @@ std::string CapacityToJson(const Capacity& c) {
             {"fast", c.fast},
             {"own_memory", c.own_memory},
             {"conformance_hash", c.conformance_hash}};
+  if (c.bytes_travel) j["bytes_travel"] = true;
   if (!c.jobs.empty()) j["jobs"] = c.jobs;
   return JsonText(j);
 }
@@ -83,6 +84,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
+    c.bytes_travel = j.value("bytes_travel", false);
     c.jobs = j.value("jobs", "");
     c.conformance_hash = OneLine(j.at("conformance_hash").get<std::string>());
     return c;

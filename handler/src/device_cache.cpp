@@ -72,6 +72,14 @@ bool DeviceCache::Take(const Key& key) {
   return true;
 }
 
+void DeviceCache::Forget(const Key& key, Actions& out) {
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return;
+  assert(!it->second.owed);
+  if (it->second.pins == 0) return Remove(key, out);
+  if (!std::exchange(it->second.doomed, true)) newly_dropped_.push_back(key);
+}
+
 void DeviceCache::AnnounceAll() {
   for (const auto& [key, entry] : entries_) {
     if (!entry.doomed) newly_held_.push_back(key);

@@ -140,8 +140,14 @@ HandlerReport Handler::Impl::Run() {
   return report;
 }
 
+bool Handler::Impl::BytesTravel() const {
+  const bool over_tcp = options.endpoint.starts_with("tcp://");
+  return options.bytes_travel.value_or(over_tcp && !client.shares_memory());
+}
+
 void Handler::Impl::OnConnected() {
   say_waiting_at_us = INT64_MAX;
+  capacity.bytes_travel = BytesTravel();
   tuplespace::Tuple tuple;
   tuple.key = HandlerKey(client.id());
   tuple.payload = Payload::Copy(CapacityToJson(capacity));
@@ -149,7 +155,7 @@ void Handler::Impl::OnConnected() {
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));
   Submit(tuplespace::Put{std::move(tuples)});
-  Step(ConnectionLost{});
+  Step(ConnectionLost{capacity.bytes_travel});
   reported_tasks = UINT64_MAX;
   reported_at_us = 0;
 }

@@ -37,7 +37,7 @@ std::int64_t HandlerCore::NextDeadlineUs() const {
 
 // Of many tasks, which are short, the mean stands for each: this is asked after every event.
 Workload HandlerCore::WorkloadAt(std::int64_t now_us) const {
-  Workload work{working_, 0, 0, flights_.empty(), FreeBytes(), reserved_bytes_};
+  Workload work{working_, 0, 0, flights_.empty(), FreeBytes(), reserved_bytes_, link_.ns_per_kib()};
   const Pace& pace = demand_.pace();
   if (working_ > depth_) {
     work.all_us = pace.RunUs(working_flops_);
@@ -93,6 +93,40 @@ bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight,
   return true;
 }
 
+// The space believes that what it sent is kept.
+void HandlerCore::DropSent(const TaskGranted& event) {
+  for (std::size_t i = 0; i < event.inputs.size(); ++i) {
+    const bool counts = event.sent[i] && event.input_bytes[i] >= event.kept_from_bytes;
+    if (counts && !cache_.Contains(event.inputs[i])) cache_.AnnounceDropped(event.inputs[i]);
+  }
+}
+
+// What came over a link is there for the other tasks of this handler, too. A whole input was
+// counted as the task's; a piece is kept beside its copy if there is room.
+void HandlerCore::KeepInputs(FlightId id, Flight& flight,
+                             const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
+                             std::int64_t now_us, Actions& out) {
+  std::vector<std::size_t> kept;
+  for (const auto& [i, bytes] : arrived) {
+    if (bytes < flight.kept_from_bytes) continue;
+    const Key& key = flight.inputs[i];
+    if (cache_.Contains(key)) continue;
+    const bool whole = flight.whole.empty() || flight.whole[i];
+    if (!cache_.IsNewest(key) || (!whole && FreeBytes() < bytes)) {
+      cache_.AnnounceDropped(key);
+      continue;
+    }
+    if (whole) SetCharge(flight, flight.charge_bytes - std::min(flight.charge_bytes, bytes));
+    cache_.Add({key, bytes}, now_us, out);
+    cache_.Pin(key, now_us);
+    flight.pinned.push_back(key);
+    cache_.AnnounceHeld(key);
+    kept.push_back(i);
+  }
+  cache_.ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), out);
+  for (const std::size_t i : kept) out.push_back(KeepArrived{id, i});
+}
+
 void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
   reserved_bytes_ = reserved_bytes_ - flight.charge_bytes + bytes;
   flight.charge_bytes = bytes;
@@ -132,13 +166,15 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
       missing.push_back(i);
     }
   }
-  if (const auto keep = event.keep_input;
-      keep && event.sent[*keep] && !cache_.Contains(event.inputs[*keep])) {
+  if (const auto keep = event.keep_input; event.kept_from_bytes == UINT64_MAX && keep &&
+                                          event.sent[*keep] &&
+                                          !cache_.Contains(event.inputs[*keep])) {
     flight.input_to_keep = KeptResult{event.inputs[*keep], event.input_bytes[*keep]};
   }
   if (draining_ || !Reserve(event, id, flight, out)) {
     // Granted against an older, larger offer, or while stopping: it goes back untouched.
     Unpin(flight, now_us, out);
+    DropSent(event);
     out.push_back(PutBack{id, flight.lease});
     return;
   }
@@ -148,7 +184,16 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   if (MayBeResident(event.resident_bytes)) {
     coming_resident_bytes_ += flight.resident_bytes = event.resident_bytes;
   }
-  cache_.ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), out);
+  std::vector<std::pair<std::size_t, std::uint64_t>> arrived;
+  if (event.kept_from_bytes != UINT64_MAX) {
+    flight.kept_from_bytes = event.kept_from_bytes;
+    flight.inputs = event.inputs;
+    flight.whole = event.whole;
+    for (std::size_t i = 0; i < event.inputs.size(); ++i) {
+      if (event.sent[i]) arrived.emplace_back(i, event.input_bytes[i]);
+    }
+  }
+  KeepInputs(id, flight, arrived, now_us, out);
   if (missing.empty()) {
     out.push_back(RunTask{id, flight.resident_bytes > 0});
   } else {
@@ -162,11 +207,16 @@ void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) {
   demand_.NoteGetEnded();
 }
 
-void HandlerCore::On(const InputsArrived& event, std::int64_t, Actions& out) {
+void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   it->second.phase = Phase::kQueued;
+  KeepInputs(event.flight, it->second, event.bytes, now_us, out);
   out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
+}
+
+void HandlerCore::On(const NotKept& event, std::int64_t, Actions& out) {
+  cache_.Forget(event.key, out);
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
@@ -228,7 +278,8 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   flights_.erase(it);
 }
 
-void HandlerCore::On(const ConnectionLost&, std::int64_t, Actions& out) {
+void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
+  link_.Begin(event.bytes_travel);
   // A space that was started anew does not know what we hold: say it again. Tasks in flight run on;
   // their results count if they are the first, whatever became of the leases.
   cache_.AnnounceAll();

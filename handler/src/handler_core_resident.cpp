@@ -1,4 +1,5 @@
 // HandlerCore: results that stay on the device.
+#include <algorithm>
 #include <cstdint>
 
 #include "acan/handler/handler_core.h"
@@ -9,6 +10,8 @@ namespace acan {
 namespace {
 // With nothing to do for so long what is owed is supplied.
 constexpr std::int64_t kIdleUs = 50'000;
+// And for so many times what that takes: over a link, others' bytes are what is mostly waited for.
+constexpr std::int64_t kIdleSupplies = 4;
 }  // namespace
 
 bool HandlerCore::MayBeResident(std::uint64_t bytes) const {
@@ -25,6 +28,7 @@ void HandlerCore::On(const KeptWanted& event, std::int64_t, Actions& out) {
 }
 
 void HandlerCore::On(const KeptSupplied& event, std::int64_t, Actions&) {
+  if (cache_.Contains(event.key)) link_.Note(cache_.BytesOf(event.key), event.took_us);
   cache_.EndOwed(event.key);
 }
 
@@ -45,7 +49,7 @@ void HandlerCore::NoteIdle(std::int64_t now_us) {
   if (!flights_.empty() || !cache_.OwesWhatIsNotUnderWay()) {
     idle_until_us_ = tuplespace::kForeverUs;
   } else if (idle_until_us_ == tuplespace::kForeverUs) {
-    idle_until_us_ = now_us + kIdleUs;
+    idle_until_us_ = now_us + std::max(kIdleUs, kIdleSupplies * link_.UsFor(cache_.owed_bytes()));
   }
 }
 

@@ -58,6 +58,7 @@ struct Handler::Impl {
   void OnOutcome(DeviceOutcome&& outcome);
   void OnTaskFailed(FlightId id, const std::string& cause);
   void OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply);
+  bool BytesTravel() const;
   // ---- results that stay on the device (handler_resident.cpp)
   std::uint64_t ResidentBytes(const Task& task) const;
   void OnResident(const std::vector<std::size_t>& resident, const std::vector<Key>& keys,
@@ -88,6 +89,7 @@ struct Handler::Impl {
   void Do(const PutBack& action);
   void Do(const ExtendLease& action);
   void Do(const KeepInput& action);
+  void Do(const KeepArrived& action);
   void Do(const DropCached& action);
   void Do(const TakeCached& action);
   void Do(const AnnounceHeld& action);

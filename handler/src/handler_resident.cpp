@@ -11,7 +11,7 @@ using tuplespace::ReplyBody;
 // Who computes wrong on purpose shows all its results.
 std::uint64_t Handler::Impl::ResidentBytes(const Task& task) const {
   std::uint64_t bytes = 0;
-  if (!capacity.own_memory || injector) return 0;
+  if (!capacity.KeepsResults() || injector) return 0;
   for (const Output& output : task.outputs) {
     if (output.may_be_resident) bytes += output.view.bytes();
   }
@@ -67,7 +67,7 @@ void Handler::Impl::SupplyNext() {
   tuple.payload = std::move(payload);
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
-  client.Submit(std::move(supply), [this, key](ReplyBody&& reply) {
+  client.Submit(std::move(supply), [this, key, begin_us = NowUs()](ReplyBody&& reply) {
     const auto* done = std::get_if<tuplespace::PutReply>(&reply);
     if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
       Log(fmt::format("the broker refused a request: {}", error->text));
@@ -77,7 +77,7 @@ void Handler::Impl::SupplyNext() {
       return Release(key);
     }
     ++report.supplied_results;
-    Step(KeptSupplied{key});
+    Step(KeptSupplied{key, NowUs() - begin_us});
   });
 }
 

@@ -10,8 +10,9 @@ using tuplespace::Payload;
 using tuplespace::ReplyBody;
 
 namespace {
-// Then the task goes back: its input may be gone.
+// Then the task goes back: its input may be gone, or on a link that is slow.
 constexpr std::int64_t kSupplyWaitUs = 2'000'000;
+constexpr std::int64_t kSupplyOverLinkWaitUs = 30'000'000;
 }  // namespace
 
 void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
@@ -61,6 +62,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.resident_bytes = ResidentBytes(*flight.task);
   event.inputs = grant.task->inputs;
   event.whole = WholeInputs(*flight.task, event.inputs.size());
+  if (capacity.bytes_travel) event.kept_from_bytes = options.kept_from_bytes;
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
   flight.inputs.resize(event.inputs.size());
@@ -125,6 +127,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.offer_bytes = action.offer_bytes;
   get.max_count = action.count;
   get.share = action.share;
+  get.ns_per_kib = action.ns_per_kib;
   get.with_inputs = true;
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
@@ -140,7 +143,9 @@ void Handler::Impl::Do(const StopAsking&) {
 void Handler::Impl::Do(const FetchInputs& action) {
   tuplespace::Read read;
   const Flight& flight = flights.at(action.flight);
-  if (flight.input_is_resident) read.wait_us = kSupplyWaitUs;
+  if (flight.input_is_resident) {
+    read.wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
+  }
   for (const std::size_t i : action.inputs) {
     read.patterns.push_back(tuplespace::Pattern::Of(flight.input_keys[i]));
   }
@@ -158,15 +163,20 @@ void Handler::Impl::Do(const FetchInputs& action) {
       Step(GivenUp{action.flight});
       return;
     }
+    InputsArrived arrived{action.flight};
     for (std::size_t i = 0; i < action.inputs.size(); ++i) {
-      it->second.inputs[action.inputs[i]].payload = std::move(found->tuples[i].payload);
+      Payload& payload = it->second.inputs[action.inputs[i]].payload;
+      payload = std::move(found->tuples[i].payload);
+      if (capacity.bytes_travel) arrived.bytes.emplace_back(action.inputs[i], payload.size());
     }
-    Step(InputsArrived{action.flight});
+    Step(arrived);
   });
 }
 
 void Handler::Impl::Do(const RunTask& action) {
-  Flight& flight = flights.at(action.flight);
+  const auto at = flights.find(action.flight);
+  if (at == flights.end()) return;  // it failed, as an input had no room
+  Flight& flight = at->second;
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   job.resident = action.resident;
   const std::vector<bool> whole = WholeInputs(*job.task, job.inputs.size());
@@ -283,6 +293,24 @@ void Handler::Impl::Do(const ExtendLease& action) {
 
 void Handler::Impl::Do(const KeepInput& action) {
   cached[action.key] = flights.at(action.flight).outcome.kept_input;
+}
+
+void Handler::Impl::Do(const KeepArrived& action) {
+  const auto it = flights.find(action.flight);
+  if (it == flights.end()) return;  // it failed, as another of its inputs had no room
+  Flight& flight = it->second;
+  TaskInput& input = flight.inputs[action.input];
+  const Key key = flight.input_keys[action.input];
+  try {
+    input.buffer = device->Upload(input.payload);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    Step(NotKept{key});
+    return OnTaskFailed(action.flight, error.what());
+  }
+  input.payload = {};
+  cached[key] = input.buffer;
 }
 
 void Handler::Impl::Do(const DropCached& action) {

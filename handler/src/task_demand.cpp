@@ -59,7 +59,7 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
   if (!asking_ ||
       (want.offer_bytes > asked_.offer_bytes && (too_small || IsInVain(work, now_us)))) {
     asking_ = true;
-    asked_ = {want.offer_bytes, want.count, want.share};
+    asked_ = {want.offer_bytes, want.count, want.share, work.ns_per_kib};
     asked_us_ = now_us;
     out.emplace_back(asked_);
   }

@@ -21,6 +21,7 @@ constexpr std::size_t kMostReportsOfOnePut = 256;
 constexpr std::size_t kTasksOfOnePut = 32;               // or a few more
 constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 constexpr std::uint32_t kStalledTasksNamed = 3;
+constexpr std::uint64_t kBytesCopiedAtOnce = 1 << 20;  // of weights that stay with handlers
 
 }  // namespace
 
@@ -215,6 +216,29 @@ void SpaceActions::Do(const RemoveStep& action) {
 void SpaceActions::Do(const RetireThrough& action) {
   Submit(tuplespace::Retire{
       {{FieldPattern::Exact(context_.run), FieldPattern::AtMost(action.step)}, true}, true});
+}
+
+void SpaceActions::Do(const MakeSafe& action) {
+  CopyNext({action.generation, action.version},
+           std::make_shared<const std::vector<TileCell>>(action.tiles), 0);
+}
+
+// The next few tiles, when those before are in the space: what the steps need passes between.
+void SpaceActions::CopyNext(VersionSafe version, std::shared_ptr<const std::vector<TileCell>> tiles,
+                            std::size_t begin) {
+  if (begin == tiles->size()) return post_(version);
+  tuplespace::Read read;
+  read.metadata_only = true;
+  read.in_space = true;
+  std::size_t end = begin;
+  for (std::uint64_t bytes = 0; end < tiles->size() && bytes < kBytesCopiedAtOnce; ++end) {
+    const TileCell& tile = (*tiles)[end];
+    bytes += sizeof(float) * static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
+    read.patterns.push_back(Pattern::Of(tile.key));
+  }
+  SubmitRead(std::move(read), [this, version, tiles = std::move(tiles), end](tuplespace::Found&&) {
+    CopyNext(version, tiles, end);
+  });
 }
 
 void SpaceActions::GoBack(const MoveTiles& action) {

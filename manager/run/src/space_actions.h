@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -41,6 +42,7 @@ class SpaceActions {
   void Do(const RemoveResults& action);
   void Do(const RemoveStep& action);
   void Do(const RetireThrough& action);
+  void Do(const MakeSafe& action);
   void Do(const Stalled& action);
   // The run goes back; WeightsReady is for the caller to post.
   void GoBack(const MoveTiles& action);
@@ -59,6 +61,8 @@ class SpaceActions {
   }
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
+  void CopyNext(VersionSafe version, std::shared_ptr<const std::vector<TileCell>> tiles,
+                std::size_t begin);
   tuplespace::RequestId SubmitRead(tuplespace::Read read,
                                    std::function<void(tuplespace::Found&&)> then);
 

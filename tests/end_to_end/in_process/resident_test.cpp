@@ -24,6 +24,18 @@ class ResidentTest : public ClusterTest {
     AddHandler(test::MakeOwnMemoryDevice(
         {.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}}, lost));
   }
+  // A CPU's, as if on another host; `lost` as above.
+  void AddOverLink(std::uint64_t memory_bytes, const std::atomic<bool>* lost = nullptr) {
+    HandlerOptions options = RunningHandler::Options(endpoint_, memory_bytes);
+    options.shared_memory = false;
+    options.bytes_travel = true;
+    options.kept_from_bytes = 1;
+    if (lost != nullptr) {
+      options.device = test::MakeOwnMemoryDevice(
+          {.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}}, lost);
+    }
+    handlers_.emplace_back(std::move(options));
+  }
 };
 
 TEST_F(ResidentTest, OneHandlerKeepsNearlyEverything) {
@@ -104,6 +116,52 @@ TEST_F(ResidentTest, AStopSavesWhatStaysOnADevice) {
                                         ".safetensors"));
   }
   EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+}
+
+// ---- over links: whatever the device, large results and inputs stay with the handler -----------
+
+TEST_F(ResidentTest, HandlersOverLinksKeepWhatOthersDoNotNeed) {
+  const Job job = ResidentJob("size_bytes = 20000\n");
+  for (int i = 0; i < 3; ++i) AddOverLink(16 << 20);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  EXPECT_THAT(log_, Not(HasSubstr("going back")));
+  std::uint64_t stayed = 0;
+  std::uint64_t supplied = 0;
+  for (RunningHandler& handler : handlers_) {
+    const HandlerReport report = handler.Stop();
+    stayed += report.resident_results;
+    supplied += report.supplied_results;
+  }
+  EXPECT_GT(stayed, 500u);
+  EXPECT_LT(supplied, stayed);
+}
+
+TEST_F(ResidentTest, NearAndFarHandlersTogether) {
+  const Job job = ResidentJob("size_bytes = 20000\n");
+  AddOverLink(200 << 10);
+  AddOverLink(16 << 20);
+  AddHandler(1 << 20);
+  AddOwnMemory(1 << 20);
+  EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
+  EXPECT_LE(handlers_.front().Stop().peak_bytes, 200u << 10);
+}
+
+TEST_F(ResidentTest, AHandlerLostWithItsLinkCostsAFewSteps) {
+  for (const std::int64_t at : {2, 12, 31}) {
+    log_.clear();
+    const Job job = ResidentJob("size_bytes = 20000\n");
+    handlers_.clear();
+    std::atomic<bool> lost{false};
+    AddOverLink(64 << 20, &lost);
+    AddOverLink(64 << 20);
+    const Receipt receipt = Run(job, [&](const Progress& progress) {
+      if (progress.step != at || lost.exchange(true)) return;
+      AddOverLink(64 << 20);
+    });
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(receipt.weights_sha256, PlainHash(job)) << at;
+    EXPECT_THAT(log_, HasSubstr("going back")) << at;
+  }
 }
 
 TEST_F(ResidentTest, WhoLeavesTakesNothingAlong) {

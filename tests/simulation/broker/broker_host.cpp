@@ -69,6 +69,7 @@ BrokerHost::~BrokerHost() {
 void BrokerHost::Start() {
   assert(!running());
   BrokerCoreOptions options;
+  options.limits.least_kept_bytes = 1;  // the tuples of simulated jobs are small
   options.first_session = world_.random().Next();
   core_ = std::make_unique<BrokerCore>(options);
   observer_ = std::make_unique<Observer>(results_,

@@ -90,6 +90,8 @@ HandlerTraits Cluster::DrawHandler(bool large) {
 
 void Cluster::AddHandler(const HandlerTraits& traits) {
   handlers_.push_back({traits, nullptr, nullptr});
+  // Not of world_'s numbers: other seeds' histories stay as they are.
+  handlers_.back().traits.over_link = Random(drawn_.seed ^ 0x11b7a3 * handlers_.size()).OneIn(3);
   StartHandler(handlers_.size() - 1);
 }
 
@@ -119,6 +121,8 @@ void Cluster::HandlerBody(std::size_t slot) {
     if (handlers_[slot].traits.own_memory) {
       options.device = std::make_unique<test::OwnMemoryDevice>(std::move(options.device));
     }
+    options.bytes_travel = handlers_[slot].traits.over_link;
+    options.kept_from_bytes = 1;
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };

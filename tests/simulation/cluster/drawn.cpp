@@ -17,6 +17,7 @@ std::string Describe(const HandlerTraits& handler) {
   std::string text = fmt::format("{} KiB, {} GFLOPS, {:.1f} ms a task", handler.memory_bytes >> 10,
                                  handler.gflops, Ms(handler.task_us));
   if (handler.own_memory) text += ", memory of its own";
+  if (handler.over_link) text += ", over a link";
   if (handler.wrong_results > 0) {
     text += fmt::format(", computes {:.1f} % wrong", 100 * handler.wrong_results);
   }

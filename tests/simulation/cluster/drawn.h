@@ -16,6 +16,7 @@ struct HandlerTraits {
   std::int64_t task_us = 1000;  // the usual duration of a task
   double wrong_results = 0;     // share
   bool own_memory = false;      // of its device: results may stay there
+  bool over_link = false;       // what leaves it crosses a link: results and inputs stay with it
 };
 
 struct Drawn {

@@ -94,6 +94,7 @@ void LateSupply::HandlerBody() {
   HandlerOptions options;
   options.endpoint = kSupplyEndpoint;
   options.name = handler_.name();
+  options.bytes_travel = false;  // else it waits longer than 50 ms before it supplies unasked
   options.device = std::make_unique<test::OwnMemoryDevice>(
       MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1 << 20, .isa = {}}));
   Handler(std::move(options)).Run();

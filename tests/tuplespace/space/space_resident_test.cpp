@@ -88,6 +88,23 @@ TEST_F(ResidentTest, OfManyThatMatchAPatternOneIsAskedFor) {
   EXPECT_THAT(d->notices["gpu"], SizeIs(1));
 }
 
+// Its bytes get into the space, and not to who asks.
+TEST_F(ResidentTest, MetadataMayWaitUntilThePayloadIsInTheSpace) {
+  Make(kTile);
+  Read read = ReadOf(kTile);
+  read.metadata_only = read.in_space = true;
+  const RequestId id = d->Send("other", read);
+  EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kTile, "bytes")), PutStatus::kStored);
+  const Found found = d->Expect<Found>("other", id);
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_FALSE(found.tuples[0].resident);
+  EXPECT_EQ(found.tuples[0].payload_bytes, 5u);
+  EXPECT_EQ(found.tuples[0].payload.size(), 0u);
+  EXPECT_EQ(d->Ask<Found>("other", read).tuples.size(), 1u) << "it is there by now";
+}
+
 TEST_F(ResidentTest, AllKeysOfARequestAreAskedForTogether) {
   Make(kTile, 1);
   Make(Key{"tile", 2}, 2);

@@ -8,6 +8,8 @@ SpaceLimits Trial::Limits() {
   limits.get_patterns = 3;
   limits.default_lease_us = 5000;
   limits.steal_after_us = 200;
+  limits.most_steal_after_us = 400;
+  limits.least_kept_bytes = 1;
   limits.supply_us = 1'000'000'000'000;  // nobody is given up
   limits.lease_extensions = 1'000'000;   // nor is a lease: space_trust_test.cpp has that
   limits.first_bench_us = 20;

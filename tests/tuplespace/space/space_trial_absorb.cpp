@@ -53,7 +53,9 @@ void Trial::AbsorbRead(const ClientId& client, RequestId id, const Found& found)
   std::vector<Key> expected;
   for (const Pattern& pattern : at->second.patterns) {
     for (const auto& [key, tuple] : model_.tuples) {
-      const bool readable = at->second.metadata_only || Model::IsReadable(tuple, client);
+      const bool readable = at->second.metadata_only
+                                ? !at->second.in_space || tuple.resident_with.empty()
+                                : Model::IsReadable(tuple, client);
       if (!pattern.Matches(key) || !readable) continue;
       expected.push_back(key);
       break;

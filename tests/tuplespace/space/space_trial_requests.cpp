@@ -77,6 +77,8 @@ void Trial::GetSome(const ClientId& client) {
   get.max_count = 1 + static_cast<std::uint32_t>(Below(3));
   get.wait_us = Below(3) == 0 ? 0 : Below(2) == 0 ? kForeverUs : 1000;
   get.with_inputs = Below(2) == 0;
+  constexpr std::uint32_t kNsPerKib = 200'000'000;  // 0.2 ms for each byte
+  get.ns_per_kib = Below(3) == 0 ? kNsPerKib : 0;
   const RequestId id = Send(client, get);
   open_gets_[{client, id}] = get;
   Absorb();
@@ -226,6 +228,7 @@ void Trial::ReadSome(const ClientId& client) {
   for (std::uint64_t i = 1 + Below(3); i > 0; --i) read.patterns.push_back(AnyPattern());
   read.all = Below(2) == 0;
   read.metadata_only = Below(3) == 0;
+  read.in_space = read.metadata_only && Below(2) == 0;
   read.wait_us = Below(2) == 0 ? kForeverUs : static_cast<std::int64_t>(Below(2) * 1000);
   const RequestId id = Send(client, read);
   open_reads_[{client, id}] = read;

@@ -156,7 +156,7 @@ class Generator {
       case 0:
         return Put{Tuples(), Coin() ? std::optional(Lease()) : std::nullopt};
       case 1: {
-        Read read{{}, Coin(), Coin(), Duration()};
+        Read read{{}, Coin(), Coin(), Duration(), Coin()};
         for (std::size_t n = random_() % 4; n > 0; --n) read.patterns.push_back(OnePattern());
         return read;
       }
@@ -165,8 +165,8 @@ class Generator {
       case 3:
         return Count{OnePattern()};
       case 4:
-        return Get{OnePattern(), Number(),   static_cast<std::uint32_t>(Number()),
-                   Coin(),       Duration(), Duration()};
+        return Get{OnePattern(), Number(), static_cast<std::uint32_t>(Number()), Coin(), Duration(),
+                   Duration(),   Coin(),   static_cast<std::uint32_t>(Number())};
       case 5:
         return Complete{Lease(), Tuples()};
       case 6:
@@ -303,6 +303,7 @@ inline void Same(const Read& a, const Read& b) {
   EXPECT_EQ(a.all, b.all);
   EXPECT_EQ(a.metadata_only, b.metadata_only);
   EXPECT_EQ(a.wait_us, b.wait_us);
+  EXPECT_EQ(a.in_space, b.in_space);
 }
 inline void Same(const List& a, const List& b) {
   EXPECT_EQ(a.pattern, b.pattern);
@@ -319,6 +320,8 @@ inline void Same(const Get& a, const Get& b) {
   EXPECT_EQ(a.with_inputs, b.with_inputs);
   EXPECT_EQ(a.lease_us, b.lease_us);
   EXPECT_EQ(a.wait_us, b.wait_us);
+  EXPECT_EQ(a.share, b.share);
+  EXPECT_EQ(a.ns_per_kib, b.ns_per_kib);
 }
 inline void Same(const Complete& a, const Complete& b) {
   Same(a.lease, b.lease);

@@ -209,7 +209,8 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, R
   };
   if (auto* read = std::get_if<Read>(&body)) {
     for (Pattern& pattern : read->patterns) {
-      if (auto refusal = RefusalOf(role, client, reading(read->metadata_only), pattern)) {
+      if (auto refusal =
+              RefusalOf(role, client, reading(read->metadata_only && !read->in_space), pattern)) {
         return refusal;
       }
     }

@@ -50,7 +50,8 @@ class Space::Impl {
   internal::Benches benches_{state_, groups_};
   internal::Trust trust_{state_, groups_, benches_};
   internal::LeaseTable leases_;
-  internal::Matcher matcher_{state_, groups_, ready_, leases_, benches_, trust_, residency_};
+  internal::Matcher matcher_{state_,   groups_, ready_,     leases_,
+                             benches_, trust_,  residency_, holders_};
   internal::Gets gets_{state_, groups_, ready_, benches_, matcher_};
   internal::Watermarks watermarks_{state_};
   internal::Removal removal_{state_, groups_, leases_, holders_, residency_, watermarks_};

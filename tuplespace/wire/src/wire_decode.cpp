@@ -45,6 +45,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     read.all = body.all();
     read.metadata_only = body.metadata_only();
     read.wait_us = in.NotNegative(body.wait_us(), "wait_us");
+    read.in_space = body.in_space();
   } else if (type == Body::List) {
     const auto& body = As<wire::List>(message);
     request.body = List{in.OnePattern(body.pattern()), body.limit(), body.metadata_only()};
@@ -60,6 +61,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     get.lease_us = in.NotNegative(body.lease_us(), "lease_us");
     get.wait_us = in.NotNegative(body.wait_us(), "wait_us");
     get.share = body.share();
+    get.ns_per_kib = body.ns_per_kib();
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
     auto& complete = request.body.emplace<Complete>();

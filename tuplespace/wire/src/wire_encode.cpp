@@ -193,8 +193,10 @@ struct Encoder::Impl {
     std::vector<Offset<wire::Pattern>> patterns;
     for (const Pattern& pattern : read.patterns) patterns.push_back(OnePattern(pattern));
     const auto list = builder.CreateVector(patterns);
-    Message(id, wire::Body::Read,
-            wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us).Union());
+    Message(
+        id, wire::Body::Read,
+        wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us, read.in_space)
+            .Union());
   }
   void Body(RequestId id, const List& list) {
     const auto pattern = OnePattern(list.pattern);
@@ -208,7 +210,7 @@ struct Encoder::Impl {
     const auto pattern = OnePattern(get.pattern);
     Message(id, wire::Body::Get,
             wire::CreateGet(builder, pattern, get.offer_bytes, get.max_count, get.with_inputs,
-                            get.lease_us, get.wait_us, get.share)
+                            get.lease_us, get.wait_us, get.share, get.ns_per_kib)
                 .Union());
   }
   void Body(RequestId id, const Complete& complete) {

@@ -23,7 +23,11 @@ struct Capacity {
   bool exact = false;  // the conformance run passed
   bool fast = false;
   bool own_memory = false;  // of the device: results may stay there
-  std::string jobs = {};    // it gets tasks only of jobs whose ids begin so (its key says so)
+  // No memory is shared with the broker: what leaves the handler crosses a link. So results may
+  // stay.
+  bool bytes_travel = false;
+  bool KeepsResults() const { return own_memory || bytes_travel; }
+  std::string jobs = {};  // it gets tasks only of jobs whose ids begin so (its key says so)
   std::string conformance_hash;
 };
 std::string CapacityToJson(const Capacity& capacity);

@@ -43,10 +43,14 @@ class DeviceCache {
   // REQUIRES of both: it is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
+  // It has no bytes: it goes with its last pin, and nobody is to use it. REQUIRES: it is not owed.
+  void Forget(const tuplespace::Key& key, Actions& out);
   // Takes out what only its caller has pinned. False: it must stay.
   bool Take(const tuplespace::Key& key);
   // The space has not heard of it yet.
   void AnnounceHeld(const tuplespace::Key& key) { newly_held_.push_back(key); }
+  // What the space believes to be held is not.
+  void AnnounceDropped(const tuplespace::Key& key) { newly_dropped_.push_back(key); }
   void AnnounceAll();
   // What changed since it was called last.
   void FlushHolds(Actions& out);

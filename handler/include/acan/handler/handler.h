@@ -13,6 +13,7 @@
 #include "acan/handler/fault_injector.h"
 #include "acan/handler/throttle.h"
 #include "tuplespace/access.h"
+#include "tuplespace/messages.h"
 
 namespace zmq {
 class context_t;
@@ -29,7 +30,12 @@ struct HandlerOptions {
   std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
   std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
   bool shared_memory = true;              // see tuplespace::ClientOptions
-  zmq::context_t* context = nullptr;      // shared for inproc; null: one of its own
+  // Whether what leaves this handler crosses a link, so that large results stay here. Unset: over
+  // tcp, where no memory can be shared with the broker.
+  std::optional<bool> bytes_travel = {};
+  // Then inputs of so many bytes are kept for the next tasks. As the space is told.
+  std::uint64_t kept_from_bytes = tuplespace::kLeastKeptBytes;
+  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
   // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
   std::function<void()> alive = {};

@@ -15,7 +15,7 @@
 // Results may stay on a device with memory of its own: the space knows them, and their bytes are
 // supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
 // largest tasks leave, and are supplied unasked when the handler has nothing else to do, as what it
-// waits for may be a larger task.
+// waits for may be a larger task. Over a link it waits longer before that than the supplies take.
 //
 // Leases are extended as long as the device makes progress: a task ended, or began, within the last
 // kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
@@ -29,6 +29,7 @@
 
 #include "acan/handler/device_cache.h"
 #include "acan/handler/handler_events.h"
+#include "acan/handler/link_pace.h"
 #include "acan/handler/task_demand.h"
 
 namespace acan {
@@ -66,17 +67,22 @@ class HandlerCore {
     std::uint64_t resident_bytes = 0;     // its part of coming_resident_bytes_
     std::vector<tuplespace::Key> pinned;  // entries of the cache that it uses
     std::optional<KeptResult> input_to_keep;
+    // As in TaskGranted, if inputs that arrive are kept.
+    std::vector<tuplespace::Key> inputs;
+    std::vector<bool> whole;
+    std::uint64_t kept_from_bytes = UINT64_MAX;
   };
   using Actions = std::vector<HandlerAction>;
 
   void On(const TaskGranted& event, std::int64_t now_us, Actions& out);
   void On(const GetEnded&, std::int64_t now_us, Actions& out);
   void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
+  void On(const NotKept& event, std::int64_t now_us, Actions& out);
   void On(const GivenUp& event, std::int64_t now_us, Actions& out);
   void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
   void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
   void On(const Released& event, std::int64_t now_us, Actions& out);
-  void On(const ConnectionLost&, std::int64_t now_us, Actions& out);
+  void On(const ConnectionLost& event, std::int64_t now_us, Actions& out);
   void On(const KeptWanted& event, std::int64_t now_us, Actions& out);
   void On(const KeptSupplied& event, std::int64_t now_us, Actions& out);
   void On(const SupplyFailed& event, std::int64_t now_us, Actions& out);
@@ -94,6 +100,10 @@ class HandlerCore {
   void SetCharge(Flight& flight, std::uint64_t bytes);
   void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
   bool MayBeResident(std::uint64_t bytes) const;
+  void DropSent(const TaskGranted& event);
+  void KeepInputs(FlightId id, Flight& flight,
+                  const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
+                  std::int64_t now_us, Actions& out);
   // ---- work
   void EndWork(Flight& flight);
   void ExtendLeases(std::int64_t now_us, Actions& out);
@@ -103,6 +113,7 @@ class HandlerCore {
   const std::uint64_t limit_bytes_;
   const int depth_;
   TaskDemand demand_;
+  LinkPace link_;
   DeviceCache cache_;
   std::map<FlightId, Flight> flights_;
   FlightId next_flight_ = 1;

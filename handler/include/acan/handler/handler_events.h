@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,13 +30,20 @@ struct TaskGranted {
   std::vector<bool> whole;                 // which inputs are buffers until it ends; empty: all
   std::vector<bool> sent;                  // which inputs came along
   std::vector<std::uint64_t> input_bytes;  // of those that came along
-  std::optional<std::size_t> keep_input;   // worth keeping on the device (the tile)
-  std::uint64_t resident_bytes = 0;        // of results that may stay on the device
+  // Inputs of so many bytes came over a link, and are kept for other tasks.
+  std::uint64_t kept_from_bytes = UINT64_MAX;
+  std::optional<std::size_t> keep_input;  // worth keeping on the device (the tile)
+  std::uint64_t resident_bytes = 0;       // of results that may stay on the device
 };
 struct GetEnded {};  // the latest get came back without a task
 struct InputsArrived {
   FlightId flight = 0;
-};  // those that were fetched
+  std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};  // of each, if it is to be kept
+};                                                                // those that were fetched
+// The bytes of an input could not be kept: there is no room.
+struct NotKept {
+  tuplespace::Key key;
+};
 struct GivenUp {
   FlightId flight = 0;
 };  // cannot or will not be run here: it goes back
@@ -56,8 +64,10 @@ struct TaskFailed {
 };
 struct Released {
   FlightId flight = 0;
-};                         // the results' bytes have left this process
-struct ConnectionLost {};  // the space may have given our leases back
+};  // the results' bytes have left this process
+struct ConnectionLost {
+  bool bytes_travel = false;  // of the new connection: what leaves crosses a link
+};                            // the space may have given our leases back
 // Of results that stay on the device: somebody asks for this one; its bytes have left; they could
 // not leave; or nobody is owed them: it is gone, or another has put it.
 struct KeptWanted {
@@ -65,6 +75,7 @@ struct KeptWanted {
 };
 struct KeptSupplied {
   tuplespace::Key key;
+  std::int64_t took_us = 0;
 };
 struct SupplyFailed {
   tuplespace::Key key;
@@ -75,17 +86,18 @@ struct KeptReleased {
 struct Drain {};  // take nothing more, put back what has not begun
 struct TimePassed {};
 
-using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, GivenUp, TaskFinished,
-                                  TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied,
-                                  SupplyFailed, KeptReleased, Drain, TimePassed>;
+using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, NotKept, GivenUp,
+                                  TaskFinished, TaskFailed, Released, ConnectionLost, KeptWanted,
+                                  KeptSupplied, SupplyFailed, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
 struct AskForTask {
   std::uint64_t offer_bytes = 0;
   std::uint32_t count = 1;
-  bool share = false;  // leave some to others
-};                     // open a get; an open one is cancelled
+  bool share = false;            // leave some to others
+  std::uint32_t ns_per_kib = 0;  // that others wait for what is held here
+};                               // open a get; an open one is cancelled
 struct StopAsking {};
 struct FetchInputs {
   FlightId flight = 0;
@@ -115,6 +127,11 @@ struct KeepInput {
   FlightId flight = 0;
   tuplespace::Key key;
 };  // move it to the cache
+// An input that came from elsewhere is in the cache from now on, for this flight and others.
+struct KeepArrived {
+  FlightId flight = 0;
+  std::size_t input = 0;
+};
 struct DropCached {
   tuplespace::Key key;
 };
@@ -130,8 +147,8 @@ struct SupplyKept {
   tuplespace::Key key;
 };  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
 
-using HandlerAction =
-    std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone, ReportFailed, PutBack,
-                 ExtendLease, KeepInput, DropCached, TakeCached, AnnounceHeld, SupplyKept>;
+using HandlerAction = std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone,
+                                   ReportFailed, PutBack, ExtendLease, KeepInput, KeepArrived,
+                                   DropCached, TakeCached, AnnounceHeld, SupplyKept>;
 
 }  // namespace acan

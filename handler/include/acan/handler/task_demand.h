@@ -29,6 +29,7 @@ struct Workload {
   bool is_empty = true;              // not even results are here that have not left
   std::uint64_t free_bytes = 0;      // for a task
   std::uint64_t reserved_bytes = 0;  // for tasks that are here
+  std::uint32_t ns_per_kib = 0;      // what bytes take to leave
 };
 
 class TaskDemand {

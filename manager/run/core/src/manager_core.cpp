@@ -23,6 +23,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
       policy_(MakeTaskPolicy(config_.limits)),
       pool_(config_, cut_.model()),
       evaluation_(config_.test_samples),
+      safe_(config_.limits.resident_steps),
       snapshots_(config_.snapshots) {
   assert(config_.train_samples > 0);
   assert(config_.first_version == 0 || config_.load_weights);
@@ -32,6 +33,7 @@ ManagerCore::ManagerCore(ManagerConfig config)
   assert(config_.first_version <= steps_.total);
   steps_.next = versions_.committed = versions_.reported = config_.first_version;
   versions_.safe = versions_.retired_below = config_.first_version;
+  safe_.GoBackTo(config_.first_version);
 }
 
 ManagerActions ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us) {
@@ -168,7 +170,6 @@ void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
 
 void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActions& out) {
   versions_.committed = unit.step + 1;
-  if (!unit.tiles_resident) versions_.safe = versions_.committed;
   if (versions_.committed > versions_.reported) {
     versions_.reported = versions_.committed;
     liveness_.OnNewStep();
@@ -181,14 +182,29 @@ void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActi
                                 LearningRateAt(config_.training, unit.step, steps_.total),
                                 GradientNormOf(cut_.Tasks(), unit.passes, *unit.losses)});
   }
-  if (versions_.committed != steps_.total && snapshots_.IsDue(versions_.committed, now_us)) {
-    BeginSnapshot(now_us, out);
-  }
+  KeepSafe(unit, now_us, out);
   RetireDone(out);
   if (!unit.tiles_resident || unit.step < versions_.spent_from) return;
   out.push_back(RemoveStep{unit.step});
-  const bool between = unit.step != versions_.safe;
+  const bool between = unit.step != versions_.safe && unit.step != safe_.version();
   if (between && snapshots_.version() != unit.step) RemoveTiles(unit.step, out);
+}
+
+// What was committed may be lost with a handler, or with the space.
+void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions& out) {
+  const std::int64_t version = versions_.committed;
+  if (!unit.tiles_resident) {
+    versions_.safe = version;
+    safe_.Note(version);
+  }
+  if (version == steps_.total) return;
+  // A snapshot at times of its own waits for a version whose tiles are in the space anyway.
+  const bool waits = unit.tiles_resident && unit.made_safe_later && !snapshots_.HasFixedSteps();
+  if (!waits && snapshots_.IsDue(version, now_us)) BeginSnapshot(version, now_us, out);
+  if (!unit.tiles_resident || !unit.made_safe_later || !safe_.IsDue(version, now_us)) return;
+  safe_.Begin(version, now_us);
+  if (IsPlanted(ManagerBug::kSafeBeforeItIsCopied)) versions_.safe = version;
+  out.push_back(MakeSafe{cut_.generation(), version, cut_.Tiles(version)});
 }
 
 // ---- old versions, and snapshots ---------------------------------------------------------------
@@ -215,9 +231,20 @@ void ManagerCore::RetireDone(ManagerActions& out) {
   out.push_back(RetireThrough{keep - (IsPlanted(ManagerBug::kRetiresTooEarly) ? 0 : 1)});
 }
 
-void ManagerCore::BeginSnapshot(std::int64_t now_us, ManagerActions& out) {
-  snapshots_.Begin(versions_.committed, now_us);
-  out.push_back(TakeSnapshot{versions_.committed, cut_.Tiles(versions_.committed)});
+void ManagerCore::On(const VersionSafe& event, std::int64_t now_us, ManagerActions& out) {
+  if (!cut_.IsCurrent(event.generation) || !safe_.OnDone(event.version, now_us)) return;
+  versions_.safe = std::max(versions_.safe, event.version);
+  snapshots_.Expect(safe_.took_us());
+  const bool could = event.version == versions_.safe && snapshots_.CouldSave(event.version);
+  if (could && !snapshots_.HasFixedSteps() && snapshots_.IsDue(event.version, now_us)) {
+    BeginSnapshot(event.version, now_us, out);
+  }
+  RetireDone(out);
+}
+
+void ManagerCore::BeginSnapshot(std::int64_t version, std::int64_t now_us, ManagerActions& out) {
+  snapshots_.Begin(version, now_us);
+  out.push_back(TakeSnapshot{version, cut_.Tiles(version)});
 }
 
 void ManagerCore::On(const SnapshotDone& event, std::int64_t, ManagerActions& out) {
@@ -241,7 +268,7 @@ void ManagerCore::SaveToStop(std::int64_t now_us, ManagerActions& out) {
   }
   out.push_back(Say{fmt::format(
       "stopping: writing a snapshot of step {} ...; once more to stop at once", version)});
-  BeginSnapshot(now_us, out);
+  BeginSnapshot(version, now_us, out);
 }
 
 }  // namespace acan

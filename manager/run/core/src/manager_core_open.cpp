@@ -87,19 +87,26 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
   return data;
 }
 
-// Large results may stay on devices with memory of their own: tiles, save those of each so many
-// steps, and what only the tasks of the unit read if there is but one handler to read it.
+// Large results may stay on devices with memory of their own, and with handlers whose bytes would
+// cross a link: tiles, save those of each so many steps. What only the tasks of the unit read may
+// stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
 void ManagerCore::LetBeResident(Unit& unit) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
-  const auto has_own = [](const auto& handler) { return handler.second.own_memory; };
-  const bool any = std::any_of(handlers.begin(), handlers.end(), has_own);
+  const auto any_of = [&handlers](auto&& predicate) {
+    return std::any_of(handlers.begin(), handlers.end(),
+                       [&](const auto& handler) { return predicate(handler.second); });
+  };
+  const bool any = any_of([](const Capacity& capacity) { return capacity.KeepsResults(); });
   // An audit compares bytes.
   const bool kept = config_.kept_versions > 0;
   if (!any || trust_.audits() || kept || config_.limits.resident_steps <= 1) return;
   const std::int64_t version = unit.step + 1;
-  const bool tiles_resident =
-      version % config_.limits.resident_steps != 0 && version != steps_.total;
-  const bool others_resident = handlers.size() == 1;
+  const bool travels = any_of([](const Capacity& capacity) { return capacity.bytes_travel; });
+  // A link is slow: no version goes over it all at once.
+  unit.made_safe_later = travels;
+  const bool is_safe_now = !travels && version % config_.limits.resident_steps == 0;
+  const bool tiles_resident = !is_safe_now && version != steps_.total;
+  const bool others_resident = handlers.size() == 1 || travels;
   for (PlannedTask& task : unit.to_put) {
     for (Output& output : task.task.outputs) {
       const bool large = output.view.bytes() >= config_.least_removed_bytes;

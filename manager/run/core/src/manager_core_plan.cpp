@@ -105,6 +105,7 @@ void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
   // of an evaluation of the version with which the next step begins.
   versions_.spent_from = std::max(versions_.spent_from, steps_.next + 1);
   if (!IsPlanted(ManagerBug::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
+  safe_.GoBackTo(versions_.committed);
   move.version = versions_.committed;
   const bool has_weights = weights_ == Weights::kThere;
   if (has_weights) move.from = cut_.Tiles(move.version);

@@ -22,6 +22,10 @@ SnapshotTimer::SnapshotTimer(const std::optional<SnapshotPolicy>& policy)
   if (policy_) saved_version_ = policy_->saved_version;
 }
 
+void SnapshotTimer::Expect(std::int64_t took_us) {
+  if (!measured_) took_us_ = std::max(took_us_, took_us);
+}
+
 std::int64_t SnapshotTimer::IntervalUs(std::int64_t now_us) const {
   const double lived_s = policy_->past_seconds + static_cast<double>(now_us - started_us_) * 1e-6;
   const double between_failures_s =
@@ -56,6 +60,7 @@ bool SnapshotTimer::OnDone(std::int64_t version, std::int64_t took_us, bool writ
   if (version_ != version) return false;
   version_.reset();
   took_us_ = took_us;
+  measured_ = true;
   (written ? saved_version_ : unsaved_version_) = version;
   return true;
 }

@@ -22,6 +22,12 @@ HandlersSeen Gpus(std::initializer_list<std::uint64_t> memory_bytes) {
   return seen;
 }
 
+HandlersSeen Far(std::initializer_list<std::uint64_t> memory_bytes) {
+  HandlersSeen seen = Handlers(memory_bytes);
+  for (auto& [id, capacity] : seen.handlers) capacity.bytes_travel = true;
+  return seen;
+}
+
 // The steps whose new tiles may stay.
 std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
   std::set<std::int64_t> resident;
@@ -161,6 +167,117 @@ TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
   const PassTasks graph(LowerModel(job.model), job.training, *shell.core.plan());
   for (const TileCell& tile : graph.Tiles("run", 3)) EXPECT_EQ(shell.removed.count(tile.key), 0u);
   EXPECT_THAT(shell.retired, ::testing::Each(::testing::Le(2)));
+}
+
+// ---- over links: versions are copied beside the steps ------------------------------------------
+
+TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterval) {
+  Shell shell(ResidentJob());
+  shell.Send(Far({1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
+  EXPECT_GT(OthersThatStay(shell), 0u) << "whoever needs them asks";
+  EXPECT_EQ(shell.copied, (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(shell.missed, std::vector<std::string>());
+}
+
+TEST(ManagerCoreOverLinkTest, NothingIsCopiedWhileAnotherVersionIs) {
+  ManagerConfig config = ResidentJob();
+  config.limits.resident_steps = 2;
+  Shell shell(std::move(config));
+  shell.copies = false;
+  shell.Send(Far({1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.copied, (std::vector<std::int64_t>{2}));
+  const ManagerConfig job = SmallJob();
+  const PassTasks graph(LowerModel(job.model), job.training, *shell.core.plan());
+  for (const TileCell& tile : graph.Tiles("run", 2)) {
+    EXPECT_EQ(shell.removed.count(tile.key), 0u) << tile.key.ToString();
+  }
+  for (const TileCell& tile : graph.Tiles("run", 3)) {
+    EXPECT_EQ(shell.removed.count(tile.key), 1u) << tile.key.ToString();
+  }
+}
+
+// The run goes back to what was copied whole, not to what was to be copied.
+TEST(ManagerCoreOverLinkTest, AVersionIsSafeWhenItIsCopied) {
+  for (const bool copied : {false, true}) {
+    ManagerConfig config = ResidentJob();
+    config.limits.resident_steps = 2;
+    Shell shell(std::move(config));
+    shell.copies = false;
+    shell.Send(Far({1 << 30, 1 << 30}));
+    while (shell.core.committed_steps() < 3) {
+      const ManagerEvent event = shell.answers.front();
+      shell.answers.pop_front();
+      shell.Send(event);
+    }
+    ASSERT_EQ(shell.copied, (std::vector<std::int64_t>{2}));
+    if (copied) shell.Send(VersionSafe{shell.copy_generation, 2});
+    shell.Send(VersionSafe{shell.copy_generation, 3});
+    shell.Send(VersionSafe{shell.copy_generation + 7, 2});
+    shell.Send(ResultsLost{"handler 1 is gone"});
+    ASSERT_EQ(shell.moved.size(), 1u);
+    EXPECT_EQ(shell.moved[0].version, copied ? 2 : 0);
+    shell.copies = true;
+    shell.answers.clear();
+    shell.Send(WeightsReady{shell.moved[0].generation});
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
+  }
+}
+
+// At its own times; a job may say when instead.
+TEST(ManagerCoreOverLinkTest, ASnapshotWaitsForAVersionThatIsCopied) {
+  const auto snapshots = [](std::optional<std::int64_t> every_steps, bool copies) {
+    ManagerConfig config = ResidentJob();
+    config.training.epochs = 4;
+    config.snapshots = SnapshotPolicy{.every_steps = every_steps};
+    Shell shell(std::move(config));
+    shell.copies = copies;
+    shell.Send(Far({1 << 30}));
+    while (!shell.answers.empty()) {  // so late that one is due at each step
+      const ManagerEvent event = shell.answers.front();
+      shell.answers.pop_front();
+      if (const auto* chunk = std::get_if<ChunkDone>(&event)) shell.in_flight -= chunk->tasks;
+      shell.Send(event, 7'200'000'000);
+    }
+    EXPECT_TRUE(shell.done);
+    return shell.snapshots;
+  };
+  EXPECT_EQ(snapshots({}, true), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(snapshots({}, false), (std::vector<std::int64_t>{}));
+  EXPECT_EQ(snapshots(1, false), (std::vector<std::int64_t>{1})) << "the first is under way";
+}
+
+// ---- when a version is copied ------------------------------------------------------------------
+
+TEST(SafeTimerTest, ACopyTakesASmallPartOfTheTime) {
+  SafeTimer timer(4);
+  EXPECT_FALSE(timer.IsDue(3, 0));
+  ASSERT_TRUE(timer.IsDue(4, 1'000));
+  timer.Begin(4, 1'000);
+  EXPECT_FALSE(timer.IsDue(8, 2'000)) << "one is under way";
+  EXPECT_FALSE(timer.OnDone(3, 2'000));
+  ASSERT_TRUE(timer.OnDone(4, 11'000));
+  EXPECT_EQ(timer.took_us(), 10'000);
+  EXPECT_FALSE(timer.IsDue(7, 100'000)) << "too few steps";
+  EXPECT_FALSE(timer.IsDue(8, 50'999)) << "too soon";
+  EXPECT_TRUE(timer.IsDue(8, 51'000));
+}
+
+TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {
+  SafeTimer timer(2);
+  timer.Begin(4, 0);
+  timer.GoBackTo(2);
+  EXPECT_FALSE(timer.OnDone(4, 1'000));
+  EXPECT_FALSE(timer.IsDue(3, 1'000));
+  EXPECT_TRUE(timer.IsDue(4, 1'000));
+  timer.Note(4);
+  EXPECT_FALSE(timer.IsDue(5, 1'000)) << "it is safe already";
 }
 
 }  // namespace

@@ -81,6 +81,9 @@ class Shell {
   bool loaded = false, done = false;
   std::int64_t load_version = -1;
   std::vector<std::int64_t> snapshots;  // asked for; the test answers
+  std::vector<std::int64_t> copied;     // versions, by MakeSafe
+  std::uint64_t copy_generation = 0;    // of the last one
+  bool copies = true;                   // and says so; else the test does
   int dropped = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
@@ -174,6 +177,10 @@ class Shell {
         loaded = true;
         load_version = load->version;
         answers.push_back(WeightsReady{load->generation});
+      } else if (const auto* safe = std::get_if<MakeSafe>(&action)) {
+        copied.push_back(safe->version);
+        copy_generation = safe->generation;
+        if (copies) answers.push_back(VersionSafe{safe->generation, safe->version});
       } else if (const auto* snapshot = std::get_if<TakeSnapshot>(&action)) {
         snapshots.push_back(snapshot->version);
       } else if (std::get_if<DropSnapshot>(&action) != nullptr) {

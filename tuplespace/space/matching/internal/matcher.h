@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "holders.h"
 #include "lease_table.h"
 #include "ready_queue.h"
 #include "residency.h"
@@ -15,14 +16,15 @@ namespace tuplespace::internal {
 class Matcher {
  public:
   Matcher(SpaceState& state, GetGroups& groups, ReadyQueue& ready, LeaseTable& leases,
-          Benches& benches, Trust& trust, Residency& residency)
+          Benches& benches, Trust& trust, Residency& residency, Holders& holders)
       : state_(state),
         groups_(groups),
         ready_(ready),
         leases_(leases),
         benches_(benches),
         trust_(trust),
-        residency_(residency) {}
+        residency_(residency),
+        holders_(holders) {}
 
   void Match();             // places what is queued, and answers the Gets that got something
   void Fill(Taker& taker);  // with what is ready
@@ -31,6 +33,7 @@ class Matcher {
  private:
   void Place(Record* record);
   void FindCandidates(Record* record, Candidates* found) const;
+  std::int64_t StealAfterUs(const TaskState& task, const Candidates& candidates) const;
   GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;
   std::uint64_t PartOf(const Taker& taker) const;
   void Take(Taker& taker, Record* record);
@@ -43,6 +46,7 @@ class Matcher {
   Benches& benches_;
   Trust& trust_;
   Residency& residency_;
+  Holders& holders_;
   std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
   Candidates candidates_;              // of the record that is being placed
 };

@@ -82,6 +82,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
                                " different patterns are open, the most allowed"});
   }
   client.last_group = group;
+  client.ns_per_kib = get.ns_per_kib;
   ++state_.counters.gets;
   group->last_used = state_.next_sequence++;
   MakeUser(client, group);

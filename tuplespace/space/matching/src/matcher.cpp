@@ -46,7 +46,7 @@ void Matcher::Place(Record* record) {
   record->placement = Placement::kFree;
   if (record->task) {
     TaskState& task = *record->task;
-    const std::int64_t late_us = task.ready_since_us + state_.limits.steal_after_us;
+    const std::int64_t late_us = task.ready_since_us + StealAfterUs(task, candidates);
     if (state_.now_us < task.barred_until_us) {
       record->placement = Placement::kBarred;
       state_.deadlines.Set(&task.ready_timer, task.barred_until_us);
@@ -62,6 +62,27 @@ void Matcher::Place(Record* record) {
   waiter->taker.group->waiters.erase(waiter);
   Take(waiter->taker, record);
   answering_.push_back(waiter);
+}
+
+// Whoever steals a task needs the tuple that its holders have: where that takes long to travel, to
+// wait for a holder is cheaper. The nearest of them counts. Who is idle and does not ask, or has
+// done nothing yet, or too little of late, is not waited for: anybody can say that he holds a
+// tuple.
+std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& candidates) const {
+  const SpaceLimits& limits = state_.limits;
+  std::optional<std::uint64_t> ns_per_kib;
+  for (const ClientState* holder : candidates.holders) {
+    const bool works = !holder->gets.empty() || holder->lease_count > 0;
+    if (!works || holder->untried_of != nullptr || benches_.IsBenched(*holder)) continue;
+    ns_per_kib = std::min<std::uint64_t>(ns_per_kib.value_or(UINT64_MAX), holder->ns_per_kib);
+  }
+  if (ns_per_kib.value_or(0) == 0) return limits.steal_after_us;
+  constexpr std::uint64_t kMostBytes = 1 << 30;
+  const Record& input = *task.links[task.spec.affinity].input;
+  const std::uint64_t bytes = input.residence ? input.residence->bytes : input.payload.size();
+  const std::uint64_t travels_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
+  const auto most = static_cast<std::uint64_t>(limits.most_steal_after_us);
+  return std::max(limits.steal_after_us, static_cast<std::int64_t>(std::min(travels_us, most)));
 }
 
 void Matcher::FindCandidates(Record* record, Candidates* found) const {
@@ -182,6 +203,11 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
     if (!held && !sent) residency_.Want(link.input);
     grant.inputs.push_back(state_.Copy(*link.input, !sent));
     grant.input_sent.push_back(sent);
+    // Of tiles, on which the placing of tasks depends, the client itself says so.
+    const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();
+    if (sent && keeps && link.input->payload.size() >= state_.limits.least_kept_bytes) {
+      holders_.Add(*taker.client, link.input);
+    }
   }
 }
 

@@ -50,6 +50,7 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
   waiter->id = id;
   waiter->all = read.all;
   waiter->metadata_only = read.metadata_only;
+  waiter->in_space = read.in_space;
   for (Pattern& pattern : read.patterns) {
     auto exact = pattern.AsExactKey();
     waiter->wanted.push_back({std::move(pattern), std::move(exact)});
@@ -151,7 +152,9 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
 
 // A payload that stays with another client is not there yet.
 bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
-  return !record.residence || waiter.metadata_only || record.residence->with == waiter.client;
+  if (!record.residence) return true;
+  if (waiter.metadata_only) return !waiter.in_space;
+  return record.residence->with == waiter.client;
 }
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {

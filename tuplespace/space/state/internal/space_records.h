@@ -216,6 +216,7 @@ struct ReadWaiter {
   std::vector<WantedPattern> wanted;
   bool all = true;
   bool metadata_only = false;
+  bool in_space = false;           // what stays with a client is asked for
   std::size_t cursor = 0;          // `all`: the pattern that is watched
   bool too_broad = false;          // more than limits.looked_at_by_read were looked at
   std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
@@ -324,6 +325,7 @@ struct ClientState {
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last did
+  std::uint32_t ns_per_kib = 0;          // as its last Get said
 };
 
 }  // namespace tuplespace::internal

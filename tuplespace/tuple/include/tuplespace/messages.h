@@ -17,7 +17,8 @@
 namespace tuplespace {
 
 inline constexpr std::uint32_t kProtocolVersion = 4;
-inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
+inline constexpr std::int64_t kForeverUs = INT64_MAX;       // no deadline
+inline constexpr std::uint64_t kLeastKeptBytes = 64 << 10;  // see Get::ns_per_kib
 
 using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
 using RequestId = std::uint64_t;  // chosen by the client; unique among its open requests
@@ -98,6 +99,9 @@ struct Read {
   bool all = true;
   bool metadata_only = false;  // keys and sizes, no payloads
   std::int64_t wait_us = 0;    // 0: answer at once; kForeverUs: wait
+  // With metadata_only: payloads that stay with a client are asked for, and waited for, as if they
+  // were read. So they get into the space, and no further.
+  bool in_space = false;
 };
 // Every tuple that matches, in key order; never waits for one. Where many have to be looked at, the
 // requests of others are answered meanwhile: what is there all the time is counted once, what comes
@@ -154,6 +158,14 @@ struct Get {
   // Of many tasks no more than a part of those that are ready (half of an equal share), so that
   // whoever else asks for such tasks finds some; at least one.
   bool share = false;
+  // Not 0: payloads reach this client, and leave it, over a link, which takes this time for a KiB;
+  // the space keeps the last one said. It follows that
+  //  - tasks whose affinity tuple it holds are kept for it as long as that tuple would take to
+  //    travel, if that is longer than limits.steal_after_us;
+  //  - it holds each input of kLeastKeptBytes or more that a grant brings, until it says that it
+  //    has dropped it (Hold), unless that is the affinity tuple of a task. So another grant on its
+  //    way does not bring the input again.
+  std::uint32_t ns_per_kib = 0;
 };
 struct Grant {
   Key key;

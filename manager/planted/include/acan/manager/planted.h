@@ -26,6 +26,7 @@ enum class ManagerBug : std::uint8_t {
   kMetricsAreNotKept,
   kIgnoresFinishedRun,
   kAuditsBelieveTheFirst,
+  kSafeBeforeItIsCopied,
   kCount,
 };
 

@@ -23,6 +23,7 @@
 #include "acan/manager/manager_events.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/safe_timer.h"
 #include "acan/manager/snapshot_timer.h"
 #include "acan/manager/task_policy.h"
 #include "acan/manager/unit.h"
@@ -76,6 +77,7 @@ class ManagerCore {
   void On(const LossesRead& event, std::int64_t now_us, ManagerActions& out);
   void On(const WeightsReady& event, std::int64_t now_us, ManagerActions& out);
   void On(const SnapshotDone& event, std::int64_t now_us, ManagerActions& out);
+  void On(const VersionSafe& event, std::int64_t now_us, ManagerActions& out);
   void On(const StopWanted& event, std::int64_t now_us, ManagerActions& out);
   void On(const ResultsLost& event, std::int64_t now_us, ManagerActions& out);
   void On(const WorkersSeen& event, std::int64_t now_us, ManagerActions& out);
@@ -97,7 +99,8 @@ class ManagerCore {
   void CommitEvaluation(const Unit& unit, ManagerActions& out);
   void RetireDone(ManagerActions& out);
   void RemoveTiles(std::int64_t version, ManagerActions& out) const;
-  void BeginSnapshot(std::int64_t now_us, ManagerActions& out);
+  void KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions& out);
+  void BeginSnapshot(std::int64_t version, std::int64_t now_us, ManagerActions& out);
   void SaveToStop(std::int64_t now_us, ManagerActions& out);
   void End(ManagerAction last, ManagerActions& out);
   bool IsEvaluated(std::int64_t version) const;
@@ -117,6 +120,7 @@ class ManagerCore {
   HandlerPool pool_;
   Liveness liveness_;
   Evaluation evaluation_;
+  SafeTimer safe_;
   SnapshotTimer snapshots_;
   UnitQueue units_;
 

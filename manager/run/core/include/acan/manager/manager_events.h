@@ -55,6 +55,11 @@ struct SnapshotDone {
   std::int64_t took_us = 0;
   bool written = true;
 };
+// All tiles of MakeSafe are in the space.
+struct VersionSafe {
+  std::uint64_t generation = 0;
+  std::int64_t version = 0;
+};
 // Somebody wants the run to stop: nothing is begun any more, the newest version is saved, and then
 // ReadyToStop comes. A run whose tasks are all done finishes instead.
 struct StopWanted {};
@@ -69,7 +74,7 @@ struct WorkersSeen {
 struct ClockTick {};
 using ManagerEvent =
     std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead, WeightsReady,
-                 SnapshotDone, StopWanted, ResultsLost, WorkersSeen, ClockTick>;
+                 SnapshotDone, VersionSafe, StopWanted, ResultsLost, WorkersSeen, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -135,6 +140,13 @@ struct MoveTiles {
   std::int64_t version = 0;
   std::vector<TileCell> from, to;
 };
+// Has the tiles of a version copied into the space that stay with handlers, a few at a time, beside
+// everything else; then VersionSafe. They are not removed until then.
+struct MakeSafe {
+  std::uint64_t generation = 0;
+  std::int64_t version = 0;
+  std::vector<TileCell> tiles;
+};
 // Writes the tiles of a version to disk, beside everything else; then SnapshotDone. The tiles stay
 // in the space until then.
 struct TakeSnapshot {
@@ -177,10 +189,10 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction =
-    std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses, LoadWeights,
-                 RemoveResults, RemoveStep, RetireThrough, MoveTiles, TakeSnapshot, DropSnapshot,
-                 Stalled, ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
+                                   LoadWeights, RemoveResults, RemoveStep, RetireThrough, MoveTiles,
+                                   MakeSafe, TakeSnapshot, DropSnapshot, Stalled, ReadyToStop,
+                                   StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 using ManagerActions = std::vector<ManagerAction>;
 
 }  // namespace acan

@@ -13,6 +13,11 @@ class SnapshotTimer {
   // Without a policy none is ever due.
   explicit SnapshotTimer(const std::optional<SnapshotPolicy>& policy);
 
+  // The job says how many steps are between two.
+  bool HasFixedSteps() const { return policy_ && policy_->every_steps; }
+  // Before the first one was written: one takes this long at least.
+  void Expect(std::int64_t took_us);
+
   // The life begins.
   void Start(std::int64_t now_us) { started_us_ = begun_us_ = now_us; }
   // Whether one of `version` should begin now: none is under way.
@@ -37,6 +42,7 @@ class SnapshotTimer {
   std::optional<std::int64_t> version_;
   std::int64_t begun_us_ = 0;  // the last one; at first the start
   std::int64_t took_us_;
+  bool measured_ = false;  // took_us_ is of one that was taken
   std::int64_t saved_version_ = 0;
   std::int64_t unsaved_version_ = 0;  // the newest whose snapshot could not be written
 };

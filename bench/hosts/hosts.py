@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Training on several hosts: samples a second and the bytes that cross each link, beside PyTorch's
+DistributedDataParallel over gloo on the same links. The hosts are network namespaces: one for the broker, one for the
+manager, and one for each handler host. Shared memory is off, so every byte crosses a link. Keys encrypt all of acan's
+messages, as between hosts a broker without keys is refused. Needs root.
+
+    sudo python3 bench/hosts/hosts.py --acan build/release/bin/acan --job wide --rates unlimited 1gbit 100mbit
+    sudo python3 bench/hosts/hosts.py --job first --peers "torch ddp gloo" --rounds 5 --json FILE
+    sudo python3 bench/hosts/hosts.py --acan build/a/bin/acan --other build/b/bin/acan      # two programs in turn
+
+In each round every program trains once on the same links; who begins changes. The first steps are not counted.
+`least` is stated for both ways to cut a step: by rows, where all hosts need the sums of all gradients, and by weights
+that stay, where the batch and the activations of the layers between travel.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from network import Network
+
+JOBS = {
+    "wide": dict(layers=[784, 2048, 2048, 10], batch=256, optimizer="momentum"),
+    "first": dict(layers=[784, 512, 256, 10], batch=128, optimizer="sgd"),
+}
+RATE = 0.01
+DDP = "torch ddp gloo"
+BATCHES_OF_EPOCH = 16
+
+
+def summary(values):
+    return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
+
+
+def least_bytes(job, hosts):
+    """That links between `hosts` handler hosts and the manager's must carry a step, counted once a link's direction.
+    By weights: the batch goes to each host; of each layer between two wide ones half crosses forward and backward in
+    every second layer, if outputs and inputs of the weights are cut in turn."""
+    layers, batch = job["layers"], job["batch"]
+    weights = sum(4 * outputs * (inputs + 1) for inputs, outputs in zip(layers, layers[1:]))
+    inputs = 4 * batch * layers[0]
+    between = sum(4 * batch * width for width in layers[2:-1:2]) * 2 * (hosts - 1)
+    return dict(by_rows=2 * (hosts - 1) * weights + inputs, by_weights=hosts * inputs + between)
+
+
+# ---- acan ------------------------------------------------------------------------------------------------------
+
+def job_text(job, steps, settings):
+    lines = {"train": [f"batch = {job['batch']}", f"learning_rate = {RATE}", f'optimizer = "{job["optimizer"]}"',
+                       f"epochs = {-(-steps // BATCHES_OF_EPOCH)}"]}
+    for setting in settings:
+        place, value = setting.split("=", 1)
+        section, key = place.split(".", 1)
+        lines.setdefault(section, []).append(f"{key} = {value}")
+    sections = "".join(f"[{name}]\n" + "\n".join(each) + "\n" for name, each in lines.items())
+    return f"""[model]
+layers = {job["layers"]}
+activation = "relu"
+loss = "mse"
+[data]
+generated = "regression"
+samples = {job["batch"] * BATCHES_OF_EPOCH}
+{sections}"""
+
+
+class Cluster:
+    """A broker, handlers and a manager of one program on the hosts of a network."""
+
+    def __init__(self, network, program, folder, arguments):
+        self.network, self.program, self.folder, self.arguments = network, program, folder, arguments
+        self.processes = []
+
+    def start(self, host, name, *words):
+        log = open(self.folder / f"{name}.log", "w")
+        process = subprocess.Popen(self.network.words(host, [self.program, *words]), stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def wait_for(self, name, text):
+        deadline = time.monotonic() + 60
+        while text not in (self.folder / f"{name}.log").read_text():
+            if time.monotonic() > deadline:
+                sys.exit(f"{name} never said {text!r}: {(self.folder / f'{name}.log').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+    def begin(self, job_file):
+        keys = self.folder / "keys"
+        subprocess.check_call([self.program, "keygen", "--out", keys], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+
+        def key_of(role):
+            return ["--keys", keys / f"{role}.key"]
+
+        endpoint = f"tcp://{self.network.address('broker')}:5555"
+        self.start("broker", "broker", "broker", "--listen", "tcp://0.0.0.0:5555", "--shared-memory", "off",
+                   *key_of("broker"))
+        hosts = self.arguments.hosts
+        for i in range(self.arguments.handlers or hosts):
+            self.start(f"h{i % hosts}", f"handler{i}", "handler", "--connect", endpoint, "--device",
+                       self.arguments.device, "--memory", self.arguments.memory, *key_of("handler"))
+        for i in range(self.arguments.handlers or hosts):
+            self.wait_for(f"handler{i}", "joined")
+        return self.start("manager", "manager", "manager", job_file, "--connect", endpoint, "--out",
+                          self.folder / "out", "--json", *key_of("manager"))
+
+
+def watch(process, metrics, network, warm_steps, seconds):
+    """Steps a second and bytes a step after the first steps, until the run ends or has been measured so long."""
+    first, last, begin, end, before, after = 0, 0, 0.0, 0.0, None, None
+    while process.poll() is None:
+        now = time.perf_counter()
+        lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+        if lines > last:
+            if not first and lines >= warm_steps:
+                first, begin, before = lines, now, network.counters()
+            last, end = lines, now
+            if first and last > first and now - begin >= seconds:
+                break
+        time.sleep(0.002)
+    if not first or last <= first:
+        return None
+    after = network.counters()
+    steps = last - first
+    moved = {host: {way: (after[host][way] - before[host][way]) / steps for way in ("out", "into")}
+             for host in after}
+    return steps / (end - begin), moved
+
+
+def acan_run(program, network, job, arguments):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "job.toml").write_text(job_text(job, arguments.steps, arguments.set))
+        cluster = Cluster(network, program, folder, arguments)
+        try:
+            manager = cluster.begin(folder / "job.toml")
+            seen = watch(manager, folder / "out" / "metrics.jsonl", network, arguments.warm_steps,
+                         arguments.seconds)
+            log = (folder / "manager.log").read_text()
+        finally:
+            cluster.stop()
+        if seen is None:
+            sys.exit(f"too few steps: {log[-3000:]}")
+        rate, moved = seen
+        if arguments.verbose:
+            print(log, file=sys.stderr)
+        plan = [line for line in log.splitlines() if "plan: " in line]
+        return dict(samples_per_s=rate * job["batch"], bytes_a_step=moved, plan=plan[:1])
+
+
+# ---- PyTorch ---------------------------------------------------------------------------------------------------
+
+def ddp_process(rank, world, job, warm_steps, steps, seconds):
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    parts = []
+    for inputs, outputs in zip(job["layers"], job["layers"][1:]):
+        parts += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*parts[:-1]))
+    momentum = 0.9 if job["optimizer"] == "momentum" else 0.0
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE, momentum=momentum)
+    loss_of = torch.nn.MSELoss()
+    share = job["batch"] // world
+    rows = share * BATCHES_OF_EPOCH
+    inputs, targets = torch.rand(rows, job["layers"][0]), torch.rand(rows, job["layers"][-1])
+    done, begin, go_on = 0, 0.0, torch.ones(1)
+    while go_on.item():
+        if done == warm_steps:
+            begin = time.perf_counter()
+        at = done % BATCHES_OF_EPOCH * share
+        optimizer.zero_grad()
+        loss_of(net(inputs[at:at + share]), targets[at:at + share]).backward()
+        optimizer.step()
+        done += 1
+        if done > warm_steps and (done - warm_steps) % 4 == 0:  # all end with the same step
+            go_on[0] = float(done < steps and time.perf_counter() - begin < seconds)
+            dist.broadcast(go_on, 0)
+    if rank == 0:
+        rate = (done - warm_steps) * job["batch"] / (time.perf_counter() - begin)
+        print(json.dumps({"samples_per_s": rate}), flush=True)
+    dist.destroy_process_group()
+
+
+def ddp_run(network, job, arguments):
+    world = arguments.handlers or arguments.hosts
+    processes = []
+    for rank in range(world):
+        host = f"h{rank % arguments.hosts}"
+        environment = dict(os.environ, MASTER_ADDR=network.address("h0"), MASTER_PORT="29500", OMP_NUM_THREADS="1",
+                           GLOO_SOCKET_IFNAME="up0")
+        given = [rank, world, job, arguments.warm_steps, arguments.steps, arguments.seconds]
+        words = [sys.executable, __file__, "--ddp", json.dumps(given)]
+        processes.append(subprocess.Popen(network.words(host, words), env=environment, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, text=True))
+    texts = [process.communicate() for process in processes]
+    if any(process.returncode for process in processes):
+        sys.exit(f"DDP failed: {texts[0][1][-2000:]}")
+    return json.loads(texts[0][0].splitlines()[-1])
+
+
+# ---- rounds ----------------------------------------------------------------------------------------------------
+
+def host_names(arguments):
+    return ["broker", "manager"] + [f"h{i}" for i in range(arguments.hosts)]
+
+
+def bytes_summary(runs):
+    """Of all links together, each byte counted where it is sent, and of the broker's link."""
+    links = {host: {way: statistics.median(run["bytes_a_step"][host][way] for run in runs) for way in ("out", "into")}
+             for host in runs[0]["bytes_a_step"]}
+    sent = sum(link["out"] for link in links.values())
+    broker = links["broker"]
+    return dict(links=links, all_links=sent, broker_share=broker["out"] / sent if sent else None)
+
+
+def measure(job, rate, programs, arguments):
+    runs = {who: [] for who in programs}
+    names = list(programs)
+    for round_number in range(arguments.rounds):
+        first = round_number % len(names)
+        for who in names[first:] + names[:first]:
+            with Network(host_names(arguments), None if rate == "unlimited" else rate, arguments.delay_ms) as network:
+                runs[who].append(programs[who](network))
+            print(f"{rate:10} {who:16} {runs[who][-1]['samples_per_s']:9.1f} samples/s", file=sys.stderr)
+    base = names[0]
+    report = dict(samples_per_s={who: summary([run["samples_per_s"] for run in each]) for who, each in runs.items()},
+                  ratios={f"{base} / {who}": summary([a["samples_per_s"] / b["samples_per_s"]
+                                                      for a, b in zip(runs[base], runs[who])])
+                          for who in names[1:]})
+    report["bytes_a_step"] = {who: bytes_summary(each) for who, each in runs.items() if "bytes_a_step" in each[0]}
+    report["plans"] = {who: each[0]["plan"] for who, each in runs.items() if "plan" in each[0]}
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--acan", default="build/release/bin/acan")
+    parser.add_argument("--other", help="another build of acan, in turn with the first")
+    parser.add_argument("--job", choices=list(JOBS), default="wide")
+    parser.add_argument("--rates", nargs="+", default=["unlimited", "1gbit", "100mbit"])
+    parser.add_argument("--delay-ms", type=float, default=0)
+    parser.add_argument("--hosts", type=int, default=2, help="handler hosts")
+    parser.add_argument("--handlers", type=int, help="handlers on all hosts together; default: one for each host")
+    parser.add_argument("--device", default="cpu:1")
+    parser.add_argument("--memory", default="1GiB")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    parser.add_argument("--peers", nargs="*", choices=[DDP], default=[])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-steps", type=int, default=8, help="the first, which are not counted")
+    parser.add_argument("--steps", type=int, default=2000, help="a run has at most so many")
+    parser.add_argument("--seconds", type=float, default=6, help="a run is measured so long")
+    parser.add_argument("--json", help="write the report here, in place of stdout")
+    parser.add_argument("--verbose", action="store_true", help="show the manager's log")
+    parser.add_argument("--ddp", type=json.loads, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.ddp:
+        return ddp_process(*arguments.ddp)
+    job = JOBS[arguments.job]
+    programs = {"acan": lambda network: acan_run(arguments.acan, network, job, arguments)}
+    if arguments.other:
+        programs["other acan"] = lambda network: acan_run(arguments.other, network, job, arguments)
+    if DDP in arguments.peers:
+        programs[DDP] = lambda network: ddp_run(network, job, arguments)
+    report = dict(machine=platform.processor() or platform.machine(), job=dict(JOBS[arguments.job], name=arguments.job),
+                  hosts=arguments.hosts, handlers=arguments.handlers or arguments.hosts, keys=True,
+                  device=arguments.device, settings=arguments.set, delay_ms=arguments.delay_ms,
+                  acan=subprocess.check_output([arguments.acan, "--version"], text=True).strip(),
+                  least_bytes_a_step=least_bytes(job, arguments.hosts), rates={})
+    for rate in arguments.rates:
+        report["rates"][rate] = measure(job, rate, programs, arguments)
+    text = json.dumps(report, indent=1)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(text + "\n")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Hosts made of network namespaces, each with a link of its own to one switch. tbf shapes both directions of a link.
+Needs root, iproute2 and a kernel with veth, bridge and tbf."""
+import json
+import os
+import subprocess
+
+
+def ip(*words):
+    return subprocess.check_output(["ip", *map(str, words)], text=True)
+
+
+class Network:
+    """`names`: the hosts. `rate`: of each link and direction, as tc writes it ("100mbit"); None: not shaped.
+    `delay_ms`: added to each direction of each link."""
+
+    def __init__(self, names, rate=None, delay_ms=0):
+        self.tag = f"{os.getpid() % 0x100000:05x}"
+        self.names = list(names)
+        self.rate, self.delay_ms = rate, delay_ms
+        self.made = []
+
+    def __enter__(self):
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for space in self.made:  # and with it its links
+            subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL, check=False)
+        self.made = []
+
+    def space(self, name):
+        return f"acan-{self.tag}-{name}"
+
+    def address(self, name):
+        return f"10.198.0.{self.names.index(name) + 1}"
+
+    def words(self, name, words):
+        """A command line that runs `words` on that host."""
+        return ["ip", "netns", "exec", self.space(name), *map(str, words)]
+
+    def counters(self):
+        """Bytes that each host has sent and received over its link so far."""
+        found = {}
+        for name in self.names:
+            text = subprocess.check_output(
+                ["ip", "netns", "exec", self.space(name), "ip", "-j", "-s", "link", "show", "dev", "up0"], text=True)
+            stats = json.loads(text)[0]["stats64"]
+            found[name] = dict(out=stats["tx"]["bytes"], into=stats["rx"]["bytes"])
+        return found
+
+    def _make(self):
+        switch = self._add_space("switch")
+        ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+        ip("-n", switch, "link", "set", "bridge", "up")
+        for number, name in enumerate(self.names):
+            space = self._add_space(name)
+            port = f"port{number}"
+            ip("link", "add", "up0", "netns", space, "type", "veth", "peer", "name", port, "netns", switch)
+            ip("-n", switch, "link", "set", port, "master", "bridge")
+            ip("-n", switch, "link", "set", port, "up")
+            ip("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "up0")
+            ip("-n", space, "link", "set", "lo", "up")
+            ip("-n", space, "link", "set", "up0", "up")
+            self._shape(space, "up0")
+            self._shape(switch, port)
+
+    def _add_space(self, name):
+        ip("netns", "add", self.space(name))
+        self.made.append(self.space(name))
+        return self.space(name)
+
+    def _shape(self, space, device):
+        tc = ["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", device]
+        if self.rate:
+            subprocess.check_call(tc + ["root", "handle", "1:", "tbf", "rate", self.rate, "burst", "256kb",
+                                        "latency", "100ms"])
+        if self.delay_ms:
+            at = ["parent", "1:1", "handle", "10:"] if self.rate else ["root"]
+            subprocess.check_call(tc + at + ["netem", "delay", f"{self.delay_ms}ms", "limit", "100000"])

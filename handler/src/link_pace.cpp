@@ -1,0 +1,35 @@
+#include "acan/handler/link_pace.h"
+
+#include <algorithm>
+
+namespace acan {
+namespace {
+
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint32_t kAssumedNsPerKib = 8 * kKiB;  // 1 Gbit/s
+constexpr std::uint64_t kLeastBytes = 64 * kKiB;      // of less, a round trip takes longest
+constexpr std::int64_t kMostNsPerKib = 1 << 30;       // a second for a KiB
+// A slower one may have waited for others, so it counts this part.
+constexpr std::int64_t kPartOfSlower = 8;
+
+}  // namespace
+
+void LinkPace::Begin(bool bytes_travel) {
+  travels_ = bytes_travel;
+  ns_per_kib_ = travels_ ? kAssumedNsPerKib : 0;
+}
+
+void LinkPace::Note(std::uint64_t bytes, std::int64_t took_us) {
+  if (!travels_ || bytes < kLeastBytes) return;
+  const auto kib = static_cast<std::int64_t>(bytes / kKiB);
+  const std::int64_t seen = std::clamp<std::int64_t>(took_us, 0, kMostNsPerKib) * 1000 / kib;
+  const std::int64_t known = ns_per_kib_;
+  const std::int64_t next = seen < known ? seen : known + (seen - known) / kPartOfSlower;
+  ns_per_kib_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(next, 1, kMostNsPerKib));
+}
+
+std::int64_t LinkPace::UsFor(std::uint64_t bytes) const {
+  return static_cast<std::int64_t>(bytes / kKiB) * ns_per_kib_ / 1000;
+}
+
+}  // namespace acan

@@ -1,0 +1,39 @@
+// SafeTimer: when the weights that stay with handlers are copied into the space whole, and which
+// version is under way. They are copied beside the steps, so that no step waits for them: a version
+// is safe some steps after it was made. Pure: no clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace acan {
+
+class SafeTimer {
+ public:
+  // Of every so many steps at most one version is copied.
+  explicit SafeTimer(std::int64_t steps) : steps_(steps) {}
+
+  // Whether the copying of `version` should begin now: none is under way, and the last one is
+  // `steps` old, or so much older that all of this takes a small part of the time.
+  bool IsDue(std::int64_t version, std::int64_t now_us) const;
+  void Begin(std::int64_t version, std::int64_t now_us);
+  // `version` got safe in another way.
+  void Note(std::int64_t version) { last_version_ = version; }
+  // Forgets the one under way; versions begin again at `version`.
+  void GoBackTo(std::int64_t version);
+  // The one under way is in the space whole. False: it is not the one under way.
+  bool OnDone(std::int64_t version, std::int64_t now_us);
+
+  std::optional<std::int64_t> version() const { return version_; }  // under way
+  std::int64_t took_us() const { return took_us_; }                 // the last one
+
+ private:
+  const std::int64_t steps_;
+  std::optional<std::int64_t> version_;
+  std::int64_t last_version_ = 0;
+  std::int64_t begun_us_ = 0;
+  std::int64_t ended_us_ = 0;
+  std::int64_t took_us_ = 0;
+};
+
+}  // namespace acan

@@ -1,0 +1,150 @@
+// HandlerCore where bytes cross a link: what arrives is kept for other tasks, and what stays is not
+// supplied unasked as soon as there is nothing to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "handler_core_fixture.h"
+
+namespace acan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+// A task that needs its inputs, of 100 bytes each, and 100 more.
+TaskGranted OverLink(std::vector<tuplespace::Key> inputs, std::uint64_t fence = 1) {
+  const std::uint64_t need = 100 * inputs.size() + 100;
+  TaskGranted grant = Grant(need, std::move(inputs), fence);
+  grant.kept_from_bytes = 100;
+  return grant;
+}
+
+std::vector<tuplespace::Key> Dropped(const std::vector<HandlerAction>& actions) {
+  std::vector<tuplespace::Key> keys;
+  for (const AnnounceHeld& said : Of<AnnounceHeld>(actions)) {
+    keys.insert(keys.end(), said.dropped.begin(), said.dropped.end());
+  }
+  return keys;
+}
+
+class HandlerCoreLinkTest : public testing::Test {
+ protected:
+  HandlerCoreLinkTest() {
+    core_.Start();
+    core_.Step(ConnectionLost{true}, 0);
+  }
+  void Finish(FlightId flight, std::int64_t now_us = 0) {
+    core_.Step(TaskFinished{flight, 0, {}}, now_us);
+    core_.Step(Released{flight}, now_us);
+  }
+  HandlerCore core_{1000, 3};
+};
+
+TEST_F(HandlerCoreLinkTest, AnInputThatCameIsThereForTheNextTask) {
+  const auto first = core_.Step(OverLink({Tile(1, 1), Tile(1, 2)}), 0);
+  ASSERT_THAT(Of<KeepArrived>(first), SizeIs(2));
+  EXPECT_EQ(Of<KeepArrived>(first)[1].input, 1u);
+  EXPECT_THAT(Of<RunTask>(first), SizeIs(1));
+  EXPECT_EQ(core_.cached_bytes(), 200u);
+  EXPECT_EQ(core_.reserved_bytes(), 100u) << "what is cached counts once";
+
+  TaskGranted next = OverLink({Tile(1, 2)}, 2);
+  next.sent = {false};
+  const auto second = core_.Step(next, 0);
+  EXPECT_THAT(Of<FetchInputs>(second), IsEmpty());
+  EXPECT_THAT(Of<RunTask>(second), SizeIs(1));
+  Finish(1);
+  Finish(2);
+  EXPECT_TRUE(core_.IsCached(Tile(1, 2)));
+  EXPECT_EQ(core_.reserved_bytes(), 0u);
+}
+
+TEST_F(HandlerCoreLinkTest, WhatWasFetchedIsKeptToo) {
+  TaskGranted grant = OverLink({Tile(1, 1), Tile(1, 2)});
+  grant.sent = {false, false};
+  ASSERT_THAT(Of<FetchInputs>(core_.Step(grant, 0)), SizeIs(1));
+  const auto arrived = core_.Step(InputsArrived{1, {{0, 100}, {1, 99}}}, 0);
+  ASSERT_THAT(Of<KeepArrived>(arrived), SizeIs(1)) << "the other one is too small";
+  EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
+  EXPECT_FALSE(core_.IsCached(Tile(1, 2)));
+  EXPECT_EQ(core_.reserved_bytes(), 200u);
+}
+
+TEST_F(HandlerCoreLinkTest, APieceIsKeptIfThereIsRoomBesideTheTask) {
+  TaskGranted grant = OverLink({Tile(1, 1)});
+  grant.whole = {false};
+  EXPECT_THAT(Of<KeepArrived>(core_.Step(grant, 0)), SizeIs(1));
+  EXPECT_EQ(core_.reserved_bytes(), 200u) << "its copy is the task's";
+
+  HandlerCore full(250, 3);
+  full.Step(ConnectionLost{true}, 0);
+  const auto actions = full.Step(grant, 0);
+  EXPECT_THAT(Of<KeepArrived>(actions), IsEmpty());
+  EXPECT_THAT(Of<RunTask>(actions), SizeIs(1));
+  EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 1))) << "the space believes that it is here";
+}
+
+TEST_F(HandlerCoreLinkTest, WhatCameWithATaskThatGoesBackIsNotHeld) {
+  core_.Step(Drain{}, 0);
+  const auto actions = core_.Step(OverLink({Tile(1, 1)}), 0);
+  EXPECT_THAT(Of<PutBack>(actions), SizeIs(1));
+  EXPECT_THAT(Of<KeepArrived>(actions), IsEmpty());
+  EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 1)));
+}
+
+TEST_F(HandlerCoreLinkTest, AnOlderVersionDoesNotTakeThePlaceOfANewerOne) {
+  core_.Step(OverLink({Tile(2, 1)}), 0);
+  const auto older = core_.Step(OverLink({Tile(1, 1)}, 2), 0);
+  EXPECT_THAT(Of<KeepArrived>(older), IsEmpty());
+  EXPECT_THAT(Of<RunTask>(older), SizeIs(1));
+  EXPECT_TRUE(core_.IsCached(Tile(2, 1)));
+}
+
+TEST_F(HandlerCoreLinkTest, WhatCouldNotBeKeptIsForgotten) {
+  core_.Step(OverLink({Tile(1, 1)}), 0);
+  EXPECT_THAT(Dropped(core_.Step(NotKept{Tile(1, 1)}, 0)), ElementsAre(Tile(1, 1)));
+  core_.Step(TaskFailed{1, "no room"}, 0);
+  EXPECT_FALSE(core_.IsCached(Tile(1, 1)));
+  EXPECT_EQ(core_.cached_bytes(), 0u);
+}
+
+// At 1 Gbit/s, which is assumed, 4 MiB take 34 ms.
+TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked) {
+  const auto due_us = [](bool over_link) {
+    HandlerCore core(64 * kMiB, 2);
+    core.Start();
+    core.Step(ConnectionLost{over_link}, 0);
+    TaskGranted grant = Grant(5 * kMiB);
+    grant.resident_bytes = 4 * kMiB;
+    core.Step(grant, 0);
+    core.Step(TaskFinished{1, 4 * kMiB, {{Tile(1, 1), 4 * kMiB, true}}}, 0);
+    core.Step(Released{1}, 0);
+    core.Step(TimePassed{}, 0);
+    return core.NextDeadlineUs();
+  };
+  EXPECT_EQ(due_us(false), 50'000);
+  EXPECT_EQ(due_us(true), 4 * 33'554);
+}
+
+TEST(LinkPaceTest, FollowsTheFastestSupplies) {
+  LinkPace pace;
+  pace.Begin(false);
+  pace.Note(kMiB, 1'000'000);
+  EXPECT_EQ(pace.UsFor(kMiB), 0) << "no link";
+  pace.Begin(true);
+  EXPECT_EQ(pace.UsFor(kMiB), 8'388) << "assumed";
+  pace.Note(kMiB, 1024);
+  EXPECT_EQ(pace.UsFor(2 * kMiB), 2048) << "a faster one counts at once";
+  pace.Note(kMiB, 9 * 1024);
+  EXPECT_EQ(pace.UsFor(kMiB), 2 * 1024) << "a slower one by an eighth";
+  pace.Note(1024, 1'000'000);
+  EXPECT_EQ(pace.UsFor(kMiB), 2 * 1024) << "of few bytes, the round trip counts";
+  pace.Note(kMiB, 0);
+  EXPECT_EQ(pace.ns_per_kib(), 1u) << "still a link";
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,117 @@
+// Clients over links: tasks wait for who holds their tiles, and inputs are not sent twice.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "space_driver.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Every;
+using testing::GetOf;
+using testing::Making;
+using testing::Plain;
+using testing::SpaceDriver;
+using testing::Task;
+
+constexpr std::uint32_t kNsPerKib = 8000;  // about 1 Gbit/s
+const Key kTile{"tile", 1};
+
+class LinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Begin({}); }
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    for (const char* client : {"m", "far", "thief"}) d->Join(client);
+  }
+  RequestId Wait(const ClientId& client, std::uint32_t ns_per_kib) {
+    Get get = GetOf(Every("t"));
+    get.with_inputs = true;
+    get.ns_per_kib = ns_per_kib;
+    return d->Send(client, std::move(get));
+  }
+  // `far` holds a tile of a MiB, which would take 8 ms to leave it, and works on a task.
+  void MakeHolderBusy(std::uint32_t ns_per_kib) {
+    d->PutOne("m", Plain(kTile, std::string(1 << 20, 'x')));
+    d->Ask<Ok>("far", Hold{{kTile}, {}});
+    const RequestId get = Wait("far", ns_per_kib);
+    d->PutOne("m", Task(Key{"t", 0}));
+    d->Granted("far", get);
+  }
+  void PutAffine(std::int64_t number) { d->PutOne("m", Task(Key{"t", number}, {kTile}, 5, 0)); }
+  // How long another client waits for a task whose tile `far` holds.
+  std::int64_t StolenAfterUs() {
+    const std::int64_t begin_us = d->now_us;
+    const RequestId other = Wait("thief", 0);
+    PutAffine(1);
+    for (int i = 0; i < 8000; ++i, d->Advance(1000)) {
+      if (d->ReplyTo("thief", other)) return d->now_us - begin_us;
+    }
+    return -1;
+  }
+  std::unique_ptr<SpaceDriver> d;
+};
+
+TEST_F(LinkTest, ATaskWaitsForItsHolderAsLongAsTheTileWouldTravel) {
+  MakeHolderBusy(kNsPerKib);
+  EXPECT_EQ(StolenAfterUs(), 9'000) << "8.2 ms, looked at each millisecond";
+}
+
+TEST_F(LinkTest, WithoutALinkItWaitsAsBefore) {
+  MakeHolderBusy(0);
+  EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);
+}
+
+TEST_F(LinkTest, NoClaimKeepsATaskLongerThanTheLimit) {
+  MakeHolderBusy(UINT32_MAX);
+  EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.most_steal_after_us);
+}
+
+// Anybody can say that he holds a tile. Who does nothing is not waited for.
+TEST_F(LinkTest, AHolderThatNeitherWorksNorAsksIsNotWaitedFor) {
+  MakeHolderBusy(kNsPerKib);
+  d->Lose("far");
+  d->Join("far");
+  d->Ask<Ok>("far", Hold{{kTile}, {}});
+  const RequestId get = Wait("far", kNsPerKib);
+  d->Ask<LeaseReply>("far", Release{d->Granted("far", get)});
+  d->Done("thief", d->TakeNow("thief", Every("t")));
+  EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);
+}
+
+TEST_F(LinkTest, TheNearestHolderCounts) {
+  MakeHolderBusy(kNsPerKib);
+  d->Join("near");
+  d->Ask<Ok>("near", Hold{{kTile}, {}});
+  const RequestId get = Wait("near", 0);
+  d->PutOne("m", Task(Key{"t", 9}));
+  d->Granted("near", get);
+  EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);
+}
+
+// The second grant is on its way before the client can say what came with the first.
+TEST_F(LinkTest, AnInputIsNotSentAgainUntilItIsSaidToBeDropped) {
+  SpaceLimits limits;
+  limits.least_kept_bytes = 10;
+  Begin(limits);
+  d->PutOne("m", Plain(Key{"x", 1}, "a long input"));
+  d->PutOne("m", Plain(Key{"x", 2}, "short"));
+  for (int i = 1; i <= 3; ++i) d->PutOne("m", Task(Key{"t", i}, {Key{"x", 1}, Key{"x", 2}}));
+  const auto sent = [this](std::uint32_t ns_per_kib) {
+    const auto grants = d->Expect<Grants>("far", Wait("far", ns_per_kib)).grants;
+    return grants.empty() ? std::vector<bool>{} : grants[0].input_sent;
+  };
+  EXPECT_THAT(sent(kNsPerKib), ElementsAre(true, true));
+  EXPECT_THAT(sent(kNsPerKib), ElementsAre(false, true));
+  d->Ask<Ok>("far", Hold{{}, {Key{"x", 1}}});
+  EXPECT_THAT(sent(0), ElementsAre(true, true));
+  d->PutOne("m", Task(Key{"t", 4}, {Key{"x", 1}}));
+  EXPECT_THAT(sent(0), ElementsAre(true)) << "whoever is not over a link says what he holds";
+}
+
+}  // namespace
+}  // namespace tuplespace
