@@ -1,8 +1,10 @@
 #include "acan/core/run_calls.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "acan/core/operators/operators.h"
+#include "group_products.h"
 
 namespace acan {
 namespace {
@@ -103,6 +105,14 @@ void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& bu
     if (const std::size_t calls = RunConvolution(device, task, buffers, i); calls != 0) {
       i += calls - 1;
       continue;
+    }
+    if (const std::optional<GroupProducts> groups = FindGroupProducts(task, i)) {
+      const auto matrix = [&](const View& view) { return MatrixOf(task, buffers, view); };
+      if (device.GemmGroups(task.precision, task.block, groups->group_rows, matrix(groups->a),
+                            matrix(groups->b), matrix(groups->c))) {
+        i += groups->calls - 1;
+        continue;
+      }
     }
     if (!call.gemm) {
       device.Launch(call.kernel, ArgsOf(task, buffers, call));
