@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "acan/core/operators/operators.h"
 #include "convolution_calls.h"
+#include "group_products.h"
 #include "row_chain.h"
 #include "views.h"
-#include "weight_gradient.h"
 
 namespace acan {
 namespace {
@@ -43,19 +44,34 @@ std::size_t RunConvolution(Device& device, const Task& task, const std::vector<B
   return bundled ? 3 : 2;
 }
 
-// The calls from `i` as one gradient of a convolution's weights: how many they are, 0 if they are
+// The calls from `i` as the gradient of a convolution's weights: how many they are, 0 if they are
 // none, or if the device does better with each call alone.
 std::size_t RunWeightGradient(Device& device, const Task& task,
                               const std::vector<BufferPtr>& buffers, std::size_t i) {
-  const std::optional<WeightGradientCalls> found = FindWeightGradient(task, i);
-  if (!found) return 0;
   const Call& unfold = task.calls[i];
-  if (Overlap(unfold.views[0], unfold.views[1]) || Overlap(unfold.views[0], found->dy)) return 0;
-  if (IsReadLater(task, i + found->count, unfold.views[0])) return 0;
+  if (unfold.gemm || unfold.kernel != Kernel::kUnfold) return 0;
+  const std::optional<GroupProducts> sum = FindGroupProducts(task, i + 1, /*least_groups=*/1);
+  const View& unfolded = unfold.views[0];
+  if (!sum || !SameView(sum->b, unfolded) || IsReadLater(task, i + 1 + sum->calls, unfolded)) {
+    return 0;
+  }
+  const View& image = unfold.views[1];
+  if (Overlap(unfolded, image) || Overlap(unfolded, sum->a) || Overlap(sum->c, image)) return 0;
   const bool done = device.ConvolveWeights(
-      task.precision, task.block, found->group_rows, ArgsOf(task, buffers, unfold),
-      MatrixOf(task, buffers, found->dy), MatrixOf(task, buffers, found->d_weight));
-  return done ? found->count : 0;
+      task.precision, task.block, sum->group_rows, ArgsOf(task, buffers, unfold),
+      MatrixOf(task, buffers, sum->a), MatrixOf(task, buffers, sum->c));
+  return done ? 1 + sum->calls : 0;
+}
+
+// The calls from `i` as one product over groups of rows: as above.
+std::size_t RunGroupProducts(Device& device, const Task& task,
+                             const std::vector<BufferPtr>& buffers, std::size_t i) {
+  const std::optional<GroupProducts> sum = FindGroupProducts(task, i, /*least_groups=*/2);
+  if (!sum) return 0;
+  const bool done = device.GemmGroups(
+      task.precision, task.block, sum->group_rows, MatrixOf(task, buffers, sum->a),
+      MatrixOf(task, buffers, sum->b), MatrixOf(task, buffers, sum->c));
+  return done ? sum->calls : 0;
 }
 
 // The call at `i`, and those that the device takes with it: how many they are.
@@ -65,6 +81,8 @@ std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPt
   if (const std::size_t calls = RunWeightGradient(device, task, buffers, i); calls != 0) {
     return calls;
   }
+  if (const std::size_t calls = RunGroupProducts(device, task, buffers, i); calls != 0)
+    return calls;
   const Call& call = task.calls[i];
   if (!call.gemm) {
     device.Launch(call.kernel, ArgsOf(task, buffers, call));

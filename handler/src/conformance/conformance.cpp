@@ -85,6 +85,7 @@ ConformanceResult RunConformance(Device& device) {
   if (result.first_difference.empty()) {
     result.first_difference = ConformanceOfConvolutions(device);
   }
+  if (result.first_difference.empty()) result.first_difference = ConformanceOfGroups(device);
   result.exact = result.first_difference.empty() && hashes.size() == std::size(kGolden);
   result.hash = HexSha256(std::as_bytes(std::span(all)));
   return result;

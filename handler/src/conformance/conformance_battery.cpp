@@ -1,7 +1,9 @@
 // Runs the battery's cases on a device. To change their values is to change the table of hashes in
 // conformance.cpp, which every handler of a cluster must share.
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -231,8 +233,60 @@ OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
   return op.Finish();
 }
 
+// Groups of rows that are no power of two, the last of which is short.
+struct Grouped {
+  std::int64_t group_rows, rows, block;
+};
+constexpr Grouped kGrouped[] = {{33, 139, 64}, {17, 160, 32}, {50, 300, 64}};
+
+// A gradient over groups of rows. In one call, or as the products and additions that it stands for:
+// after each group as many sums are added as its number has ones at its end. Empty where the device
+// does not do it in one call.
+std::optional<OperationHash> GradientOfGroups(Device& device, const Grouped& of, bool in_one) {
+  constexpr std::int64_t kOutputs = 13, kInputs = 18;
+  Operation op(device, fmt::format("a gradient over groups of {} rows", of.group_rows));
+  const Matrix dy = op.In(of.rows, kOutputs, Values::kWide);
+  const Matrix x = op.In(of.rows, kInputs, Values::kSpecial);
+  std::vector<Matrix> sums{op.Out(kOutputs, kInputs)};
+  if (in_one) {
+    if (!device.GemmGroups(Precision::kExact, of.block, of.group_rows, dy, x, sums.front())) {
+      return std::nullopt;
+    }
+    return op.Finish();
+  }
+  std::size_t open = 0;
+  const auto add_last = [&] {
+    --open;
+    device.Launch(Kernel::kAdd, {{sums[open - 1], sums[open - 1], sums[open]}, {}});
+  };
+  std::uint64_t group = 0;
+  for (std::int64_t row = 0; row < of.rows; row += of.group_rows, ++group) {
+    const std::int64_t rows = std::min(of.group_rows, of.rows - row);
+    const auto part = [&](Matrix m) {
+      m.offset += row * m.stride;
+      m.rows = rows;
+      return m;
+    };
+    if (open == sums.size()) sums.push_back(op.Scratch(kOutputs, kInputs));
+    device.Gemm(GemmForm::kGradient, Precision::kExact, of.block, part(dy), part(x), sums[open++]);
+    for (std::uint64_t bits = group; (bits & 1) != 0; bits >>= 1) add_last();
+  }
+  while (open > 1) add_last();
+  return op.Finish();
+}
+
 }  // namespace
 }  // namespace conformance
+
+std::string ConformanceOfGroups(Device& device) {
+  for (const conformance::Grouped& of : conformance::kGrouped) {
+    const std::optional<OperationHash> in_one = conformance::GradientOfGroups(device, of, true);
+    if (in_one && in_one->sha256 != conformance::GradientOfGroups(device, of, false)->sha256) {
+      return in_one->operation + " in one call";
+    }
+  }
+  return "";
+}
 
 std::string ConformanceOfConvolutions(Device& device) {
   for (const conformance::Convolved& of : conformance::kConvolved) {

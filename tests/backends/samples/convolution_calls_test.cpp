@@ -207,10 +207,14 @@ void AddSums(Task& task, std::int32_t left, std::int32_t right) {
 TEST_P(ConvolutionCallsTest, WeightGradientsAreSumsOfGroups) {
   Compare(WeightGradient(1), {kDw});
   Task seven = WeightGradient(7);
-  AddSums(seven, 0, 1);
-  AddSums(seven, 2, 3);
-  AddSums(seven, 4, 5);
-  AddSums(seven, 0, 2);
+  // As plans order them: each sum is added to its left sibling as soon as both are there.
+  const std::vector<Call> products(seven.calls.begin() + 1, seven.calls.end());
+  seven.calls.resize(1);
+  for (std::int32_t group = 0; group < 7; ++group) {
+    seven.calls.push_back(products[static_cast<std::size_t>(group)]);
+    if (group % 2 == 1) AddSums(seven, group - 1, group);
+    if (group == 3) AddSums(seven, 0, 2);
+  }
   AddSums(seven, 4, 6);
   AddSums(seven, 0, 4);
   Compare(seven, {kDw});

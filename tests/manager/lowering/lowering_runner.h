@@ -25,12 +25,18 @@ namespace acan {
 
 class LoweringRunner {
  public:
-  LoweringRunner(const LoweredModel& model, Training training, GraphCuts cuts)
+  // On `device`, or on a CPU with one thread.
+  LoweringRunner(const LoweredModel& model, Training training, GraphCuts cuts,
+                 std::unique_ptr<Device> device = nullptr)
       : model_(model),
         training_(training),
         cuts_(std::move(cuts)),
         tasks_(model_, training_, cuts_),
-        device_(MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}})) {}
+        device_(device ? std::move(device) : MakeCpu()) {}
+
+  static std::unique_ptr<Device> MakeCpu() {
+    return MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1ull << 30, .isa = {}});
+  }
 
   void Initialize() { RunAll(tasks_.Initialize("job")); }
 

@@ -9,6 +9,7 @@
 #include "acan/manager/graph_planner.h"
 #include "acan/model/gradients.h"
 #include "acan/model/presets.h"
+#include "forwarding_device.h"
 #include "gradient_check.h"
 #include "lowering_runner.h"
 #include "reference.h"
@@ -442,6 +443,53 @@ TEST_P(LoweringTest, UnevenBoxesTrainTheSameBits) {
   }
   const bool is_decoder = GetParam().name.starts_with("gpt") || GetParam().name == "llama";
   EXPECT_GE(tried, is_decoder ? 2 : 1);
+}
+
+// Counts the gradients that a CPU computes in one call.
+class CountingDevice : public test::ForwardingDevice {
+ public:
+  struct Counts {
+    int convolutions = 0;
+    int groups = 0;
+  };
+  explicit CountingDevice(Counts& counts)
+      : ForwardingDevice(LoweringRunner::MakeCpu()), counts_(counts) {}
+  bool GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows, const Matrix& a,
+                  const Matrix& b, const Matrix& c) override {
+    const bool done = inner_->GemmGroups(precision, block, group_rows, a, b, c);
+    counts_.groups += done ? 1 : 0;
+    return done;
+  }
+  bool ConvolveWeights(Precision precision, std::int64_t block, std::int64_t group_rows,
+                       const KernelArgs& unfold, const Matrix& dy, const Matrix& c) override {
+    const bool done = inner_->ConvolveWeights(precision, block, group_rows, unfold, dy, c);
+    counts_.convolutions += done ? 1 : 0;
+    return done;
+  }
+
+ private:
+  Counts& counts_;
+};
+
+// RunCalls looks for the very calls that plans make.
+TEST_P(LoweringTest, GradientsOverGroupsOfRowsAreOneCall) {
+  const auto chosen = Choose(1ull << 30, 1);
+  ASSERT_TRUE(chosen);
+  CountingDevice::Counts counts;
+  LoweringRunner runner(model_, training_, chosen->cuts, std::make_unique<CountingDevice>(counts));
+  runner.Initialize();
+  runner.Step(0, kSamples, inputs_, counted_);
+  LoweringRunner alone(model_, training_, chosen->cuts);
+  alone.Initialize();
+  alone.Step(0, kSamples, inputs_, counted_);
+  EXPECT_EQ(runner.Hash(1), alone.Hash(1));
+  const std::string& name = GetParam().name;
+  const bool has_convolutions = name.starts_with("resnet");
+  EXPECT_EQ(counts.convolutions > 0, has_convolutions);
+  // Its samples have 21 positions, so that a group has 42 rows.
+  if (name == "vit") {
+    EXPECT_GT(counts.groups, 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LoweringTest, testing::ValuesIn(kModels),

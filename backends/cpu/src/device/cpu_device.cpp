@@ -268,6 +268,8 @@ class CpuDevice final : public Device {
             const Matrix& b, const Matrix& c) override;
   void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
                 const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) override;
+  bool GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows, const Matrix& a,
+                  const Matrix& b, const Matrix& c) override;
   void Convolve(Precision precision, std::int64_t block, const KernelArgs& unfold,
                 const Matrix& weight, const Matrix& c, const Following* then) override;
   void ConvolveBack(Precision precision, std::int64_t block, const Matrix& dy, const Matrix& weight,
@@ -334,6 +336,18 @@ void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block,
   cpu::GemmProblem problem = ProblemOf(shape, block, a, b, c);
   problem.then = &then;
   GemmExact(problem);
+}
+
+// A group of one leaf is a leaf of another length: then the tree over groups is that over leaves.
+bool CpuDevice::GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows,
+                           const Matrix& a, const Matrix& b, const Matrix& c) {
+  const bool is_leaf = group_rows <= block && group_rows >= cpu::kLeastShortBlock &&
+                       group_rows <= cpu::kMostShortBlock;
+  if (precision != Precision::kExact || !is_leaf) return false;
+  const GemmShape shape = CheckGemm(GemmForm::kGradient, block, a, b, c);
+  CheckWritable("gemm result", c);
+  GemmExact(ProblemOf(shape, group_rows, a, b, c));
+  return true;
 }
 
 void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {

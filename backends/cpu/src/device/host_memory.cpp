@@ -12,6 +12,14 @@ namespace {
 
 // The C library keeps smaller ones itself.
 constexpr std::uint64_t kLeastKeptBytes = 128 << 10;
+// Of the limit: then a huge page that is not full is less than a thirtieth of it.
+constexpr std::uint64_t kLeastForHugePages = 64u << 20;
+// The sanitizer finds accesses beyond buffers only where each is the allocator's own.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kUsesHugePages = false;
+#else
+constexpr bool kUsesHugePages = true;
+#endif
 
 std::uint64_t Rounded(std::uint64_t bytes) {
   constexpr std::uint64_t kStep = HostMemory::kAlignmentBytes;
@@ -20,8 +28,23 @@ std::uint64_t Rounded(std::uint64_t bytes) {
 
 }  // namespace
 
+HostMemory::HostMemory(std::uint64_t limit_bytes)
+    : budget_(limit_bytes), has_huge_pages_(kUsesHugePages && limit_bytes >= kLeastForHugePages) {}
+
 HostMemory::~HostMemory() {
-  for (const auto& [bytes, memory] : kept_) std::free(memory);
+  KeepAtMost(0);
+}
+
+bool HostMemory::IsOfHugePages(std::uint64_t rounded_bytes) const {
+  return has_huge_pages_ && rounded_bytes >= kLeastKeptBytes;
+}
+
+void HostMemory::Free(void* memory, std::uint64_t rounded_bytes) {
+  if (IsOfHugePages(rounded_bytes)) {
+    huge_pages_.Give(memory, rounded_bytes);
+  } else {
+    std::free(memory);
+  }
 }
 
 void HostMemory::UsePool(std::shared_ptr<tuplespace::SharedPool> pool) {
@@ -39,56 +62,52 @@ std::uint64_t HostMemory::RoomBytes() const {
 
 void HostMemory::Charge(std::uint64_t bytes) {
   budget_.Charge(bytes);
-  std::vector<void*> freed;
   {
     const std::lock_guard lock(mutex_);
-    freed =
-        KeepAtMost(budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes()));
+    KeepAtMost(budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes()));
   }
-  for (void* memory : freed) std::free(memory);
   if (pool_) pool_->TrimFree(RoomBytes());
 }
 
-std::vector<void*> HostMemory::KeepAtMost(std::uint64_t bytes) {
-  std::vector<void*> freed;
+void HostMemory::KeepAtMost(std::uint64_t bytes) {
   while (kept_bytes_.load(std::memory_order_relaxed) > bytes) {
     const auto largest = std::prev(kept_.end());
     kept_bytes_.fetch_sub(largest->first, std::memory_order_relaxed);
-    freed.push_back(largest->second);
+    Free(largest->second, largest->first);
     kept_.erase(largest);
   }
-  return freed;
 }
 
 void* HostMemory::Take(std::uint64_t bytes) {
   const std::uint64_t rounded = Rounded(bytes);
+  void* memory = nullptr;
   if (rounded >= kLeastKeptBytes) {
     const std::lock_guard lock(mutex_);
     // Only of this very size: what is given back is counted by the size that was asked for.
     const auto it = kept_.find(rounded);
     if (it != kept_.end()) {
-      void* memory = it->second;
+      memory = it->second;
       kept_bytes_.fetch_sub(rounded, std::memory_order_relaxed);
       kept_.erase(it);
       return memory;
     }
+    if (IsOfHugePages(rounded)) memory = huge_pages_.Take(rounded);
   }
-  void* memory = std::aligned_alloc(kAlignmentBytes, rounded);
+  if (!IsOfHugePages(rounded)) memory = std::aligned_alloc(kAlignmentBytes, rounded);
   if (memory != nullptr) return memory;
   throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
 }
 
 void HostMemory::Give(void* memory, std::uint64_t bytes) {
   const std::uint64_t rounded = Rounded(bytes);
-  if (rounded >= kLeastKeptBytes) {
-    const std::lock_guard lock(mutex_);
-    if (rounded <= RoomBytes()) {
-      kept_.emplace(rounded, memory);
-      kept_bytes_.fetch_add(rounded, std::memory_order_relaxed);
-      return;
-    }
+  if (rounded < kLeastKeptBytes) return std::free(memory);
+  const std::lock_guard lock(mutex_);
+  if (rounded <= RoomBytes()) {
+    kept_.emplace(rounded, memory);
+    kept_bytes_.fetch_add(rounded, std::memory_order_relaxed);
+  } else {
+    Free(memory, rounded);
   }
-  std::free(memory);
 }
 
 tuplespace::SharedPool::Block HostMemory::TakeResult(std::uint64_t bytes) {

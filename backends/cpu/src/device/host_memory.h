@@ -1,7 +1,8 @@
 // HostMemory: where the CPU device's buffers come from. Pages that the system has just given are
 // dear (zeroed, and mapped one by one), so what is released is kept for the next buffer: private
 // memory here, results in the pool that they can be shared from. What is kept and what is in use
-// together never pass the limit. Thread safe.
+// together never pass the limit. Large private buffers have huge pages where the limit is so large
+// that the rest of such a page does not matter. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "acan/core/memory_budget.h"
+#include "device/huge_pages.h"
 #include "tuplespace/shared_pool.h"
 
 namespace acan {
@@ -20,7 +22,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
  public:
   static constexpr std::size_t kAlignmentBytes = 64;
 
-  explicit HostMemory(std::uint64_t limit_bytes) : budget_(limit_bytes) {}
+  explicit HostMemory(std::uint64_t limit_bytes);
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
@@ -42,11 +44,15 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
 
  private:
   std::uint64_t RoomBytes() const;  // of the limit, beside what is in use and what is kept here
-  std::vector<void*> KeepAtMost(std::uint64_t bytes);  // with mutex_; the rest, to be freed
+  bool IsOfHugePages(std::uint64_t rounded_bytes) const;
+  void KeepAtMost(std::uint64_t bytes);                  // with mutex_; the rest is freed
+  void Free(void* memory, std::uint64_t rounded_bytes);  // with mutex_
 
   MemoryBudget budget_;
   std::shared_ptr<tuplespace::SharedPool> pool_;
   std::mutex mutex_;
+  const bool has_huge_pages_;
+  HugePages huge_pages_;
   std::multimap<std::uint64_t, void*> kept_;  // by size
   std::atomic<std::uint64_t> kept_bytes_{0};
 };

@@ -51,11 +51,13 @@ struct GemmProblem {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t block;
+  int64_t block;     // of leaves: a power of two from 16, or any number in [kLeastShortBlock, kMostShortBlock]
   const Then* then;  // null: none
   int64_t row;       // place of c in the matrix that `then` works on
   int64_t col;
 };
+
+constexpr int64_t kLeastShortBlock = 16, kMostShortBlock = 64;
 
 // A convolution of images x with the windows of kUnfold or kFold, over some lines of pixels of what
 // it writes: c, or x where that is an input gradient, and c is dy.

@@ -108,7 +108,15 @@ int64_t PlanFloats(const GemmPlan& plan) {
          Parts(plan.kept, Group(plan)) * Parts(plan.band, Strip(plan)) * PartFarFloats(plan);
 }
 
-void SetChunk(GemmPlan& plan, int64_t chunk) {
+// The most k of one pass, at most `most`: all of it, a node of the tree, or a part of one leaf.
+int64_t ChunkWithin(const GemmPlan& plan, int64_t most) {
+  if (plan.k <= most || plan.block > most) return Min(plan.k, most);
+  int64_t chunk = plan.block;
+  while (2 * chunk <= most) chunk *= 2;
+  return chunk;
+}
+void SetChunk(GemmPlan& plan, int64_t most) {
+  const int64_t chunk = ChunkWithin(plan, most);
   plan.chunk = chunk;
   const int64_t unit = plan.block > chunk ? plan.block : chunk;
   const int levels = BitWidth((uint64_t)((plan.k + unit - 1) / unit - 1));
@@ -153,7 +161,7 @@ GemmPlan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_
   GemmPlan plan{};
   plan.k = k;
   plan.block = block;
-  SetChunk(plan, Min(k, kChunk));
+  SetChunk(plan, kChunk);
   const bool is_short = k <= kShortK;
   plan.keep_p = !is_short && roles.p_rows <= roles.q_rows;
   plan.p_group = Even(roles.p_rows, is_short ? kShortGroupRows : kMostGroupRows, kTileRows);

@@ -172,6 +172,15 @@ class Device {
     Launch(kernel, args);
   }
 
+  // c = transpose(a) * b over groups of `group_rows` rows of both, of which the last may have
+  // fewer: the sum of each group as Gemm computes it, added by the aligned tree over the groups.
+  // False where the device has no way to do this at once: nothing was done. REQUIRES: as Gemm.
+  virtual bool GemmGroups(Precision /*precision*/, std::int64_t /*block*/,
+                          std::int64_t /*group_rows*/, const Matrix& /*a*/, const Matrix& /*b*/,
+                          const Matrix& /*c*/) {
+    return false;
+  }
+
   // A kernel's launch behind a product.
   struct Following {
     Kernel kernel;

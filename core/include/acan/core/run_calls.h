@@ -18,6 +18,13 @@ inline constexpr std::int64_t kNearBytes = 768 << 10;
 // whose memory is the host's, calls whose rows do not depend on each other run part by part: a part
 // touches `near_bytes` for each thread of the device, but at least one sample. Throws what
 // Device::Gemm and Device::Launch throw.
+//
+// Some calls that follow each other are given to the device as one, where that changes no bit:
+// - a product and the kernel behind it (Device::GemmThen);
+// - a convolution and its gradients (Device::Convolve, ConvolveBack, ConvolveWeights);
+// - products of the gradient form whose operands are groups of rows that follow each other, and the
+//   additions of their results by the aligned tree (Device::GemmGroups). The results of products
+//   are then not made, so nothing else may read them.
 void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
               std::int64_t near_bytes = kNearBytes);
 

@@ -34,8 +34,11 @@ std::vector<OperationHash> RunConformanceProducts(Device& device);
 // less than 48 KiB of the device at once. Throws what the device throws.
 std::string ConformanceOfConvolutions(Device& device);
 
+// The same of gradients over groups of rows (Device::GemmGroups).
+std::string ConformanceOfGroups(Device& device);
+
 // The battery against the table, its products in every way in which the device may compute them
-// (Device::ExactWays), and convolutions in one call. Throws what the device throws.
+// (Device::ExactWays), and convolutions and gradients over groups in one call. Throws what the device throws.
 ConformanceResult RunConformance(Device& device);
 
 // GFLOP/s of exact products, the best of a few runs in about 20 ms, of a size that the free part of

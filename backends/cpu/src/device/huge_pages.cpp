@@ -1,0 +1,66 @@
+#include "device/huge_pages.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <iterator>
+
+namespace acan {
+namespace {
+
+// Address space: memory is taken by the page, as it is first written.
+constexpr std::uint64_t kRegionBytes = 32u << 20;
+constexpr std::uintptr_t kSmallPageBytes = 4096;
+
+std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+HugePages::~HugePages() {
+  for (const auto& [first, region] : regions_) std::free(first);
+}
+
+void* HugePages::Take(std::uint64_t bytes) {
+  auto at = regions_.find(open_);
+  if (at == regions_.end() || at->second.bytes - at->second.given < bytes) {
+    const std::uint64_t size = std::max(kRegionBytes, RoundUp(bytes, kPageBytes));
+    void* memory = nullptr;
+    if (posix_memalign(&memory, kPageBytes, size) != 0) return nullptr;
+    madvise(memory, size, MADV_HUGEPAGE);  // an advice: without it everything is as right
+    if (at != regions_.end() && at->second.buffers == 0) Free(at);
+    open_ = static_cast<std::byte*>(memory);
+    at = regions_.emplace(open_, Region{size, 0, 0}).first;
+  }
+  Region& region = at->second;
+  std::byte* const memory = at->first + region.given;
+  region.given += bytes;
+  ++region.buffers;
+  return memory;
+}
+
+void HugePages::Give(void* memory, std::uint64_t bytes) {
+  auto* const first = static_cast<std::byte*>(memory);
+  const auto at = std::prev(regions_.upper_bound(first));
+  assert(first + bytes <= at->first + at->second.given && at->second.buffers > 0);
+  if (--at->second.buffers == 0) {
+    Free(at);
+    return;
+  }
+  // Only pages that are all of it: its neighbours are in use.
+  const std::uintptr_t begin = RoundUp(reinterpret_cast<std::uintptr_t>(first), kSmallPageBytes);
+  const std::uintptr_t end =
+      (reinterpret_cast<std::uintptr_t>(first) + bytes) / kSmallPageBytes * kSmallPageBytes;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void HugePages::Free(Regions::iterator region) {
+  if (region->first == open_) open_ = nullptr;
+  std::free(region->first);
+  regions_.erase(region);
+}
+
+}  // namespace acan
