@@ -89,11 +89,13 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
 
 TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment) {
   TaskCost need;
-  const std::vector<BoxSample> boxes = SampleBoxes(context, segment);
-  for (const TaskSample& tasks : SampleTasks(context, segment, boxes.front().box)) {
-    const TaskCost one = CostOfTask(request, tasks.task);
-    need.need_bytes = std::max(need.need_bytes, one.need_bytes);
-    need.fits_space = need.fits_space && one.fits_space;
+  for (const BoxSample& boxes : SampleBoxes(context, segment)) {
+    if (!boxes.needs_most) continue;
+    for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
+      const TaskCost one = CostOfTask(request, tasks.task);
+      need.need_bytes = std::max(need.need_bytes, one.need_bytes);
+      need.fits_space = need.fits_space && one.fits_space;
+    }
   }
   return need;
 }

@@ -52,18 +52,32 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 // With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
-                                double limit_us) {
+                                double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
   GraphCuts cuts = tiling.cuts;
-  const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, true).Cut(rows);
+  const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, true).Cut(rows);
   if (!training) return std::nullopt;
   cuts.training = *training;
   CutCost cost = CostOf(request, cuts);
   if (cost.largest_need_bytes > cuts.task_bytes || cost.step_us >= limit_us) return std::nullopt;
-  const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, false).Cut(rows);
+  const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, false).Cut(rows);
   if (!evaluation) return std::nullopt;
   cuts.evaluation = *evaluation;
   cost.largest_need_bytes = std::max(cost.largest_need_bytes, NeedOfEvaluation(request, cuts));
   return ChosenCuts{std::move(cuts), cost};
+}
+
+// Ways to cut attention beside those that memory asks for: where there are fewer samples than
+// workers.
+std::vector<AttentionSpread> Spreads(const CutRequest& request, const RowCut& rows) {
+  std::vector<AttentionSpread> spreads{AttentionSpread::kNone};
+  const std::vector<LoweredNode>& nodes = request.model.training.nodes();
+  const bool attends = std::any_of(nodes.begin(), nodes.end(), [](const LoweredNode& node) {
+    return std::holds_alternative<model::Attention>(node.node->op);
+  });
+  if (attends && rows.IsWithinSamples() && request.training.batch < request.workers) {
+    spreads.insert(spreads.end(), {AttentionSpread::kQueries, AttentionSpread::kHeads});
+  }
+  return spreads;
 }
 
 // A step takes less than `limit_us`.
@@ -74,9 +88,15 @@ std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t ta
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
     int worse = 0;
     for (const RowCut& rows : RowCuts(request)) {
-      if (best) limit_us = best->cost.step_us;
-      if (auto cut = CutBy(request, tiling, rows, limit_us)) {
+      bool is_better = false;
+      for (const AttentionSpread spread : Spreads(request, rows)) {
+        if (best) limit_us = best->cost.step_us;
+        auto cut = CutBy(request, tiling, rows, limit_us, spread);
+        if (!cut) continue;
         best = std::move(cut);
+        is_better = true;
+      }
+      if (is_better) {
         worse = 0;
       } else if (std::isfinite(limit_us) && ++worse >= kMostWorse) {
         break;

@@ -303,6 +303,10 @@ bool ReducesRows(const LoweredGraph& graph, int node) {
          IsOneOf<model::CrossEntropy, model::SquaredError>(lowered.node->op);
 }
 
+bool IsPositionsGradient(const LoweredGraph& graph, int node) {
+  return std::holds_alternative<model::LearnedPositionsGradient>(graph.node(node).node->op);
+}
+
 // ---- columns -----------------------------------------------------------------------------------
 
 namespace {

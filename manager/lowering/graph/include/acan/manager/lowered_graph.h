@@ -113,6 +113,10 @@ std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter);
 // Whether the node adds up rows: sums over the batch, or a loss.
 bool ReducesRows(const LoweredGraph& graph, int node);
 
+// Whether the node makes the gradient of learned positions. Boxes within samples make rows of it,
+// and the last one those that no position looks up.
+bool IsPositionsGradient(const LoweredGraph& graph, int node);
+
 // Whether the operator has calls that compute it on a part of its columns or heads; the number of
 // units that it can be cut into at most. 1: it cannot be cut.
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node);
