@@ -120,8 +120,9 @@ std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts)
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   CutCost cost;
   const Pass pass = FullPass(request, true);
-  const ValueGrid grid(request.model.training, cuts, cuts.training);
-  const PassContext context{request.model.training,
+  const LoweredGraph& graph = request.model.TrainingOf(cuts.recompute);
+  const ValueGrid grid(graph, cuts, cuts.training);
+  const PassContext context{graph,
                             cuts,
                             cuts.training,
                             grid,

@@ -48,7 +48,7 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
 Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
                      const std::vector<bool>& by_tiles, AttentionSpread spread, bool train)
     : request_(request),
-      graph_(train ? request.model.training : request.model.evaluation),
+      graph_(train ? request.model.TrainingOf(cuts.recompute) : request.model.evaluation),
       cuts_(cuts),
       by_tiles_(by_tiles),
       spread_(spread),

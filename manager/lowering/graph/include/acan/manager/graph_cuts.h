@@ -11,6 +11,7 @@
 
 #include "acan/core/range.h"
 #include "acan/manager/boxes.h"
+#include "acan/manager/lowered_graph.h"
 
 namespace acan {
 
@@ -47,6 +48,7 @@ struct GraphCuts {
   std::vector<Segment> evaluation;
   std::vector<ParameterCut> parameters;
   std::uint64_t update_bytes = 0;  // of the values of the tiles that one task updates, about
+  Recompute recompute = Recompute::kNothing;  // whose nodes `training` cuts
 };
 
 // A tile of a parameter [rows, columns].
