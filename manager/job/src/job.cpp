@@ -61,7 +61,8 @@ const std::vector<SectionKeys>& KnownKeys() {
          "step_every", "step_factor", "final_fraction", "stop_if_not_finite", "steps",
          "evaluate_every", "clip_norm", "decay", "freeze"}},
        {"tasks",
-        {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps"}},
+        {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps",
+         "recompute"}},
        {"snapshots", {"every_steps"}},
        {"output", {"config"}}});
   return kKeys;
@@ -397,6 +398,7 @@ void JobParser::ReadTasksAndSnapshots() {
   }
   tasks_.Integer("resident_steps", 1, kMaxResidentSteps, &tasks.resident_steps);
   tasks_.Word("policy", PolicyWords(), &tasks.policy);
+  tasks_.Word("recompute", RecomputeWords(), &tasks.recompute);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }
 

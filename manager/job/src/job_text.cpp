@@ -154,7 +154,8 @@ json JobToJson(const Job& job) {
                 {"timeout_ms", OrAuto(job.tasks.timeout_ms)},
                 {"policy", WordOf(PolicyWords(), job.tasks.policy)},
                 {"audit", job.tasks.audit},
-                {"resident_steps", job.tasks.resident_steps}}},
+                {"resident_steps", job.tasks.resident_steps},
+                {"recompute", WordOf(RecomputeWords(), job.tasks.recompute)}}},
               {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
   if (job.output_config != OutputConfig::kNone) {
     all["output"]["config"] = WordOf(OutputConfigWords(), job.output_config);

@@ -59,6 +59,13 @@ inline const Words<Policy>& PolicyWords() {
   return kWords;
 }
 
+inline const Words<RecomputePolicy>& RecomputeWords() {
+  static const Words<RecomputePolicy> kWords = {{"auto", RecomputePolicy::kAuto},
+                                                {"never", RecomputePolicy::kNever},
+                                                {"always", RecomputePolicy::kAlways}};
+  return kWords;
+}
+
 inline const Words<model::DecayRule>& DecayWords() {
   static const Words<model::DecayRule> kWords = {{"everything", model::DecayRule::kEverything},
                                                  {"matrices", model::DecayRule::kMatrices}};

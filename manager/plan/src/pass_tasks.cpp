@@ -5,8 +5,7 @@ namespace acan {
 PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model) {
   using SharedGraph = std::shared_ptr<const model::Graph>;
   return std::make_shared<const LoweredModel>(
-      LoweredModel{LoweredGraph(SharedGraph(model, &model->training)),
-                   LoweredGraph(SharedGraph(model, &model->evaluation))});
+      LowerGraphs(SharedGraph(model, &model->training), SharedGraph(model, &model->evaluation)));
 }
 
 std::vector<PlannedTask> PassTasks::Initialize(const std::string& job) const {

@@ -44,6 +44,7 @@ std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest
                         .capacity_bytes = request.capacity_bytes,
                         .size_bytes = request.size_bytes,
                         .batch_rows = request.batch_rows,
+                        .recompute = request.recompute,
                         .workers = request.handlers.workers,
                         .slowest_share = request.handlers.slowest_share,
                         .gflops = request.handlers.gflops,

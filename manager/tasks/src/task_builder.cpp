@@ -1,5 +1,6 @@
 #include "acan/manager/task_builder.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace acan {
@@ -78,6 +79,10 @@ int TaskBuilder::Sum(const std::vector<int>& parts, const std::vector<Range>& ra
   for (const Combine& combine : CombineOrder(ranges, task_.block)) {
     const int left = at[combine.left];
     const int right = at[combine.right];
+    if (left < 0 || right < 0) {
+      at[combine.left] = std::max(left, right);
+      continue;
+    }
     int out = left;
     if (IsInput(left)) {
       if (!IsInput(right)) {

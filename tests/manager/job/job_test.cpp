@@ -100,6 +100,7 @@ batch_rows = 32
 pouch = 7
 timeout_ms = 1500
 policy = "factoring"
+recompute = "always"
 )",
                            "job.toml", "/jobs", {});
   EXPECT_EQ(job.perceptron().activation, Activation::kClippedRelu);
@@ -109,6 +110,7 @@ policy = "factoring"
   EXPECT_EQ(job.data.train_targets, "/b.idx");
   EXPECT_EQ(job.data.test_targets, "/jobs/d.idx");
   EXPECT_EQ(job.tasks.policy, Policy::kFactoring);
+  EXPECT_EQ(job.tasks.recompute, RecomputePolicy::kAlways);
   const Training& training = job.training;
   EXPECT_FALSE(training.shuffle);
   EXPECT_EQ(training.batch, 32);
@@ -208,6 +210,9 @@ TEST(JobTest, RangesAreChecked) {
   ExpectRefused("[tasks]\naudit = 1.5\n", {"tasks.audit = 1.5"});
   ExpectRefused("[tasks]\naudit = 0.05\n[train]\nprecision = \"fast\"\n",
                 {"tasks.audit = 0.05", "exact"});
+  ExpectRefused("[tasks]\nrecompute = \"sometimes\"\n",
+                {"tasks.recompute = \"sometimes\"", "auto", "never", "always"});
+  ExpectRefused("[tasks]\nrecompute = true\n", {"tasks.recompute", "true"});
   ExpectRefused("[tasks]\npolicy = \"greedy\"\n",
                 {"tasks.policy = \"greedy\"", "auto", "paper", "gss"});
   ExpectWholeRefused("[model]\nlayers = [4]\n", {"from 2 to 64 entries, found 1"});

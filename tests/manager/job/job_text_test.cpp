@@ -22,7 +22,7 @@ const std::vector<std::string>& Jobs() {
       "[train]\noptimizer = \"momentum\"\nmomentum = 0.30000000000000004\nschedule = \"step\"\n"
       "step_every = 10\nseed = 9223372036854775807\n"
       "[tasks]\nsize_bytes = 65536\npouch = 3\nbatch_rows = 64\ntimeout_ms = 5\n"
-      "policy = \"gss\"\n"};
+      "policy = \"gss\"\nrecompute = \"never\"\n"};
   return jobs;
 }
 
@@ -39,6 +39,7 @@ TEST(JobTextTest, TomlAndJsonGiveTheSameJob) {
     EXPECT_EQ(again.initial_weights, job.initial_weights);
     EXPECT_EQ(again.training.seed, job.training.seed);
     EXPECT_EQ(again.tasks.policy, job.tasks.policy);
+    EXPECT_EQ(again.tasks.recompute, job.tasks.recompute);
     EXPECT_EQ(again.stop_if_not_finite, job.stop_if_not_finite);
     const Job third = JobFromJson(nlohmann::json::parse(json.dump()), "receipt.json");
     EXPECT_EQ(JobToJson(third).dump(), json.dump());

@@ -186,7 +186,7 @@ class LoweringTest : public testing::TestWithParam<Model> {
             model::WithGradients(GetParam().make(model::Mode::kTraining)))),
         evaluation_graph_(
             std::make_shared<const model::Graph>(GetParam().make(model::Mode::kEvaluation))),
-        model_{LoweredGraph(training_graph_), LoweredGraph(evaluation_graph_)} {
+        model_(LowerGraphs(training_graph_, evaluation_graph_)) {
     training_.batch = kSamples;
     training_.seed = 7;
     training_.optimizer = Optimizer::kMomentum;
@@ -225,6 +225,30 @@ class LoweringTest : public testing::TestWithParam<Model> {
         break;
       }
       segments.push_back({{id, id + 1}, rows});
+    }
+    return segments;
+  }
+
+  // The forward pass is a segment, and the backward pass is another, but for nodes that wait for
+  // sums over all rows.
+  static std::vector<Segment> PassesApart(const LoweredGraph& graph, std::int64_t samples) {
+    const auto nodes = static_cast<std::int64_t>(graph.nodes().size());
+    std::vector<Segment> segments{{{0, 0}, {samples, 0}}};
+    bool is_backward = false;
+    std::set<int> sums;
+    for (std::int64_t id = 0; id < nodes; ++id) {
+      const LoweredNode& node = graph.node(static_cast<int>(id));
+      const bool waits = std::any_of(node.operands.begin(), node.operands.end(),
+                                     [&](int operand) { return sums.contains(operand); });
+      if ((node.is_backward && !is_backward) || waits) {
+        segments.push_back({{id, id}, {samples, 0}});
+        sums.clear();
+      }
+      is_backward = is_backward || node.is_backward;
+      segments.back().nodes.end = id + 1;
+      for (const int result : node.results) {
+        if (graph.value(result).kind == ValueKind::kSum) sums.insert(result);
+      }
     }
     return segments;
   }
@@ -489,6 +513,88 @@ TEST_P(LoweringTest, GradientsOverGroupsOfRowsAreOneCall) {
   // Its samples have 21 positions, so that a group has 42 rows.
   if (name == "vit") {
     EXPECT_GT(counts.groups, 0);
+  }
+}
+
+// What lies in the space between the tasks of a step, without weights and their gradients.
+std::uint64_t ActivationBytes(const std::vector<PlannedTask>& tasks) {
+  std::uint64_t bytes = 0;
+  for (const PlannedTask& task : tasks) {
+    if (task.task.kind == TaskKind::kUpdate) continue;
+    for (const Output& output : task.task.outputs) {
+      if (output.key.ToString().find("act") != std::string::npos) bytes += output.view.bytes();
+    }
+  }
+  return bytes;
+}
+
+// What the backward pass computes again is not kept, and has the bits of what would have been.
+TEST_P(LoweringTest, ActivationsAreComputedAgainToTheSameBits) {
+  const std::uint64_t capacity = 4 * GetParam().least_kib << 10;
+  std::string hash;
+  std::vector<std::uint64_t> bytes;
+  for (const Recompute recompute :
+       {Recompute::kNothing, Recompute::kElements, Recompute::kBranches}) {
+    CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
+    request.recompute = recompute;
+    request.capacity_bytes = capacity;
+    request.workers = 2;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    const auto chosen = ChooseCuts(request, nullptr);
+    ASSERT_TRUE(chosen);
+    EXPECT_EQ(chosen->cuts.recompute, recompute);
+    LoweringRunner runner(model_, training_, chosen->cuts);
+    runner.Initialize();
+    runner.Step(0, kSamples, inputs_, counted_);
+    runner.Step(1, kSamples, inputs_, counted_);
+    EXPECT_LE(runner.largest_need_bytes(), capacity);
+    if (hash.empty()) hash = runner.Hash(2);
+    EXPECT_EQ(runner.Hash(2), hash) << Summary(*chosen, kSamples);
+    Pass pass;
+    pass.job = "job";
+    pass.rows = kSamples;
+    const std::vector<PlannedTask> tasks = GraphTasks(model_, training_, chosen->cuts).Tasks(pass);
+    EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks);
+    // With the forward pass in one task for each box, and each gradient with what it computes
+    // again.
+    GraphCuts apart = chosen->cuts;
+    const LoweredGraph& graph = model_.TrainingOf(recompute);
+    apart.training = PassesApart(graph, kSamples);
+    LoweringRunner in_two(model_, training_, apart);
+    in_two.Initialize();
+    in_two.Step(0, kSamples, inputs_, counted_);
+    in_two.Step(1, kSamples, inputs_, counted_);
+    EXPECT_EQ(in_two.Hash(2), hash);
+    bytes.push_back(ActivationBytes(GraphTasks(model_, training_, apart).Tasks(pass)));
+  }
+  const bool is_transformer = GetParam().name.starts_with("gpt") || GetParam().name == "llama" ||
+                              GetParam().name == "bert" || GetParam().name == "vit";
+  EXPECT_LE(bytes[1], bytes[0]);
+  EXPECT_LE(bytes[2], bytes[1]);
+  if (is_transformer) {
+    EXPECT_LT(bytes[1], bytes[0]);
+    EXPECT_LT(3 * bytes[2], 2 * bytes[0]);
+  }
+}
+
+// Where the estimate of a step's time gains by it, and the same graph as ever where it does not.
+TEST_P(LoweringTest, TheEstimateSaysWhetherToComputeAgain) {
+  for (const std::uint64_t capacity : {GetParam().least_kib << 12, std::uint64_t{1} << 30}) {
+    CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = capacity;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    const auto never = ChooseCuts(request, nullptr);
+    request.recompute = std::nullopt;
+    const auto chosen = ChooseCuts(request, nullptr);
+    ASSERT_TRUE(never && chosen);
+    EXPECT_LE(chosen->cost.step_us, never->cost.step_us);
+    if (chosen->cuts.recompute == Recompute::kNothing) {
+      EXPECT_EQ(chosen->cuts.training, never->cuts.training);
+    } else {
+      EXPECT_LT(chosen->cost.step_us, never->cost.step_us);
+    }
   }
 }
 

@@ -55,9 +55,12 @@ class SegmentTask {
   void Compute(int node);
   void ReleaseAfter(int node);
   Held& Find(int value, const Range& columns);
+  Box BoxOf(std::size_t operand) const;
+  View GatherBeside(const Box& box, int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);
   View WholeSum(int value);
   View ResultOf(int value, const Range& columns);
+  View SumOf(int value, const Range& columns);
   View ViewOf(const Held& held, const Range& columns, std::int64_t positions) const;
   int NewBuffer(std::int64_t rows, std::int64_t columns);
   void PutValues();
@@ -76,6 +79,7 @@ class SegmentTask {
   struct Sum {
     int value;
     int buffer;
+    Range rows;
     Range columns;
     Box box;  // over whose rows
   };

@@ -64,14 +64,17 @@ class Calls {
            Scalars({}, {block(), Order(0).group_rows(), 0, op.forward.padding_id}));
   }
   void operator()(const graph::LearnedPositions& op) const {
-    const View table = Rows(In(0), op.first, op.rows);
-    const std::int64_t first = task_.box().RowsOf(op.rows).begin % op.rows;
-    Launch(Kernel::kPositions, {Out(0), View{}, table}, Scalars({}, {first}));
+    // Within a sample the operand has just the rows of the box.
+    const View table = In(0);
+    const bool is_whole = task_.box().HasWholeSamples();
+    Launch(Kernel::kPositions, {Out(0), View{}, is_whole ? Rows(table, op.first, op.rows) : table},
+           Scalars({}, {0}));
   }
   // The rows of the table that are not looked up have no gradient.
   void operator()(const graph::LearnedPositionsGradient& op) const {
     const View table = Out(0);
-    const std::int64_t positions = Value(0).rows;
+    const Box& box = task_.box();
+    const std::int64_t positions = box.HasWholeSamples() ? Value(0).rows : box.positions.size();
     if (table.rows != positions) Launch(Kernel::kFill, {table}, Scalars({0.0f}, {}));
     Launch(Kernel::kPositionsGradient, {Rows(table, op.first, positions), In(0)},
            Scalars({}, {Order(0).group_samples()}));
@@ -85,14 +88,14 @@ class Calls {
     Launch(Kernel::kRotary, {Out(0), In(0), In(1), In(2)}, Scalars({}, {back, first}));
   }
   void operator()(const graph::Attention& op) const {
-    KernelScalars scalars = AttentionScalars(op);
+    KernelScalars scalars = ScalarsOf(op);
     scalars.i[13] = 1;  // finish: all keys are here
     Launch(Kernel::kAttention, {Out(0), Out(1), In(0), In(1), In(2), MaybeIn(3)}, scalars);
   }
   void operator()(const graph::AttentionGradient& op) const {
     Launch(Kernel::kAttentionGradient,
            {Out(0), Out(1), Out(2), In(0), In(1), In(2), MaybeIn(3), In(4), In(5), In(6)},
-           AttentionScalars(op.forward));
+           ScalarsOf(op.forward));
   }
 
   // ---- norms ----
@@ -398,17 +401,17 @@ class Calls {
     Launch(Kernel::kNormScaleGradient, {Out(0), View{}, In(0), In(2), In(1)},
            Scalars({}, {block(), Order(0).group_rows()}));
   }
-  KernelScalars AttentionScalars(const graph::Attention& op) const {
+  KernelScalars ScalarsOf(const graph::Attention& op) const {
     const std::int64_t positions = Value(0).rows;
-    const std::int64_t shared = op.heads / op.key_value_heads;
     const std::int64_t width = Value(0).columns / op.heads;
     const Range q = task_.OperandColumns(0);
-    const std::int64_t key_value_heads = q.size() / width / shared;
-    const float kept = op.dropout > 0 ? graph::DropoutScale(op.dropout) : 1.0f;
-    return Scalars({op.scale, op.dropout, kept},
-                   {op.mask == graph::AttentionMask::kCausal ? 1 : 0, positions, positions,
-                    key_value_heads, shared, 0, 0, seed(), Draws(op.dropout_stream),
-                    task_.box().samples.begin, positions, q.begin / width, op.heads});
+    const Box& box = task_.box();
+    const Range all{0, positions}, queries = box.HasWholeSamples() ? all : box.positions;
+    return AttentionScalars(task_.context(), op, positions,
+                            {box.samples,
+                             queries,
+                             box.HasWholeSamples() ? all : KeysSeenBy(op, queries, positions),
+                             {q.begin / width, q.end / width}});
   }
   // Each row's loss and whether it was right, and the gradient, where there is an `out`.
   void SoftmaxCrossEntropy(const View& out, const View& per_row, float scale) const {
@@ -429,6 +432,23 @@ class Calls {
 };
 
 }  // namespace
+
+Range KeysSeenBy(const model::Attention& op, const Range& queries, std::int64_t positions) {
+  return {0, op.mask == graph::AttentionMask::kCausal ? queries.end : positions};
+}
+
+KernelScalars AttentionScalars(const PassContext& context, const model::Attention& op,
+                               std::int64_t positions, const AttentionCall& call) {
+  const std::int64_t shared = op.heads / op.key_value_heads;
+  const float kept = op.dropout > 0 ? graph::DropoutScale(op.dropout) : 1.0f;
+  const auto draws =
+      static_cast<std::int64_t>(graph::DropoutCounterHigh(context.pass.step, op.dropout_stream));
+  return Scalars({op.scale, op.dropout, kept},
+                 {op.mask == graph::AttentionMask::kCausal ? 1 : 0, call.queries.size(),
+                  call.keys.size(), call.heads.size() / shared, shared, call.queries.begin,
+                  call.keys.begin, static_cast<std::int64_t>(context.training.seed), draws,
+                  call.samples.begin, positions, call.heads.begin, op.heads});
+}
 
 void AddCalls(SegmentTask& task) {
   std::visit(Calls(task), task.node().node->op);

@@ -153,9 +153,38 @@ View SegmentTask::Operand(std::size_t operand) {
   const LoweredValue& value = context_.Value(id);
   const Range columns = OperandColumns(operand);
   if (value.kind == ValueKind::kSum) return WholeSum(id);
+  const auto* positions = std::get_if<model::LearnedPositions>(&node().node->op);
+  if (positions != nullptr && !box_.HasWholeSamples() && value.kind == ValueKind::kParameter) {
+    const Range rows{positions->first + box_.positions.begin,
+                     positions->first + box_.positions.end};
+    return GatherTiles(context_, builder_, value.index, rows, columns);
+  }
   if (!value.IsOfSamples()) return GatherParameter(id, columns);
   const Range of_root{value.first_column + columns.begin, value.first_column + columns.end};
+  const Box box = BoxOf(operand);
+  if (!(box == whole_box_) && !made_.contains(value.root)) {
+    return GatherBeside(box, value.root, of_root);
+  }
   return ViewOf(Find(id, of_root), of_root, value.rows);
+}
+
+// Of the positions of a sample as queries, attention reads other ones as keys, and lengths belong
+// to whole samples.
+Box SegmentTask::BoxOf(std::size_t operand) const {
+  const auto* attention = std::get_if<model::Attention>(&node().node->op);
+  if (whole_box_.HasWholeSamples() || attention == nullptr) return whole_box_;
+  const std::int64_t positions = context_.Value(node().operands[operand]).rows;
+  if (positions == 1) return {whole_box_.samples, {}};
+  const std::vector<model::Port>& ports = model::RowOf(*attention).operands;
+  if (ports[operand].rows != model::Axis::kKeys) return whole_box_;
+  return {whole_box_.samples, KeysSeenBy(*attention, whole_box_.positions, positions)};
+}
+
+// Other rows of a value than those of the box: only the node at hand reads them.
+View SegmentTask::GatherBeside(const Box& box, int root, const Range& columns) {
+  const int buffer = GatherCells(context_, builder_, root, box, columns);
+  if (!builder_.IsInput(buffer)) scratch_.push_back(buffer);
+  return builder_.All(buffer);
 }
 
 // `columns` of the root.
@@ -223,11 +252,7 @@ View SegmentTask::Result(std::size_t result) {
 
 View SegmentTask::ResultOf(int value, const Range& columns) {
   const LoweredValue& v = context_.Value(value);
-  if (v.kind == ValueKind::kSum) {
-    const int buffer = builder_.NewBuffer(v.rows, columns.size());
-    sums_.push_back({value, buffer, columns, box_});
-    return builder_.All(buffer);
-  }
+  if (v.kind == ValueKind::kSum) return SumOf(value, columns);
   const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
   const std::int64_t rows = whole_box_.RowsOf(v.rows).size();
   std::vector<Range>& made = made_[v.root];
@@ -237,6 +262,20 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
   Held& held = held_[{v.root, held_columns.begin}];
   if (held.buffer < 0) held = {NewBuffer(rows, held_columns.size()), held_columns, true};
   return ViewOf(held, of_root, v.rows);
+}
+
+View SegmentTask::SumOf(int value, const Range& columns) {
+  const LoweredValue& v = context_.Value(value);
+  Range rows{0, v.rows};
+  Box of = box_;
+  if (!box_.HasWholeSamples() && IsPositionsGradient(context_.graph, node_)) {
+    const bool is_last = box_.positions.end == context_.Value(node().operands[0]).rows;
+    rows = {box_.positions.begin, is_last ? v.rows : box_.positions.end};
+    of.positions = {};
+  }
+  const int buffer = builder_.NewBuffer(rows.size(), columns.size());
+  sums_.push_back({value, buffer, rows, columns, of});
+  return builder_.All(buffer);
 }
 
 // ---- what others read --------------------------------------------------------------------------
@@ -252,12 +291,14 @@ void SegmentTask::PutValues() {
 }
 
 void SegmentTask::PutSums() {
-  for (const auto& [value, buffer, columns, box] : sums_) {
+  for (const auto& [value, buffer, rows, columns, box] : sums_) {
     for (const ParameterTile& tile : context_.TilesOfSum(value)) {
-      if (!columns.Contains(tile.columns)) continue;  // of another part
-      builder_.Put(context_.SumKey(value, box, tile),
-                   builder_.Part(buffer, tile.rows.begin, tile.columns.begin - columns.begin,
-                                 tile.rows.size(), tile.columns.size()));
+      // Others are of other parts or boxes.
+      if (!columns.Contains(tile.columns) || !rows.Contains(tile.rows)) continue;
+      builder_.Put(
+          context_.SumKey(value, box, tile),
+          builder_.Part(buffer, tile.rows.begin - rows.begin, tile.columns.begin - columns.begin,
+                        tile.rows.size(), tile.columns.size()));
     }
   }
 }

@@ -19,12 +19,20 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
 // Of boxes within a sample.
 inline constexpr std::int64_t kLeastPositions = 16;
 
+// How attention is spread over the workers where boxes are cut within samples. It is cut further
+// where it does not fit into a task.
+enum class AttentionSpread : std::uint8_t {
+  kNone,     // a task has all queries of a sample
+  kQueries,  // as many as boxes have positions
+  kHeads,    // parts of the heads
+};
+
 class Segmenter {
  public:
   // The references must outlive it. `by_tiles`: whether what multiplies a parameter, and makes its
   // gradient, is computed by the parameter's tiles, also where it would fit into one task.
   Segmenter(const CutRequest& request, const GraphCuts& cuts, const std::vector<bool>& by_tiles,
-            bool train);
+            AttentionSpread spread, bool train);
   Segmenter(const Segmenter&) = delete;
   Segmenter& operator=(const Segmenter&) = delete;
 
@@ -33,8 +41,12 @@ class Segmenter {
 
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
+  bool AllowsAlone(std::int64_t n, const RowCut& rows) const;
+  bool CanCutQueries(std::int64_t n, const RowCut& rows) const;
+  bool CanCutPositions(std::int64_t n, const RowCut& rows) const;
   std::optional<RowCut> AllowedFor(std::int64_t node, RowCut rows) const;
   bool ReadsSumSince(std::int64_t node, std::int64_t first) const;
+  bool ReadsKeysSince(std::int64_t node, std::int64_t first, const RowCut& rows) const;
   std::int64_t PositionsOf(int node) const;
 
   std::uint64_t LeastNeed(std::int64_t node, const RowCut& rows) const;
@@ -48,11 +60,14 @@ class Segmenter {
   Segment TiledProduct(std::int64_t node, const RowCut& rows) const;
   Segment InUpdates(std::int64_t node) const;
   std::int64_t EndOfProduct(std::int64_t node) const;
+  bool IsSpread(std::int64_t node, const RowCut& rows) const;
+  std::optional<Segment> Spread(std::int64_t node, const RowCut& rows);
   std::optional<Segment> Longest(std::int64_t first, const RowCut& rows);
   std::optional<Segment> Alone(std::int64_t node, const RowCut& rows);
   std::optional<Segment> ByColumns(Segment segment);
   std::optional<Segment> ByClasses(Segment segment);
   std::optional<Segment> InPhases(Segment segment);
+  std::optional<Segment> BySquares(Segment segment);
   bool Refine();
   std::optional<std::vector<Segment>> Finer(int at);
   void Commit(const Segment& segment);
@@ -62,6 +77,7 @@ class Segmenter {
   const LoweredGraph& graph_;
   const GraphCuts& cuts_;
   const std::vector<bool>& by_tiles_;
+  const AttentionSpread spread_;
   const Pass pass_;
   std::vector<Segment> segments_;
   ValueGrid grid_;  // of segments_

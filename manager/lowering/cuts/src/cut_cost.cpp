@@ -89,11 +89,13 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
 
 TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment) {
   TaskCost need;
-  const std::vector<BoxSample> boxes = SampleBoxes(context, segment);
-  for (const TaskSample& tasks : SampleTasks(context, segment, boxes.front().box)) {
-    const TaskCost one = CostOfTask(request, tasks.task);
-    need.need_bytes = std::max(need.need_bytes, one.need_bytes);
-    need.fits_space = need.fits_space && one.fits_space;
+  for (const BoxSample& boxes : SampleBoxes(context, segment)) {
+    if (!boxes.needs_most) continue;
+    for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
+      const TaskCost one = CostOfTask(request, tasks.task);
+      need.need_bytes = std::max(need.need_bytes, one.need_bytes);
+      need.fits_space = need.fits_space && one.fits_space;
+    }
   }
   return need;
 }
@@ -118,8 +120,9 @@ std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts)
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   CutCost cost;
   const Pass pass = FullPass(request, true);
-  const ValueGrid grid(request.model.training, cuts, cuts.training);
-  const PassContext context{request.model.training,
+  const LoweredGraph& graph = request.model.TrainingOf(cuts.recompute);
+  const ValueGrid grid(graph, cuts, cuts.training);
+  const PassContext context{graph,
                             cuts,
                             cuts.training,
                             grid,

@@ -52,31 +52,59 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 // With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
-                                double limit_us) {
+                                double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
   GraphCuts cuts = tiling.cuts;
-  const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, true).Cut(rows);
+  const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, true).Cut(rows);
   if (!training) return std::nullopt;
   cuts.training = *training;
   CutCost cost = CostOf(request, cuts);
   if (cost.largest_need_bytes > cuts.task_bytes || cost.step_us >= limit_us) return std::nullopt;
-  const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, false).Cut(rows);
+  const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, false).Cut(rows);
   if (!evaluation) return std::nullopt;
   cuts.evaluation = *evaluation;
   cost.largest_need_bytes = std::max(cost.largest_need_bytes, NeedOfEvaluation(request, cuts));
   return ChosenCuts{std::move(cuts), cost};
 }
 
+// Ways to cut attention beside those that memory asks for: where there are fewer samples than
+// workers.
+std::vector<AttentionSpread> Spreads(const CutRequest& request, const RowCut& rows) {
+  std::vector<AttentionSpread> spreads{AttentionSpread::kNone};
+  const std::vector<LoweredNode>& nodes = request.model.training.nodes();
+  const bool attends = std::any_of(nodes.begin(), nodes.end(), [](const LoweredNode& node) {
+    return std::holds_alternative<model::Attention>(node.node->op);
+  });
+  if (attends && rows.IsWithinSamples() && request.training.batch < request.workers) {
+    spreads.insert(spreads.end(), {AttentionSpread::kQueries, AttentionSpread::kHeads});
+  }
+  return spreads;
+}
+
+// Cuts, and how they were found.
+struct Found {
+  ChosenCuts chosen;
+  Tiling tiling;
+  RowCut rows;
+  AttentionSpread spread = AttentionSpread::kNone;
+};
+
 // A step takes less than `limit_us`.
-std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
-                                     double limit_us) {
+std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
+                                double limit_us) {
   constexpr int kMostWorse = 3;
-  std::optional<ChosenCuts> best;
+  std::optional<Found> best;
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
     int worse = 0;
     for (const RowCut& rows : RowCuts(request)) {
-      if (best) limit_us = best->cost.step_us;
-      if (auto cut = CutBy(request, tiling, rows, limit_us)) {
-        best = std::move(cut);
+      bool is_better = false;
+      for (const AttentionSpread spread : Spreads(request, rows)) {
+        if (best) limit_us = best->chosen.cost.step_us;
+        auto cut = CutBy(request, tiling, rows, limit_us, spread);
+        if (!cut) continue;
+        best = Found{std::move(*cut), tiling, rows, spread};
+        is_better = true;
+      }
+      if (is_better) {
         worse = 0;
       } else if (std::isfinite(limit_us) && ++worse >= kMostWorse) {
         break;
@@ -84,6 +112,22 @@ std::optional<ChosenCuts> ChooseWith(const CutRequest& request, std::uint64_t ta
     }
   }
   return best;
+}
+
+// Whether a step is faster where the backward pass computes something again. The boxes and tiles
+// stay as they are: they hardly depend on it, and to try all of them would take three times as
+// long.
+ChosenCuts ChooseRecompute(const CutRequest& request, Found found) {
+  constexpr double kGain = 0.98;  // less than the estimate's error is none
+  for (const Recompute recompute : {Recompute::kElements, Recompute::kBranches}) {
+    const LoweredGraph& graph = request.model.TrainingOf(recompute);
+    if (graph.nodes().size() == request.model.training.nodes().size()) continue;
+    found.tiling.cuts.recompute = recompute;
+    const double limit_us = kGain * found.chosen.cost.step_us;
+    auto cut = CutBy(request, found.tiling, found.rows, limit_us, found.spread);
+    if (cut) found.chosen = std::move(*cut);
+  }
+  return std::move(found.chosen);
 }
 
 // Tasks of half of the memory let the next one be fetched while one runs; of larger ones each
@@ -158,21 +202,24 @@ class SmallestMemory {
 
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
                                      std::uint64_t* smallest_need_bytes) {
-  std::optional<ChosenCuts> best;
+  std::optional<Found> best;
   double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
     const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
-    auto chosen = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
-    if (!chosen) continue;
-    best_us = loss * chosen->cost.step_us;
-    best = std::move(chosen);
-    if (best->cuts.training.size() == 1) break;  // nothing can be longer
+    auto found = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
+    if (!found) continue;
+    best_us = loss * found->chosen.cost.step_us;
+    best = std::move(found);
+    if (best->chosen.cuts.training.size() == 1) break;  // nothing can be longer
   }
   for (const std::uint64_t eighths : kFallbackEighths) {
-    if (best) return best;
+    if (best) break;
     best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us);
   }
-  if (best) return best;
+  if (best) {
+    if (request.recompute) return std::move(best->chosen);
+    return ChooseRecompute(request, std::move(*best));
+  }
   if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();
   return std::nullopt;
 }
@@ -187,10 +234,13 @@ std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
   const std::string rows = finest.IsWithinSamples()
                                ? fmt::format("{} positions of a sample", finest.positions)
                                : fmt::format("{} samples", std::min(batch, finest.samples));
+  const char* again = chosen.cuts.recompute == Recompute::kNothing    ? ""
+                      : chosen.cuts.recompute == Recompute::kElements ? "; norms and the like again"
+                                                                      : "; branches again";
   return fmt::format(
-      "{} segment{}, {} of them by tiles; {} at a time; {} tasks a step, which moves "
+      "{} segment{}, {} of them by tiles; {} at a time{}; {} tasks a step, which moves "
       "{:.1f} MB",
-      chosen.cuts.training.size(), chosen.cuts.training.size() == 1 ? "" : "s", tiled, rows,
+      chosen.cuts.training.size(), chosen.cuts.training.size() == 1 ? "" : "s", tiled, rows, again,
       chosen.cost.tasks, static_cast<double>(chosen.cost.moved_bytes) / 1e6);
 }
 

@@ -79,6 +79,7 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
   GraphCuts cuts;
   cuts.block = request.training.block;
   cuts.task_bytes = task_bytes;
+  cuts.recompute = request.recompute.value_or(Recompute::kNothing);
   const std::uint64_t most_of_tile =
       std::min(request.tuple_bytes, request.size_bytes.value_or(UINT64_MAX));
   const int least_column_level = LeastColumnLevel(request);

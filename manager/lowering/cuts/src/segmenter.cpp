@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
 constexpr int kMostRefinements = 16;
 constexpr std::int64_t kMostColumnParts = 1024;
+constexpr std::int64_t kAttentionLeaf = 64;  // of queries and keys
 
 // Its table says that it is cut by samples only. A part of learned positions is made of a part of
 // their table.
@@ -22,6 +23,11 @@ bool NeedsWholeSamples(const model::Operator& op) {
   const std::vector<model::Cut>& cuts = model::RowOf(op).cuts;
   return std::none_of(cuts.begin(), cuts.end(),
                       [](const model::Cut& cut) { return cut.axis == model::Axis::kRows; });
+}
+
+bool IsAttention(const model::Operator& op) {
+  return std::holds_alternative<model::Attention>(op) ||
+         std::holds_alternative<model::AttentionGradient>(op);
 }
 
 }  // namespace
@@ -40,11 +46,12 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
 }
 
 Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
-                     const std::vector<bool>& by_tiles, bool train)
+                     const std::vector<bool>& by_tiles, AttentionSpread spread, bool train)
     : request_(request),
-      graph_(train ? request.model.training : request.model.evaluation),
+      graph_(train ? request.model.TrainingOf(cuts.recompute) : request.model.evaluation),
       cuts_(cuts),
       by_tiles_(by_tiles),
+      spread_(spread),
       pass_(FullPass(request, train)),
       grid_(graph_),
       context_{graph_,
@@ -85,7 +92,10 @@ bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
   const LoweredNode& node = graph_.node(id);
   if (node.is_view || node.is_shared) return true;
   if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return true;  // one box
-  if (rows.IsWithinSamples() && NeedsWholeSamples(node.node->op)) return false;
+  if (rows.IsWithinSamples() && NeedsWholeSamples(node.node->op)) {
+    return spread_ == AttentionSpread::kQueries &&
+           std::holds_alternative<model::Attention>(node.node->op) && CanCutQueries(n, rows);
+  }
   std::int64_t positions = 0;
   for (const std::vector<int>* ids : {&node.operands, &node.results}) {
     for (const int value : *ids) {
@@ -98,6 +108,35 @@ bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
   }
   if (rows.IsWithinSamples() && positions <= 1) return false;
   return !ReducesRows(graph_, id) || context_.OrderOf(context_.ReducedBy(id)).Allows(rows);
+}
+
+// Whether a segment of this node alone may have such boxes.
+bool Segmenter::AllowsAlone(std::int64_t n, const RowCut& rows) const {
+  return Allows(n, rows) || CanCutQueries(n, rows) || CanCutPositions(n, rows);
+}
+
+// The gradient of learned positions by the rows of its table: by whole tiles.
+bool Segmenter::CanCutPositions(std::int64_t n, const RowCut& rows) const {
+  const int id = static_cast<int>(n);
+  if (!rows.IsWithinSamples() || !IsPositionsGradient(graph_, id)) return false;
+  const LoweredNode& node = graph_.node(id);
+  const std::int32_t parameter = graph_.ParameterOfSum(node.results.front());
+  const std::int64_t positions = graph_.value(node.operands.front()).rows;
+  if (parameter < 0 || rows.positions >= positions ||
+      std::get<model::LearnedPositionsGradient>(node.node->op).first != 0) {
+    return false;
+  }
+  const ParameterCut& cut = cuts_.parameters[static_cast<std::size_t>(parameter)];
+  return rows.positions % (cuts_.block << cut.row_level) == 0 &&
+         RowOrder(cuts_.block, positions).group_samples() == 1;
+}
+
+// Attention by some positions of a sample as queries.
+bool Segmenter::CanCutQueries(std::int64_t n, const RowCut& rows) const {
+  const LoweredNode& node = graph_.node(static_cast<int>(n));
+  return rows.IsWithinSamples() && IsAttention(node.node->op) &&
+         rows.positions % kAttentionLeaf == 0 &&
+         rows.positions < graph_.value(node.operands.front()).rows;
 }
 
 // `rows`, or the next coarser cut that the node allows.
@@ -126,6 +165,25 @@ bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
   });
 }
 
+// Whether the node reads positions behind its box of what a node from `first` on makes.
+bool Segmenter::ReadsKeysSince(std::int64_t node, std::int64_t first, const RowCut& rows) const {
+  const LoweredNode& reader = graph_.node(static_cast<int>(node));
+  if (!rows.IsWithinSamples() || !IsAttention(reader.node->op)) return false;
+  constexpr std::size_t kKeyPort = 1, kValuePort = 2;
+  for (std::int64_t n = first; n < node; ++n) {
+    const LoweredNode& maker = graph_.node(static_cast<int>(n));
+    if (maker.is_view) continue;
+    for (const int result : maker.results) {
+      const int root = graph_.value(result).root;
+      if (root == graph_.value(reader.operands[kKeyPort]).root ||
+          root == graph_.value(reader.operands[kValuePort]).root) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Of what the node makes or, of sums, reads.
 std::int64_t Segmenter::PositionsOf(int node) const {
   const LoweredNode& n = graph_.node(node);
@@ -143,6 +201,8 @@ std::int64_t Segmenter::PositionsOf(int node) const {
 std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const {
   const LoweredNode& n = graph_.node(static_cast<int>(node));
   if (n.is_view || n.is_shared) return 0;
+  const bool cuts_sum =
+      rows.IsWithinSamples() && IsPositionsGradient(graph_, static_cast<int>(node));
   std::uint64_t bytes = 0;
   std::vector<int> seen;
   for (const std::vector<int>* ids : {&n.operands, &n.results}) {
@@ -151,7 +211,7 @@ std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const 
       seen.push_back(id);
       const LoweredValue& value = graph_.value(id);
       std::int64_t of_box = value.rows;
-      if (value.IsOfSamples()) {
+      if (value.IsOfSamples() || cuts_sum) {
         of_box = rows.IsWithinSamples()
                      ? std::min(rows.positions, value.rows)
                      : std::min(rows.samples, request_.training.batch) * value.rows;
@@ -324,19 +384,42 @@ Segment Segmenter::InUpdates(std::int64_t node) const {
   return segment;
 }
 
+// Whether attention has segments of its own, in which it is cut for the workers.
+bool Segmenter::IsSpread(std::int64_t node, const RowCut& rows) const {
+  const model::Operator& op = graph_.node(static_cast<int>(node)).node->op;
+  if (!rows.IsWithinSamples() || !IsAttention(op)) return false;
+  return spread_ == AttentionSpread::kHeads ||
+         (spread_ == AttentionSpread::kQueries && CanCutQueries(node, rows) &&
+          std::holds_alternative<model::AttentionGradient>(op));
+}
+
+std::optional<Segment> Segmenter::Spread(std::int64_t node, const RowCut& rows) {
+  if (spread_ == AttentionSpread::kQueries) return BySquares({{node, node + 1}, rows});
+  Segment segment{{node, node + 1}, {1, 0}};
+  const std::int64_t units = ColumnUnits(graph_, static_cast<int>(node));
+  const std::int64_t boxes = request_.training.batch;
+  const std::int64_t parts = std::min(units, (request_.workers + boxes - 1) / boxes);
+  segment.column_parts = static_cast<int>(parts);
+  return Fits(segment) ? std::optional(segment) : std::nullopt;
+}
+
 std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows) {
   if (IsByTiles(first)) {
     if (ReducesRows(graph_, static_cast<int>(first))) return InUpdates(first);
     return ByTiles(first, {request_.training.batch, 0});
   }
+  if (IsSpread(first, rows)) {
+    if (std::optional<Segment> spread = Spread(first, rows)) return spread;
+  }
   const std::optional<RowCut> allowed = AllowedFor(first, rows);
   if (!allowed) return std::nullopt;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
   std::int64_t limit = first;
-  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first)) {
+  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first) &&
+         !ReadsKeysSince(limit, first, *allowed)) {
     // Where the wanted cut is possible again, a coarser one ends.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
-    if (IsByTiles(limit)) break;
+    if (IsByTiles(limit) || (limit > first && IsSpread(limit, rows))) break;
     ++limit;
   }
   const auto fits = [&](std::int64_t end) { return Fits({{first, end}, *allowed}); };
@@ -398,6 +481,9 @@ std::optional<Segment> Segmenter::ByClasses(Segment segment) {
 // A loss over many classes, or rows of a large table.
 std::optional<Segment> Segmenter::InPhases(Segment segment) {
   const model::Operator& op = graph_.node(static_cast<int>(segment.nodes.begin)).node->op;
+  if (IsAttention(op)) {
+    return segment.rows.IsWithinSamples() ? BySquares(segment) : std::nullopt;
+  }
   segment.in_phases = true;
   if (const auto* loss = std::get_if<model::CrossEntropy>(&op)) {
     if (loss->order != model::ExponentialOrder::kLanes) return std::nullopt;
@@ -407,6 +493,18 @@ std::optional<Segment> Segmenter::InPhases(Segment segment) {
   return Fits(segment) ? std::optional(segment) : std::nullopt;
 }
 
+// As many keys as queries in a task of attention, of as many heads as fit.
+std::optional<Segment> Segmenter::BySquares(Segment segment) {
+  segment.in_phases = true;
+  segment.key_span = segment.rows.positions;
+  const std::int64_t units = ColumnUnits(graph_, static_cast<int>(segment.nodes.begin));
+  for (std::int64_t parts = 1;; parts = std::min(2 * parts, units)) {
+    segment.column_parts = static_cast<int>(parts);
+    if (Fits(segment)) return segment;
+    if (parts == units) return std::nullopt;
+  }
+}
+
 // A node that is too large for one task: by the tiles of its parameter, by parts of its columns, in
 // phases, or with smaller boxes.
 std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
@@ -414,7 +512,11 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
   RowCut cut = rows;
   for (;;) {
     Segment segment{{node, node + 1}, cut};
-    if (Fits(segment)) return segment;
+    // The gradient of attention has sums along both axes, so it is not cut along one of them.
+    const bool only_in_phases =
+        cut.IsWithinSamples() &&
+        std::holds_alternative<model::AttentionGradient>(graph_.node(id).node->op);
+    if (!only_in_phases && Fits(segment)) return segment;
     if (CanBeTiled(graph_, id)) {
       Segment tiled = segment;
       tiled.by_tiles = true;
@@ -423,10 +525,11 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
       tiled.nodes.end = node + 1;
       if (Fits(tiled)) return tiled;
     }
-    if (const std::optional<Segment> by_columns = ByColumns(segment)) return by_columns;
+    const std::optional<Segment> by_columns = only_in_phases ? std::nullopt : ByColumns(segment);
+    if (by_columns) return by_columns;
     if (const std::optional<Segment> in_phases = InPhases(segment)) return in_phases;
     const std::optional<RowCut> finer = Halved(cut, PositionsOf(id));
-    if (!finer || !Allows(node, *finer)) return std::nullopt;
+    if (!finer || !AllowsAlone(node, *finer)) return std::nullopt;
     cut = *finer;
   }
 }

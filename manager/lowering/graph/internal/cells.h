@@ -12,8 +12,11 @@ int GatherCells(const PassContext& context, TaskBuilder& task, int root, const B
 // Puts `columns` of the root. `buffer` has the rows of the box, and columns from `first_column` on.
 void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
               const Range& columns, int buffer, std::int64_t first_column);
-// All rows of a parameter, of the version that the pass reads; of columns `columns`, and of those
-// that lie in the same tiles. The view is of `columns`.
+// Rows and columns of a parameter, of the version that the pass reads. The buffer has the tiles in
+// which they lie; the view is of just these rows and columns.
+View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
+                 const Range& rows, const Range& columns);
+// Of all rows.
 View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
                  const Range& columns);
 

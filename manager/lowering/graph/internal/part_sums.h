@@ -13,6 +13,7 @@ namespace acan {
 struct SumPart {
   Range range;
   tuplespace::Key key;
+  bool is_hidden = false;  // nothing of the range counts: there is no tuple
 };
 
 // The boxes that a node makes a part of its sums, or of the loss, for: ascending.
@@ -33,13 +34,15 @@ struct SumNames {
   std::int64_t priority = 0;
   int layer = 0;
   std::uint64_t sums = 1;  // like this one, which the task that reads the parts adds up
+  // Puts parts together in a task; returns the buffer of the whole.
+  std::function<int(TaskBuilder&, const std::vector<SumPart>&)> add = {};  // empty: SumOfParts
 };
 
 // Adds tasks that add some of the parts [rows, columns] until few enough are left for one task.
 std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
                                  std::int64_t rows, std::int64_t columns, const SumNames& names,
                                  std::vector<PlannedTask>* tasks);
-// The buffer of the sum of the parts, which become inputs of the task.
+// The buffer of the sum of the parts, which become inputs of the task. REQUIRES: one is not hidden.
 int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_t rows,
                std::int64_t columns);
 

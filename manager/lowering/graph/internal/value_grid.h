@@ -13,6 +13,8 @@ namespace acan {
 inline ColumnParts PartsOf(const Segment& segment) {
   return {segment.column_parts, segment.column_span};
 }
+// The rows of the cells that a segment makes or reads.
+RowCut CellRowsOf(const Segment& segment);
 
 class ValueGrid {
  public:

@@ -36,16 +36,24 @@ void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box
 }
 
 View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
-                 const Range& columns) {
-  const std::vector<ParameterTile> tiles = context.TilesWithin(parameter, columns);
+                 const Range& rows, const Range& columns) {
+  std::vector<ParameterTile> tiles = context.TilesWithin(parameter, columns);
+  std::erase_if(tiles, [&](const ParameterTile& tile) { return !tile.rows.Overlaps(rows); });
+  const Range hull_rows{tiles.front().rows.begin, tiles.back().rows.end};
   const Range hull{tiles.front().columns.begin, tiles.back().columns.end};
-  const std::int64_t rows = context.ParameterOf(parameter).rows;
-  const int buffer = task.NewBuffer(rows, hull.size());
+  const int buffer = task.NewBuffer(hull_rows.size(), hull.size());
   for (const ParameterTile& tile : tiles) {
-    task.AddPiece(buffer, context.TileKeyOf(parameter, tile, context.pass.step), tile.rows.begin,
-                  tile.columns.begin - hull.begin, tile.rows.size(), tile.columns.size());
+    task.AddPiece(buffer, context.TileKeyOf(parameter, tile, context.pass.step),
+                  tile.rows.begin - hull_rows.begin, tile.columns.begin - hull.begin,
+                  tile.rows.size(), tile.columns.size());
   }
-  return task.Part(buffer, 0, columns.begin - hull.begin, rows, columns.size());
+  return task.Part(buffer, rows.begin - hull_rows.begin, columns.begin - hull.begin, rows.size(),
+                   columns.size());
+}
+
+View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,
+                 const Range& columns) {
+  return GatherTiles(context, task, parameter, {0, context.ParameterOf(parameter).rows}, columns);
 }
 
 }  // namespace acan

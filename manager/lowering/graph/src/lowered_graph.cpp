@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
+#include "recompute.h"
 
 namespace acan {
 namespace {
@@ -50,7 +51,8 @@ ValueKind KindOf(const model::Value& value) {
 
 }  // namespace
 
-LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph) : graph_(std::move(graph)) {
+LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph, Recompute recompute)
+    : graph_(std::move(graph)) {
   for (const model::Value& value : graph_->values()) {
     LoweredValue lowered;
     lowered.name = value.name;
@@ -62,6 +64,7 @@ LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph) : graph_(s
   }
   for (const model::Node& node : graph_->nodes()) AddNode(node);
   MakeViews();
+  ComputeAgain(recompute);
   FindGradients();
 }
 
@@ -255,6 +258,11 @@ void LoweredGraph::ViewConcat(LoweredNode* node) {
   node->is_view = true;
 }
 
+void LoweredGraph::ComputeAgain(Recompute recompute) {
+  if (recompute == Recompute::kNothing) return;
+  ComputedAgain(recompute, &nodes_, &values_).Run();
+}
+
 // ---- gradients ---------------------------------------------------------------------------------
 
 void LoweredGraph::FindGradients() {
@@ -301,6 +309,10 @@ bool ReducesRows(const LoweredGraph& graph, int node) {
   const LoweredNode& lowered = graph.node(node);
   return graph.value(lowered.results.front()).kind == ValueKind::kSum ||
          IsOneOf<model::CrossEntropy, model::SquaredError>(lowered.node->op);
+}
+
+bool IsPositionsGradient(const LoweredGraph& graph, int node) {
+  return std::holds_alternative<model::LearnedPositionsGradient>(graph.node(node).node->op);
 }
 
 // ---- columns -----------------------------------------------------------------------------------

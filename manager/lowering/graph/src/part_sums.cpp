@@ -16,8 +16,12 @@ std::vector<Box> PartBoxesOf(const PassContext& context, int node) {
   const int reduced = context.ReducedBy(node);
   const RowOrder order = context.OrderOf(reduced);
   const std::int64_t samples = context.pass.rows;
+  // All boxes of a sample together make the part that the sample has of learned positions.
+  const bool of_samples =
+      segment.rows.IsWithinSamples() && IsPositionsGradient(context.graph, node);
+  const RowCut rows = of_samples ? RowCut{1, 0} : segment.rows;
   std::vector<Box> parts;
-  for (const Box& box : BoxesOf(segment.rows, samples, context.Value(reduced).rows)) {
+  for (const Box& box : BoxesOf(rows, samples, context.Value(reduced).rows)) {
     for (const Box& of : order.NodesOf(box, samples)) parts.push_back(of);
   }
   return parts;
@@ -39,7 +43,7 @@ int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_
   std::vector<int> buffers;
   std::vector<Range> ranges;
   for (const SumPart& part : parts) {
-    buffers.push_back(task.Input(part.key, rows, columns));
+    buffers.push_back(part.is_hidden ? -1 : task.Input(part.key, rows, columns));
     ranges.push_back(part.range);
   }
   return task.Sum(buffers, ranges);
@@ -66,6 +70,11 @@ std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, std::ui
   return most;
 }
 
+std::uint64_t Visible(const std::vector<SumPart>& parts) {
+  return static_cast<std::uint64_t>(std::count_if(
+      parts.begin(), parts.end(), [](const SumPart& part) { return !part.is_hidden; }));
+}
+
 }  // namespace
 
 std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
@@ -73,7 +82,7 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
                                  std::vector<PlannedTask>* tasks) {
   const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
   const std::uint64_t most = MostParts(context, bytes, names.sums);
-  if (parts.size() <= most) return parts;
+  if (Visible(parts) <= most) return parts;
   Range both{parts.front().range.begin, parts.back().range.end};
   auto split = parts.end();
   while (split == parts.end()) {
@@ -87,15 +96,19 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
     std::vector<SumPart> half(std::make_move_iterator(first), std::make_move_iterator(last));
     const Range range{half.front().range.begin, half.back().range.end};
     half = ReduceParts(context, std::move(half), rows, columns, names, tasks);
-    if (half.size() > 1) {
+    SumPart whole{range, {}, true};
+    if (Visible(half) == 1) {
+      const auto visible = std::find_if(half.begin(), half.end(),
+                                        [](const SumPart& part) { return !part.is_hidden; });
+      whole = {range, std::move(visible->key)};
+    } else if (Visible(half) > 1) {
       TaskBuilder task(TaskKind::kUpdate, context.training);
-      const int sum = SumOfParts(task, half, rows, columns);
-      const tuplespace::Key key = names.key(range);
-      task.Put(key, task.All(sum));
+      const int sum = names.add ? names.add(task, half) : SumOfParts(task, half, rows, columns);
+      whole = {range, names.key(range)};
+      task.Put(whole.key, task.All(sum));
       tasks->push_back(std::move(task).Finish(names.task_key(range), names.priority, names.layer));
-      half = {{range, key}};
     }
-    halves.push_back(std::move(half.front()));
+    halves.push_back(std::move(whole));
   }
   return halves;
 }

@@ -42,6 +42,11 @@ TiledNode TiledNodeOf(const LoweredGraph& graph, int node) {
   return {parameter, {}, {n.operands[1]}};  // of an embedding
 }
 
+RowCut CellRowsOf(const Segment& segment) {
+  if (segment.key_span == 0) return segment.rows;
+  return FinerOf(segment.rows, {1, segment.key_span});
+}
+
 ValueGrid::ValueGrid(const LoweredGraph& graph) : entries_(graph.values().size()) {
   const auto nodes = static_cast<int>(graph.nodes().size());
   for (int node = 0; node < nodes; ++node) TouchNode(graph, node);
@@ -134,7 +139,8 @@ void ValueGrid::Touch(const LoweredGraph& graph, int value, const Segment& of,
     add(v.first_column + range.begin);
     add(v.first_column + range.end);
   }
-  const RowCut rows = entry.is_cut ? FinerOf(entry.rows, of.rows) : of.rows;
+  const RowCut cell_rows = CellRowsOf(of);
+  const RowCut rows = entry.is_cut ? FinerOf(entry.rows, cell_rows) : cell_rows;
   if (entry.is_cut && rows == entry.rows && points.empty()) return;
   if (changes != nullptr) changes->emplace_back(v.root, entry);
   entry.is_cut = true;

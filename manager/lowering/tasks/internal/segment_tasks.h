@@ -19,12 +19,13 @@ void AppendTasks(const PassContext& context, int segment, const std::vector<Box>
 struct BoxSample {
   Box box;
   std::int64_t count = 0;
+  bool needs_most = false;  // no box without this needs more than all that have it
 };
 struct TaskSample {
   PlannedTask task;
   std::int64_t count = 0;
 };
-// One box of each kind; the one whose tasks need most comes first.
+// One box of each kind.
 std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment);
 // One task of each kind, of those of a box.
 std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, const Box& box);

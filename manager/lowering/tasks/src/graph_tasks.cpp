@@ -28,9 +28,18 @@ int LossNode(const LoweredGraph& graph) {
 
 }  // namespace
 
+LoweredModel LowerGraphs(const std::shared_ptr<const model::Graph>& training,
+                         const std::shared_ptr<const model::Graph>& evaluation) {
+  LoweredModel lowered{LoweredGraph(training), LoweredGraph(evaluation)};
+  for (const Recompute recompute : {Recompute::kElements, Recompute::kBranches}) {
+    lowered.computing_again.emplace_back(training, recompute);
+  }
+  return lowered;
+}
+
 std::shared_ptr<const GraphGrids> MakeGrids(const LoweredModel& model, const GraphCuts& cuts) {
   return std::make_shared<const GraphGrids>(
-      GraphGrids{ValueGrid(model.training, cuts, cuts.training),
+      GraphGrids{ValueGrid(model.TrainingOf(cuts.recompute), cuts, cuts.training),
                  ValueGrid(model.evaluation, cuts, cuts.evaluation)});
 }
 

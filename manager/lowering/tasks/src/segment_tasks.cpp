@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "operator_calls.h"
+#include "phased_attention.h"
 #include "phased_segment.h"
 #include "segment_task.h"
 #include "tiled_segment.h"
@@ -70,6 +72,37 @@ std::vector<BoxSample> SampleUneven(const std::vector<Box>& boxes, std::int64_t 
   return sorted;
 }
 
+std::vector<BoxSample> FirstNeedsMost(std::vector<BoxSample> samples) {
+  samples.front().needs_most = true;
+  return samples;
+}
+
+// Whether boxes further behind read more keys, or read and make other rows of learned positions.
+bool BoxesDiffer(const PassContext& context, int segment) {
+  const Range& nodes = SegmentAt(context, segment).nodes;
+  for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
+    const int id = static_cast<int>(n);
+    if (IsPositionsGradient(context.graph, id)) return true;
+    const model::Operator& of_node = context.graph.node(id).node->op;
+    if (std::holds_alternative<model::LearnedPositions>(of_node)) return true;
+    const auto* op = std::get_if<model::Attention>(&of_node);
+    if (op != nullptr && op->mask == model::AttentionMask::kCausal) return true;
+  }
+  return false;
+}
+
+// Boxes within samples, each of a kind of its own. One of those at both ends needs most.
+std::vector<BoxSample> SampleQueries(const RowCut& cut, std::int64_t batch,
+                                     std::int64_t positions) {
+  std::vector<BoxSample> samples;
+  for (const Box& box : BoxesOf(cut, 1, positions)) samples.push_back({box, batch});
+  for (std::size_t i = samples.size(); i-- > 0 && i + 2 >= samples.size();) {
+    samples[i].needs_most = true;
+  }
+  samples.front().needs_most = true;
+  return samples;
+}
+
 // Parts that have as many columns and cells of each operand and result.
 std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context,
                                                       const Segment& segment) {
@@ -107,6 +140,7 @@ std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context
 }  // namespace
 
 std::vector<Box> BoxesOfSegment(const PassContext& context, int segment) {
+  if (IsAttentionInPhases(context, segment)) return BoxesOf({1, 0}, context.pass.rows, 1);
   return BoxesOf(SegmentAt(context, segment).rows, context.pass.rows,
                  PositionsOf(context, segment));
 }
@@ -115,7 +149,9 @@ void AppendTasks(const PassContext& context, int segment, const std::vector<Box>
                  std::vector<PlannedTask>* tasks) {
   if (!Computes(context, segment)) return;
   if (SegmentAt(context, segment).in_phases) {
-    for (PlannedTask& task : PhasedTasks(context, segment, boxes)) {
+    const bool attends = IsAttentionInPhases(context, segment);
+    for (PlannedTask& task : attends ? PhasedAttentionTasks(context, segment, boxes)
+                                     : PhasedTasks(context, segment, boxes)) {
       tasks->push_back(std::move(task));
     }
     return;
@@ -135,25 +171,31 @@ std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment) {
   const RowCut& cut = SegmentAt(context, segment).rows;
   const std::int64_t batch = context.pass.rows, positions = PositionsOf(context, segment);
   std::vector<BoxSample> samples;
+  if (IsAttentionInPhases(context, segment)) return {{{{0, 1}, {}}, batch, true}};
   if (cut.IsWithinSamples() && cut.positions < positions) {
+    if (BoxesDiffer(context, segment)) return SampleQueries(cut, batch, positions);
     for (const auto& [range, count] : SampleRanges(positions, cut.positions)) {
       samples.push_back({{{0, 1}, range}, count * batch});
     }
-    return samples;
+    return FirstNeedsMost(std::move(samples));
   }
   const std::int64_t span = cut.IsWithinSamples() ? 1 : cut.samples;
   if (!std::has_single_bit(static_cast<std::uint64_t>(span))) {
-    return SampleUneven(BoxesOf(cut, batch, positions), batch);
+    return FirstNeedsMost(SampleUneven(BoxesOf(cut, batch, positions), batch));
   }
   for (const auto& [range, count] : SampleRanges(batch, span)) {
     samples.push_back({{range, {}}, count});
   }
-  return samples;
+  return FirstNeedsMost(std::move(samples));
 }
 
 std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, const Box& box) {
   std::vector<TaskSample> samples;
   if (!Computes(context, segment)) return samples;
+  if (IsAttentionInPhases(context, segment)) {
+    return SamplePhasedAttention(context, segment, box,
+                                 SampleParts(context, SegmentAt(context, segment)));
+  }
   if (SegmentAt(context, segment).by_tiles) return SampleTiledTasks(context, segment, box);
   if (SegmentAt(context, segment).in_phases) {
     // Their parts are few, and each has its own cells.

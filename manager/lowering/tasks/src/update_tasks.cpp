@@ -75,6 +75,7 @@ class UpdateBuilder {
     const auto segment = static_cast<std::size_t>(context_.grid.SegmentOf(v.producer));
     const RowCut& rows = context_.segments[segment].rows;
     sums->push_back(context_.segments[segment].in_updates ? 1 : 0);
+    sums->push_back(IsPositionsGradient(context_.graph, v.producer) ? 1 : 0);
     sums->insert(sums->end(), {rows.samples, rows.positions,
                                context_.Value(context_.ReducedBy(v.producer)).rows});
   }

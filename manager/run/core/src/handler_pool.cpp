@@ -18,6 +18,18 @@ constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
 // Of all work, what the handlers do for whose memory the large tasks are cut.
 constexpr double kShareOfLargeHandlers = 0.75;
 
+std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
+  switch (policy) {
+    case RecomputePolicy::kAuto:
+      return std::nullopt;
+    case RecomputePolicy::kNever:
+      return Recompute::kNothing;
+    case RecomputePolicy::kAlways:
+      return Recompute::kBranches;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void HandlerPool::OnHandlers(const HandlersSeen& event) {
@@ -113,6 +125,7 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   request.capacity_bytes = capacity_bytes;
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
+  request.recompute = RecomputeOf(config_.limits.recompute);
   std::vector<double> gflops;
   int threads = 0;
   for (const auto& [id, capacity] : handlers_) {

@@ -50,7 +50,8 @@ std::string NameOf(const PlannedModel& model, const Plan& plan, int layer) {
   if (layer >= static_cast<int>(segments.size())) return "updates";
   const Range& nodes = segments[static_cast<std::size_t>(layer)].nodes;
   const auto name = [&](std::int64_t node) {
-    return std::string(model->training.node(static_cast<int>(node)).node->name);
+    const LoweredGraph& graph = model->TrainingOf(plan.cuts.recompute);
+    return std::string(graph.node(static_cast<int>(node)).node->name);
   };
   const std::string first = name(nodes.begin), last = name(nodes.end - 1);
   return first == last ? first : first + " to " + last;

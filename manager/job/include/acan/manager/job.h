@@ -92,6 +92,13 @@ enum class Policy : std::uint8_t {
   kFixed,      // a fixed pouch and time-out
 };
 
+// Whether the backward pass computes activations again that the forward pass need not keep then.
+enum class RecomputePolicy : std::uint8_t {
+  kAuto,  // where the estimate of a step's time says that it gains
+  kNever,
+  kAlways,  // all that lie within a branch of the model
+};
+
 struct TaskLimits {
   Policy policy = Policy::kAuto;
   std::optional<std::uint64_t>
@@ -99,7 +106,8 @@ struct TaskLimits {
   std::optional<std::int64_t> batch_rows;  // most samples that a task covers; unset: auto
   std::optional<std::int64_t> pouch;       // most tasks in flight; unset: auto
   std::optional<std::int64_t>
-      timeout_ms;    // a task not finished by then is issued again; unset: auto
+      timeout_ms;  // a task not finished by then is issued again; unset: auto
+  RecomputePolicy recompute = RecomputePolicy::kAuto;
   double audit = 0;  // share of the tasks that a second handler computes, too; exact jobs only
   // Every so many steps the weights go into the space whole; between, large results may stay on
   // devices with memory of their own. Losing one costs at most so many steps. 1: none stays.

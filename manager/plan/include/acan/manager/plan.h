@@ -43,6 +43,8 @@ struct PlanRequest {
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of weights of one task; unset: auto
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
+  // What the backward pass computes again; unset: auto.
+  std::optional<Recompute> recompute = Recompute::kNothing;
   HandlerShares handlers;
   double overhead_us = 0;  // of a task beside its computing; 0: not known
   // What the space takes: the most bytes of a tuple, and inputs of a task.

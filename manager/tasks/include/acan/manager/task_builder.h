@@ -35,7 +35,8 @@ class TaskBuilder {
   void Gemm(GemmForm form, int a, int b, int c) { Product(form, All(a), All(b), All(c)); }
   void Product(GemmForm form, View a, View b, View c);
   void Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars = {});
-  // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the whole.
+  // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the whole. A
+  // part -1 is a sum of nothing: the tree passes the other one through.
   int Sum(const std::vector<int>& parts, const std::vector<Range>& ranges);
 
   void Put(const tuplespace::Key& key, View view, bool keep = false);

@@ -16,7 +16,9 @@ struct CutRequest {
   std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
   std::optional<std::uint64_t> size_bytes;  // most bytes of a tile of a parameter; unset: auto
   std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
-  int workers = 1;                          // how many tasks at once keep all handlers busy
+  // unset: what the estimate says is fastest. REQUIRES: the model has these graphs.
+  std::optional<Recompute> recompute = Recompute::kNothing;
+  int workers = 1;  // how many tasks at once keep all handlers busy
   // If handlers are unequal, the speed of all over that of the slowest one, else 0: it takes so
   // many times as long for a task as all others need on average for one.
   double slowest_share = 0;

@@ -11,6 +11,7 @@
 
 #include "acan/core/range.h"
 #include "acan/manager/boxes.h"
+#include "acan/manager/lowered_graph.h"
 
 namespace acan {
 
@@ -25,8 +26,11 @@ struct Segment {
   // A single node of a parameter's gradient, over all rows: the updates compute it, tile by tile.
   bool in_updates = false;
   // A single node whose parts along another axis than rows are put together by further tasks: a
-  // table by its rows, or classes by `column_span`.
+  // table by its rows, classes by `column_span`, or attention by `key_span`.
   bool in_phases = false;
+  // Attention in phases: `rows` cuts the queries of each sample, and so many positions are a node
+  // of the keys, 64 x a power of two. The gradient of attention within samples is always in phases.
+  std::int64_t key_span = 0;
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
@@ -44,6 +48,7 @@ struct GraphCuts {
   std::vector<Segment> evaluation;
   std::vector<ParameterCut> parameters;
   std::uint64_t update_bytes = 0;  // of the values of the tiles that one task updates, about
+  Recompute recompute = Recompute::kNothing;  // whose nodes `training` cuts
 };
 
 // A tile of a parameter [rows, columns].

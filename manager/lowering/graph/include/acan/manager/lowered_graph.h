@@ -55,6 +55,16 @@ struct LoweredNode {
   bool is_backward = false;
 };
 
+// What the backward pass computes again, to the same bits, in place of reading what the forward
+// pass left for it.
+enum class Recompute : std::uint8_t {
+  kNothing,
+  kElements,  // what costs little: activations, gates, norms, dropout, rotary positions
+  // All but the values that go around branches, and what only they read: products and attention,
+  // too. Of a model without branches, or with batch norms, as kElements.
+  kBranches,
+};
+
 struct RotaryTable {
   std::int64_t positions = 0;
   std::int64_t head_size = 0;
@@ -65,7 +75,8 @@ struct RotaryTable {
 class LoweredGraph {
  public:
   // Throws Error (failure) that names the node for operators that have no calls yet.
-  explicit LoweredGraph(std::shared_ptr<const model::Graph> graph);
+  explicit LoweredGraph(std::shared_ptr<const model::Graph> graph,
+                        Recompute recompute = Recompute::kNothing);
 
   const model::Graph& graph() const { return *graph_; }
   const std::vector<LoweredNode>& nodes() const { return nodes_; }
@@ -93,6 +104,7 @@ class LoweredGraph {
   int AddPart(LoweredNode lowered);
   void AddHidden(LoweredNode* lowered);
   int TableOf(const RotaryTable& table);
+  void ComputeAgain(Recompute recompute);
   void MakeViews();
   void ViewSlice(LoweredNode* node);
   void ViewConcat(LoweredNode* node);
@@ -112,6 +124,10 @@ class LoweredGraph {
 std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter);
 // Whether the node adds up rows: sums over the batch, or a loss.
 bool ReducesRows(const LoweredGraph& graph, int node);
+
+// Whether the node makes the gradient of learned positions. Boxes within samples make rows of it,
+// and the last one those that no position looks up.
+bool IsPositionsGradient(const LoweredGraph& graph, int node);
 
 // Whether the operator has calls that compute it on a part of its columns or heads; the number of
 // units that it can be cut into at most. 1: it cannot be cut.

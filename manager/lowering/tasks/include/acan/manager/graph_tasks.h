@@ -20,7 +20,17 @@ namespace acan {
 struct LoweredModel {
   LoweredGraph training;
   LoweredGraph evaluation;
+  // The training graph with Recompute::kElements and kBranches. Empty: cuts have kNothing.
+  std::vector<LoweredGraph> computing_again = {};
+
+  const LoweredGraph& TrainingOf(Recompute recompute) const {
+    if (recompute == Recompute::kNothing) return training;
+    return computing_again[static_cast<std::size_t>(recompute) - 1];
+  }
 };
+// Of a model's two graphs.
+LoweredModel LowerGraphs(const std::shared_ptr<const model::Graph>& training,
+                         const std::shared_ptr<const model::Graph>& evaluation);
 
 // The cells of a model's values under its cuts. Immutable; it keeps references to nobody.
 struct GraphGrids;
@@ -46,7 +56,7 @@ class GraphTasks {
 
  private:
   const LoweredGraph& GraphOf(const Pass& pass) const {
-    return pass.train ? model_.training : model_.evaluation;
+    return pass.train ? model_.TrainingOf(cuts_.recompute) : model_.evaluation;
   }
   PassContext ContextOf(const Pass& pass) const;
 

@@ -1,0 +1,37 @@
+// Which nodes the backward pass computes again, and the nodes with copies of them.
+//
+//   before    x --> norm --> y --> product ...        backward ... product's gradient(y)
+//   after     x --> norm --> y --> product ...        backward ... norm' (x) --> y'
+//                                                                  product's gradient(y')
+//
+// A copy stands before the first node that reads it, so y' can stay within a task, and y within
+// another: neither lies in the space between the passes.
+#pragma once
+
+#include <vector>
+
+#include "acan/manager/lowered_graph.h"
+
+namespace acan {
+
+class ComputedAgain {
+ public:
+  // The views must have been made. It changes `nodes` and `values`, and appends to both.
+  ComputedAgain(Recompute recompute, std::vector<LoweredNode>* nodes,
+                std::vector<LoweredValue>* values);
+  void Run();
+
+ private:
+  bool IsAgain(const LoweredNode& node) const;
+  int Again(int value);
+  void Copy(int producer);
+
+  Recompute recompute_;
+  std::vector<LoweredNode>& nodes_;
+  std::vector<LoweredValue>& values_;
+  const std::vector<LoweredNode> before_;  // nodes_ as they were
+  std::vector<LoweredNode> after_;
+  std::vector<int> again_;  // of each value: what is read in its place; -1: not known yet
+};
+
+}  // namespace acan
