@@ -1,6 +1,7 @@
 #include "acan/handler/link_pace.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace acan {
 namespace {
@@ -16,6 +17,7 @@ constexpr std::int64_t kPartOfSlower = 8;
 
 void LinkPace::Begin(bool bytes_travel) {
   travels_ = bytes_travel;
+  seen_ = false;
   ns_per_kib_ = travels_ ? kAssumedNsPerKib : 0;
 }
 
@@ -24,7 +26,8 @@ void LinkPace::Note(std::uint64_t bytes, std::int64_t took_us) {
   const auto kib = static_cast<std::int64_t>(bytes / kKiB);
   const std::int64_t seen = std::clamp<std::int64_t>(took_us, 0, kMostNsPerKib) * 1000 / kib;
   const std::int64_t known = ns_per_kib_;
-  const std::int64_t next = seen < known ? seen : known + (seen - known) / kPartOfSlower;
+  const bool counts_whole = !std::exchange(seen_, true) || seen < known;
+  const std::int64_t next = counts_whole ? seen : known + (seen - known) / kPartOfSlower;
   ns_per_kib_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(next, 1, kMostNsPerKib));
 }
 

@@ -136,6 +136,8 @@ TEST(LinkPaceTest, FollowsTheFastestSupplies) {
   EXPECT_EQ(pace.UsFor(kMiB), 0) << "no link";
   pace.Begin(true);
   EXPECT_EQ(pace.UsFor(kMiB), 8'388) << "assumed";
+  pace.Note(kMiB, 1'024'000);
+  EXPECT_EQ(pace.UsFor(kMiB), 1'024'000) << "the first counts, however slow";
   pace.Note(kMiB, 1024);
   EXPECT_EQ(pace.UsFor(2 * kMiB), 2048) << "a faster one counts at once";
   pace.Note(kMiB, 9 * 1024);

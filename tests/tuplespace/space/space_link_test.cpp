@@ -61,6 +61,18 @@ TEST_F(LinkTest, ATaskWaitsForItsHolderAsLongAsTheTileWouldTravel) {
   EXPECT_EQ(StolenAfterUs(), 9'000) << "8.2 ms, looked at each millisecond";
 }
 
+// The payload has to get to the broker first.
+TEST_F(LinkTest, ATaskWaitsTwiceAsLongWhereTheTileStaysWithItsHolder) {
+  const RequestId get = Wait("far", kNsPerKib);
+  d->PutOne("m", Making(Task(Key{"t", 7}), {kTile}));
+  Tuple tile = Plain(kTile);
+  tile.resident_bytes = 1 << 20;
+  d->Done("far", d->Granted("far", get), {tile});
+  Wait("far", kNsPerKib);
+  d->PutOne("m", Task(Key{"t", 0}));  // which it works on
+  EXPECT_EQ(StolenAfterUs(), 17'000);
+}
+
 TEST_F(LinkTest, WithoutALinkItWaitsAsBefore) {
   MakeHolderBusy(0);
   EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);

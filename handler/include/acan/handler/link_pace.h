@@ -20,6 +20,7 @@ class LinkPace {
 
  private:
   bool travels_ = false;
+  bool seen_ = false;  // the pace is not assumed any more
   std::uint32_t ns_per_kib_ = 0;
 };
 

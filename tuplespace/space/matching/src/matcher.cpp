@@ -80,7 +80,9 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   constexpr std::uint64_t kMostBytes = 1 << 30;
   const Record& input = *task.links[task.spec.affinity].input;
   const std::uint64_t bytes = input.residence ? input.residence->bytes : input.payload.size();
-  const std::uint64_t travels_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
+  const std::uint64_t leaves_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
+  // What stays with its holder comes through the broker, whose links are no faster.
+  const std::uint64_t travels_us = input.residence ? 2 * leaves_us : leaves_us;
   const auto most = static_cast<std::uint64_t>(limits.most_steal_after_us);
   return std::max(limits.steal_after_us, static_cast<std::int64_t>(std::min(travels_us, most)));
 }
