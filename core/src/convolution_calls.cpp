@@ -8,10 +8,6 @@
 namespace acan {
 namespace {
 
-const OperatorRow& RowOfCall(const Call& call) {
-  return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
-}
-
 bool OverlapsNoOther(const Call& call, const View& view) {
   return std::none_of(call.views.begin(), call.views.end(),
                       [&](const View& other) { return &other != &view && Overlap(other, view); });

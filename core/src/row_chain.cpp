@@ -32,10 +32,6 @@ bool IsByRows(Kernel kernel) {
   }
 }
 
-const OperatorRow& RowOfCall(const Call& call) {
-  return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
-}
-
 // Images of kUnfold or kFold.
 std::int64_t SamplesOf(const Call& call, const View& images) {
   return images.rows / (call.scalars.i[0] * call.scalars.i[1]);

@@ -1,9 +1,15 @@
-// How views of a task's buffers lie to each other.
+// How views of a task's buffers lie to each other, and what the table says of a call.
 #pragma once
 
+#include "acan/core/operators/operators.h"
 #include "acan/core/task.h"
 
 namespace acan {
+
+// What the table says of the call.
+inline const OperatorRow& RowOfCall(const Call& call) {
+  return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
+}
 
 inline bool Overlap(const View& x, const View& y) {
   return x.buffer == y.buffer && x.row < y.row + y.rows && y.row < x.row + x.rows &&

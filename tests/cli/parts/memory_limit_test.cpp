@@ -10,7 +10,7 @@
 namespace acan::cli {
 namespace {
 
-using acan::testing::TestFolder;
+using testing::TestFolder;
 
 class ControlGroups : public ::testing::Test {
  protected:

@@ -19,8 +19,8 @@ using tuplespace::Pattern;
 using tuplespace::Tuple;
 
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
-constexpr std::int64_t kStallUs = 15'000'000;  // longer than the lease of the lead
-constexpr std::int64_t kMostUs = 120'000'000;
+constexpr std::int64_t kLeaderStallUs = 15'000'000;  // longer than the lease of the lead
+constexpr std::int64_t kMostLeaderUs = 120'000'000;
 constexpr std::chrono::milliseconds kTurn{50};
 
 // What leads a job, without a run.
@@ -84,7 +84,7 @@ FormerLeader::~FormerLeader() {
 void FormerLeader::StallFormer() {
   for (const auto& connection : network_.Up()) {
     if (connection->process() == &former_) {
-      return network_.Stall(connection, Network::Way::kToBroker, kStallUs);
+      return network_.Stall(connection, Network::Way::kToBroker, kLeaderStallUs);
     }
   }
   world_.Report("the leader is not connected");
@@ -128,7 +128,7 @@ std::string FormerLeader::Run() {
     broker_.Start();
     former_.Start([this] { FormerBody(); });
     successor_.Start([this] { SuccessorBody(); });
-    world_.Run(kMostUs, [this] { return done_; });
+    world_.Run(kMostLeaderUs, [this] { return done_; });
     if (!done_) return "the scenario does not end";
     broker_.CheckAll();
     world_.Check();

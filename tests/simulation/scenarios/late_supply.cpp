@@ -27,9 +27,9 @@ using tuplespace::Pattern;
 constexpr const char* kSupplyEndpoint = "tcp://127.0.0.1:5555";
 // The handler supplies a result unasked after 50 ms without work: the new one must not be on its
 // way when the stall ends.
-constexpr std::int64_t kStallUs = 60'000;
+constexpr std::int64_t kSupplyStallUs = 60'000;
 constexpr std::int64_t kRetiredAfterUs = 20'000;
-constexpr std::int64_t kMostUs = 120'000'000;
+constexpr std::int64_t kMostSupplyUs = 120'000'000;
 constexpr std::int64_t kLeaseUs = 60'000'000;
 constexpr std::chrono::seconds kWait{20};
 
@@ -103,7 +103,7 @@ void LateSupply::HandlerBody() {
 void LateSupply::StallHandler() {
   for (const auto& connection : network_.Up()) {
     if (connection->process() == &handler_) {
-      return network_.Stall(connection, Network::Way::kToBroker, kStallUs);
+      return network_.Stall(connection, Network::Way::kToBroker, kSupplyStallUs);
     }
   }
   world_.Report("the handler is not connected");
@@ -144,7 +144,7 @@ std::string LateSupply::Run() {
     broker_.Start();
     handler_.Start([this] { HandlerBody(); });
     manager_.Start([this] { ManagerBody(); });
-    world_.Run(kMostUs, [this] { return done_; });
+    world_.Run(kMostSupplyUs, [this] { return done_; });
     if (!done_) return "the scenario does not end";
     broker_.CheckAll();
     world_.Check();

@@ -19,7 +19,7 @@ using testing::SpaceDriver;
 using testing::Task;
 
 constexpr std::uint32_t kNsPerKib = 8000;  // about 1 Gbit/s
-const Key kTile{"tile", 1};
+const Key kLinkTile{"tile", 1};
 
 class LinkTest : public ::testing::Test {
  protected:
@@ -36,13 +36,13 @@ class LinkTest : public ::testing::Test {
   }
   // `far` holds a tile of a MiB, which would take 8 ms to leave it, and works on a task.
   void MakeHolderBusy(std::uint32_t ns_per_kib) {
-    d->PutOne("m", Plain(kTile, std::string(1 << 20, 'x')));
-    d->Ask<Ok>("far", Hold{{kTile}, {}});
+    d->PutOne("m", Plain(kLinkTile, std::string(1 << 20, 'x')));
+    d->Ask<Ok>("far", Hold{{kLinkTile}, {}});
     const RequestId get = Wait("far", ns_per_kib);
     d->PutOne("m", Task(Key{"t", 0}));
     d->Granted("far", get);
   }
-  void PutAffine(std::int64_t number) { d->PutOne("m", Task(Key{"t", number}, {kTile}, 5, 0)); }
+  void PutAffine(std::int64_t number) { d->PutOne("m", Task(Key{"t", number}, {kLinkTile}, 5, 0)); }
   // How long another client waits for a task whose tile `far` holds.
   std::int64_t StolenAfterUs() {
     const std::int64_t begin_us = d->now_us;
@@ -88,7 +88,7 @@ TEST_F(LinkTest, AHolderThatNeitherWorksNorAsksIsNotWaitedFor) {
   MakeHolderBusy(kNsPerKib);
   d->Lose("far");
   d->Join("far");
-  d->Ask<Ok>("far", Hold{{kTile}, {}});
+  d->Ask<Ok>("far", Hold{{kLinkTile}, {}});
   const RequestId get = Wait("far", kNsPerKib);
   d->Ask<LeaseReply>("far", Release{d->Granted("far", get)});
   d->Done("thief", d->TakeNow("thief", Every("t")));
@@ -98,7 +98,7 @@ TEST_F(LinkTest, AHolderThatNeitherWorksNorAsksIsNotWaitedFor) {
 TEST_F(LinkTest, TheNearestHolderCounts) {
   MakeHolderBusy(kNsPerKib);
   d->Join("near");
-  d->Ask<Ok>("near", Hold{{kTile}, {}});
+  d->Ask<Ok>("near", Hold{{kLinkTile}, {}});
   const RequestId get = Wait("near", 0);
   d->PutOne("m", Task(Key{"t", 9}));
   d->Granted("near", get);
