@@ -6,15 +6,11 @@
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
+#include "operator_kind.h"
 #include "recompute.h"
 
 namespace acan {
 namespace {
-
-template <class... Ops>
-bool IsOneOf(const model::Operator& op) {
-  return (std::holds_alternative<Ops>(op) || ...);
-}
 
 // No preset has the others.
 bool HasCalls(const model::Operator& op) {

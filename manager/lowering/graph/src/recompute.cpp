@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "operator_kind.h"
+
 namespace acan {
 namespace {
-
-template <class... Ops>
-bool IsOneOf(const model::Operator& op) {
-  return (std::holds_alternative<Ops>(op) || ...);
-}
 
 bool IsCheap(const model::Operator& op) {
   if (const auto* activation = std::get_if<model::Activation>(&op)) {

@@ -1,0 +1,15 @@
+// Of which kind an operator is.
+#pragma once
+
+#include <variant>
+
+#include "acan/model/operator_table.h"
+
+namespace acan {
+
+template <class... Ops>
+bool IsOneOf(const model::Operator& op) {
+  return (std::holds_alternative<Ops>(op) || ...);
+}
+
+}  // namespace acan
