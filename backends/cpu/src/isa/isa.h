@@ -51,7 +51,8 @@ struct GemmProblem {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t block;     // of leaves: a power of two from 16, or any number in [kLeastShortBlock, kMostShortBlock]
+  // Of leaves: a power of two from 16, or any number in [kLeastShortBlock, kMostShortBlock].
+  int64_t block;
   const Then* then;  // null: none
   int64_t row;       // place of c in the matrix that `then` works on
   int64_t col;

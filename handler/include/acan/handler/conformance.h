@@ -38,7 +38,8 @@ std::string ConformanceOfConvolutions(Device& device);
 std::string ConformanceOfGroups(Device& device);
 
 // The battery against the table, its products in every way in which the device may compute them
-// (Device::ExactWays), and convolutions and gradients over groups in one call. Throws what the device throws.
+// (Device::ExactWays), and convolutions and gradients over groups in one call. Throws what
+// the device throws.
 ConformanceResult RunConformance(Device& device);
 
 // GFLOP/s of exact products, the best of a few runs in about 20 ms, of a size that the free part of
