@@ -16,6 +16,8 @@ namespace acan {
 
 // The next finer cut of values with so many positions; nullopt: there is none.
 std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
+// Attention or its gradient.
+bool IsAttention(const model::Operator& op);
 // Of boxes within a sample.
 inline constexpr std::int64_t kLeastPositions = 16;
 
