@@ -69,7 +69,6 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 48},
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
-    PlantedName{ManagerBug::kSafeBeforeItIsCopied, "SafeBeforeItIsCopied", 1},
 };
 // Each enumeration has a kNone, and kChangesWithoutLead is planted with others only.
 static_assert(kPlantedNames.size() + 4 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
