@@ -71,7 +71,6 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
     PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
-    PlantedName{ManagerBug::kSafeBeforeItIsCopied, "SafeBeforeItIsCopied", 1},
 };
 // Each enumeration has a kNone.
 static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +

@@ -203,7 +203,6 @@ void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions
   if (!waits && snapshots_.IsDue(version, now_us)) BeginSnapshot(version, now_us, out);
   if (!unit.tiles_resident || !unit.made_safe_later || !safe_.IsDue(version, now_us)) return;
   safe_.Begin(version, now_us);
-  if (IsPlanted(ManagerBug::kSafeBeforeItIsCopied)) versions_.safe = version;
   out.push_back(MakeSafe{cut_.generation(), version, cut_.Tiles(version)});
 }
 

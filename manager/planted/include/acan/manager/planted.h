@@ -26,7 +26,6 @@ enum class ManagerBug : std::uint8_t {
   kMetricsAreNotKept,
   kIgnoresFinishedRun,
   kAuditsBelieveTheFirst,
-  kSafeBeforeItIsCopied,
   kCount,
 };
 
