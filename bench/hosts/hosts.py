@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -269,6 +270,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.ddp:
         return ddp_process(*arguments.ddp)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes go
     job = JOBS[arguments.job]
     programs = {"acan": lambda network: acan_run(arguments.acan, network, job, arguments)}
     if arguments.other:
