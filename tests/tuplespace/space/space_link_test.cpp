@@ -64,8 +64,8 @@ TEST_F(LinkTest, ATaskWaitsForItsHolderAsLongAsTheTileWouldTravel) {
 // The payload has to get to the broker first.
 TEST_F(LinkTest, ATaskWaitsTwiceAsLongWhereTheTileStaysWithItsHolder) {
   const RequestId get = Wait("far", kNsPerKib);
-  d->PutOne("m", Making(Task(Key{"t", 7}), {kTile}));
-  Tuple tile = Plain(kTile);
+  d->PutOne("m", Making(Task(Key{"t", 7}), {kLinkTile}));
+  Tuple tile = Plain(kLinkTile);
   tile.resident_bytes = 1 << 20;
   d->Done("far", d->Granted("far", get), {tile});
   Wait("far", kNsPerKib);
