@@ -257,26 +257,37 @@ void AddGlobalPooling(std::vector<Operation>& all) {
 
 // Two images of 8 x 7 under windows of 7 x 5 in steps of (2, 1), padded by (3, 2): 4 x 7 results of
 // 35 taps, which are two leaves.
-constexpr std::int64_t kImages = 2, kImage = 56, kResult = 28, kTaps = 35;
-constexpr KernelScalars kWindow{.f = {}, .i = {8, 7, 7, 5, 2, 1, 3, 2, kBlock, kResult}};
+constexpr std::int64_t kDepthwiseImages = 2, kDepthwiseImage = 56, kDepthwiseResult = 28,
+                       kDepthwiseTaps = 35;
+constexpr KernelScalars kWindow{.f = {}, .i = {8, 7, 7, 5, 2, 1, 3, 2, kBlock, kDepthwiseResult}};
 
 Operation::Names SizeImages(const Shape& s, KernelScalars& scalars) {
   scalars = kWindow;
-  return {{"samples", kImages}, {"channels", s.cols}, {"height", 8},     {"width", 7},
-          {"window_height", 7}, {"window_width", 5},  {"stride_y", 2},   {"stride_x", 1},
-          {"padding_y", 3},     {"padding_x", 2},     {"out_height", 4}, {"out_width", 7},
-          {"group", kResult}};
+  return {{"samples", kDepthwiseImages},
+          {"channels", s.cols},
+          {"height", 8},
+          {"width", 7},
+          {"window_height", 7},
+          {"window_width", 5},
+          {"stride_y", 2},
+          {"stride_x", 1},
+          {"padding_y", 3},
+          {"padding_x", 2},
+          {"out_height", 4},
+          {"out_width", 7},
+          {"group", kDepthwiseResult}};
 }
 
 // The row of the image under a tap of the window of row r of the result; -1: outside.
 std::int64_t PixelUnder(std::int64_t r, std::int64_t tap) {
-  const std::int64_t y = r % kResult / 7 * 2 - 3 + tap / 5, x = r % 7 - 2 + tap % 5;
-  return y >= 0 && y < 8 && x >= 0 && x < 7 ? r / kResult * kImage + y * 7 + x : -1;
+  const std::int64_t y = r % kDepthwiseResult / 7 * 2 - 3 + tap / 5, x = r % 7 - 2 + tap % 5;
+  return y >= 0 && y < 8 && x >= 0 && x < 7 ? r / kDepthwiseResult * kDepthwiseImage + y * 7 + x
+                                            : -1;
 }
 
 Out Depthwise(const Shape& s, const In& in) {
-  return {DefineSums(kImages * kResult, s.cols, [&](auto r, auto c, Sum& sum) {
-    for (std::int64_t tap = 0; tap < kTaps; ++tap) {
+  return {DefineSums(kDepthwiseImages * kDepthwiseResult, s.cols, [&](auto r, auto c, Sum& sum) {
+    for (std::int64_t tap = 0; tap < kDepthwiseTaps; ++tap) {
       const std::int64_t pixel = PixelUnder(r, tap);
       if (pixel >= 0) sum.Add(double{in[0].at(pixel, c)} * in[1].at(tap, c));
     }
@@ -284,9 +295,9 @@ Out Depthwise(const Shape& s, const In& in) {
 }
 
 Out DepthwiseInputGradient(const Shape& s, const In& in) {
-  std::vector<Sum> sums(static_cast<std::size_t>(kImages * kImage * s.cols));
-  for (std::int64_t r = 0; r < kImages * kResult; ++r) {
-    for (std::int64_t tap = 0; tap < kTaps; ++tap) {
+  std::vector<Sum> sums(static_cast<std::size_t>(kDepthwiseImages * kDepthwiseImage * s.cols));
+  for (std::int64_t r = 0; r < kDepthwiseImages * kDepthwiseResult; ++r) {
+    for (std::int64_t tap = 0; tap < kDepthwiseTaps; ++tap) {
       const std::int64_t pixel = PixelUnder(r, tap);
       if (pixel < 0) continue;
       for (std::int64_t c = 0; c < s.cols; ++c) {
@@ -295,14 +306,14 @@ Out DepthwiseInputGradient(const Shape& s, const In& in) {
       }
     }
   }
-  return {DefineSums(kImages * kImage, s.cols, [&](auto r, auto c, Sum& sum) {
+  return {DefineSums(kDepthwiseImages * kDepthwiseImage, s.cols, [&](auto r, auto c, Sum& sum) {
     sum = sums[static_cast<std::size_t>(r * s.cols + c)];
   })};
 }
 
 Out DepthwiseWeightGradient(const Shape& s, const In& in) {
-  return {DefineSums(kTaps, s.cols, [&](auto tap, auto c, Sum& sum) {
-    for (std::int64_t r = 0; r < kImages * kResult; ++r) {
+  return {DefineSums(kDepthwiseTaps, s.cols, [&](auto tap, auto c, Sum& sum) {
+    for (std::int64_t r = 0; r < kDepthwiseImages * kDepthwiseResult; ++r) {
       const std::int64_t pixel = PixelUnder(r, tap);
       if (pixel >= 0) sum.Add(double{in[0].at(pixel, c)} * in[1].at(r, c));
     }
