@@ -274,5 +274,6 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
   Training training_;
   LoweringRunner::Inputs inputs_;
   std::int64_t counted_ = 0;
+};
 
 }  // namespace acan
