@@ -33,8 +33,19 @@ bool Run(std::string_view input) {
 }
 
 std::vector<Seed> Seeds() {
-  const Capacity capacity{"host/1", "cpu:1", "a processor", 1 << 30, 1 << 29, 2,
-                          12.5,     true,    true,          false,   "a*",    "hash"};
+  const Capacity capacity{.name = "host/1",
+                          .device = "cpu:1",
+                          .description = "a processor",
+                          .limit_bytes = 1 << 30,
+                          .memory_bytes = 1 << 29,
+                          .threads = 2,
+                          .gflops = 12.5,
+                          .exact = true,
+                          .fast = true,
+                          .own_memory = false,
+                          .bytes_travel = true,
+                          .jobs = "a*",
+                          .conformance_hash = "hash"};
   return {{"capacity", CapacityToJson(capacity)},
           {"report", ReportToJson({10, 1, 5, 1 << 20, 0.5, 3.25})}};
 }
