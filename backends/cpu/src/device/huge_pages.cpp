@@ -51,10 +51,10 @@ void HugePages::Give(void* memory, std::uint64_t bytes) {
     return;
   }
   // Only pages that are all of it: its neighbours are in use.
-  const std::uintptr_t begin = RoundUp(reinterpret_cast<std::uintptr_t>(first), kSmallPageBytes);
-  const std::uintptr_t end =
-      (reinterpret_cast<std::uintptr_t>(first) + bytes) / kSmallPageBytes * kSmallPageBytes;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto address = reinterpret_cast<std::uintptr_t>(first);
+  const std::uintptr_t begin = RoundUp(address, kSmallPageBytes);
+  const std::uintptr_t end = (address + bytes) / kSmallPageBytes * kSmallPageBytes;
+  if (begin < end) madvise(first + (begin - address), end - begin, MADV_DONTNEED);
 }
 
 void HugePages::Free(Regions::iterator region) {
