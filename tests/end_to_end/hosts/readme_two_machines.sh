@@ -70,9 +70,9 @@ bin=$folder/bin
 mkdir "$bin"
 ln -s "$acan" "$bin/acan"
 ln -s "$examples" "$folder/manager/examples"
-on() {  # HOST COMMAND: runs it in the folder of that host
+on() {  # HOST COMMAND: becomes that command, in the folder of that host; so call it in a subshell
   # Both hosts are this one: without this they would share memory, which no two hosts do.
-  ip netns exec "acan-$1-$tag" env -C "$folder/$1" PATH="$bin:$PATH" ACAN_SHARED_MEMORY=off \
+  exec ip netns exec "acan-$1-$tag" env -C "$folder/$1" PATH="$bin:$PATH" ACAN_SHARED_MEMORY=off \
     sh -c "exec $2"
 }
 wait_for() {  # FILE TEXT
@@ -89,7 +89,7 @@ while IFS= read -r command; do
   case $command in
     "") ;;
     "acan keygen "*)
-      on broker "$command" >"$folder/keygen.log" 2>&1 || fail "$command"
+      (on broker "$command") >"$folder/keygen.log" 2>&1 || fail "$command"
       # "Copy the others to where they are used."
       for role in handler manager; do cp "$folder/broker/keys/$role.key" "$folder/$role/"; done
       ;;
@@ -99,7 +99,7 @@ while IFS= read -r command; do
       wait_for "$folder/broker.log" "tcp://0.0.0.0:5555"
       ;;
     "acan check "*)
-      on handler "$command" >"$folder/check.log" 2>&1 || fail "$command"
+      (on handler "$command") >"$folder/check.log" 2>&1 || fail "$command"
       grep -q "^bandwidth *ok" "$folder/check.log" || fail "$command: no bandwidth"
       ;;
     "acan handler "*)
@@ -107,7 +107,7 @@ while IFS= read -r command; do
       pids+=($!)
       ;;
     "acan manager "*)
-      on manager "$command" >"$folder/manager.log" 2>&1 || fail "$command"
+      (on manager "$command") >"$folder/manager.log" 2>&1 || fail "$command"
       manager=done
       ;;
     *) fail "the README has a command that this test does not know: $command" ;;
