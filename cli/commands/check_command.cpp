@@ -213,7 +213,7 @@ double CheckDevice(const Flags& flags, Findings& findings) {
   findings.Measured("gflops", gflops);
   findings.Add("device", State::kOk,
                fmt::format("{} computes exactly, {:.1f} GFLOP/s, and may hold {}", name, gflops,
-                           SizeText(device->info().memory_bytes)));
+                           SizeText(device->budget().limit_bytes())));
   return gflops;
 }
 

@@ -78,7 +78,7 @@ TEST_F(Check, OfAHostThatMayJoinMeasuresItsLinkAndSaysWhatItAdds) {
   EXPECT_THAT(first.out, ContainsRegex("clock +ok +the broker's is 0\\.[0-9]+ s "));
   EXPECT_THAT(first.out, ContainsRegex("round trip +ok +[0-9]+ us"));
   EXPECT_THAT(first.out, ContainsRegex("bandwidth +ok +[0-9.]+ MB/s to the broker"));
-  EXPECT_THAT(first.out, ContainsRegex("device +ok +cpu:1 computes exactly"));
+  EXPECT_THAT(first.out, ContainsRegex("device +ok +cpu:1 computes exactly, .* may hold 16MiB"));
   EXPECT_THAT(first.out, ContainsRegex("adds +ok +[0-9.]+ GFLOP/s; a handler's key may not see"));
 
   Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB",
