@@ -34,15 +34,29 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 
+# gcc collects garbage when its memory has doubled, and looks at all of a precompiled header each
+# time. For the longest sources 0.1 GB more saves a tenth of the time.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-expand=200 --param ggc-min-heapsize=400000>")
+
+# acan_optimise_little(TARGETS...): for code that runs once for a command, a job or a plan, and for
+# tests. A person waits longer for the compiler than for what -O2 would save of its time.
+function(acan_optimise_little)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE
+      "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O1>")
+  endforeach()
+endfunction()
+
 find_program(CCACHE_PROGRAM ccache)
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # In its depend mode, ccache reads the list of headers that the compiler writes, in place of
+  # preprocessing each source first.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1)
   if(ACAN_PRECOMPILED_HEADERS)
-    set(CMAKE_CXX_COMPILER_LAUNCHER
-      env CCACHE_SLOPPINESS=pch_defines,time_macros
-      ${CCACHE_PROGRAM})
+    list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_SLOPPINESS=pch_defines,time_macros)
   endif()
+  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 
 # Warnings and numerics for all of acan's own targets. -ffp-contract=off: fused multiply-add happens
