@@ -26,6 +26,9 @@ std::optional<Receipt> JobRun::Begin() {
   }
   takeover_.leadership().Confirm();
   if (auto done = FinishedBefore()) return done;
+  if (options_.resume && !beginning_.GoesOn()) {
+    context_.Log("nothing is left of an earlier run: beginning anew");
+  }
   BeginFiles();
   context_.client.RetireAll(Pattern::Of(DoneKey(context_.job_id)), false);
   if (!beginning_.GoesOn()) takeover_.earlier_runs().RemoveAll();

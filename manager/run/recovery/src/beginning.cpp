@@ -147,10 +147,7 @@ void Beginning::Find(const SnapshotFolder* snapshots,
         "begin anew without --resume",
         context_.OutPath(kSnapshotsName)));
   }
-  if (!GoesOn()) {
-    context_.Log("nothing is left of an earlier run: beginning anew");
-    OpenInitialWeights();
-  }
+  if (!GoesOn()) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);
 }
 

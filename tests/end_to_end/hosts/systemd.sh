@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# The units of deploy/ under a systemd of their own, in namespaces: they train a job to the weights of
+# one command; a manager that is killed and a host that is switched off in the middle go on where they
+# were; a job that is done is not trained again.
+#
+#   systemd.sh ACAN DEPLOY     the program, the folder of the units; exit code 0: so it was, 1: not,
+#                              77: cannot be tried here
+set -euo pipefail
+
+acan=$(realpath "$1")
+deploy=$(realpath "$2")
+skip() { echo "SKIPPED systemd: $*"; exit 77; }
+fail() { echo "FAILED systemd: $*"; exit 1; }
+
+[ "$(id -u)" -eq 0 ] || skip "namespaces need root"
+[ -x /lib/systemd/systemd ] || skip "there is no systemd"
+for tool in findmnt ip nsenter pgrep systemctl unshare; do
+  command -v "$tool" >/dev/null || skip "there is no $tool"
+done
+# The hierarchy of version 2: all of it, or beside that of version 1.
+hierarchy=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) ||
+  skip "there is no cgroup2 file system"
+group=$hierarchy/acan-systemd-$$
+mkdir "$group" 2>/dev/null || skip "no control group can be made in $hierarchy"
+
+spaces=(--fork --pid --mount --uts --ipc --net --cgroup --mount-proc)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"; rmdir "$group"' EXIT
+why=$(unshare "${spaces[@]}" mount -t cgroup2 cgroup2 "$folder" 2>&1) || skip "namespaces: $why"
+machine=0  # the pid of its systemd, as seen from here
+switch_off() {
+  [ "$machine" -eq 0 ] || kill -KILL "$machine" 2>/dev/null || true
+  machine=0
+  # With the first process of their namespace all others end. The groups are free a little later.
+  for ((i = 0; i < 200; ++i)); do
+    find "$group" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
+    [ -n "$(find "$group" -mindepth 1 -type d)" ] || return 0
+    sleep 0.05
+  done
+}
+cleanup() {
+  status=$?
+  trap - EXIT
+  switch_off
+  rmdir "$group" 2>/dev/null || true
+  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
+    tail -n 40 "$folder"/*.log "$folder"/log/*.log 2>/dev/null || true
+  fi
+  rm -rf "$folder"
+  exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+until_true() {  # WHAT COMMAND...: waits until it succeeds
+  local what=$1
+  shift
+  for ((i = 0; i < 1200; ++i)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  fail "$what"
+}
+
+# ---- what outlives a reboot: the program, /etc, /var/lib
+mkdir -p "$folder"/{local/bin,var-lib/acan/jobs,units,log}
+cp "$acan" "$folder/local/bin/acan"
+cp -a /etc "$folder/etc"
+rm -rf "$folder"/etc/{acan,systemd,init.d,rc?.d}
+mkdir -p "$folder/etc/systemd/system" "$folder/etc/acan"
+install -m 644 "$deploy"/*.service "$folder/etc/systemd/system/"
+chmod 755 "$folder" "$folder/local" "$folder/local/bin" "$folder/var-lib"
+for target in sysinit basic network-online multi-user shutdown; do
+  printf '[Unit]\nDescription=%s\n' "$target" >"$folder/units/$target.target"
+done
+# There is no journal here. The lines are added to files.
+for unit in acan-broker acan-handler@ acan-manager@; do
+  mkdir "$folder/etc/systemd/system/$unit.service.d"
+  printf '[Service]\nStandardOutput=append:/run/log/%%N.log\nStandardError=inherit\n' \
+    >"$folder/etc/systemd/system/$unit.service.d/log.conf"
+done
+cat >"$folder/var-lib/acan/jobs/net.toml" <<'JOB'
+[model]
+layers = [64, 256, 256, 2]
+loss = "mse"
+[data]
+generated = "regression"
+samples = 4096
+[train]
+batch = 64
+epochs = 20
+[snapshots]
+every_steps = 50
+JOB
+cp "$folder/var-lib/acan/jobs/net.toml" "$folder/quiet.toml"
+
+# ---- the machine
+cat >"$folder/boot.sh" <<'BOOT'
+set -e
+folder=$1
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/log
+mount --bind "$folder/log" /run/log
+mount --bind "$folder/etc" /etc
+mount --bind "$folder/local" /usr/local
+mount --bind "$folder/var-lib" /var/lib
+mount --bind "$folder/units" /lib/systemd/system
+umount --recursive --lazy /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+ip link set lo up
+export container=acan
+exec /lib/systemd/systemd --system --unit=multi-user.target --show-status=no --log-target=console
+BOOT
+switch_on() {
+  (
+    echo "$BASHPID" >"$group/cgroup.procs"
+    exec unshare "${spaces[@]}" bash "$folder/boot.sh" "$folder"
+  ) </dev/null >>"$folder/systemd.log" 2>&1 &
+  local parent=$!
+  until_true "the machine does not start" pgrep --parent "$parent"
+  machine=$(pgrep --parent "$parent")
+  until_true "its systemd does not answer" on systemctl is-active multi-user.target
+}
+on() { nsenter --target "$machine" --all -- "$@"; }
+
+
+# ---- set up as docs/operations.md says
+switch_on
+on useradd --system --user-group acan
+on acan keygen --out /etc/acan/keys >"$folder/keygen.log"
+on cp /etc/acan/keys/handler.key /etc/acan/keys/manager.key /etc/acan
+on chown -R acan: /etc/acan /var/lib/acan
+echo "ACAN_CONNECT=tcp://127.0.0.1:5555" | tee "$folder/etc/acan/handler.env" >"$folder/etc/acan/manager.env"
+"$acan" train "$folder/quiet.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.log" 2>&1 ||
+  fail "the undisturbed run"
+hash_of() { grep -o '"weights_sha256": "[0-9a-f]*"' "$1/receipt.json" || fail "no receipt in $1"; }
+out=$folder/var-lib/acan/out/net
+log=$folder/log/acan-manager@net.log
+on systemctl enable --now --quiet acan-broker acan-handler@cpu:1 acan-manager@net
+
+# ---- its manager is killed
+has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
+until_true "no snapshot" has_snapshot
+on systemctl kill --signal=KILL acan-manager@net
+until_true "a killed manager is not started again" grep -q 'going on' "$log"
+
+
+# ---- the host is switched off and on
+steps() { wc -l <"$out/metrics.jsonl"; }
+before=$(steps)
+further() { [ "$(steps)" -gt "$((before + 100))" ]; }
+until_true "no further steps" further
+switch_off
+lines=$(wc -l <"$log")
+[ -e "$out/receipt.json" ] && fail "the job was done before the host was switched off"
+switch_on
+went_on() { tail -n "+$((lines + 1))" "$log" | grep -q 'going on from snapshot'; }
+until_true "the job does not go on after a boot" went_on
+
+# ---- it is done
+until_true "the job does not end" test -e "$out/receipt.json"
+[ "$(hash_of "$out")" = "$(hash_of "$folder/quiet")" ] || fail "other weights"
+ended() { [ "$(on systemctl is-active acan-manager@net)" = inactive ]; }
+until_true "the manager's unit does not end" ended
+[ "$(on systemctl show --property=Result --value acan-manager@net)" = success ] ||
+  fail "the manager's unit failed"
+
+# ---- a job that is done is not trained again
+switch_off
+lines=$(wc -l <"$log")
+before=$(steps)
+switch_on
+sees_done() { tail -n "+$((lines + 1))" "$log" | grep -q 'the job is done already'; }
+until_true "the manager does not see that the job is done" sees_done
+until_true "the manager's unit does not end after a boot" ended
+[ "$(steps)" = "$before" ] || fail "the job was trained again"
+[ "$(hash_of "$out")" = "$(hash_of "$folder/quiet")" ] || fail "other weights after a boot"
+on systemctl stop acan-handler@cpu:1 acan-broker
+for unit in acan-handler@cpu:1 acan-broker; do
+  [ "$(on systemctl show --property=Result --value "$unit")" = success ] || fail "$unit did not stop"
+done
+echo "systemd: $(hash_of "$out")"
