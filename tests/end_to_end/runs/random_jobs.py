@@ -6,7 +6,7 @@
 A seed draws a job: the kind of its model, its sizes, which often fit nothing well, its data, its optimizer
 and its other settings. One handler with much memory trains it first. Then others do: as many as six, with
 as little memory as the job can be trained in and somewhat more, other vector instructions, OpenCL where it
-is there, other sizes of tasks, no shared memory, audits. Losses at each step and the weights' SHA-256 must
+is there, other sizes of tasks, activations kept or computed again, no shared memory, audits. Losses at each step and the weights' SHA-256 must
 be the same. A job that the program refuses counts as such, if it is refused with a sentence and exit code
 2; anything else is a finding. It prints a line for each finding, with the seed that repeats it, and a JSON
 summary at the end. Exit code 1: there was a finding.
@@ -200,6 +200,10 @@ class Job:
                        for name, keys in sections.items())
 
 
+def words(settings):
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 class Run:
     """One training: what it ended with."""
 
@@ -207,7 +211,7 @@ class Run:
         out = job.folder / "out"
         subprocess.run(["rm", "-rf", out], check=True)
         self.command = [arguments.acan, "train", str(job.folder / "job.toml"), "--handlers", handlers,
-                        "--out", str(out)] + [word for setting in settings for word in ("--set", setting)]
+                        "--out", str(out)] + words(settings)
         self.settings = environment or {}
         process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    env={**os.environ, **self.settings})
@@ -238,12 +242,12 @@ class Run:
             f"\n    ended with {self.code}, {self.hash}, {self.losses}: " + " | ".join(last)
 
 
-def smallest_memory(arguments, job):
+def smallest_memory(arguments, job, settings):
     """The bytes with which a handler can train the job, as refusals name them, and how many there were."""
     least, refusals = LEAST_HANDLER, 0
     while True:
         plan = subprocess.run([arguments.acan, "plan", str(job.folder / "job.toml"), "--handlers",
-                               f"cpu:1@{least}"], capture_output=True, text=True, timeout=TIME_LIMIT_S)
+                               f"cpu:1@{least}"] + words(settings), capture_output=True, text=True, timeout=TIME_LIMIT_S)
         if plan.returncode == 0:
             return least, refusals
         refusals += 1
@@ -265,7 +269,8 @@ def check(arguments, seed, counts, folder):
         print(f"seed {seed} {'is refused' if good else 'FINDING'}: {first}", flush=True)
         return
     draw = random.Random(-seed - 1)
-    least, refusals = smallest_memory(arguments, job)
+    recompute = [f"tasks.recompute={draw.choice(['auto', 'auto', 'never', 'always'])}"]
+    least, refusals = smallest_memory(arguments, job, recompute)
     if refusals > 1:
         counts["findings"] += 1
         print(f"seed {seed} FINDING: {refusals} refusals named too little memory before one of {least} B",
@@ -276,7 +281,7 @@ def check(arguments, seed, counts, folder):
                                 f"cpu:1@{memory},cpu:1@{memory * 3}", f"cpu:2@{memory},cpu:1@1GiB"])
         if arguments.opencl and draw.random() < 0.2:
             handlers = draw.choice(["opencl:0", f"opencl:0,{handlers}"])
-        settings = []
+        settings = list(recompute)
         if draw.random() < 0.3:
             settings.append(f"tasks.batch_rows={max(min(job.train['block'], job.train['batch']), draw.randint(1, 24))}")
         if draw.random() < 0.15 and "," in handlers:
