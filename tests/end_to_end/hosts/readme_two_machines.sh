@@ -9,36 +9,20 @@ set -euo pipefail
 acan=$(realpath "$1")
 readme=$(realpath "$2")
 examples=$(dirname "$readme")/examples
-skip() { echo "SKIPPED readme_two_machines: $*"; exit 77; }
-fail() { echo "FAILED readme_two_machines: $*"; exit 1; }
+what=readme_two_machines
+. "$(dirname "$0")/common.sh"
+need ip
 
-[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
-command -v ip >/dev/null || skip "there is no ip (package iproute2)"
-
-tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
 switch=acan-switch-$tag
 hosts=(broker handler manager)
-folder=$(mktemp -d)
-pids=()
-
-cleanup() {
-  status=$?
-  trap - EXIT
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
-  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then tail -n 25 "$folder"/*.log; fi
+tear_down() {
   for host in "${hosts[@]}"; do
     ip netns del "acan-$host-$tag" 2>/dev/null || true  # and with it its link
     rm -rf "/etc/netns/acan-$host-$tag"
   done
   ip netns del "$switch" 2>/dev/null || true
   rmdir /etc/netns 2>/dev/null || true
-  rm -rf "$folder"
-  exit "$status"
 }
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 ip netns add "$switch" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
 ip -n "$switch" link add bridge type bridge 2>"$folder/link.log" ||
@@ -75,15 +59,6 @@ on() {  # HOST COMMAND: becomes that command, in the folder of that host; so cal
   exec ip netns exec "acan-$1-$tag" env -C "$folder/$1" PATH="$bin:$PATH" ACAN_SHARED_MEMORY=off \
     sh -c "exec $2"
 }
-wait_for() {  # FILE TEXT
-  for ((i = 0; i < 600; ++i)); do
-    if grep -q "$2" "$1" 2>/dev/null; then return; fi
-    sleep 0.1
-  done
-  fail "\"$2\" never came in $(basename "$1")"
-}
-hash_of() { grep -o '"weights_sha256": *"[0-9a-f]*"' "$1" | tr -d ' ' || fail "no hash in $1"; }
-
 manager=""
 while IFS= read -r command; do
   case $command in

@@ -9,24 +9,16 @@ set -euo pipefail
 
 acan=$(realpath "$1")
 deploy=$(realpath "$2")
-skip() { echo "SKIPPED systemd: $*"; exit 77; }
-fail() { echo "FAILED systemd: $*"; exit 1; }
-
-[ "$(id -u)" -eq 0 ] || skip "namespaces need root"
+what=systemd
+. "$(dirname "$0")/common.sh"
+need findmnt ip nsenter pgrep systemctl unshare
 [ -x /lib/systemd/systemd ] || skip "there is no systemd"
-for tool in findmnt ip nsenter pgrep systemctl unshare; do
-  command -v "$tool" >/dev/null || skip "there is no $tool"
-done
 # The hierarchy of version 2: all of it, or beside that of version 1.
 hierarchy=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) ||
   skip "there is no cgroup2 file system"
 group=$hierarchy/acan-systemd-$$
 mkdir "$group" 2>/dev/null || skip "no control group can be made in $hierarchy"
 
-spaces=(--fork --pid --mount --uts --ipc --net --cgroup --mount-proc)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"; rmdir "$group"' EXIT
-why=$(unshare "${spaces[@]}" mount -t cgroup2 cgroup2 "$folder" 2>&1) || skip "namespaces: $why"
 machine=0  # the pid of its systemd, as seen from here
 switch_off() {
   [ "$machine" -eq 0 ] || kill -KILL "$machine" 2>/dev/null || true
@@ -38,30 +30,12 @@ switch_off() {
     sleep 0.05
   done
 }
-cleanup() {
-  status=$?
-  trap - EXIT
+tear_down() {
   switch_off
-  rmdir "$group" 2>/dev/null || true
-  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
-    tail -n 40 "$folder"/*.log "$folder"/log/*.log 2>/dev/null || true
-  fi
-  rm -rf "$folder"
-  exit "$status"
+  rmdir "$group"
 }
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-until_true() {  # WHAT COMMAND...: waits until it succeeds
-  local what=$1
-  shift
-  for ((i = 0; i < 1200; ++i)); do
-    if "$@" >/dev/null 2>&1; then return; fi
-    sleep 0.1
-  done
-  fail "$what"
-}
+spaces=(--fork --pid --mount --uts --ipc --net --cgroup --mount-proc)
+why=$(unshare "${spaces[@]}" mount -t cgroup2 cgroup2 "$folder" 2>&1) || skip "namespaces: $why"
 
 # ---- what outlives a reboot: the program, /etc, /var/lib
 mkdir -p "$folder"/{local/bin,var-lib/acan/jobs,units,log}
@@ -135,7 +109,6 @@ on chown -R acan: /etc/acan /var/lib/acan
 echo "ACAN_CONNECT=tcp://127.0.0.1:5555" | tee "$folder/etc/acan/handler.env" >"$folder/etc/acan/manager.env"
 "$acan" train "$folder/quiet.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.log" 2>&1 ||
   fail "the undisturbed run"
-hash_of() { grep -o '"weights_sha256": "[0-9a-f]*"' "$1/receipt.json" || fail "no receipt in $1"; }
 out=$folder/var-lib/acan/out/net
 log=$folder/log/acan-manager@net.log
 on systemctl enable --now --quiet acan-broker acan-handler@cpu:1 acan-manager@net
@@ -161,7 +134,8 @@ until_true "the job does not go on after a boot" went_on
 
 # ---- it is done
 until_true "the job does not end" test -e "$out/receipt.json"
-[ "$(hash_of "$out")" = "$(hash_of "$folder/quiet")" ] || fail "other weights"
+same_weights() { [ "$(hash_of "$out/receipt.json")" = "$(hash_of "$folder/quiet/receipt.json")" ]; }
+same_weights || fail "other weights"
 ended() { [ "$(on systemctl is-active acan-manager@net)" = inactive ]; }
 until_true "the manager's unit does not end" ended
 [ "$(on systemctl show --property=Result --value acan-manager@net)" = success ] ||
@@ -176,9 +150,9 @@ sees_done() { tail -n "+$((lines + 1))" "$log" | grep -q 'the job is done alread
 until_true "the manager does not see that the job is done" sees_done
 until_true "the manager's unit does not end after a boot" ended
 [ "$(steps)" = "$before" ] || fail "the job was trained again"
-[ "$(hash_of "$out")" = "$(hash_of "$folder/quiet")" ] || fail "other weights after a boot"
+same_weights || fail "other weights after a boot"
 on systemctl stop acan-handler@cpu:1 acan-broker
 for unit in acan-handler@cpu:1 acan-broker; do
   [ "$(on systemctl show --property=Result --value "$unit")" = success ] || fail "$unit did not stop"
 done
-echo "systemd: $(hash_of "$out")"
+echo "systemd: $(hash_of "$out/receipt.json")"

@@ -9,33 +9,16 @@ set -euo pipefail
 
 acan=$(realpath "$1")
 cut_s=10
-skip() { echo "SKIPPED two_hosts: $*"; exit 77; }
-fail() { echo "FAILED two_hosts: $*"; exit 1; }
+what=two_hosts
+. "$(dirname "$0")/common.sh"
+need ip
 
-[ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
-command -v ip >/dev/null || skip "there is no ip (package iproute2)"
-
-# Names of interfaces have 15 characters at most.
-tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
 near=acan-near-$tag
 far=acan-far-$tag
-folder=$(mktemp -d)
-pids=()
-
-cleanup() {
-  status=$?
-  trap - EXIT
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
-  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then tail -n 25 "$folder"/*.log; fi
+tear_down() {
   ip netns del "$near" 2>/dev/null || true  # and with it the link
   ip netns del "$far" 2>/dev/null || true
-  rm -rf "$folder"
-  exit "$status"
 }
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 ip netns add "$near" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
 ip netns add "$far"
@@ -61,15 +44,6 @@ batch = 64
 epochs = 30
 JOB
 
-hash_of() { tail -n 1 "$1" | grep -o '"weights_sha256":"[0-9a-f]*"' || fail "no receipt in $1"; }
-# Waits until a line of a log matches.
-wait_for() {
-  for ((i = 0; i < 600; ++i)); do
-    if grep -q "$2" "$1" 2>/dev/null; then return; fi
-    sleep 0.1
-  done
-  fail "\"$2\" never came in $(basename "$1")"
-}
 in_space() {  # SPACE NAME ARGUMENTS...: starts acan there
   local space=$1 name=$2
   shift 2

@@ -1,0 +1,49 @@
+# What the scripts of this folder share. A script sets `what`, its name, sources this, and may define
+# tear_down, which is called at the end, whatever the end is, before "$folder" goes.
+#
+#   folder     a temporary folder; the ends of its *.log are shown after a failure
+#   tag        five characters that no other run has: names of interfaces have 15 at most
+#   pids       processes that are killed at the end
+
+skip() { echo "SKIPPED $what: $*"; exit 77; }
+fail() { echo "FAILED $what: $*"; exit 1; }
+need() {  # TOOL...
+  [ "$(id -u)" -eq 0 ] || skip "namespaces need root"
+  local tool
+  for tool in "$@"; do command -v "$tool" >/dev/null || skip "there is no $tool"; done
+}
+
+tear_down() { :; }
+clean_up() {
+  local status=$?
+  trap - EXIT
+  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  tear_down || true
+  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
+    find "$folder" -maxdepth 2 -name '*.log' -exec tail -n 30 {} +
+  fi
+  rm -rf "$folder"
+  exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+folder=$(mktemp -d)
+tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
+pids=()
+
+until_true() {  # WHAT COMMAND...: waits until the command succeeds; else fails with WHAT
+  local otherwise=$1
+  shift
+  for ((i = 0; i < 1200; ++i)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  fail "$otherwise"
+}
+wait_for() {  # LOG PATTERN: waits until a line matches
+  until_true "\"$2\" never came in $(basename "$1")" grep -q -- "$2" "$1"
+}
+# Of a receipt, or of what --json prints.
+hash_of() { grep -o '"weights_sha256": *"[0-9a-f]*"' "$1" | tr -d ' ' || fail "no hash in $1"; }
