@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "endpoint.h"
 #include "tuplespace/clock.h"
 
 namespace tuplespace {
@@ -63,6 +64,16 @@ void DirectLink::Open() {
   }
 }
 
+std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool has_access) {
+  try {
+    const std::string address = ListenAddress(endpoint, has_access);
+    if (address.starts_with("tcp://")) return std::nullopt;
+    return fmt::format("\"{}\" is none of tcp://", endpoint);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
 std::optional<Listening> DirectLink::TakeListening() {
   if (!std::exchange(listening_due_, false)) return std::nullopt;
   return courier_->listening();
@@ -77,7 +88,7 @@ void DirectLink::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_
 }
 
 void DirectLink::Withdraw(const Key& key) {
-  if (courier_) courier_->Withdraw(key);
+  if (provided_.erase(key) > 0) courier_->Withdraw(key);
 }
 
 int DirectLink::HandleEvents() {
@@ -90,7 +101,9 @@ int DirectLink::HandleEvents() {
       continue;
     }
     const Key& key = std::get<Courier::Asked>(event).key;
-    courier_->Provide(key, on_asked_ ? on_asked_(key) : Payload());
+    Payload payload = on_asked_ ? on_asked_(key) : Payload();
+    if (!payload.empty()) provided_.insert(key);
+    courier_->Provide(key, std::move(payload));
   }
   return handled;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "courier.h"
@@ -58,6 +59,7 @@ class DirectLink {
   std::uint64_t session_ = 0;  // that the courier knows
   bool listening_due_ = false;
   bool failed_ = false;
+  std::unordered_set<Key> provided_;  // and not withdrawn since
   std::function<Payload(const Key&)> on_asked_;
   std::function<void(const std::string&)> on_problem_;
   DirectReads reads_;

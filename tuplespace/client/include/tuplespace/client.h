@@ -68,6 +68,10 @@ std::vector<std::string> EndpointsIn(const std::string& endpoints);
 // there; nullopt if one can.
 std::optional<std::string> EndpointProblem(const std::string& endpoint);
 
+// Why no client can listen there (ClientOptions::direct_listen), whatever is there; nullopt if one
+// can.
+std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool has_access);
+
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
 class SpaceError : public std::runtime_error {
  public:
