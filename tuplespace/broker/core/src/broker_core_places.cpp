@@ -11,15 +11,16 @@ namespace tuplespace {
 
 void BrokerCore::OnListening(const ClientId& client, Peer& peer, Listening&& listening,
                              std::int64_t now_us) {
-  const bool keys = peer.key.has_value();
   if (!listening.endpoint.starts_with("tcp://") ||
-      listening.secret.size() != kTicketSecretBytes || keys == listening.public_key.empty()) {
-    return OnMalformed(client,
-                       {0, fmt::format("a Listening needs a tcp endpoint, a secret of {} bytes and "
-                                       "{} public key",
-                                       kTicketSecretBytes, keys ? "a" : "no")},
-                       now_us);
+      listening.secret.size() != kTicketSecretBytes) {
+    return OnMalformed(
+        client,
+        {0, fmt::format("a Listening needs a tcp endpoint, and a secret of {} bytes",
+                        kTicketSecretBytes)},
+        now_us);
   }
+  // Readers connect with keys where the broker has some, and without where it has none.
+  if (peer.key.has_value() == listening.public_key.empty()) return;
   peer.listening = std::make_unique<const Listening>(std::move(listening));
   Step(ClientListens{client}, now_us);
 }
