@@ -236,7 +236,7 @@ TEST_P(HostilePeer, AHolderServesOnWhateverPeersSend) {
   EXPECT_GT(holder->direct_counts().refused_tickets + holder->direct_counts().malformed, 0u);
 }
 
-TEST_P(HostilePeer, AListeningThatMakesNoSenseEndsTheSession) {
+TEST_P(HostilePeer, AListeningThatMakesNoSenseIsRefused) {
   Listening listening = At("tcp://127.0.0.1:1");
   listening.secret.resize(5);
   FakeHolder fake(broker_->endpoint(), IdOf("holder"), KeysOf("holder"), listening);
