@@ -10,6 +10,10 @@
 
 namespace tuplespace {
 
+namespace {
+constexpr std::int64_t kSayFailedEveryUs = 30'000'000;
+}
+
 DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake,
                        std::function<void(Read read, Client::ReplyHandler on_reply)> submit)
     : options_(options),
@@ -97,6 +101,7 @@ int DirectLink::HandleEvents() {
   for (Courier::Event& event : courier_->TakeEvents()) {
     ++handled;
     if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
+      if (fetched->payload.empty()) NoteFailed(fetched->why);
       reads_.OnFetched(fetched->id, std::move(fetched->payload));
       continue;
     }
@@ -106,6 +111,15 @@ int DirectLink::HandleEvents() {
     courier_->Provide(key, std::move(payload));
   }
   return handled;
+}
+
+// Others cause it, so it is said once in a while.
+void DirectLink::NoteFailed(const std::string& why) {
+  const std::int64_t now_us = MonotonicUs();
+  if (!on_problem_ || now_us < say_failed_at_us_) return;
+  say_failed_at_us_ = now_us + kSayFailedEveryUs;
+  on_problem_(fmt::format(
+      "a payload comes through the broker, as it could not be fetched from who holds it: {}", why));
 }
 
 DirectCounts DirectLink::counts() const {

@@ -51,6 +51,7 @@ class DirectLink {
 
  private:
   void Open();
+  void NoteFailed(const std::string& why);
 
   const ClientOptions& options_;
   WakeUp& wake_;
@@ -59,6 +60,7 @@ class DirectLink {
   std::uint64_t session_ = 0;  // that the courier knows
   bool listening_due_ = false;
   bool failed_ = false;
+  std::int64_t say_failed_at_us_ = 0;
   std::unordered_set<Key> provided_;  // and not withdrawn since
   std::function<Payload(const Key&)> on_asked_;
   std::function<void(const std::string&)> on_problem_;

@@ -120,7 +120,8 @@ class Client {
   void OnAsked(std::function<Payload(const Key& key)> handler);
   // This payload may go now: soon nothing of it is sent to anybody, and nobody keeps it here.
   void Withdraw(const Key& key);
-  // This client cannot listen, `text` says why; it goes on without direct transfers.
+  // This client cannot listen, and goes on without direct transfers; or a payload could not be
+  // fetched and comes through the broker, which is said at most twice a minute. `text` says why.
   void OnDirectProblem(std::function<void(const std::string& text)> handler);
   // A payload did not have its producer's hash when it arrived; `text` names the peer and the key.
   // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
