@@ -177,6 +177,10 @@ void Courier::Provide(const Key& key, Payload payload) {
   impl_->Send();
 }
 
+void Courier::Offer(const Key& key, Payload payload) {
+  impl_->holder.Offer(key, std::move(payload));
+}
+
 void Courier::Withdraw(const Key& key) {
   impl_->holder.Withdraw(key);
   impl_->Send();

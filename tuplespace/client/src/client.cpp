@@ -474,6 +474,10 @@ void Client::OnAsked(std::function<Payload(const Key&)> handler) {
   impl_->direct.OnAsked(std::move(handler));
 }
 
+void Client::Offer(const Key& key, Payload payload) {
+  impl_->direct.Offer(key, std::move(payload));
+}
+
 void Client::Withdraw(const Key& key) {
   impl_->direct.Withdraw(key);
 }
@@ -512,6 +516,9 @@ bool Client::nearby() const {
 bool Client::fetches_directly() const {
   const ClientOptions& options = impl_->options;
   return options.direct && options.endpoint.starts_with("tcp://") && !shares_memory();
+}
+bool Client::listens() const {
+  return impl_->direct.listens();
 }
 DirectCounts Client::direct_counts() const {
   return impl_->direct.counts();

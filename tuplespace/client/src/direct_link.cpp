@@ -91,6 +91,12 @@ void DirectLink::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_
   reads_.Begin(std::move(wanted), wait_us, /*direct=*/courier_ != nullptr, std::move(on_reply));
 }
 
+void DirectLink::Offer(const Key& key, Payload payload) {
+  if (!listens()) return;
+  provided_.insert(key);
+  courier_->Offer(key, std::move(payload));
+}
+
 void DirectLink::Withdraw(const Key& key) {
   if (provided_.erase(key) > 0) courier_->Withdraw(key);
 }

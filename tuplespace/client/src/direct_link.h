@@ -45,6 +45,8 @@ class DirectLink {
   void OnProblem(std::function<void(const std::string&)> handler) {
     on_problem_ = std::move(handler);
   }
+  bool listens() const { return session_ != 0; }
+  void Offer(const Key& key, Payload payload);
   void Withdraw(const Key& key);
   int HandleEvents();  // how many there were
   DirectCounts counts() const;

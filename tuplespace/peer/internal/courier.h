@@ -77,6 +77,8 @@ class Courier {
   std::vector<Event> TakeEvents();
 
   void Provide(const Key& key, Payload payload);  // empty: it is not here
+  // It is here until it is withdrawn: it is not asked for.
+  void Offer(const Key& key, Payload payload);
   void Withdraw(const Key& key);  // soon nothing here keeps its bytes
 
   // REQUIRES: bytes > 0. FetchedPayload tells the end, unless it is forgotten first.

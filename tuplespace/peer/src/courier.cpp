@@ -242,6 +242,12 @@ void Courier::Provide(const Key& key, Payload payload) {
   });
 }
 
+void Courier::Offer(const Key& key, Payload payload) {
+  impl_->Do([impl = impl_.get(), key, payload = std::move(payload)] {
+    impl->listener.holder().Offer(key, payload);
+  });
+}
+
 void Courier::Withdraw(const Key& key) {
   impl_->Do([impl = impl_.get(), key] { impl->listener.holder().Withdraw(key); });
 }

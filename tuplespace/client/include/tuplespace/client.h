@@ -118,6 +118,9 @@ class Client {
   // Somebody who may have it asks for the payload of `key`, which stayed with this client: the
   // handler returns it, or an empty one if it is not here.
   void OnAsked(std::function<Payload(const Key& key)> handler);
+  // As if the handler of OnAsked returned this payload, until it is withdrawn or the session ends;
+  // nobody is asked. Does nothing unless listens().
+  void Offer(const Key& key, Payload payload);
   // This payload may go now: soon nothing of it is sent to anybody, and nobody keeps it here.
   void Withdraw(const Key& key);
   // This client cannot listen, and goes on without direct transfers; or a payload could not be
@@ -153,6 +156,7 @@ class Client {
   bool nearby() const;               // messages from the broker come through shared memory, too
   // It asks for places (Get::direct) and ReadDirectly may use them.
   bool fetches_directly() const;
+  bool listens() const;  // in this session others can fetch from it what stays with it
   DirectCounts direct_counts() const;
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
