@@ -14,6 +14,7 @@
 #include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
+#include "tuplespace/client.h"
 #include "watchdog.h"
 
 namespace acan::cli {
@@ -26,6 +27,7 @@ struct HandlerFlags {
   Setting keys;
   Setting fast_math;
   Setting throttle;
+  Setting direct;
   std::string inject;
   RoleFlags role;
 };
@@ -68,6 +70,26 @@ std::optional<Throttle> ThrottleOf(const Setting& setting) {
   return throttle;
 }
 
+// Nothing if there were no direct transfers.
+std::string DirectText(const HandlerReport& report) {
+  if (report.fetched_bytes == 0 && report.sent_bytes == 0) return "";
+  return fmt::format(", {} fetched from other handlers, {} sent to them",
+                     SizeText(report.fetched_bytes), SizeText(report.sent_bytes));
+}
+
+// "on", "off", or where to listen.
+void ApplyDirect(const Setting& setting, HandlerOptions& options) {
+  if (!setting.set() || setting.value == "on") return;
+  options.direct = setting.value != "off";
+  if (!options.direct) return;
+  if (const auto problem =
+          tuplespace::DirectListenProblem(setting.value, options.access.has_value())) {
+    throw UsageError(fmt::format("{}: {}; on, off or tcp://ADDRESS:PORT is expected",
+                                 setting.origin, *problem));
+  }
+  options.direct_listen = setting.value;
+}
+
 int RunHandler(const HandlerFlags& flags) {
   RequireLimits("acan handler");
   const std::optional<Throttle> throttle = ThrottleOf(flags.throttle);
@@ -93,6 +115,7 @@ int RunHandler(const HandlerFlags& flags) {
   options.throttle = throttle;
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
+  ApplyDirect(flags.direct, options);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   if (!flags.inject.empty()) {
     try {
@@ -109,8 +132,9 @@ int RunHandler(const HandlerFlags& flags) {
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
     role.log().Info(fmt::format(
-        "{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}", report.tasks,
-        report.failed, report.busy_s, SizeText(report.peak_bytes), SizeText(memory_bytes)));
+        "{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}{}", report.tasks,
+        report.failed, report.busy_s, SizeText(report.peak_bytes), SizeText(memory_bytes),
+        DirectText(report)));
   }
   return code;
 }
@@ -143,6 +167,11 @@ void AddHandler(Command& app, Chosen& chosen) {
              "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
              "wall clock, like 1,5,10@5s")
       .TypeName("GFLOPS");
+  AddSetting(command, flags->direct, "--direct", "ACAN_DIRECT",
+             "over tcp, where results stay here: send them to other handlers without the broker. "
+             "on (default: listens at the address that reaches the broker, at a free port), off, "
+             "or where to listen, like tcp://10.0.0.7:5600")
+      .TypeName("on|off|ENDPOINT");
   command
       .AddOption("--inject", flags->inject,
                  "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "acan/core/access_roles.h"
+#include "acan/core/error.h"
 #include "acan/manager/load_data.h"
 #include "access_file.h"
 #include "command.h"
@@ -27,6 +28,7 @@ struct ManagerFlags {
   std::string audit_log;
   StopFlag stop;
   Setting keys;
+  Setting direct;
   bool json = false;
   RoleFlags role;
 };
@@ -53,6 +55,13 @@ int RunManager(const ManagerFlags& flags) {
   options.standby = flags.standby;
   options.audit_log = flags.audit_log;
   options.access = AccessOf(flags.keys, kManagerRole);
+  if (flags.direct.set()) {
+    if (flags.direct.value != "on" && flags.direct.value != "off") {
+      throw UsageError(
+          fmt::format("{}: '{}' is neither on nor off", flags.direct.origin, flags.direct.value));
+    }
+    options.direct = flags.direct.value == "on";
+  }
   const Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   Data data = LoadData(job);
@@ -104,6 +113,10 @@ void AddManager(Command& app, Chosen& chosen) {
   AddStopWithin(command, flags->stop);
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddKeys(command, flags->keys, "its key file, for a broker with keys");
+  AddSetting(command, flags->direct, "--direct", "ACAN_MANAGER_DIRECT",
+             "over tcp from another host: handlers fetch data from here, not from the broker. on "
+             "(default: listens at the address that reaches the broker, at a free port) or off")
+      .TypeName("on|off");
   AddRoleFlags(command, flags->role);
   command.Footer(kManagerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunManager(*flags); }; });

@@ -96,12 +96,14 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
 }
 
 std::string ReportToJson(const Report& r) {
-  return JsonText({{"tasks", r.tasks},
-                   {"failed", r.failed},
-                   {"tile_hits", r.tile_hits},
-                   {"peak_bytes", r.peak_bytes},
-                   {"busy_s", r.busy_s},
-                   {"gflop", r.gflop}});
+  json j = {{"tasks", r.tasks},
+            {"failed", r.failed},
+            {"tile_hits", r.tile_hits},
+            {"peak_bytes", r.peak_bytes},
+            {"busy_s", r.busy_s},
+            {"gflop", r.gflop}};
+  if (r.fetched_bytes > 0) j["fetched_bytes"] = r.fetched_bytes;
+  return JsonText(j);
 }
 
 std::optional<Report> ReportFromJson(const std::string& text) {
@@ -114,6 +116,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     r.peak_bytes = CountOf(j, "peak_bytes");
     r.busy_s = AmountOf(j, "busy_s", -static_cast<double>(kMostCounted));
     r.gflop = AmountOf(j, "gflop");
+    if (j.contains("fetched_bytes")) r.fetched_bytes = CountOf(j, "fetched_bytes");
     return r;
   } catch (const json::exception&) {
     return std::nullopt;

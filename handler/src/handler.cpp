@@ -35,7 +35,9 @@ Handler::Impl::Impl(HandlerOptions given)
               .access = options.access,
               .context = options.context,
               .shared_memory = options.shared_memory,
-              .pool = pool}),
+              .pool = pool,
+              .direct = options.direct,
+              .direct_listen = options.direct_listen}),
       core(device->budget().limit_bytes() - device->budget().used_bytes(), options.depth) {
   if (pool) device->UseResultPool(pool);
   const std::uint64_t scratch_bytes = device->budget().used_bytes();
@@ -77,6 +79,8 @@ void Handler::Impl::Begin() {
   });
   client.OnDamage([this](const std::string& text) { Log(text); });
   client.OnDelay([this](const std::string& text) { Log(text); });
+  client.OnDirectProblem([this](const std::string& text) { Log(text); });
+  client.OnAsked([this](const Key& key) { return KeptBytes(key); });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(notice); });
   say_waiting_at_us = NowUs() + kSayWaitingUs;
   Apply(core.Start());
@@ -135,6 +139,7 @@ HandlerReport Handler::Impl::Run() {
   }
   device_thread.reset();
   releases->Close();
+  CountDirect();
   report.peak_bytes = std::max(report.peak_bytes, device->budget().peak_bytes());
   if (pool) report.copied_results = pool->counts().copied;
   return report;
@@ -160,8 +165,15 @@ void Handler::Impl::OnConnected() {
   reported_at_us = 0;
 }
 
+void Handler::Impl::CountDirect() {
+  const tuplespace::DirectCounts direct = client.direct_counts();
+  report.fetched_bytes = direct.fetched_bytes;
+  report.sent_bytes = direct.sent_bytes;
+}
+
 void Handler::Impl::PutReport(std::int64_t now_us) {
   report.peak_bytes = device_thread->peak_bytes();
+  CountDirect();
   const std::uint64_t tasks = report.tasks + report.failed;
   const bool soon = now_us < reported_at_us + kReportOfFewUs;
   const bool few = report_every_us == kReportEveryUs && tasks - reported_tasks < kFewTasks;
@@ -177,7 +189,8 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
   tuple.payload = Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits,
-                                              report.peak_bytes, report.busy_s, report.gflop}));
+                                              report.peak_bytes, report.busy_s, report.gflop,
+                                              report.fetched_bytes}));
   tuple.ephemeral = true;
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));

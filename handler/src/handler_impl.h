@@ -38,6 +38,7 @@ struct Handler::Impl {
     std::vector<TaskInput> inputs;
     std::optional<std::size_t> keep_input;
     bool input_is_resident = false;  // with another handler, which is asked for it
+    std::vector<tuplespace::FoundTuple> placed;  // of inputs: where they are, as far as is known
     DeviceOutcome outcome;
   };
 
@@ -67,7 +68,10 @@ struct Handler::Impl {
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   void SupplyNext();
+  tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
+  void OnInputs(const FetchInputs& action, ReplyBody&& reply);
   void OnConnected();
+  void CountDirect();
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
     client.Submit(std::move(body), [this](ReplyBody&& reply) {

@@ -46,6 +46,20 @@ void Handler::Impl::OnNotice(const Notice& notice) {
   if (notice.kind == Notice::Kind::kReleased) Release(notice.key);
 }
 
+// Another handler asks for it.
+tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
+  const auto kept = cached.find(key);
+  if (kept == cached.end()) return {};
+  try {
+    return device->Fetch(kept->second);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    Log(fmt::format("cannot send {}: {}", key.ToString(), error.what()));
+    return {};
+  }
+}
+
 // One in each turn: their bytes may take a while to come.
 void Handler::Impl::SupplyNext() {
   if (supplies.empty()) return;

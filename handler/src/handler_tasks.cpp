@@ -1,4 +1,5 @@
 // Handler: tasks, from grant to result.
+#include <algorithm>
 #include <stdexcept>
 
 #include "handler_impl.h"
@@ -69,7 +70,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   for (std::size_t i = 0; i < grant.inputs.size() && i < event.inputs.size(); ++i) {
     flight.input_is_resident =
         flight.input_is_resident || (!grant.input_sent[i] && grant.inputs[i].resident);
-    if (!grant.input_sent[i]) continue;
+    if (!grant.input_sent[i]) {
+      if (grant.inputs[i].place) flight.placed.push_back(std::move(grant.inputs[i]));
+      continue;
+    }
     event.sent[i] = true;
     event.input_bytes[i] = grant.inputs[i].payload.size();
     flight.inputs[i].payload = std::move(grant.inputs[i].payload);
@@ -129,6 +133,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.share = action.share;
   get.ns_per_kib = action.ns_per_kib;
   get.with_inputs = true;
+  get.direct = client.fetches_directly();
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = client.Submit(std::move(get),
@@ -141,36 +146,49 @@ void Handler::Impl::Do(const StopAsking&) {
 }
 
 void Handler::Impl::Do(const FetchInputs& action) {
-  tuplespace::Read read;
-  const Flight& flight = flights.at(action.flight);
+  Flight& flight = flights.at(action.flight);
+  std::int64_t wait_us = 0;
   if (flight.input_is_resident) {
-    read.wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
+    wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
   }
+  std::vector<tuplespace::FoundTuple> wanted;
   for (const std::size_t i : action.inputs) {
-    read.patterns.push_back(tuplespace::Pattern::Of(flight.input_keys[i]));
+    const Key& key = flight.input_keys[i];
+    const auto placed = std::find_if(flight.placed.begin(), flight.placed.end(),
+                                     [&](const auto& input) { return input.key == key; });
+    if (placed != flight.placed.end()) {
+      wanted.push_back(std::move(*placed));
+    } else {
+      wanted.emplace_back().key = key;
+    }
   }
-  client.Submit(std::move(read), [this, action](ReplyBody&& reply) {
-    const auto it = flights.find(action.flight);
-    auto* found = std::get_if<tuplespace::Found>(&reply);
-    if (it == flights.end()) return;
-    const auto* error = std::get_if<tuplespace::RequestError>(&reply);
-    if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
-      // Given back it would come again; failed everywhere it is parked, and the manager told why.
-      OnTaskFailed(action.flight, error->text);
-      return;
-    }
-    if (found == nullptr || found->tuples.size() != action.inputs.size()) {
-      Step(GivenUp{action.flight});
-      return;
-    }
-    InputsArrived arrived{action.flight};
-    for (std::size_t i = 0; i < action.inputs.size(); ++i) {
-      Payload& payload = it->second.inputs[action.inputs[i]].payload;
-      payload = std::move(found->tuples[i].payload);
-      if (capacity.bytes_travel) arrived.bytes.emplace_back(action.inputs[i], payload.size());
-    }
-    Step(arrived);
+  flight.placed.clear();
+  client.ReadDirectly(std::move(wanted), wait_us, [this, action](ReplyBody&& reply) {
+    OnInputs(action, std::move(reply));
   });
+}
+
+void Handler::Impl::OnInputs(const FetchInputs& action, ReplyBody&& reply) {
+  const auto it = flights.find(action.flight);
+  auto* found = std::get_if<tuplespace::Found>(&reply);
+  if (it == flights.end()) return;
+  const auto* error = std::get_if<tuplespace::RequestError>(&reply);
+  if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
+    // Given back it would come again; failed everywhere it is parked, and the manager told why.
+    OnTaskFailed(action.flight, error->text);
+    return;
+  }
+  if (found == nullptr || found->tuples.size() != action.inputs.size()) {
+    Step(GivenUp{action.flight});
+    return;
+  }
+  InputsArrived arrived{action.flight};
+  for (std::size_t i = 0; i < action.inputs.size(); ++i) {
+    Payload& payload = it->second.inputs[action.inputs[i]].payload;
+    payload = std::move(found->tuples[i].payload);
+    if (capacity.bytes_travel) arrived.bytes.emplace_back(action.inputs[i], payload.size());
+  }
+  Step(arrived);
 }
 
 void Handler::Impl::Do(const RunTask& action) {
@@ -314,6 +332,7 @@ void Handler::Impl::Do(const KeepArrived& action) {
 }
 
 void Handler::Impl::Do(const DropCached& action) {
+  client.Withdraw(action.key);
   cached.erase(action.key);
 }
 

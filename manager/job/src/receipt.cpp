@@ -96,6 +96,9 @@ HandlerSeen HandlerFromJson(const json& value, const std::string& name) {
   handler.capacity_bytes = static_cast<std::uint64_t>(fields.Count("capacity_bytes"));
   handler.peak_bytes = static_cast<std::uint64_t>(fields.Count("peak_bytes"));
   handler.tasks = fields.Count("tasks");
+  if (value.contains("fetched_bytes")) {
+    handler.fetched_bytes = static_cast<std::uint64_t>(fields.Count("fetched_bytes"));
+  }
   return handler;
 }
 
@@ -231,6 +234,7 @@ json ReceiptToJson(const Receipt& receipt) {
                         {"capacity_bytes", handler.capacity_bytes},
                         {"peak_bytes", handler.peak_bytes},
                         {"tasks", handler.tasks}});
+    if (handler.fetched_bytes > 0) handlers.back()["fetched_bytes"] = handler.fetched_bytes;
   }
   json all = {
       {"format", kFormat},

@@ -20,7 +20,8 @@ tuplespace::ClientOptions ClientOf(const ManagerOptions& options) {
           .name = "manager of " + options.source,
           .id = {},
           .access = options.access,
-          .context = options.context};
+          .context = options.context,
+          .direct = options.direct};
 }
 
 RunSettings SettingsOf(const ManagerOptions& options) {
@@ -58,8 +59,10 @@ std::optional<Receipt> JobRun::Run() {
   audits_.CheckWritable();
   if (!options_.resume) beginning_.OpenInitialWeights();
   try {
-    context_.client.OnNotice(
-        [this](tuplespace::Notice&& notice) { notices_.On(std::move(notice), driver_.audits()); });
+    context_.client.OnNotice([this](tuplespace::Notice&& notice) {
+      space_.OnNotice(notice);
+      notices_.On(std::move(notice), driver_.audits());
+    });
     takeover_.leadership().Connect();
     if (!options_.resume) files_.NoteReceipt();
     takeover_.Take();

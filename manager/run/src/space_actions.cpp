@@ -23,14 +23,16 @@ constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 constexpr std::uint32_t kStalledTasksNamed = 3;
 constexpr std::uint64_t kBytesCopiedAtOnce = 1 << 20;  // of weights that stay with handlers
 
+void ThrowErrors(ReplyBody&& reply) {
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+    throw tuplespace::SpaceError(error->code, error->text);
+  }
+}
+
 }  // namespace
 
 void SpaceActions::Submit(tuplespace::RequestBody body) {
-  context_.client.Submit(std::move(body), [](ReplyBody&& reply) {
-    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-      throw tuplespace::SpaceError(error->code, error->text);
-    }
-  });
+  context_.client.Submit(std::move(body), ThrowErrors);
 }
 
 tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
@@ -89,9 +91,8 @@ std::function<std::int64_t(std::int64_t)> SpaceActions::SamplesOf(const PutPassD
 
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
   const PassTasks tasks(context_.planned, context_.job.training, plan);
-  tuplespace::Put put{
-      PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action))};
-  Submit(std::move(put));
+  kept_data_.Put(PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action)),
+                 ThrowErrors);
 }
 
 std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {

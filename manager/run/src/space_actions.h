@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/manager/kept_data.h"
 #include "acan/manager/leadership.h"
 #include "acan/manager/manager_core.h"
 #include "acan/manager/run_context.h"
@@ -29,10 +30,13 @@ class SpaceActions {
         leadership_(leadership),
         statistics_(statistics),
         audits_(audits),
-        post_(std::move(post)) {}
+        post_(std::move(post)),
+        kept_data_(context.client) {}
 
   // `plan`: the one under which the action was made.
   void PutData(const PutPassData& action, const Plan& plan);
+  // What concerns data that stays here.
+  void OnNotice(const tuplespace::Notice& notice) { kept_data_.On(notice); }
   // Of a pass, the rows whose label is a class; -1: all of every pass.
   std::int64_t CountedRows(const PutPassData& pass);
   void Do(PutTasks& action);
@@ -71,6 +75,7 @@ class SpaceActions {
   RunStatistics& statistics_;
   AuditTrail& audits_;
   const std::function<void(ManagerEvent)> post_;
+  KeptData kept_data_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
   std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results

@@ -28,7 +28,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
       return;
     case tuplespace::Notice::Kind::kWanted:
     case tuplespace::Notice::Kind::kReleased:
-      return;  // nothing stays here
+      return;  // KeptData follows these
   }
 }
 

@@ -50,6 +50,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 28},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 5},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 3},
+    PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain", 72},
     PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},
     PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},

@@ -126,6 +126,7 @@ Monitor::~Monitor() {
 Monitor::Seen Monitor::Drain() {
   Seen seen;
   seen.disconnected = std::exchange(acan::simulation::SocketOf(pair_.handle()).disconnected, 0);
+  seen.local_address = "127.0.0.1";
   return seen;
 }
 

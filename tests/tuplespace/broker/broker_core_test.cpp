@@ -11,6 +11,7 @@
 #include <set>
 
 #include "session_messages.h"
+#include "ticket.h"
 #include "tuplespace/client.h"
 
 namespace tuplespace {
@@ -53,6 +54,88 @@ TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   ASSERT_EQ(output[0].envelope.messages.size(), 1u);
   EXPECT_EQ(std::get<RequestError>(output[0].envelope.messages[0]).code, ErrorCode::kHelloRequired);
   EXPECT_EQ(core.GetStatistics().tuples, 0u);
+}
+
+// ---- places of payloads that stay with clients
+
+class PlacesOfBroker : public ::testing::Test {
+ protected:
+  // "holder" joins, listens and keeps the payload of `key`.
+  void Begin() {
+    holder_ = JoinCore(core_, "holder", kNowUs);
+    ToBroker envelope = To(holder_, Listening{"tcp://127.0.0.1:5", "", secret_});
+    Tuple tuple;
+    tuple.key = key_;
+    tuple.resident_bytes = 100;
+    envelope.messages.emplace_back(Request{1, Put{{tuple}}});
+    core_.Receive("holder", std::move(envelope), kNowUs);
+    core_.TakeOutput();
+  }
+  std::shared_ptr<const Place> PlaceFor(const ClientId& reader) {
+    const std::uint64_t session = JoinCore(core_, reader, kNowUs);
+    Read read{{Pattern::Of(key_)}};
+    read.direct = true;
+    core_.Receive(reader, To(session, Request{1, std::move(read)}), kNowUs);
+    for (const auto& delivery : core_.TakeOutput()) {
+      for (const BrokerMessage& message : delivery.envelope.messages) {
+        const auto* reply = std::get_if<Reply>(&message);
+        const auto* found = reply == nullptr ? nullptr : std::get_if<Found>(&reply->body);
+        if (found != nullptr && !found->tuples.empty()) return found->tuples[0].place;
+      }
+    }
+    return nullptr;
+  }
+  static constexpr std::int64_t kNowUs = 1'000'000;
+  const Key key_{"tile", 1};
+  const std::string secret_ = MakeTicketSecret();
+  static BrokerCoreOptions ShortTickets() {
+    BrokerCoreOptions options;
+    options.ticket_us = 5'000'000;
+    return options;
+  }
+  BrokerCore core_{ShortTickets()};
+  std::uint64_t holder_ = 0;
+};
+
+TEST_F(PlacesOfBroker, AReaderGetsATicketOfItsOwnForAWhile) {
+  Begin();
+  const auto place = PlaceFor("reader");
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->endpoint, "tcp://127.0.0.1:5");
+  const TicketClaims claims{holder_, "reader", "", key_.bytes()};
+  EXPECT_EQ(CheckTicket(secret_, place->ticket, claims, kNowUs + 4'999'999), TicketVerdict::kGood);
+  EXPECT_EQ(CheckTicket(secret_, place->ticket, claims, kNowUs + 5'000'000),
+            TicketVerdict::kExpired);
+  EXPECT_NE(PlaceFor("other")->ticket, place->ticket);
+}
+
+TEST_F(PlacesOfBroker, AWelcomeAndAPongTellTheBrokersClock) {
+  core_.Receive("a", To(0, Hello{1, "a"}), 77);
+  const auto welcome = core_.TakeOutput();
+  const auto& message = std::get<Welcome>(welcome.at(0).envelope.messages.at(0));
+  EXPECT_EQ(message.broker_us, 77);
+  core_.Receive("a", To(message.session, Ping{}), 99);
+  EXPECT_EQ(std::get<Pong>(core_.TakeOutput().at(0).envelope.messages.at(0)).broker_us, 99);
+}
+
+TEST_F(PlacesOfBroker, ASecretOfAnotherSizeOrNoTcpIsRefused) {
+  holder_ = JoinCore(core_, "holder", kNowUs);
+  core_.Receive("holder", To(holder_, Listening{"tcp://127.0.0.1:5", "", "short"}), kNowUs);
+  core_.Receive("holder", To(holder_, Listening{"ipc:///tmp/x", "", secret_}), kNowUs);
+  EXPECT_EQ(core_.GetStatistics().counters.bad_requests, 2u);
+  Begin();
+  EXPECT_TRUE(PlaceFor("reader"));
+}
+
+TEST_F(PlacesOfBroker, APublicKeyWithoutKeysIsNotPassedOn) {
+  holder_ = JoinCore(core_, "holder", kNowUs);
+  core_.Receive("holder", To(holder_, Listening{"tcp://127.0.0.1:5", "a key", secret_}), kNowUs);
+  Tuple tuple;
+  tuple.key = key_;
+  tuple.resident_bytes = 100;
+  core_.Receive("holder", To(holder_, Request{1, Put{{tuple}}}), kNowUs);
+  core_.TakeOutput();
+  EXPECT_FALSE(PlaceFor("reader"));
 }
 
 // What says only that all was done shares a message with what was answered before it in that way.

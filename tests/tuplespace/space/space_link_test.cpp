@@ -73,6 +73,18 @@ TEST_F(LinkTest, ATaskWaitsTwiceAsLongWhereTheTileStaysWithItsHolder) {
   EXPECT_EQ(StolenAfterUs(), 17'000);
 }
 
+TEST_F(LinkTest, ATileThatItsHolderSendsItselfTravelsOnce) {
+  const RequestId get = Wait("far", kNsPerKib);
+  d->PutOne("m", Making(Task(Key{"t", 7}), {kLinkTile}));
+  Tuple tile = Plain(kLinkTile);
+  tile.resident_bytes = 1 << 20;
+  d->Done("far", d->Granted("far", get), {tile});
+  d->Step(ClientListens{"far"});
+  Wait("far", kNsPerKib);
+  d->PutOne("m", Task(Key{"t", 0}));  // which it works on
+  EXPECT_EQ(StolenAfterUs(), 9'000);
+}
+
 TEST_F(LinkTest, WithoutALinkItWaitsAsBefore) {
   MakeHolderBusy(0);
   EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);

@@ -384,5 +384,76 @@ TEST_F(ResidentTest, ItsBytesNeedRoomWhenTheyCome) {
   EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
 }
 
+// ---- direct transfers
+
+TEST_F(ResidentTest, WhoAsksForAPlaceGetsOneIfTheHolderListens) {
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile);
+  read.direct = true;
+  const RequestId waiting = d->Send("other", read);
+  EXPECT_FALSE(d->ReplyTo("other", waiting)) << "nobody listens, so its bytes are awaited";
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  d->Step(ClientListens{"gpu"});
+  const Found found = d->Ask<Found>("other", read);
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_TRUE(found.tuples[0].resident);
+  EXPECT_TRUE(found.tuples[0].place);
+  EXPECT_TRUE(found.tuples[0].payload.empty());
+  EXPECT_EQ(found.tuples[0].payload_bytes, 5u);
+  EXPECT_EQ(found.tuples[0].put_by, "gpu");
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted)) << "it is not asked again";
+  EXPECT_EQ(d->space.GetStatistics().counters.placed, 1u);
+  EXPECT_EQ(d->space.GetStatistics().counters.placed_bytes, 5u);
+}
+
+TEST_F(ResidentTest, WhoDoesNotAskForPlacesWaitsForTheBytes) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  const RequestId read = d->Send("other", ReadOf(kResidentTile));
+  EXPECT_FALSE(d->ReplyTo("other", read));
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
+  EXPECT_EQ(d->Expect<Found>("other", read).tuples.at(0).payload.text(), "bytes");
+}
+
+TEST_F(ResidentTest, TheHolderItselfNeedsNoPlaceAndMetadataHasNone) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile);
+  read.direct = true;
+  EXPECT_FALSE(d->Ask<Found>("gpu", read).tuples.at(0).place);
+  read.metadata_only = true;
+  EXPECT_FALSE(d->Ask<Found>("other", read).tuples.at(0).place);
+  read.in_space = true;  // a copy of a version
+  EXPECT_FALSE(d->ReplyTo("other", d->Send("other", read)));
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+}
+
+TEST_F(ResidentTest, AGrantHasThePlacesOfItsInputs) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  for (const bool direct : {true, false}) {
+    d->PutOne("owner", Task(Key{"task", direct ? 2 : 3}, {kResidentTile}));
+    Get get = testing::GetOf(Every("task"));
+    get.with_inputs = true;
+    get.direct = direct;
+    const Grants granted = d->Ask<Grants>("other", std::move(get));
+    ASSERT_THAT(granted.grants, SizeIs(1));
+    EXPECT_FALSE(granted.grants[0].input_sent.at(0));
+    EXPECT_EQ(granted.grants[0].inputs.at(0).place != nullptr, direct);
+    EXPECT_EQ(Kinds("gpu").size(), direct ? 0u : 1u) << "asked for the bytes";
+  }
+}
+
+TEST_F(ResidentTest, AClientThatJoinsAgainDoesNotListenUntilItSaysSo) {
+  d->Step(ClientListens{"gpu"});
+  d->Lose("gpu");
+  d->Join("gpu");
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile, /*wait_us=*/0);
+  read.direct = true;
+  EXPECT_TRUE(d->Ask<Found>("other", read).timed_out);
+}
+
 }  // namespace
 }  // namespace tuplespace

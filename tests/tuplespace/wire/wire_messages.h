@@ -114,6 +114,10 @@ class Generator {
       tuple.times_taken = static_cast<std::uint32_t>(Number());
       if (Coin()) tuple.hash = HashOf(tuple.payload.bytes());
       tuple.resident = Coin();
+      if (Coin()) {
+        tuple.place = std::make_shared<const Place>(
+            Place{Text(kMaxEndpointBytes), Text(kMaxPublicKeyBytes), Text(kMaxTicketBytes)});
+      }
     }
     return tuples;
   }
@@ -270,6 +274,11 @@ inline void Same(const FoundTuple& a, const FoundTuple& b) {
   EXPECT_EQ(a.hash, b.hash);
   EXPECT_EQ(a.damaged, b.damaged);
   EXPECT_EQ(a.resident, b.resident);
+  ASSERT_EQ(a.place != nullptr, b.place != nullptr);
+  if (!a.place) return;
+  EXPECT_EQ(a.place->endpoint, b.place->endpoint);
+  EXPECT_EQ(a.place->public_key, b.place->public_key);
+  EXPECT_EQ(a.place->ticket, b.place->ticket);
 }
 inline void Same(const Grant& a, const Grant& b);
 template <typename T>
@@ -304,6 +313,7 @@ inline void Same(const Read& a, const Read& b) {
   EXPECT_EQ(a.metadata_only, b.metadata_only);
   EXPECT_EQ(a.wait_us, b.wait_us);
   EXPECT_EQ(a.in_space, b.in_space);
+  EXPECT_EQ(a.direct, b.direct);
 }
 inline void Same(const List& a, const List& b) {
   EXPECT_EQ(a.pattern, b.pattern);
@@ -322,6 +332,7 @@ inline void Same(const Get& a, const Get& b) {
   EXPECT_EQ(a.wait_us, b.wait_us);
   EXPECT_EQ(a.share, b.share);
   EXPECT_EQ(a.ns_per_kib, b.ns_per_kib);
+  EXPECT_EQ(a.direct, b.direct);
 }
 inline void Same(const Complete& a, const Complete& b) {
   Same(a.lease, b.lease);

@@ -46,7 +46,10 @@ Client::Impl::Impl(ClientOptions given)
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
       session(ForSession(options)),
-      shared(PoolOf(options), wake.fd()) {}
+      shared(PoolOf(options), wake.fd()),
+      direct(options, wake, [this](tuplespace::Read read, ReplyHandler on_reply) {
+        handlers.emplace(session.Submit(std::move(read), MonotonicUs()), std::move(on_reply));
+      }) {}
 
 Client::Impl::~Impl() {
   try {
@@ -115,6 +118,7 @@ int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
     session.Tick(MonotonicUs());
     FollowSession();
     do {
+      handled += direct.HandleEvents();
       handled += HandleEvents();
       Flush();
     } while (session.HasEvents());
@@ -187,7 +191,11 @@ void Client::Impl::Understand() {
 void Client::Impl::Accept(ToClient&& envelope) {
   std::optional<Sharing> answer;
   for (BrokerMessage& one : envelope.messages) {
-    if (auto* welcome = std::get_if<Welcome>(&one)) answer = std::move(welcome->sharing);
+    if (auto* welcome = std::get_if<Welcome>(&one)) {
+      answer = std::move(welcome->sharing);
+      direct.NoteClock(welcome->broker_us);
+    }
+    if (const auto* pong = std::get_if<Pong>(&one)) direct.NoteClock(pong->broker_us);
     const auto* segments = std::get_if<BrokerSegments>(&one);
     if (segments != nullptr && envelope.session == shared.session()) shared.Receive(*segments);
   }
@@ -203,6 +211,7 @@ void Client::Impl::Accept(ToClient&& envelope) {
 
 void Client::Impl::FollowSession() {
   if (session.session() != shared.session()) shared.SessionEnded();
+  direct.Follow(session.session(), shared.can_put());
 }
 
 // Payloads that are worth it move to shared memory; they stay there if they are sent again.
@@ -219,6 +228,7 @@ void Client::Impl::Share(RequestBody& body) {
 void Client::Impl::CheckLink() {
   if (!monitor || !std::exchange(monitor_ready, false)) return;
   const Monitor::Seen seen = monitor->Drain();
+  direct.NoteAddress(seen.local_address);
   if (seen.refused > 0 && options.access) {
     const std::int64_t until = options.access->until_unix_s;
     session.ReceiveBad(
@@ -303,13 +313,16 @@ void Client::Impl::Flush() {
   const auto urgent = [&] {
     return session.session() == shared.session() && shared.HasUrgentOutput();
   };
-  while (session.HasOutput() || urgent()) {
+  while (session.HasOutput() || urgent() || (session.joined() && direct.HasListening())) {
     const ClientSession::Output output = session.TakeOutput(MonotonicUs());
     const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
     begin();
     const bool through_socket = !shared.introduced();
     if (output.session != 0 && output.session == shared.session()) {
       if (const auto segments = shared.TakeOutput()) encoder.Add(*segments);
+    }
+    if (output.session != 0) {
+      if (const auto listening = direct.TakeListening()) encoder.Add(*listening);
     }
     for (const ClientSession::OutgoingMessage& one : output.messages) {
       if (encoder.full()) {
@@ -452,6 +465,27 @@ void Client::OnDelay(std::function<void(const std::string&)> handler) {
   impl_->on_delay = std::move(handler);
 }
 
+void Client::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us,
+                          ReplyHandler on_reply) {
+  impl_->direct.ReadDirectly(std::move(wanted), wait_us, std::move(on_reply));
+}
+
+void Client::OnAsked(std::function<Payload(const Key&)> handler) {
+  impl_->direct.OnAsked(std::move(handler));
+}
+
+void Client::Offer(const Key& key, Payload payload) {
+  impl_->direct.Offer(key, std::move(payload));
+}
+
+void Client::Withdraw(const Key& key) {
+  impl_->direct.Withdraw(key);
+}
+
+void Client::OnDirectProblem(std::function<void(const std::string&)> handler) {
+  impl_->direct.OnProblem(std::move(handler));
+}
+
 void Client::OnDamage(std::function<void(const std::string&)> handler) {
   impl_->on_damage = std::move(handler);
 }
@@ -478,6 +512,16 @@ bool Client::shares_memory() const {
 bool Client::nearby() const {
   Channel* const channel = impl_->shared.channel();
   return channel != nullptr && channel->input_position() > 0;
+}
+bool Client::fetches_directly() const {
+  const ClientOptions& options = impl_->options;
+  return options.direct && options.endpoint.starts_with("tcp://") && !shares_memory();
+}
+bool Client::listens() const {
+  return impl_->direct.listens();
+}
+DirectCounts Client::direct_counts() const {
+  return impl_->direct.counts();
 }
 bool Client::connected() const {
   return impl_->session.joined();

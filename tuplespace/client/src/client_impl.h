@@ -10,6 +10,7 @@
 
 #include "adaptive_spin.h"
 #include "client_session.h"
+#include "direct_link.h"
 #include "endpoint_list.h"
 #include "shared_link.h"
 #include "sockets.h"
@@ -64,6 +65,7 @@ struct Client::Impl {
   WakeUp wake;
   AdaptiveSpin spin;
   SharedLink shared;
+  DirectLink direct;
   std::unique_ptr<zmq::socket_t> socket;
   std::unique_ptr<Monitor> monitor;  // of `socket`; null for inproc
   bool socket_ready = true;          // there may be something to receive

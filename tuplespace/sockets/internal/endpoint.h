@@ -13,6 +13,10 @@ std::string ListenAddress(const std::string& endpoint, bool has_keys);
 // As above for a client, which may connect to any tcp://HOST:PORT.
 std::string ConnectAddress(const std::string& endpoint, bool has_keys);
 
+// As above for the place of a payload, which another client told the broker: tcp://ADDRESS:PORT, a
+// number and no name, and on loopback where there are no keys.
+std::string PlaceAddress(const std::string& endpoint, bool has_keys);
+
 // Written as tcp://[...]: only then is IPv6 asked for, as it would change how ZeroMQ names the
 // others.
 bool IsIpv6(const std::string& endpoint);

@@ -105,6 +105,8 @@ class Monitor {
     int closed = 0;               // listeners
     int failed_connections = 0;
     int refused = 0;  // of those: the authenticator said no
+    // This end of the tcp connection that was made last, without its port; empty: none was.
+    std::string local_address;
   };
   Seen Drain();
   void* handle() { return pair_.handle(); }

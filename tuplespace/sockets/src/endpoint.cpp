@@ -73,6 +73,14 @@ bool IsLoopback(const std::string& host) {
   return host == "[::1]" || host == "localhost";
 }
 
+bool IsAddress(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return true;
+  return host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+         inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) == 1;
+}
+
 // Why no host can be called so (RFC 1123, and '_', which some networks use); nullopt if one can.
 std::optional<std::string> HostProblem(const std::string& host) {
   if (host.front() == '[' || host.back() == ']') {
@@ -159,6 +167,24 @@ std::string ConnectAddress(const std::string& endpoint, bool has_keys) {
                     endpoint, parts.host, *problem));
   }
   if (parts.host == "localhost") return "tcp://127.0.0.1:" + parts.port;
+  return endpoint;
+}
+
+std::string PlaceAddress(const std::string& endpoint, bool has_keys) {
+  const auto rest = WithoutScheme(endpoint, "tcp://");
+  if (!rest) {
+    throw std::invalid_argument(fmt::format("the place \"{}\" is none of tcp://", endpoint));
+  }
+  const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);
+  if (!IsAddress(parts.host)) {
+    throw std::invalid_argument(
+        fmt::format("the place \"{}\" has the host \"{}\", which is no address", endpoint,
+                    parts.host));
+  }
+  if (!has_keys && !IsLoopback(parts.host)) {
+    throw std::invalid_argument(fmt::format(
+        "the place \"{}\" is no loopback address, and there are no keys", endpoint));
+  }
   return endpoint;
 }
 

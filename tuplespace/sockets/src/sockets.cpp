@@ -1,12 +1,14 @@
 #include "sockets.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -43,12 +45,13 @@ constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kMonitoredEvents =
-    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | kHandshakeFailed;
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
+    kHandshakeFailed;
 // Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
 constexpr std::int64_t kMaxPollUs = 3'600'000'000;
-constexpr std::size_t kMostPolled = 4;
+constexpr std::size_t kUsuallyPolled = 4;
 
 bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
   for (;;) {
@@ -71,6 +74,30 @@ int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
     if (errno == EAGAIN || errno == EHOSTUNREACH) return errno;
     throw zmq::error_t();
   }
+}
+
+// Empty if it is none of tcp, or has ended. ZeroMQ may close the descriptor, and its number may be
+// another's, at any moment: so this is a hint that may be wrong.
+std::string LocalAddressOf(int descriptor) {
+  sockaddr_storage end{};
+  socklen_t size = sizeof(end);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "";
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (end.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &end, sizeof(v4));
+    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return text.data();
+  }
+  if (end.ss_family != AF_INET6) return "";
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &end, sizeof(v6));
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
+    return text.data();
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+  return std::string("[") + text.data() + "]";
 }
 
 // Different for all messages of this process, and, as far as chance goes, from those of another
@@ -285,6 +312,8 @@ Monitor::Seen Monitor::Drain() {
       ++seen.closed;
     } else if (event == ZMQ_EVENT_ACCEPTED) {
       seen.changes.push_back({true, value});
+    } else if (event == ZMQ_EVENT_CONNECTED) {
+      seen.local_address = LocalAddressOf(value);
     } else {
       ++seen.disconnected;
       if (event == ZMQ_EVENT_DISCONNECTED) seen.changes.push_back({false, value});
@@ -297,8 +326,9 @@ Monitor::Seen Monitor::Drain() {
 }
 
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
-  assert(items.size() <= kMostPolled);
-  std::array<pollfd, kMostPolled> polled{};
+  std::array<pollfd, kUsuallyPolled> few{};
+  std::vector<pollfd> many(items.size() > few.size() ? items.size() : 0);
+  pollfd* const polled = many.empty() ? few.data() : many.data();
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i].revents = 0;
     polled[i] = {items[i].fd, POLLIN, 0};
@@ -310,7 +340,7 @@ void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
   }
   const std::int64_t left_us = std::clamp<std::int64_t>(deadline_us - MonotonicUs(), 0, kMaxPollUs);
   const timespec left{left_us / 1'000'000, left_us % 1'000'000 * 1000};
-  if (ppoll(polled.data(), items.size(), &left, nullptr) < 0) {
+  if (ppoll(polled, items.size(), &left, nullptr) < 0) {
     if (errno == EINTR) return;
     throw std::system_error(errno, std::generic_category(), "ppoll");
   }

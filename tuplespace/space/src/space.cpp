@@ -169,6 +169,11 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   trust_.EndBenchesIfNobodyIsLeft();
 }
 
+void Space::Impl::OnEvent(ClientListens&& event) {
+  const auto at = state_.clients.find(event.client);
+  if (at != state_.clients.end()) at->second->listens = true;
+}
+
 void Space::Impl::OnEvent(Incoming&& event) {
   const auto at = state_.clients.find(event.client);
   if (at == state_.clients.end()) {

@@ -32,6 +32,7 @@ class Space::Impl {
 
   void OnEvent(ClientJoined&& event);
   void OnEvent(ClientLost&& event);
+  void OnEvent(ClientListens&& event);
   void OnEvent(Incoming&& event);
   void OnEvent(Tick&&) { scans_.Continue(); }
   void ExpireDue();

@@ -24,6 +24,14 @@ struct Sharing {
   std::int32_t wake_fd = -1;
 };
 
+// Where a client serves the payloads that stay with it, and the secret from which the broker makes
+// tickets for these.
+struct Listening {
+  std::string endpoint;
+  std::string public_key;  // empty: without keys
+  std::string secret;
+};
+
 struct Hello {
   std::uint64_t nonce = 0;
   std::string name;  // for people; at most kMaxNameBytes
@@ -39,8 +47,11 @@ struct Welcome {
   std::uint64_t control_frame_bytes = 0;  // the largest control frame that the broker takes
   std::uint64_t message_bytes = 0;        // the largest payload that the broker takes
   std::optional<Sharing> sharing = {};
+  std::int64_t broker_us = 0;  // the broker's clock; 0: it takes no Listening
 };
-struct Pong {};
+struct Pong {
+  std::int64_t broker_us = 0;
+};
 // These requests did all that they asked for: in place of replies that would only say so.
 struct Done {
   std::vector<RequestId> requests;
@@ -78,7 +89,7 @@ struct Malformed {
   ErrorCode code = ErrorCode::kBadRequest;
 };
 
-using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed, ClientSegments>;
+using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed, ClientSegments, Listening>;
 struct ToBroker {
   std::uint64_t session = 0;
   std::vector<ClientMessage> messages;

@@ -21,6 +21,9 @@ inline constexpr std::size_t kInlinePayloadBytes = 512;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxClientIdBytes = 64;
+inline constexpr std::size_t kMaxEndpointBytes = 128;     // of a Listening or a Place
+inline constexpr std::size_t kMaxPublicKeyBytes = 64;     // likewise
+inline constexpr std::size_t kMaxTicketBytes = 64;        // of a Place
 inline constexpr std::size_t kMaxTextBytes = 16'384;           // of causes and error texts
 inline constexpr std::size_t kMaxControlBytes = 1ull << 30;    // FlatBuffers end at 2 GiB
 inline constexpr std::size_t kBatchControlBytes = 256 * 1024;  // a batch is closed beyond this
@@ -75,6 +78,7 @@ class Encoder {
   void Add(const Goodbye& goodbye);
   void Add(const RequestError& error);
   void Add(const ClientSegments& segments);
+  void Add(const Listening& listening);
   void Add(const BrokerSegments& segments);
 
   bool empty() const;

@@ -42,6 +42,9 @@ std::size_t Bound(const std::vector<FoundTuple>& tuples) {
   for (const FoundTuple& tuple : tuples) {
     bytes += kTableBytes + tuple.key.bytes().size() + Inlined(tuple.payload) +
              std::min(tuple.put_by.size(), kMaxClientIdBytes);
+    if (tuple.place) {
+      bytes += kTableBytes + kMaxEndpointBytes + kMaxPublicKeyBytes + tuple.place->ticket.size();
+    }
   }
   return bytes;
 }
@@ -115,7 +118,7 @@ std::size_t BodyBound(const CompleteReply& reply) {
   return reply.results.size();
 }
 std::size_t BodyBound(const Stats&) {
-  return 4 * kTableBytes;
+  return 5 * kTableBytes;
 }
 std::size_t BodyBound(const RequestError& error) {
   return std::min(error.text.size(), kMaxTextBytes);

@@ -46,6 +46,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     read.metadata_only = body.metadata_only();
     read.wait_us = in.NotNegative(body.wait_us(), "wait_us");
     read.in_space = body.in_space();
+    read.direct = body.direct();
   } else if (type == Body::List) {
     const auto& body = As<wire::List>(message);
     request.body = List{in.OnePattern(body.pattern()), body.limit(), body.metadata_only()};
@@ -62,6 +63,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     get.wait_us = in.NotNegative(body.wait_us(), "wait_us");
     get.share = body.share();
     get.ns_per_kib = body.ns_per_kib();
+    get.direct = body.direct();
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
     auto& complete = request.body.emplace<Complete>();
@@ -109,6 +111,11 @@ void DecodeClientMessage(FrameReader& in, const wire::Message& message, ClientMe
     const auto& body = As<wire::ClientSegments>(message);
     out = ClientSegments{in.Secret(body.seen()), in.Numbers(body.returned()),
                          in.Numbers(body.dropped())};
+  } else if (message.body_type() == wire::Body::Listening) {
+    const auto& body = As<wire::Listening>(message);
+    out = Listening{in.Text(body.endpoint(), kMaxEndpointBytes, "endpoint"),
+                    in.Text(body.public_key(), kMaxPublicKeyBytes, "public_key"),
+                    in.Secret(body.secret())};
   } else {
     DecodeRequest(in, message, out.emplace<Request>());
   }
@@ -214,9 +221,10 @@ void DecodeBrokerMessage(FrameReader& in, const wire::Message& message, BrokerMe
                   in.NotNegative(body.silence_us(), "silence_us"),
                   body.control_frame_bytes(),
                   body.message_bytes(),
-                  in.Offer(body.sharing())};
+                  in.Offer(body.sharing()),
+                  in.NotNegative(body.broker_us(), "broker_us")};
   } else if (type == Body::Pong) {
-    out = Pong{};
+    out = Pong{in.NotNegative(As<wire::Pong>(message).broker_us(), "broker_us")};
   } else if (type == Body::Done) {
     out = Done{in.Numbers(As<wire::Done>(message).requests())};
   } else if (type == Body::BrokerSegments) {

@@ -138,6 +138,13 @@ struct Encoder::Impl {
     return builder.CreateVector(offsets);
   }
 
+  Offset<wire::Place> OnePlace(const Place* place) {
+    if (place == nullptr) return 0;
+    const auto endpoint = Text(place->endpoint, kMaxEndpointBytes);
+    const auto public_key = Text(place->public_key, kMaxPublicKeyBytes);
+    return wire::CreatePlace(builder, endpoint, public_key, Raw(place->ticket));
+  }
+
   Offset<flatbuffers::Vector<Offset<wire::FoundTuple>>> FoundTuples(
       const std::vector<FoundTuple>& tuples) {
     if (tuples.empty()) return 0;
@@ -148,9 +155,10 @@ struct Encoder::Impl {
       const WirePayload payload = Content(tuple.payload);
       const auto put_by = Text(tuple.put_by, kMaxClientIdBytes);
       const std::optional<wire::Hash> hash = ToWire(tuple.hash);
+      const Offset<wire::Place> place = OnePlace(tuple.place.get());
       offsets.push_back(wire::CreateFoundTuple(
           builder, key, payload.inlined, payload.frame, tuple.payload_bytes, put_by, tuple.took_us,
-          tuple.times_taken, hash ? &*hash : nullptr, payload.shared(), tuple.resident));
+          tuple.times_taken, hash ? &*hash : nullptr, payload.shared(), tuple.resident, place));
     }
     return builder.CreateVector(offsets);
   }
@@ -195,7 +203,8 @@ struct Encoder::Impl {
     const auto list = builder.CreateVector(patterns);
     Message(
         id, wire::Body::Read,
-        wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us, read.in_space)
+        wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us, read.in_space,
+                         read.direct)
             .Union());
   }
   void Body(RequestId id, const List& list) {
@@ -210,7 +219,7 @@ struct Encoder::Impl {
     const auto pattern = OnePattern(get.pattern);
     Message(id, wire::Body::Get,
             wire::CreateGet(builder, pattern, get.offer_bytes, get.max_count, get.with_inputs,
-                            get.lease_us, get.wait_us, get.share, get.ns_per_kib)
+                            get.lease_us, get.wait_us, get.share, get.ns_per_kib, get.direct)
                 .Union());
   }
   void Body(RequestId id, const Complete& complete) {
@@ -361,12 +370,13 @@ void Encoder::Add(const Welcome& welcome) {
   impl_->Message(
       0, wire::Body::Welcome,
       wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session, welcome.silence_us,
-                          welcome.control_frame_bytes, welcome.message_bytes, sharing)
+                          welcome.control_frame_bytes, welcome.message_bytes, sharing,
+                          welcome.broker_us)
           .Union());
 }
 
-void Encoder::Add(const Pong&) {
-  impl_->Message(0, wire::Body::Pong, wire::CreatePong(impl_->builder).Union());
+void Encoder::Add(const Pong& pong) {
+  impl_->Message(0, wire::Body::Pong, wire::CreatePong(impl_->builder, pong.broker_us).Union());
 }
 
 void Encoder::Add(const Goodbye&) {
@@ -383,6 +393,14 @@ void Encoder::Add(const ClientSegments& segments) {
   const auto dropped = impl_->Numbers(segments.dropped);
   impl_->Message(0, wire::Body::ClientSegments,
                  wire::CreateClientSegments(impl_->builder, seen, returned, dropped).Union());
+}
+
+void Encoder::Add(const Listening& listening) {
+  const auto endpoint = impl_->Text(listening.endpoint, kMaxEndpointBytes);
+  const auto public_key = impl_->Text(listening.public_key, kMaxPublicKeyBytes);
+  const Bytes secret = impl_->Raw(listening.secret);
+  impl_->Message(0, wire::Body::Listening,
+                 wire::CreateListening(impl_->builder, endpoint, public_key, secret).Union());
 }
 
 void Encoder::Add(const BrokerSegments& segments) {

@@ -226,8 +226,22 @@ class FrameReader {
       tuple.took_us = one->took_us();
       tuple.times_taken = one->times_taken();
       tuple.resident = one->stays();
+      tuple.place = OnePlace(one->place());
     }
     return tuples;
+  }
+
+  std::shared_ptr<const Place> OnePlace(const wire::Place* wire) {
+    if (wire == nullptr) return nullptr;
+    auto place = std::make_shared<Place>();
+    place->endpoint = Text(wire->endpoint(), kMaxEndpointBytes, "endpoint");
+    place->public_key = Text(wire->public_key(), kMaxPublicKeyBytes, "public_key");
+    const std::string_view ticket = View(wire->ticket());
+    if (ticket.size() > kMaxTicketBytes) {
+      Refuse("a ticket has {} bytes, at most {}", ticket.size(), kMaxTicketBytes);
+    }
+    place->ticket = ticket;
+    return place;
   }
 
   Pattern OnePattern(const wire::Pattern* wire) {

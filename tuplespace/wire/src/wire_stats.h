@@ -13,6 +13,6 @@
   GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) GAUGE(clients)       \
   GAUGE(held_keys) COUNTER(refused_connections) COUNTER(failed_connections)                       \
   COUNTER(refused_requests) COUNTER(messages) COUNTER(requests) COUNTER(stayed) COUNTER(wanted)   \
-  COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)  \
-  GAUGE(unix_us)
+  COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)          \
+  GAUGE(unix_us) COUNTER(placed) COUNTER(placed_bytes)
 // clang-format on

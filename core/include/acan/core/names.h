@@ -40,6 +40,7 @@ struct Report {
   std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
   double busy_s = 0;
   double gflop = 0;  // 10^9 operations of completed tasks (core/task.h, Flops)
+  std::uint64_t fetched_bytes = 0;  // of inputs that came from other handlers themselves
 };
 std::string ReportToJson(const Report& report);
 std::optional<Report> ReportFromJson(const std::string& text);  // nullopt: as of a capacity

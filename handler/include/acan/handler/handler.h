@@ -35,6 +35,11 @@ struct HandlerOptions {
   std::optional<bool> bytes_travel = {};
   // Then inputs of so many bytes are kept for the next tasks. As the space is told.
   std::uint64_t kept_from_bytes = tuplespace::kLeastKeptBytes;
+  // Results that stay here go from here to handlers that need them, and theirs come from them;
+  // without this, and where others cannot be reached, through the broker. `direct_listen`: see
+  // tuplespace::ClientOptions.
+  bool direct = true;
+  std::string direct_listen = {};
   zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
   // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
@@ -50,6 +55,8 @@ struct HandlerReport {
   std::uint64_t copied_results = 0;    // that were copied there afterwards
   std::uint64_t resident_results = 0;  // whose bytes stayed on the device
   std::uint64_t supplied_results = 0;  // of these, whose bytes were asked for
+  std::uint64_t fetched_bytes = 0;     // of inputs that came from other handlers themselves
+  std::uint64_t sent_bytes = 0;        // of results that went to other handlers themselves
   double busy_s = 0;                   // time spent computing
   double gflop = 0;                    // 10^9 operations of completed tasks (core/task.h, Flops)
 };

@@ -4,7 +4,7 @@ namespace acan {
 namespace {
 
 // Between two copies there are so many times the time of one: a slow link is rather used for steps.
-constexpr std::int64_t kPausesOfOne = 4;
+constexpr std::int64_t kPausesOfOne = 9;
 
 }  // namespace
 

@@ -45,6 +45,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
   tuplespace::ClientOptions writer_client = client;
+  writer_client.direct = false;  // it keeps nothing
   writer_client.name = "snapshots of " + context_.settings.source;
   snapshot_writer_.emplace(
       *snapshots_, std::move(writer_client), [this] { return SnapshotMayCommit(); },

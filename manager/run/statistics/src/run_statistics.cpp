@@ -84,6 +84,7 @@ void RunStatistics::ListReports() {
       const std::optional<Report> report = ReportFromJson(std::string(tuple.payload.text()));
       if (!report) continue;
       handlers_[tuple.put_by].peak_bytes = report->peak_bytes;
+      handlers_[tuple.put_by].fetched_bytes = report->fetched_bytes;
       speeds_.Note(tuple.put_by, *report);
     }
   });

@@ -264,9 +264,9 @@ TEST(SafeTimerTest, ACopyTakesASmallPartOfTheTime) {
   EXPECT_FALSE(timer.OnDone(3, 2'000));
   ASSERT_TRUE(timer.OnDone(4, 11'000));
   EXPECT_EQ(timer.took_us(), 10'000);
-  EXPECT_FALSE(timer.IsDue(7, 100'000)) << "too few steps";
-  EXPECT_FALSE(timer.IsDue(8, 50'999)) << "too soon";
-  EXPECT_TRUE(timer.IsDue(8, 51'000));
+  EXPECT_FALSE(timer.IsDue(7, 200'000)) << "too few steps";
+  EXPECT_FALSE(timer.IsDue(8, 100'999)) << "too soon";
+  EXPECT_TRUE(timer.IsDue(8, 101'000));
 }
 
 TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {

@@ -42,6 +42,9 @@ struct BrokerCoreOptions {
   // than anybody can be served. The limit is more than the tuples that a space takes, so a client
   // that fills a space tuple by tuple is not lost; it would send all of them again.
   std::uint64_t waiting_cost = 1 << 23;
+  // A ticket for a direct transfer counts so long: a reader begins to fetch at once, or when a task
+  // that it has taken comes near.
+  std::int64_t ticket_us = 60'000'000;
 };
 
 class BrokerCore {
@@ -104,6 +107,10 @@ class BrokerCore {
   // False: the client sends faster than anybody can be served.
   bool OnRequest(const ClientId& client, Peers::iterator peer, Request&& request,
                  const AccessList::Entry* who, std::int64_t now_us);
+  void OnListening(const ClientId& client, Peer& peer, Listening&& listening, std::int64_t now_us);
+  // The places that the space left empty in an answer to `reader`.
+  void FillPlaces(const ClientId& reader, const Peer& peer, ReplyBody& body, std::int64_t now_us);
+  void FillPlace(const ClientId& reader, const Peer& peer, FoundTuple& found, std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   void ServeWaiting(std::int64_t now_us);
   void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -34,6 +35,7 @@ struct Peer {
   std::deque<WaitingRequest> waiting;
   std::uint64_t waiting_cost = 0;
   bool leaves = false;  // when nothing waits any more
+  std::unique_ptr<const Listening> listening = {};  // null: it serves no payloads itself
 };
 
 class PeerTable {

@@ -89,7 +89,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       return;
     }
     if (std::holds_alternative<Ping>(message)) {
-      peers_.Send(client, it->second, Pong{});
+      peers_.Send(client, it->second, Pong{now_us});
     } else if (std::holds_alternative<Bye>(message)) {
       it->second.leaves = true;
       if (!it->second.waiting.empty()) continue;  // it said these first
@@ -97,6 +97,8 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       it = peers_.end();
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
       OnMalformed(client, std::move(*bad), now_us);
+    } else if (auto* listening = std::get_if<Listening>(&message)) {
+      OnListening(client, it->second, std::move(*listening), now_us);
     }
   }
 }
@@ -189,7 +191,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
   it->second.heard_at_us = now_us;
   peers_.Send(client, it->second,
               Welcome{hello.nonce, it->second.session, options_.client_silence_us,
-                      options_.control_frame_bytes, options_.limits.message_bytes});
+                      options_.control_frame_bytes, options_.limits.message_bytes, {}, now_us});
 }
 
 std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {
@@ -320,6 +322,7 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
         continue;
       }
       if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(stats);
+      FillPlaces(out.client, it->second, reply->body, now_us);
       if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
         reply->body =
             RequestError{ErrorCode::kTooLarge,

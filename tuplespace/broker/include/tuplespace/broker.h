@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tuplespace/access.h"
+#include "tuplespace/connection_limits.h"
 #include "tuplespace/space.h"
 
 namespace zmq {
@@ -17,20 +18,6 @@ class context_t;
 }
 
 namespace tuplespace {
-
-// What tcp connections may do before anybody knows who they are, and authenticated ones as well. A
-// connection that passes a limit is ended, counted, and logged once in a while.
-struct ConnectionLimits {
-  // In all; fewer if the process may not have so many descriptors.
-  std::uint64_t connections = 4096;
-  std::uint64_t connections_per_address = 512;
-  std::int64_t handshake_us = 10'000'000;  // until a handshake is done
-  // Received of a message without its end. Looked at four times a second, so what arrives in that
-  // time comes on top. (One frame is limited by SpaceLimits::message_bytes.)
-  std::uint64_t unfinished_bytes = 4ull << 30;
-  // Bytes that one connection may have sent and the broker has not looked at yet, over tcp.
-  std::uint64_t unread_bytes = 1ull << 30;
-};
 
 struct BrokerOptions {
   // ipc:// paths, inproc:// names, and tcp:// ("tcp://127.0.0.1:*" picks a free port): without

@@ -43,6 +43,21 @@ struct ClientOptions {
   // Where this client's larger payloads are copied to, if they do not lie there. Of no other
   // client. Null: one of its own.
   std::shared_ptr<SharedPool> pool = {};
+  // Over tcp, where no memory is shared with the broker: payloads that stay with this client are
+  // served by itself to others that may read them, and it fetches theirs from them, in a thread of
+  // its own. With `access` all of that is encrypted, too.
+  bool direct = false;
+  // Where it listens then, like tcp://10.0.0.7:5600; a port * is a free one. Empty: at the address
+  // from which it reaches the broker, at a free port. Without `access` a loopback address.
+  std::string direct_listen = {};
+};
+
+// Of direct transfers.
+struct DirectCounts {
+  std::uint64_t sent_payloads = 0, sent_bytes = 0;  // by this client to others
+  std::uint64_t fetched_payloads = 0, fetched_bytes = 0;
+  std::uint64_t failed_fetches = 0;  // were read through the broker
+  std::uint64_t refused_tickets = 0, malformed = 0;  // of others
 };
 
 // The endpoints of a list as in ClientOptions, unchecked. A comma separates only where tcp://,
@@ -52,6 +67,10 @@ std::vector<std::string> EndpointsIn(const std::string& endpoints);
 // Why no client can connect to this endpoint (or list of them, as in ClientOptions), whatever is
 // there; nullopt if one can.
 std::optional<std::string> EndpointProblem(const std::string& endpoint);
+
+// Why no client can listen there (ClientOptions::direct_listen), whatever is there; nullopt if one
+// can.
+std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool has_access);
 
 // The broker refused for good (bad request, other protocol version, ...): `code` and words.
 class SpaceError : public std::runtime_error {
@@ -90,6 +109,23 @@ class Client {
   void Abandon(RequestId id);
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
+  // Reads keys, all of them, as a Read would: what stays with a client that listens comes from
+  // there, and everything else, and what cannot be had there, through the broker. Where a grant has
+  // told the place of an input, `wanted` has it, too, with its size; of others the key is enough.
+  // Before the client has joined a broker all comes through the broker. REQUIRES: wanted is not
+  // empty.
+  void ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us, ReplyHandler on_reply);
+  // Somebody who may have it asks for the payload of `key`, which stayed with this client: the
+  // handler returns it, or an empty one if it is not here.
+  void OnAsked(std::function<Payload(const Key& key)> handler);
+  // As if the handler of OnAsked returned this payload, until it is withdrawn or the session ends;
+  // nobody is asked. Does nothing unless listens().
+  void Offer(const Key& key, Payload payload);
+  // This payload may go now: soon nothing of it is sent to anybody, and nobody keeps it here.
+  void Withdraw(const Key& key);
+  // This client cannot listen, and goes on without direct transfers; or a payload could not be
+  // fetched and comes through the broker, which is said at most twice a minute. `text` says why.
+  void OnDirectProblem(std::function<void(const std::string& text)> handler);
   // A payload did not have its producer's hash when it arrived; `text` names the peer and the key.
   // It is not used: the client asks for it, or sends it, again. What is damaged three times in a
   // row is so at its source and answered with RequestError{kDamaged}.
@@ -118,6 +154,10 @@ class Client {
 
   bool shares_memory() const;        // what it puts can lie in shared memory
   bool nearby() const;               // messages from the broker come through shared memory, too
+  // It asks for places (Get::direct) and ReadDirectly may use them.
+  bool fetches_directly() const;
+  bool listens() const;  // in this session others can fetch from it what stays with it
+  DirectCounts direct_counts() const;
   bool connected() const;            // welcomed by a broker, and heard of it lately
   std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;

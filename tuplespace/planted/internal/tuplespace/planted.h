@@ -32,6 +32,8 @@ enum class Planted : std::uint8_t {
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,
   kOldSessionIsServed,
+  // DirectReads
+  kFailedFetchIsNotReadAgain,
   kCount,
 };
 

@@ -93,6 +93,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
               .offer_bytes = get.offer_bytes,
               .max_count = get.max_count,
               .with_inputs = get.with_inputs,
+              .direct = get.direct,
               .lease_us = get.lease_us,
               .share = get.share,
               .got = {}};

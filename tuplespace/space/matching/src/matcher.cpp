@@ -81,8 +81,10 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   const Record& input = *task.links[task.spec.affinity].input;
   const std::uint64_t bytes = input.residence ? input.residence->bytes : input.payload.size();
   const std::uint64_t leaves_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
-  // What stays with its holder comes through the broker, whose links are no faster.
-  const std::uint64_t travels_us = input.residence ? 2 * leaves_us : leaves_us;
+  // What stays with its holder comes through the broker, whose links are no faster, unless the
+  // holder listens.
+  const bool twice = input.residence && !input.residence->with->listens;
+  const std::uint64_t travels_us = twice ? 2 * leaves_us : leaves_us;
   const auto most = static_cast<std::uint64_t>(limits.most_steal_after_us);
   return std::max(limits.steal_after_us, static_cast<std::int64_t>(std::min(travels_us, most)));
 }
@@ -202,8 +204,10 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
     const bool sent = !held && !link.input->residence;
-    if (!held && !sent) residency_.Want(link.input);
-    grant.inputs.push_back(state_.Copy(*link.input, !sent));
+    const bool placed = !held && !sent && taker.direct && link.input->residence->with->listens;
+    if (!held && !sent && !placed) residency_.Want(link.input);
+    grant.inputs.push_back(placed ? state_.CopyPlaced(*link.input)
+                                  : state_.Copy(*link.input, !sent));
     grant.input_sent.push_back(sent);
     // Of tiles, on which the placing of tasks depends, the client itself says so.
     const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();

@@ -33,6 +33,7 @@ class Reads {
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);
   static bool Readable(const Record& record, const ReadWaiter& waiter);
+  static bool IsPlaced(const Record& record, const ReadWaiter& waiter);
   void Watch(ReadWaiter& waiter);
   void Unwatch(ReadWaiter& waiter);
   void Forget(ReadWaiter* waiter);  // destroys it

@@ -51,6 +51,7 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
   waiter->all = read.all;
   waiter->metadata_only = read.metadata_only;
   waiter->in_space = read.in_space;
+  waiter->direct = read.direct;
   for (Pattern& pattern : read.patterns) {
     auto exact = pattern.AsExactKey();
     waiter->wanted.push_back({std::move(pattern), std::move(exact)});
@@ -154,7 +155,13 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
 bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
   if (!record.residence) return true;
   if (waiter.metadata_only) return !waiter.in_space;
-  return record.residence->with == waiter.client;
+  return record.residence->with == waiter.client || IsPlaced(record, waiter);
+}
+
+// The answer has its place, from where the client fetches it.
+bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) {
+  return record.residence && waiter.direct && !waiter.metadata_only &&
+         record.residence->with != waiter.client && record.residence->with->listens;
 }
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {
@@ -185,7 +192,9 @@ Found Reads::Collect(const ReadWaiter& waiter) {
   std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // what was found is found again
   for (const WantedPattern& wanted : waiter.wanted) {
     if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
-      found.tuples.push_back(state_.Copy(*record, waiter.metadata_only));
+      found.tuples.push_back(IsPlaced(*record, waiter)
+                                 ? state_.CopyPlaced(*record)
+                                 : state_.Copy(*record, waiter.metadata_only));
     }
   }
   return found;

@@ -217,6 +217,7 @@ struct ReadWaiter {
   bool all = true;
   bool metadata_only = false;
   bool in_space = false;           // what stays with a client is asked for
+  bool direct = false;             // the place of what stays with a client will do
   std::size_t cursor = 0;          // `all`: the pattern that is watched
   bool too_broad = false;          // more than limits.looked_at_by_read were looked at
   std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
@@ -235,6 +236,7 @@ struct Taker {
   std::uint64_t offer_bytes = 0;
   std::uint32_t max_count = 1;
   bool with_inputs = false;
+  bool direct = false;
   std::int64_t lease_us = 0;
   bool share = false;
   Grants got;
@@ -326,6 +328,7 @@ struct ClientState {
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last did
   std::uint32_t ns_per_kib = 0;          // as its last Get said
+  bool listens = false;                  // it serves what stays with it
 };
 
 }  // namespace tuplespace::internal

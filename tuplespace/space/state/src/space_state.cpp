@@ -85,4 +85,14 @@ FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
   return found;
 }
 
+FoundTuple SpaceState::CopyPlaced(const Record& record) {
+  assert(record.residence && record.residence->with->listens);
+  static const auto kUnfilled = std::make_shared<const Place>();
+  FoundTuple found = Copy(record, /*metadata_only=*/true);
+  found.place = kUnfilled;
+  ++counters.placed;
+  counters.placed_bytes += found.payload_bytes;
+  return found;
+}
+
 }  // namespace tuplespace::internal

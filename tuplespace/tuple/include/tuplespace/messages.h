@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -102,6 +103,8 @@ struct Read {
   // With metadata_only: payloads that stay with a client are asked for, and waited for, as if they
   // were read. So they get into the space, and no further.
   bool in_space = false;
+  // A payload that stays with a client that listens is not waited for: the answer has its place.
+  bool direct = false;
 };
 // Every tuple that matches, in key order; never waits for one. Where many have to be looked at, the
 // requests of others are answered meanwhile: what is there all the time is counted once, what comes
@@ -113,6 +116,12 @@ struct List {
 };
 struct Count {
   Pattern pattern;
+};
+// Where a payload that stays with a client can be fetched from it.
+struct Place {
+  std::string endpoint;    // tcp://ADDRESS:PORT
+  std::string public_key;  // CURVE; empty: it has no keys
+  std::string ticket;      // by which that client knows that the reader may have this payload
 };
 struct FoundTuple {
   Key key;
@@ -131,6 +140,8 @@ struct FoundTuple {
   // The payload stays with the client that put it (Tuple::resident_bytes) and is left out. Only in
   // answers of metadata, of List, to that client itself, and of an input that was not sent.
   bool resident = false;
+  // Of a resident one, for who asked for places: where it is, if that client listens.
+  std::shared_ptr<const Place> place = {};
 };
 // For Read: one for each pattern that matched; if `timed_out`, those that were there by then.
 struct Found {
@@ -166,6 +177,9 @@ struct Get {
   //    has dropped it (Hold), unless that is the affinity tuple of a task. So another grant on its
   //    way does not bring the input again.
   std::uint32_t ns_per_kib = 0;
+  // With inputs: of those that stay with clients that listen the places are sent, and those clients
+  // are not asked for them.
+  bool direct = false;
 };
 struct Grant {
   Key key;
@@ -275,6 +289,8 @@ struct Counters {  // since the space was made
   std::uint64_t messages = 0, requests = 0;
   // Tuples whose payloads stayed with a client; of these: asked for by others, lost with it.
   std::uint64_t stayed = 0, wanted = 0, lost = 0;
+  // Places of such payloads that were told to readers, and the bytes of these payloads.
+  std::uint64_t placed = 0, placed_bytes = 0;
   // Results from clients that did not hold their task; completions that were not what their task
   // declared; times that a client was given no tasks for a while (Space, "Trust").
   std::uint64_t refused_results = 0, false_completions = 0, benched = 0;

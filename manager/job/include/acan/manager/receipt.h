@@ -18,6 +18,8 @@ struct HandlerSeen {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t peak_bytes = 0;  // as it last reported; that can be half of a short run ago
   std::int64_t tasks = 0;
+  // Of inputs that came from other handlers themselves, in all jobs; as it last reported.
+  std::uint64_t fetched_bytes = 0;
 };
 
 struct QuarantinedHandler {

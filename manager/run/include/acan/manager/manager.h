@@ -34,6 +34,9 @@ struct ManagerOptions {
   // for each smaller one would cost more than its memory is worth. With audits all stay for a step.
   std::uint64_t least_removed_bytes = 256 << 10;
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
+  // Over tcp, where no memory is shared with the broker: data goes from here to handlers; without
+  // this, and where this cannot be reached, through the broker.
+  bool direct = true;
   zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
   std::function<void(const Progress&)> progress;        // on Run's thread; may be null
   std::function<void(const Tuning&)> tuning;            // on Run's thread; may be null

@@ -19,12 +19,16 @@ struct ClientLost {
   ClientId client;
 };  // its leases return, its ephemeral tuples go, its
     // open requests and holds are forgotten
+// From here on it serves the payloads that stay with it to who has their places.
+struct ClientListens {
+  ClientId client;
+};
 struct Incoming {
   ClientId client;
   Request request;
 };
 struct Tick {};
-using Event = std::variant<ClientJoined, ClientLost, Incoming, Tick>;
+using Event = std::variant<ClientJoined, ClientLost, ClientListens, Incoming, Tick>;
 
 struct Outgoing {
   ClientId client;

@@ -1,4 +1,4 @@
-// Connections: what a broker allows its tcp connections before it knows, and whatever it knows of,
+// Connections: what a listener allows its tcp connections before it knows, and whatever it knows of,
 // who they are: how many there are, in all and from one address, how long they may say nothing, and
 // how much of a message may come without its end. ZeroMQ accepts connections by itself and has no
 // such limits but the size of one frame; so they are looked at from outside, through their
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "log_pause.h"
-#include "tuplespace/broker.h"
+#include "tuplespace/connection_limits.h"
 
 namespace tuplespace {
 

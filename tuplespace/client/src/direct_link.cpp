@@ -1,0 +1,143 @@
+#include "direct_link.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "endpoint.h"
+#include "tuplespace/clock.h"
+
+namespace tuplespace {
+
+namespace {
+constexpr std::int64_t kSayFailedEveryUs = 30'000'000;
+}
+
+DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake,
+                       std::function<void(Read read, Client::ReplyHandler on_reply)> submit)
+    : options_(options),
+      wake_(wake),
+      reads_({.submit = std::move(submit),
+              .fetch =
+                  [this](std::uint64_t fetch, const FoundTuple& found) {
+                    courier_->Fetch(fetch, found.key, found.payload_bytes, *found.place);
+                  },
+              .forget = [this](std::uint64_t fetch) { courier_->Forget(fetch); },
+              .now_us = [] { return MonotonicUs(); }}) {}
+
+void DirectLink::NoteAddress(const std::string& address) {
+  if (!address.empty()) address_ = address;
+}
+
+void DirectLink::Follow(std::uint64_t session, bool shares) {
+  if (session == session_ && broker_us_ == 0) return;
+  if (session == 0) {
+    session_ = 0;
+    listening_due_ = false;
+    if (courier_) courier_->SessionEnded();
+    return;
+  }
+  const std::int64_t broker_us = std::exchange(broker_us_, 0);
+  if (!options_.direct || shares || broker_us == 0) return;
+  if (!courier_ && !failed_) Open();
+  if (!courier_) return;
+  courier_->SessionBegan(session, broker_us);
+  listening_due_ = listening_due_ || session != session_;
+  session_ = session;
+}
+
+void DirectLink::Open() {
+  CourierOptions courier;
+  courier.listen = options_.direct_listen;
+  courier.address = address_;
+  courier.client = options_.id;
+  if (options_.access) courier.keys = options_.access->keys;
+  try {
+    if (courier.listen.empty()) {
+      if (address_.empty()) throw std::runtime_error("its own address is not known");
+      courier.listen = fmt::format("tcp://{}:*", address_);
+    }
+    courier_ = std::make_unique<Courier>(std::move(courier), wake_);
+  } catch (const std::exception& error) {
+    failed_ = true;
+    if (on_problem_) {
+      on_problem_(fmt::format("no direct transfers, all bytes go through the broker: {}",
+                              error.what()));
+    }
+  }
+}
+
+std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool has_access) {
+  try {
+    const std::string address = ListenAddress(endpoint, has_access);
+    if (address.starts_with("tcp://")) return std::nullopt;
+    return fmt::format("\"{}\" is none of tcp://", endpoint);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+std::optional<Listening> DirectLink::TakeListening() {
+  if (!std::exchange(listening_due_, false)) return std::nullopt;
+  return courier_->listening();
+}
+
+void DirectLink::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us,
+                              Client::ReplyHandler on_reply) {
+  if (!courier_) {  // what is known of places is of no use
+    for (FoundTuple& tuple : wanted) tuple.place = nullptr;
+  }
+  reads_.Begin(std::move(wanted), wait_us, /*direct=*/courier_ != nullptr, std::move(on_reply));
+}
+
+void DirectLink::Offer(const Key& key, Payload payload) {
+  if (!listens()) return;
+  provided_.insert(key);
+  courier_->Offer(key, std::move(payload));
+}
+
+void DirectLink::Withdraw(const Key& key) {
+  if (provided_.erase(key) > 0) courier_->Withdraw(key);
+}
+
+int DirectLink::HandleEvents() {
+  if (!courier_) return 0;
+  int handled = 0;
+  for (Courier::Event& event : courier_->TakeEvents()) {
+    ++handled;
+    if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
+      if (fetched->payload.empty()) NoteFailed(fetched->why);
+      reads_.OnFetched(fetched->id, std::move(fetched->payload));
+      continue;
+    }
+    const Key& key = std::get<Courier::Asked>(event).key;
+    Payload payload = on_asked_ ? on_asked_(key) : Payload();
+    if (!payload.empty()) provided_.insert(key);
+    courier_->Provide(key, std::move(payload));
+  }
+  return handled;
+}
+
+// Others cause it, so it is said once in a while.
+void DirectLink::NoteFailed(const std::string& why) {
+  const std::int64_t now_us = MonotonicUs();
+  if (!on_problem_ || now_us < say_failed_at_us_) return;
+  say_failed_at_us_ = now_us + kSayFailedEveryUs;
+  on_problem_(fmt::format(
+      "a payload comes through the broker, as it could not be fetched from who holds it: {}", why));
+}
+
+DirectCounts DirectLink::counts() const {
+  if (!courier_) return {};
+  const CourierCounts counts = courier_->counts();
+  return {.sent_payloads = counts.holder.sent_payloads,
+          .sent_bytes = counts.holder.sent_bytes,
+          .fetched_payloads = counts.fetched_payloads,
+          .fetched_bytes = counts.fetched_bytes,
+          .failed_fetches = counts.failed_fetches,
+          .refused_tickets = counts.holder.forged + counts.holder.expired,
+          .malformed = counts.holder.malformed};
+}
+
+}  // namespace tuplespace

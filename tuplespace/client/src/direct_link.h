@@ -1,0 +1,73 @@
+// DirectLink: a client's part in direct transfers: its courier, what the broker is told of it, and
+// Reads whose payloads come from other clients.
+//
+// The courier begins to listen when the client first joins a broker that takes part and whose memory
+// it does not share. One that cannot listen says so once and reads through the broker.
+//
+// One thread owns it, the client's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "courier.h"
+#include "direct_reads.h"
+#include "envelope.h"
+#include "tuplespace/client.h"
+#include "wake_up.h"
+
+namespace tuplespace {
+
+class DirectLink {
+ public:
+  DirectLink(const ClientOptions& options, WakeUp& wake,
+             std::function<void(Read read, Client::ReplyHandler on_reply)> submit);
+
+  // The broker's clock was `broker_us` when the client joined, or since; 0: it takes no part.
+  void NoteClock(std::int64_t broker_us) { broker_us_ = broker_us; }
+  // This client's end of its connection with the broker.
+  void NoteAddress(const std::string& address);
+  // `session`: of the client now, 0: none. To be called again and again; `shares`: the client shares
+  // memory with the broker.
+  void Follow(std::uint64_t session, bool shares);
+  // Once in a session: what the broker is to be told.
+  bool HasListening() const { return listening_due_; }
+  std::optional<Listening> TakeListening();
+
+  void ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us,
+                    Client::ReplyHandler on_reply);
+  void OnAsked(std::function<Payload(const Key&)> handler) { on_asked_ = std::move(handler); }
+  void OnProblem(std::function<void(const std::string&)> handler) {
+    on_problem_ = std::move(handler);
+  }
+  bool listens() const { return session_ != 0; }
+  void Offer(const Key& key, Payload payload);
+  void Withdraw(const Key& key);
+  int HandleEvents();  // how many there were
+  DirectCounts counts() const;
+
+ private:
+  void Open();
+  void NoteFailed(const std::string& why);
+
+  const ClientOptions& options_;
+  WakeUp& wake_;
+  std::string address_;
+  std::int64_t broker_us_ = 0;
+  std::uint64_t session_ = 0;  // that the courier knows
+  bool listening_due_ = false;
+  bool failed_ = false;
+  std::int64_t say_failed_at_us_ = 0;
+  std::unordered_set<Key> provided_;  // and not withdrawn since
+  std::function<Payload(const Key&)> on_asked_;
+  std::function<void(const std::string&)> on_problem_;
+  DirectReads reads_;
+  std::unique_ptr<Courier> courier_;  // null: not (yet)
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,114 @@
+#include "direct_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tuplespace/planted.h"
+
+namespace tuplespace {
+
+void DirectReads::Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
+                        Client::ReplyHandler on_reply) {
+  const ReadId id = next_read_++;
+  Open& open = open_[id];
+  open.tuples = std::move(wanted);
+  open.on_reply = std::move(on_reply);
+  const std::int64_t now_us = doing_.now_us();
+  if (wait_us < kForeverUs - now_us) open.deadline_us = now_us + wait_us;
+  std::vector<std::size_t> ask;
+  for (std::size_t i = 0; i < open.tuples.size(); ++i) {
+    if (open.tuples[i].place) {
+      Fetch(id, i);
+    } else {
+      ask.push_back(i);
+    }
+  }
+  if (!ask.empty()) Ask(id, std::move(ask), direct);
+  Settle(id);
+}
+
+void DirectReads::Ask(ReadId id, std::vector<std::size_t> which, bool direct) {
+  Open& open = open_.at(id);
+  Read read;
+  read.direct = direct;
+  read.wait_us = kForeverUs;
+  if (open.deadline_us != kForeverUs) {
+    read.wait_us = std::max<std::int64_t>(0, open.deadline_us - doing_.now_us());
+  }
+  for (const std::size_t i : which) read.patterns.push_back(Pattern::Of(open.tuples[i].key));
+  ++open.under_way;
+  doing_.submit(std::move(read), [this, id, which = std::move(which), direct](ReplyBody&& reply) {
+    OnFound(id, which, direct, std::move(reply));
+  });
+}
+
+void DirectReads::OnFound(ReadId id, const std::vector<std::size_t>& which, bool direct,
+                          ReplyBody&& reply) {
+  const auto at = open_.find(id);
+  if (at == open_.end()) return;  // another part of it has ended it
+  auto* found = std::get_if<Found>(&reply);
+  if (found == nullptr || found->tuples.size() != which.size()) {
+    return End(id, std::move(reply));  // an error, or too late
+  }
+  --at->second.under_way;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    FoundTuple& tuple = at->second.tuples[which[i]] = std::move(found->tuples[i]);
+    if (!direct || !tuple.resident) continue;
+    if (tuple.place) {
+      Fetch(id, which[i]);
+    } else {
+      at->second.failed.push_back(which[i]);
+    }
+  }
+  Settle(id);
+}
+
+void DirectReads::Fetch(ReadId id, std::size_t tuple) {
+  const std::uint64_t fetch = next_fetch_++;
+  ++open_.at(id).under_way;
+  fetching_[fetch] = {id, tuple};
+  doing_.fetch(fetch, open_.at(id).tuples[tuple]);
+}
+
+void DirectReads::OnFetched(std::uint64_t fetch, Payload payload) {
+  const auto at = fetching_.find(fetch);
+  if (at == fetching_.end()) return;
+  const Fetching of = at->second;
+  fetching_.erase(at);
+  Open& open = open_.at(of.read);
+  --open.under_way;
+  if (payload.empty()) {
+    if (!IsPlanted(Planted::kFailedFetchIsNotReadAgain)) open.failed.push_back(of.tuple);
+  } else {
+    FoundTuple& tuple = open.tuples[of.tuple];
+    tuple.resident = false;
+    tuple.place = nullptr;
+    tuple.hash = payload.hash();
+    tuple.payload = std::move(payload);
+  }
+  Settle(of.read);
+}
+
+// All that failed is asked for together, once.
+void DirectReads::Settle(ReadId id) {
+  Open& open = open_.at(id);
+  if (open.under_way > 0) return;
+  if (!open.failed.empty() && !std::exchange(open.fell_back, true)) {
+    return Ask(id, std::exchange(open.failed, {}), /*direct=*/false);
+  }
+  End(id, Found{std::move(open.tuples)});
+}
+
+void DirectReads::End(ReadId id, ReplyBody&& answer) {
+  const auto at = open_.find(id);
+  const Client::ReplyHandler on_reply = std::move(at->second.on_reply);
+  open_.erase(at);
+  std::erase_if(fetching_, [&](const auto& entry) {
+    if (entry.second.read != id) return false;
+    doing_.forget(entry.first);
+    return true;
+  });
+  on_reply(std::move(answer));
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,69 @@
+// DirectReads: Reads of keys whose payloads may come from the clients that hold them, as a pure
+// state machine: which are asked of the broker, which are fetched, and which are read through the
+// broker after all, because they could not be fetched.
+//
+//   Begin --> those without a place: Read{direct} --> found, or its place
+//         --> those with a place:    Fetch        --> found, or failed
+//   when nothing is under way: Read of all that failed --> found --> the answer
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tuplespace/client.h"
+
+namespace tuplespace {
+
+class DirectReads {
+ public:
+  // `submit` sends a request of the broker's; `fetch` begins to fetch a payload under this number,
+  // whose end is told by OnFetched; `forget` ends that before.
+  struct Doing {
+    std::function<void(Read read, Client::ReplyHandler on_reply)> submit;
+    std::function<void(std::uint64_t fetch, const FoundTuple& found)> fetch;
+    std::function<void(std::uint64_t fetch)> forget;
+    std::function<std::int64_t()> now_us;
+  };
+  explicit DirectReads(Doing doing) : doing_(std::move(doing)) {}
+
+  // As Client::ReadDirectly; without `direct` all comes through the broker.
+  void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
+             Client::ReplyHandler on_reply);
+  // An empty payload: it could not be fetched.
+  void OnFetched(std::uint64_t fetch, Payload payload);
+  bool idle() const { return open_.empty(); }
+
+ private:
+  using ReadId = std::uint64_t;
+  struct Open {
+    std::vector<FoundTuple> tuples;
+    std::int64_t deadline_us = kForeverUs;
+    Client::ReplyHandler on_reply;
+    std::vector<std::size_t> failed;  // to be read through the broker
+    std::size_t under_way = 0;        // fetches and Reads
+    bool fell_back = false;
+  };
+  struct Fetching {
+    ReadId read = 0;
+    std::size_t tuple = 0;
+  };
+
+  void Ask(ReadId id, std::vector<std::size_t> which, bool direct);
+  void OnFound(ReadId id, const std::vector<std::size_t>& which, bool direct, ReplyBody&& reply);
+  void Fetch(ReadId id, std::size_t tuple);
+  void Settle(ReadId id);
+  void End(ReadId id, ReplyBody&& answer);
+
+  Doing doing_;
+  std::unordered_map<ReadId, Open> open_;
+  std::unordered_map<std::uint64_t, Fetching> fetching_;
+  ReadId next_read_ = 1;
+  std::uint64_t next_fetch_ = 1;
+};
+
+}  // namespace tuplespace

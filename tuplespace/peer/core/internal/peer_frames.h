@@ -1,0 +1,89 @@
+// The messages between the reader of a payload and the client that holds it. Each is one ZeroMQ
+// message of one part (packing.h says why). All numbers are little endian.
+//
+//     every message           offset    fetch                     offset
+//       "ATSD"                   0        ticket (40 bytes)          16
+//       kind           u8        4        window_bytes     u32       56
+//       0              u8 x 3    5        bytes of reader  u16       60
+//       transfer       u64       8        bytes of key     u16       62
+//                                         reader, key                64
+//     more                                piece
+//       received_bytes u64      16          total_bytes    u64       16
+//     stop: nothing                         offset         u64       24
+//     refusal                               hash low, high u64 x 2   32
+//       why            u8       16          the bytes                48
+//
+// The reader sends fetch, more and stop; the holder piece and refusal. PROTOCOL.md describes them.
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ticket.h"
+#include "tuplespace/messages.h"
+
+namespace tuplespace {
+
+inline constexpr std::size_t kPieceBytes = 1 << 20;  // the most of one message
+inline constexpr std::size_t kPieceHeadBytes = 48;
+inline constexpr std::size_t kMostToHolderBytes = 12 << 10;  // keys have 16 fields at most
+inline constexpr std::size_t kMostToReaderBytes = kPieceHeadBytes + kPieceBytes;
+
+// Numbers of transfers are the reader's; no two of one connection are the same.
+struct FetchFrame {
+  std::uint64_t transfer = 0;
+  std::string ticket;
+  std::uint32_t window_bytes = 0;  // to be sent before the reader says that it has received some
+  ClientId reader;
+  Key key;
+};
+struct MoreFrame {  // so many bytes have been received: the window goes on from there
+  std::uint64_t transfer = 0;
+  std::uint64_t received_bytes = 0;
+};
+struct StopFrame {  // the reader wants no more of it
+  std::uint64_t transfer = 0;
+};
+using ToHolder = std::variant<FetchFrame, MoreFrame, StopFrame>;
+
+// Pieces of one transfer come in order, each with all but its offset and its bytes the same.
+struct PieceFrame {
+  std::uint64_t transfer = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t offset = 0;
+  PayloadHash hash;  // of the whole payload, as its holder computed it
+  std::span<const std::byte> bytes;
+};
+enum class FetchRefusal : std::uint8_t {
+  kTicket = 1,  // it is none of this holder's session, for this key and this reader
+  kExpired,
+  kGone,  // the payload is not here
+  kBusy,  // a limit is reached
+};
+struct RefusalFrame {
+  std::uint64_t transfer = 0;
+  FetchRefusal why = FetchRefusal::kTicket;
+};
+using ToReader = std::variant<PieceFrame, RefusalFrame>;
+
+// REQUIRES: a ticket of kTicketBytes.
+std::vector<std::byte> EncodePeer(const FetchFrame& fetch);
+std::vector<std::byte> EncodePeer(const MoreFrame& more);
+std::vector<std::byte> EncodePeer(const StopFrame& stop);
+std::vector<std::byte> EncodePeer(const RefusalFrame& refusal);
+// The bytes of the payload follow it.
+std::vector<std::byte> EncodePeerHead(const PieceFrame& piece);
+
+// nullopt: malformed. What comes out is well formed, whatever came in: a canonical key, a reader of
+// 1 to 64 bytes, a piece of 1 to kPieceBytes bytes that lies in the payload.
+std::optional<ToHolder> DecodeToHolder(std::span<const std::byte> message);
+// The bytes of a piece are those of `message`.
+std::optional<ToReader> DecodeToReader(std::span<const std::byte> message);
+
+}  // namespace tuplespace

@@ -1,0 +1,92 @@
+// PeerReader: what a client decides that fetches payloads from one holder over one connection. A
+// pure state machine without sockets, clock or threads.
+//
+// A fetch ends with the payload, whose hash is that of the holder, or without it: the holder refused
+// it, sent something else than a payload of the expected size, or said nothing for stall_us while
+// something was asked for, or the connection ended. Then all fetches at this holder end, but for a
+// refusal, which concerns one.
+//
+// Not thread safe: one thread owns it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "peer_frames.h"
+
+namespace tuplespace {
+
+struct PeerReaderLimits {
+  std::size_t open_fetches = 8;  // more wait here for their turn
+  std::uint32_t window_bytes = 4 << 20;
+  std::int64_t connect_us = 3'000'000;  // until the holder is first heard
+  std::int64_t stall_us = 5'000'000;
+};
+
+// What is to be fetched. REQUIRES: a ticket of kTicketBytes, bytes > 0.
+struct WantedPayload {
+  std::uint64_t id = 0;  // of the fetch; no two are the same
+  Key key;
+  std::uint64_t bytes = 0;
+  std::string ticket;
+  ClientId reader;
+};
+
+struct FetchedPayload {
+  std::uint64_t id = 0;
+  Payload payload;  // empty: it could not be fetched
+  std::string why;  // then
+};
+
+class PeerReader {
+ public:
+  explicit PeerReader(PeerReaderLimits limits) : limits_(limits) {}
+
+  void Fetch(WantedPayload wanted, std::int64_t now_us);
+  void Forget(std::uint64_t id);  // nobody waits for it any more
+  void Receive(std::span<const std::byte> message, std::int64_t now_us);
+  // The connection has ended, or the holder cannot be reached.
+  void Fail(const std::string& why);
+  void Tick(std::int64_t now_us);
+  std::int64_t NextDeadlineUs() const;
+
+  std::vector<std::vector<std::byte>> TakeOutput();
+  std::vector<FetchedPayload> TakeFetched();
+  bool idle() const { return open_.empty() && waiting_.empty(); }
+  bool failed() const { return failed_; }  // since the last Fetch that began anew
+  bool heard() const { return heard_; }    // the holder has answered at least once
+
+ private:
+  struct Open {
+    WantedPayload wanted;
+    std::shared_ptr<std::byte[]> memory;
+    std::uint64_t received_bytes = 0;
+    PayloadHash hash;  // as the holder says
+    PayloadHasher hasher;
+  };
+  using OpenFetches = std::map<std::uint64_t, Open>;
+
+  void Begin(WantedPayload wanted);
+  void OnPiece(const PieceFrame& piece);
+  void OnRefusal(const RefusalFrame& refusal);
+  void Finish(OpenFetches::iterator at);
+  std::int64_t PatienceUs() const { return heard_ ? limits_.stall_us : limits_.connect_us; }
+
+  const PeerReaderLimits limits_;
+  OpenFetches open_;                   // by id, which is the transfer's number
+  std::deque<WantedPayload> waiting_;
+  std::vector<std::vector<std::byte>> output_;
+  std::vector<FetchedPayload> fetched_;
+  std::int64_t progress_us_ = 0;  // when the holder was heard, or first asked, last
+  bool heard_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace tuplespace

@@ -1,0 +1,95 @@
+// Courier: serves the payloads that stay with a client to others, and fetches theirs from them, in a
+// thread with sockets of its own. So large payloads keep nothing else from being sent or heard.
+//
+//   client's thread                         courier's thread                 other clients
+//     SessionBegan, Fetch, Provide  ----->    PeerListener (ROUTER)   <-----   their couriers
+//     TakeEvents                    <-----    a PeerLink (DEALER) for each holder   ----->
+//
+// Threads: all members belong to the client's thread; `wake` is notified when there are events.
+// Limits: peer_holder.h, peer_reader.h; of connections kPeerConnections below. Whatever peers send,
+// the process does not end and its memory is bounded by these.
+// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker. A
+// holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
+// kMostUnreachableUs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "envelope.h"
+#include "peer_holder.h"
+#include "peer_reader.h"
+#include "tuplespace/access.h"
+#include "tuplespace/connection_limits.h"
+
+namespace tuplespace {
+
+class WakeUp;
+
+inline constexpr std::int64_t kUnreachableUs = 5'000'000;
+inline constexpr std::int64_t kMostUnreachableUs = 300'000'000;
+inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
+                                                   .connections_per_address = 128,
+                                                   .handshake_us = 10'000'000,
+                                                   .unfinished_bytes = 1 << 20,
+                                                   .unread_bytes = 16 << 20};
+
+struct CourierOptions {
+  // tcp://ADDRESS:PORT, where PORT may be *. Without keys a loopback address.
+  std::string listen;
+  // In place of an address that stands for all of this host ("0.0.0.0", "[::]").
+  std::string address;
+  ClientId client;                           // as the broker knows it
+  std::optional<KeyPair> keys = {};          // as the broker knows it; then all is encrypted
+  PeerHolderLimits holder_limits = {};
+  PeerReaderLimits reader_limits = {};
+};
+
+struct CourierCounts {
+  PeerHolderCounts holder;
+  std::uint64_t fetched_payloads = 0, fetched_bytes = 0;
+  std::uint64_t failed_fetches = 0;
+};
+
+class Courier {
+ public:
+  // Begins to listen. Throws std::invalid_argument for an address that makes no sense or must not
+  // be used, std::runtime_error if it cannot be bound or there are no random bytes for a secret.
+  Courier(CourierOptions options, WakeUp& wake);
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  const Listening& listening() const;  // for the broker
+
+  // The broker's clock is `broker_us` now. Again in the same session: the clock is set.
+  void SessionBegan(std::uint64_t session, std::int64_t broker_us);
+  void SessionEnded();
+
+  // Somebody may have this payload and asks for it: Provide it.
+  struct Asked {
+    Key key;
+  };
+  using Event = std::variant<Asked, FetchedPayload>;
+  std::vector<Event> TakeEvents();
+
+  void Provide(const Key& key, Payload payload);  // empty: it is not here
+  // It is here until it is withdrawn: it is not asked for.
+  void Offer(const Key& key, Payload payload);
+  void Withdraw(const Key& key);  // soon nothing here keeps its bytes
+
+  // REQUIRES: bytes > 0. FetchedPayload tells the end, unless it is forgotten first.
+  void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place);
+  void Forget(std::uint64_t id);
+
+  CourierCounts counts() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tuplespace

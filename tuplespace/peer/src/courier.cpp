@@ -1,0 +1,271 @@
+#include "courier.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "peer_link.h"
+#include "peer_listener.h"
+#include "wake_up.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr std::size_t kMostUnreachable = 1024;
+
+// Which holders could not be reached, and until when they are not tried.
+class Unreachable {
+ public:
+  bool Has(const std::string& endpoint, std::int64_t now_us) const {
+    const auto at = until_.find(endpoint);
+    return at != until_.end() && now_us < at->second.until_us;
+  }
+  void Add(const std::string& endpoint, std::int64_t now_us) {
+    if (until_.size() >= kMostUnreachable) until_.clear();
+    Entry& entry = until_[endpoint];
+    entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMostUnreachableUs);
+    entry.until_us = now_us + entry.pause_us;
+  }
+  void Remove(const std::string& endpoint) { until_.erase(endpoint); }
+
+ private:
+  struct Entry {
+    std::int64_t until_us = 0;
+    std::int64_t pause_us = 0;
+  };
+  std::unordered_map<std::string, Entry> until_;
+};
+
+}  // namespace
+
+struct Courier::Impl {
+  Impl(CourierOptions given, WakeUp& owner_wake)
+      : options(std::move(given)),
+        owner(owner_wake),
+        context(1),
+        listener(context, options),
+        thread([this] { Run(); }) {}
+  ~Impl() {
+    Do([this] { stops = true; });
+    thread.join();
+  }
+
+  // ---- the client's thread
+
+  void Do(std::function<void()> what) {
+    {
+      const std::lock_guard lock(mutex);
+      commands.push_back(std::move(what));
+    }
+    wake.Notify();
+  }
+
+  // ---- the courier's thread
+
+  void Run() {
+    try {
+      while (!stops) Turn();
+    } catch (const std::exception&) {
+      // No memory, or no sockets: everything goes through the broker from here on.
+      Die();
+    }
+  }
+
+  void Turn() {
+    for (const auto& command : TakeCommands()) command();
+    const std::int64_t now_us = MonotonicUs();
+    bool busy = listener.Work(now_us);
+    for (const Key& key : listener.holder().TakeAsked()) Say(Asked{key});
+    for (auto at = links.begin(); at != links.end();) {
+      busy = at->second->Work(now_us) || busy;
+      at = Look(at, now_us);
+    }
+    Publish();
+    if (!busy && !stops) Wait();
+  }
+
+  // By endpoint and public key: another process may listen there by now.
+  using Links = std::map<std::pair<std::string, std::string>, std::unique_ptr<PeerLink>>;
+
+  Links::iterator Look(Links::iterator at, std::int64_t now_us) {
+    PeerReader& reader = at->second->reader();
+    for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
+    if (reader.failed()) {
+      unreachable.Add(at->first.first, now_us);
+    } else if (reader.heard()) {
+      unreachable.Remove(at->first.first);
+    }
+    const bool over = reader.failed() || (at->second->ended() && reader.idle());
+    return over ? links.erase(at) : std::next(at);
+  }
+
+  void Fetch(WantedPayload wanted, const Place& place) {
+    const std::int64_t now_us = MonotonicUs();
+    const std::uint64_t id = wanted.id;
+    if (dead) return Say(FetchedPayload{id, {}, "this client fetches nothing any more"});
+    if (unreachable.Has(place.endpoint, now_us)) {
+      return Say(FetchedPayload{id, {}, "it could not be reached lately"});
+    }
+    try {
+      if (wanted.ticket.size() != kTicketBytes || wanted.bytes == 0) {
+        throw std::invalid_argument("the place has no ticket, or no bytes");
+      }
+      std::unique_ptr<PeerLink>& link = links[{place.endpoint, place.public_key}];
+      if (!link) link = std::make_unique<PeerLink>(context, options, place);
+      link->reader().Fetch(std::move(wanted), now_us);
+    } catch (const std::exception& error) {
+      std::erase_if(links, [](const auto& entry) { return entry.second == nullptr; });
+      Say(FetchedPayload{id, {}, error.what()});
+    }
+  }
+
+  void Forget(std::uint64_t id) {
+    for (auto& [place, link] : links) link->reader().Forget(id);
+  }
+
+  void Die() {
+    dead = true;
+    for (auto& [place, link] : links) {
+      link->reader().Fail("this client fetches nothing any more");
+      for (FetchedPayload& fetched : link->reader().TakeFetched()) Say(std::move(fetched));
+    }
+    listener.holder().SessionEnded();
+    Publish();
+    while (!stops) {
+      for (const auto& command : TakeCommands()) command();
+      Publish();
+      if (wake.BeginSleep()) {
+        zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
+        PollUntil({&item, 1}, kForeverUs);
+        wake.EndSleep(item.revents != 0);
+      } else {
+        wake.EndSleep(false);
+      }
+    }
+  }
+
+  std::vector<std::function<void()>> TakeCommands() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(commands, {});
+  }
+
+  void Say(Event event) {
+    if (const auto* fetched = std::get_if<FetchedPayload>(&event)) {
+      if (fetched->payload.empty()) {
+        ++own_counts.failed_fetches;
+      } else {
+        ++own_counts.fetched_payloads;
+        own_counts.fetched_bytes += fetched->payload.size();
+      }
+    }
+    said.push_back(std::move(event));
+  }
+
+  void Publish() {
+    own_counts.holder = listener.holder().counts();
+    const bool news = !said.empty();
+    {
+      const std::lock_guard lock(mutex);
+      shown_counts = own_counts;
+      for (Event& event : said) events.push_back(std::move(event));
+    }
+    said.clear();
+    if (news) owner.Notify();
+  }
+
+  void Wait() {
+    items.clear();
+    items.push_back({nullptr, wake.fd(), ZMQ_POLLIN, 0});
+    listener.AddTo(items);
+    std::int64_t deadline_us = listener.NextDeadlineUs();
+    for (auto& [place, link] : links) {
+      link->AddTo(items);
+      deadline_us = std::min(deadline_us, link->reader().NextDeadlineUs());
+    }
+    PollUntil(items, wake.BeginSleep() ? deadline_us : 0);
+    wake.EndSleep(items.front().revents != 0);
+  }
+
+  const CourierOptions options;
+  WakeUp& owner;
+  WakeUp wake;
+  zmq::context_t context;
+  PeerListener listener;
+  Links links;
+  Unreachable unreachable;
+  std::vector<zmq_pollitem_t> items;
+  std::vector<Event> said;
+  CourierCounts own_counts;
+  bool stops = false;
+  bool dead = false;
+
+  mutable std::mutex mutex;  // guards what follows
+  std::vector<std::function<void()>> commands;
+  std::vector<Event> events;
+  CourierCounts shown_counts;
+
+  std::thread thread;  // last: it uses the others
+};
+
+Courier::Courier(CourierOptions options, WakeUp& wake)
+    : impl_(std::make_unique<Impl>(std::move(options), wake)) {}
+Courier::~Courier() = default;
+
+const Listening& Courier::listening() const {
+  return impl_->listener.listening();
+}
+
+void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
+  impl_->Do([impl = impl_.get(), session, broker_us, now_us = MonotonicUs()] {
+    impl->listener.holder().SessionBegan(session, broker_us, now_us);
+  });
+}
+
+void Courier::SessionEnded() {
+  impl_->Do([impl = impl_.get()] { impl->listener.holder().SessionEnded(); });
+}
+
+std::vector<Courier::Event> Courier::TakeEvents() {
+  const std::lock_guard lock(impl_->mutex);
+  return std::exchange(impl_->events, {});
+}
+
+void Courier::Provide(const Key& key, Payload payload) {
+  impl_->Do([impl = impl_.get(), key, payload = std::move(payload)] {
+    impl->listener.holder().Provide(key, payload, MonotonicUs());
+  });
+}
+
+void Courier::Offer(const Key& key, Payload payload) {
+  impl_->Do([impl = impl_.get(), key, payload = std::move(payload)] {
+    impl->listener.holder().Offer(key, payload);
+  });
+}
+
+void Courier::Withdraw(const Key& key) {
+  impl_->Do([impl = impl_.get(), key] { impl->listener.holder().Withdraw(key); });
+}
+
+void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place) {
+  impl_->Do([impl = impl_.get(), place,
+             wanted = WantedPayload{id, key, bytes, place.ticket, impl_->options.client}] {
+    impl->Fetch(wanted, place);
+  });
+}
+
+void Courier::Forget(std::uint64_t id) {
+  impl_->Do([impl = impl_.get(), id] { impl->Forget(id); });
+}
+
+CourierCounts Courier::counts() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->shown_counts;
+}
+
+}  // namespace tuplespace

@@ -1,0 +1,148 @@
+#include "peer_listener.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "endpoint.h"
+
+namespace tuplespace {
+
+namespace {
+
+constexpr int kListenerTurnMessages = 64;
+constexpr std::int64_t kSilenceUs = 120'000'000;  // an idle connection; readers connect again
+constexpr int kPeerBacklog = 128;
+constexpr std::size_t kMostDescriptors = 4096;
+
+std::string Announced(const std::string& bound, const std::string& address) {
+  const std::size_t colon = bound.rfind(':');
+  const std::string host = bound.substr(6, colon - 6);  // behind tcp://
+  const bool any = host == "0.0.0.0" || host == "[::]";
+  return any && !address.empty() ? "tcp://" + address + bound.substr(colon) : bound;
+}
+
+}  // namespace
+
+PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& options)
+    : has_keys_(options.keys.has_value()),
+      authenticator_(has_keys_ ? std::make_unique<Authenticator>(context) : nullptr),
+      router_(context, zmq::socket_type::router),
+      connections_(kPeerConnections, kSilenceUs),
+      holder_(listening_.secret = MakeTicketSecret(), options.holder_limits) {
+  SetCommonOptions(router_);
+  if (has_keys_) {
+    // A pair for this process alone: the client's own secret key is in no other socket's hands, and
+    // who had one pair has nothing of the next.
+    const KeyPair pair = MakeKeyPair();
+    listening_.public_key = pair.public_key;
+    Authenticator::Guard(router_, pair);
+  }
+  router_.set(zmq::sockopt::maxmsgsize,
+              static_cast<std::int64_t>(kMostToHolderBytes + kEncryptionBytes));
+  router_.set(zmq::sockopt::handshake_ivl,
+              static_cast<int>(kPeerConnections.handshake_us / 1000));
+  router_.set(zmq::sockopt::backlog, kPeerBacklog);
+  router_.set(zmq::sockopt::router_mandatory, true);
+  monitor_ = std::make_unique<Monitor>(context, router_);
+  const std::string address = ListenAddress(options.listen, has_keys_);
+  router_.set(zmq::sockopt::ipv6, IsIpv6(address));
+  try {
+    router_.bind(address);
+  } catch (const zmq::error_t& error) {
+    throw std::runtime_error(fmt::format("cannot listen at {}: {}", address, error.what()));
+  }
+  listening_.endpoint =
+      Announced(router_.get(zmq::sockopt::last_endpoint), options.address);
+}
+
+PeerListener::~PeerListener() = default;
+
+bool PeerListener::Work(std::int64_t now_us) {
+  if (authenticator_) authenticator_->LetAllIn(now_us);
+  WatchConnections(now_us);
+  int received = 0;
+  while (received < kListenerTurnMessages && ReceiveOne(now_us)) ++received;
+  if (received < kListenerTurnMessages) connections_.Drained();
+  holder_.Tick(now_us);
+  for (const std::string& peer : holder_.TakeStalledPeers()) {
+    const auto at = descriptor_of_.find(peer);
+    if (at != descriptor_of_.end()) connections_.DropSoon(at->second, now_us);
+  }
+  return SendAll() || received > 0;
+}
+
+void PeerListener::WatchConnections(std::int64_t now_us) {
+  for (const Monitor::Change& change : monitor_->Drain().changes) {
+    if (change.accepted) {
+      connections_.Accepted(change.descriptor, now_us);
+    } else {
+      connections_.Ended(change.descriptor);
+    }
+  }
+  connections_.Tick(now_us);
+  connections_.TakeEndedClients();
+  connections_.TakeLog();
+}
+
+bool PeerListener::ReceiveOne(std::int64_t now_us) {
+  zmq::message_t id, message;
+  if (!router_.recv(id, zmq::recv_flags::dontwait)) return false;
+  const std::string peer = id.to_string();
+  bool more = id.more();
+  if (more) {
+    static_cast<void>(router_.recv(message));
+    more = message.more();
+  }
+  const int descriptor = zmq_msg_get(message.handle(), ZMQ_SRCFD);
+  const char* const user = zmq_msg_gets(message.handle(), "User-Id");
+  const std::string public_key = user == nullptr ? "" : user;
+  connections_.Heard(descriptor, "", message.size());
+  const bool several = more;
+  for (zmq::message_t rest; more; more = rest.more()) static_cast<void>(router_.recv(rest));
+  if (descriptor_of_.size() >= kMostDescriptors) descriptor_of_.clear();
+  descriptor_of_[peer] = descriptor;
+  const std::span<const std::byte> bytes{message.data<const std::byte>(), message.size()};
+  const bool good = !several && (!has_keys_ || !public_key.empty()) &&
+                    holder_.Receive(peer, public_key, bytes, now_us);
+  if (!good) connections_.DropSoon(descriptor, now_us);
+  return true;
+}
+
+bool PeerListener::SendAll() {
+  bool sent = false;
+  while (std::optional<PeerHolder::Outgoing> out = holder_.TakeOutput()) {
+    zmq::message_t id(out->peer.data(), out->peer.size());
+    zmq::message_t body(out->head.size() + out->body.size());
+    std::memcpy(body.data(), out->head.data(), out->head.size());
+    if (!out->body.empty()) {
+      std::memcpy(body.data<std::byte>() + out->head.size(), out->body.data(), out->body.size());
+    }
+    // A queue that is full is as good as a connection that has ended: what is under way is bounded.
+    const bool there =
+        zmq_msg_send(id.handle(), router_.handle(), ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0 &&
+        zmq_msg_send(body.handle(), router_.handle(), ZMQ_DONTWAIT) >= 0;
+    if (!there) {
+      if (errno == ETERM) throw zmq::error_t();
+      holder_.PeerGone(out->peer);
+      descriptor_of_.erase(out->peer);
+    }
+    sent = true;
+  }
+  return sent;
+}
+
+std::int64_t PeerListener::NextDeadlineUs() const {
+  return std::min(holder_.NextDeadlineUs(), connections_.NextDeadlineUs());
+}
+
+void PeerListener::AddTo(std::vector<zmq_pollitem_t>& items) {
+  items.push_back({router_.handle(), 0, ZMQ_POLLIN, 0});
+  items.push_back({monitor_->handle(), 0, ZMQ_POLLIN, 0});
+  if (authenticator_) items.push_back({authenticator_->handle(), 0, ZMQ_POLLIN, 0});
+}
+
+}  // namespace tuplespace

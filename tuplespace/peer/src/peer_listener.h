@@ -1,0 +1,52 @@
+// PeerListener: the socket at which a client serves payloads that stay with it, the limits of its
+// connections, and the PeerHolder that decides.
+//
+// One thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "authenticator.h"
+#include "connections.h"
+#include "courier.h"
+#include "peer_holder.h"
+#include "sockets.h"
+
+namespace tuplespace {
+
+class PeerListener {
+ public:
+  // Binds. Throws as Courier does. REQUIRES: the context outlives it and has no other authenticator.
+  PeerListener(zmq::context_t& context, const CourierOptions& options);
+  ~PeerListener();
+
+  const Listening& listening() const { return listening_; }
+  PeerHolder& holder() { return holder_; }
+  // Receives what is there, up to a turn's worth, and sends what may be sent. True: it did
+  // something, so there may be more.
+  bool Work(std::int64_t now_us);
+  std::int64_t NextDeadlineUs() const;
+  void AddTo(std::vector<zmq_pollitem_t>& items);
+
+ private:
+  bool ReceiveOne(std::int64_t now_us);
+  bool SendAll();
+  void WatchConnections(std::int64_t now_us);
+
+  const bool has_keys_;
+  std::unique_ptr<Authenticator> authenticator_;  // before the socket that asks it; null: no keys
+  zmq::socket_t router_;
+  std::unique_ptr<Monitor> monitor_;
+  Connections connections_;
+  Listening listening_;
+  PeerHolder holder_;
+  std::unordered_map<std::string, int> descriptor_of_;  // of peers with transfers
+};
+
+}  // namespace tuplespace
