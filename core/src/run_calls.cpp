@@ -6,6 +6,7 @@
 #include "acan/core/operators/operators.h"
 #include "convolution_calls.h"
 #include "group_products.h"
+#include "output_hashes.h"
 #include "row_chain.h"
 #include "views.h"
 
@@ -102,14 +103,11 @@ std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPt
   return 1;
 }
 
-// The calls from `i` part by part, where that pays: how many they are, else 0.
-std::size_t RunByParts(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
-                       std::size_t i, std::int64_t near_bytes) {
-  if (device.info().own_memory) return 0;
-  const RowChain chain = FindRowChain(task, i);
-  const std::int64_t near = near_bytes * device.info().threads;
-  if (chain.steps < 2 || chain.bytes < 2 * near) return 0;
-  const std::int64_t most = std::max<std::int64_t>(1, near * chain.samples / chain.bytes);
+// Runs a chain of calls from `i` on part by part.
+void RunByParts(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+                std::size_t i, const RowChain& chain, std::int64_t part_bytes,
+                OutputHashes& hashes) {
+  const std::int64_t most = std::max<std::int64_t>(1, part_bytes * chain.samples / chain.bytes);
   Task part;
   part.precision = task.precision;
   part.block = task.block;
@@ -120,8 +118,8 @@ std::size_t RunByParts(Device& device, const Task& task, const std::vector<Buffe
                       task.calls.begin() + static_cast<std::ptrdiff_t>(i + chain.count));
     for (Call& call : part.calls) CutToSamples(call, chain.samples, first, count);
     for (std::size_t at = 0; at < chain.count;) at += RunNext(device, part, buffers, at);
+    hashes.OnPart(i, chain, first, count);
   }
-  return chain.count;
 }
 
 }  // namespace
@@ -135,10 +133,33 @@ Matrix MatrixOf(const Task& task, const std::vector<BufferPtr>& buffers, const V
 
 void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
               std::int64_t near_bytes) {
+  RunCallsAndHash(device, task, buffers, {}, near_bytes);
+}
+
+std::vector<std::optional<tuplespace::PayloadHash>> RunCallsAndHash(
+    Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+    const std::vector<bool>& hashed, std::int64_t near_bytes) {
+  OutputHashes hashes(device, task, buffers, hashed);
+  const bool may_run_by_parts = !device.info().own_memory;
+  const std::int64_t part_bytes = near_bytes * device.info().threads;
+  std::size_t no_chain_before = 0;  // the calls before this one are no chain that pays
   for (std::size_t i = 0; i < task.calls.size();) {
-    const std::size_t calls = RunByParts(device, task, buffers, i, near_bytes);
-    i += calls != 0 ? calls : RunNext(device, task, buffers, i);
+    std::size_t calls = 0;
+    if (may_run_by_parts && i >= no_chain_before) {
+      const RowChain chain = FindRowChain(task, i);
+      // How often a part is read again while it is near.
+      const std::size_t passes = chain.steps + hashes.CountMadeBy(i, chain.count);
+      if (chain.steps > 0 && passes >= 2 && chain.bytes >= 2 * part_bytes) {
+        RunByParts(device, task, buffers, i, chain, part_bytes, hashes);
+        calls = chain.count;
+      }
+      no_chain_before = i + chain.count;
+    }
+    if (calls == 0) calls = RunNext(device, task, buffers, i);
+    hashes.OnCalls(i, calls);
+    i += calls;
   }
+  return hashes.Take();
 }
 
 }  // namespace acan

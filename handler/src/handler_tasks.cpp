@@ -249,13 +249,14 @@ void Handler::Impl::Do(const ReportDone& action) {
     const std::size_t size = result.payload.size();
     if (in_process) {
       // The broker would hold this very memory, and with it this handler's budget.
-      tuple.payload = Payload::Copy(data, size);
+      tuple.payload = Payload::Copy(data, size).WithHash(result.payload.hash());
       complete.results.push_back(std::move(tuple));
       continue;
     }
     auto owner = std::make_shared<TokenedBytes>(TokenedBytes{token, result.payload.owner()});
     if (result.payload.region() != nullptr) ++report.shared_results;
-    tuple.payload = Payload(std::move(owner), data, size, result.payload.region());
+    tuple.payload = Payload(std::move(owner), data, size, result.payload.region())
+                        .WithHash(result.payload.hash());
     result.payload = {};
     complete.results.push_back(std::move(tuple));
   }

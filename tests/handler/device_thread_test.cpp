@@ -149,6 +149,22 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   EXPECT_EQ(gate.most(), 2);
 }
 
+// With few threads: of many, all would wait for the one that hashes.
+TEST(DeviceThread, ResultsOfAFewThreadsComeWithTheirHash) {
+  for (const int threads : {1, 2, 3}) {
+    const std::unique_ptr<Device> device = MakeCpuDevice({threads, 1 << 20, std::nullopt});
+    Outcomes outcomes;
+    DeviceThread thread(*device, [&] { outcomes.Wake(); });
+    thread.Add(JobOf(1, 7.0f));
+    thread.Go();
+    const std::vector<DeviceOutcome> all = outcomes.Await(thread, 1);
+    const tuplespace::Payload& payload = all[0].results.at(0).payload;
+    ASSERT_EQ(payload.hash().has_value(), threads <= 2) << threads;
+    const tuplespace::PayloadHash hash = tuplespace::HashOf(payload.bytes());
+    EXPECT_EQ(payload.hash().value_or(hash), hash);
+  }
+}
+
 TEST(DeviceThread, IsBusyFromItsFirstTaskToTheEndOfItsLast) {
   Gate gate;
   LateDevice device(gate);

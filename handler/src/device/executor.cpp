@@ -32,6 +32,20 @@ std::vector<bool> LeavingWhole(const Task& task, bool resident) {
   return whole;
 }
 
+// More threads would wait for the one that hashes. The thread that puts the results hashes them
+// beside the next task then.
+constexpr int kMostThreadsToHash = 2;
+
+// The outputs whose hash is worth taking as they are made: those that leave the device.
+std::vector<bool> HashedOutputs(const Device& device, const Task& task, bool resident) {
+  std::vector<bool> hashed;
+  if (device.info().threads > kMostThreadsToHash) return hashed;
+  for (const Output& output : task.outputs) {
+    hashed.push_back(!resident || !output.may_be_resident);
+  }
+  return hashed;
+}
+
 // How many pieces each input tuple still has to serve.
 std::vector<std::size_t> PiecesOf(const Task& task, std::size_t inputs) {
   std::vector<std::size_t> counts(inputs, 0);
@@ -56,7 +70,7 @@ void CopyPiece(Device& device, const Task& task, const std::vector<BufferPtr>& b
 // The device's buffer of a result that stays there.
 StartedResult StartResident(Device& device, const Output& output, const BufferPtr& buffer,
                             const Matrix& from, bool whole) {
-  StartedResult result{output.key, nullptr, buffer, output.view.bytes()};
+  StartedResult result{output.key, nullptr, buffer, output.view.bytes(), std::nullopt};
   if (!whole) {
     result.kept = device.Allocate(result.resident_bytes);
     device.Copy(buffer, from, {result.kept.get(), 0, from.rows, from.cols, from.cols});
@@ -104,9 +118,11 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
     const std::uint64_t bytes = task.buffers[i].bytes();
     buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
   }
-  RunCalls(device, task, buffers);
+  const auto hashes =
+      RunCallsAndHash(device, task, buffers, HashedOutputs(device, task, resident));
   std::vector<StartedResult> results;
-  for (const Output& output : task.outputs) {
+  for (std::size_t i = 0; i < task.outputs.size(); ++i) {
+    const Output& output = task.outputs[i];
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const bool whole = IsWhole(output.view, task.buffers[index]);
     const Matrix from = MatrixOf(task, buffers, output.view);
@@ -115,7 +131,7 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
       continue;
     }
     results.push_back({output.key, device.StartDownload(buffers[index], from),
-                       output.keep && whole ? buffers[index] : nullptr, 0});
+                       output.keep && whole ? buffers[index] : nullptr, 0, hashes[i]});
   }
   return results;
 }
@@ -123,8 +139,9 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
 std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
   std::vector<TaskResult> results;
   for (StartedResult& each : started) {
+    tuplespace::Payload payload = each.payload->Wait().WithHash(each.hash);
     results.push_back(
-        {std::move(each.key), each.payload->Wait(), std::move(each.kept), each.resident_bytes});
+        {std::move(each.key), std::move(payload), std::move(each.kept), each.resident_bytes});
   }
   return results;
 }

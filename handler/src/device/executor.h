@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "acan/core/task.h"
@@ -30,6 +31,7 @@ struct StartedResult {
   std::unique_ptr<PendingDownload> payload;
   BufferPtr kept;
   std::uint64_t resident_bytes = 0;  // not 0: `payload` only waits for the device
+  std::optional<tuplespace::PayloadHash> hash;  // if it was taken as the bytes were made
 };
 
 // The buffers of the task that are inputs, or made of inputs; the others are null. Tuples that are

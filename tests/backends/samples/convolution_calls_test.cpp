@@ -155,6 +155,46 @@ TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
   Compare(backward, {kY, kDx});
 }
 
+// Of outputs that a device shows, the hash is that of the bytes in the end, whether calls run whole
+// or part by part.
+TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
+  Task task = EmptyTask();
+  Kernels(task, Kernel::kActivation, {kDx, kX}, kRelu);
+  Kernels(task, Kernel::kUnfold, {kUnfolded, kDx}, kWindow);
+  Product(task, GemmForm::kForward, kUnfolded, kWeight, kY);
+  Kernels(task, Kernel::kAdd, {kActive, kY, kDy}, {});
+  Product(task, GemmForm::kGradient, kActive, kX, kDw);
+  task.calls.back().views[2].cols = kChannels;
+  // Written again, in part: the last time counts.
+  Kernels(task, Kernel::kActivation, {kY, kDy}, kRelu);
+  for (View& view : task.calls.back().views) view = {view.buffer, 5, 0, 30, kOutputs};
+  const View some_rows{kDx, 8, 0, 21, kChannels}, some_columns{kDx, 0, 1, kPixels, 2};
+  for (const View& view : {All(task, kDx), All(task, kY), All(task, kActive), some_rows,
+                           some_columns, All(task, kDy), All(task, kDw)}) {
+    task.outputs.push_back({{}, view});
+  }
+  const std::vector<bool> hashed = {true, true, true, true, true, true, false};
+  for (const std::int64_t near_bytes : {kNearBytes, std::int64_t{1}}) {
+    const std::vector<OnDevice> made = Buffers(task);
+    std::vector<BufferPtr> buffers;
+    for (const OnDevice& each : made) buffers.push_back(each.buffer);
+    const auto hashes = RunCallsAndHash(*device_, task, buffers, hashed, near_bytes);
+    ASSERT_EQ(hashes.size(), task.outputs.size());
+    const bool shows = device_->HostBytes(made[kDx].matrix) != nullptr;
+    for (const std::size_t i : {0, 1, 2, 3}) {
+      const View& view = task.outputs[i].view;
+      const auto bytes = device_->Download(buffers[static_cast<std::size_t>(view.buffer)],
+                                           MatrixOf(task, buffers, view));
+      ASSERT_EQ(hashes[i].has_value(), shows) << i;
+      const tuplespace::PayloadHash hash = tuplespace::HashOf(bytes.bytes());
+      EXPECT_EQ(hashes[i].value_or(hash), hash) << i << " " << near_bytes;
+    }
+    EXPECT_FALSE(hashes[4]) << "its rows are not packed";
+    EXPECT_FALSE(hashes[5]) << "no call writes it";
+    EXPECT_FALSE(hashes[6]) << "it was not asked for";
+  }
+}
+
 // Calls that read other rows of a result, or a result whole, or write what another has whole.
 TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
   Task shifted = EmptyTask();

@@ -168,6 +168,8 @@ class LoweringRunner {
         inputs.push_back({space_[key], nullptr});
       }
       for (TaskResult& result : RunTaskOn(*device_, task, inputs)) {
+        const tuplespace::PayloadHash hash = tuplespace::HashOf(result.payload.bytes());
+        ASSERT_EQ(result.payload.hash().value_or(hash), hash) << result.key.ToString();
         const tuplespace::Payload copy =
             tuplespace::Payload::Copy(result.payload.data(), result.payload.size());
         ASSERT_TRUE(space_.emplace(result.key, copy).second)

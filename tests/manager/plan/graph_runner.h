@@ -112,6 +112,8 @@ class GraphRunner {
       }
       const std::uint64_t before = device_->budget().used_bytes();
       for (TaskResult& result : RunTaskOn(*device_, task, inputs)) {
+        const tuplespace::PayloadHash hash = tuplespace::HashOf(result.payload.bytes());
+        ASSERT_EQ(result.payload.hash().value_or(hash), hash) << result.key.ToString();
         const tuplespace::Payload copy =
             tuplespace::Payload::Copy(result.payload.data(), result.payload.size());
         ASSERT_TRUE(space_.emplace(result.key, copy).second)

@@ -281,6 +281,53 @@ TEST_F(SharedMemory, BlocksAreWrittenAgainWhenNobodyReadsThem) {
   EXPECT_EQ(reader->ReadOne(AnyOf("c"), kGenerous)->payload.text(), Bytes('c'));
 }
 
+// Who reads what it made has its own hash of these bytes, and needs no second one.
+TEST_F(SharedMemory, WhatIsReadByItsMakerIsNotHashedAgain) {
+  BrokerThread broker(folder_.Ipc());
+  const auto pool = SharedPool::Make();
+  const auto maker = Joined(broker.endpoint(), pool);
+  const auto other = Joined(broker.endpoint(), SharedPool::Make());
+  Payload made = InBlock(*pool, 'a');
+  const std::byte* data = made.data();
+  maker->Put(One(Key{"a", 1}, std::move(made)));
+  auto found = maker->ReadOne(AnyOf("a"), kGenerous);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->payload.data(), data) << "its own memory, not a second mapping of it";
+  EXPECT_EQ(found->payload.hash(), HashOf(found->payload.bytes()));
+  // A change after it was hashed is found by others, and shows that the maker does not look.
+  pool->Find(*found->payload.hash(), kLarge)->data[7] = std::byte{'b'};
+  EXPECT_EQ(maker->ReadOne(AnyOf("a"), kGenerous)->payload.text()[7], 'b');
+  EXPECT_THROW(other->ReadOne(AnyOf("a"), kGenerous), std::runtime_error);
+  // The block is not written again while its maker reads it, and nothing of it is known then.
+  const PayloadHash hash = *found->payload.hash();
+  maker->RetireAll(AnyOf("a"), false);
+  maker->GetStatistics();
+  EXPECT_EQ(pool->counts().lent, 1u);
+  EXPECT_EQ(pool->counts().free_bytes, 0u);
+  found.reset();
+  other->GetStatistics();
+  EXPECT_TRUE(AwaitNothingLent(*maker, *pool));
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  EXPECT_EQ(pool->Find(hash, kLarge), nullptr);
+}
+
+TEST(SharedPool, FindsABlockByTheHashOfItsBytes) {
+  const auto pool = SharedPool::Make();
+  const Payload first = InBlock(*pool, 'x'), second = InBlock(*pool, 'x');
+  const PayloadHash hash = *first.hash();
+  EXPECT_EQ(pool->Find(hash, kLarge), nullptr) << "it was not put";
+  for (const Payload& payload : {first, second}) {
+    pool->Lend(*payload.region());
+    pool->RememberHash(payload);
+  }
+  EXPECT_EQ(pool->Find(hash, kLarge)->data, second.data());
+  EXPECT_EQ(pool->Find(hash, kLarge - 1), nullptr);
+  EXPECT_EQ(pool->Find({hash.low, hash.high + 1}, kLarge), nullptr);
+  EXPECT_EQ(pool->Find({hash.low + 1, hash.high}, kLarge), nullptr);
+  pool->SessionEnded();
+  EXPECT_NE(pool->Find(hash, kLarge), nullptr) << "this process still has it";
+}
+
 TEST_F(SharedMemory, OnePayloadUnderSeveralKeysIsFreeAfterTheLast) {
   BrokerThread broker(folder_.Ipc());
   const auto pool = SharedPool::Make();

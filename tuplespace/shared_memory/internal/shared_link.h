@@ -50,6 +50,7 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   Payload Shared(Payload payload);
 
   std::optional<SegmentRef> Name(const Payload& payload) override;
+  // What this process itself made, hashed and put is found in its pool and comes with its hash.
   std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) override;
 
   // What is to be sent in this session; with other messages, unless it is urgent.
@@ -57,10 +58,6 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   std::optional<ClientSegments> TakeOutput();
 
  private:
-  struct Mapped {
-    Mapping mapping;
-    SharedRegion region;
-  };
   struct Loan;
 
   std::shared_ptr<SharedPool> pool_;
@@ -72,7 +69,7 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   bool failed_ = false;
   std::optional<PeerFiles> files_;
   std::string seen_;  // to be said
-  std::unordered_map<std::uint64_t, std::shared_ptr<Mapped>> mapped_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Mapping>> mapped_;
   std::shared_ptr<ReleasedQueue> released_;  // of this session
 };
 

@@ -13,14 +13,15 @@ constexpr std::size_t kUrgentReturns = 32;
 
 }  // namespace
 
-// What a payload of the broker's owns.
+// What a payload of the broker's owns: the memory, and the segment that is to be returned.
 struct SharedLink::Loan {
-  Loan(std::shared_ptr<Mapped> m, std::shared_ptr<ReleasedQueue> q)
-      : mapped(std::move(m)), queue(std::move(q)) {}
-  ~Loan() { queue->Add(mapped->region.id); }
+  Loan(std::shared_ptr<const void> m, std::uint64_t i, std::shared_ptr<ReleasedQueue> q)
+      : memory(std::move(m)), id(i), queue(std::move(q)) {}
+  ~Loan() { queue->Add(id); }
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
-  std::shared_ptr<Mapped> mapped;
+  std::shared_ptr<const void> memory;
+  std::uint64_t id;
   std::shared_ptr<ReleasedQueue> queue;
 };
 
@@ -99,29 +100,34 @@ std::optional<SegmentRef> SharedLink::Name(const Payload& payload) {
   if (!can_put_ || !pool_->CanLend(payload)) return std::nullopt;
   const SharedRegion& region = *payload.region();
   pool_->Lend(region);
+  pool_->RememberHash(payload);
   return SegmentRef{region.id, payload.size(), region.fd};
 }
 
 std::optional<Payload> SharedLink::Open(std::uint64_t session, const SegmentRef& ref) {
   // Of an earlier session: nobody will look at it.
   if (session != session_) return Payload{};
+  if (ref.hash && pool_) {
+    if (SharedPool::Block own = pool_->Find(*ref.hash, ref.bytes)) {
+      const std::byte* data = own->data;
+      auto loan = std::make_shared<Loan>(std::move(own), ref.id, released_);
+      return Payload(std::move(loan), data, ref.bytes).WithHash(ref.hash);
+    }
+  }
   auto it = mapped_.find(ref.id);
   if (it == mapped_.end() && files_) {
     const auto file = files_->Open(ref.fd);
     auto mapping = file ? MapForReading(*file, /*populate=*/true) : std::nullopt;
     if (mapping) {
-      auto mapped = std::make_shared<Mapped>();
-      mapped->mapping = *std::move(mapping);
-      mapped->region.id = ref.id;
-      it = mapped_.emplace(ref.id, std::move(mapped)).first;
+      it = mapped_.emplace(ref.id, std::make_shared<Mapping>(*std::move(mapping))).first;
     }
   }
-  if (it == mapped_.end() || ref.bytes > it->second->mapping.size()) {
+  if (it == mapped_.end() || ref.bytes > it->second->size()) {
     failed_ = true;
     return std::nullopt;
   }
-  const std::byte* data = it->second->mapping.data();
-  return Payload(std::make_shared<Loan>(it->second, released_), data, ref.bytes);
+  const std::byte* data = it->second->data();
+  return Payload(std::make_shared<Loan>(it->second, ref.id, released_), data, ref.bytes);
 }
 
 bool SharedLink::HasUrgentOutput() const {

@@ -63,13 +63,15 @@ SharedPoolOptions Possible(SharedPoolOptions options) {
 struct SharedPool::Owned {
   SharedRegion region;
   MemoryFile file;
-  bool local = false;      // this process has a handle
+  std::uint64_t handles = 0;  // of this process
   std::uint64_t lent = 0;  // named to the broker and not freed by it, in this session
   bool known = false;      // to the broker
   bool spoilt = false;     // somebody may read it for ever
   bool refused = false;
   bool free = false;
   std::uint64_t free_since = 0;  // what its size had handed out then
+  PayloadHash hash;              // of the first `hashed_bytes`, as this process took it
+  std::uint64_t hashed_bytes = 0;
 };
 
 SharedPool::SharedPool(SharedPoolOptions options) : options_(Possible(options)) {}
@@ -85,7 +87,10 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
   {
     const std::lock_guard lock(mutex_);
-    if (Owned* owned = Reuse(capacity_bytes, gone)) return Hand(*owned);
+    if (Owned* owned = Reuse(capacity_bytes, gone)) {
+      assert(owned->handles == 0 && owned->lent == 0 && !owned->spoilt);
+      return Hand(*owned);
+    }
     const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
     const bool paused = pause_.left > 0;
     if (paused) --pause_.left;
@@ -134,8 +139,7 @@ SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
 }
 
 SharedPool::Block SharedPool::Hand(Owned& owned) {
-  assert(!owned.local && owned.lent == 0 && !owned.spoilt);
-  owned.local = true;
+  ++owned.handles;
   // The handle keeps the pool, and so the block.
   return Block(&owned.region,
                [pool = shared_from_this(), &owned](const SharedRegion*) { pool->Released(owned); });
@@ -190,14 +194,15 @@ void SharedPool::Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Own
 void SharedPool::Released(Owned& owned) {
   std::vector<std::unique_ptr<Owned>> gone;
   const std::lock_guard lock(mutex_);
-  owned.local = false;
+  --owned.handles;
   Settle(owned, gone);
 }
 
 // What nobody uses is kept or goes.
 void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone) {
-  if (owned.local || owned.lent > 0) return;
+  if (owned.handles > 0 || owned.lent > 0) return;
   assert(!owned.free);
+  ForgetHash(owned);
   if (owned.spoilt || owned.refused) {
     gone.push_back(Remove(owned));
     return;
@@ -221,6 +226,7 @@ std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {
     free_.erase(it);
     counts_.free_bytes -= owned.region.capacity_bytes;
   }
+  ForgetHash(owned);
   const auto size = sizes_.find(owned.region.capacity_bytes);
   if (--size->second.blocks == 0) sizes_.erase(size);
   const auto it = blocks_.find(owned.region.id);
@@ -250,9 +256,35 @@ bool SharedPool::CanLend(const Payload& payload) const {
 void SharedPool::Lend(const SharedRegion& block) {
   const std::lock_guard lock(mutex_);
   Owned& owned = *blocks_.at(block.id);
-  assert(owned.local);
+  assert(owned.handles > 0);
   ++owned.lent;
   owned.known = true;
+}
+
+void SharedPool::RememberHash(const Payload& payload) {
+  if (!payload.hash()) return;
+  const std::lock_guard lock(mutex_);
+  Owned& owned = *blocks_.at(payload.region()->id);
+  assert(owned.lent > 0);
+  ForgetHash(owned);
+  owned.hash = *payload.hash();
+  owned.hashed_bytes = payload.size();
+  hashed_.insert_or_assign(owned.hash.low, &owned);
+}
+
+void SharedPool::ForgetHash(Owned& owned) {
+  if (owned.hashed_bytes == 0) return;
+  owned.hashed_bytes = 0;
+  const auto it = hashed_.find(owned.hash.low);
+  if (it != hashed_.end() && it->second == &owned) hashed_.erase(it);
+}
+
+SharedPool::Block SharedPool::Find(const PayloadHash& hash, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto it = hashed_.find(hash.low);
+  if (it == hashed_.end()) return nullptr;
+  Owned& owned = *it->second;
+  return owned.hash == hash && owned.hashed_bytes == bytes ? Hand(owned) : nullptr;
 }
 
 void SharedPool::Freed(std::uint64_t id, std::uint64_t count) {

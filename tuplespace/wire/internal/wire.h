@@ -36,7 +36,8 @@ inline constexpr std::size_t kBatchFrameBytes = 128 * 1024;
 struct SegmentRef {
   std::uint64_t id = 0;  // the sender's
   std::uint64_t bytes = 0;
-  std::int32_t fd = -1;  // of the sender
+  std::int32_t fd = -1;                  // of the sender
+  std::optional<PayloadHash> hash = {};  // the payload's, as the message says
 };
 
 // Says how the receiver can find a payload in shared memory; nullopt: its bytes have to travel.
@@ -46,7 +47,8 @@ class SegmentNamer {
   virtual std::optional<SegmentRef> Name(const Payload& payload) = 0;
 };
 
-// Finds the payload that a message of `session` names; nullopt if it cannot be opened.
+// Finds the payload that a message of `session` names; nullopt if it cannot be opened. A payload
+// that comes with a hash has bytes of which this process took that hash itself.
 class SegmentOpener {
  public:
   virtual ~SegmentOpener() = default;

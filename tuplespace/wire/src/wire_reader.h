@@ -106,12 +106,13 @@ class FrameReader {
     return keys;
   }
 
-  Payload Content(const WireBytes* inlined, std::uint32_t frame, const wire::Segment* segment) {
+  Payload Content(const WireBytes* inlined, std::uint32_t frame, const wire::Segment* segment,
+                  const std::optional<PayloadHash>& hash) {
     if (segment != nullptr) {
       if (inlined != nullptr || frame != kNoFrame)
         Refuse("a payload is in a segment and elsewhere");
       if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
-      auto payload = opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd()});
+      auto payload = opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd(), hash});
       if (payload) return *std::move(payload);
       unopened_ = segment->id();
       return {};
@@ -145,9 +146,11 @@ class FrameReader {
   // and there is none.
   template <typename Wire>
   Payload CheckedContent(const Wire& wire, bool* damaged) {
-    Payload payload =
-        Content(wire.payload(), wire.frame(), wire.segment()).WithHash(Hash(wire.hash()));
-    *damaged = IsDamaged(payload);
+    const std::optional<PayloadHash> hash = Hash(wire.hash());
+    Payload payload = Content(wire.payload(), wire.frame(), wire.segment(), hash);
+    const bool is_own = hash && payload.hash() == hash;
+    payload = std::move(payload).WithHash(hash);
+    *damaged = !is_own && IsDamaged(payload);
     return *damaged ? Payload() : payload;
   }
 
@@ -191,8 +194,9 @@ class FrameReader {
     for (const wire::Tuple* one : *wire) {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
+      const std::optional<PayloadHash> hash = Hash(one->hash());
       tuple.payload =
-          Content(one->payload(), one->frame(), one->segment()).WithHash(Hash(one->hash()));
+          Content(one->payload(), one->frame(), one->segment(), hash).WithHash(hash);
       // With it, whoever reads the tuple can find out what happens to it from here on.
       if (!tuple.payload.empty() && !tuple.payload.hash()) {
         tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));

@@ -234,6 +234,11 @@ class CpuDevice final : public Device {
     }
   }
 
+  const std::byte* HostBytes(const Matrix& view) const override {
+    const bool packed = view.rows == 1 || view.stride == view.cols;
+    return packed ? reinterpret_cast<const std::byte*>(Address(view)) : nullptr;
+  }
+
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
     if (from.buffer != buffer.get()) {
       throw std::invalid_argument("download: the view is of another buffer");

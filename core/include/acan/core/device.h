@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -129,6 +130,9 @@ class Device {
   virtual void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) {
     CopyIn(Download(buffer, from), to);
   }
+  // Where the bytes of a view lie in the host's memory, rows packed, once what was called before is
+  // done; null where they do not, or where that is not sure to be the case when a call returns.
+  virtual const std::byte* HostBytes(const Matrix& /*view*/) const { return nullptr; }
   // A download behind what was called before, beside what is called next. A device that computes on
   // the calling thread has nothing to wait for: its bytes are ready.
   virtual std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,

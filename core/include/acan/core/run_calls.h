@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "acan/core/task.h"
+#include "tuplespace/payload.h"
 
 namespace acan {
 
@@ -27,5 +29,13 @@ inline constexpr std::int64_t kNearBytes = 768 << 10;
 //   are then not made, so nothing else may read them.
 void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
               std::int64_t near_bytes = kNearBytes);
+
+// As RunCalls, and returns the hash of each output that `hashed` names, by its index, if the device
+// shows its bytes (Device::HostBytes) and a call writes them: then they are hashed as soon as they
+// are made, part by part where the calls run so, and come from a cache. The others have none.
+// REQUIRES: `hashed` is empty, or has as many as the task has outputs.
+std::vector<std::optional<tuplespace::PayloadHash>> RunCallsAndHash(
+    Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
+    const std::vector<bool>& hashed, std::int64_t near_bytes = kNearBytes);
 
 }  // namespace acan

@@ -66,6 +66,11 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
 
   // The block was named to the broker once more.
   void Lend(const SharedRegion& block);
+  // The hash that this process took of a payload in a lent block. It is forgotten when the block is
+  // free.
+  void RememberHash(const Payload& payload);
+  // A block that begins with so many bytes that have this hash, as remembered; null: there is none.
+  Block Find(const PayloadHash& hash, std::uint64_t bytes);
   bool CanLend(const Payload& payload) const;
   // The broker has dropped what came of the last `count` times; nobody reads it any more...
   void Freed(std::uint64_t id, std::uint64_t count);
@@ -86,6 +91,7 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   std::uint64_t FreeLimit() const;                                               // with mutex_
   Owned* Reuse(std::uint64_t bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
   Block Hand(Owned& owned);                                                      // with mutex_
+  void ForgetHash(Owned& owned);                                                 // with mutex_
   void Released(Owned& owned);  // the last local handle is gone
   void Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone);             // with mutex_
   std::unique_ptr<Owned> Remove(Owned& owned);                                      // with mutex_
@@ -103,6 +109,7 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   std::unordered_map<std::uint64_t, std::unique_ptr<Owned>> blocks_;
   std::multimap<std::uint64_t, Owned*> free_;      // by capacity, of each the longest free first
   std::unordered_map<std::uint64_t, Size> sizes_;  // by capacity
+  std::unordered_map<std::uint64_t, Owned*> hashed_;  // by the low half of the hash
   std::vector<std::uint64_t> dropped_;
   std::uint64_t next_id_ = 1;
   Pause pause_;
