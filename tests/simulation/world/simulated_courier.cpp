@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "courier.h"
+#include "offered.h"
 #include "wake_up.h"
 #include "world/world.h"
 
@@ -121,7 +122,14 @@ struct Courier::Impl {
   }
 
   void Send() {
-    for (Key& key : holder.TakeAsked()) Say(Asked{std::move(key)});
+    for (Key& key : holder.TakeAsked()) {
+      Payload payload = offered.Find(key);
+      if (payload.empty()) {
+        Say(Asked{std::move(key)});
+      } else {
+        holder.Provide(key, std::move(payload), process.LocalUs());
+      }
+    }
     while (std::optional<PeerHolder::Outgoing> out = holder.TakeOutput()) {
       std::vector<std::byte> message = out->head;
       message.insert(message.end(), out->body.begin(), out->body.end());
@@ -147,6 +155,7 @@ struct Courier::Impl {
   const Listening listening;
   PeerHolder holder;
   std::map<std::uint64_t, PeerReader> links;  // by the holder's number
+  Offered offered;
   std::vector<Event> events;
   CourierCounts counts;
 };
@@ -164,6 +173,7 @@ void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
 }
 
 void Courier::SessionEnded() {
+  impl_->offered.Clear();
   impl_->holder.SessionEnded();
   impl_->Send();
 }
@@ -178,10 +188,11 @@ void Courier::Provide(const Key& key, Payload payload) {
 }
 
 void Courier::Offer(const Key& key, Payload payload) {
-  impl_->holder.Offer(key, std::move(payload));
+  impl_->offered.Add(key, std::move(payload));
 }
 
 void Courier::Withdraw(const Key& key) {
+  if (impl_->offered.Remove(key)) return;
   impl_->holder.Withdraw(key);
   impl_->Send();
 }

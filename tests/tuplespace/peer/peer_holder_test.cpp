@@ -195,28 +195,6 @@ TEST_F(PeerHolderTest, WhatIsWithdrawnOrNotHereIsRefused) {
   EXPECT_EQ(Sent(), Offsets{Refused(FetchRefusal::kGone)});
 }
 
-TEST_F(PeerHolderTest, NobodyIsAskedForWhatIsOffered) {
-  holder_->Offer(kTile, Payload::Copy(std::string(100, 'x')));
-  Say(FetchOf(1));
-  EXPECT_TRUE(holder_->TakeAsked().empty());
-  EXPECT_EQ(Sent(), Offsets{0});
-  holder_->Withdraw(kTile);
-  EXPECT_EQ(Sent(), Offsets{Refused(FetchRefusal::kGone)});
-  Say(FetchOf(2));
-  EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile}) << "as before";
-}
-
-TEST_F(PeerHolderTest, OffersEndWithTheSession) {
-  const Payload payload = Payload::Copy(std::string(100, 'x'));
-  const std::weak_ptr<const void> bytes = payload.owner();
-  holder_->Offer(kTile, payload);
-  EXPECT_EQ(bytes.use_count(), 2);
-  holder_->SessionEnded();
-  EXPECT_EQ(bytes.use_count(), 1);
-  holder_->Offer(kTile, payload);
-  EXPECT_EQ(bytes.use_count(), 1) << "there is no session";
-}
-
 TEST_F(PeerHolderTest, AReaderMayStop) {
   Say(FetchOf(1));
   Provide(kTile, 8 * kPiece);

@@ -79,7 +79,8 @@ class Courier {
   void Provide(const Key& key, Payload payload);  // empty: it is not here
   // It is here until it is withdrawn: it is not asked for.
   void Offer(const Key& key, Payload payload);
-  void Withdraw(const Key& key);  // soon nothing here keeps its bytes
+  // Nothing here keeps its bytes any more; soon, if somebody has begun to fetch it.
+  void Withdraw(const Key& key);
 
   // REQUIRES: bytes > 0. FetchedPayload tells the end, unless it is forgotten first.
   void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place);

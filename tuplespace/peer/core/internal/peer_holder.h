@@ -68,8 +68,6 @@ class PeerHolder {
   std::vector<Key> TakeAsked();
   // An empty payload: it is not here.
   void Provide(const Key& key, Payload payload, std::int64_t now_us);
-  // It is here until it is withdrawn, or the session ends: nobody is asked for it.
-  void Offer(const Key& key, Payload payload);
   // Its bytes may be freed: nothing of it is sent any more.
   void Withdraw(const Key& key);
 
@@ -129,7 +127,6 @@ class PeerHolder {
   std::unordered_map<std::string, Peer> peers_;
   std::uint64_t in_flight_bytes_ = 0;
   std::vector<Key> asked_;
-  std::unordered_map<Key, Payload> offered_;
   std::deque<Outgoing> refusals_;
   std::vector<std::string> stalled_peers_;
   PeerHolderCounts counts_;
