@@ -163,9 +163,8 @@ void Handler::Impl::Do(const FetchInputs& action) {
     }
   }
   flight.placed.clear();
-  client.ReadDirectly(std::move(wanted), wait_us, [this, action](ReplyBody&& reply) {
-    OnInputs(action, std::move(reply));
-  });
+  client.ReadDirectly(std::move(wanted), wait_us,
+                      [this, action](ReplyBody&& reply) { OnInputs(action, std::move(reply)); });
 }
 
 void Handler::Impl::OnInputs(const FetchInputs& action, ReplyBody&& reply) {

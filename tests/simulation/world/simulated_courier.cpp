@@ -1,6 +1,6 @@
-// The other implementation of tuplespace/peer/internal/courier.h: what holders and readers decide is
-// the product's, what passes between them takes virtual time, and connections fail. A reader whose
-// fetch fails must get its payload through the broker.
+// The other implementation of tuplespace/peer/internal/courier.h: what holders and readers decide
+// is the product's, what passes between them takes virtual time, and connections fail. A reader
+// whose fetch fails must get its payload through the broker.
 #include <fmt/format.h>
 
 #include <map>
@@ -63,8 +63,8 @@ struct Courier::Impl {
   template <typename What>
   static void Later(What what) {
     World& world = World::current();
-    world.After(kLeastDelayUs + static_cast<std::int64_t>(
-                                    world.random().Below(kMostDelayUs - kLeastDelayUs)),
+    world.After(kLeastDelayUs +
+                    static_cast<std::int64_t>(world.random().Below(kMostDelayUs - kLeastDelayUs)),
                 std::move(what));
   }
 
@@ -104,8 +104,7 @@ struct Courier::Impl {
     });
   }
 
-  static void Arrive(std::uint64_t from, std::uint64_t at,
-                       const std::vector<std::byte>& message) {
+  static void Arrive(std::uint64_t from, std::uint64_t at, const std::vector<std::byte>& message) {
     Impl* const holding = Find(at);
     if (holding == nullptr) return;  // the reader finds out when nothing comes
     if (World::current().random().OneIn(kBreaksOneIn)) return Break(from, at);

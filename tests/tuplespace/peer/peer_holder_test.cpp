@@ -23,8 +23,7 @@ class PeerHolderTest : public ::testing::Test {
   }
   std::string TicketFor(const Key& key, const std::string& reader = "reader",
                         const std::string& public_key = "") const {
-    return MakeTicket(secret_, {kSession, reader, public_key, key.bytes()},
-                      kBrokerUs + 60'000'000);
+    return MakeTicket(secret_, {kSession, reader, public_key, key.bytes()}, kBrokerUs + 60'000'000);
   }
   FetchFrame FetchOf(std::uint64_t number, const Key& key = kTile) const {
     return {number, TicketFor(key), 4 * kPieceBytes, "reader", key};

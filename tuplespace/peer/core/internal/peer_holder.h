@@ -31,9 +31,9 @@
 namespace tuplespace {
 
 struct PeerHolderLimits {
-  std::uint64_t window_bytes = 4 << 20;               // of a transfer, sent and not confirmed
-  std::uint64_t in_flight_bytes_per_peer = 8 << 20;   // of a connection's transfers
-  std::uint64_t in_flight_bytes = 64 << 20;           // of all
+  std::uint64_t window_bytes = 4 << 20;              // of a transfer, sent and not confirmed
+  std::uint64_t in_flight_bytes_per_peer = 8 << 20;  // of a connection's transfers
+  std::uint64_t in_flight_bytes = 64 << 20;          // of all
   std::size_t transfers_per_peer = 64;
   std::size_t transfers = 1024;
   std::uint32_t refused_per_peer = 32;  // fetches and malformed messages; then it is to go
