@@ -84,8 +84,8 @@ void ApplyDirect(const Setting& setting, HandlerOptions& options) {
   if (!options.direct) return;
   if (const auto problem =
           tuplespace::DirectListenProblem(setting.value, options.access.has_value())) {
-    throw UsageError(fmt::format("{}: {}; on, off or tcp://ADDRESS:PORT is expected",
-                                 setting.origin, *problem));
+    throw UsageError(
+        fmt::format("{}: {}; on, off or tcp://ADDRESS:PORT is expected", setting.origin, *problem));
   }
   options.direct_listen = setting.value;
 }
@@ -131,10 +131,10 @@ int RunHandler(const HandlerFlags& flags) {
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
-    role.log().Info(fmt::format(
-        "{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}{}", report.tasks,
-        report.failed, report.busy_s, SizeText(report.peak_bytes), SizeText(memory_bytes),
-        DirectText(report)));
+    role.log().Info(
+        fmt::format("{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}{}",
+                    report.tasks, report.failed, report.busy_s, SizeText(report.peak_bytes),
+                    SizeText(memory_bytes), DirectText(report)));
   }
   return code;
 }

@@ -96,12 +96,8 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
 }
 
 std::string ReportToJson(const Report& r) {
-  json j = {{"tasks", r.tasks},
-            {"failed", r.failed},
-            {"tile_hits", r.tile_hits},
-            {"peak_bytes", r.peak_bytes},
-            {"busy_s", r.busy_s},
-            {"gflop", r.gflop}};
+  json j = {{"tasks", r.tasks},           {"failed", r.failed}, {"tile_hits", r.tile_hits},
+            {"peak_bytes", r.peak_bytes}, {"busy_s", r.busy_s}, {"gflop", r.gflop}};
   if (r.fetched_bytes > 0) j["fetched_bytes"] = r.fetched_bytes;
   return JsonText(j);
 }

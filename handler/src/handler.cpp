@@ -188,9 +188,9 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   reported_at_us = now_us;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
-  tuple.payload = Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits,
-                                              report.peak_bytes, report.busy_s, report.gflop,
-                                              report.fetched_bytes}));
+  tuple.payload =
+      Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits, report.peak_bytes,
+                                  report.busy_s, report.gflop, report.fetched_bytes}));
   tuple.ephemeral = true;
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));

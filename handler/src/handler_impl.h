@@ -37,7 +37,7 @@ struct Handler::Impl {
     std::vector<Key> input_keys;
     std::vector<TaskInput> inputs;
     std::optional<std::size_t> keep_input;
-    bool input_is_resident = false;  // with another handler, which is asked for it
+    bool input_is_resident = false;              // with another handler, which is asked for it
     std::vector<tuplespace::FoundTuple> placed;  // of inputs: where they are, as far as is known
     DeviceOutcome outcome;
   };

@@ -163,9 +163,8 @@ void Handler::Impl::Do(const FetchInputs& action) {
     }
   }
   flight.placed.clear();
-  client.ReadDirectly(std::move(wanted), wait_us, [this, action](ReplyBody&& reply) {
-    OnInputs(action, std::move(reply));
-  });
+  client.ReadDirectly(std::move(wanted), wait_us,
+                      [this, action](ReplyBody&& reply) { OnInputs(action, std::move(reply)); });
 }
 
 void Handler::Impl::OnInputs(const FetchInputs& action, ReplyBody&& reply) {
@@ -241,6 +240,10 @@ void Handler::Impl::Do(const ReportDone& action) {
     if (result.kept) cached[result.key] = std::move(result.kept);
     if (result.resident_bytes > 0) {
       ++report.resident_results;
+      // Where that takes no download, others get it without waking this thread.
+      if (!capacity.own_memory && client.listens()) {
+        client.Offer(tuple.key, device->Fetch(cached.at(tuple.key)));
+      }
       resident.push_back(complete.results.size());
       complete.results.push_back(std::move(tuple));
       continue;
@@ -341,6 +344,7 @@ void Handler::Impl::Do(const TakeCached& action) {
   Flight& flight = flights.at(action.flight);
   const auto it = cached.find(flight.input_keys[action.input]);
   if (it == cached.end()) return;  // then the task fails, as its input has another size
+  client.Withdraw(it->first);
   flight.inputs[action.input].buffer = std::move(it->second);
   cached.erase(it);
 }

@@ -109,8 +109,7 @@ bool RunReading(InputReader in) {
       ++ended;
       Require(fetched.payload.empty() || fetched.payload.size() == kFuzzedBytes,
               "a payload of {} bytes", fetched.payload.size());
-      Require(fetched.payload.empty() ||
-                  HashOf(fetched.payload.bytes()) == *fetched.payload.hash(),
+      Require(fetched.payload.empty() || HashOf(fetched.payload.bytes()) == *fetched.payload.hash(),
               "a payload without its hash");
     }
     reader.TakeOutput();
@@ -175,8 +174,8 @@ std::vector<Seed> PeerHostile() {
     many += NumberBytes(0, 1) + SizedTextBytes(forged);
   }
   return {{"many-forged", many},
-          {"more-key-than-bytes", KindBytes(kToHolder) + fetch.substr(0, 62) + "\xff\xff" +
-                                      fetch.substr(64)}};
+          {"more-key-than-bytes",
+           KindBytes(kToHolder) + fetch.substr(0, 62) + "\xff\xff" + fetch.substr(64)}};
 }
 
 const Registration peer_registration({"peer", RunPeer, PeerSeeds, PeerHostile});

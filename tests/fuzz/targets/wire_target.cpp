@@ -146,9 +146,9 @@ std::vector<Seed> Seeds() {
   seeds.push_back(SeedOf("session-to-broker", 0, Hello{7, "a name", sharing}, Ping{},
                          ClientSegments{"secret", {1, 2}, {3}}, Request{1, Put{generate.Tuples()}},
                          Request{2, GetStats{}}, Bye{}));
-  seeds.push_back(SeedOf("listening", 0,
-                         Listening{"tcp://10.0.0.1:5600", std::string(40, 'k'),
-                                   std::string(32, 's')}));
+  seeds.push_back(
+      SeedOf("listening", 0,
+             Listening{"tcp://10.0.0.1:5600", std::string(40, 'k'), std::string(32, 's')}));
   FoundTuple placed;
   placed.key = Key{"tile", 1};
   placed.resident = true;
@@ -156,8 +156,8 @@ std::vector<Seed> Seeds() {
       Place{"tcp://10.0.0.1:5600", std::string(40, 'k'), std::string(40, 't')});
   seeds.push_back(SeedOf("placed", kToClient, Reply{1, Found{{placed}}}));
   seeds.push_back(SeedOf("session-to-client", kToClient,
-                         Welcome{7, 1, 5'000'000, 1 << 20, 1 << 30, sharing, 9}, Pong{5}, Done{{1, 2}},
-                         Notice{Notice::Kind::kLost, Key{"job", 3}, "client", "why"},
+                         Welcome{7, 1, 5'000'000, 1 << 20, 1 << 30, sharing, 9}, Pong{5},
+                         Done{{1, 2}}, Notice{Notice::Kind::kLost, Key{"job", 3}, "client", "why"},
                          BrokerSegments{{{1, 2, false}, {3, 4, true}}, {5}, {6}},
                          tuplespace::RequestError{ErrorCode::kBusy, "later"}, Goodbye{}));
   return seeds;

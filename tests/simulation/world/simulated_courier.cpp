@@ -1,6 +1,6 @@
-// The other implementation of tuplespace/peer/internal/courier.h: what holders and readers decide is
-// the product's, what passes between them takes virtual time, and connections fail. A reader whose
-// fetch fails must get its payload through the broker.
+// The other implementation of tuplespace/peer/internal/courier.h: what holders and readers decide
+// is the product's, what passes between them takes virtual time, and connections fail. A reader
+// whose fetch fails must get its payload through the broker.
 #include <fmt/format.h>
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "courier.h"
+#include "offered.h"
 #include "wake_up.h"
 #include "world/world.h"
 
@@ -62,8 +63,8 @@ struct Courier::Impl {
   template <typename What>
   static void Later(What what) {
     World& world = World::current();
-    world.After(kLeastDelayUs + static_cast<std::int64_t>(
-                                    world.random().Below(kMostDelayUs - kLeastDelayUs)),
+    world.After(kLeastDelayUs +
+                    static_cast<std::int64_t>(world.random().Below(kMostDelayUs - kLeastDelayUs)),
                 std::move(what));
   }
 
@@ -103,8 +104,7 @@ struct Courier::Impl {
     });
   }
 
-  static void Arrive(std::uint64_t from, std::uint64_t at,
-                       const std::vector<std::byte>& message) {
+  static void Arrive(std::uint64_t from, std::uint64_t at, const std::vector<std::byte>& message) {
     Impl* const holding = Find(at);
     if (holding == nullptr) return;  // the reader finds out when nothing comes
     if (World::current().random().OneIn(kBreaksOneIn)) return Break(from, at);
@@ -121,7 +121,14 @@ struct Courier::Impl {
   }
 
   void Send() {
-    for (Key& key : holder.TakeAsked()) Say(Asked{std::move(key)});
+    for (Key& key : holder.TakeAsked()) {
+      Payload payload = offered.Find(key);
+      if (payload.empty()) {
+        Say(Asked{std::move(key)});
+      } else {
+        holder.Provide(key, std::move(payload), process.LocalUs());
+      }
+    }
     while (std::optional<PeerHolder::Outgoing> out = holder.TakeOutput()) {
       std::vector<std::byte> message = out->head;
       message.insert(message.end(), out->body.begin(), out->body.end());
@@ -147,6 +154,7 @@ struct Courier::Impl {
   const Listening listening;
   PeerHolder holder;
   std::map<std::uint64_t, PeerReader> links;  // by the holder's number
+  Offered offered;
   std::vector<Event> events;
   CourierCounts counts;
 };
@@ -164,6 +172,7 @@ void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
 }
 
 void Courier::SessionEnded() {
+  impl_->offered.Clear();
   impl_->holder.SessionEnded();
   impl_->Send();
 }
@@ -178,10 +187,11 @@ void Courier::Provide(const Key& key, Payload payload) {
 }
 
 void Courier::Offer(const Key& key, Payload payload) {
-  impl_->holder.Offer(key, std::move(payload));
+  impl_->offered.Add(key, std::move(payload));
 }
 
 void Courier::Withdraw(const Key& key) {
+  if (impl_->offered.Remove(key)) return;
   impl_->holder.Withdraw(key);
   impl_->Send();
 }

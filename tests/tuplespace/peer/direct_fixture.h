@@ -28,9 +28,8 @@ class DirectFixture : public ::testing::TestWithParam<bool> {
   }
   // Who may do everything, and one who may read only what begins with "open".
   static std::vector<Role> AllRoles() {
-    const std::vector<Operation> all{Operation::kRead,     Operation::kPut,
-                                     Operation::kPutTask,  Operation::kGet,
-                                     Operation::kComplete, Operation::kRetire};
+    const std::vector<Operation> all{Operation::kRead, Operation::kPut,      Operation::kPutTask,
+                                     Operation::kGet,  Operation::kComplete, Operation::kRetire};
     return {{"all", {{all, {{FieldPattern::Any()}, true}, {}}}},
             {"watcher", {{{Operation::kRead}, {{FieldPattern::Exact("open")}, true}, {}}}}};
   }

@@ -51,14 +51,14 @@ class DirectReadsTest : public ::testing::Test {
   std::map<std::uint64_t, Key> fetching_;
   std::vector<std::uint64_t> forgotten_;
   std::vector<ReplyBody> answers_;
-  DirectReads reads_{{.submit = [this](Read read, Client::ReplyHandler on_reply) {
-                        submitted_.emplace_back(std::move(read), std::move(on_reply));
-                      },
-                      .fetch = [this](std::uint64_t id, const FoundTuple& found) {
-                        fetching_[id] = found.key;
-                      },
-                      .forget = [this](std::uint64_t id) { forgotten_.push_back(id); },
-                      .now_us = [this] { return now_us_; }}};
+  DirectReads reads_{
+      {.submit =
+           [this](Read read, Client::ReplyHandler on_reply) {
+             submitted_.emplace_back(std::move(read), std::move(on_reply));
+           },
+       .fetch = [this](std::uint64_t id, const FoundTuple& found) { fetching_[id] = found.key; },
+       .forget = [this](std::uint64_t id) { forgotten_.push_back(id); },
+       .now_us = [this] { return now_us_; }}};
 };
 
 TEST_F(DirectReadsTest, KnownPlacesAreNotAskedFor) {

@@ -123,7 +123,7 @@ TEST_P(DirectTransfer, ManyReadersAndPayloadsAtOnce) {
   for (const char* name : {"reader", "owner", "thief"}) readers.push_back(Make(name));
   std::size_t right = 0, answered = 0;
   for (auto& reader : readers) {
-      for (std::int64_t i = 0; i < 40; ++i) {
+    for (std::int64_t i = 0; i < 40; ++i) {
       reader->ReadDirectly({Named({"open", i})}, 60'000'000, [&, i](ReplyBody&& reply) {
         ++answered;
         const auto* found = std::get_if<Found>(&reply);

@@ -48,9 +48,8 @@ class HostilePeer : public DirectFixture {
     Read read{{Pattern::Of(kHostileTile)}};
     read.direct = true;
     std::optional<Place> place;
-    reader.Submit(std::move(read), [&](ReplyBody&& reply) {
-      place = *std::get<Found>(reply).tuples.at(0).place;
-    });
+    reader.Submit(std::move(read),
+                  [&](ReplyBody&& reply) { place = *std::get<Found>(reply).tuples.at(0).place; });
     EXPECT_TRUE(PollUntil(reader, [&] { return place.has_value(); }));
     return *place;
   }
@@ -90,8 +89,8 @@ TEST_P(HostilePeer, WhereNobodyListensTheBrokerPassesItOn) {
   fake->Ask(Put{{Staying(kHostileTile, kHostileBytes), Staying({"open", 2}, kHostileBytes)}});
   const auto reader = Make("reader");
   for (const std::int64_t tile : {1, 2}) {  // the second is not tried any more
-    const auto found =
-        FetchWith(*reader, [&] { fake->Turn(); }, 60'000'000, Key{"open", tile});
+    const auto found = FetchWith(
+        *reader, [&] { fake->Turn(); }, 60'000'000, Key{"open", tile});
     ASSERT_TRUE(found);
     EXPECT_EQ(found->payload.text(), payload_);
   }
@@ -159,8 +158,8 @@ TEST_P(HostilePeer, AHolderThatDiesInTheMiddleLosesItsPayload) {
         const auto fetch = listener ? listener->Fetched() : std::nullopt;
         if (!fetch) return;
         const auto bytes = std::as_bytes(std::span(payload_));
-        listener->Send({fetch->transfer, payload_.size(), 0, HashOf(bytes),
-                        bytes.first(kPieceBytes)});
+        listener->Send(
+            {fetch->transfer, payload_.size(), 0, HashOf(bytes), bytes.first(kPieceBytes)});
         listener.reset();
         fake.reset();
       },
@@ -192,9 +191,8 @@ TEST_P(HostilePeer, ATicketIsForOneReaderAndOneKey) {
     ++refused;
   }
   EXPECT_FALSE(IsRefused(AnswerTo(*holder, place, "reader", good)));
-  EXPECT_TRUE(PollUntil(*holder, [&] {
-    return holder->direct_counts().refused_tickets == refused;
-  }));
+  EXPECT_TRUE(
+      PollUntil(*holder, [&] { return holder->direct_counts().refused_tickets == refused; }));
 }
 
 TEST_P(HostilePeer, AHolderServesOnWhateverPeersSend) {
@@ -207,8 +205,8 @@ TEST_P(HostilePeer, AHolderServesOnWhateverPeersSend) {
   }
   const FetchFrame good{1, place.ticket, 1 << 20, IdOf("reader"), kHostileTile};
   const auto send = [](zmq::socket_t& to, const std::string& bytes, bool more = false) {
-    const auto flags = zmq::send_flags::dontwait |
-                       (more ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    const auto flags =
+        zmq::send_flags::dontwait | (more ? zmq::send_flags::sndmore : zmq::send_flags::none);
     static_cast<void>(to.send(zmq::buffer(bytes), flags));
   };
   for (int round = 0; round < 200; ++round) {

@@ -58,8 +58,8 @@ TEST(PeerFrames, TheLargestKeyFits) {
 }
 
 TEST(PeerFrames, EachLengthButTheRightOneIsRefused) {
-  for (const Bytes& whole : {EncodePeer(AnyFetch()), EncodePeer(MoreFrame{1, 2}),
-                             EncodePeer(StopFrame{1})}) {
+  for (const Bytes& whole :
+       {EncodePeer(AnyFetch()), EncodePeer(MoreFrame{1, 2}), EncodePeer(StopFrame{1})}) {
     for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
       EXPECT_FALSE(DecodeToHolder(std::span(whole).first(bytes))) << bytes;
     }

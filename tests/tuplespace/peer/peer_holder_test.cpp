@@ -23,8 +23,7 @@ class PeerHolderTest : public ::testing::Test {
   }
   std::string TicketFor(const Key& key, const std::string& reader = "reader",
                         const std::string& public_key = "") const {
-    return MakeTicket(secret_, {kSession, reader, public_key, key.bytes()},
-                      kBrokerUs + 60'000'000);
+    return MakeTicket(secret_, {kSession, reader, public_key, key.bytes()}, kBrokerUs + 60'000'000);
   }
   FetchFrame FetchOf(std::uint64_t number, const Key& key = kTile) const {
     return {number, TicketFor(key), 4 * kPieceBytes, "reader", key};
@@ -193,28 +192,6 @@ TEST_F(PeerHolderTest, WhatIsWithdrawnOrNotHereIsRefused) {
   holder_->Withdraw(kTile);
   EXPECT_EQ(bytes.use_count(), 1) << "nobody here keeps it";
   EXPECT_EQ(Sent(), Offsets{Refused(FetchRefusal::kGone)});
-}
-
-TEST_F(PeerHolderTest, NobodyIsAskedForWhatIsOffered) {
-  holder_->Offer(kTile, Payload::Copy(std::string(100, 'x')));
-  Say(FetchOf(1));
-  EXPECT_TRUE(holder_->TakeAsked().empty());
-  EXPECT_EQ(Sent(), Offsets{0});
-  holder_->Withdraw(kTile);
-  EXPECT_EQ(Sent(), Offsets{Refused(FetchRefusal::kGone)});
-  Say(FetchOf(2));
-  EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile}) << "as before";
-}
-
-TEST_F(PeerHolderTest, OffersEndWithTheSession) {
-  const Payload payload = Payload::Copy(std::string(100, 'x'));
-  const std::weak_ptr<const void> bytes = payload.owner();
-  holder_->Offer(kTile, payload);
-  EXPECT_EQ(bytes.use_count(), 2);
-  holder_->SessionEnded();
-  EXPECT_EQ(bytes.use_count(), 1);
-  holder_->Offer(kTile, payload);
-  EXPECT_EQ(bytes.use_count(), 1) << "there is no session";
 }
 
 TEST_F(PeerHolderTest, AReaderMayStop) {

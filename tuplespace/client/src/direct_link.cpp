@@ -62,8 +62,8 @@ void DirectLink::Open() {
   } catch (const std::exception& error) {
     failed_ = true;
     if (on_problem_) {
-      on_problem_(fmt::format("no direct transfers, all bytes go through the broker: {}",
-                              error.what()));
+      on_problem_(
+          fmt::format("no direct transfers, all bytes go through the broker: {}", error.what()));
     }
   }
 }

@@ -1,8 +1,8 @@
 // DirectLink: a client's part in direct transfers: its courier, what the broker is told of it, and
 // Reads whose payloads come from other clients.
 //
-// The courier begins to listen when the client first joins a broker that takes part and whose memory
-// it does not share. One that cannot listen says so once and reads through the broker.
+// The courier begins to listen when the client first joins a broker that takes part and whose
+// memory it does not share. One that cannot listen says so once and reads through the broker.
 //
 // One thread owns it, the client's.
 #pragma once
@@ -32,8 +32,8 @@ class DirectLink {
   void NoteClock(std::int64_t broker_us) { broker_us_ = broker_us; }
   // This client's end of its connection with the broker.
   void NoteAddress(const std::string& address);
-  // `session`: of the client now, 0: none. To be called again and again; `shares`: the client shares
-  // memory with the broker.
+  // `session`: of the client now, 0: none. To be called again and again; `shares`: the client
+  // shares memory with the broker.
   void Follow(std::uint64_t session, bool shares);
   // Once in a session: what the broker is to be told.
   bool HasListening() const { return listening_due_; }

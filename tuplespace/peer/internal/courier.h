@@ -1,5 +1,5 @@
-// Courier: serves the payloads that stay with a client to others, and fetches theirs from them, in a
-// thread with sockets of its own. So large payloads keep nothing else from being sent or heard.
+// Courier: serves the payloads that stay with a client to others, and fetches theirs from them, in
+// a thread with sockets of its own. So large payloads keep nothing else from being sent or heard.
 //
 //   client's thread                         courier's thread                 other clients
 //     SessionBegan, Fetch, Provide  ----->    PeerListener (ROUTER)   <-----   their couriers
@@ -8,8 +8,8 @@
 // Threads: all members belong to the client's thread; `wake` is notified when there are events.
 // Limits: peer_holder.h, peer_reader.h; of connections kPeerConnections below. Whatever peers send,
 // the process does not end and its memory is bounded by these.
-// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker. A
-// holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
+// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker.
+// A holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
 // kMostUnreachableUs.
 #pragma once
 
@@ -42,8 +42,8 @@ struct CourierOptions {
   std::string listen;
   // In place of an address that stands for all of this host ("0.0.0.0", "[::]").
   std::string address;
-  ClientId client;                           // as the broker knows it
-  std::optional<KeyPair> keys = {};          // as the broker knows it; then all is encrypted
+  ClientId client;                   // as the broker knows it
+  std::optional<KeyPair> keys = {};  // as the broker knows it; then all is encrypted
   PeerHolderLimits holder_limits = {};
   PeerReaderLimits reader_limits = {};
 };
@@ -79,7 +79,8 @@ class Courier {
   void Provide(const Key& key, Payload payload);  // empty: it is not here
   // It is here until it is withdrawn: it is not asked for.
   void Offer(const Key& key, Payload payload);
-  void Withdraw(const Key& key);  // soon nothing here keeps its bytes
+  // Nothing here keeps its bytes any more; soon, if somebody has begun to fetch it.
+  void Withdraw(const Key& key);
 
   // REQUIRES: bytes > 0. FetchedPayload tells the end, unless it is forgotten first.
   void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place);

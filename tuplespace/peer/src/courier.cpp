@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "offered.h"
 #include "peer_link.h"
 #include "peer_listener.h"
 #include "wake_up.h"
@@ -81,7 +82,15 @@ struct Courier::Impl {
     for (const auto& command : TakeCommands()) command();
     const std::int64_t now_us = MonotonicUs();
     bool busy = listener.Work(now_us);
-    for (const Key& key : listener.holder().TakeAsked()) Say(Asked{key});
+    for (const Key& key : listener.holder().TakeAsked()) {
+      Payload payload = offered.Find(key);
+      if (payload.empty()) {
+        Say(Asked{key});
+      } else {
+        listener.holder().Provide(key, std::move(payload), now_us);
+        busy = true;
+      }
+    }
     for (auto at = links.begin(); at != links.end();) {
       busy = at->second->Work(now_us) || busy;
       at = Look(at, now_us);
@@ -200,6 +209,7 @@ struct Courier::Impl {
   Links links;
   Unreachable unreachable;
   std::vector<zmq_pollitem_t> items;
+  Offered offered;
   std::vector<Event> said;
   CourierCounts own_counts;
   bool stops = false;
@@ -228,6 +238,7 @@ void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
 }
 
 void Courier::SessionEnded() {
+  impl_->offered.Clear();
   impl_->Do([impl = impl_.get()] { impl->listener.holder().SessionEnded(); });
 }
 
@@ -243,12 +254,11 @@ void Courier::Provide(const Key& key, Payload payload) {
 }
 
 void Courier::Offer(const Key& key, Payload payload) {
-  impl_->Do([impl = impl_.get(), key, payload = std::move(payload)] {
-    impl->listener.holder().Offer(key, payload);
-  });
+  impl_->offered.Add(key, std::move(payload));
 }
 
 void Courier::Withdraw(const Key& key) {
+  if (impl_->offered.Remove(key)) return;
   impl_->Do([impl = impl_.get(), key] { impl->listener.holder().Withdraw(key); });
 }
 

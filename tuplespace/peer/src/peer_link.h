@@ -18,7 +18,8 @@ namespace tuplespace {
 
 class PeerLink {
  public:
-  // Begins to connect. Throws std::invalid_argument for a place that must not be used, zmq::error_t.
+  // Begins to connect. Throws std::invalid_argument for a place that must not be used,
+  // zmq::error_t.
   PeerLink(zmq::context_t& context, const CourierOptions& options, const Place& place);
 
   PeerReader& reader() { return reader_; }

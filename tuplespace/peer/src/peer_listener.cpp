@@ -43,8 +43,7 @@ PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& option
   }
   router_.set(zmq::sockopt::maxmsgsize,
               static_cast<std::int64_t>(kMostToHolderBytes + kEncryptionBytes));
-  router_.set(zmq::sockopt::handshake_ivl,
-              static_cast<int>(kPeerConnections.handshake_us / 1000));
+  router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kPeerConnections.handshake_us / 1000));
   router_.set(zmq::sockopt::backlog, kPeerBacklog);
   router_.set(zmq::sockopt::router_mandatory, true);
   monitor_ = std::make_unique<Monitor>(context, router_);
@@ -55,8 +54,7 @@ PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& option
   } catch (const zmq::error_t& error) {
     throw std::runtime_error(fmt::format("cannot listen at {}: {}", address, error.what()));
   }
-  listening_.endpoint =
-      Announced(router_.get(zmq::sockopt::last_endpoint), options.address);
+  listening_.endpoint = Announced(router_.get(zmq::sockopt::last_endpoint), options.address);
 }
 
 PeerListener::~PeerListener() = default;

@@ -22,7 +22,8 @@ namespace tuplespace {
 
 class PeerListener {
  public:
-  // Binds. Throws as Courier does. REQUIRES: the context outlives it and has no other authenticator.
+  // Binds. Throws as Courier does. REQUIRES: the context outlives it and has no other
+  // authenticator.
   PeerListener(zmq::context_t& context, const CourierOptions& options);
   ~PeerListener();
 

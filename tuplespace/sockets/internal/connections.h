@@ -1,7 +1,7 @@
-// Connections: what a listener allows its tcp connections before it knows, and whatever it knows of,
-// who they are: how many there are, in all and from one address, how long they may say nothing, and
-// how much of a message may come without its end. ZeroMQ accepts connections by itself and has no
-// such limits but the size of one frame; so they are looked at from outside, through their
+// Connections: what a listener allows its tcp connections before it knows, and whatever it knows
+// of, who they are: how many there are, in all and from one address, how long they may say nothing,
+// and how much of a message may come without its end. ZeroMQ accepts connections by itself and has
+// no such limits but the size of one frame; so they are looked at from outside, through their
 // descriptors, and shut down where they pass a limit.
 //
 // A descriptor is ZeroMQ's and may be closed, or name another connection, at any moment. So nothing

@@ -177,13 +177,12 @@ std::string PlaceAddress(const std::string& endpoint, bool has_keys) {
   }
   const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);
   if (!IsAddress(parts.host)) {
-    throw std::invalid_argument(
-        fmt::format("the place \"{}\" has the host \"{}\", which is no address", endpoint,
-                    parts.host));
+    throw std::invalid_argument(fmt::format(
+        "the place \"{}\" has the host \"{}\", which is no address", endpoint, parts.host));
   }
   if (!has_keys && !IsLoopback(parts.host)) {
-    throw std::invalid_argument(fmt::format(
-        "the place \"{}\" is no loopback address, and there are no keys", endpoint));
+    throw std::invalid_argument(
+        fmt::format("the place \"{}\" is no loopback address, and there are no keys", endpoint));
   }
   return endpoint;
 }

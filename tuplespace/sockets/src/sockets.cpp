@@ -44,9 +44,8 @@ void AfterReceive() {
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-constexpr int kMonitoredEvents =
-    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
-    kHandshakeFailed;
+constexpr int kMonitoredEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
+                                 ZMQ_EVENT_CLOSED | kHandshakeFailed;
 // Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;

@@ -201,11 +201,10 @@ struct Encoder::Impl {
     std::vector<Offset<wire::Pattern>> patterns;
     for (const Pattern& pattern : read.patterns) patterns.push_back(OnePattern(pattern));
     const auto list = builder.CreateVector(patterns);
-    Message(
-        id, wire::Body::Read,
-        wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us, read.in_space,
-                         read.direct)
-            .Union());
+    Message(id, wire::Body::Read,
+            wire::CreateRead(builder, list, read.all, read.metadata_only, read.wait_us,
+                             read.in_space, read.direct)
+                .Union());
   }
   void Body(RequestId id, const List& list) {
     const auto pattern = OnePattern(list.pattern);
@@ -367,12 +366,11 @@ void Encoder::Add(const Notice& notice) {
 
 void Encoder::Add(const Welcome& welcome) {
   const auto sharing = impl_->Offer(welcome.sharing);
-  impl_->Message(
-      0, wire::Body::Welcome,
-      wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session, welcome.silence_us,
-                          welcome.control_frame_bytes, welcome.message_bytes, sharing,
-                          welcome.broker_us)
-          .Union());
+  impl_->Message(0, wire::Body::Welcome,
+                 wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session,
+                                     welcome.silence_us, welcome.control_frame_bytes,
+                                     welcome.message_bytes, sharing, welcome.broker_us)
+                     .Union());
 }
 
 void Encoder::Add(const Pong& pong) {

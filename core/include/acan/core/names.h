@@ -39,7 +39,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text);
 struct Report {
   std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
   double busy_s = 0;
-  double gflop = 0;  // 10^9 operations of completed tasks (core/task.h, Flops)
+  double gflop = 0;                 // 10^9 operations of completed tasks (core/task.h, Flops)
   std::uint64_t fetched_bytes = 0;  // of inputs that came from other handlers themselves
 };
 std::string ReportToJson(const Report& report);

@@ -21,8 +21,8 @@ void KeptData::Put(std::vector<tuplespace::Tuple> tuples,
     }
   }
   client_.Submit(tuplespace::Put{std::move(tuples)},
-                 [this, keys = std::move(keys), on_reply = std::move(on_reply)](
-                     tuplespace::ReplyBody&& reply) {
+                 [this, keys = std::move(keys),
+                  on_reply = std::move(on_reply)](tuplespace::ReplyBody&& reply) {
                    OnReply(keys, reply);
                    on_reply(std::move(reply));
                  });

@@ -1,5 +1,5 @@
-// Data that stays with a manager: handlers fetch it, who cannot fetch it gets it through the broker,
-// and it goes when nobody needs it.
+// Data that stays with a manager: handlers fetch it, who cannot fetch it gets it through the
+// broker, and it goes when nobody needs it.
 #include "acan/manager/kept_data.h"
 
 #include <gtest/gtest.h>

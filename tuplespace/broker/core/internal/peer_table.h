@@ -34,7 +34,7 @@ struct Peer {
   std::uint64_t cost = 0;  // of what was served in that turn
   std::deque<WaitingRequest> waiting;
   std::uint64_t waiting_cost = 0;
-  bool leaves = false;  // when nothing waits any more
+  bool leaves = false;                              // when nothing waits any more
   std::unique_ptr<const Listening> listening = {};  // null: it serves no payloads itself
 };
 

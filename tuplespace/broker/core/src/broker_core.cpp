@@ -190,8 +190,13 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
   }
   it->second.heard_at_us = now_us;
   peers_.Send(client, it->second,
-              Welcome{hello.nonce, it->second.session, options_.client_silence_us,
-                      options_.control_frame_bytes, options_.limits.message_bytes, {}, now_us});
+              Welcome{hello.nonce,
+                      it->second.session,
+                      options_.client_silence_us,
+                      options_.control_frame_bytes,
+                      options_.limits.message_bytes,
+                      {},
+                      now_us});
 }
 
 std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {

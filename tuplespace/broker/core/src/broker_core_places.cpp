@@ -1,4 +1,5 @@
-// BrokerCore: direct transfers: who listens, and the places of payloads for those who may read them.
+// BrokerCore: direct transfers: who listens, and the places of payloads for those who may read
+// them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -11,13 +12,11 @@ namespace tuplespace {
 
 void BrokerCore::OnListening(const ClientId& client, Peer& peer, Listening&& listening,
                              std::int64_t now_us) {
-  if (!listening.endpoint.starts_with("tcp://") ||
-      listening.secret.size() != kTicketSecretBytes) {
-    return OnMalformed(
-        client,
-        {0, fmt::format("a Listening needs a tcp endpoint, and a secret of {} bytes",
-                        kTicketSecretBytes)},
-        now_us);
+  if (!listening.endpoint.starts_with("tcp://") || listening.secret.size() != kTicketSecretBytes) {
+    return OnMalformed(client,
+                       {0, fmt::format("a Listening needs a tcp endpoint, and a secret of {} bytes",
+                                       kTicketSecretBytes)},
+                       now_us);
   }
   // Readers connect with keys where the broker has some, and without where it has none.
   if (peer.key.has_value() == listening.public_key.empty()) return;

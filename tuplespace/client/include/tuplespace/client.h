@@ -56,7 +56,7 @@ struct ClientOptions {
 struct DirectCounts {
   std::uint64_t sent_payloads = 0, sent_bytes = 0;  // by this client to others
   std::uint64_t fetched_payloads = 0, fetched_bytes = 0;
-  std::uint64_t failed_fetches = 0;  // were read through the broker
+  std::uint64_t failed_fetches = 0;                  // were read through the broker
   std::uint64_t refused_tickets = 0, malformed = 0;  // of others
 };
 
@@ -152,8 +152,8 @@ class Client {
   void Flush();
   void Wake();  // thread safe; async-signal safe
 
-  bool shares_memory() const;        // what it puts can lie in shared memory
-  bool nearby() const;               // messages from the broker come through shared memory, too
+  bool shares_memory() const;  // what it puts can lie in shared memory
+  bool nearby() const;         // messages from the broker come through shared memory, too
   // It asks for places (Get::direct) and ReadDirectly may use them.
   bool fetches_directly() const;
   bool listens() const;  // in this session others can fetch from it what stays with it

@@ -31,9 +31,9 @@
 namespace tuplespace {
 
 struct PeerHolderLimits {
-  std::uint64_t window_bytes = 4 << 20;               // of a transfer, sent and not confirmed
-  std::uint64_t in_flight_bytes_per_peer = 8 << 20;   // of a connection's transfers
-  std::uint64_t in_flight_bytes = 64 << 20;           // of all
+  std::uint64_t window_bytes = 4 << 20;              // of a transfer, sent and not confirmed
+  std::uint64_t in_flight_bytes_per_peer = 8 << 20;  // of a connection's transfers
+  std::uint64_t in_flight_bytes = 64 << 20;          // of all
   std::size_t transfers_per_peer = 64;
   std::size_t transfers = 1024;
   std::uint32_t refused_per_peer = 32;  // fetches and malformed messages; then it is to go
@@ -68,8 +68,6 @@ class PeerHolder {
   std::vector<Key> TakeAsked();
   // An empty payload: it is not here.
   void Provide(const Key& key, Payload payload, std::int64_t now_us);
-  // It is here until it is withdrawn, or the session ends: nobody is asked for it.
-  void Offer(const Key& key, Payload payload);
   // Its bytes may be freed: nothing of it is sent any more.
   void Withdraw(const Key& key);
 
@@ -129,7 +127,6 @@ class PeerHolder {
   std::unordered_map<std::string, Peer> peers_;
   std::uint64_t in_flight_bytes_ = 0;
   std::vector<Key> asked_;
-  std::unordered_map<Key, Payload> offered_;
   std::deque<Outgoing> refusals_;
   std::vector<std::string> stalled_peers_;
   PeerHolderCounts counts_;

@@ -1,10 +1,10 @@
 // PeerReader: what a client decides that fetches payloads from one holder over one connection. A
 // pure state machine without sockets, clock or threads.
 //
-// A fetch ends with the payload, whose hash is that of the holder, or without it: the holder refused
-// it, sent something else than a payload of the expected size, or said nothing for stall_us while
-// something was asked for, or the connection ended. Then all fetches at this holder end, but for a
-// refusal, which concerns one.
+// A fetch ends with the payload, whose hash is that of the holder, or without it: the holder
+// refused it, sent something else than a payload of the expected size, or said nothing for stall_us
+// while something was asked for, or the connection ended. Then all fetches at this holder end, but
+// for a refusal, which concerns one.
 //
 // Not thread safe: one thread owns it.
 #pragma once
@@ -80,7 +80,7 @@ class PeerReader {
   std::int64_t PatienceUs() const { return heard_ ? limits_.stall_us : limits_.connect_us; }
 
   const PeerReaderLimits limits_;
-  OpenFetches open_;                   // by id, which is the transfer's number
+  OpenFetches open_;  // by id, which is the transfer's number
   std::deque<WantedPayload> waiting_;
   std::vector<std::vector<std::byte>> output_;
   std::vector<FetchedPayload> fetched_;

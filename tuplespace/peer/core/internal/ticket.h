@@ -25,10 +25,10 @@ inline constexpr std::size_t kTicketBytes = 40;
 
 // What a ticket allows: `reader` may fetch the payload of a tuple.
 struct TicketClaims {
-  std::uint64_t session = 0;          // of the holder, as the broker gave it
-  std::string_view reader;            // its client id
-  std::string_view reader_public_key; // with which it connects; empty: without keys
-  std::string_view key;               // the bytes of the tuple's key
+  std::uint64_t session = 0;           // of the holder, as the broker gave it
+  std::string_view reader;             // its client id
+  std::string_view reader_public_key;  // with which it connects; empty: without keys
+  std::string_view key;                // the bytes of the tuple's key
 };
 
 // Random. Throws std::runtime_error if the system has no random bytes.

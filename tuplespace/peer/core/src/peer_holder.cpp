@@ -23,7 +23,6 @@ void PeerHolder::SessionEnded() {
     at = End(at);
   }
   asked_.clear();
-  offered_.clear();
 }
 
 bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
@@ -62,13 +61,7 @@ bool PeerHolder::OnFetch(const std::string& peer, std::string_view public_key, F
   transfer.window_bytes = std::min<std::uint64_t>(fetch.window_bytes, limits_.window_bytes);
   transfer.heard_us = now_us;
   ++peers_[peer].transfers;
-  const auto offered = offered_.find(transfer.key);
-  if (offered != offered_.end()) {
-    const Key key = transfer.key;  // which Provide compares with those of all transfers
-    Provide(key, offered->second, now_us);
-  } else if (!asked) {
-    asked_.push_back(transfer.key);
-  }
+  if (!asked) asked_.push_back(transfer.key);
   return true;
 }
 
@@ -176,14 +169,7 @@ void PeerHolder::Provide(const Key& key, Payload payload, std::int64_t now_us) {
   }
 }
 
-void PeerHolder::Offer(const Key& key, Payload payload) {
-  if (session_ == 0) return;
-  const PayloadHash hash = payload.hash() ? *payload.hash() : HashOf(payload.bytes());
-  offered_[key] = std::move(payload).WithHash(hash);
-}
-
 void PeerHolder::Withdraw(const Key& key) {
-  offered_.erase(key);
   std::erase(asked_, key);
   for (auto at = transfers_.begin(); at != transfers_.end();) {
     if (at->key != key) {

@@ -39,10 +39,9 @@ std::string MacOf(std::string_view secret, const TicketClaims& claims, std::uint
   }
   std::string mac(kMacBytes, '\0');
   unsigned int bytes = kMacBytes;
-  const auto* const made =
-      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-           reinterpret_cast<const unsigned char*>(what.data()), what.size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &bytes);
+  const auto* const made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                reinterpret_cast<const unsigned char*>(what.data()), what.size(),
+                                reinterpret_cast<unsigned char*>(mac.data()), &bytes);
   if (made == nullptr || bytes != kMacBytes) throw std::runtime_error("HMAC-SHA256 fails");
   return mac;
 }
@@ -77,8 +76,7 @@ TicketVerdict CheckTicket(std::string_view secret, std::string_view ticket,
   if (CRYPTO_memcmp(mac.data(), ticket.data() + kTimeBytes, kMacBytes) != 0) {
     return TicketVerdict::kForged;
   }
-  const bool ended =
-      broker_now_us >= 0 && static_cast<std::uint64_t>(broker_now_us) >= expires_us;
+  const bool ended = broker_now_us >= 0 && static_cast<std::uint64_t>(broker_now_us) >= expires_us;
   return ended ? TicketVerdict::kExpired : TicketVerdict::kGood;
 }
 

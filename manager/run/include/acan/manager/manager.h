@@ -37,10 +37,10 @@ struct ManagerOptions {
   // Over tcp, where no memory is shared with the broker: data goes from here to handlers; without
   // this, and where this cannot be reached, through the broker.
   bool direct = true;
-  zmq::context_t* context = nullptr;                    // shared for inproc; null: one of its own
-  std::function<void(const Progress&)> progress;        // on Run's thread; may be null
-  std::function<void(const Tuning&)> tuning;            // on Run's thread; may be null
-  std::function<void(const std::string& line)> log;     // rare events, one line each; may be null
+  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
+  std::function<void(const Progress&)> progress;     // on Run's thread; may be null
+  std::function<void(const Tuning&)> tuning;         // on Run's thread; may be null
+  std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
   // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
   std::function<void()> alive = {};
 };
