@@ -34,8 +34,8 @@ class OutputHashes {
  private:
   struct Open {
     std::size_t output;
-    std::size_t last_call;   // that writes to it
-    bool last_writes_all;    // its rows and no others, so that parts of the call are parts of it
+    std::size_t last_call;  // that writes to it
+    bool last_writes_all;   // its rows and no others, so that parts of the call are parts of it
     const std::byte* bytes;
     std::uint64_t row_bytes;
     std::int64_t rows;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "acan/core/operators/by_rows.h"
 #include "acan/core/operators/operators.h"
 #include "convolution_calls.h"
 #include "views.h"
@@ -11,26 +12,6 @@ namespace acan {
 namespace {
 
 constexpr std::int64_t kLeastRows = 16;  // more than any operand has that is not cut
-
-// Kernels whose result in a row depends only on the operands' same row, and on operands of one or
-// two rows, whatever the row's number.
-bool IsByRows(Kernel kernel) {
-  switch (kernel) {
-    case Kernel::kAdd:
-    case Kernel::kMultiply:
-    case Kernel::kScale:
-    case Kernel::kScaleColumns:
-    case Kernel::kActivation:
-    case Kernel::kActivationGradient:
-    case Kernel::kBiasActivation:
-    case Kernel::kBiasResidual:
-    case Kernel::kColumnNorm:
-    case Kernel::kColumnNormGradient:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Images of kUnfold or kFold.
 std::int64_t SamplesOf(const Call& call, const View& images) {
@@ -72,11 +53,14 @@ class Chain {
     const ConvolutionPass pass = FindConvolution(task_, at);
     std::size_t calls = 0;
     std::int64_t samples = 0;
+    const View* unfolded = nullptr;
     if (pass == ConvolutionPass::kForward) {
       calls = 2;
+      unfolded = &call.views[0];
       samples = SamplesOf(call, call.views[1]);
     } else if (pass == ConvolutionPass::kInputGradient) {
       calls = 2;
+      unfolded = &call.views[2];
       samples = SamplesOf(task_.calls[at + 1], task_.calls[at + 1].views[0]);
     } else if (!call.gemm && IsByRows(call.kernel)) {
       calls = 1;
@@ -86,7 +70,7 @@ class Chain {
     const std::size_t before = used_.size();
     const std::int64_t bytes_before = bytes_;
     for (std::size_t i = at; i < at + calls; ++i) {
-      if (Add(task_.calls[i], samples)) continue;
+      if (Add(task_.calls[i], samples, unfolded)) continue;
       used_.resize(before);
       bytes_ = bytes_before;
       return 0;
@@ -104,7 +88,8 @@ class Chain {
            });
   }
 
-  bool Add(const Call& call, std::int64_t samples) {
+  // Devices that run parts seldom make the unfolded image, so its bytes do not count.
+  bool Add(const Call& call, std::int64_t samples, const View* unfolded) {
     const auto operands = RowOfCall(call).operands;
     for (std::size_t i = 0; i < call.views.size(); ++i) {
       const View& view = call.views[i];
@@ -119,7 +104,8 @@ class Chain {
       const bool is_new = std::none_of(used_.begin(), used_.end(), [&](const Used& before) {
         return SameView(before.view, view);
       });
-      if (now.is_cut && is_new) bytes_ += static_cast<std::int64_t>(view.bytes());
+      const bool counts = unfolded == nullptr || !SameView(view, *unfolded);
+      if (now.is_cut && is_new && counts) bytes_ += static_cast<std::int64_t>(view.bytes());
       used_.push_back(now);
     }
     return true;

@@ -14,7 +14,8 @@ struct RowChain {
   std::size_t count = 0;     // 0: there is none
   std::size_t steps = 0;     // kernels and convolutions
   std::int64_t samples = 0;  // equal parts into which all their rows may be cut
-  std::int64_t bytes = 0;    // of what they read and write, without what they have whole
+  // Of what they read and write, without unfolded images and what they have whole.
+  std::int64_t bytes = 0;
 };
 
 // The longest chain of element kernels and convolutions from calls[first] on.

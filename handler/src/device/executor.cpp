@@ -118,8 +118,7 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
     const std::uint64_t bytes = task.buffers[i].bytes();
     buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
   }
-  const auto hashes =
-      RunCallsAndHash(device, task, buffers, HashedOutputs(device, task, resident));
+  const auto hashes = RunCallsAndHash(device, task, buffers, HashedOutputs(device, task, resident));
   std::vector<StartedResult> results;
   for (std::size_t i = 0; i < task.outputs.size(); ++i) {
     const Output& output = task.outputs[i];

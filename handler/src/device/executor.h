@@ -30,7 +30,7 @@ struct StartedResult {
   tuplespace::Key key;
   std::unique_ptr<PendingDownload> payload;
   BufferPtr kept;
-  std::uint64_t resident_bytes = 0;  // not 0: `payload` only waits for the device
+  std::uint64_t resident_bytes = 0;             // not 0: `payload` only waits for the device
   std::optional<tuplespace::PayloadHash> hash;  // if it was taken as the bytes were made
 };
 

@@ -64,9 +64,9 @@ struct SharedPool::Owned {
   SharedRegion region;
   MemoryFile file;
   std::uint64_t handles = 0;  // of this process
-  std::uint64_t lent = 0;  // named to the broker and not freed by it, in this session
-  bool known = false;      // to the broker
-  bool spoilt = false;     // somebody may read it for ever
+  std::uint64_t lent = 0;     // named to the broker and not freed by it, in this session
+  bool known = false;         // to the broker
+  bool spoilt = false;        // somebody may read it for ever
   bool refused = false;
   bool free = false;
   std::uint64_t free_since = 0;  // what its size had handed out then

@@ -112,7 +112,8 @@ class FrameReader {
       if (inlined != nullptr || frame != kNoFrame)
         Refuse("a payload is in a segment and elsewhere");
       if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
-      auto payload = opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd(), hash});
+      auto payload =
+          opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd(), hash});
       if (payload) return *std::move(payload);
       unopened_ = segment->id();
       return {};
@@ -195,8 +196,7 @@ class FrameReader {
       Tuple& tuple = tuples.emplace_back();
       tuple.key = OneKey(one->key(), "a tuple's key");
       const std::optional<PayloadHash> hash = Hash(one->hash());
-      tuple.payload =
-          Content(one->payload(), one->frame(), one->segment(), hash).WithHash(hash);
+      tuple.payload = Content(one->payload(), one->frame(), one->segment(), hash).WithHash(hash);
       // With it, whoever reads the tuple can find out what happens to it from here on.
       if (!tuple.payload.empty() && !tuple.payload.hash()) {
         tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));

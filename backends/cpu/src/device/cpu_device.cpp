@@ -18,6 +18,7 @@
 #include "device/host_memory.h"
 #include "device/partition.h"
 #include "device/thread_pool.h"
+#include "device/wide_rows.h"
 #include "isa/isa.h"
 #include "products/onednn.h"
 #include "products/openblas.h"
@@ -285,6 +286,7 @@ class CpuDevice final : public Device {
   void Synchronize() override {}
 
  private:
+  void LaunchRegion(Kernel kernel, const cpu::LaunchArgs& args, const KernelRegion& region);
   void GemmExact(const cpu::GemmProblem& problem);
   using ConvolveFunction = decltype(cpu::IsaTable::convolve);
   bool ConvolveLines(ConvolveFunction convolve, cpu::ConvolutionProblem problem,
@@ -447,10 +449,20 @@ bool CpuDevice::ConvolveWeights(Precision precision, std::int64_t block, std::in
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   const KernelRegion region = CheckLaunch(kernel, args);
   const cpu::LaunchArgs launch = LaunchArgsOf(kernel, args);
+  const cpu::WideRows wide(kernel, launch, region);
+  if (wide.rows() == 0) return LaunchRegion(kernel, launch, region);
+  LaunchRegion(kernel, wide.args(), wide.region());
+  if (wide.rows() == region.rows) return;
+  const cpu::LaunchArgs rest = cpu::RowsFrom(launch, region, wide.rows());
+  LaunchRegion(kernel, rest, {region.space, region.rows - wide.rows(), region.cols});
+}
+
+void CpuDevice::LaunchRegion(Kernel kernel, const cpu::LaunchArgs& args,
+                             const KernelRegion& region) {
   const cpu::Grid grid = cpu::CutLaunch(region, pool_.threads());
   pool_.Run(grid.rows * grid.cols, [&](int part, int thread) {
     float* scratch = scratch_ ? scratch_->data() + thread * scratch_floats_ : nullptr;
-    table_.launch(static_cast<int>(kernel), launch, cpu::PartOf(region, grid, part), scratch,
+    table_.launch(static_cast<int>(kernel), args, cpu::PartOf(region, grid, part), scratch,
                   scratch_floats_);
   });
 }

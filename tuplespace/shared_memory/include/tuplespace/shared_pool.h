@@ -107,8 +107,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   mutable std::mutex mutex_;
   std::function<std::uint64_t()> free_limit_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Owned>> blocks_;
-  std::multimap<std::uint64_t, Owned*> free_;      // by capacity, of each the longest free first
-  std::unordered_map<std::uint64_t, Size> sizes_;  // by capacity
+  std::multimap<std::uint64_t, Owned*> free_;         // by capacity, of each the longest free first
+  std::unordered_map<std::uint64_t, Size> sizes_;     // by capacity
   std::unordered_map<std::uint64_t, Owned*> hashed_;  // by the low half of the hash
   std::vector<std::uint64_t> dropped_;
   std::uint64_t next_id_ = 1;
