@@ -37,6 +37,15 @@ enum class GemmLayout : std::uint8_t {
 
 // The kernel for square tiles of 128, 64 or 32 elements. Its parameters: Product, then how many
 // tiles c has across. Twice as many threads as the edge has elements; one block for each tile.
+//
+// What its source asks of the compiler; each .cu checks its own.
+struct TileDesign {
+  int blocks;       // that a multiprocessor holds at once
+  int local_bytes;  // of a thread: the levels of the tree
+};
+constexpr TileDesign kDesign128{2, 2048};
+constexpr TileDesign kDesign64{4, 1024};
+constexpr TileDesign kDesign32{8, 2048};
 const void* Gemm128(GemmLayout layout);
 const void* Gemm64(GemmLayout layout);
 const void* Gemm32(GemmLayout layout);
