@@ -58,9 +58,9 @@ bench::Counters CountersOfProduct(GemmTile tile, GemmForm form, std::int64_t m, 
 bench::Counters CountersOfKernel(std::string_view kernel, std::int64_t rows, std::int64_t cols,
                                  int multiprocessors) {
   constexpr double kWarps = 16;
-  for (const OperatorRow* row : kKernelRows) {
-    if (row->name != kernel) continue;
-    const Grid grid = GridOf({row->space, rows, cols});
+  for (std::size_t i = 0; i < kKernels; ++i) {
+    if (kKernelRows[i]->name != kernel) continue;
+    const Grid grid = GridOf(static_cast<Kernel>(i), {kKernelRows[i]->space, rows, cols});
     const double warps = static_cast<double>(grid.blocks.x) * grid.blocks.y *
                          ((grid.threads.x * grid.threads.y + 31) / 32);
     return {{"warps", Share(warps, kWarps * multiprocessors)}};

@@ -347,7 +347,7 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name, GridOf(region), parameters);
+    Run(TableKernel(kernel), row.name, GridOf(kernel, region), parameters);
   }
 
   void Synchronize() override {

@@ -63,6 +63,24 @@ struct LaunchArgs {
   std::int64_t region_rows, region_cols;
 };
 
+// Row kernels whose rows have a block each, of so many threads: 128 rows by single threads are four
+// warps, and threads side by side would read words that are a row apart. The others have sums whose
+// order leaves nothing to share (chains along the row), or are seldom long.
+constexpr int kRowThreads = 128;
+constexpr bool IsRowOfABlock(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kNorm:
+    case Kernel::kNormGradient:
+    case Kernel::kRowSquares:
+    case Kernel::kRotary:
+    case Kernel::kEmbedding:
+    case Kernel::kPositions:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
 // two-dimensional grid of any size (x: columns), tiles over one of a block for each column and
 // rows as they come (y), the others over x alone.

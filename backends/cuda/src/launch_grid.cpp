@@ -5,13 +5,14 @@
 #include <cstdint>
 
 #include "acan/core/operators/kernel_constants.h"
+#include "kernel_args.h"
 
 namespace acan::cuda {
 
-Grid GridOf(const KernelRegion& region) {
+Grid GridOf(Kernel kernel, const KernelRegion& region) {
   constexpr std::int64_t kThreads = 256;
   constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
-  // Rows and columns are long sums of one thread: spread over all multiprocessors.
+  // Long sums of one thread: spread over all multiprocessors.
   constexpr std::int64_t kSumThreads = 32;
   const auto cut = [](std::int64_t value, std::int64_t step) { return (value + step - 1) / step; };
   const auto size = [](std::int64_t value) { return static_cast<unsigned>(value); };
@@ -27,6 +28,7 @@ Grid GridOf(const KernelRegion& region) {
   if (region.space == KernelSpace::kTile) {
     return {{size(region.cols), size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
   }
+  if (IsRowOfABlock(kernel)) return {{size(region.rows)}, {kRowThreads}};
   const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
   return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
 }

@@ -13,6 +13,6 @@ struct Grid {
   dim3 blocks, threads;
 };
 
-Grid GridOf(const KernelRegion& region);
+Grid GridOf(Kernel kernel, const KernelRegion& region);
 
 }  // namespace acan::cuda
