@@ -5,14 +5,29 @@
 #   scripts/gpu-check.sh --carry     where there is a network and apt: packs what the machine lacks
 #                                    into .gpu-deps/ (ignored by git; 18 MiB), to be carried along
 #   scripts/gpu-check.sh [FOLDER]    on the machine: results in FOLDER, else $OUT, else out/gpu-check:
-#                                    summary, devices, weights, gpu_bench, train_bench (JSON), logs
+#                                    summary, devices, weights, gpu_bench, train_bench (JSON), slower
+#                                    (text), logs
+#   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
+#                                    without a GPU, in 2 minutes: the same steps with the programs of
+#                                    an existing build (its folder) on a fake GPU, with fewer tests and
+#                                    small shapes. It proves this script and measures nothing: so much
+#                                    speed is expected that everything is slower. Each line and each
+#                                    result says that it is of a dry run, in a file whose name begins
+#                                    with dry-run.
+#
+# slower.txt has a line for each speed that is less than expected, with the counter that is the
+# likeliest reason: of Nsight Compute (ncu) where it is installed and may read the GPU's counters, else
+# of gpu_bench itself. docs/devices.md explains them. What is slower is reported and fails nothing.
 #
 # ACAN_CUDA_ARCHITECTURES (default 90-real) is what is compiled for. Exit codes: 0 all passed, 1 not
 # all, 3 there is no GPU (everything that needs none was done).
 set -eu
 cd "$(dirname "$0")/.."
 
-say() { printf 'gpu-check: %s\n' "$*"; }
+dry_run=false
+say() {
+  if $dry_run; then printf 'gpu-check (dry run on a fake GPU): %s\n' "$*"; else printf 'gpu-check: %s\n' "$*"; fi
+}
 
 # ---- --carry -------------------------------------------------------------------------------------
 
@@ -60,15 +75,31 @@ fi
 
 # ---- on the machine ------------------------------------------------------------------------------
 
+# Begins the names of results.
+mark=""
+if [ "${1:-}" = --dry-run ]; then
+  [ -f "${2:-}/CMakeCache.txt" ] || { say "--dry-run: \"${2:-}\" is not the folder of a build"; exit 2; }
+  dry_run=true
+  mark=dry-run.
+  build=$(cd "$2" && pwd)
+  shift 2
+fi
 out=${1:-${OUT:-out/gpu-check}}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-build=build/gpu-check
-logs=$build/logs
-rm -rf $logs
-mkdir -p $logs
-# Few files, as they may have to travel.
-trap 'tar -C $logs -czf "$out/logs.tar.gz" .' EXIT
+if $dry_run; then
+  work=$out/work
+  # The logs and the trained models of the dry run go with it.
+  trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" . && rm -rf "$work"' EXIT
+else
+  build=build/gpu-check
+  work=$build
+  # Few files, as they may have to travel.
+  trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" .' EXIT
+fi
+logs=$work/logs
+rm -rf "$logs"
+mkdir -p "$logs"
 begin=$(date +%s)
 deadline=$((begin + 470))
 steps=""
@@ -95,80 +126,99 @@ step() {
   say "$name: $status ($seconds s)"
   steps="$steps${steps:+, }{\"name\": \"$name\", \"status\": \"$status\", \"seconds\": $seconds}"
   [ "$status" = passed ] || failed="$failed $name"
-  printf '{"steps": [%s]}\n' "$steps" >"$out/summary.json"
+  printf '{"dry_run": %s, "steps": [%s]}\n' $dry_run "$steps" >"$out/${mark}summary.json"
   [ "$status" = passed ]
 }
 
-if ! command -v nvcc >/dev/null 2>&1; then PATH=$PATH:/usr/local/cuda/bin; fi
-command -v nvcc >/dev/null 2>&1 || { say "there is no nvcc, in /usr/local/cuda/bin neither"; exit 1; }
+# Configures and builds, for a GPU, the programs of which this script needs more than one.
+build_all() {
+  if ! command -v nvcc >/dev/null 2>&1; then PATH=$PATH:/usr/local/cuda/bin; fi
+  command -v nvcc >/dev/null 2>&1 || { say "there is no nvcc, in /usr/local/cuda/bin neither"; exit 1; }
 
-if [ -f .gpu-deps/deps.tar.gz ]; then
-  deps=$PWD/$build/deps
-  rm -rf "$deps"
-  mkdir -p "$deps/bin"
-  tar -C "$deps" -xzf .gpu-deps/deps.tar.gz
-  libs=$deps/usr/lib/x86_64-linux-gnu
-  for program in flatc pkgconf; do
-    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libs" "$deps/usr/bin/$program" \
-      >"$deps/bin/$program"
-    chmod +x "$deps/bin/$program"
-  done
-  export PKG_CONFIG_PATH="$libs/pkgconfig:$deps/usr/share/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$deps"
-  export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
-  # An rpath of the old kind: the libraries' own libraries are found by it too.
-  set -- -G Ninja "-DCMAKE_MAKE_PROGRAM=$deps/usr/bin/ninja" "-DPKG_CONFIG_EXECUTABLE=$deps/bin/pkgconf" \
-    "-DFLATC=$deps/bin/flatc" "-DCMAKE_PREFIX_PATH=$deps/usr" "-DOPENSSL_ROOT_DIR=$deps/usr" \
-    -DOPENSSL_USE_STATIC_LIBS=ON \
-    "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs" \
-    "-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs"
+  if [ -f .gpu-deps/deps.tar.gz ]; then
+    deps=$PWD/$build/deps
+    rm -rf "$deps"
+    mkdir -p "$deps/bin"
+    tar -C "$deps" -xzf .gpu-deps/deps.tar.gz
+    libs=$deps/usr/lib/x86_64-linux-gnu
+    for program in flatc pkgconf; do
+      printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libs" "$deps/usr/bin/$program" \
+        >"$deps/bin/$program"
+      chmod +x "$deps/bin/$program"
+    done
+    export PKG_CONFIG_PATH="$libs/pkgconfig:$deps/usr/share/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$deps"
+    export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+    # An rpath of the old kind: the libraries' own libraries are found by it too.
+    set -- -G Ninja "-DCMAKE_MAKE_PROGRAM=$deps/usr/bin/ninja" "-DPKG_CONFIG_EXECUTABLE=$deps/bin/pkgconf" \
+      "-DFLATC=$deps/bin/flatc" "-DCMAKE_PREFIX_PATH=$deps/usr" "-DOPENSSL_ROOT_DIR=$deps/usr" \
+      -DOPENSSL_USE_STATIC_LIBS=ON \
+      "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs" \
+      "-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs"
+  else
+    say "no .gpu-deps/deps.tar.gz (made by --carry): building with the system's packages"
+    set --
+  fi
+
+  # Toolkits come in parts: cuBLAS' header and library may lie elsewhere.
+  toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+  somewhere() { find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
+  if [ ! -f "$toolkit/include/cublas_v2.h" ]; then
+    header=$(somewhere cublas_v2.h)
+    [ -z "$header" ] || set -- "$@" "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
+  fi
+  if [ ! -e "$toolkit/lib64/libcublas.so" ]; then
+    library=$(somewhere 'libcublas.so.1?')
+    [ -z "$library" ] || LD_LIBRARY_PATH="$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    [ -z "$library" ] || export LD_LIBRARY_PATH
+  fi
+
+  step configure 60 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real \
+    "-DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}" "$@" || {
+    tail -n 15 "$logs"/configure.log
+    exit 1
+  }
+  step build 240 cmake --build "$build" --parallel "$(nproc)" --target acan gpu_bench \
+    backends_cuda_test backends_gemm_test backends_kernel_test backends_op_matrix_test \
+    backends_device_test || {
+    grep -E -m 10 'error|FAILED' "$logs/build.log" || tail -n 15 "$logs"/build.log
+    exit 1
+  }
+}
+
+set --
+if $dry_run; then
+  export ACAN_MODULE_PATH="$build/tests/cuda_on_cpu/module:$build/lib/acan" ACAN_FAKE_GPUS=sm_90
 else
-  say "no .gpu-deps/deps.tar.gz (made by --carry): building with the system's packages"
-  set --
+  # No fake GPU may answer in the place of a real one.
+  unset ACAN_MODULE_PATH ACAN_FAKE_GPUS
+  build_all
 fi
-
-# Toolkits come in parts: cuBLAS' header and library may lie elsewhere.
-toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
-somewhere() { find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
-if [ ! -f "$toolkit/include/cublas_v2.h" ]; then
-  header=$(somewhere cublas_v2.h)
-  [ -z "$header" ] || set -- "$@" "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
-fi
-if [ ! -e "$toolkit/lib64/libcublas.so" ]; then
-  library=$(somewhere 'libcublas.so.1?')
-  [ -z "$library" ] || LD_LIBRARY_PATH="$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  [ -z "$library" ] || export LD_LIBRARY_PATH
-fi
-
-step configure 60 cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real \
-  "-DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}" "$@" || {
-  tail -n 15 $logs/configure.log
-  exit 1
-}
-step build 240 cmake --build $build --parallel "$(nproc)" --target acan gpu_bench \
-  backends_cuda_test backends_gemm_test backends_kernel_test backends_op_matrix_test \
-  backends_device_test || {
-  grep -E -m 10 'error|FAILED' $logs/build.log || tail -n 15 $logs/build.log
-  exit 1
-}
 
 bin=$build/bin
 # Exit code 1: a device is not exact.
-step devices 60 $bin/acan devices --json || true
-sed -n 's/^\[/[/p' $logs/devices.log >"$out/devices.json"
-$bin/acan devices >$logs/devices.txt 2>&1 || true
-sed 's/^/  /' $logs/devices.txt
-if ! grep -q '^cuda:0' $logs/devices.txt; then
-  step tests-without-gpu 60 $bin/backends_cuda_test || true
-  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' $logs/devices.txt)"
+step devices 60 "$bin/acan" devices --json || true
+sed -n 's/^\[/[/p' "$logs/devices.log" >"$out/${mark}devices.json"
+"$bin/acan" devices >"$logs/devices.txt" 2>&1 || true
+sed 's/^/  /' "$logs/devices.txt"
+if ! grep -q '^cuda:0' "$logs/devices.txt"; then
+  step tests-without-gpu 60 "$bin/backends_cuda_test" || true
+  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' "$logs/devices.txt")"
   [ -z "$failed" ] || { say "failed before that:$failed"; exit 1; }
   exit 3
 fi
 
 # The test programs name what they skip; a test that ran nothing on the GPU would be a failure here.
+# In a dry run a part is enough: all of them run on fake GPUs whenever acan's tests run.
 for test in cuda op_matrix kernel gemm device; do
-  filter='*cuda*'
-  [ $test != cuda ] || filter='*'
-  step "test-$test" 90 $bin/backends_${test}_test "--gtest_filter=$filter" \
+  case $dry_run-$test in
+    true-cuda) filter='CudaErrors*' ;;
+    true-kernel) filter='*Add/cuda_tile32' ;;
+    true-gemm) filter='*SpecialValues*/cuda_tile32*' ;;
+    true-*) filter='*/cuda_tile32' ;;
+    *-cuda) filter='*' ;;
+    *) filter='*cuda*' ;;
+  esac
+  step "test-$test" 90 "$bin/backends_${test}_test" "--gtest_filter=$filter" \
     "--gtest_output=json:$logs/test-$test.json" || true
   if grep -q -e SKIPPED -e 'Running 0 tests' "$logs/test-$test.log"; then
     say "test-$test: skipped tests, though there is a GPU"
@@ -178,14 +228,17 @@ done
 
 hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
 # Tiles so large that results stay on the GPU until somebody asks for them.
-job="examples/regression.toml --set train.epochs=1 --set model.layers=[32,1024,1024,4]
-  --set tasks.size_bytes=1MiB --json"
-# shellcheck disable=SC2086  # words
-step train-cpu 60 $bin/acan train $job --handlers cpu:1 --out "$build/train-cpu" || true
-# shellcheck disable=SC2086
-step train-cuda 60 $bin/acan train $job --handlers cuda:0@1GiB --out "$build/train-cuda" || true
-# shellcheck disable=SC2086
-step train-mixed 60 $bin/acan train $job --handlers cpu:1,cuda:0@1GiB,cpu:1 --out "$build/train-mixed" || true
+size="--set model.layers=[32,1024,1024,4] --set tasks.size_bytes=1MiB"
+! $dry_run || size="--set model.layers=[32,64,4] --set data.samples=512 --set tasks.size_bytes=16KiB"
+job="examples/regression.toml --set train.epochs=1 $size --json"
+# train NAME HANDLERS
+train() {
+  # shellcheck disable=SC2086  # words
+  step "$1" 60 "$bin/acan" train $job --handlers "$2" --out "$work/$1" || true
+}
+train train-cpu cpu:1
+train train-cuda cuda:0@1GiB
+train train-mixed cpu:1,cuda:0@1GiB,cpu:1
 same=false
 if [ -n "$(hash_of train-cpu)" ] && [ "$(hash_of train-cpu)" = "$(hash_of train-cuda)" ] &&
   [ "$(hash_of train-cpu)" = "$(hash_of train-mixed)" ]; then
@@ -200,25 +253,117 @@ for run in train-cuda train-mixed; do
   }
 done
 say "weights of cpu, cuda and both together: the same bits: $same"
-printf '{"cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s}\n' "$(hash_of train-cpu)" \
-  "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same >"$out/weights.json"
+printf '{"dry_run": %s, "cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s}\n' $dry_run \
+  "$(hash_of train-cpu)" "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same \
+  >"$out/${mark}weights.json"
 
-if step bench-gpu 90 $bin/gpu_bench; then cp $logs/bench-gpu.log "$out/gpu_bench.json"; fi
-if step bench-train 100 $bin/acan bench train --device cuda:0@16GiB --layers 8192,8192,8192 \
-  --batch 4096 --steps 6 --repeats 1 --json; then
-  tail -n 1 $logs/bench-train.log >"$out/train_bench.json"
-  grep -q '"same_weights": *true' "$out/train_bench.json" || {
+# ---- speeds --------------------------------------------------------------------------------------
+
+# marked FILE: an object in JSON that says whether it is of a dry run.
+marked() { sed "1s/^{/{\"dry_run\": $dry_run, /" "$1"; }
+
+# What ncu is asked for: how busy each unit is, and what warps wait for before their next instruction.
+metrics=sm__throughput.avg.pct_of_peak_sustained_elapsed
+metrics=$metrics,l1tex__throughput.avg.pct_of_peak_sustained_active
+metrics=$metrics,lts__throughput.avg.pct_of_peak_sustained_elapsed
+metrics=$metrics,gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed
+for stall in long_scoreboard short_scoreboard barrier math_pipe_throttle mio_throttle lg_throttle \
+  wait not_selected dispatch_stall no_instruction; do
+  metrics=$metrics,smsp__average_warps_issue_stalled_${stall}_per_issue_active.ratio
+done
+
+# A sentence from ncu's table of comma-separated values, in which every field has quotes. Nothing if
+# it has none of the counters.
+busiest() {
+  awk 'BEGIN { FS = "\",\"" }
+    /^"ID"/ {
+      for (i = 1; i <= NF; ++i) {
+        field = $i
+        gsub(/"/, "", field)
+        if (field == "Metric Name") name = i
+        if (field == "Metric Value") value = i
+      }
+      next
+    }
+    name && NF >= value {
+      number = $value
+      gsub(/[",]/, "", number)
+      number += 0
+      what = $name
+      if (what ~ /_stalled_/) {
+        sub(/.*_stalled_/, "", what)
+        sub(/_per_issue_active.*/, "", what)
+        if (stall == "" || number > stalled) { stall = what; stalled = number }
+      } else if (what ~ /throughput/) {
+        if (unit == "" || number > busy) { unit = what; busy = number }
+      }
+    }
+    END {
+      if (unit != "" && stall != "")
+        printf "the busiest unit is %s: %.0f %%; warps wait most for %s: %.1f\n", unit, busy, stall, stalled
+    }'
+}
+
+# slower_than_expected JSON: slower.txt, from the result of gpu_bench. Counters of ncu for the eight
+# that are furthest below, while there is time.
+slower_than_expected() {
+  list=$out/${mark}slower.txt
+  : >"$list"
+  sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$1" >"$logs/slower-names"
+  sed -n 's/^ *"sentence": "\(.*\)",$/\1/p' "$1" >"$logs/slower-sentences"
+  profiled=0
+  most=8
+  ! $dry_run || most=99
+  while read -r name && read -r sentence <&3; do
+    counters=""
+    case $name in
+      upload* | download*) ;;
+      *)
+        if [ -n "$ncu" ] && [ $profiled -lt $most ] && [ $(($(date +%s) + 20)) -lt $deadline ]; then
+          profiled=$((profiled + 1))
+          # shellcheck disable=SC2086  # words
+          counters=$(timeout 20 "$ncu" --csv --profile-from-start off --metrics $metrics \
+            $bench --only "$name" 2>>"$logs/ncu-errors.log" | tee -a "$logs/ncu.log" | busiest)
+          [ -n "$counters" ] || counters="ncu read no counters, see ncu.log of the logs"
+        fi
+        ;;
+    esac
+    $dry_run && printf 'dry run: ' >>"$list"
+    printf '%s%s\n' "$sentence" "${counters:+; $counters}" >>"$list"
+  done <"$logs/slower-names" 3<"$logs/slower-sentences"
+  say "slower than expected: $(wc -l <"$list"), see $list"
+  head -n 5 "$list" | sed 's/^/  /'
+}
+
+ncu=$(command -v ncu || true)
+[ -n "$ncu" ] || say "there is no ncu: the counters are those of gpu_bench"
+bench=$bin/gpu_bench
+! $dry_run || bench="$bin/gpu_bench_on_cpu --quick --expect 1000"
+# shellcheck disable=SC2086  # words
+if step bench-gpu 90 $bench; then
+  marked "$logs/bench-gpu.log" >"$out/${mark}gpu_bench.json"
+  slower_than_expected "$logs/bench-gpu.log"
+fi
+train_sizes="--device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6"
+! $dry_run || train_sizes="--device cuda:0@64MiB --layers 64,64 --batch 64 --steps 4"
+# shellcheck disable=SC2086  # words
+if step bench-train 100 "$bin/acan" bench train $train_sizes --repeats 1 --json; then
+  tail -n 1 "$logs/bench-train.log" >"$logs/train-bench.json"
+  marked "$logs/train-bench.json" >"$out/${mark}train_bench.json"
+  grep -q '"same_weights": *true' "$out/${mark}train_bench.json" || {
     say "bench-train: the weights are not those of the plain loop"
     failed="$failed bench-train-same-weights"
   }
 fi
 
-if command -v compute-sanitizer >/dev/null 2>&1; then
+if $dry_run; then
+  say "a fake GPU is nothing for compute-sanitizer: it checks accesses itself"
+elif command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck; do
     step "sanitizer-$tool" 60 compute-sanitizer --tool $tool --error-exitcode 9 \
-      $bin/backends_gemm_test '--gtest_filter=*SpecialValues*cuda_tile*' || true
+      "$bin/backends_gemm_test" '--gtest_filter=*SpecialValues*cuda_tile*' || true
   done
-  step sanitizer-kernels 45 compute-sanitizer --error-exitcode 9 $bin/backends_kernel_test \
+  step sanitizer-kernels 45 compute-sanitizer --error-exitcode 9 "$bin/backends_kernel_test" \
     '--gtest_filter=*cuda*' || true
 else
   say "there is no compute-sanitizer"

@@ -1,10 +1,22 @@
 // gpu_bench: what cuda:0 computes and copies, as one JSON object. Exact products with each size of
 // tiles and with the chosen one against cuBLAS in fp32; fast products through the device against
-// bare calls of cuBLAS; copies through the device against bare copies of pinned memory.
+// bare calls of cuBLAS; kernels against those that do nothing but move bytes; copies through the
+// device against bare copies of pinned memory. "slower" says what reaches less than
+// gpu_expectations.h expects, and by which counter.
+//
+//   gpu_bench                 all of it, for GPUs
+//   gpu_bench --quick         small shapes, each timed once: shows that it runs, no speeds
+//   gpu_bench --expect SHARE  expects this share of everything, for tests
+//   gpu_bench --only NAME     calls one of acan's kernels alone, by the name that "slower" has, for
+//                             a profiler that was started with --profile-from-start off
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -20,7 +32,10 @@
 #include "clock.h"
 #include "cublas.h"
 #include "gemm_choice.h"
+#include "gpu_counters.h"
+#include "gpu_expectations.h"
 #include "handles.h"
+#include "kernel_probes.h"
 #include "random_matrix.h"
 #include "summary.h"
 
@@ -31,9 +46,44 @@ using bench::NowS;
 using bench::RandomMatrix;
 using nlohmann::json;
 
-constexpr std::uint64_t kLimitBytes = std::uint64_t{6} << 30;
-constexpr int kRepeats = 7;
-constexpr double kLeastSeconds = 0.02;  // of one timing: clocks and launches matter less
+struct Shape {
+  GemmForm form;
+  std::int64_t m, n, k;
+};
+
+struct Sizes {
+  std::uint64_t limit_bytes;
+  int repeats;
+  double least_seconds;  // of one timing: clocks and launches matter less
+  std::vector<Shape> products;
+  std::vector<bench::MatrixShape> kernels;
+  std::vector<std::size_t> copies;  // bytes
+};
+
+const Sizes& FullSizes() {
+  static const Sizes kSizes{std::uint64_t{6} << 30,
+                            7,
+                            0.02,
+                            {{GemmForm::kForward, 4096, 4096, 4096},
+                             {GemmForm::kBackward, 4096, 4096, 4096},
+                             {GemmForm::kGradient, 4096, 4096, 4096},
+                             {GemmForm::kForward, 512, 8192, 8192},
+                             {GemmForm::kBackward, 512, 8192, 8192},
+                             {GemmForm::kGradient, 8192, 8192, 512},
+                             {GemmForm::kForward, 128, 1024, 1024},
+                             {GemmForm::kForward, 512, 1024, 1024},
+                             {GemmForm::kGradient, 1024, 1024, 128}},
+                            {{4096, 4096}, {128, 4096}},
+                            {64 << 10, 4 << 20, 256 << 20}};
+  return kSizes;
+}
+const Sizes& QuickSizes() {
+  static const Sizes kSizes{
+      48 << 20,    1,
+      0,           {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
+      {{64, 128}}, {1 << 20}};
+  return kSizes;
+}
 
 // Seconds of one call, from as many as take long enough.
 double Seconds(const std::function<void()>& call, const std::function<void()>& wait, int inner) {
@@ -50,37 +100,38 @@ struct Way {
   std::function<void()> wait;
 };
 
+using Rates = std::map<std::string, double>;  // of ways, medians
+
 // All ways in turn, so that a change of clocks meets all of them. Work over seconds.
-json Compare(const std::vector<Way>& ways, double work) {
+json Compare(const Sizes& sizes, const std::vector<Way>& ways, double work, Rates& medians) {
   std::map<std::string, std::vector<double>> rates;
   std::map<std::string, int> inner;
   for (const Way& way : ways) {
     Seconds(way.call, way.wait, 1);
     const double once = Seconds(way.call, way.wait, 1);
-    inner[way.name] = std::max(1, static_cast<int>(kLeastSeconds / once));
+    inner[way.name] = std::max(1, static_cast<int>(sizes.least_seconds / once));
   }
-  for (int i = 0; i < kRepeats; ++i) {
+  for (int i = 0; i < sizes.repeats; ++i) {
     for (const Way& way : ways) {
       rates[way.name].push_back(work / Seconds(way.call, way.wait, inner[way.name]));
     }
   }
   json out;
-  for (const auto& [name, values] : rates) out[name] = bench::Summary(values);
+  for (const auto& [name, values] : rates) {
+    out[name] = bench::Summary(values);
+    medians[name] = out[name]["median"].get<double>();
+  }
   return out;
 }
 
-std::unique_ptr<Device> Make(FastMath math, std::optional<GemmTile> tile) {
+std::unique_ptr<Device> Make(const Sizes& sizes, FastMath math = FastMath::kFp32,
+                             std::optional<GemmTile> tile = std::nullopt) {
   DeviceOptions options;
-  options.memory_limit_bytes = kLimitBytes;
+  options.memory_limit_bytes = sizes.limit_bytes;
   options.fast_math = math;
   options.tile = tile;
   return MakeDevice(options);
 }
-
-struct Shape {
-  GemmForm form;
-  std::int64_t m, n, k;
-};
 
 // One device with the three matrices of a product.
 class OnDevice {
@@ -106,21 +157,34 @@ class OnDevice {
   bench::Operand a_, b_, c_;
 };
 
+PinnedBytes NewPinned(std::size_t bytes) {
+  void* memory = nullptr;
+  Check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable), "cudaHostAlloc", "cuda:0");
+  return PinnedBytes(memory);
+}
+
+// Between pinned memory and the device, in a stream of its own; returns when it is done.
+void CopyBare(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  static const Stream kStream = NewStream("cuda:0");
+  Check(cudaMemcpyAsync(to, from, bytes, kind, kStream.get()), "cudaMemcpyAsync", "cuda:0");
+  Check(cudaStreamSynchronize(kStream.get()), "cudaStreamSynchronize", "cuda:0");
+}
+
 // As random as acan's own operands are: what a GPU draws, and so how fast its clock is, depends on
 // the bits that change.
 void FillRandomly(float* memory, std::int64_t words) {
-  static const std::vector<float> kDrawn = [] {
+  constexpr std::int64_t kDrawnWords = (1 << 20) + 7;  // no power of two: rows differ
+  static const PinnedBytes kDrawn = [] {
+    PinnedBytes out = NewPinned(kDrawnWords * 4);
     std::mt19937 random(1);
     std::uniform_real_distribution<float> unit(-1.0f, 1.0f);
-    std::vector<float> out((1 << 20) + 7);  // no power of two: rows differ
-    for (float& each : out) each = unit(random);
+    auto* const values = static_cast<float*>(out.get());
+    std::generate(values, values + kDrawnWords, [&] { return unit(random); });
     return out;
   }();
-  const auto most = static_cast<std::int64_t>(kDrawn.size());
-  for (std::int64_t begin = 0; begin < words; begin += most) {
-    const auto bytes = static_cast<std::size_t>(std::min(most, words - begin)) * 4;
-    Check(cudaMemcpy(memory + begin, kDrawn.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy",
-          "cuda:0");
+  for (std::int64_t begin = 0; begin < words; begin += kDrawnWords) {
+    const auto bytes = static_cast<std::size_t>(std::min(kDrawnWords, words - begin)) * 4;
+    CopyBare(memory + begin, kDrawn.get(), bytes, cudaMemcpyHostToDevice);
   }
 }
 
@@ -137,7 +201,7 @@ class Bare {
     a_ = allocate(s.m * s.k);
     b_ = allocate(s.n * s.k);
     c_ = allocate(s.m * s.n);
-    workspace_ = allocate(8 << 20);
+    workspace_ = allocate(8 << 20);  // words: 32 MiB
     stream_ = NewStream("cuda:0");
     cublas_.emplace("cuda:0", stream_.get(), math, workspace_.get(), 32u << 20);
     const bool a_k_first = SumIndexComesFirst(s.form, 0);
@@ -168,103 +232,261 @@ class Bare {
   Product product_;
 };
 
-json Products(const Shape& s, int multiprocessors) {
-  constexpr const char* kForms[] = {"forward", "backward", "gradient"};
-  OnDevice chosen(Make(FastMath::kFp32, std::nullopt), s);
-  OnDevice large(Make(FastMath::kFp32, GemmTile::k128), s);
-  OnDevice middle(Make(FastMath::kFp32, GemmTile::k64), s);
-  OnDevice small(Make(FastMath::kFp32, GemmTile::k32), s);
-  std::vector<Way> ways = {
-      chosen.As("exact", Precision::kExact), large.As("exact_128", Precision::kExact),
-      middle.As("exact_64", Precision::kExact), small.As("exact_32", Precision::kExact)};
-  std::vector<std::unique_ptr<OnDevice>> fast;
+constexpr const char* kForms[] = {"forward", "backward", "gradient"};
+
+std::string NameOf(const Shape& s) {
+  return fmt::format("{} {} {} {}", kForms[static_cast<int>(s.form)], s.m, s.n, s.k);
+}
+
+// A way of acan's own device to compute a product.
+struct OwnWay {
+  const char* name;
+  Precision precision;
+  FastMath math;
+  std::optional<GemmTile> tile;
+};
+constexpr OwnWay kOwnWays[] = {
+    {"exact", Precision::kExact, FastMath::kFp32, std::nullopt},
+    {"exact_128", Precision::kExact, FastMath::kFp32, GemmTile::k128},
+    {"exact_64", Precision::kExact, FastMath::kFp32, GemmTile::k64},
+    {"exact_32", Precision::kExact, FastMath::kFp32, GemmTile::k32},
+    {"fast_fp32", Precision::kFast, FastMath::kFp32, std::nullopt},
+    {"fast_tf32", Precision::kFast, FastMath::kTf32, std::nullopt},
+    {"fast_bf16", Precision::kFast, FastMath::kBf16, std::nullopt},
+};
+
+void AddFigures(const Shape& s, double flops, const Rates& rates, int multiprocessors,
+                std::vector<bench::Figure>& figures) {
+  const bench::Counters counters =
+      CountersOfProduct(ChooseTile(s.m, s.n, multiprocessors), s.form, s.m, s.n, multiprocessors);
+  for (const bench::Expected& each : bench::ExpectedOfProducts()) {
+    const auto rate = rates.find(std::string(each.way));
+    const auto limit = rates.find(std::string(each.limit));
+    if (rate == rates.end() || limit == rates.end()) continue;
+    figures.push_back({NameOf(s) + " " + rate->first, rate->second, limit->first, limit->second,
+                       flops < bench::kLargeProductFlops ? each.small_share : each.share,
+                       each.way == "exact" ? counters : bench::Counters{}});
+  }
+}
+
+json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
+              std::vector<bench::Figure>& figures) {
+  std::vector<Way> ways;
+  std::vector<std::unique_ptr<OnDevice>> own;
   std::vector<std::unique_ptr<Bare>> bare;
-  if (CublasProblem().empty()) {
-    const std::pair<const char*, FastMath> maths[] = {
-        {"fp32", FastMath::kFp32}, {"tf32", FastMath::kTf32}, {"bf16", FastMath::kBf16}};
-    for (const auto& [name, math] : maths) {
-      fast.push_back(std::make_unique<OnDevice>(Make(math, std::nullopt), s));
-      bare.push_back(std::make_unique<Bare>(s, math));
-      ways.push_back(fast.back()->As(std::string("fast_") + name, Precision::kFast));
-      ways.push_back(bare.back()->As(std::string("cublas_") + name));
-    }
+  for (const OwnWay& each : kOwnWays) {
+    const bool fast = each.precision == Precision::kFast;
+    if (fast && !CublasProblem().empty()) continue;
+    own.push_back(std::make_unique<OnDevice>(Make(sizes, each.math, each.tile), s));
+    ways.push_back(own.back()->As(each.name, each.precision));
+    if (!fast) continue;
+    bare.push_back(std::make_unique<Bare>(s, each.math));
+    ways.push_back(bare.back()->As(std::string("cublas") + std::strchr(each.name, '_')));
   }
   const double flops =
       2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  Rates rates;
   json out = {{"form", kForms[static_cast<int>(s.form)]},
               {"m", s.m},
               {"n", s.n},
               {"k", s.k},
               {"chosen_tile", EdgeOf(ChooseTile(s.m, s.n, multiprocessors))},
-              {"tflops", Compare(ways, 1e-12 * flops)}};
-  if (CublasProblem().empty()) {
-    out["exact_to_cublas_fp32"] = out["tflops"]["exact"]["median"].get<double>() /
-                                  out["tflops"]["cublas_fp32"]["median"].get<double>();
+              {"tflops", Compare(sizes, ways, 1e-12 * flops, rates)}};
+  if (CublasProblem().empty()) out["exact_to_cublas_fp32"] = rates["exact"] / rates["cublas_fp32"];
+  AddFigures(s, flops, rates, multiprocessors, figures);
+  return out;
+}
+
+// The probes of the kernels of which something is expected, and of those that limit them. gelu
+// computes for longer than it reads.
+std::vector<bench::Probe> KernelProbes(const std::shared_ptr<bench::WorkArea>& area,
+                                       const bench::MatrixShape& shape) {
+  std::vector<bench::Probe> probes;
+  for (const bool of_weights : {true, false}) {
+    for (bench::Probe& each : bench::KernelGroup(area, nullptr, of_weights, shape).probes) {
+      const bool expected =
+          !each.facts.is_null() && each.facts["variant"] != "gelu" &&
+          bench::ExpectedOfKernel(each.facts["kernel"].get<std::string>()).has_value();
+      if (expected || each.limit) probes.push_back(std::move(each));
+    }
+  }
+  return probes;
+}
+
+std::string NameOf(const bench::Probe& probe) {
+  const json& facts = probe.facts;
+  const auto variant = facts["variant"].get<std::string>();
+  return fmt::format("{}{}{} {} {}", facts["kernel"].get<std::string>(), variant.empty() ? "" : " ",
+                     variant, facts["rows"].get<std::int64_t>(), facts["cols"].get<std::int64_t>());
+}
+
+std::shared_ptr<bench::WorkArea> AreaFor(Device& device, const bench::MatrixShape& shape) {
+  return std::make_shared<bench::WorkArea>(device, bench::ProbeSizes{{}, {}, shape, shape, {}});
+}
+
+json Kernels(const Sizes& sizes, const bench::MatrixShape& shape, int multiprocessors,
+             std::vector<bench::Figure>& figures) {
+  const auto device = Make(sizes);
+  const std::vector<bench::Probe> probes = KernelProbes(AreaFor(*device, shape), shape);
+  json out = json::array();
+  double limit = 0;
+  std::vector<bench::Figure> found;
+  for (const bench::Probe& probe : probes) {
+    Rates rates;
+    const Way way{"rate", [&] { probe.run(1); }, [] {}};
+    const json rate = Compare(sizes, {way}, 1e-9 * probe.work, rates)["rate"];
+    if (probe.limit) limit = std::max(limit, rates["rate"]);
+    if (probe.facts.is_null()) continue;
+    out.push_back(probe.facts);
+    out.back()["gb_per_s"] = rate;
+    const auto kernel = probe.facts["kernel"].get<std::string>();
+    const std::optional<double> expected = bench::ExpectedOfKernel(kernel);
+    if (!expected) continue;
+    found.push_back({NameOf(probe), rates["rate"], "the fastest plain kernel", 0, *expected,
+                     CountersOfKernel(kernel, shape.rows, shape.cols, multiprocessors)});
+  }
+  for (bench::Figure& figure : found) {
+    figure.limit_rate = limit;
+    figures.push_back(std::move(figure));
   }
   return out;
 }
 
-json Copies(std::size_t bytes) {
-  const auto device = Make(FastMath::kFp32, std::nullopt);
+json Copies(const Sizes& sizes, std::size_t bytes, std::vector<bench::Figure>& figures) {
+  const auto device = Make(sizes);
   const std::vector<std::byte> host(bytes, std::byte{1});
   const tuplespace::Payload payload = tuplespace::Payload::Copy(host.data(), host.size());
   const BufferPtr buffer = device->Upload(payload);
   const auto words = static_cast<std::int64_t>(bytes / 4);
-  void* pinned = nullptr;
-  Check(cudaHostAlloc(&pinned, bytes, cudaHostAllocDefault), "cudaHostAlloc", "cuda:0");
-  const PinnedBytes keep(pinned);
+  const PinnedBytes keep = NewPinned(bytes);
+  void* const pinned = keep.get();
   void* memory = nullptr;
   Check(cudaMalloc(&memory, bytes), "cudaMalloc", "cuda:0");
   const DeviceBytes keep_too(memory);
   const auto wait = [&] { device->Synchronize(); };
   const auto bare = [=](void* to, const void* from, cudaMemcpyKind kind) {
-    return [=] { Check(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy", "cuda:0"); };
+    return [=] { CopyBare(to, from, bytes, kind); };
   };
-  return {{"bytes", bytes},
-          {"gb_per_s",
-           Compare({{"upload", [&] { device->Upload(payload); }, wait},
-                    {"download",
-                     [&] {
-                       device->Download(buffer, {buffer.get(), 0, 1, words, words});
-                     },
-                     wait},
-                    {"bare_to_device", bare(memory, pinned, cudaMemcpyHostToDevice), wait},
-                    {"bare_from_device", bare(pinned, memory, cudaMemcpyDeviceToHost), wait}},
-                   1e-9 * static_cast<double>(bytes))}};
-}
-
-json RunAll() {
-  const DeviceList list = ListDevices();
-  if (list.devices.empty()) throw std::runtime_error("no GPU: " + list.problem);
-  const DeviceListing& device = list.devices.front();
-  if (!device.unusable.empty()) throw std::runtime_error("no usable GPU: " + device.unusable);
-  json out = {{"device", device.info.description},
-              {"driver", device.driver},
-              {"products", json::array()},
-              {"copies", json::array()}};
-  const GemmForm forms[] = {GemmForm::kForward, GemmForm::kBackward, GemmForm::kGradient};
-  for (const GemmForm form : forms) {
-    out["products"].push_back(Products({form, 4096, 4096, 4096}, device.info.threads));
-  }
-  for (const Shape& s :
-       {Shape{GemmForm::kForward, 512, 8192, 8192}, Shape{GemmForm::kBackward, 512, 8192, 8192},
-        Shape{GemmForm::kGradient, 8192, 8192, 512}, Shape{GemmForm::kForward, 128, 1024, 1024},
-        Shape{GemmForm::kForward, 512, 1024, 1024}, Shape{GemmForm::kGradient, 1024, 1024, 128}}) {
-    out["products"].push_back(Products(s, device.info.threads));
-  }
-  for (const std::size_t bytes :
-       {std::size_t{64} << 10, std::size_t{4} << 20, std::size_t{256} << 20}) {
-    out["copies"].push_back(Copies(bytes));
+  Rates rates;
+  json out = {{"bytes", bytes},
+              {"gb_per_s",
+               Compare(sizes,
+                       {{"upload", [&] { device->Upload(payload); }, wait},
+                        {"download",
+                         [&] {
+                           device->Download(buffer, {buffer.get(), 0, 1, words, words});
+                         },
+                         wait},
+                        {"host_memcpy", [&] { std::memcpy(pinned, host.data(), bytes); }, [] {}},
+                        {"bare_to_device", bare(memory, pinned, cudaMemcpyHostToDevice), wait},
+                        {"bare_from_device", bare(pinned, memory, cudaMemcpyDeviceToHost), wait}},
+                       1e-9 * static_cast<double>(bytes), rates)}};
+  for (const auto& [way, limit] :
+       {std::pair{"upload", "bare_to_device"}, std::pair{"download", "bare_from_device"}}) {
+    const auto expected = bench::ExpectedOfCopy(way, static_cast<double>(bytes));
+    if (!expected) continue;
+    bench::Counters counters;
+    if (std::strcmp(way, "upload") == 0) {
+      counters["host_memcpy"] = std::min(1.0, rates["host_memcpy"] / rates[limit]);
+    }
+    figures.push_back({fmt::format("{} {}", way, bytes), rates[way], limit, rates[limit], *expected,
+                       std::move(counters)});
   }
   return out;
+}
+
+const DeviceListing& UsableDevice() {
+  static const DeviceList kList = ListDevices();
+  if (kList.devices.empty()) throw std::runtime_error("no GPU: " + kList.problem);
+  const DeviceListing& device = kList.devices.front();
+  if (!device.unusable.empty()) throw std::runtime_error("no usable GPU: " + device.unusable);
+  return device;
+}
+
+json RunAll(const Sizes& sizes, const std::optional<double>& expect) {
+  const DeviceListing& device = UsableDevice();
+  json out = {{"device", device.info.description}, {"driver", device.driver},
+              {"products", json::array()},         {"kernels", json::array()},
+              {"copies", json::array()},           {"slower", json::array()}};
+  std::vector<bench::Figure> figures;
+  for (const Shape& s : sizes.products) {
+    out["products"].push_back(Products(sizes, s, device.info.threads, figures));
+  }
+  for (const bench::MatrixShape& s : sizes.kernels) {
+    for (json& each : Kernels(sizes, s, device.info.threads, figures)) {
+      out["kernels"].push_back(std::move(each));
+    }
+  }
+  for (const std::size_t bytes : sizes.copies) {
+    out["copies"].push_back(Copies(sizes, bytes, figures));
+  }
+  out["compared"] = figures.size();
+  for (bench::Figure& figure : figures) figure.expected = expect.value_or(figure.expected);
+  for (const bench::Slower& each : bench::SlowerThanExpected(figures)) {
+    out["slower"].push_back({{"name", each.figure.name},
+                             {"share", each.share},
+                             {"of", each.figure.limit},
+                             {"expected", each.figure.expected},
+                             {"counter", each.counter},
+                             {"counters", each.figure.counters},
+                             {"sentence", bench::SentenceOf(each)}});
+  }
+  return out;
+}
+
+// One call to warm up, one for the profiler.
+void Profile(const std::function<void()>& call) {
+  call();
+  Check(cudaProfilerStart(), "cudaProfilerStart", "cuda:0");
+  call();
+  Check(cudaProfilerStop(), "cudaProfilerStop", "cuda:0");
+}
+
+// False if there is no kernel of this name.
+bool RunOnly(const Sizes& sizes, const std::string& name) {
+  UsableDevice();
+  for (const Shape& s : sizes.products) {
+    for (const OwnWay& each : kOwnWays) {
+      if (NameOf(s) + " " + each.name != name) continue;
+      OnDevice on(Make(sizes, each.math, each.tile), s);
+      const Way way = on.As(each.name, each.precision);
+      Profile([&] {
+        way.call();
+        way.wait();
+      });
+      return true;
+    }
+  }
+  for (const bench::MatrixShape& s : sizes.kernels) {
+    const auto device = Make(sizes);
+    for (const bench::Probe& probe : KernelProbes(AreaFor(*device, s), s)) {
+      if (probe.facts.is_null() || NameOf(probe) != name) continue;
+      Profile([&] { probe.run(1); });
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
 }  // namespace acan::cuda
 
-int main() {
+int main(int argc, char** argv) {
+  CLI::App app{"Measures acan's products, kernels and copies on cuda:0"};
+  bool quick = false;
+  std::string only;
+  std::optional<double> expect;
+  app.add_flag("--quick", quick, "Small shapes, each timed once: shows that it runs, no speeds");
+  app.add_option("--expect", expect, "Expect this share of everything, for tests");
+  app.add_option("--only", only, "Call this way alone, for a profiler");
+  CLI11_PARSE(app, argc, argv);
   try {
-    std::cout << acan::cuda::RunAll().dump(2) << "\n";
+    const auto& sizes = quick ? acan::cuda::QuickSizes() : acan::cuda::FullSizes();
+    if (only.empty()) {
+      std::cout << acan::cuda::RunAll(sizes, expect).dump(2) << "\n";
+    } else if (!acan::cuda::RunOnly(sizes, only)) {
+      throw std::runtime_error("there is no kernel \"" + only + "\" to run alone");
+    }
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_bench: %s\n", error.what());

@@ -13,6 +13,7 @@
 #include "acan/module/loader.h"
 #include "check.h"
 #include "gemm_choice.h"
+#include "launch_grid.h"
 #include "listing.h"
 #include "reference.h"
 
@@ -107,6 +108,15 @@ TEST_P(CudaModule, LoadsAndRefusesInWords) {
 
 INSTANTIATE_TEST_SUITE_P(Modules, CudaModule, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "users" : "tests"; });
+
+// By single threads, 128 rows would be four warps.
+TEST(LaunchGrid, GivesEachRowOfANormABlock) {
+  const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 4096});
+  EXPECT_EQ(norm.blocks.x, 128u);
+  EXPECT_EQ(norm.threads.x, static_cast<unsigned>(kRowThreads));
+  const Grid loss = GridOf(Kernel::kSquaredError, {KernelSpace::kRow, 130, 4096});
+  EXPECT_EQ(loss.blocks.x * loss.threads.x, 160u) << "a thread for each row, in whole warps";
+}
 
 TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
   constexpr int kH200 = 132;

@@ -175,6 +175,110 @@ TEST(OpenClPrograms, AreBuiltAnewFromSwappedFiles) {
                     HasSubstr("warning: " + files[1].string())));
 }
 
+DeviceOptions TileOptions() {
+  DeviceOptions options;
+  options.gemm = GemmKind::kTile;
+  options.memory_limit_bytes = 16 << 20;
+  return options;
+}
+
+// The usual products need few levels of the tree and packed panels; large ones need other programs.
+TEST(OpenClConformance, ProvesTheProgramsForUnusualProductsToo) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  for (const auto& [kind, program] : {std::pair{GemmKind::kTile, "ACAN_TILE_LEVELS == 32"},
+                                      std::pair{GemmKind::kVector, "defined(ACAN_DIRECT)"}}) {
+    DeviceOptions options = TileOptions();
+    options.gemm = kind;
+    EXPECT_TRUE(RunConformance(*MakeDevice(options)).exact) << program;
+    options.broken = std::string("#if ") + program + "\n#define fma(a, b, c) ((a) + (c))\n#endif\n";
+    const ConformanceResult result = RunConformance(*MakeDevice(options));
+    EXPECT_FALSE(result.exact) << program;
+    EXPECT_THAT(result.first_difference, HasSubstr("in way 2 of 2")) << program;
+  }
+}
+
+// What AMD's and Intel's GPUs lack, or name otherwise: a kernel that uses it does not compile.
+constexpr const char* kNoExtensions =
+    "#pragma GCC poison double double4 atom_add sub_group_barrier get_sub_group_size\n"
+    "#pragma GCC poison get_max_sub_group_size intel_sub_group_shuffle half half_powr\n";
+
+TEST(OpenClPrograms, ThatUseExtensionsAreSeen) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  DeviceOptions options = TileOptions();
+  options.broken = std::string(kNoExtensions) + "double acan_twice(double x) { return 2 * x; }\n";
+  EXPECT_THAT([&] { MakeDevice(options); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("CL_BUILD_PROGRAM_FAILURE")));
+}
+
+// Every size of tiles that a GPU may choose, also for sums of more leaves than the usual program
+// has levels for.
+TEST(OpenClTiles, OfEverySizeComputeTheDefinition) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  struct Case {
+    std::int64_t m, n, k, block;
+  };
+  for (std::size_t shape = 0; shape < TileShapes(); ++shape) {
+    DeviceOptions options = TileOptions();
+    options.tile_shape = shape;
+    options.broken = kNoExtensions;
+    const auto device = MakeDevice(options);
+    for (const Case& s :
+         {Case{1, 1, 1, 16}, Case{129, 65, 100, 64}, Case{33, 131, 77, 32}, Case{3, 5, 4113, 16}}) {
+      const test::Host a = test::Random(s.m, s.k, 1);
+      const test::Host b = test::Random(s.n, s.k, 2);
+      const test::OnDevice left = test::Put(*device, a, 3);
+      const test::OnDevice right = test::Put(*device, b, 1);
+      const test::OnDevice c = test::Space(*device, s.m, s.n, 2);
+      device->Gemm(GemmForm::kForward, Precision::kExact, s.block, left.matrix, right.matrix,
+                   c.matrix);
+      EXPECT_EQ(test::Difference(test::Fetch(*device, c),
+                                 test::GemmReference(GemmForm::kForward, s.block, a, b)),
+                "")
+          << "shape " << shape << ": " << s.m << " x " << s.n << " x " << s.k;
+    }
+  }
+}
+
+struct Quirks {
+  const char* name;
+  std::size_t most_group_size;
+  std::uint64_t most_local_bytes;
+};
+
+class GpuLikeTest : public ::testing::TestWithParam<Quirks> {};
+
+TEST_P(GpuLikeTest, IsExact) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;  // a size that was chosen for a larger device does not count
+  for (const std::uint64_t limit_bytes : {std::uint64_t{64} << 10, std::uint64_t{16} << 20}) {
+    DeviceOptions options = TileOptions();
+    options.memory_limit_bytes = limit_bytes;  // with too little nothing is measured
+    options.soft_divide = true;
+    options.broken = kNoExtensions;
+    options.most_group_size = GetParam().most_group_size;
+    options.most_local_bytes = GetParam().most_local_bytes;
+    const ConformanceResult result = RunConformance(*MakeDevice(options));
+    EXPECT_TRUE(result.exact) << result.first_difference;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OpenClDevices, GpuLikeTest,
+                         ::testing::Values(Quirks{"amd", 256, 32 << 10},
+                                           Quirks{"intel", 256, 64 << 10},
+                                           Quirks{"one_wavefront", 64, 32 << 10},
+                                           Quirks{"little_local_memory", 256, 5 << 10}),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  DeviceOptions options = TileOptions();
+  options.most_group_size = 32;
+  EXPECT_THAT([&] { MakeDevice(options); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
+}
+
 TEST(OpenClErrors, HaveOpenClsNamesAndMeanings) {
   EXPECT_NO_THROW(Check(CL_SUCCESS, "clFinish", "opencl:0"));
   EXPECT_THAT([] { Check(CL_OUT_OF_RESOURCES, "clFinish", "opencl:0"); },

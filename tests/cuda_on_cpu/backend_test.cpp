@@ -8,6 +8,7 @@
 
 #include "acan/core/operators/operators.h"
 #include "acan/cuda/cuda_devices.h"
+#include "acan/cuda/planted.h"
 #include "acan/handler/conformance.h"
 #include "fake_gpu.h"
 
@@ -78,6 +79,33 @@ TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
 
 INSTANTIATE_TEST_SUITE_P(Gpus, Conformance, testing::Values("sm_75", "sm_80", "sm_90", "small"),
                          [](const auto& of) { return std::string(of.param); });
+
+// The threads of a row add what others of them have computed.
+TEST(RowsOfABlock, NeedEachOfTheirBarriers) {
+  using acan::cuda::CudaBug;
+  for (const CudaBug bug :
+       {CudaBug::kNone, CudaBug::kNoBarrierBeforeTheFirstStep, CudaBug::kNoBarrierBetweenSteps,
+        CudaBug::kHalfTheThreadsSkipABarrier}) {
+    constexpr std::int64_t kRows = 3, kCols = 1100;  // the leaves take three turns
+    const auto device = Make(1 << 20);
+    const BufferPtr x = device->Allocate(kRows * kCols * 4);  // the result replaces it
+    const BufferPtr statistics = device->Allocate(kRows * 2 * 4);
+    KernelArgs args;
+    args.m[0] = args.m[2] = {x.get(), 0, kRows, kCols, kCols};
+    args.m[1] = {statistics.get(), 0, kRows, 2, 2};
+    device->CopyIn(Filled(kRows * kCols, 2.0f), args.m[0]);
+    args.scalars.f[0] = 1e-5f;
+    Findings findings;
+    tuplespace::planted_bug<CudaBug> = bug;
+    try {
+      device->Launch(Kernel::kNorm, args);
+      device->Synchronize();
+    } catch (const acan::DeviceLost&) {  // what a finding does to the device
+    }
+    tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
+    EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone) << static_cast<int>(bug);
+  }
+}
 
 // The inputs of the next tasks are copied while the kernels of the task before still run.
 TEST(CopyIn, DoesNotWaitForTheKernelsOfEarlierTasks) {

@@ -50,6 +50,29 @@ void SharedWithBarrier(float*) {
   Barrier();
   Touches(shared + (Thread() + 1) % 32, false);
 }
+// Each word is read by two threads, then written by a third, as where a result replaces an operand.
+void InPlaceWithBarrier(float* data) {
+  Touches(data + Thread(), false);
+  Touches(data + (Thread() + 1) % 32, false);
+  Barrier();
+  Touches(data + (Thread() + 2) % 32, false);
+  Touches(data + (Thread() + 2) % 32, true);
+}
+void InPlaceWithoutBarrier(float* data) {
+  Touches(data + Thread(), false);
+  Touches(data + (Thread() + 2) % 32, true);
+}
+// A barrier orders the threads of one block only.
+void BarrierAndBlocks(float* data) {
+  Touches(data + Thread(), false);
+  Barrier();
+  if (BlockIndex().x == 1) Touches(data + Thread(), true);
+}
+void WriterAndBlocks(float* data) {
+  if (BlockIndex().x == 0) Touches(data + Thread(), true);
+  Barrier();
+  Touches(data + Thread(), false);
+}
 void SharedUnwritten(float*) {
   Touches(shared + 40, false);
 }
@@ -71,11 +94,12 @@ class FakeGpu : public testing::Test {
     host_ = static_cast<float*>(memory);
   }
 
-  cudaError_t Launch(void (*kernel)(float*), float* data, unsigned threads = 32) {
+  cudaError_t Launch(void (*kernel)(float*), float* data, unsigned threads = 32,
+                     unsigned blocks = 1) {
     RegisterKernel(kernel, "test", 64, 0);
     void* parameters[] = {&data};
-    return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), {1}, {threads}, parameters, 0,
-                            stream_);
+    return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), {blocks}, {threads}, parameters,
+                            0, stream_);
   }
   std::vector<std::string> FoundBy(void (*kernel)(float*), float* data) {
     Launch(kernel, data);
@@ -102,6 +126,18 @@ TEST_F(FakeGpu, FindsWhatThreadsMustNotDo) {
     EXPECT_THAT(FoundBy(kernel, device_), Contains(HasSubstr(words)));
     EXPECT_NE(cudaStreamSynchronize(stream_), cudaSuccess) << "the device is lost: " << words;
     Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  }
+}
+
+TEST_F(FakeGpu, FindsRacesThatNoBarrierOfTheBlockPrevents) {
+  EXPECT_THAT(FoundBy(&InPlaceWithBarrier, device_), IsEmpty());
+  EXPECT_THAT(FoundBy(&BarrierAndBlocks, device_), IsEmpty()) << "one block has no race";
+  EXPECT_THAT(FoundBy(&InPlaceWithoutBarrier, device_), Contains(HasSubstr("another thread")));
+  for (void (*const kernel)(float*) : {&BarrierAndBlocks, &WriterAndBlocks}) {
+    Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+    Launch(kernel, device_, 32, 2);
+    cudaStreamSynchronize(stream_);
+    EXPECT_THAT(findings_.Take(), Contains(HasSubstr("another thread")));
   }
 }
 

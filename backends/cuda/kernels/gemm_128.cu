@@ -9,5 +9,7 @@
 
 const void* acan::cuda::Gemm128(GemmLayout layout) {
   static_assert(ACAN_QUAD_EDGE == 128);
+  static_assert(ACAN_BLOCKS_PER_MULTIPROCESSOR == kDesign128.blocks);
+  static_assert(ACAN_QUAD_LEVELS * ACAN_QUAD_SUMS * 4 == kDesign128.local_bytes);
   return GemmOf(layout);
 }

@@ -9,5 +9,7 @@
 
 const void* acan::cuda::Gemm32(GemmLayout layout) {
   static_assert(ACAN_QUAD_EDGE == 32);
+  static_assert(ACAN_BLOCKS_PER_MULTIPROCESSOR == kDesign32.blocks);
+  static_assert(ACAN_QUAD_LEVELS * ACAN_QUAD_SUMS * 4 == kDesign32.local_bytes);
   return GemmOf(layout);
 }

@@ -9,5 +9,7 @@
 
 const void* acan::cuda::Gemm64(GemmLayout layout) {
   static_assert(ACAN_QUAD_EDGE == 64);
+  static_assert(ACAN_BLOCKS_PER_MULTIPROCESSOR == kDesign64.blocks);
+  static_assert(ACAN_QUAD_LEVELS * ACAN_QUAD_SUMS * 4 == kDesign64.local_bytes);
   return GemmOf(layout);
 }

@@ -20,7 +20,7 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   return static_cast<acan_i64>(block) * size + thread;
 }
 
-#define ACAN_RUN_ELEMENT(function)                                            \
+#define ACAN_RUN_ELEMENT(function, enumerator)                                \
   for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;   \
        r += Place(gridDim.y, blockDim.y, 0)) {                                \
     for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols; \
@@ -29,23 +29,32 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
     }                                                                         \
   }
 
-#define ACAN_RUN_ROW(function)                                   \
-  const acan_i64 r = Place(blockIdx.x, blockDim.x, threadIdx.x); \
-  if (r < l.rows) function(&l.args, r);
+static_assert(ACAN_ROW_THREADS == kRowThreads);
+// A variable, as device code calls no host function, constant or not.
+template <Kernel kernel>
+constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
 
-#define ACAN_RUN_COLUMN(function)                                \
+#define ACAN_RUN_ROW(function, enumerator)                         \
+  if constexpr (kRowOfABlock<Kernel::enumerator>) {                \
+    function(&l.args, blockIdx.x);                                 \
+  } else {                                                         \
+    const acan_i64 r = Place(blockIdx.x, blockDim.x, threadIdx.x); \
+    if (r < l.rows) function(&l.args, r);                          \
+  }
+
+#define ACAN_RUN_COLUMN(function, enumerator)                    \
   static_assert(ACAN_COLUMN_LANES == 1);                         \
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
   if (c < l.cols) function(&l.args, c, 1);
 
-#define ACAN_RUN_TILE(function)                               \
+#define ACAN_RUN_TILE(function, enumerator)                   \
   for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) { \
     function(&l.args, r, blockIdx.x, threadIdx.x);            \
   }
 
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
-    ACAN_RUN_##iteration(function)                                     \
+    ACAN_RUN_##iteration(function, enumerator)                         \
   }
 #include "acan/core/operators/operators.inc"
 

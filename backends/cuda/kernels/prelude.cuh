@@ -20,6 +20,10 @@ typedef std::int64_t acan_i64;
 #define ACAN_AS_F32(x) __uint_as_float(x)
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
+// Rows of the kernels that IsRowOfABlock names have so many threads each.
+#define ACAN_ROW_THREADS 128
+#define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
+#define ACAN_LOCAL_VARIABLE __shared__
 // One column a thread: neighbours read neighbours' words.
 #define ACAN_COLUMN_LANES 1
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "gemm_choice.h"
 #include "gpu.h"
 #include "kernel_args.h"
+#include "launch_grid.h"
 #include "listing.h"
 
 namespace acan::cuda {
@@ -189,34 +189,6 @@ class CudaMark final : public PendingDownload {
   Event event_;
 };
 
-// How a kernel of the table is spread over the device.
-struct Grid {
-  dim3 blocks, threads;
-};
-
-Grid GridOf(const KernelRegion& region) {
-  constexpr std::int64_t kThreads = 256;
-  constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
-  // Rows and columns are long sums of one thread: spread over all multiprocessors.
-  constexpr std::int64_t kSumThreads = 32;
-  const auto cut = [](std::int64_t value, std::int64_t step) { return (value + step - 1) / step; };
-  const auto size = [](std::int64_t value) { return static_cast<unsigned>(value); };
-  if (region.space == KernelSpace::kElement) {
-    const std::int64_t across = std::min<std::int64_t>(
-        kThreads,
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(region.cols))));
-    const std::int64_t down = kThreads / across;
-    return {{size(std::min<std::int64_t>(cut(region.cols, across), 1 << 30)),
-             size(std::min(cut(region.rows, down), kMostBlocks))},
-            {size(across), size(down)}};
-  }
-  if (region.space == KernelSpace::kTile) {
-    return {{size(region.cols), size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
-  }
-  const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
-  return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
-}
-
 class CudaDevice final : public Device {
  public:
   CudaDevice(DeviceInfo info, const DeviceOptions& options)
@@ -375,7 +347,7 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name, GridOf(region), parameters);
+    Run(TableKernel(kernel), row.name, GridOf(kernel, region), parameters);
   }
 
   void Synchronize() override {

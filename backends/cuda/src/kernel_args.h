@@ -37,6 +37,15 @@ enum class GemmLayout : std::uint8_t {
 
 // The kernel for square tiles of 128, 64 or 32 elements. Its parameters: Product, then how many
 // tiles c has across. Twice as many threads as the edge has elements; one block for each tile.
+//
+// What its source asks of the compiler; each .cu checks its own.
+struct TileDesign {
+  int blocks;       // that a multiprocessor holds at once
+  int local_bytes;  // of a thread: the levels of the tree
+};
+constexpr TileDesign kDesign128{2, 2048};
+constexpr TileDesign kDesign64{4, 1024};
+constexpr TileDesign kDesign32{8, 2048};
 const void* Gemm128(GemmLayout layout);
 const void* Gemm64(GemmLayout layout);
 const void* Gemm32(GemmLayout layout);
@@ -53,6 +62,24 @@ struct LaunchArgs {
   std::int64_t i[ACAN_KERNEL_INTEGERS];
   std::int64_t region_rows, region_cols;
 };
+
+// Row kernels whose rows have a block each, of so many threads: 128 rows by single threads are four
+// warps, and threads side by side would read words that are a row apart. The others have sums whose
+// order leaves nothing to share (chains along the row), or are seldom long.
+constexpr int kRowThreads = 128;
+constexpr bool IsRowOfABlock(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kNorm:
+    case Kernel::kNormGradient:
+    case Kernel::kRowSquares:
+    case Kernel::kRotary:
+    case Kernel::kEmbedding:
+    case Kernel::kPositions:
+      return true;
+    default:
+      return false;
+  }
+}
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
 // two-dimensional grid of any size (x: columns), tiles over one of a block for each column and

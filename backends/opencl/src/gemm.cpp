@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "acan/core/error.h"
 #include "sources.h"
 
 namespace acan::opencl {
@@ -46,7 +47,7 @@ class VectorGemm final : public Gemm {
   void Run(const Product& p) override {
     const std::int64_t panel_words = shape_.panel() * p.k;
     const auto at_once = scratch_ == nullptr ? 0 : scratch_words_ / panel_words;
-    if (at_once == 0) {
+    if (at_once == 0 || direct_only_) {
       RunDirect(p);
       return;
     }
@@ -60,6 +61,10 @@ class VectorGemm final : public Gemm {
       Multiply(gemm_, part);
     }
   }
+
+  // Packed and direct; without scratch nothing is packed.
+  int Ways() const override { return scratch_ == nullptr ? 1 : 2; }
+  void UseWay(int way) override { direct_only_ = way == 1; }
 
  private:
   void Pack(const Product& p) const {
@@ -96,6 +101,7 @@ class VectorGemm final : public Gemm {
   VectorShape shape_;
   const Memory* scratch_;
   std::int64_t scratch_words_;
+  bool direct_only_ = false;
   Program packed_;
   Program direct_program_;
   ClKernel pack_;
@@ -109,10 +115,17 @@ struct TileShape {
   int m, n, k;  // of a work-group's tile
   int thread_m, thread_n;
   int threads() const { return m / thread_m * (n / thread_n); }
+  // As gemm_tile.h has it.
+  std::uint64_t local_bytes() const { return static_cast<std::uint64_t>(k * (m + n + 2)) * 4; }
 };
 
-constexpr TileShape kTileShapes[] = {
-    {64, 64, 16, 4, 4}, {128, 64, 16, 8, 4}, {128, 128, 8, 8, 8}, {32, 32, 16, 2, 2}};
+// The last one is for devices with small groups: a wavefront of AMD's has 64 work-items. No tile
+// needs more than 16 KiB of local memory, so two groups fit into the least that GPUs have, 32 KiB.
+constexpr TileShape kTileShapes[] = {{64, 64, 16, 4, 4},
+                                     {128, 64, 16, 8, 4},
+                                     {128, 128, 8, 8, 8},
+                                     {32, 32, 16, 2, 2},
+                                     {32, 32, 16, 4, 4}};
 constexpr int kUsualLevels = 8;  // up to 255 leaves; more have a program of their own
 constexpr int kMostLevels = 32;
 
@@ -123,7 +136,8 @@ class TileGemm final : public Gemm {
   }
 
   void Run(const Product& p) override {
-    const bool deep = std::bit_width(static_cast<std::uint64_t>(Cut(p.k, p.block))) > kUsualLevels;
+    const bool deep =
+        deep_only_ || std::bit_width(static_cast<std::uint64_t>(Cut(p.k, p.block))) > kUsualLevels;
     if (deep && deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
     const ClKernel& kernel = deep ? deep_ : usual_;
     session_.SetArgs(kernel, p.a.memory, p.a.offset, p.a.row_stride, p.a.k_stride, p.b.memory,
@@ -132,6 +146,10 @@ class TileGemm final : public Gemm {
     const auto threads = static_cast<std::size_t>(shape_.threads());
     session_.Run(kernel, "gemm", {Cut(p.n, shape_.n) * threads, Cut(p.m, shape_.m)}, {threads, 1});
   }
+
+  // The usual program and the one for many leaves.
+  int Ways() const override { return 2; }
+  void UseWay(int way) override { deep_only_ = way == 1; }
 
  private:
   void Build(int levels, Program& program, ClKernel& kernel) const {
@@ -145,6 +163,7 @@ class TileGemm final : public Gemm {
 
   const Session& session_;
   TileShape shape_;
+  bool deep_only_ = false;
   Program usual_program_;
   Program deep_program_;
   ClKernel usual_;
@@ -156,9 +175,14 @@ class TileGemm final : public Gemm {
 // Owns the scratch beside what uses it, and gives it back.
 class ChosenGemm final : public Gemm {
  public:
-  ChosenGemm(const Session& session, GemmKind kind, MemoryBudget& budget)
+  ChosenGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+             std::optional<std::size_t> tile_shape)
       : session_(session), kind_(kind), budget_(budget) {
     if (kind == GemmKind::kVector) ReserveScratch();
+    if (kind == GemmKind::kTile && tile_shape) {
+      gemm_ = Make(*tile_shape);
+      return;
+    }
     const std::optional<std::size_t> kept = KeptChoice();
     if (kept) {
       gemm_ = Make(*kept);
@@ -172,6 +196,8 @@ class ChosenGemm final : public Gemm {
   ChosenGemm& operator=(const ChosenGemm&) = delete;
 
   void Run(const Product& product) override { gemm_->Run(product); }
+  int Ways() const override { return gemm_->Ways(); }
+  void UseWay(int way) override { gemm_->UseWay(way); }
 
  private:
   static constexpr std::int64_t kEdge = 512;  // of the products that are measured
@@ -188,11 +214,19 @@ class ChosenGemm final : public Gemm {
     return kind_ == GemmKind::kVector ? std::size(kVectorShapes) : std::size(kTileShapes);
   }
   std::size_t Untried() const {
-    return kind_ == GemmKind::kVector && session_.candidate().native_floats < 16 ? 1 : 0;
+    if (kind_ == GemmKind::kVector) return session_.candidate().native_floats < 16 ? 1 : 0;
+    for (std::size_t i = 0; i < Candidates(); ++i) {
+      if (Possible(i)) return i;
+    }
+    throw FailureError(fmt::format(
+        "{} has groups of {} work-items and {} bytes of local memory, too few for exact products",
+        session_.name(), session_.candidate().most_group_size, session_.candidate().local_bytes));
   }
   bool Possible(std::size_t i) const {
-    return kind_ == GemmKind::kVector || static_cast<std::size_t>(kTileShapes[i].threads()) <=
-                                             session_.candidate().most_group_size;
+    if (kind_ == GemmKind::kVector) return true;
+    const Candidate& device = session_.candidate();
+    return static_cast<std::size_t>(kTileShapes[i].threads()) <= device.most_group_size &&
+           kTileShapes[i].local_bytes() <= device.local_bytes;
   }
 
   std::unique_ptr<Gemm> Make(std::size_t i) const {
@@ -287,8 +321,13 @@ class ChosenGemm final : public Gemm {
 
 }  // namespace
 
-std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget) {
-  return std::make_unique<ChosenGemm>(session, kind, budget);
+std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+                               std::optional<std::size_t> tile_shape) {
+  return std::make_unique<ChosenGemm>(session, kind, budget, tile_shape);
+}
+
+std::size_t TileShapes() {
+  return std::size(kTileShapes);
 }
 
 }  // namespace acan::opencl

@@ -37,10 +37,15 @@ class Gemm {
   virtual ~Gemm() = default;
   // Enqueues it.
   virtual void Run(const Product& product) = 0;
+  // As Device::ExactWays and UseExactWay.
+  virtual int Ways() const { return 1; }
+  virtual void UseWay(int /*way*/) {}
 };
 
 // The kernels for the device, with the sizes that were measured to be best (or are found so now, if
 // the budget has room for it). Packing scratch is charged to `budget`, which must outlive it.
-std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget);
+// `tile_shape`: the one of tests.
+std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+                               std::optional<std::size_t> tile_shape);
 
 }  // namespace acan::opencl

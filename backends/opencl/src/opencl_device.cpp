@@ -104,7 +104,7 @@ class OpenClDevice final : public Device {
       kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));
     }
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
-    gemm_ = MakeGemm(session_, gemm_kind_, *budget_);
+    gemm_ = MakeGemm(session_, gemm_kind_, *budget_, options.tile_shape);
   }
 
   // Nothing may run on what is about to be released.
@@ -207,6 +207,9 @@ class OpenClDevice final : public Device {
     gemm_->Run(product);
   }
 
+  int ExactWays() const override { return gemm_->Ways(); }
+  void UseExactWay(int way) override { gemm_->UseWay(way); }
+
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
     const OperatorRow& row = RowOf(kernel);
@@ -302,6 +305,10 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   }
   Candidate& candidate = found[static_cast<std::size_t>(options.index)];
   CheckChoice(candidate, options);
+  candidate.most_group_size =
+      std::min(candidate.most_group_size, options.most_group_size.value_or(SIZE_MAX));
+  candidate.local_bytes =
+      std::min(candidate.local_bytes, options.most_local_bytes.value_or(UINT64_MAX));
   return std::make_unique<OpenClDevice>(std::move(candidate), options);
 }
 

@@ -92,6 +92,7 @@ Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
       static_cast<int>(Ask<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1));
   out.most_allocation_bytes = Ask<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   out.most_group_size = Ask<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
+  out.local_bytes = Ask<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE);
   DeviceListing& listing = out.listing;
   DeviceInfo& info = listing.info;
   info.name = fmt::format("opencl:{}", index);

@@ -20,13 +20,12 @@ std::size_t RoundUp(std::size_t value, std::size_t step) {
 
 }  // namespace
 
-Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide,
-                 std::string appended)
+Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string first)
     : candidate_(std::move(candidate)),
       part_(part),
       name_(part ? fmt::format("{}/{}", candidate_.listing.info.name, *part)
                  : candidate_.listing.info.name),
-      appended_(std::move(appended)),
+      first_(std::move(first)),
       options_(kOptions),
       id_(part ? PartOf(candidate_, *part) : candidate_.id),
       cache_(CacheFolder()) {
@@ -46,12 +45,12 @@ Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide,
 }
 
 Program Session::Build(const std::string& text, const std::string& macros) const {
-  std::string all;
+  std::string all = first_;
   for (const char* part :
        {kPreludeText, kPhiloxText, kSoftFloatText, kMathText, kConstantsText, kArgsText}) {
     all += part;
   }
-  all += text + appended_;
+  all += text;
   const std::string options = options_ + macros;
   const std::string key = KeyOf(options + "\n" + all);
   if (const std::optional<std::string> binary = cache_.Load(key)) {

@@ -14,7 +14,7 @@ namespace acan::opencl {
 
 class Session {
  public:
-  Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string appended);
+  Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string first);
 
   const Candidate& candidate() const { return candidate_; }
   const std::string& name() const { return name_; }  // "opencl:0/1"
@@ -53,7 +53,7 @@ class Session {
   Candidate candidate_;
   std::optional<int> part_;
   std::string name_;
-  std::string appended_;
+  std::string first_;
   std::string options_;
   cl_device_id id_;
   Context context_;

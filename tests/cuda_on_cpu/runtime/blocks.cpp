@@ -283,7 +283,9 @@ void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
     running.used[running.next_used] = *piece;
     running.next_used = (running.next_used + 1) % running.used.size();
   }
-  const std::uint32_t other = TouchGlobal(address, bytes, write, running.number, running.tag);
+  const std::uint32_t other =
+      TouchGlobal(address, bytes, write,
+                  {running.number, running.tag, running.interval, running.first_interval});
   if (other != 0) {
     Break(fmt::format("{} {} bytes at {}, which another thread of the launch uses", how, bytes,
                       Describe(address)),

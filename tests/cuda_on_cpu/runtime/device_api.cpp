@@ -1,4 +1,5 @@
 // The runtime's functions for devices and their memory.
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -108,6 +109,25 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     attributes->localSizeBytes = kernel->local_bytes;
     return cudaSuccess;
   });
+}
+
+// Threads alone limit it here: the fake GPU knows neither registers nor shared memory.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                          int threads, std::size_t) {
+  return Api("cudaOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
+    if (cuda_on_cpu::FindKernel(function) == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (threads < 1) return cudaErrorInvalidValue;
+    *blocks = GpuAt(cuda_on_cpu::current_device)->model.threads / threads;
+    return cudaSuccess;
+  });
+}
+
+// There is no profiler; the calls must not fail without one.
+cudaError_t cudaProfilerStart() {
+  return Api("cudaProfilerStart", [] { return cudaSuccess; });
+}
+cudaError_t cudaProfilerStop() {
+  return Api("cudaProfilerStop", [] { return cudaSuccess; });
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {

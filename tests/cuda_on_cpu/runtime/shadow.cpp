@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kSeveral = ~std::uint32_t{0};  // in place of a thread
 
-// Times are launches for the device's memory, intervals between barriers for shared memory.
+// Of shared memory. Times are intervals between barriers.
 struct Word {
   std::uint32_t written_at = 0, writer = 0;
   std::uint32_t read_at = 0, reader = 0;
@@ -32,29 +32,64 @@ std::uint32_t Note(Word& word, bool write, std::uint32_t now, std::uint32_t thre
   return 0;
 }
 
+// Of the device's memory. Who used it in one launch, and in which intervals.
+struct GlobalWord {
+  std::uint32_t written_launch = 0, written_in = 0, writer = 0;
+  std::uint32_t read_launch = 0, first_read_in = 0, last_read_in = 0;
+  std::uint32_t reader = 0;  // in the last of them
+};
+
+// 0, or the thread that the access races with. An earlier access is no race if a barrier of the
+// block of both threads is between the two: intervals of other blocks are before
+// now.first_interval.
+std::uint32_t NoteGlobal(GlobalWord& word, bool write, const Now& now) {
+  const auto before = [&](std::uint32_t interval) {
+    return interval >= now.first_interval && interval < now.interval;
+  };
+  if (word.written_launch == now.launch && word.writer != now.thread && !before(word.written_in)) {
+    return word.writer;
+  }
+  const bool was_read = word.read_launch == now.launch;
+  if (!write) {
+    if (!was_read) word.first_read_in = now.interval;
+    const bool several = was_read && word.last_read_in == now.interval && word.reader != now.thread;
+    word.reader = several ? kSeveral : now.thread;
+    word.read_launch = now.launch;
+    word.last_read_in = now.interval;
+    return 0;
+  }
+  const bool read_before = word.first_read_in >= now.first_interval &&
+                           (word.last_read_in < now.interval || word.reader == now.thread);
+  if (was_read && !read_before) return word.reader;
+  word.written_launch = now.launch;
+  word.written_in = now.interval;
+  word.writer = now.thread;
+  return 0;
+}
+
 constexpr std::uint64_t kSharedWords = std::uint64_t{1} << 26;
 
 // Only what is touched takes memory.
-Word* Reserve(std::uint64_t words) {
-  void* const memory = ::mmap(nullptr, words * sizeof(Word), PROT_READ | PROT_WRITE,
+template <typename T>
+T* Reserve(std::uint64_t words) {
+  void* const memory = ::mmap(nullptr, words * sizeof(T), PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     std::fprintf(stderr, "fake GPU: no addresses are left for its shadow\n");
     std::abort();
   }
-  return static_cast<Word*>(memory);
+  return static_cast<T*>(memory);
 }
 
 }  // namespace
 
-std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t launch,
-                          std::uint32_t thread) {
+std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, const Now& now) {
   static const std::uintptr_t begin = TheArena().begin;
-  static Word* const words = Reserve(TheArena().bytes / 4);
-  Word* const first = words + (address - begin) / 4;
+  static GlobalWord* const words = Reserve<GlobalWord>(TheArena().bytes / 4);
+  GlobalWord* const first = words + (address - begin) / 4;
   const unsigned count = bytes <= 4 ? 1 : bytes / 4;
   for (unsigned i = 0; i < count; ++i) {
-    const std::uint32_t other = Note(first[i], write, launch, thread);
+    const std::uint32_t other = NoteGlobal(first[i], write, now);
     if (other != 0) return other;
   }
   return 0;
@@ -64,7 +99,7 @@ const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std:
                         std::uint32_t first_interval, std::uint32_t thread) {
   // Variables in shared memory lie near each other, in what is loaded of one file.
   static const std::uintptr_t begin = address / 4 - kSharedWords / 2;
-  static Word* const words = Reserve(kSharedWords);
+  static Word* const words = Reserve<Word>(kSharedWords);
   for (std::uintptr_t at = address / 4; at * 4 < address + bytes; ++at) {
     if (at - begin >= kSharedWords) return "which is too far away for the fake GPU";
     Word& word = words[at - begin];

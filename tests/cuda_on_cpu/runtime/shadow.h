@@ -6,11 +6,16 @@
 
 namespace cuda_on_cpu {
 
-// Of the arena. Threads of one launch may not write what another one of it reads or writes: acan's
-// kernels pass nothing from thread to thread through the device's memory. Nonzero: this thread
-// does.
-std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t launch,
-                          std::uint32_t thread);
+// Who uses a word now. Intervals are between two barriers, and no two blocks or launches have the
+// same; `first_interval` is the first one of the thread's block.
+struct Now {
+  std::uint32_t launch = 0, thread = 0;
+  std::uint32_t interval = 0, first_interval = 0;
+};
+
+// Of the arena. Threads of one launch may not write what another one of it reads or writes, unless
+// they are of one block and a barrier is between the two. Nonzero: this thread does.
+std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, const Now& now);
 
 // Of shared memory: the same between two barriers; and what is read was written in this block, that
 // is, since `first_interval`. Null, or what is wrong.

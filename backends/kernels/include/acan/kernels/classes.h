@@ -92,7 +92,8 @@ ACAN_FN void acan_cross_entropy_gradient(const acan_args* a, acan_i64 r) {
 
 /* For the norm of all gradients: the sum of the squares of a row, in lane order. */
 ACAN_FN void acan_row_squares(const acan_args* a, acan_i64 r) {
-  acan_store(&a->m[0], r, 0, acan_row_square_sum(&a->m[1], r, 0.0f));
+  const float sum = acan_row_square_sum(&a->m[1], r, 0.0f);
+  if (ACAN_ROW_THREAD == 0) acan_store(&a->m[0], r, 0, sum);
 }
 
 #endif /* ACAN_KERNELS_CLASSES_H */

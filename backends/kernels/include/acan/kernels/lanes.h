@@ -16,6 +16,17 @@
 #define ACAN_LANES 16
 #define ACAN_LANE_LEAF 64
 
+/* A GPU gives some rows to a whole block: its prelude defines ACAN_ROW_THREADS, a multiple of 16,
+ * and ACAN_ROW_THREAD, and all these threads call the functions marked "by a row's threads"
+ * together. Everybody else computes a row by one thread. */
+#ifdef ACAN_ROW_THREADS
+#define ACAN_ROW_IS_SHARED 1
+#else
+#define ACAN_ROW_IS_SHARED 0
+#define ACAN_ROW_THREADS 1
+#define ACAN_ROW_THREAD 0
+#endif
+
 /* How many elements of the leaf at `begin` there are. */
 ACAN_FN int acan_leaf_size(acan_i64 begin, acan_i64 end) {
   return end - begin < ACAN_LANE_LEAF ? (int)(end - begin) : ACAN_LANE_LEAF;
@@ -95,15 +106,18 @@ ACAN_FN float acan_leaf_element(const ACAN_GLOBAL float* x, int t, int n) {
   return t < n ? x[t] : 0.0f;
 }
 
+/* Lane l of a leaf's sum. */
+ACAN_FN float acan_sum_of_lane(const ACAN_GLOBAL float* x, int l, int n) {
+  const float two = (0.0f + acan_leaf_element(x, l, n)) + acan_leaf_element(x, 16 + l, n);
+  return (two + acan_leaf_element(x, 32 + l, n)) + acan_leaf_element(x, 48 + l, n);
+}
+
 /* The sum of a leaf where it lies. Called with a constant n for leaves that are full. */
 ACAN_FN float acan_sum_in_place(const ACAN_GLOBAL float* x, int n) {
   float lanes[ACAN_LANES];
   int l;
   ACAN_LANE_LOOP
-  for (l = 0; l < ACAN_LANES; ++l) {
-    const float two = (0.0f + acan_leaf_element(x, l, n)) + acan_leaf_element(x, 16 + l, n);
-    lanes[l] = (two + acan_leaf_element(x, 32 + l, n)) + acan_leaf_element(x, 48 + l, n);
-  }
+  for (l = 0; l < ACAN_LANES; ++l) lanes[l] = acan_sum_of_lane(x, l, n);
   return acan_add_lanes(lanes);
 }
 
@@ -112,23 +126,104 @@ ACAN_FN float acan_leaf_deviation(const ACAN_GLOBAL float* x, float mean, int t,
   return t < n ? x[t] - mean : 0.0f;
 }
 
-/* The sum of (x - mean)^2 over a leaf. */
+/* Lane l of the sum of (x - mean)^2 over a leaf. */
+ACAN_FN float acan_squares_of_lane(const ACAN_GLOBAL float* x, float mean, int l, int n) {
+  const float d0 = acan_leaf_deviation(x, mean, l, n);
+  const float d1 = acan_leaf_deviation(x, mean, 16 + l, n);
+  const float d2 = acan_leaf_deviation(x, mean, 32 + l, n);
+  const float d3 = acan_leaf_deviation(x, mean, 48 + l, n);
+  const float two = ACAN_FMA(d1, d1, ACAN_FMA(d0, d0, 0.0f));
+  return ACAN_FMA(d3, d3, ACAN_FMA(d2, d2, two));
+}
+
 ACAN_FN float acan_squares_in_place(const ACAN_GLOBAL float* x, float mean, int n) {
   float lanes[ACAN_LANES];
   int l;
   ACAN_LANE_LOOP
-  for (l = 0; l < ACAN_LANES; ++l) {
-    const float d0 = acan_leaf_deviation(x, mean, l, n);
-    const float d1 = acan_leaf_deviation(x, mean, 16 + l, n);
-    const float d2 = acan_leaf_deviation(x, mean, 32 + l, n);
-    const float d3 = acan_leaf_deviation(x, mean, 48 + l, n);
-    const float two = ACAN_FMA(d1, d1, ACAN_FMA(d0, d0, 0.0f));
-    lanes[l] = ACAN_FMA(d3, d3, ACAN_FMA(d2, d2, two));
-  }
+  for (l = 0; l < ACAN_LANES; ++l) lanes[l] = acan_squares_of_lane(x, mean, l, n);
   return acan_add_lanes(lanes);
 }
 
-/* Sums over row r of a matrix. */
+#if ACAN_ROW_IS_SHARED
+
+/* Leaves that the threads of a row sum at once: each thread has one lane of one of them. */
+#define ACAN_ROW_LEAVES (ACAN_ROW_THREADS / ACAN_LANES)
+
+/* The leaf of this thread among those from `first` on, of a row of `cols` columns. */
+typedef struct {
+  acan_i64 begin; /* its first column */
+  int n;          /* its elements; 0 behind the end of the row */
+  int lane;
+} acan_lane_place;
+
+ACAN_FN acan_lane_place acan_place_of_thread(acan_i64 first, acan_i64 cols) {
+  acan_lane_place place;
+  place.begin = (first + ACAN_ROW_THREAD / ACAN_LANES) * ACAN_LANE_LEAF;
+  place.n = place.begin < cols ? acan_leaf_size(place.begin, cols) : 0;
+  place.lane = ACAN_ROW_THREAD % ACAN_LANES;
+  return place;
+}
+
+/* By a row's threads: their lanes become the sums of leaves first, first + 1, ..., which the first
+ * thread pushes as far as there are `leaves`. Only its levels are of use. */
+ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float* levels) {
+  ACAN_LOCAL_VARIABLE float lanes[ACAN_ROW_THREADS];
+  ACAN_LOCAL_VARIABLE float sums[ACAN_ROW_LEAVES];
+  int k;
+  lanes[ACAN_ROW_THREAD] = lane;
+  ACAN_BARRIER();
+  if (ACAN_ROW_THREAD < ACAN_ROW_LEAVES) {
+    sums[ACAN_ROW_THREAD] = acan_add_lanes(lanes + ACAN_ROW_THREAD * ACAN_LANES);
+  }
+  ACAN_BARRIER();
+  if (ACAN_ROW_THREAD != 0) return;
+  for (k = 0; k < ACAN_ROW_LEAVES && first + k < leaves; ++k) {
+    acan_tree_push(levels, first + k, sums[k]);
+  }
+}
+
+/* By a row's threads: the total of the first thread, for all of them. */
+ACAN_FN float acan_share_total(const float* levels, acan_i64 leaves) {
+  ACAN_LOCAL_VARIABLE float shared;
+  float total;
+  if (ACAN_ROW_THREAD == 0) shared = acan_tree_total(levels, leaves);
+  ACAN_BARRIER();
+  total = shared;
+  ACAN_BARRIER(); /* before the next total is written */
+  return total;
+}
+
+ACAN_FN acan_i64 acan_leaves_of(acan_i64 cols) {
+  return (cols + ACAN_LANE_LEAF - 1) / ACAN_LANE_LEAF;
+}
+
+ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
+  float levels[ACAN_TREE_LEVELS];
+  const acan_i64 leaves = acan_leaves_of(m->cols);
+  acan_i64 first;
+  for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
+    const acan_lane_place at = acan_place_of_thread(first, m->cols);
+    const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
+    acan_push_lanes(acan_sum_of_lane(x, at.lane, at.n), first, leaves, levels);
+  }
+  return acan_share_total(levels, leaves);
+}
+
+ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) {
+  float levels[ACAN_TREE_LEVELS];
+  const acan_i64 leaves = acan_leaves_of(m->cols);
+  acan_i64 first;
+  for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
+    const acan_lane_place at = acan_place_of_thread(first, m->cols);
+    const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
+    acan_push_lanes(acan_squares_of_lane(x, mean, at.lane, at.n), first, leaves, levels);
+  }
+  return acan_share_total(levels, leaves);
+}
+
+#else
+
+/* Sums over row r of a matrix, by a row's threads. */
 ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
   float levels[ACAN_TREE_LEVELS];
   acan_i64 leaf = 0;
@@ -156,6 +251,8 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
   }
   return acan_tree_total(levels, leaf);
 }
+
+#endif /* ACAN_ROW_IS_SHARED */
 
 /* The largest element of row r that is not NaN, -infinity where there is none. */
 ACAN_FN float acan_row_largest(const acan_matrix* m, acan_i64 r) {

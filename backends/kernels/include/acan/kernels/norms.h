@@ -13,7 +13,7 @@ ACAN_FN void acan_norm_row(const acan_args* a, acan_i64 r, float mean, float inv
   const acan_i64 cols = a->m[2].cols;
   acan_i64 c;
   ACAN_INDEPENDENT
-  for (c = 0; c < cols; ++c) {
+  for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) {
     const float h = (acan_load(&a->m[2], r, c) - mean) * inverse;
     const float scale = scaled ? acan_load(&a->m[3], 0, c) : 1.0f;
     const float bias = biased ? acan_load(&a->m[4], 0, c) : 0.0f;
@@ -37,6 +37,7 @@ ACAN_FN void acan_norm(const acan_args* a, acan_i64 r) {
   } else {
     acan_norm_row(a, r, mean, inverse, 0, 0);
   }
+  if (ACAN_ROW_THREAD != 0) return;
   acan_store(&a->m[1], r, 0, mean);
   acan_store(&a->m[1], r, 1, inverse);
 }
@@ -58,6 +59,42 @@ ACAN_FN float acan_norm_g(const acan_norm_operands* o, acan_i64 c, int scaled) {
   return scaled ? o->dy[c] * o->scale[c] : o->dy[c];
 }
 
+/* Lane l of the sums of g and of g * h over the leaf of n elements at `begin`. */
+ACAN_FN void acan_norm_lane(const acan_norm_operands* o, acan_i64 begin, int l, int n, int scaled,
+                            float* sum, float* dot) {
+  const float g0 = l < n ? acan_norm_g(o, begin + l, scaled) : 0.0f;
+  const float g1 = 16 + l < n ? acan_norm_g(o, begin + 16 + l, scaled) : 0.0f;
+  const float g2 = 32 + l < n ? acan_norm_g(o, begin + 32 + l, scaled) : 0.0f;
+  const float g3 = 48 + l < n ? acan_norm_g(o, begin + 48 + l, scaled) : 0.0f;
+  const float h0 = l < n ? acan_norm_h(o, begin + l) : 0.0f;
+  const float h1 = 16 + l < n ? acan_norm_h(o, begin + 16 + l) : 0.0f;
+  const float h2 = 32 + l < n ? acan_norm_h(o, begin + 32 + l) : 0.0f;
+  const float h3 = 48 + l < n ? acan_norm_h(o, begin + 48 + l) : 0.0f;
+  *sum = (((0.0f + g0) + g1) + g2) + g3;
+  *dot = ACAN_FMA(g3, h3, ACAN_FMA(g2, h2, ACAN_FMA(g1, h1, ACAN_FMA(g0, h0, 0.0f))));
+}
+
+#if ACAN_ROW_IS_SHARED
+
+/* The sums of g and of g * h over the row, by a row's threads. */
+ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scaled, float* sum,
+                            float* dot) {
+  float sums[ACAN_TREE_LEVELS];
+  float dots[ACAN_TREE_LEVELS];
+  const acan_i64 leaves = acan_leaves_of(cols);
+  acan_i64 first;
+  for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
+    const acan_lane_place at = acan_place_of_thread(first, cols);
+    acan_norm_lane(o, at.begin, at.lane, at.n, scaled, sum, dot);
+    acan_push_lanes(*sum, first, leaves, sums);
+    acan_push_lanes(*dot, first, leaves, dots);
+  }
+  *sum = acan_share_total(sums, leaves);
+  *dot = acan_share_total(dots, leaves);
+}
+
+#else
+
 /* The sums of g and of g * h over the leaf of n elements at `begin`. */
 ACAN_FN void acan_norm_leaf(const acan_norm_operands* o, acan_i64 begin, int n, int scaled,
                             float* sum, float* dot) {
@@ -65,50 +102,48 @@ ACAN_FN void acan_norm_leaf(const acan_norm_operands* o, acan_i64 begin, int n, 
   float dots[ACAN_LANES];
   int l;
   ACAN_LANE_LOOP
-  for (l = 0; l < ACAN_LANES; ++l) {
-    const float g0 = l < n ? acan_norm_g(o, begin + l, scaled) : 0.0f;
-    const float g1 = 16 + l < n ? acan_norm_g(o, begin + 16 + l, scaled) : 0.0f;
-    const float g2 = 32 + l < n ? acan_norm_g(o, begin + 32 + l, scaled) : 0.0f;
-    const float g3 = 48 + l < n ? acan_norm_g(o, begin + 48 + l, scaled) : 0.0f;
-    const float h0 = l < n ? acan_norm_h(o, begin + l) : 0.0f;
-    const float h1 = 16 + l < n ? acan_norm_h(o, begin + 16 + l) : 0.0f;
-    const float h2 = 32 + l < n ? acan_norm_h(o, begin + 32 + l) : 0.0f;
-    const float h3 = 48 + l < n ? acan_norm_h(o, begin + 48 + l) : 0.0f;
-    sums[l] = (((0.0f + g0) + g1) + g2) + g3;
-    dots[l] = ACAN_FMA(g3, h3, ACAN_FMA(g2, h2, ACAN_FMA(g1, h1, ACAN_FMA(g0, h0, 0.0f))));
-  }
+  for (l = 0; l < ACAN_LANES; ++l) acan_norm_lane(o, begin, l, n, scaled, &sums[l], &dots[l]);
   *sum = acan_add_lanes(sums);
   *dot = acan_add_lanes(dots);
 }
 
-ACAN_FN void acan_norm_gradient_row(const acan_args* a, acan_i64 r, const acan_norm_operands* o,
-                                    int scaled) {
+ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scaled, float* sum,
+                            float* dot) {
   float sums[ACAN_TREE_LEVELS];
   float dots[ACAN_TREE_LEVELS];
-  const acan_i64 cols = a->m[1].cols;
-  const float count = (float)cols;
-  float mean_g;
-  float mean_gh;
   acan_i64 leaf = 0;
   acan_i64 begin;
-  acan_i64 c;
   for (begin = 0; begin < cols; begin += ACAN_LANE_LEAF, ++leaf) {
     const int n = acan_leaf_size(begin, cols);
-    float sum;
-    float dot;
     if (n == ACAN_LANE_LEAF) {
-      acan_norm_leaf(o, begin, ACAN_LANE_LEAF, scaled, &sum, &dot);
+      acan_norm_leaf(o, begin, ACAN_LANE_LEAF, scaled, sum, dot);
     } else {
-      acan_norm_leaf(o, begin, n, scaled, &sum, &dot);
+      acan_norm_leaf(o, begin, n, scaled, sum, dot);
     }
-    acan_tree_push(sums, leaf, sum);
-    acan_tree_push(dots, leaf, dot);
+    acan_tree_push(sums, leaf, *sum);
+    acan_tree_push(dots, leaf, *dot);
   }
-  mean_g = ACAN_DIV(acan_tree_total(sums, leaf), count);
-  mean_gh = ACAN_DIV(acan_tree_total(dots, leaf), count);
+  *sum = acan_tree_total(sums, leaf);
+  *dot = acan_tree_total(dots, leaf);
+}
+
+#endif /* ACAN_ROW_IS_SHARED */
+
+ACAN_FN void acan_norm_gradient_row(const acan_args* a, acan_i64 r, const acan_norm_operands* o,
+                                    int scaled) {
+  const acan_i64 cols = a->m[1].cols;
+  const float count = (float)cols;
+  float sum;
+  float dot;
+  float mean_g;
+  float mean_gh;
+  acan_i64 c;
+  acan_norm_sums(o, cols, scaled, &sum, &dot);
+  mean_g = ACAN_DIV(sum, count);
+  mean_gh = ACAN_DIV(dot, count);
   if (a->i[0] != ACAN_LAYER_NORM) mean_g = 0.0f;
   ACAN_INDEPENDENT
-  for (c = 0; c < cols; ++c) {
+  for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) {
     const float g = acan_norm_g(o, c, scaled) - mean_g;
     acan_store(&a->m[0], r, c, ACAN_FMA(-acan_norm_h(o, c), mean_gh, g) * o->inverse);
   }

@@ -11,11 +11,12 @@ ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
   if ((word < 0) | (word >= a->m[2].rows)) {
     const int elsewhere = (word + a->i[0] >= 0) & (word + a->i[0] < all);
     const float fill = (elsewhere | (a->i[0] > 0)) ? -0.0f : ACAN_NAN;
-    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, fill);
+    for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) acan_store(&a->m[0], r, c, fill);
     return;
   }
   ACAN_INDEPENDENT
-  for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, acan_load(&a->m[2], word, c));
+  for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS)
+    acan_store(&a->m[0], r, c, acan_load(&a->m[2], word, c));
 }
 
 /* The rows whose word is looked for. Where there are more than the list holds, they are looked for
@@ -133,11 +134,12 @@ ACAN_FN void acan_positions(const acan_args* a, acan_i64 r) {
   const acan_i64 p = (a->i[0] + r) % a->m[2].rows;
   acan_i64 c;
   if (!a->m[1].data) {
-    for (c = 0; c < cols; ++c) acan_store(&a->m[0], r, c, acan_load(&a->m[2], p, c));
+    for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS)
+      acan_store(&a->m[0], r, c, acan_load(&a->m[2], p, c));
     return;
   }
   ACAN_INDEPENDENT
-  for (c = 0; c < cols; ++c) {
+  for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) {
     acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) + acan_load(&a->m[2], p, c));
   }
 }
@@ -207,7 +209,7 @@ ACAN_FN void acan_rotary(const acan_args* a, acan_i64 r) {
   acan_i64 i;
   for (head = 0; head < a->m[1].cols; head += 2 * pairs) {
     ACAN_INDEPENDENT
-    for (i = 0; i < pairs; ++i) {
+    for (i = ACAN_ROW_THREAD; i < pairs; i += ACAN_ROW_THREADS) {
       const float cosine = acan_load(&a->m[2], p, i);
       const float sine = sign * acan_load(&a->m[3], p, i);
       const float low = acan_load(&a->m[1], r, head + i);

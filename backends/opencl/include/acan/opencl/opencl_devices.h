@@ -35,9 +35,15 @@ struct DeviceOptions {
   std::uint64_t memory_limit_bytes = 0;
   // For tests; users get what suits the device.
   std::optional<GemmKind> gemm;
-  bool soft_divide = false;           // as if the device did not round divisions correctly
-  std::optional<std::string> broken;  // a line of OpenCL C at the end of every program
+  bool soft_divide = false;               // as if the device did not round divisions correctly
+  std::optional<std::string> broken;      // a line of OpenCL C at the beginning of every program
+  std::optional<std::size_t> tile_shape;  // of kTile, below TileShapes()
+  std::optional<std::size_t> most_group_size;     // as if the device had no more work-items a group
+  std::optional<std::uint64_t> most_local_bytes;  // and no more local memory
 };
+
+// How many sizes of tiles there are to choose from.
+std::size_t TileShapes();
 
 // Both as DeviceModule says; Make throws Error for what is not there.
 DeviceList ListDevices();

@@ -1,0 +1,68 @@
+#!/bin/sh
+# scripts/gpu-check.sh without a GPU: all of its steps run in a dry run on a fake GPU, each result says
+# that it is of one, and what is slower than expected is named with a counter.
+#
+#   gpu_check_test.sh BUILD FOLDER    BUILD has acan, its CUDA tests and gpu_bench_on_cpu; FOLDER is
+#                                     made anew. Exit code: 0 if all is so
+set -eu
+build=$1
+folder=$2
+here=$(cd "$(dirname "$0")" && pwd)
+check=$here/../../scripts/gpu-check.sh
+fail() {
+  echo "FAILED: $*"
+  for file in "$folder"/console "$folder"/results/dry-run.slower.txt; do
+    [ ! -f "$file" ] || { echo "---- $file"; cat "$file"; }
+  done
+  exit 1
+}
+# has FILE PATTERN
+has() { grep -q -e "$2" "$folder/results/$1" || fail "$1 has no \"$2\""; }
+
+rm -rf "$folder"
+mkdir -p "$folder"
+# Its results would otherwise go where somebody wants those of a GPU.
+unset OUT
+
+code=0
+"$check" --dry-run "$folder/nothing" "$folder/results" >"$folder/console" 2>&1 || code=$?
+[ $code -eq 2 ] || fail "a dry run without a build ended with exit code $code"
+[ ! -e "$folder/results" ] || fail "a dry run without a build left results"
+
+PATH=$here/stand_ins/bin:$PATH
+export PATH
+"$check" --dry-run "$build" "$folder/results" >"$folder/console" 2>&1 || fail "it failed"
+
+# Nothing of it can be mistaken for what a GPU did.
+if grep -v -e '^gpu-check (dry run on a fake GPU): ' -e '^  ' "$folder/console"; then
+  fail "lines of the console that do not say that they are of a dry run"
+fi
+for file in "$folder"/results/*; do
+  case ${file##*/} in
+    dry-run.*) ;;
+    *) fail "$file does not say that it is of a dry run" ;;
+  esac
+done
+for result in summary weights gpu_bench train_bench; do
+  has dry-run.$result.json '^{"dry_run": true, '
+done
+has dry-run.devices.json 'fake sm_90 on the CPU, for tests only'
+has dry-run.gpu_bench.json 'fake sm_90 on the CPU, for tests only'
+
+for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device train-cpu train-cuda \
+  train-mixed bench-gpu bench-train; do
+  has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
+done
+has dry-run.weights.json '"same": true'
+tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of gpu_bench"
+
+# A dry run expects so much that everything is slower.
+slower=dry-run.slower.txt
+has $slower '^dry run: forward 96 64 72 exact: [0-9.]* of cublas_fp32, expected 1000\.00; counter waves: 0\.0'
+has $slower '^dry run: forward .*; the busiest unit is l1tex__.*: 87 %; warps wait most for long_scoreboard: 1012.5$'
+# Few rows are few warps, and ncu may not read the counters of these kernels.
+has $slower '^dry run: k[A-Za-z ]* 64 128: .*; counter warps: 0\.0.*; ncu read no counters'
+if grep -v '^dry run: ' "$folder/results/$slower"; then fail "lines that do not say what they are"; fi
+# What acan does not compute itself has no expectation.
+if grep -q -e '^dry run: [a-z0-9_ ]*cublas_[a-z0-9]*:' "$folder/results/$slower"; then fail "cuBLAS was judged"; fi
+echo "passed"
