@@ -122,11 +122,11 @@ struct Courier::Impl {
 
   void Send() {
     for (Key& key : holder.TakeAsked()) {
-      Payload payload = offered.Find(key);
+      const Payload payload = offered.Find(key);
       if (payload.empty()) {
         Say(Asked{std::move(key)});
       } else {
-        holder.Provide(key, std::move(payload), process.LocalUs());
+        holder.Provide(key, payload, process.LocalUs());
       }
     }
     while (std::optional<PeerHolder::Outgoing> out = holder.TakeOutput()) {
@@ -182,7 +182,7 @@ std::vector<Courier::Event> Courier::TakeEvents() {
 }
 
 void Courier::Provide(const Key& key, Payload payload) {
-  impl_->holder.Provide(key, std::move(payload), impl_->process.LocalUs());
+  impl_->holder.Provide(key, payload, impl_->process.LocalUs());
   impl_->Send();
 }
 

@@ -83,11 +83,11 @@ struct Courier::Impl {
     const std::int64_t now_us = MonotonicUs();
     bool busy = listener.Work(now_us);
     for (const Key& key : listener.holder().TakeAsked()) {
-      Payload payload = offered.Find(key);
+      const Payload payload = offered.Find(key);
       if (payload.empty()) {
         Say(Asked{key});
       } else {
-        listener.holder().Provide(key, std::move(payload), now_us);
+        listener.holder().Provide(key, payload, now_us);
         busy = true;
       }
     }

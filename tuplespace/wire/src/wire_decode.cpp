@@ -24,6 +24,20 @@ const Body& As(const wire::Message& message) {
   return *body;
 }
 
+Get DecodeGet(FrameReader& in, const wire::Get& wire) {
+  Get get;
+  get.pattern = in.OnePattern(wire.pattern());
+  get.offer_bytes = wire.offer_bytes();
+  get.max_count = wire.max_count();
+  get.with_inputs = wire.with_inputs();
+  get.lease_us = in.NotNegative(wire.lease_us(), "lease_us");
+  get.wait_us = in.NotNegative(wire.wait_us(), "wait_us");
+  get.share = wire.share();
+  get.ns_per_kib = wire.ns_per_kib();
+  get.direct = wire.direct();
+  return get;
+}
+
 void DecodeRequest(FrameReader& in, const wire::Message& message, Request& request) {
   using wire::Body;
   request.id = message.id();
@@ -53,17 +67,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
   } else if (type == Body::Count) {
     request.body = Count{in.OnePattern(As<wire::Count>(message).pattern())};
   } else if (type == Body::Get) {
-    const auto& body = As<wire::Get>(message);
-    auto& get = request.body.emplace<Get>();
-    get.pattern = in.OnePattern(body.pattern());
-    get.offer_bytes = body.offer_bytes();
-    get.max_count = body.max_count();
-    get.with_inputs = body.with_inputs();
-    get.lease_us = in.NotNegative(body.lease_us(), "lease_us");
-    get.wait_us = in.NotNegative(body.wait_us(), "wait_us");
-    get.share = body.share();
-    get.ns_per_kib = body.ns_per_kib();
-    get.direct = body.direct();
+    request.body = DecodeGet(in, As<wire::Get>(message));
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
     auto& complete = request.body.emplace<Complete>();

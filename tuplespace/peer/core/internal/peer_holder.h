@@ -67,7 +67,7 @@ class PeerHolder {
   // What the client's own thread is asked for; it answers each with Provide.
   std::vector<Key> TakeAsked();
   // An empty payload: it is not here.
-  void Provide(const Key& key, Payload payload, std::int64_t now_us);
+  void Provide(const Key& key, const Payload& payload, std::int64_t now_us);
   // Its bytes may be freed: nothing of it is sent any more.
   void Withdraw(const Key& key);
 

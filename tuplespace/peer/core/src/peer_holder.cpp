@@ -148,7 +148,7 @@ std::vector<Key> PeerHolder::TakeAsked() {
   return std::exchange(asked_, {});
 }
 
-void PeerHolder::Provide(const Key& key, Payload payload, std::int64_t now_us) {
+void PeerHolder::Provide(const Key& key, const Payload& payload, std::int64_t now_us) {
   std::optional<PayloadHash> hash;
   for (auto at = transfers_.begin(); at != transfers_.end();) {
     if (at->key != key || at->payload) {
