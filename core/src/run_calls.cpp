@@ -75,30 +75,6 @@ std::size_t RunGroupProducts(Device& device, const Task& task,
   return done ? sum->calls : 0;
 }
 
-// A bias that is added to a product in place, and an activation of the sums, as one kernel that
-// makes both; none if they are not that. `i` is the product.
-std::optional<Call> FindBiasedActivation(const Task& task, std::size_t i) {
-  if (task.calls.size() - i < 3) return std::nullopt;
-  const View& c = task.calls[i].views[2];
-  const Call& bias = task.calls[i + 1];
-  const Call& activation = task.calls[i + 2];
-  if (bias.gemm || bias.kernel != Kernel::kBiasActivation || activation.gemm ||
-      activation.kernel != Kernel::kActivation) {
-    return std::nullopt;
-  }
-  const bool only_adds = bias.scalars.i[0] == static_cast<std::int64_t>(Activation::kIdentity) &&
-                         (bias.views.size() < 4 || bias.views[3].buffer < 0);
-  const View& out = activation.views[0];
-  if (!only_adds || !SameView(bias.views[0], c) || !SameView(bias.views[1], c) ||
-      !SameView(activation.views[1], c) || Overlap(out, c) || Overlap(out, bias.views[2])) {
-    return std::nullopt;
-  }
-  Call both = bias;
-  both.scalars = activation.scalars;
-  both.views = {out, c, bias.views[2], c};
-  return both;
-}
-
 // The call at `i`, and those that the device takes with it: how many they are.
 std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                     std::size_t i) {
@@ -116,11 +92,6 @@ std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPt
   const Matrix a = MatrixOf(task, buffers, call.views[0]);
   const Matrix b = MatrixOf(task, buffers, call.views[1]);
   const Matrix c = MatrixOf(task, buffers, call.views[2]);
-  if (const std::optional<Call> both = FindBiasedActivation(task, i)) {
-    device.GemmThen(call.form, task.precision, task.block, a, b, c, both->kernel,
-                    ArgsOf(task, buffers, *both));
-    return 3;
-  }
   // What stands behind a product is mostly its activation or its update.
   if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
     const Call& then = task.calls[i + 1];

@@ -5,8 +5,6 @@
 #include <functional>
 
 #include "acan/core/run_calls.h"
-#include "acan/cpu/cpu_device.h"
-#include "forwarding_device.h"
 #include "reference.h"
 
 namespace acan::test {
@@ -155,67 +153,6 @@ TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
   Kernels(backward, Kernel::kFold, {kDx, kUnfolded}, kWindow);
   Kernels(backward, Kernel::kAdd, {kDx, kDx, kX}, {});
   Compare(backward, {kY, kDx});
-}
-
-// A product, its bias in place and an activation of both, which also go as one where they may.
-constexpr KernelScalars kGelu{.f = {}, .i = {static_cast<std::int64_t>(Activation::kGelu)}};
-
-TEST_P(ConvolutionCallsTest, ABiasAndAnActivationBehindAProductGiveTheirBits) {
-  Task task = EmptyTask();
-  Product(task, GemmForm::kForward, kUnfolded, kWeight, kY);
-  Kernels(task, Kernel::kBiasActivation, {kY, kY, kBias}, {});
-  task.calls.back().views.emplace_back();
-  Kernels(task, Kernel::kActivation, {kActive, kY}, kGelu);
-  Compare(task, {kY, kActive});
-  Task activated = task;  // twice
-  activated.calls[1].scalars = kGelu;
-  Compare(activated, {kY, kActive});
-  Task in_place = task;
-  in_place.calls[2].views[0] = All(task, kY);
-  Compare(in_place, {kY});
-  Task elsewhere = task;  // the activation is of something else
-  elsewhere.calls[2].views[1] = All(task, kDy);
-  Compare(elsewhere, {kY, kActive});
-  Task over_the_bias = task;
-  for (View& view : over_the_bias.calls[2].views) view.rows = 1;
-  over_the_bias.calls[2].views[0].buffer = kBias;
-  Compare(over_the_bias, {kY, kBias});
-}
-
-// Counts what it is given.
-class CountingDevice final : public ForwardingDevice {
- public:
-  CountingDevice() : ForwardingDevice(MakeCpuDevice({1, kRoomyBytes, std::nullopt})) {}
-  void GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
-                const Matrix& b, const Matrix& c, Kernel kernel, const KernelArgs& args) override {
-    then = kernel;
-    activation = args.scalars.i[0];
-    inner_->GemmThen(form, precision, block, a, b, c, kernel, args);
-  }
-  void Launch(Kernel kernel, const KernelArgs& args) override {
-    ++launches;
-    inner_->Launch(kernel, args);
-  }
-  std::optional<Kernel> then;
-  std::int64_t activation = -1;
-  int launches = 0;
-};
-
-TEST(RunCallsTest, ABiasAndAnActivationBehindAProductAreOneKernel) {
-  CountingDevice device;
-  Task task = EmptyTask();
-  Product(task, GemmForm::kForward, kUnfolded, kWeight, kY);
-  Kernels(task, Kernel::kBiasActivation, {kY, kY, kBias}, {});
-  task.calls.back().views.emplace_back();
-  Kernels(task, Kernel::kActivation, {kActive, kY}, kGelu);
-  std::vector<BufferPtr> buffers;
-  for (const BufferSpec& spec : task.buffers) {
-    buffers.push_back(Put(device, Random(spec.rows, spec.cols, 1)).buffer);
-  }
-  RunCalls(device, task, buffers);
-  EXPECT_EQ(device.then, Kernel::kBiasActivation);
-  EXPECT_EQ(device.activation, static_cast<std::int64_t>(Activation::kGelu));
-  EXPECT_EQ(device.launches, 0);
 }
 
 // Of outputs that a device shows, the hash is that of the bytes in the end, whether calls run whole

@@ -22,8 +22,7 @@ inline constexpr std::int64_t kNearBytes = 768 << 10;
 // Device::Gemm and Device::Launch throw.
 //
 // Some calls that follow each other are given to the device as one, where that changes no bit:
-// - a product and the kernel behind it (Device::GemmThen), also if that is a bias and an activation
-//   in two calls;
+// - a product and the kernel behind it (Device::GemmThen);
 // - a convolution and its gradients (Device::Convolve, ConvolveBack, ConvolveWeights);
 // - products of the gradient form whose operands are groups of rows that follow each other, and the
 //   additions of their results by the aligned tree (Device::GemmGroups). The results of products
