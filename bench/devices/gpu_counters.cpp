@@ -46,13 +46,12 @@ bench::Counters CountersOfProduct(GemmTile tile, GemmForm form, std::int64_t m, 
   int blocks = 0;
   Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 2 * edge, 0),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cuda:0");
-  const auto cut = [&](std::int64_t length) {
-    return static_cast<double>((length + edge - 1) / edge);
-  };
+  const std::int64_t tiles = (m + edge - 1) / edge * ((n + edge - 1) / edge);
   const auto local_bytes = std::max<double>(design.local_bytes, attributes.localSizeBytes);
   return {{"blocks", Share(blocks, design.blocks)},
           {"local_memory", design.local_bytes / local_bytes},
-          {"waves", bench::ShareOfWaves(cut(m) * cut(n), multiprocessors, std::max(blocks, 1))}};
+          {"waves",
+           bench::ShareOfWaves(static_cast<double>(tiles), multiprocessors, std::max(blocks, 1))}};
 }
 
 bench::Counters CountersOfKernel(std::string_view kernel, std::int64_t rows, std::int64_t cols,
@@ -61,8 +60,8 @@ bench::Counters CountersOfKernel(std::string_view kernel, std::int64_t rows, std
   for (std::size_t i = 0; i < kKernels; ++i) {
     if (kKernelRows[i]->name != kernel) continue;
     const Grid grid = GridOf(static_cast<Kernel>(i), {kKernelRows[i]->space, rows, cols});
-    const double warps = static_cast<double>(grid.blocks.x) * grid.blocks.y *
-                         ((grid.threads.x * grid.threads.y + 31) / 32);
+    const unsigned of_a_block = (grid.threads.x * grid.threads.y + 31) / 32;
+    const double warps = static_cast<double>(grid.blocks.x) * grid.blocks.y * of_a_block;
     return {{"warps", Share(warps, kWarps * multiprocessors)}};
   }
   return {};
