@@ -42,7 +42,7 @@ def clang_command(command):
     """What clang-tidy can read: without gcc's precompiled headers and warnings."""
     command = re.sub(r" -include \S*cmake_pch\.hxx", "", command)
     command = re.sub(r" -(Winvalid-pch|fpch-preprocess)\b", "", command)
-    command = command.replace(" -fno-tree-loop-distribute-patterns", "")  # gcc's alone
+    command = re.sub(r" (-fno-tree-loop-distribute-patterns|--param ggc-\S+)", "", command)  # gcc's alone
     # What flatc makes is checked no more than other libraries' headers.
     command = re.sub(r" -I ?(\S+/generated)\b", r" -isystem \1", command)
     return command.replace(" -c ", " -Wno-unknown-warning-option -c ", 1)

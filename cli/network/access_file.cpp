@@ -157,6 +157,17 @@ void CheckRole(const std::string& path, const std::string& found, const std::str
   throw UsageError(fmt::format("{}: role is \"{}\", must be \"{}\" here", path, found, wanted));
 }
 
+// Of a client.
+void CheckIsRole(const std::string& where, const std::string& found) {
+  const std::vector<tuplespace::Role> roles = AccessRoles();
+  if (std::any_of(roles.begin(), roles.end(),
+                  [&](const tuplespace::Role& role) { return role.name == found; })) {
+    return;
+  }
+  throw UsageError(
+      fmt::format("{}: role is \"{}\", must be handler, manager or observer", where, found));
+}
+
 std::string RoleOf(const std::string& path, const toml::table& table) {
   const toml::node* role = table.get("role");
   if (role == nullptr || !role->is_string()) {
@@ -233,18 +244,13 @@ BrokerFile ReadBrokerFile(const std::string& path) {
   if (!allowed->is_array()) {
     throw UsageError(fmt::format("{}: allowed must be tables: [[allowed]]", path));
   }
-  const std::vector<tuplespace::Role> roles = AccessRoles();
   for (const toml::node& node : *allowed->as_array()) {
     const std::string where = fmt::format("{}, allowed[{}]", path, file.peers.size());
     if (!node.is_table()) throw UsageError(where + ": must be a table");
     const Fields entry(*node.as_table(), where, {"name", "role", "public_key", "jobs", "until"});
     const tuplespace::AllowedPeer peer{entry.Name(), entry.Key("public_key"), entry.Text("role"),
                                        entry.Jobs(), entry.Until()};
-    if (std::none_of(roles.begin(), roles.end(),
-                     [&](const auto& role) { return role.name == peer.role; })) {
-      throw UsageError(fmt::format("{}: role is \"{}\", must be handler, manager or observer",
-                                   where, peer.role));
-    }
+    CheckIsRole(where, peer.role);
     for (const tuplespace::AllowedPeer& other : file.peers) {
       if (other.name == peer.name || other.public_key == peer.public_key) {
         throw UsageError(fmt::format("{}: has the {} of an entry before it", where,
@@ -267,6 +273,7 @@ AccessFile ReadAccessFile(const std::string& path) {
                     "as acan keygen makes beside it",
                     path));
   }
+  CheckIsRole(path, file.role);
   const Fields fields(
       table, path,
       {"role", "name", "broker_public_key", "public_key", "secret_key", "jobs", "until"});
