@@ -287,6 +287,9 @@ class CpuDevice final : public Device {
 
  private:
   void LaunchRegion(Kernel kernel, const cpu::LaunchArgs& args, const KernelRegion& region);
+  // Not inlined: its kilobytes on the stack would cost each launch something.
+  [[gnu::noinline]] void LaunchWide(Kernel kernel, const cpu::LaunchArgs& args,
+                                    const KernelRegion& region);
   void GemmExact(const cpu::GemmProblem& problem);
   using ConvolveFunction = decltype(cpu::IsaTable::convolve);
   bool ConvolveLines(ConvolveFunction convolve, cpu::ConvolutionProblem problem,
@@ -449,11 +452,17 @@ bool CpuDevice::ConvolveWeights(Precision precision, std::int64_t block, std::in
 void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   const KernelRegion region = CheckLaunch(kernel, args);
   const cpu::LaunchArgs launch = LaunchArgsOf(kernel, args);
-  const cpu::WideRows wide(kernel, launch, region);
-  if (wide.rows() == 0) return LaunchRegion(kernel, launch, region);
+  if (cpu::WideRows::MayPay(kernel, region)) return LaunchWide(kernel, launch, region);
+  LaunchRegion(kernel, launch, region);
+}
+
+void CpuDevice::LaunchWide(Kernel kernel, const cpu::LaunchArgs& args,
+                           const KernelRegion& region) {
+  const cpu::WideRows wide(args, region);
+  if (wide.rows() == 0) return LaunchRegion(kernel, args, region);
   LaunchRegion(kernel, wide.args(), wide.region());
   if (wide.rows() == region.rows) return;
-  const cpu::LaunchArgs rest = cpu::RowsFrom(launch, region, wide.rows());
+  const cpu::LaunchArgs rest = cpu::RowsFrom(args, region, wide.rows());
   LaunchRegion(kernel, rest, {region.space, region.rows - wide.rows(), region.cols});
 }
 

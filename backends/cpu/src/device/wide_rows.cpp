@@ -6,9 +6,12 @@
 
 namespace acan::cpu {
 
-WideRows::WideRows(Kernel kernel, const LaunchArgs& args, const KernelRegion& region)
+bool WideRows::MayPay(Kernel kernel, const KernelRegion& region) {
+  return region.cols <= kMostCols && region.rows >= kLeastRows && IsByRows(kernel);
+}
+
+WideRows::WideRows(const LaunchArgs& args, const KernelRegion& region)
     : args_(args), region_(region) {
-  if (region.cols > kMostCols || region.rows < kLeastRows || !IsByRows(kernel)) return;
   const std::int64_t times = kCols / region.cols;
   if (!Widen(times)) return;
   rows_ = region.rows / times * times;

@@ -18,7 +18,11 @@ namespace acan::cpu {
 //            ...
 class WideRows {
  public:
-  WideRows(Kernel kernel, const LaunchArgs& args, const KernelRegion& region);
+  // Whether it is worth to look closer: without looking at the args.
+  static bool MayPay(Kernel kernel, const KernelRegion& region);
+
+  // REQUIRES: MayPay(kernel, region).
+  WideRows(const LaunchArgs& args, const KernelRegion& region);
   WideRows(const WideRows&) = delete;
   WideRows& operator=(const WideRows&) = delete;
 
