@@ -456,8 +456,7 @@ void CpuDevice::Launch(Kernel kernel, const KernelArgs& args) {
   LaunchRegion(kernel, launch, region);
 }
 
-void CpuDevice::LaunchWide(Kernel kernel, const cpu::LaunchArgs& args,
-                           const KernelRegion& region) {
+void CpuDevice::LaunchWide(Kernel kernel, const cpu::LaunchArgs& args, const KernelRegion& region) {
   const cpu::WideRows wide(args, region);
   if (wide.rows() == 0) return LaunchRegion(kernel, args, region);
   LaunchRegion(kernel, wide.args(), wide.region());
