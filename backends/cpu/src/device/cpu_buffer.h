@@ -1,5 +1,6 @@
-// A CPU device's buffer: bytes of HostMemory, which are charged to the device's limit, or a payload.
-// The device's thread writes it; any thread may free it. Constructors throw what HostMemory throws.
+// A CPU device's buffer: bytes of HostMemory, which are charged to the device's limit, or a
+// payload. The device's thread writes it; any thread may free it. Constructors throw what
+// HostMemory throws.
 #pragma once
 
 #include <atomic>
