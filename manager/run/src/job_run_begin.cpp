@@ -57,7 +57,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   const bool kept = done->not_finite && done->not_finite->kept_version;
   if (files_.snapshots() != nullptr && !kept) files_.snapshots()->RemoveAll();
   takeover_.earlier_runs().RemoveAll();
-  takeover_.GiveUp();
+  if (!takeover_.GiveUp()) throw RunLost{"the lead ended before all was removed"};
   return done;
 }
 

@@ -131,7 +131,7 @@ Receipt JobRun::Finish() {
   client.Put({done});
   if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
   takeover_.earlier_runs().RemoveOwn();
-  takeover_.GiveUp();
+  takeover_.GiveUp();  // whatever became of the lead: nothing is removed under it any more
   return receipt_;
 }
 

@@ -40,10 +40,11 @@ class Takeover {
     earlier_runs_.Find();
     folder_.Take(earlier_runs_.names(), [this] { leadership_.PollOnce(); });
   }
-  // The job is done. The folder goes first: before another manager can have the lead.
-  void GiveUp() {
+  // The job is done. The folder goes first: before another manager can have the lead. False: see
+  // Leadership::GiveUp.
+  bool GiveUp() {
     folder_.GiveUp();
-    leadership_.GiveUp();
+    return leadership_.GiveUp();
   }
   // The life ends before the job does. Who stands by goes on from what this run has in the space.
   void LeaveToOthers() {

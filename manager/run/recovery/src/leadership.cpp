@@ -157,7 +157,7 @@ void Leadership::PollOnce() {
   Keep();
 }
 
-void Leadership::GiveUp() {
+bool Leadership::GiveUp() {
   tuplespace::Client& client = context_.client;
   const std::string& job_id = context_.job_id;
   // Not only this run's: one that never began may have put its name after this one looked.
@@ -165,7 +165,7 @@ void Leadership::GiveUp() {
   // A broker that was started anew may have got results of runs of which it never heard.
   client.RetireAll({{FieldPattern::Prefix(job_id + "-")}, true}, false);
   client.RetireAll(KeptMetrics::AllOf(job_id), false);
-  client.CompleteTask(*lease_);
+  return client.CompleteTask(*lease_)->lease == tuplespace::LeaseStatus::kOk;
 }
 
 bool Leadership::SomebodyStandsBy() {

@@ -82,7 +82,7 @@ TEST_F(LeadershipTest, WhatAManagerPutsOrRetiresCountsOnlyWhileItLeads) {
     return context.client.RetireAll(tuplespace::Pattern::Of(kept.key), false);
   };
   EXPECT_EQ(put(1), tuplespace::PutStatus::kStored);
-  leadership.GiveUp();
+  EXPECT_TRUE(leadership.GiveUp());
   EXPECT_EQ(put(2), tuplespace::PutStatus::kRefused);
   EXPECT_EQ(retire(), 0u);
   leadership.Take();
@@ -107,9 +107,28 @@ TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
   put_run(context.job_id, context.run);
   put_run(context.job_id, context.job_id + "-late");
   put_run("another-job", "another-job-1");
-  leadership.GiveUp();
+  EXPECT_TRUE(leadership.GiveUp());
   EXPECT_EQ(other.CountOf(AllRuns(context.job_id)), 0u);
   EXPECT_EQ(other.CountOf(AllRuns("another-job")), 1u);
+}
+
+// The broker retires nothing for a manager whose lead has ended, so it has to lead once more.
+TEST_F(LeadershipTest, AManagerHearsThatItsLeadEndedBeforeAllWasRemoved) {
+  Manager manager(ClientNamed("manager"), job_, data_);
+  RunContext& context = manager.context;
+  Leadership& leadership = manager.leadership;
+  leadership.Connect();
+  leadership.Take();
+  EXPECT_TRUE(leadership.GiveUp());
+  tuplespace::Client other(ClientNamed("another manager"));
+  tuplespace::Tuple run;
+  run.key = RunKey(context.job_id, context.run);
+  other.Put({run});
+  EXPECT_FALSE(leadership.GiveUp());
+  EXPECT_EQ(other.CountOf(AllRuns(context.job_id)), 1u);
+  leadership.Take();
+  EXPECT_TRUE(leadership.GiveUp());
+  EXPECT_EQ(other.CountOf(AllRuns(context.job_id)), 0u);
 }
 
 }  // namespace

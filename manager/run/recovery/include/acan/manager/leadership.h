@@ -34,8 +34,9 @@ class Leadership {
   void Confirm();
   // For a while: the connection has ended, and nobody knows who leads.
   void Await();
-  // The job is done: what was left of it in the space goes, and then the lead.
-  void GiveUp();
+  // The job is done: what was left of it in the space goes, and then the lead. False: the lead had
+  // ended before, so what the client retired under it may still be there.
+  bool GiveUp();
   void PollOnce();  // for a little while at most, and keeps the lead
 
   // False while the broker is asked again: after a reconnection, and by Confirm.
