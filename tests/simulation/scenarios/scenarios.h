@@ -87,6 +87,8 @@ inline constexpr std::array kScenarios = {
              "Once a manager gave up in an audited job under many attacks; not explained."},
     Scenario{"two_lies_without_a_hash", 12348,
              "Two ids of a liar confirmed each other's results, as neither of them had a hash."},
+    Scenario{"removed_after_the_lead", 80020073,
+             "A manager that found the job done removed what was left when its lead had ended."},
 };
 
 }  // namespace acan::simulation
