@@ -47,3 +47,24 @@ wait_for() {  # LOG PATTERN: waits until a line matches
 }
 # Of a receipt, or of what --json prints.
 hash_of() { grep -o '"weights_sha256": *"[0-9a-f]*"' "$1" | tr -d ' ' || fail "no hash in $1"; }
+
+# write_job FILE EPOCHS: a job that needs no data, of 64 steps an epoch.
+write_job() {
+  cat >"$1" <<JOB
+[model]
+layers = [64, 256, 256, 2]
+loss = "mse"
+[data]
+generated = "regression"
+samples = 4096
+[train]
+batch = 64
+epochs = $2
+JOB
+}
+# Adds a snapshot each 50 steps.
+with_snapshots() { printf '[snapshots]\nevery_steps = 50\n' >>"$1"; }
+train_quietly() {  # JOB: the undisturbed run on one host, to $folder/quiet
+  "$acan" train "$1" --handlers 2xcpu:1 --out "$folder/quiet" --json >"$folder/quiet.out" \
+    2>"$folder/quiet.log" || fail "the undisturbed run"
+}

@@ -10,44 +10,24 @@ set -euo pipefail
 
 acan=$(realpath "$1")
 script=$(realpath "$2")
-skip() { echo "SKIPPED slurm: $*"; exit 77; }
-fail() { echo "FAILED slurm: $*"; exit 1; }
-
-[ "$(id -u)" -eq 0 ] || skip "namespaces need root"
-for tool in slurmctld slurmd srun sbatch scontrol scancel squeue; do
-  command -v "$tool" >/dev/null || skip "there is no $tool (package slurm-wlm)"
-done
-command -v ip >/dev/null || skip "there is no ip (package iproute2)"
+what=slurm
+. "$(dirname "$0")/common.sh"
+need ip slurmctld slurmd srun sbatch scontrol scancel squeue
 [ -e /usr/lib/*/slurm-wlm/auth_none.so ] || skip "this Slurm has no auth/none"
-
-# Names of interfaces have 15 characters at most.
-tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
-folder=$(mktemp -d)
 chmod 755 "$folder"
 names=(ctl n1 n2 n3)
-daemons=()
 
-# Every process in a namespace is one of this test.
-end_namespace() {
-  local pids
-  pids=$(ip netns pids "acan-$1-$tag" 2>/dev/null || true)
-  [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
+end_namespace() {  # HOST: every process in it is one of this test
+  local inside
+  inside=$(ip netns pids "acan-$1-$tag" 2>/dev/null || true)
+  [ -z "$inside" ] || kill -KILL $inside 2>/dev/null || true
 }
-cleanup() {
-  status=$?
-  trap - EXIT
-  for name in "${names[@]}"; do end_namespace "$name"; done
-  for pid in "${daemons[@]}"; do wait "$pid" 2>/dev/null || true; done
-  if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
-    tail -n 30 "$folder"/*.log "$folder"/jobs/*.out 2>/dev/null || true
-  fi
-  for name in "${names[@]}"; do ip netns del "acan-$name-$tag" 2>/dev/null || true; done
-  rm -rf "$folder"
-  exit "$status"
+tear_down() {
+  for name in "${names[@]}"; do
+    end_namespace "$name"
+    ip netns del "acan-$name-$tag" 2>/dev/null || true
+  done
 }
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 # ---- the hosts
 for name in "${names[@]}"; do
@@ -114,58 +94,39 @@ CONF
 printf 'CgroupPlugin=cgroup/v1\n' >"$folder/etc/cgroup.conf"
 export SLURM_CONF=$folder/etc/slurm.conf
 on ctl slurmctld -D >"$folder/slurmctld.log" 2>&1 &
-daemons+=($!)
+pids+=($!)
 for i in 1 2 3; do
   on "n$i" slurmd -D >"$folder/slurmd-n$i.log" 2>&1 &
-  daemons+=($!)
+  pids+=($!)
 done
 
-until_true() {  # WHAT COMMAND...: waits until it succeeds
-  local what=$1
-  shift
-  for ((i = 0; i < 1200; ++i)); do
-    if "$@" >/dev/null 2>&1; then return; fi
-    sleep 0.1
-  done
-  fail "$what"
-}
 idle() { [ "$(on ctl sinfo --noheader --format=%D --states=idle)" = "$1" ]; }
 until_true "the nodes are not idle" idle 3
 
-cat >"$folder/jobs/job.toml" <<JOB
-[model]
-layers = [64, 256, 256, 2]
-loss = "mse"
-[data]
-generated = "regression"
-samples = 4096
-[train]
-batch = 64
-epochs = 20
-[snapshots]
-every_steps = 50
-JOB
-"$acan" train "$folder/jobs/job.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.out" \
-  2>"$folder/quiet.log" || fail "the undisturbed run"
-hash_of() { grep -o '"weights_sha256": "[0-9a-f]*"' "$1/receipt.json" || fail "no receipt in $1"; }
+write_job "$folder/jobs/job.toml" 20
+with_snapshots "$folder/jobs/job.toml"
+train_quietly "$folder/jobs/job.toml"
 
 export ACAN=$acan
 submit() {  # NAME OPTIONS...: the id of the job
   local name=$1
   shift
-  on ctl sbatch --parsable --chdir="$folder/jobs" --output="$folder/jobs/$name.out" "$@" "$script" \
+  on ctl sbatch --parsable --chdir="$folder/jobs" --output="$folder/jobs/$name.log" "$@" "$script" \
     job.toml "$name"
 }
 state_of() { on ctl scontrol --oneliner show job "$1" | grep -o 'JobState=[A-Z_]*' | cut -d= -f2; }
 in_state() { [ "$(state_of "$1")" = "$2" ]; }
-has() { grep -q -- "$2" "$folder/jobs/$1.out"; }
-same_weights() { [ "$(hash_of "$folder/jobs/$1")" = "$(hash_of "$folder/quiet")" ] || fail "$1: other weights"; }
+has() { grep -q -- "$2" "$folder/jobs/$1.log"; }
+same_weights() {
+  [ "$(hash_of "$folder/jobs/$1/receipt.json")" = "$(hash_of "$folder/quiet/receipt.json")" ] ||
+    fail "$1: other weights"
+}
 
 # ---- a good run
 id=$(submit good --nodes=3 --cpus-per-task=2)
 until_true "the good run does not end" in_state "$id" COMPLETED
 same_weights good
-grep -iE 'error|killed|traceback' "$folder/jobs/good.out" && fail "the good run is not quiet"
+grep -iE 'error|killed|traceback' "$folder/jobs/good.log" && fail "the good run is not quiet"
 grep -q '"device": "cpu:2"' "$folder/jobs/good/receipt.json" || fail "not the CPUs that were asked for"
 ls -d "$folder"/jobs/acan-"$id"-* 2>/dev/null && fail "the keys were left"
 
@@ -189,4 +150,4 @@ end_namespace "$(on ctl scontrol --oneliner show job "$id" | grep -o 'BatchHost=
 until_true "the job was not begun again" has lost 'going on from snapshot'
 until_true "the job that was begun again does not end" in_state "$id" COMPLETED
 same_weights lost
-echo "slurm: $(hash_of "$folder/jobs/lost")"
+echo "slurm: $(hash_of "$folder/jobs/lost/receipt.json")"

@@ -54,20 +54,9 @@ for unit in acan-broker acan-handler@ acan-manager@; do
   printf '[Service]\nStandardOutput=append:/run/log/%%N.log\nStandardError=inherit\n' \
     >"$folder/etc/systemd/system/$unit.service.d/log.conf"
 done
-cat >"$folder/var-lib/acan/jobs/net.toml" <<'JOB'
-[model]
-layers = [64, 256, 256, 2]
-loss = "mse"
-[data]
-generated = "regression"
-samples = 4096
-[train]
-batch = 64
-epochs = 20
-[snapshots]
-every_steps = 50
-JOB
-cp "$folder/var-lib/acan/jobs/net.toml" "$folder/quiet.toml"
+write_job "$folder/quiet.toml" 20
+with_snapshots "$folder/quiet.toml"
+cp "$folder/quiet.toml" "$folder/var-lib/acan/jobs/net.toml"
 
 # ---- the machine
 cat >"$folder/boot.sh" <<'BOOT'
@@ -99,7 +88,6 @@ switch_on() {
 }
 on() { nsenter --target "$machine" --all -- "$@"; }
 
-
 # ---- set up as docs/operations.md says
 switch_on
 on useradd --system --user-group acan
@@ -107,8 +95,7 @@ on acan keygen --out /etc/acan/keys >"$folder/keygen.log"
 on cp /etc/acan/keys/handler.key /etc/acan/keys/manager.key /etc/acan
 on chown -R acan: /etc/acan /var/lib/acan
 echo "ACAN_CONNECT=tcp://127.0.0.1:5555" | tee "$folder/etc/acan/handler.env" >"$folder/etc/acan/manager.env"
-"$acan" train "$folder/quiet.toml" --handlers 2xcpu:1 --out "$folder/quiet" >"$folder/quiet.log" 2>&1 ||
-  fail "the undisturbed run"
+train_quietly "$folder/quiet.toml"
 out=$folder/var-lib/acan/out/net
 log=$folder/log/acan-manager@net.log
 on systemctl enable --now --quiet acan-broker acan-handler@cpu:1 acan-manager@net
@@ -118,7 +105,6 @@ has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
 until_true "no snapshot" has_snapshot
 on systemctl kill --signal=KILL acan-manager@net
 until_true "a killed manager is not started again" grep -q 'going on' "$log"
-
 
 # ---- the host is switched off and on
 steps() { wc -l <"$out/metrics.jsonl"; }

@@ -32,17 +32,7 @@ for one in "$near an$tag" "$far af$tag"; do
   ip -n "$space" link set "$device" up
 done
 
-cat >"$folder/job.toml" <<JOB
-[model]
-layers = [64, 256, 256, 2]
-loss = "mse"
-[data]
-generated = "regression"
-samples = 4096
-[train]
-batch = 64
-epochs = 30
-JOB
+write_job "$folder/job.toml" 30
 
 in_space() {  # SPACE NAME ARGUMENTS...: starts acan there
   local space=$1 name=$2
@@ -53,8 +43,7 @@ in_space() {  # SPACE NAME ARGUMENTS...: starts acan there
 
 "$acan" keygen --out "$folder/keys" >"$folder/keygen.log"
 "$acan" keygen --out "$folder/keys" --add handler --name far >>"$folder/keygen.log"
-"$acan" train "$folder/job.toml" --handlers 2xcpu:1 --out "$folder/quiet" --json \
-  >"$folder/quiet.out" 2>"$folder/quiet.log" || fail "the undisturbed run"
+train_quietly "$folder/job.toml"
 
 endpoint=tcp://10.199.0.1:5555
 # Both hosts are this one: messages through its memory would not notice that the link is cut.
