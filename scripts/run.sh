@@ -18,15 +18,15 @@ if cpu_has avx2 fma; then isas=avx2; fi
 if cpu_has avx2 fma avx512f avx512vl avx512dq avx512bw; then isas=avx512; fi
 architectures=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
   sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/\1\2-real/p' | sort -u | paste -s -d ';' -) || architectures=""
-cuda=OFF
-if [ -n "$architectures" ]; then
-  cuda=AUTO
-elif [ -e /dev/nvidiactl ]; then
-  cuda=AUTO architectures=75  # the oldest that acan supports, with code (PTX) that newer ones can run
+if [ -z "$architectures" ] && [ -e /dev/nvidiactl ]; then
+  architectures=75  # the oldest that acan supports, with code (PTX) that newer ones can run
 fi
-say "building for this machine (the first time takes some minutes): code for ${isas:-any CPU}, CUDA $cuda"
+cuda=OFF
+if [ -n "$architectures" ]; then cuda=AUTO; fi
+say "building for this machine (the first time takes some minutes): code for ${isas:-any CPU}," \
+  "CUDA ${architectures:-left out, as there is no NVIDIA GPU}"
 cmake --preset release -DACAN_TESTS=OFF "-DACAN_CPU_ISAS=$isas" "-DACAN_CUDA=$cuda" \
-  "-DACAN_CUDA_ARCHITECTURES=${architectures:-75}" >/dev/null
+  ${architectures:+"-DACAN_CUDA_ARCHITECTURES=$architectures"} >/dev/null
 cmake --build --preset release --target acan --parallel "$(nproc)"
 
 data=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
