@@ -12,6 +12,8 @@ set(ACAN_SENTENCEPIECE AUTO CACHE STRING "Read SentencePiece models of tokens: A
 set_property(CACHE ACAN_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
 set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;120" CACHE STRING
     "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
+set(ACAN_CPU_ISAS "avx2;avx512" CACHE STRING
+    "Vector instructions of x86 that the CPU backend is compiled for, besides portable code")
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 
 option(ACAN_FUZZ "Build the fuzz targets of tests/fuzz for libFuzzer; needs clang" OFF)

@@ -8,12 +8,25 @@ cd "$(dirname "$0")/.."
 say() { printf 'run: %s\n' "$*"; }
 
 ./scripts/setup.sh
-# CUDA only for the GPUs that are here; where there is none, for the oldest that acan supports, with
-# code (PTX) that newer ones can run too.
+# Only what this machine can use, so that the first model comes early: the best vector instructions
+# of its CPU, its NVIDIA GPUs, and no tests. `cmake --preset release` configures everything.
+cpu_has() {
+  for flag in "$@"; do grep -q -m 1 "^flags.* $flag\( \|$\)" /proc/cpuinfo 2>/dev/null || return 1; done
+}
+isas=""
+if cpu_has avx2 fma; then isas=avx2; fi
+if cpu_has avx2 fma avx512f avx512vl avx512dq avx512bw; then isas=avx512; fi
 architectures=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
   sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/\1\2-real/p' | sort -u | paste -s -d ';' -) || architectures=""
-say "building (the first time takes some minutes)"
-cmake --preset release "-DACAN_CUDA_ARCHITECTURES=${architectures:-75}" >/dev/null
+if [ -z "$architectures" ] && [ -e /dev/nvidiactl ]; then
+  architectures=75  # the oldest that acan supports, with code (PTX) that newer ones can run
+fi
+cuda=OFF
+if [ -n "$architectures" ]; then cuda=AUTO; fi
+say "building for this machine (the first time takes some minutes): code for ${isas:-any CPU}," \
+  "CUDA ${architectures:-left out, as there is no NVIDIA GPU}"
+cmake --preset release -DACAN_TESTS=OFF "-DACAN_CPU_ISAS=$isas" "-DACAN_CUDA=$cuda" \
+  ${architectures:+"-DACAN_CUDA_ARCHITECTURES=$architectures"} >/dev/null
 cmake --build --preset release --target acan --parallel "$(nproc)"
 
 data=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz

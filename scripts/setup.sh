@@ -76,8 +76,11 @@ if [ -n "$missing" ]; then
   # shellcheck disable=SC2086  # a list of words
   install $missing || { say "could not install all of: $missing"; exit 1; }
 fi
-for package in $wanted; do
-  say "installing: $package (optional)"
-  install "$package" || say "$package cannot be had here; going on without it"
-done
+if [ -n "$wanted" ]; then
+  say "installing, as it is useful: $wanted"
+  # shellcheck disable=SC2086  # a list of words
+  install $wanted || for package in $wanted; do
+    install "$package" || say "$package cannot be had here; going on without it"
+  done
+fi
 say "done"

@@ -23,7 +23,7 @@
 namespace acan::bench {
 namespace {
 
-constexpr std::uint64_t kMemoryBytes = 1ull << 30;
+constexpr std::uint64_t kHandlerBytes = 1ull << 30;
 const std::vector<const char*> kColumns = {"share",     "idle",       "reissued",
                                            "cpu_cores", "timeout_ms", "pouch"};
 
@@ -44,7 +44,7 @@ struct Moment {
   Tuning tuning;
 };
 
-struct Run {
+struct PolicyRun {
   std::map<std::string, double> values;
   std::string weights_sha256;
 };
@@ -70,7 +70,7 @@ std::map<std::string, double> Figures(double end_s, const std::vector<Moment>& m
           {"pouch", static_cast<double>(last->tuning.pouch)}};
 }
 
-Run RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& data) {
+PolicyRun RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& data) {
   const TemporaryFolder folder;
   const std::string endpoint = folder.Endpoint("space");
   double end_s = 0;
@@ -90,7 +90,7 @@ Run RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& d
         handler.endpoint = endpoint;
         handler.name = "bench";
         handler.device =
-            MakeCpuDevice({.threads = 1, .memory_limit_bytes = kMemoryBytes, .isa = {}});
+            MakeCpuDevice({.threads = 1, .memory_limit_bytes = kHandlerBytes, .isa = {}});
         handler.throttle = Throttle({speed * options.unit_gflops}, 0);
         Handler(std::move(handler)).Run();
       });
@@ -106,7 +106,7 @@ Run RunPolicy(const PoliciesBenchOptions& options, const Job& job, const Data& d
   const double cpu_cores = (CpuSeconds() - cpu_s) / (NowS() - begin_s);
   const double speed_gflops =
       options.unit_gflops * std::accumulate(options.speeds.begin(), options.speeds.end(), 0.0);
-  Run run{Figures(end_s, moments, speed_gflops, options.speeds.size()), receipt->weights_sha256};
+  PolicyRun run{Figures(end_s, moments, speed_gflops, options.speeds.size()), receipt->weights_sha256};
   run.values["cpu_cores"] = cpu_cores;
   return run;
 }
@@ -135,7 +135,7 @@ nlohmann::json RunPoliciesBench(const PoliciesBenchOptions& options) {
   data.test = nullptr;
   for (int i = 0; i < options.repeats; ++i) {
     for (const std::string& policy : options.policies) {
-      const Run run = RunPolicy(options, JobOf(options, policy), data);
+      const PolicyRun run = RunPolicy(options, JobOf(options, policy), data);
       for (const auto& [name, value] : run.values) values[policy][name].push_back(value);
       if (weights_sha256.empty()) weights_sha256 = run.weights_sha256;
       same = same && run.weights_sha256 == weights_sha256;

@@ -25,8 +25,8 @@ std::optional<CpuIsa> ChosenIsa() {
                      "\" names no vector instructions; write avx512, avx2 or portable");
   }
   if (!CpuIsaAvailable(*isa)) {
-    throw UsageError("ACAN_CPU_ISA: this processor has no " + name + "; its best is " +
-                     std::string(CpuIsaName(DetectCpuIsa())));
+    throw UsageError("ACAN_CPU_ISA: this processor, or this build of acan, has no " + name +
+                     "; the best is " + std::string(CpuIsaName(DetectCpuIsa())));
   }
   return isa;
 }

@@ -121,8 +121,10 @@ bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const M
 }
 
 const cpu::IsaTable& TableOf(CpuIsa isa) {
-#if defined(ACAN_CPU_X86)
+#if defined(ACAN_CPU_AVX512)
   if (isa == CpuIsa::kAvx512) return cpu::kAvx512Table;
+#endif
+#if defined(ACAN_CPU_AVX2)
   if (isa == CpuIsa::kAvx2) return cpu::kAvx2Table;
 #endif
   (void)isa;
@@ -141,6 +143,9 @@ class CpuDevice final : public Device {
     info_.name = fmt::format("cpu:{}", threads);
     info_.description = fmt::format("{}, {} thread{}, {}", CpuModelName(), threads,
                                     threads == 1 ? "" : "s", CpuIsaName(isa));
+    if (const auto better = CpuIsaNotBuilt()) {
+      info_.description += fmt::format(" (this program was built without {})", CpuIsaName(*better));
+    }
     info_.backend = "cpu";
     info_.vector_isa = CpuIsaName(isa);
     info_.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *

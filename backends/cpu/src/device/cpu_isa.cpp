@@ -13,6 +13,52 @@ struct Name {
 constexpr std::array<Name, 3> kNames{
     {{CpuIsa::kAvx512, "avx512"}, {CpuIsa::kAvx2, "avx2"}, {CpuIsa::kPortable, "portable"}}};
 
+constexpr bool IsBuiltFor(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kPortable:
+      return true;
+    case CpuIsa::kAvx2:
+#if defined(ACAN_CPU_AVX2)
+      return true;
+#else
+      return false;
+#endif
+    case CpuIsa::kAvx512:
+#if defined(ACAN_CPU_AVX512)
+      return true;
+#else
+      return false;
+#endif
+  }
+  return false;
+}
+
+// By this machine's CPU and its kernel.
+bool IsSupported(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kPortable:
+      return true;
+#if defined(ACAN_CPU_X86)
+    case CpuIsa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case CpuIsa::kAvx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    default:
+      return false;
+  }
+}
+
+// The best for which `holds`. kPortable holds always.
+template <typename Condition>
+CpuIsa Best(Condition holds) {
+  return std::find_if(kNames.begin(), kNames.end(),
+                      [&](const Name& entry) { return holds(entry.isa); })
+      ->isa;
+}
+
 }  // namespace
 
 std::string_view CpuIsaName(CpuIsa isa) {
@@ -30,26 +76,17 @@ std::optional<CpuIsa> ParseCpuIsa(std::string_view name) {
 }
 
 bool CpuIsaAvailable(CpuIsa isa) {
-  switch (isa) {
-    case CpuIsa::kPortable:
-      return true;
-#if defined(ACAN_CPU_X86)
-    case CpuIsa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case CpuIsa::kAvx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-             __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    default:
-      return false;
-  }
+  return IsBuiltFor(isa) && IsSupported(isa);
 }
 
 CpuIsa DetectCpuIsa() {
-  return std::find_if(kNames.begin(), kNames.end(),
-                      [](const Name& entry) { return CpuIsaAvailable(entry.isa); })
-      ->isa;
+  return Best(CpuIsaAvailable);
+}
+
+std::optional<CpuIsa> CpuIsaNotBuilt() {
+  const CpuIsa best = Best(IsSupported);
+  if (IsBuiltFor(best)) return std::nullopt;
+  return best;
 }
 
 }  // namespace acan

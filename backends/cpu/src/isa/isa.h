@@ -103,9 +103,8 @@ struct IsaTable {
 };
 
 extern const IsaTable kPortableTable;
-#if defined(ACAN_CPU_X86)
+// Each exists in builds for its instruction set (ACAN_CPU_ISAS).
 extern const IsaTable kAvx2Table;
 extern const IsaTable kAvx512Table;
-#endif
 
 }  // namespace acan::cpu

@@ -34,6 +34,8 @@ std::optional<CpuIsa> ParseCpuIsa(std::string_view name);
 bool CpuIsaAvailable(CpuIsa isa);
 // The best that is available.
 CpuIsa DetectCpuIsa();
+// The best of this CPU, if this build has no code for it (ACAN_CPU_ISAS).
+std::optional<CpuIsa> CpuIsaNotBuilt();
 
 struct CpuDeviceOptions {
   int threads = 1;  // 1 .. kMaxCpuThreads

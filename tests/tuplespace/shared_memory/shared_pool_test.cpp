@@ -1,0 +1,203 @@
+// The parts of shared memory, without a broker: blocks of a pool, files in memory, and who may open
+// them.
+#include "tuplespace/shared_pool.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "blocks.h"
+#include "memfd.h"
+#include "segment_table.h"
+
+namespace tuplespace {
+namespace {
+
+TEST(SharedPool, GivesFreeBlocksOutAgain) {
+  const auto pool = SharedPool::Make();
+  EXPECT_EQ(pool->Allocate(SharedPool::kLeastBytes - 1), nullptr);
+  auto first = pool->Allocate(kLarge);
+  ASSERT_NE(first, nullptr);
+  const std::uint64_t id = first->id;
+  std::memset(first->data, 1, first->capacity_bytes);
+  EXPECT_NE(pool->Allocate(kLarge)->id, id);
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  first.reset();
+  EXPECT_EQ(pool->counts().free_bytes, 2 * kLarge);
+  // Not for what is far smaller.
+  EXPECT_EQ(pool->Allocate(kLarge / 4)->capacity_bytes, kLarge / 4);
+  EXPECT_EQ(pool->Allocate(kLarge - 100)->capacity_bytes, kLarge);
+  pool->TrimFree(0);
+  EXPECT_EQ(pool->counts().segments, 0u);
+  EXPECT_EQ(pool->counts().free_bytes, 0u);
+}
+
+TEST(SharedPool, KeepsNoMoreThanItMay) {
+  const auto pool = SharedPool::Make({.segments = 2, .free_bytes = kLarge});
+  auto one = pool->Allocate(kLarge);
+  auto two = pool->Allocate(kLarge);
+  EXPECT_EQ(pool->Allocate(kLarge), nullptr);
+  EXPECT_EQ(pool->counts().refused, 1u);
+  one.reset();
+  two.reset();
+  EXPECT_EQ(pool->counts().free_bytes, kLarge);
+  pool->SetFreeLimit([] { return std::uint64_t{0}; });
+  pool->Allocate(kLarge).reset();
+  EXPECT_EQ(pool->counts().free_bytes, 0u);
+}
+
+TEST(SharedPool, GivesBackWhatIsNotNeeded) {
+  const auto pool = SharedPool::Make();
+  const auto use = [&](std::size_t blocks) {
+    std::vector<SharedPool::Block> held;
+    for (std::size_t i = 0; i < blocks; ++i) held.push_back(pool->Allocate(kLarge));
+  };
+  use(6);
+  EXPECT_EQ(pool->counts().segments, 6u);
+  for (int i = 0; i < 100; ++i) use(2);
+  EXPECT_EQ(pool->counts().segments, 2u);
+  // What is needed now and then stays.
+  for (int i = 0; i < 100; ++i) {
+    use(2);
+    use(3);
+  }
+  EXPECT_EQ(pool->counts().segments, 3u);
+  EXPECT_EQ(pool->counts().created, 7u);
+}
+
+TEST(SharedPool, BlocksOutliveTheirPoolObject) {
+  SharedPool::Block block = SharedPool::Make()->Allocate(kLarge);
+  std::memset(block->data, 7, kLarge);
+  EXPECT_EQ(block->data[kLarge - 1], std::byte{7});
+}
+
+TEST(SharedPool, LimitsOfTheProcessMakeItGiveNothing) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit tiny = before;
+  tiny.rlim_cur = kLarge / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  const auto pool = SharedPool::Make();
+  EXPECT_EQ(pool->Allocate(kLarge), nullptr);  // and no SIGXFSZ
+  EXPECT_NE(pool->Allocate(kLarge / 4), nullptr);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  tiny = before;
+  tiny.rlim_cur = 3;  // all in use already
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tiny), 0);
+  const SharedPool::Block none = pool->Allocate(kLarge);
+  const Payload payload = pool->CopyOf(Payload::Copy(Bytes('x')));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(payload.region(), nullptr);
+  EXPECT_EQ(payload.text(), Bytes('x'));
+}
+
+TEST(SharedPool, CopiesAreEqualWhateverTheirSizeAndWhereTheyComeFrom) {
+  const auto pool = SharedPool::Make();
+  std::string text(kLarge + 4096, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 2654435761u >> 13);
+  for (const std::size_t size :
+       {kLarge / 2 + 3, kLarge - 1, kLarge, kLarge + 1, kLarge + 63, kLarge + 64, kLarge + 4000}) {
+    for (const std::size_t offset : {0, 1, 16, 33}) {
+      const std::string_view part = std::string_view(text).substr(offset, size);
+      const Payload copy = pool->CopyOf(Payload(nullptr, part.data(), part.size()));
+      ASSERT_TRUE(copy.text() == part) << size << " bytes from " << offset;
+      EXPECT_EQ(copy.hash(), HashOf(copy.bytes()));
+    }
+  }
+}
+
+TEST(MemoryFile, NobodyElseCanChangeIt) {
+  const auto file = MakeMemoryFile(kLarge);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_NE(ftruncate(file->fd.get(), 0), 0);
+  EXPECT_NE(ftruncate(file->fd.get(), 2 * kLarge), 0);
+  const auto self = PeerFiles::Of(getpid());
+  ASSERT_TRUE(self.has_value());
+  const auto opened = self->Open(file->fd.get());
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_SHARED, opened->get(), 0),
+            MAP_FAILED);
+  const std::string path = "/proc/self/fd/" + std::to_string(file->fd.get());
+  const UniqueFd writable(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(writable.valid());
+  EXPECT_EQ(mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_SHARED, writable.get(), 0),
+            MAP_FAILED);
+  EXPECT_EQ(write(writable.get(), "x", 1), -1);
+}
+
+TEST(PeerFiles, OpensNothingButSealedMemory) {
+  const auto self = PeerFiles::Of(getpid());
+  ASSERT_TRUE(self.has_value());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_FALSE(self->Open(ends[0]).has_value());
+  close(ends[0]);
+  close(ends[1]);
+  EXPECT_FALSE(self->Open(-1).has_value());
+  EXPECT_FALSE(self->Open(1 << 20).has_value());
+  const UniqueFd other(memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_FALSE(self->Open(other.get()).has_value());
+  const UniqueFd unsealed(memfd_create("tuplespace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_FALSE(self->Open(unsealed.get()).has_value());
+  EXPECT_FALSE(PeerFiles::Of(0).has_value());
+  EXPECT_FALSE(PeerFiles::Of(-1).has_value());
+}
+
+TEST(SegmentTable, WhoCannotShowTheSecretSharesNothing) {
+  SegmentTable table(100);
+  const auto probe = SharingProbe::Make();
+  ASSERT_TRUE(probe.has_value());
+  // As from another host, or another user: its descriptor is none here.
+  const auto refused = table.Joined("far", 1, Sharing{getpid(), 1 << 20, {}});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->seen, "");
+  table.Receive("far", 1, {.seen = std::string(32, 'x'), .returned = {}, .dropped = {}});
+  EXPECT_EQ(table.To("far"), nullptr);
+  ASSERT_NE(table.From("far"), nullptr);
+  EXPECT_FALSE(table.From("far")->Open(1, {1, 100, probe->fd()}).has_value());
+  const auto output = table.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output[0].message.refused, std::vector<std::uint64_t>{1});
+
+  const auto agreed = table.Joined("near", 2, Sharing{getpid(), probe->fd(), {}});
+  ASSERT_TRUE(agreed.has_value());
+  EXPECT_EQ(agreed->seen, probe->secret());
+  const auto seen = SharingProbe::Read(*PeerFiles::Of(agreed->pid), agreed->fd);
+  ASSERT_TRUE(seen.has_value());
+  table.Receive("near", 2, {.seen = *seen, .returned = {}, .dropped = {}});
+  EXPECT_NE(table.To("near"), nullptr);
+  // More bytes than the segment has.
+  EXPECT_FALSE(table.From("near")->Open(2, {1, 1 << 20, probe->fd()}).has_value());
+  EXPECT_TRUE(table.From("near")->Open(2, {1, 100, probe->fd()}).has_value());
+  EXPECT_EQ(table.Joined("nobody", 3, std::nullopt), std::nullopt);
+  EXPECT_EQ(SegmentTable(0).Joined("off", 1, Sharing{getpid(), probe->fd(), {}}), std::nullopt);
+}
+
+TEST(SharedPool, FindsABlockByTheHashOfItsBytes) {
+  const auto pool = SharedPool::Make();
+  const Payload first = InBlock(*pool, 'x'), second = InBlock(*pool, 'x');
+  const PayloadHash hash = *first.hash();
+  EXPECT_EQ(pool->Find(hash, kLarge), nullptr) << "it was not put";
+  for (const Payload& payload : {first, second}) {
+    pool->Lend(*payload.region());
+    pool->RememberHash(payload);
+  }
+  EXPECT_EQ(pool->Find(hash, kLarge)->data, second.data());
+  EXPECT_EQ(pool->Find(hash, kLarge - 1), nullptr);
+  EXPECT_EQ(pool->Find({hash.low, hash.high + 1}, kLarge), nullptr);
+  EXPECT_EQ(pool->Find({hash.low + 1, hash.high}, kLarge), nullptr);
+  pool->SessionEnded();
+  EXPECT_NE(pool->Find(hash, kLarge), nullptr) << "this process still has it";
+}
+
+}  // namespace
+}  // namespace tuplespace
