@@ -24,10 +24,12 @@ For each device: the conformance battery (does it compute exact precision's bits
 exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
 that are not there, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses
 other vector instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit
-code is 1 if a device that can be used is not exact.
+code is 1 if a device that can be used is not exact. With --list nothing is proved or measured, which
+takes a minute where an OpenCL driver has to compile the kernels first.
 
 Examples:
   acan devices
+  acan devices --list
   acan devices --json | jq '.[] | select(.usable) | {name, gflops}')";
 
 const char* KindName(DeviceKind kind) {
@@ -75,7 +77,9 @@ void Examine(Device& device, nlohmann::json& out) {
   out["first_difference"] = conformance.first_difference;
 }
 
-nlohmann::json ExamineCpu(int threads) {
+enum class Depth : std::uint8_t { kListed, kExamined };
+
+nlohmann::json DescribeCpu(int threads, Depth depth) {
   DeviceSpec spec;
   spec.threads = threads;
   const std::unique_ptr<Device> device = MakeDevice(spec, kMeasuringBytes);
@@ -85,16 +89,16 @@ nlohmann::json ExamineCpu(int threads) {
   listing.driver = "built in";
   listing.free_bytes = AvailableMemoryBytes();
   nlohmann::json out = Described(listing);
-  Examine(*device, out);
+  if (depth == Depth::kExamined) Examine(*device, out);
   return out;
 }
 
-nlohmann::json ExamineListed(DeviceModule& module, int index, DeviceListing listing) {
+nlohmann::json DescribeListed(DeviceModule& module, int index, DeviceListing listing, Depth depth) {
   if (listing.kind == DeviceKind::kHostCpu && !listing.free_bytes) {
     listing.free_bytes = std::min(listing.info.memory_bytes, AvailableMemoryBytes());
   }
   nlohmann::json out = Described(listing);
-  if (!listing.unusable.empty()) return out;
+  if (depth == Depth::kListed || !listing.unusable.empty()) return out;
   try {
     const std::uint64_t limit_bytes = std::min(kMeasuringBytes, listing.info.memory_bytes);
     Examine(*module.Make({index, std::nullopt, limit_bytes}), out);
@@ -149,6 +153,7 @@ std::string DeviceText(const nlohmann::json& device) {
     precisions += (precisions.empty() ? "" : ", ") + each.get<std::string>();
   }
   text += row("precisions", precisions);
+  if (!device.contains("exact")) return text;
   text += row("exact speed", fmt::format("{:.1f} GFLOP/s", device["gflops"].get<double>()));
   text += row("copies", fmt::format("{:.1f} GB/s to it, {:.1f} GB/s from it",
                                     device["upload_gb_s"].get<double>(),
@@ -159,7 +164,7 @@ std::string DeviceText(const nlohmann::json& device) {
                                              text_of("first_difference"));
 }
 
-int RunDevices(bool json) {
+int RunDevices(bool json, Depth depth) {
   RequireLimits("acan devices");
   Watchdog watchdog({"acan devices", "it measures a device, or a driver does not answer",
                      [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
@@ -167,18 +172,18 @@ int RunDevices(bool json) {
   bool exact = true;
   const auto add = [&](nlohmann::json device) {
     watchdog.Beat();
-    if (device["usable"].get<bool>()) exact = exact && device["exact"].get<bool>();
+    if (device.contains("exact")) exact = exact && device["exact"].get<bool>();
     if (!json) Print(DeviceText(device));
     devices.push_back(std::move(device));
   };
-  add(ExamineCpu(1));
-  if (UsableCores() > 1) add(ExamineCpu(UsableCores()));
+  add(DescribeCpu(1, depth));
+  if (UsableCores() > 1) add(DescribeCpu(UsableCores(), depth));
   for (const char* backend : kModuleBackends) {
     const LoadedModule& loaded = LoadModule(backend);
     const DeviceList list = loaded.module ? loaded.module->List() : DeviceList{{}, loaded.problem};
     if (list.devices.empty()) add(Missing(backend, list.problem));
     for (std::size_t i = 0; i < list.devices.size(); ++i) {
-      add(ExamineListed(*loaded.module, static_cast<int>(i), list.devices[i]));
+      add(DescribeListed(*loaded.module, static_cast<int>(i), list.devices[i], depth));
     }
   }
   if (json) PrintLine(JsonText(devices));
@@ -188,11 +193,20 @@ int RunDevices(bool json) {
 }  // namespace
 
 void AddDevices(Command& app, Chosen& chosen) {
-  const auto json = std::make_shared<bool>(false);
+  struct Flags {
+    bool json = false;
+    bool list = false;
+  };
+  const auto flags = std::make_shared<Flags>();
   Command command = app.AddCommand("devices", "Show, prove and measure this machine's devices");
-  command.AddFlag("--json", *json, "one line of JSON: an array of devices");
+  command.AddFlag("--json", flags->json, "one line of JSON: an array of devices");
+  command.AddFlag("--list", flags->list, "only list them: prove and measure nothing");
   command.Footer(kDevicesExample);
-  command.OnParsed([json, &chosen] { chosen.run = [json] { return RunDevices(*json); }; });
+  command.OnParsed([flags, &chosen] {
+    chosen.run = [flags] {
+      return RunDevices(flags->json, flags->list ? Depth::kListed : Depth::kExamined);
+    };
+  });
 }
 
 }  // namespace acan::cli

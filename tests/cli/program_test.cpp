@@ -198,6 +198,22 @@ TEST(Devices, AreExactAndMeasured) {
               AllOf(HasSubstr("cpu:1"), HasSubstr("GFLOP/s"), HasSubstr("exact")));
 }
 
+TEST(Devices, AListProvesAndMeasuresNothing) {
+  const Result result = RunAcan({"devices", "--list", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const nlohmann::json devices = nlohmann::json::parse(result.out);
+  ASSERT_FALSE(devices.empty());
+  EXPECT_EQ(devices[0]["name"], "cpu:1");
+  for (const nlohmann::json& device : devices) {
+    EXPECT_GT(device["memory_bytes"].get<double>(), device["usable"].get<bool>() ? 0 : -1);
+    for (const char* key : {"exact", "conformance_hash", "gflops"}) {
+      EXPECT_FALSE(device.contains(key)) << key << " of " << device;
+    }
+  }
+  EXPECT_THAT(RunAcan({"devices", "--list"}).out,
+              AllOf(HasSubstr("cpu:1"), HasSubstr("precisions"), Not(HasSubstr("GFLOP/s"))));
+}
+
 TEST(Devices, SayWhyTheyCannotBeUsed) {
   const Environment nowhere = {{"ACAN_MODULE_PATH", "/nowhere"}};
   const Result listed = RunAcan({"devices", "--json"}, nowhere);
