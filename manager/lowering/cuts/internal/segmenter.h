@@ -60,6 +60,8 @@ class Segmenter {
   bool IsByTiles(std::int64_t node) const;
   std::optional<Segment> ByTiles(std::int64_t node, const RowCut& rows);
   Segment TiledProduct(std::int64_t node, const RowCut& rows) const;
+  Segment JoinTiles(Segment segment);
+  double UsOf(const Segment& segment);
   Segment InUpdates(std::int64_t node) const;
   std::int64_t EndOfProduct(std::int64_t node) const;
   bool IsSpread(std::int64_t node, const RowCut& rows) const;

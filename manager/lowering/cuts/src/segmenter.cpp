@@ -227,6 +227,39 @@ std::optional<Segment> Segmenter::ByTiles(std::int64_t node, const RowCut& rows)
     if (!finer || !Allows(node, *finer)) return std::nullopt;
     segment.rows = *finer;
   }
+  return JoinTiles(segment);
+}
+
+// Behind the segments that are there.
+double Segmenter::UsOf(const Segment& segment) {
+  Commit(segment);
+  const double us = CostOfSegment(request_, context_, static_cast<int>(segments_.size()) - 1).us;
+  segments_.pop_back();
+  grid_.RemoveLast();
+  return us;
+}
+
+// With as many tiles in a task as make the product faster. A tile must leave room for its update;
+// to multiply it takes less.
+Segment Segmenter::JoinTiles(Segment segment) {
+  constexpr double kGain = 0.98;  // less than the estimate's error is none
+  if (request_.size_bytes) return segment;
+  const auto first = static_cast<int>(segment.nodes.begin);
+  const model::Parameter& p = graph_.graph().parameter(TiledNodeOf(graph_, first).parameter);
+  const ParameterCut& cut =
+      cuts_.parameters[static_cast<std::size_t>(TiledNodeOf(graph_, first).parameter)];
+  const bool forward = std::holds_alternative<model::Linear>(graph_.node(first).node->op);
+  const int levels = forward ? RootLevel(p.columns, cuts_.block) - cut.column_level
+                             : RootLevel(p.rows, cuts_.block) - cut.row_level;
+  double us = UsOf(segment);
+  for (Segment joined = segment; joined.joined_levels < levels;) {
+    ++joined.joined_levels;
+    if (!Fits(joined)) break;
+    const double joined_us = UsOf(joined);
+    if (joined_us >= kGain * us) continue;
+    us = joined_us;
+    segment = joined;
+  }
   return segment;
 }
 
@@ -380,10 +413,14 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
     if (CanBeTiled(graph_, id)) {
       Segment tiled = segment;
       tiled.by_tiles = true;
-      if (!ReducesRows(graph_, id)) tiled = TiledProduct(node, cut);
-      if (Fits(tiled)) return tiled;
+      const bool is_product = !ReducesRows(graph_, id);
+      if (is_product) tiled = TiledProduct(node, cut);
+      const auto with_joined = [&] {
+        return is_product && replaced_ < 0 ? JoinTiles(tiled) : tiled;
+      };
+      if (Fits(tiled)) return with_joined();
       tiled.nodes.end = node + 1;
-      if (Fits(tiled)) return tiled;
+      if (Fits(tiled)) return with_joined();
     }
     const std::optional<Segment> by_columns = only_in_phases ? std::nullopt : ByColumns(segment);
     if (by_columns) return by_columns;
@@ -397,6 +434,11 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
 // In place of a segment that does not fit.
 std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
   const Segment segment = segments_[static_cast<std::size_t>(at)];
+  if (segment.joined_levels > 0) {
+    Segment fewer = segment;
+    --fewer.joined_levels;
+    return std::vector<Segment>{fewer};
+  }
   if (segment.by_tiles && segment.nodes.size() > 1) {
     Segment product = segment;
     product.nodes.end = segment.nodes.begin + 1;

@@ -34,11 +34,14 @@ struct SumNames {
   std::int64_t priority = 0;
   int layer = 0;
   std::uint64_t sums = 1;  // like this one, which the task that reads the parts adds up
+  // Matrices of a part's size that this task holds beside parts and sums.
+  std::uint64_t beside = 0;
   // Puts parts together in a task; returns the buffer of the whole.
   std::function<int(TaskBuilder&, const std::vector<SumPart>&)> add = {};  // empty: SumOfParts
 };
 
 // Adds tasks that add some of the parts [rows, columns] until few enough are left for one task.
+// Such a task holds nothing beside parts and sums, unless `names.add` puts them together.
 std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart> parts,
                                  std::int64_t rows, std::int64_t columns, const SumNames& names,
                                  std::vector<PlannedTask>* tasks);

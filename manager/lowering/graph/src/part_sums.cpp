@@ -60,13 +60,14 @@ std::uint64_t MatricesBesideSums(const Training& training) {
 
 namespace {
 
-// Of each of `sums` sums whose parts have so many bytes, for one task.
-std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, std::uint64_t sums) {
+// Of each of `names.sums` sums whose parts have so many bytes, for one task.
+std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, const SumNames& names) {
   constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs / 4;
   const std::uint64_t room = context.cuts.task_bytes / bytes;
-  const std::uint64_t beside = MatricesBesideSums(context.training);
   std::uint64_t most = 2;
-  while (most < kMostInputs && beside + sums * MatricesOfSum(most + 1) <= room) ++most;
+  while (most < kMostInputs && names.beside + names.sums * MatricesOfSum(most + 1) <= room) {
+    ++most;
+  }
   return most;
 }
 
@@ -81,7 +82,7 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
                                  std::int64_t rows, std::int64_t columns, const SumNames& names,
                                  std::vector<PlannedTask>* tasks) {
   const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
-  const std::uint64_t most = MostParts(context, bytes, names.sums);
+  const std::uint64_t most = MostParts(context, bytes, names);
   if (Visible(parts) <= most) return parts;
   Range both{parts.front().range.begin, parts.back().range.end};
   auto split = parts.end();
@@ -91,11 +92,13 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
     split = std::find_if(parts.begin(), parts.end(),
                          [&](const SumPart& p) { return p.range.begin == both.end; });
   }
+  SumNames inner = names;
+  if (!names.add) inner.sums = 1, inner.beside = 0;
   std::vector<SumPart> halves;
   for (auto [first, last] : {std::pair(parts.begin(), split), std::pair(split, parts.end())}) {
     std::vector<SumPart> half(std::make_move_iterator(first), std::make_move_iterator(last));
     const Range range{half.front().range.begin, half.back().range.end};
-    half = ReduceParts(context, std::move(half), rows, columns, names, tasks);
+    half = ReduceParts(context, std::move(half), rows, columns, inner, tasks);
     SumPart whole{range, {}, true};
     if (Visible(half) == 1) {
       const auto visible = std::find_if(half.begin(), half.end(),

@@ -73,6 +73,7 @@ class Phases {
     };
     names.priority = Priority() + 1;
     names.layer = segment_;
+    names.beside = MatricesBesideSums(context_.training);
     return ReduceParts(context_, std::move(parts), RowsOf(box).size(), columns, names, &tasks_);
   }
 

@@ -133,6 +133,7 @@ class NormBuilder {
     };
     names.priority = UpdatePriority(context_.pass, 0);
     names.layer = context_.LastLayer();
+    names.beside = MatricesBesideSums(context_.training);
     return names;
   }
   void Add(TaskBuilder&& task, TaskName name, std::int32_t of, const Range& a, const Range& b) {

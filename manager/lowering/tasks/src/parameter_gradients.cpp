@@ -152,6 +152,7 @@ int TileSums::SumBuffer(TaskBuilder& task, int value, const TileOf& of,
   names.layer = context_.LastLayer();
   names.sums = static_cast<std::uint64_t>(
       std::max<std::int64_t>(1, SumsOfGradient(context_.graph, of.parameter)));
+  names.beside = MatricesBesideSums(context_.training);
   parts = ReduceParts(context_, std::move(parts), of.rows(), of.columns(), names, tasks_);
   return SumOfParts(task, parts, of.rows(), of.columns());
 }

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "acan/manager/task_builder.h"
@@ -27,6 +28,10 @@ class TiledSegment {
     const ParameterCut& cut = context.cuts.parameters[static_cast<std::size_t>(tiled_.parameter)];
     rows_ = NodesOfLevel(p.rows, context.cuts.block, cut.row_level);
     columns_ = NodesOfLevel(p.columns, context.cuts.block, cut.column_level);
+    const int level = IsForward() ? cut.column_level : cut.row_level;
+    tile_span_ = context.cuts.block << level;
+    const int joined = context.segments[static_cast<std::size_t>(segment)].joined_levels;
+    read_ = NodesOfLevel(IsForward() ? p.columns : p.rows, context.cuts.block, level + joined);
   }
 
   std::vector<PlannedTask> Build(const std::vector<Box>& boxes) && {
@@ -72,9 +77,9 @@ class TiledSegment {
   bool IsProduct() const {
     return IsForward() || std::holds_alternative<model::LinearInputGradient>(node_.node->op);
   }
-  // The ranges of a product's columns, and of what it is summed over.
+  // The ranges of a product's columns, and those that a task sums over.
   const std::vector<Range>& Made() const { return IsForward() ? rows_ : columns_; }
-  const std::vector<Range>& Read() const { return IsForward() ? columns_ : rows_; }
+  const std::vector<Range>& Read() const { return read_; }
   // Values of samples that have the product's columns.
   std::vector<int> AlongMade() const {
     std::vector<int> values{node_.results[0]};
@@ -146,14 +151,37 @@ class TiledSegment {
     return context_.keys.Task(name, context_.training.precision, segment_, Rows(), made, read);
   }
 
-  // Multiplies one tile.
+  // Multiplies the tiles that a node of the tree has, and adds what they make. `spare` has sums
+  // [rows, made] that were added into others.
+  int Multiply(TaskBuilder& task, const Range& made, const Range& read,
+               std::vector<int>* spare) const {
+    if (read.size() <= tile_span_) return MultiplyTile(task, made, read, spare);
+    const auto [left, right] = Halve(read, context_.cuts.block);
+    const int sum = Multiply(task, made, left, spare);
+    const int other = Multiply(task, made, right, spare);
+    task.Launch(Kernel::kAdd, {task.All(sum), task.All(sum), task.All(other)});
+    spare->push_back(other);
+    return sum;
+  }
   int Multiply(TaskBuilder& task, const Range& made, const Range& read) const {
+    std::vector<int> spare;
+    return Multiply(task, made, read, &spare);
+  }
+
+  int MultiplyTile(TaskBuilder& task, const Range& made, const Range& read,
+                   std::vector<int>* spare) const {
     const int x = Gather(task, node_.operands[0], read);
     const ParameterTile tile = IsForward() ? ParameterTile{made, read} : ParameterTile{read, made};
     const int w = task.Input(context_.TileKeyOf(tiled_.parameter, tile, context_.pass.step),
                              tile.rows.size(), tile.columns.size());
     task.SetAffinity(w);
-    const int y = task.NewBuffer(Rows().size(), made.size());
+    int y = -1;
+    if (spare->empty()) {
+      y = task.NewBuffer(Rows().size(), made.size());
+    } else {
+      y = spare->back();
+      spare->pop_back();
+    }
     task.Gemm(IsForward() ? GemmForm::kForward : GemmForm::kBackward, x, w, y);
     return y;
   }
@@ -164,6 +192,20 @@ class TiledSegment {
     FinishProduct(task, Multiply(task.builder(), made, Read().front()), made);
     const TaskName name = IsForward() ? TaskName::kForward : TaskName::kBackward;
     tasks_.push_back(std::move(task).Take(TaskKey(name, made, Read().front()), Priority()));
+  }
+
+  // What the task that adds the last parts holds beside them: the bias, what the nodes behind the
+  // product read and make, and cells that are copied.
+  std::uint64_t MatricesBehind(const Range& made) const {
+    std::uint64_t matrices = 1;
+    const std::vector<int> values = AlongMade();
+    for (const int id : std::set<int>(values.begin(), values.end())) {
+      const LoweredValue& v = context_.Value(id);
+      const Range columns{v.first_column + made.begin, v.first_column + made.end};
+      if (id != node_.results[0]) ++matrices;
+      if (context_.grid.CellsWithin(v.root, columns) > 1) ++matrices;
+    }
+    return matrices;
   }
 
   // By parts of what it is summed over.
@@ -187,6 +229,7 @@ class TiledSegment {
     names.task_key = [&](const Range& range) { return TaskKey(sum_name, made, range); };
     names.priority = Priority() + 1;
     names.layer = segment_;
+    names.beside = MatricesBehind(made);
     parts = ReduceParts(context_, std::move(parts), rows.size(), made.size(), names, &tasks_);
     SegmentTask task = TaskOf(made);
     FinishProduct(task, SumOfParts(task.builder(), parts, rows.size(), made.size()), made);
@@ -238,7 +281,9 @@ class TiledSegment {
   const int node_id_;
   const TiledNode tiled_;
   const LoweredNode& node_;
-  std::vector<Range> rows_, columns_;
+  std::vector<Range> rows_, columns_;  // of the tiles
+  std::int64_t tile_span_ = 0;         // along the axis that a product sums over
+  std::vector<Range> read_;
   Box box_;
   std::vector<PlannedTask> tasks_;
 };

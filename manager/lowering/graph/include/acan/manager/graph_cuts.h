@@ -23,6 +23,9 @@ struct Segment {
   // The first node by the tiles of its parameter. The others, element by element, are computed with
   // what it makes, in parts of `column_span` columns.
   bool by_tiles = false;
+  // Of a product by tiles: a task multiplies the tiles of a node so many levels above a tile, along
+  // the axis that the product sums over.
+  int joined_levels = 0;
   // A single node of a parameter's gradient, over all rows: the updates compute it, tile by tile.
   bool in_updates = false;
   // A single node whose parts along another axis than rows are put together by further tasks: a

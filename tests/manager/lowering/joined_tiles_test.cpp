@@ -1,0 +1,109 @@
+// Products of which a task multiplies several tiles: an update holds a tile many times over, so
+// small handlers have tiles of which a product could take more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acan/manager/graph_planner.h"
+#include "acan/model/gradients.h"
+#include "acan/model/presets.h"
+#include "gradient_check.h"
+#include "lowering_runner.h"
+
+namespace acan {
+namespace {
+
+class JoinedTilesTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kSamples = 70;
+
+  JoinedTilesTest()
+      : training_graph_(Make(model::Mode::kTraining)),
+        model_{LoweredGraph(training_graph_), LoweredGraph(Make(model::Mode::kEvaluation))} {
+    training_.batch = kSamples;
+    training_.optimizer = Optimizer::kMomentum;
+    model::Random random(3);
+    for (const model::Input& input : training_graph_->inputs()) {
+      inputs_[input.name] = model::RandomValue(*training_graph_, input.value, kSamples, &random);
+    }
+  }
+
+  static std::shared_ptr<const model::Graph> Make(model::Mode mode) {
+    model::Graph graph = model::Mlp({.layers = {784, 512, 256, 10},
+                                     .activation = model::ActivationKind::kRelu,
+                                     .loss = model::LossKind::kCrossEntropy},
+                                    mode);
+    if (mode == model::Mode::kEvaluation) return std::make_shared<const model::Graph>(graph);
+    return std::make_shared<const model::Graph>(model::WithGradients(graph));
+  }
+
+  std::optional<ChosenCuts> Choose(std::uint64_t capacity) const {
+    CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = capacity;
+    request.workers = 4;
+    request.tuple_bytes = 1ull << 30;
+    request.task_inputs = 4096;
+    return ChooseCuts(request, nullptr);
+  }
+
+  std::string HashOf(const GraphCuts& cuts) const {
+    LoweringRunner runner(model_, training_, cuts);
+    runner.Initialize();
+    for (const std::int64_t step : {0, 1}) runner.Step(step, kSamples, inputs_, kSamples);
+    runner.Evaluate(2, kSamples, inputs_, kSamples);
+    return runner.Hash(2);
+  }
+
+  std::size_t TasksOf(const GraphCuts& cuts) const {
+    Pass pass;
+    pass.job = "job";
+    pass.rows = kSamples;
+    return GraphTasks(model_, training_, cuts).Tasks(pass).size();
+  }
+
+  std::shared_ptr<const model::Graph> training_graph_;
+  LoweredModel model_;
+  Training training_;
+  LoweringRunner::Inputs inputs_;
+};
+
+GraphCuts WithJoined(GraphCuts cuts, int levels) {
+  for (std::vector<Segment>* segments : {&cuts.training, &cuts.evaluation}) {
+    for (Segment& segment : *segments) segment.joined_levels = segment.by_tiles ? levels : 0;
+  }
+  return cuts;
+}
+
+TEST_F(JoinedTilesTest, SmallHandlersMultiplySeveralTilesAtOnce) {
+  const auto chosen = Choose(512 << 10);
+  ASSERT_TRUE(chosen);
+  const std::vector<Segment>& segments = chosen->cuts.training;
+  EXPECT_TRUE(std::any_of(segments.begin(), segments.end(),
+                          [](const Segment& segment) { return segment.joined_levels > 0; }));
+  EXPECT_LT(TasksOf(chosen->cuts), TasksOf(WithJoined(chosen->cuts, 0)));
+  LoweringRunner runner(model_, training_, chosen->cuts);
+  runner.Initialize();
+  runner.Step(0, kSamples, inputs_, kSamples);
+  EXPECT_LE(runner.largest_need_bytes(), chosen->cost.largest_need_bytes);
+  EXPECT_LE(chosen->cost.largest_need_bytes, 512 << 10);
+  EXPECT_EQ(static_cast<std::int64_t>(TasksOf(chosen->cuts)), chosen->cost.tasks);
+}
+
+// The last node of 784 inputs is shorter than the others and has no sibling.
+TEST_F(JoinedTilesTest, AnyNumberOfTilesTrainsTheSameBits) {
+  const auto whole = Choose(1 << 30);
+  const auto chosen = Choose(512 << 10);
+  ASSERT_TRUE(whole && chosen);
+  const std::string hash = HashOf(whole->cuts);
+  EXPECT_EQ(HashOf(chosen->cuts), hash);
+  for (const int levels : {0, 1, 2, 3, 4}) {
+    EXPECT_EQ(HashOf(WithJoined(chosen->cuts, levels)), hash) << levels;
+  }
+}
+
+}  // namespace
+}  // namespace acan
