@@ -31,11 +31,12 @@
 #include "check.h"
 #include "clock.h"
 #include "cublas.h"
-#include "gemm_choice.h"
 #include "gpu_counters.h"
 #include "gpu_expectations.h"
+#include "gpu_ways.h"
 #include "handles.h"
 #include "kernel_probes.h"
+#include "products/exact_products.h"
 #include "random_matrix.h"
 #include "summary.h"
 
@@ -125,11 +126,12 @@ json Compare(const Sizes& sizes, const std::vector<Way>& ways, double work, Rate
 }
 
 std::unique_ptr<Device> Make(const Sizes& sizes, FastMath math = FastMath::kFp32,
-                             std::optional<GemmTile> tile = std::nullopt) {
+                             const GemmWay& wish = {}) {
   DeviceOptions options;
   options.memory_limit_bytes = sizes.limit_bytes;
   options.fast_math = math;
-  options.tile = tile;
+  options.tile = wish.tile;
+  options.cut_k = wish.cut_k;
   return MakeDevice(options);
 }
 
@@ -238,27 +240,24 @@ std::string NameOf(const Shape& s) {
   return fmt::format("{} {} {} {}", kForms[static_cast<int>(s.form)], s.m, s.n, s.k);
 }
 
-// A way of acan's own device to compute a product.
-struct OwnWay {
-  const char* name;
-  Precision precision;
-  FastMath math;
-  std::optional<GemmTile> tile;
-};
-constexpr OwnWay kOwnWays[] = {
-    {"exact", Precision::kExact, FastMath::kFp32, std::nullopt},
-    {"exact_128", Precision::kExact, FastMath::kFp32, GemmTile::k128},
-    {"exact_64", Precision::kExact, FastMath::kFp32, GemmTile::k64},
-    {"exact_32", Precision::kExact, FastMath::kFp32, GemmTile::k32},
-    {"fast_fp32", Precision::kFast, FastMath::kFp32, std::nullopt},
-    {"fast_tf32", Precision::kFast, FastMath::kTf32, std::nullopt},
-    {"fast_bf16", Precision::kFast, FastMath::kBf16, std::nullopt},
-};
+// What the choice of exact kernels sees of this product on a device of `sizes`.
+Product ProductOf(const Shape& s) {
+  Product product;
+  product.m = s.m;
+  product.n = s.n;
+  product.k = s.k;
+  product.block = 64;
+  return product;
+}
+GemmGpu GpuOf(const Sizes& sizes, int multiprocessors) {
+  GemmGpu gpu = GemmGpuOf(0, multiprocessors, "cuda:0");
+  gpu.workspace_bytes = WorkspaceBytesOf(sizes.limit_bytes);
+  return gpu;
+}
 
-void AddFigures(const Shape& s, double flops, const Rates& rates, int multiprocessors,
+void AddFigures(const Shape& s, double flops, const Rates& rates, const GemmGpu& gpu,
                 std::vector<bench::Figure>& figures) {
-  const bench::Counters counters =
-      CountersOfProduct(ChooseTile(s.m, s.n, multiprocessors), s.form, s.m, s.n, multiprocessors);
+  const bench::Counters counters = CountersOfProduct(s.form, ProductOf(s), gpu);
   for (const bench::Expected& each : bench::ExpectedOfProducts()) {
     const auto rate = rates.find(std::string(each.way));
     const auto limit = rates.find(std::string(each.limit));
@@ -274,10 +273,12 @@ json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
   std::vector<Way> ways;
   std::vector<std::unique_ptr<OnDevice>> own;
   std::vector<std::unique_ptr<Bare>> bare;
+  const GemmGpu gpu = GpuOf(sizes, multiprocessors);
   for (const OwnWay& each : kOwnWays) {
     const bool fast = each.precision == Precision::kFast;
     if (fast && !CublasProblem().empty()) continue;
-    own.push_back(std::make_unique<OnDevice>(Make(sizes, each.math, each.tile), s));
+    if (each.wish.tile && !MayHaveTile(gpu, *each.wish.tile)) continue;
+    own.push_back(std::make_unique<OnDevice>(Make(sizes, each.math, each.wish), s));
     ways.push_back(own.back()->As(each.name, each.precision));
     if (!fast) continue;
     bare.push_back(std::make_unique<Bare>(s, each.math));
@@ -286,14 +287,16 @@ json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
   const double flops =
       2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   Rates rates;
+  const GemmPlan plan = PlanOf(ProductOf(s), gpu);
   json out = {{"form", kForms[static_cast<int>(s.form)]},
               {"m", s.m},
               {"n", s.n},
               {"k", s.k},
-              {"chosen_tile", EdgeOf(ChooseTile(s.m, s.n, multiprocessors))},
+              {"chosen_tile", NameOf(plan.tile)},
+              {"chosen_parts", plan.parts},
               {"tflops", Compare(sizes, ways, 1e-12 * flops, rates)}};
   if (CublasProblem().empty()) out["exact_to_cublas_fp32"] = rates["exact"] / rates["cublas_fp32"];
-  AddFigures(s, flops, rates, multiprocessors, figures);
+  AddFigures(s, flops, rates, gpu, figures);
   return out;
 }
 
@@ -448,7 +451,7 @@ bool RunOnly(const Sizes& sizes, const std::string& name) {
   for (const Shape& s : sizes.products) {
     for (const OwnWay& each : kOwnWays) {
       if (NameOf(s) + " " + each.name != name) continue;
-      OnDevice on(Make(sizes, each.math, each.tile), s);
+      OnDevice on(Make(sizes, each.math, each.wish), s);
       const Way way = on.As(each.name, each.precision);
       Profile([&] {
         way.call();

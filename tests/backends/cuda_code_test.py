@@ -33,7 +33,20 @@ SPILLS_OF = "release 13."
 SPILLS = {("GemmKernel<false, false, false> of 128", 0): 72,
           ("GemmKernel<true, false, true> of 128", 0): 44,
           ("GemmKernel<true, false, false> of 128", 120): 16,
-          ("GemmKernel<true, true, true> of 128", 120): 16}
+          ("GemmKernel<true, true, true> of 128", 120): 16,
+          ("RingKernel<false, false, false> of 128", 0): 56,
+          ("RingKernel<true, true, true> of 128", 86): 4,
+          ("RingKernel<true, true, true> of 128", 89): 4,
+          ("RingKernel<true, true, true> of 128", 100): 16,
+          ("RingKernel<true, false, true> of 128", 100): 24,
+          ("RingKernel<true, false, false> of 128", 100): 32,
+          ("RingKernel<true, true, true> of 128", 120): 44,
+          ("RingKernel<true, false, true> of 128", 120): 80,
+          ("RingKernel<true, false, false> of 128", 120): 88,
+          ("RingKernel<false, false, false> of 256", 120): 40,
+          ("RingKernel<true, true, true> of 256", 120): 20,
+          ("RingKernel<true, false, true> of 256", 120): 24,
+          ("RingKernel<true, false, false> of 256", 120): 40}
 
 # What launch.cu's kernels are started with, at most (GridOf in cuda_device.cpp).
 MOST_LAUNCH_THREADS = 256
@@ -59,9 +72,10 @@ def short_name(mangled, source):
     if launched := re.search(r"\d+Run_(k[A-Za-z0-9]+?)ENS", mangled):
         return launched.group(1)
     flags = re.findall(r"Lb([01])E", mangled)
-    if "GemmKernel" in mangled and len(flags) == 3:
+    kernel = re.search(r"GemmKernel|RingKernel", mangled)
+    if kernel and len(flags) == 3:
         words = ", ".join("true" if flag == "1" else "false" for flag in flags)
-        return f"GemmKernel<{words}> of {source.stem.removeprefix('gemm_')}"
+        return f"{kernel.group()}<{words}> of {source.stem.split('_')[-1]}"
     return mangled
 
 
@@ -188,7 +202,7 @@ class CodeTest(unittest.TestCase):
             results = list(pool.map(lambda each: each[0].check(each[1]), work))
         wrong = [line for lines, _ in results for line in lines]
         self.assertEqual(wrong, [])
-        self.assertGreaterEqual(min(kernels for _, kernels in results), 4)
+        self.assertGreaterEqual(min(kernels for _, kernels in results), 1)
         if not ALL[0].knows_spills:
             print(f"spilled registers are not checked: nvcc is not of {SPILLS_OF}")
         print(f"{sum(kernels for _, kernels in results)} kernels of {len(work)} files are right")

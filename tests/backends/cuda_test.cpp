@@ -6,15 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <thread>
 
 #include "acan/core/error.h"
 #include "acan/cuda/cuda_devices.h"
 #include "acan/module/loader.h"
 #include "check.h"
-#include "gemm_choice.h"
 #include "launch_grid.h"
 #include "listing.h"
+#include "products/exact_products.h"
+#include "products/gemm_choice.h"
 #include "reference.h"
 
 namespace acan::cuda {
@@ -118,27 +120,108 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   EXPECT_EQ(loss.blocks.x * loss.threads.x, 160u) << "a thread for each row, in whole warps";
 }
 
+GemmGpu OldGpu(int multiprocessors) {
+  return {multiprocessors, false, 64 << 10, 64 << 10, 32 << 20};
+}
+// An H200, or a part of one.
+GemmGpu NewGpu(int multiprocessors = 132) {
+  return {multiprocessors, true, 227 << 10, 228 << 10, 32 << 20};
+}
+// Compute capability 8.6.
+GemmGpu LittleSharedGpu() {
+  return {84, true, 99 << 10, 100 << 10, 32 << 20};
+}
+
+Product ProductOf(std::int64_t m, std::int64_t n, std::int64_t k = 1024) {
+  Product p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.block = 64;
+  return p;
+}
+
 TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
-  constexpr int kH200 = 132;
-  EXPECT_EQ(ChooseTile(4096, 4096, kH200), GemmTile::k128);
-  EXPECT_EQ(ChooseTile(512, 8192, kH200), GemmTile::k128);
-  EXPECT_EQ(ChooseTile(128, 1024, kH200), GemmTile::k32);
-  EXPECT_EQ(ChooseTile(16, 16, kH200), GemmTile::k32);
+  const auto tile = [](std::int64_t m, std::int64_t n) {
+    return PlanOf(ProductOf(m, n), OldGpu(132)).tile;
+  };
+  EXPECT_EQ(tile(4096, 4096), GemmTile::k128);
+  EXPECT_EQ(tile(512, 8192), GemmTile::k128);
+  EXPECT_EQ(tile(128, 1024), GemmTile::k32);
+  EXPECT_EQ(tile(16, 16), GemmTile::k32);
   // More tiles than multiprocessors by a few: two rounds of large ones would leave most idle.
-  EXPECT_EQ(ChooseTile(1024, 2176, kH200), GemmTile::k64);
+  EXPECT_EQ(tile(1024, 2176), GemmTile::k64);
   for (const std::int64_t n : {1, 33, 300, 5000}) {
     for (const int multiprocessors : {1, 20, 132}) {
-      const GemmTile tile = ChooseTile(n, n, multiprocessors);
-      EXPECT_TRUE(tile == GemmTile::k128 || tile == GemmTile::k64 || tile == GemmTile::k32);
+      for (const GemmGpu& gpu : {OldGpu(multiprocessors), NewGpu(multiprocessors)}) {
+        const std::vector<GemmTile> tiles = TilesOf(gpu);
+        EXPECT_THAT(tiles, ::testing::Contains(PlanOf(ProductOf(n, n), gpu).tile));
+      }
     }
   }
 }
 
 TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
-  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 1), GemmTile::k128);
-  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 256), GemmTile::k128);
-  EXPECT_EQ(WithLevelsFor(GemmTile::k128, 257), GemmTile::k32);
-  EXPECT_EQ(WithLevelsFor(GemmTile::k64, 100000), GemmTile::k32);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), OldGpu(132)).tile, GemmTile::k128);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), OldGpu(132)).tile, GemmTile::k32);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64), NewGpu()).tile, GemmTile::kRing256);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64 + 1), NewGpu()).tile, GemmTile::kRing128);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), NewGpu()).tile, GemmTile::kRing32);
+  for (const GemmTile tile : TilesOf(LittleSharedGpu())) {
+    const Product most = ProductOf(8192, 8192, MostLeaves(tile, LittleSharedGpu()) * 64);
+    EXPECT_EQ(PlanOf(most, LittleSharedGpu(), {tile, false}).tile, tile);
+  }
+}
+
+TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
+  EXPECT_EQ(SharedLevels(kRingDesign128, NewGpu()), 1);
+  EXPECT_EQ(SharedBytes(kRingDesign256, NewGpu()), 206'336u);
+  EXPECT_EQ(SharedLevels(kRingDesign128, LittleSharedGpu()), 0);
+  EXPECT_EQ(SharedLevels(kRingDesign32, LittleSharedGpu()), 0) << "eight blocks of 23 KiB";
+  EXPECT_FALSE(MayHaveTile(LittleSharedGpu(), GemmTile::kRing256));
+  EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
+  EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));
+}
+
+// Parts are nodes of the tree, and all of them fit into the workspace.
+TEST(GemmChoice, SmallProductsAreCutAtNodesOfTheTree) {
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 4096), NewGpu()).parts, 1);
+  EXPECT_GT(PlanOf(ProductOf(128, 1024, 1024), NewGpu()).parts, 1);
+  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 64), NewGpu()).parts, 1) << "a leaf is not cut";
+  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 1024), OldGpu(132)).parts, 1);
+  GemmGpu poor = NewGpu();
+  poor.workspace_bytes = 2 * 128 * 1024 * 4;
+  EXPECT_LE(PlanOf(ProductOf(128, 1024, 1024), poor).parts, 2);
+  poor.workspace_bytes = 0;
+  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 1024), poor).parts, 1);
+  for (std::int64_t k = 1; k < 5000; k += 61) {
+    const GemmPlan plan = PlanOf(ProductOf(64, 64, k), NewGpu(), {GemmTile::kRing64, true});
+    EXPECT_EQ(plan.parts, (k + plan.part_k - 1) / plan.part_k);
+    EXPECT_LE(plan.parts, kMostParts);
+    if (k <= 64) continue;
+    EXPECT_GT(plan.parts, 1);
+    EXPECT_EQ(plan.part_k % 64, 0);
+    EXPECT_TRUE(std::has_single_bit(static_cast<std::uint64_t>(plan.part_k / 64))) << plan.part_k;
+  }
+}
+
+TEST(GemmChoice, CopiesOfOneWordNeedNoAlignment) {
+  alignas(16) static float memory[8];
+  Product p = ProductOf(30, 30, 61);
+  p.a = {memory + 1, 61, 1};
+  p.b = {memory + 3, 65, 1};
+  p.c = memory + 1;
+  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowRow);
+  p.b = {memory, 1, 32};
+  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny) << "a quad of rows would reach over the end";
+  p.n = 32;
+  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowK);
+  p.b.data = memory + 1;
+  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny);
+  p = ProductOf(256, 30, 61);
+  p.a = {memory, std::int64_t{1} << 22, 1};
+  p.b = {memory, 61, 1};
+  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny) << "rows of a tile are more than 4 GiB apart";
 }
 
 TEST(GemmChoice, QuadsNeedAlignedOperands) {
@@ -211,6 +294,32 @@ TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
   }
   EXPECT_EQ(device->budget().used_bytes(), scratch);
   EXPECT_THROW(device->Allocate((8 << 20) + 1), OutOfMemory);
+}
+
+// With as many leaves as the tile has levels for, and one more.
+TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
+  for (const GemmTile tile : {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing256,
+                              GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+    if (!HasTile(0, tile)) continue;
+    constexpr std::int64_t kBlock = 16, kM = 5, kN = 9, kEnough = 300;
+    const std::int64_t leaves = std::min(kEnough, MostLeaves(tile, GemmGpuOf(0, 1, "cuda:0")));
+    for (const std::int64_t k : {leaves * kBlock, leaves * kBlock + 1}) {
+      const Host left = Random(kM, k, 1);
+      const Host right = Random(kN, k, 2);
+      DeviceOptions options;
+      options.memory_limit_bytes = 8 << 20;
+      options.tile = tile;
+      options.cut_k = false;
+      const auto device = MakeDevice(options);
+      const OnDevice a = test::Put(*device, left);
+      const OnDevice b = test::Put(*device, right);
+      const OnDevice c = test::Space(*device, kM, kN);
+      device->Gemm(GemmForm::kForward, Precision::kExact, kBlock, a.matrix, b.matrix, c.matrix);
+      EXPECT_EQ(
+          Difference(Fetch(*device, c), GemmReference(GemmForm::kForward, kBlock, left, right)), "")
+          << "tile " << static_cast<int>(tile) << ", k " << k;
+    }
+  }
 }
 
 // A thread uploads into memory that others just gave back, while the device's thread computes.

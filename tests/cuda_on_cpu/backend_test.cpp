@@ -52,16 +52,29 @@ void Fill(Device& device, const BufferPtr& buffer, float with) {
 // A handler takes exact tasks when this run is over, on the largest GPU and on the smallest.
 class Conformance : public testing::TestWithParam<const char*> {};
 
-TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
-  const auto device = Make(1 << 20, GetParam());
-  const acan::ConformanceResult result = acan::RunConformance(*device);
-  EXPECT_TRUE(result.exact) << result.first_difference;
-  std::vector<std::string> want;
-  for (const char* edge : {"128", "64", "32"}) {
-    for (const char* layout : {"row_row", "row_k", "k_k", "any"}) {
-      want.push_back(std::string("gemm_") + edge + "_" + layout);
+// Enough for a workspace, so that products may be cut.
+constexpr std::uint64_t kRoomyBytes = 16 << 20;
+
+// What may be launched on this GPU, by the names under which the kernels are registered.
+std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
+  std::vector<std::string> tiles = {"gemm_128", "gemm_64", "gemm_32"};
+  if (gpu != "sm_75") tiles = {"ring_128", "ring_64", "ring_32"};
+  if (gpu == "sm_90" || gpu == "small") tiles.emplace_back("ring_256");
+  std::vector<std::string> kernels;
+  for (const std::string& tile : tiles) {
+    for (const char* layout : {"_row_row", "_row_k", "_k_k", "_any"}) {
+      kernels.push_back(tile + layout);
     }
   }
+  if (gpu != "sm_75") kernels.emplace_back("add_parts");
+  return kernels;
+}
+
+TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
+  const auto device = Make(kRoomyBytes, GetParam());
+  const acan::ConformanceResult result = acan::RunConformance(*device);
+  EXPECT_TRUE(result.exact) << result.first_difference;
+  std::vector<std::string> want = ProductKernelsOf(GetParam());
 #define ACAN_OPERATOR(number, enumerator, ...) want.emplace_back(#enumerator);
 #include "acan/core/operators/operators.inc"
   std::sort(want.begin(), want.end());
@@ -77,7 +90,8 @@ TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
   EXPECT_EQ(CountsOf(0).local_resizes, resizes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpus, Conformance, testing::Values("sm_75", "sm_80", "sm_90", "small"),
+INSTANTIATE_TEST_SUITE_P(Gpus, Conformance,
+                         testing::Values("sm_75", "sm_80", "sm_86", "sm_90", "small"),
                          [](const auto& of) { return std::string(of.param); });
 
 // The threads of a row add what others of them have computed.
@@ -104,6 +118,39 @@ TEST(RowsOfABlock, NeedEachOfTheirBarriers) {
     }
     tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
     EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone) << static_cast<int>(bug);
+  }
+}
+
+// Each tile of the ring waits for its copies and for its other threads.
+TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
+  using acan::cuda::CudaBug;
+  using acan::cuda::GemmTile;
+  for (const GemmTile tile :
+       {GemmTile::kRing256, GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+    for (const CudaBug bug :
+         {CudaBug::kNone, CudaBug::kOneCopyLessIsAwaited, CudaBug::kNoBarrierBeforeTheFirstStep,
+          CudaBug::kNoBarrierBetweenSteps, CudaBug::kHalfTheThreadsSkipABarrier}) {
+      Make(1 << 20);
+      acan::cuda::DeviceOptions options;
+      options.memory_limit_bytes = 1 << 20;
+      options.tile = tile;
+      const auto device = acan::cuda::MakeDevice(options);
+      constexpr std::int64_t kM = 40, kN = 36, kK = 133;
+      const BufferPtr a = device->Upload(Filled(kM * kK, 1.0f));
+      const BufferPtr b = device->Upload(Filled(kN * kK, 1.0f));
+      const BufferPtr c = device->Allocate(kM * kN * 4);
+      Findings findings;
+      tuplespace::planted_bug<CudaBug> = bug;
+      try {
+        device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64,
+                     {a.get(), 0, kM, kK, kK}, {b.get(), 0, kN, kK, kK}, {c.get(), 0, kM, kN, kN});
+        device->Synchronize();
+      } catch (const acan::DeviceLost&) {  // what a finding does to the device
+      }
+      tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
+      EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone)
+          << static_cast<int>(tile) << ", bug " << static_cast<int>(bug);
+    }
   }
 }
 

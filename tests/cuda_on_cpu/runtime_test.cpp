@@ -77,6 +77,73 @@ void SharedUnwritten(float*) {
   Touches(shared + 40, false);
 }
 
+// Copies of one word each into dynamic shared memory, of which the launch gives 32 words. The
+// copies come from the first word of `data` and those behind it.
+void CopyMine(float* data) {
+  CopyAsync(DynamicShared() + Thread(), data + Thread(), 4);
+}
+void TouchesDynamic(unsigned word, bool write) {
+  Touches(DynamicShared() + word, write);
+}
+void CopyAwaited(float* data) {
+  CopyMine(data);
+  CommitCopies();
+  AwaitCopies(0);
+  Barrier();
+  TouchesDynamic((Thread() + 1) % 32, false);
+}
+void CopyReadTooEarly(float* data) {
+  CopyMine(data);
+  CommitCopies();
+  AwaitCopies(1);  // of an earlier group, which there is not
+  TouchesDynamic(Thread(), false);
+  AwaitCopies(0);
+}
+void CopyOfAnOpenGroup(float* data) {
+  CopyMine(data);
+  AwaitCopies(0);
+  TouchesDynamic(Thread(), false);
+}
+void CopyReadByOthers(float* data) {
+  CopyMine(data);
+  CommitCopies();
+  AwaitCopies(0);
+  TouchesDynamic((Thread() + 1) % 32, false);
+}
+void CopyOverWhatOthersRead(float* data) {
+  TouchesDynamic(Thread(), true);
+  Barrier();
+  TouchesDynamic((Thread() + 1) % 32, false);
+  CopyMine(data);
+  CommitCopies();
+  AwaitCopies(0);
+}
+void CopyIsNotAwaited(float* data) {
+  CopyMine(data);
+  CommitCopies();
+}
+void CopyMisaligned(float* data) {
+  CopyAsync(DynamicShared(), data + 1, 16);
+}
+void CopyFromShared(float*) {
+  CopyAsync(DynamicShared(), shared, 4);
+}
+void CopyBeyondTheBlocksMemory(float* data) {
+  CopyAsync(DynamicShared() + 32, data, 4);
+}
+void ReadsBeyondTheBlocksMemory(float*) {
+  TouchesDynamic(32, true);
+}
+// The bytes are those of the wait, not of the call.
+float late;
+void CopyIsLate(float* data) {
+  if (Thread() != 0) return;
+  CopyMine(data);
+  CommitCopies();
+  late = DynamicShared()[0];
+  AwaitCopies(0);
+}
+
 class FakeGpu : public testing::Test {
  protected:
   FakeGpu() {
@@ -99,7 +166,7 @@ class FakeGpu : public testing::Test {
     RegisterKernel(kernel, "test", 64, 0);
     void* parameters[] = {&data};
     return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), {blocks}, {threads}, parameters,
-                            0, stream_);
+                            128, stream_);
   }
   std::vector<std::string> FoundBy(void (*kernel)(float*), float* data) {
     Launch(kernel, data);
@@ -127,6 +194,54 @@ TEST_F(FakeGpu, FindsWhatThreadsMustNotDo) {
     EXPECT_NE(cudaStreamSynchronize(stream_), cudaSuccess) << "the device is lost: " << words;
     Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
   }
+}
+
+TEST_F(FakeGpu, FindsWhatAsynchronousCopiesMustNotDo) {
+  EXPECT_THAT(FoundBy(&CopyAwaited, device_), IsEmpty());
+  const std::pair<void (*)(float*), const char*> kernels[] = {
+      {&CopyReadTooEarly, "into which a copy is under way"},
+      {&CopyOfAnOpenGroup, "into which a copy is under way"},
+      {&CopyReadByOthers, "copy is under way|before the next barrier|nobody has written"},
+      {&CopyOverWhatOthersRead, "before the next barrier|copy is under way"},
+      {&CopyIsNotAwaited, "ends before its copies"},
+      {&CopyMisaligned, "misaligned"},
+      {&CopyFromShared, "not the device's memory"},
+      {&CopyBeyondTheBlocksMemory, "byte 128 of 128 bytes"},
+      {&ReadsBeyondTheBlocksMemory, "byte 128 of 128 bytes"}};
+  for (const auto& [kernel, words] : kernels) {
+    EXPECT_THAT(FoundBy(kernel, device_), Contains(testing::ContainsRegex(words)));
+    Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  }
+}
+
+TEST_F(FakeGpu, AsynchronousCopiesArriveWhenTheyAreAwaited) {
+  host_[0] = 3;
+  cudaMemcpyAsync(device_, host_, 4, cudaMemcpyHostToDevice, stream_);
+  late = 0;
+  EXPECT_THAT(FoundBy(&CopyIsLate, device_), IsEmpty());
+  EXPECT_NE(late, late) << "a NaN until then";
+  EXPECT_EQ(DynamicShared()[0], 3.0f);
+}
+
+// More than 48 KiB of shared memory must be asked for, and no block has more than the GPU gives.
+TEST_F(FakeGpu, SharedMemoryHasLimits) {
+  RegisterKernel(&OwnWord, "test", 64, 0);
+  const auto* const kernel = reinterpret_cast<const void*>(&OwnWord);
+  void* parameters[] = {&device_};
+  const auto launch = [&](std::size_t bytes) {
+    return cudaLaunchKernel(kernel, {1}, {32}, parameters, bytes, stream_);
+  };
+  constexpr int kKib = 1 << 10;
+  EXPECT_EQ(launch(48 * kKib), cudaSuccess);
+  EXPECT_NE(launch(48 * kKib + 16), cudaSuccess);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("bytes of shared memory")));
+  constexpr auto kMost = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  EXPECT_NE(cudaFuncSetAttribute(kernel, kMost, 228 * kKib), cudaSuccess);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("bytes of shared memory")));
+  EXPECT_EQ(cudaFuncSetAttribute(kernel, kMost, 100 * kKib), cudaSuccess);
+  EXPECT_EQ(launch(100 * kKib), cudaSuccess);
+  EXPECT_NE(launch(101 * kKib), cudaSuccess);
+  EXPECT_THAT(findings_.Take(), Contains(HasSubstr("bytes of shared memory")));
 }
 
 TEST_F(FakeGpu, FindsRacesThatNoBarrierOfTheBlockPrevents) {

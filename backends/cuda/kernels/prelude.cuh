@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#if defined(__CUDACC__)
+#include <cuda_pipeline_primitives.h>
+#endif
 
 typedef std::int32_t acan_i32;
 typedef std::int64_t acan_i64;
@@ -26,5 +30,16 @@ typedef std::int64_t acan_i64;
 #define ACAN_LOCAL_VARIABLE __shared__
 // One column a thread: neighbours read neighbours' words.
 #define ACAN_COLUMN_LANES 1
+
+// Whether copies into shared memory may go on beside the thread.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define ACAN_ASYNC_COPIES 1
+#else
+#define ACAN_ASYNC_COPIES 0
+#endif
+// The shared memory whose size the launch says: words, aligned to 16 bytes.
+#if !defined(ACAN_DYNAMIC_SHARED)
+#define ACAN_DYNAMIC_SHARED(name) extern __shared__ __attribute__((aligned(16))) float name[]
+#endif
 
 #include "acan/kernels/kernels.h"

@@ -11,17 +11,15 @@
 #include "acan/cuda/planted.h"
 #include "acan/kernels/launch_check.h"
 #include "cublas.h"
-#include "gemm_choice.h"
 #include "gpu.h"
 #include "kernel_args.h"
 #include "launch_grid.h"
 #include "listing.h"
+#include "products/exact_products.h"
 
 namespace acan::cuda {
 namespace {
 
-constexpr std::uint64_t kMostWorkspaceBytes = 32u << 20;  // what NVIDIA recommends for Hopper
-constexpr std::uint64_t kLeastWorkspaceBytes = 1u << 20;
 constexpr std::size_t kUploadSlots = 2;  // nothing but uploads is before them in their stream
 constexpr std::size_t kCopySlots = 8;    // the previous tasks' kernels are
 
@@ -196,17 +194,21 @@ class CudaDevice final : public Device {
         gpu_(std::make_shared<Gpu>(options.index, info_.name, options.memory_limit_bytes)),
         upload_staging_(info_.name, kUploadSlots),
         copy_staging_(info_.name, kCopySlots),
-        fast_math_(options.fast_math),
-        tile_(options.tile) {
+        fast_math_(options.fast_math) {
     // The first use of the context and of the code in it: what is wrong with them is said here.
-    cudaFuncAttributes attributes{};
-    Check(cudaFuncGetAttributes(&attributes, Gemm128(GemmLayout::kAny)), "loading acan's kernels",
-          info_.name);
-    const std::uint64_t bytes =
-        std::min(options.memory_limit_bytes / 16 / 256 * 256, kMostWorkspaceBytes);
-    if (bytes >= kLeastWorkspaceBytes && CublasProblem().empty()) {
-      workspace_ = std::make_unique<CudaBuffer>(gpu_, bytes, Lane::kCompute);
+    GemmGpu gemm = GemmGpuOf(options.index, info_.threads, info_.name);
+    if (options.tile && !MayHaveTile(gemm, *options.tile)) {
+      throw FailureError(fmt::format("{} lacks what these tiles of products need", info_.name));
     }
+    const std::uint64_t bytes = WorkspaceBytesOf(options.memory_limit_bytes);
+    if (bytes > 0 && (gemm.has_ring || CublasProblem().empty())) {
+      workspace_ = std::make_unique<CudaBuffer>(gpu_, bytes, Lane::kCompute);
+      gemm.workspace_bytes = bytes;
+    }
+    const bool elsewhere = IsPlanted(CudaBug::kProductsRunElsewhere);
+    exact_.emplace(info_.name, gemm, GemmWay{options.tile, options.cut_k},
+                   elsewhere ? gpu_->downloads() : gpu_->compute(),
+                   workspace_ ? workspace_->data() : nullptr);
   }
 
   // Nothing may run on what is about to be released.
@@ -317,19 +319,16 @@ class CudaDevice final : public Device {
       AwaitUpload(a);
       AwaitUpload(b);
     }
-    if (precision == Precision::kFast && workspace_) {
+    if (precision == Precision::kFast && workspace_ && CublasProblem().empty()) {
       FastGemm(product);
     } else {
-      ExactGemm(product);
+      exact_->Run(product);
     }
   }
 
-  // Sizes of tiles; which layout is taken is seen by the operands.
-  int ExactWays() const override { return tile_ ? 1 : 3; }
-  void UseExactWay(int way) override {
-    way_.reset();
-    if (way >= 0 && !tile_) way_ = static_cast<GemmTile>(way);
-  }
+  // Which layout is taken is seen by the operands.
+  int ExactWays() const override { return std::max(1, exact_->Ways()); }
+  void UseExactWay(int way) override { exact_->UseWay(way); }
 
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
@@ -365,33 +364,9 @@ class CudaDevice final : public Device {
     cublas_->Run(product);
   }
 
-  void ExactGemm(Product product) {
-    const std::optional<GemmTile> chosen = way_ ? way_ : tile_;
-    const GemmTile wanted = chosen ? *chosen : ChooseTile(product.m, product.n, info_.threads);
-    const GemmTile tile = WithLevelsFor(wanted, (product.k + product.block - 1) / product.block);
-    const GemmLayout layout = LayoutOf(product);
-    const void* const kernel = tile == GemmTile::k128  ? Gemm128(layout)
-                               : tile == GemmTile::k64 ? Gemm64(layout)
-                                                       : Gemm32(layout);
-    const std::int64_t edge = EdgeOf(tile);
-    const bool less = IsPlanted(CudaBug::kLastTilesAreLeftOut) && product.m > edge;
-    const std::int64_t down = less ? product.m / edge : (product.m + edge - 1) / edge;
-    auto across = static_cast<unsigned>((product.n + edge - 1) / edge);
-    if (down > INT32_MAX / std::int64_t{across}) {
-      throw std::invalid_argument(fmt::format("gemm: a result [{}, {}] is too large for {}",
-                                              product.m, product.n, info_.name));
-    }
-    void* parameters[] = {&product, &across};
-    const std::int64_t threads = IsPlanted(CudaBug::kTooFewThreads) ? edge : 2 * edge;
-    Run(kernel, "gemm", {{static_cast<unsigned>(down) * across}, {static_cast<unsigned>(threads)}},
-        parameters);
-  }
-
   void Run(const void* kernel, std::string_view what, const Grid& grid, void** parameters) {
-    const bool elsewhere = IsPlanted(CudaBug::kProductsRunElsewhere) && what == "gemm";
-    cudaStream_t stream = elsewhere ? gpu_->downloads() : gpu_->compute();
     const cudaError_t error =
-        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, stream);
+        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, gpu_->compute());
     if (error != cudaSuccess) Check(error, fmt::format("launching {}", what), info_.name);
   }
 
@@ -401,16 +376,21 @@ class CudaDevice final : public Device {
   Staging upload_staging_;  // guarded by upload_mutex_
   Staging copy_staging_;
   FastMath fast_math_;
-  std::optional<GemmTile> tile_;
-  std::optional<GemmTile> way_;  // of UseExactWay
   std::unique_ptr<CudaBuffer> workspace_;
-  std::unique_ptr<Cublas> cublas_;  // after its workspace
+  std::optional<ExactProducts> exact_;  // after the workspace
+  std::unique_ptr<Cublas> cublas_;      // after its workspace
 };
 
 }  // namespace
 
 DeviceList ListDevices() {
   return FindDevices();
+}
+
+bool HasTile(int index, GemmTile tile) {
+  const std::string name = fmt::format("cuda:{}", index);
+  Check(cudaSetDevice(index), "cudaSetDevice", name);
+  return MayHaveTile(GemmGpuOf(index, 1, name), tile);
 }
 
 std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {

@@ -50,6 +50,59 @@ const void* Gemm128(GemmLayout layout);
 const void* Gemm64(GemmLayout layout);
 const void* Gemm32(GemmLayout layout);
 
+// ---- products for compute capability 8.0 and later: kernels/gemm_ring.cuh ---------------------
+
+constexpr int kRingStep = 16;  // of k
+
+// A tile of c and a part of k for each block: x has the tiles, y the parts.
+struct RingProduct {
+  Product product;
+  unsigned tiles_down = 0, tiles_across = 0;
+  int shared_levels = 0;  // of the tree, in shared memory behind the stages
+  // Elements of k in a part, a node of the tree, and words of c from one part's sums to the next
+  // one's. One part: at least k, and any.
+  std::int64_t part_k = 0;
+  std::int64_t part_words = 0;
+};
+
+// What the source asks of the compiler and of the device.
+struct RingDesign {
+  int rows, cols;    // of a tile
+  int threads;       // of a block
+  int blocks;        // that a multiprocessor holds at once, as far as registers decide
+  int stages;        // steps of k in shared memory
+  int local_levels;  // of the tree, in local memory
+
+  constexpr int sums() const { return rows * cols / threads; }
+  constexpr int local_bytes() const { return local_levels * sums() * 4; }  // of a thread
+  constexpr int level_bytes() const { return rows * cols * 4; }            // of a block
+  // Of shared memory: see the drawing in gemm_ring.cuh.
+  constexpr int stages_bytes() const { return stages * kRingStep * (rows + cols + 8) * 4; }
+};
+constexpr RingDesign kRingDesign256{256, 128, 256, 1, 3, 6};
+constexpr RingDesign kRingDesign128{128, 128, 256, 2, 2, 7};
+constexpr RingDesign kRingDesign64{64, 64, 128, 4, 3, 7};
+constexpr RingDesign kRingDesign32{32, 32, 64, 8, 4, 31};
+// A kernel that was compiled for a lower capability computes nothing.
+const void* Ring256(GemmLayout layout);
+const void* Ring128(GemmLayout layout);
+const void* Ring64(GemmLayout layout);
+const void* Ring32(GemmLayout layout);
+
+// Adds the parts of c, each packed, as neighbours in the tree.
+constexpr int kMostParts = 16;
+struct Parts {
+  const float* from = nullptr;
+  int count = 0;
+  unsigned words = 0;  // of a part
+  unsigned cols = 0;   // of c
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+};
+constexpr int kPartsThreads = 256;
+// Its parameter: Parts. Any number of blocks.
+const void* AddPartsKernel();
+
 // ---- everything else ---------------------------------------------------------------------------
 
 // As acan_args of kernels/args.h, followed by the region.

@@ -102,17 +102,28 @@ std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wan
 }
 #endif
 
-// CUDA with one size of tiles for all exact products, each on a GPU of its own if there are so
-// many.
-TestDevice CudaTiles(int edge, [[maybe_unused]] std::size_t wanted) {
+// CUDA with one size of tiles for all exact products, on the GPU of this number if there are so
+// many. `cut`: whether products are cut along k where they may be.
+TestDevice CudaTiles([[maybe_unused]] int edge, [[maybe_unused]] bool ring,
+                     [[maybe_unused]] std::size_t wanted, const std::string& name,
+                     [[maybe_unused]] std::optional<bool> cut = std::nullopt) {
   TestDevice out;
-  out.name = "cuda_tile" + std::to_string(edge);
+  out.name = name;
   out.threads = {1};
 #if defined(ACAN_TEST_CUDA)
-  out.missing = [] {
+  using cuda::GemmTile;
+  const GemmTile tile = ring ? (edge == 256   ? GemmTile::kRing256
+                                : edge == 128 ? GemmTile::kRing128
+                                : edge == 64  ? GemmTile::kRing64
+                                              : GemmTile::kRing32)
+                             : (edge == 128  ? GemmTile::k128
+                                : edge == 64 ? GemmTile::k64
+                                             : GemmTile::k32);
+  out.missing = [=]() -> std::string {
     std::string problem;
-    FirstUsable(cuda::ListDevices(), problem);
-    return problem;
+    const auto i = UsableOrFirst(cuda::ListDevices(), wanted, problem);
+    if (!i) return problem;
+    return cuda::HasTile(static_cast<int>(*i), tile) ? "" : "the GPU lacks these tiles";
   };
   out.make = [=](int, std::uint64_t limit_bytes) {
     const DeviceList list = cuda::ListDevices();
@@ -121,9 +132,8 @@ TestDevice CudaTiles(int edge, [[maybe_unused]] std::size_t wanted) {
     cuda::DeviceOptions options;
     options.index = static_cast<int>(i);
     options.memory_limit_bytes = Within(limit_bytes, list.devices[i]);
-    options.tile = edge == 128  ? cuda::GemmTile::k128
-                   : edge == 64 ? cuda::GemmTile::k64
-                                : cuda::GemmTile::k32;
+    options.tile = tile;
+    options.cut_k = cut;
     return cuda::MakeDevice(options);
   };
 #else
@@ -139,14 +149,29 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
 }
 
 std::vector<TestDevice> AllTestDevices() {
-  return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),  OfModule("opencl"),
-          OpenClVariant("tile"),  OpenClVariant("soft"), OpenClVariant("part"), OfModule("cuda"),
-          CudaTiles(128, 0),      CudaTiles(64, 1),      CudaTiles(32, 2)};
+  return {Cpu(CpuIsa::kPortable),
+          Cpu(CpuIsa::kAvx2),
+          Cpu(CpuIsa::kAvx512),
+          OfModule("opencl"),
+          OpenClVariant("tile"),
+          OpenClVariant("soft"),
+          OpenClVariant("part"),
+          OfModule("cuda"),
+          CudaTiles(128, false, 0, "cuda_tile128"),
+          CudaTiles(64, false, 1, "cuda_tile64"),
+          CudaTiles(32, false, 2, "cuda_tile32")};
 }
 
 std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
+  // The third of the fake GPUs has too little shared memory for a level of the tree of 128.
+  devices.insert(devices.end(), {CudaTiles(256, true, 0, "cuda_ring256", false),
+                                 CudaTiles(128, true, 0, "cuda_ring128", false),
+                                 CudaTiles(128, true, 2, "cuda_ring128_cut", true),
+                                 CudaTiles(64, true, 2, "cuda_ring64"),
+                                 CudaTiles(32, true, 0, "cuda_ring32", false),
+                                 CudaTiles(32, true, 2, "cuda_ring32_cut", true)});
   return devices;
 }
 

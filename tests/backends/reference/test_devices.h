@@ -26,7 +26,8 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device);
 // rounded wrongly), opencl_part (a sub-device), cuda
 // (as users get it), cuda_tile128, cuda_tile64, cuda_tile32 (one size for all products).
 std::vector<TestDevice> AllTestDevices();
-// Those whose products are computed in a way of their own.
+// Those whose products are computed in a way of their own: without opencl_soft, and with
+// cuda_ring256 and the like, which are CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();
 
 // Whether it is a fake GPU, which takes a thousand times as long as a CPU.

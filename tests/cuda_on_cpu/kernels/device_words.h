@@ -32,6 +32,18 @@
 #define gridDim (::cuda_on_cpu::GridSize())
 #define __syncthreads() ::cuda_on_cpu::Barrier()
 
+#define ACAN_DYNAMIC_SHARED(name) float* const name = ::cuda_on_cpu::DynamicShared()
+
+inline void __pipeline_memcpy_async(void* to, const void* from, std::size_t bytes) {
+  ::cuda_on_cpu::CopyAsync(to, from, static_cast<unsigned>(bytes));
+}
+inline void __pipeline_commit() {
+  ::cuda_on_cpu::CommitCopies();
+}
+inline void __pipeline_wait_prior(std::size_t prior) {
+  ::cuda_on_cpu::AwaitCopies(static_cast<unsigned>(prior));
+}
+
 inline float __fmaf_rn(float a, float b, float c) {
   return std::fma(a, b, c);
 }

@@ -53,6 +53,8 @@ inline constexpr std::array kPlantedNames = {
     ACAN_BUG(NoBarrierBeforeTheFirstStep),
     ACAN_BUG(NoBarrierBetweenSteps),
     ACAN_BUG(HalfTheThreadsSkipABarrier),
+    ACAN_BUG(OneCopyLessIsAwaited),
+    ACAN_BUG(LastPartIsLeftOut),
 };
 #undef ACAN_BUG
 static_assert(kPlantedNames.size() + 1 ==

@@ -107,7 +107,11 @@ class Program {
     acan::cuda::DeviceOptions options;
     options.index = machine.gpu;
     options.memory_limit_bytes = machine.limit_bytes;
-    if (Draw(3) == 0) options.tile = acan::cuda::GemmTile(Draw(3));
+    if (Draw(2) == 0) {
+      const auto tile = acan::cuda::GemmTile(Draw(7));
+      if (acan::cuda::HasTile(machine.gpu, tile)) options.tile = tile;
+    }
+    if (Draw(2) == 0) options.cut_k = Draw(4) != 0;
     machine.device = acan::cuda::MakeDevice(options);
     machine.used_at_first = machine.device->budget().used_bytes();
     machines_.push_back(std::move(machine));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -25,11 +26,21 @@ using tuplespace::IsPlanted;
 
 enum class ThreadState : std::uint8_t { kNew, kAtBarrier, kDone };
 
+// A copy into shared memory that is under way.
+struct AsyncCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  unsigned bytes = 0;
+  unsigned group = 0;
+};
+
 struct Place {
   uint3 thread{}, block{};
   unsigned fiber = 0;
   unsigned barriers = 0;  // that it has come to
   ThreadState state = ThreadState::kNew;
+  std::vector<AsyncCopy> copies;  // the oldest first
+  unsigned groups = 0;            // that it has ended
 };
 
 // The launch that runs.
@@ -51,6 +62,10 @@ struct Running {
   std::array<Piece, 8> used;
   unsigned next_used = 0;
 } running;
+
+// Dynamic shared memory of the block that runs.
+constexpr std::size_t kMostSharedBytes = 256 << 10;
+alignas(16) std::byte dynamic_shared[kMostSharedBytes];
 
 // What is loaded of this program or module: variables of kernels in shared memory are there, and
 // constants.
@@ -128,6 +143,9 @@ void ThreadMain(unsigned fiber) {
   const Launch& launch = *running.launch;
   for (;;) {
     launch.parameters.call(launch.kernel->function, launch.parameters.copies);
+    if (!running.threads[running.current].copies.empty()) {
+      Break("ends before its copies into shared memory do", cudaErrorLaunchFailure);
+    }
     running.threads[running.current].state = ThreadState::kDone;
     if (running.position == running.threads.size()) return;
     const unsigned next = ThreadAt(running.position);
@@ -185,6 +203,8 @@ void BeginBlock(const Launch& launch, std::uint64_t number) {
     Place& at = running.threads[i];
     at.state = ThreadState::kNew;
     at.barriers = 0;
+    at.copies.clear();
+    at.groups = 0;
     at.thread = {i % size.x, i / size.x % size.y, i / size.x / size.y};
     at.block = {static_cast<unsigned>(number % launch.grid.x),
                 static_cast<unsigned>(number / launch.grid.x % launch.grid.y),
@@ -293,7 +313,72 @@ void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
   }
 }
 
+// A block has no more of it than its launch says.
+void CheckDynamicShared(std::uintptr_t address, unsigned bytes) {
+  const std::uintptr_t at = address - reinterpret_cast<std::uintptr_t>(dynamic_shared);
+  if (at < kMostSharedBytes && at + bytes > running.launch->shared_bytes) {
+    Break(fmt::format("byte {} of {} bytes of dynamic shared memory", at,
+                      running.launch->shared_bytes),
+          cudaErrorIllegalAddress);
+  }
+}
+
+// Between its begin and its end, a copy may read and write at any time.
+void TouchForCopy(const AsyncCopy& copy, bool begin) {
+  Touch(reinterpret_cast<std::uintptr_t>(copy.from), copy.bytes, false);
+  const auto to = reinterpret_cast<std::uintptr_t>(copy.to);
+  const char* const problem = (begin ? BeginCopyIntoShared : EndCopyIntoShared)(
+      to, copy.bytes, running.interval, running.first_interval, running.tag);
+  if (problem != nullptr) {
+    Break(fmt::format("copies {} bytes into shared memory, {}", copy.bytes, problem),
+          cudaErrorLaunchFailure);
+  }
+}
+
 }  // namespace
+
+float* DynamicShared() {
+  return reinterpret_cast<float*>(dynamic_shared);
+}
+
+void CopyAsync(void* to, const void* from, unsigned bytes) {
+  Place& thread = running.threads[running.current];
+  const AsyncCopy copy{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+                       thread.groups};
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || at % bytes != 0 ||
+      reinterpret_cast<std::uintptr_t>(from) % bytes != 0) {
+    Break(fmt::format("copies {} bytes from {}: misaligned", bytes,
+                      Describe(reinterpret_cast<std::uintptr_t>(from))),
+          cudaErrorMisalignedAddress);
+  }
+  if (at - reinterpret_cast<std::uintptr_t>(dynamic_shared) >= kMostSharedBytes ||
+      reinterpret_cast<std::uintptr_t>(from) - TheArena().begin >= TheArena().bytes) {
+    Break("copies what is not the device's memory, or not into shared memory",
+          cudaErrorIllegalAddress);
+  }
+  CheckDynamicShared(at, bytes);
+  TouchForCopy(copy, true);
+  std::memset(to, 0xff, bytes);  // whoever reads too early reads a NaN
+  thread.copies.push_back(copy);
+}
+
+void CommitCopies() {
+  ++running.threads[running.current].groups;
+}
+
+void AwaitCopies(unsigned prior) {
+  Place& thread = running.threads[running.current];
+  if (IsPlanted(CudaBug::kOneCopyLessIsAwaited)) ++prior;
+  const auto first_left =
+      std::find_if(thread.copies.begin(), thread.copies.end(),
+                   [&](const AsyncCopy& copy) { return copy.group + prior >= thread.groups; });
+  for (auto it = thread.copies.begin(); it != first_left; ++it) {
+    TouchForCopy(*it, false);
+    std::memcpy(it->to, it->from, it->bytes);
+  }
+  thread.copies.erase(thread.copies.begin(), first_left);
+}
 
 void Touch(std::uintptr_t address, unsigned bytes, bool write) {
   if (running.launch == nullptr || OnAStack(address)) return;
@@ -315,6 +400,7 @@ void Touch(std::uintptr_t address, unsigned bytes, bool write) {
           cudaErrorIllegalAddress);
   }
   if (!part->writable) return;
+  CheckDynamicShared(address, bytes);
   const char* const problem =
       TouchShared(address, bytes, write, running.interval, running.first_interval, running.tag);
   if (problem != nullptr) {

@@ -29,7 +29,8 @@ struct Launch {
   const KernelInfo* kernel = nullptr;
   dim3 grid, block;
   Parameters parameters;
-  std::shared_ptr<void> owner;  // of the copies
+  std::size_t shared_bytes = 0;  // dynamic, of a block
+  std::shared_ptr<void> owner;   // of the copies
   int device = 0;
 };
 

@@ -85,6 +85,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = gpu->model.threads;
       return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(gpu->model.block_shared_bytes);
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(gpu->model.shared_bytes);
+      return cudaSuccess;
     default:
       return Return(Refuse(
           cudaErrorInvalidValue,
@@ -107,17 +113,42 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
     *attributes = {};
     attributes->maxThreadsPerBlock = static_cast<int>(kernel->most_threads);
     attributes->localSizeBytes = kernel->local_bytes;
+    const cuda_on_cpu::GpuModel& model = GpuAt(cuda_on_cpu::current_device)->model;
+    attributes->ptxVersion = attributes->binaryVersion = model.major * 10 + model.minor;
     return cudaSuccess;
   });
 }
 
-// Threads alone limit it here: the fake GPU knows neither registers nor shared memory.
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  return Api("cudaFuncSetAttribute", [&] {
+    if (cuda_on_cpu::FindKernel(function) == nullptr) return cudaErrorInvalidDeviceFunction;
+    Gpu& gpu = TheState().gpus[static_cast<std::size_t>(cuda_on_cpu::current_device)];
+    switch (attribute) {
+      case cudaFuncAttributeMaxDynamicSharedMemorySize:
+        if (value < 0 || static_cast<std::uint64_t>(value) > gpu.model.block_shared_bytes) {
+          return Refuse(cudaErrorInvalidValue,
+                        fmt::format("{} bytes of shared memory for a block", value));
+        }
+        gpu.dynamic_shared_bytes[function] = static_cast<std::uint64_t>(value);
+        return cudaSuccess;
+      case cudaFuncAttributePreferredSharedMemoryCarveout:  // a hint
+        return value < -1 || value > 100 ? cudaErrorInvalidValue : cudaSuccess;
+      default:
+        return Refuse(cudaErrorInvalidValue, "an attribute of kernels that the fake GPU lacks");
+    }
+  });
+}
+
+// Threads and dynamic shared memory limit it here: the fake GPU knows no registers.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
-                                                          int threads, std::size_t) {
+                                                          int threads, std::size_t shared_bytes) {
   return Api("cudaOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
     if (cuda_on_cpu::FindKernel(function) == nullptr) return cudaErrorInvalidDeviceFunction;
     if (threads < 1) return cudaErrorInvalidValue;
-    *blocks = GpuAt(cuda_on_cpu::current_device)->model.threads / threads;
+    constexpr std::size_t kReserveBytes = 1024;  // of each block
+    const cuda_on_cpu::GpuModel& model = GpuAt(cuda_on_cpu::current_device)->model;
+    *blocks = std::min(model.threads / threads,
+                       static_cast<int>(model.shared_bytes / (shared_bytes + kReserveBytes)));
     return cudaSuccess;
   });
 }

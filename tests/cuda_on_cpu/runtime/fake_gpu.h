@@ -22,10 +22,12 @@ struct GpuModel {
   int multiprocessors = 0;
   int threads = 0;  // that a multiprocessor can hold
   std::uint64_t memory_bytes = 0;
+  std::uint64_t block_shared_bytes = 0;  // of shared memory, at most
+  std::uint64_t shared_bytes = 0;        // of a multiprocessor
 };
 
-// The models that there are: sm_70 (too old for acan), sm_75, sm_80, sm_90, and "small", which is
-// an sm_90 with 48 MiB.
+// The models that there are: sm_70 (too old for acan), sm_75, sm_80, sm_86, sm_90, and "small",
+// which is an sm_90 with 48 MiB.
 const GpuModel& ModelNamed(std::string_view name);  // aborts if there is none
 
 enum class Order : std::uint8_t {

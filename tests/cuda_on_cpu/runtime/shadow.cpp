@@ -16,6 +16,7 @@ constexpr std::uint32_t kSeveral = ~std::uint32_t{0};  // in place of a thread
 struct Word {
   std::uint32_t written_at = 0, writer = 0;
   std::uint32_t read_at = 0, reader = 0;
+  std::uint32_t copying_since = 0;  // 0: no copy into it is under way
 };
 
 // 0, or the thread that the access races with.
@@ -95,20 +96,45 @@ std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, co
   return 0;
 }
 
-const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t interval,
-                        std::uint32_t first_interval, std::uint32_t thread) {
+namespace {
+
+// Null if the address is too far away.
+Word* SharedWord(std::uintptr_t address) {
   // Variables in shared memory lie near each other, in what is loaded of one file.
   static const std::uintptr_t begin = address / 4 - kSharedWords / 2;
   static Word* const words = Reserve<Word>(kSharedWords);
-  for (std::uintptr_t at = address / 4; at * 4 < address + bytes; ++at) {
-    if (at - begin >= kSharedWords) return "which is too far away for the fake GPU";
-    Word& word = words[at - begin];
-    if (!write && word.written_at < first_interval) return "which nobody has written yet";
-    if (Note(word, write, interval, thread) != 0) {
+  const std::uintptr_t at = address / 4 - begin;
+  return at < kSharedWords ? words + at : nullptr;
+}
+
+}  // namespace
+
+const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t interval,
+                        std::uint32_t first_interval, std::uint32_t thread) {
+  for (std::uintptr_t at = address / 4 * 4; at < address + bytes; at += 4) {
+    Word* const word = SharedWord(at);
+    if (word == nullptr) return "which is too far away for the fake GPU";
+    if (word->copying_since >= first_interval) return "into which a copy is under way";
+    if (!write && word->written_at < first_interval) return "which nobody has written yet";
+    if (Note(*word, write, interval, thread) != 0) {
       return "which another thread uses before the next barrier";
     }
   }
   return nullptr;
+}
+
+const char* BeginCopyIntoShared(std::uintptr_t address, unsigned bytes, std::uint32_t interval,
+                                std::uint32_t first_interval, std::uint32_t thread) {
+  const char* const problem = TouchShared(address, bytes, true, interval, first_interval, thread);
+  if (problem != nullptr) return problem;
+  for (unsigned i = 0; i < bytes; i += 4) SharedWord(address + i)->copying_since = interval;
+  return nullptr;
+}
+
+const char* EndCopyIntoShared(std::uintptr_t address, unsigned bytes, std::uint32_t interval,
+                              std::uint32_t first_interval, std::uint32_t thread) {
+  for (unsigned i = 0; i < bytes; i += 4) SharedWord(address + i)->copying_since = 0;
+  return TouchShared(address, bytes, true, interval, first_interval, thread);
 }
 
 }  // namespace cuda_on_cpu

@@ -21,5 +21,11 @@ std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, co
 // is, since `first_interval`. Null, or what is wrong.
 const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t interval,
                         std::uint32_t first_interval, std::uint32_t thread);
+// A copy into such words is under way from now on, and until it ends: who else touches them races
+// with it. As TouchShared.
+const char* BeginCopyIntoShared(std::uintptr_t address, unsigned bytes, std::uint32_t interval,
+                                std::uint32_t first_interval, std::uint32_t thread);
+const char* EndCopyIntoShared(std::uintptr_t address, unsigned bytes, std::uint32_t interval,
+                              std::uint32_t first_interval, std::uint32_t thread);
 
 }  // namespace cuda_on_cpu

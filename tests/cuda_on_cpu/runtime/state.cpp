@@ -12,12 +12,15 @@
 namespace cuda_on_cpu {
 namespace {
 
+constexpr std::uint64_t kKib = 1024;
+constexpr std::uint64_t kGib = kKib * kKib * kKib;
 constexpr GpuModel kModels[] = {
-    {"sm_70", 7, 0, 80, 2048, std::uint64_t{16} << 30},
-    {"sm_75", 7, 5, 40, 1024, std::uint64_t{15} << 30},
-    {"sm_80", 8, 0, 108, 2048, std::uint64_t{40} << 30},
-    {"sm_90", 9, 0, 132, 2048, std::uint64_t{139} << 30},
-    {"small", 9, 0, 4, 64, std::uint64_t{48} << 20},
+    {"sm_70", 7, 0, 80, 2048, 16 * kGib, 96 * kKib, 96 * kKib},
+    {"sm_75", 7, 5, 40, 1024, 15 * kGib, 64 * kKib, 64 * kKib},
+    {"sm_80", 8, 0, 108, 2048, 40 * kGib, 163 * kKib, 164 * kKib},
+    {"sm_86", 8, 6, 84, 1536, 24 * kGib, 99 * kKib, 100 * kKib},
+    {"sm_90", 9, 0, 132, 2048, 139 * kGib, 227 * kKib, 228 * kKib},
+    {"small", 9, 0, 4, 64, 48 * kKib* kKib, 227 * kKib, 228 * kKib},
 };
 
 std::vector<std::string> Words(const std::string& text, char separator) {
@@ -47,6 +50,7 @@ void Begin(State& state, const Options& options) {
     state.gpus[i].lost = cudaSuccess;
     state.gpus[i].local_bytes_a_thread = 0;
     state.gpus[i].local_resizes = 0;
+    state.gpus[i].dynamic_shared_bytes.clear();
   }
   const std::vector<std::string> fault = Words(Variable("ACAN_FAKE_GPU_FAULT"), ':');
   if (fault.size() == 3) {

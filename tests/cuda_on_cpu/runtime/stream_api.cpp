@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -98,8 +99,17 @@ bool FitsGrid(const KernelInfo& kernel, dim3 grid, dim3 block) {
          grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
 }
 
+// Beyond what each GPU gives, a kernel must have asked for it.
+bool FitsSharedMemory(const void* function, std::size_t bytes) {
+  constexpr std::size_t kForAll = 48 << 10;
+  const auto& asked =
+      TheState().gpus[static_cast<std::size_t>(current_device)].dynamic_shared_bytes;
+  const auto found = asked.find(function);
+  return bytes <= (found == asked.end() ? kForAll : std::max(kForAll, found->second));
+}
+
 cudaError_t PushLaunch(const void* function, dim3 grid, dim3 block, void** parameters,
-                       FakeStream& stream) {
+                       std::size_t shared_bytes, FakeStream& stream) {
   const KernelInfo* const kernel = FindKernel(function);
   if (kernel == nullptr) return Refuse(cudaErrorInvalidDeviceFunction, "launch of no kernel");
   if (stream.device() != current_device) {
@@ -113,10 +123,15 @@ cudaError_t PushLaunch(const void* function, dim3 grid, dim3 block, void** param
                   fmt::format("{} with {} x {} blocks of {} x {} threads", kernel->name, grid.x,
                               grid.y, block.x, block.y));
   }
+  if (!FitsSharedMemory(function, shared_bytes)) {
+    return Refuse(cudaErrorInvalidValue,
+                  fmt::format("{} with {} bytes of shared memory", kernel->name, shared_bytes));
+  }
   if (!MakeRoomForLocal(current_device, kernel->local_bytes)) return cudaErrorMemoryAllocation;
   auto launch = std::make_shared<Launch>();
   const Parameters copies = kernel->copy(parameters);
-  *launch = {kernel, grid, block, copies, {copies.copies, &DeleteCopies}, stream.device()};
+  *launch = {kernel,         grid, block, copies, shared_bytes, {copies.copies, &DeleteCopies},
+             stream.device()};
   Push(stream, {kernel->name, [launch] { RunGrid(*launch); }, nullptr, nullptr});
   return cudaSuccess;
 }
@@ -280,10 +295,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return Api("cudaLaunchKernel", [&] {
     FakeStream* const stream = StreamOf(handle, "cudaLaunchKernel");
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    if (shared_bytes != 0) {
-      return Refuse(cudaErrorInvalidValue, "the fake GPU has no dynamic shared memory");
-    }
-    return cuda_on_cpu::PushLaunch(function, grid, block, parameters, *stream);
+    return cuda_on_cpu::PushLaunch(function, grid, block, parameters, shared_bytes, *stream);
   });
 }
 

@@ -2,21 +2,22 @@
 // them directly. Proven on a fake GPU, never run on one: see docs/devices.md.
 //
 // Kernels are compiled by nvcc for the architectures that the build names, without contraction,
-// flushing or approximate divisions. Exact products have square tiles of three sizes, chosen by the
-// product's shape and the number of multiprocessors; the choice never changes a bit. Fast products
-// are cuBLAS', loaded at run time; where it is missing, or the limit leaves it no workspace, fast
-// products are the exact ones.
+// flushing or approximate divisions. Exact products have tiles of several sizes, and small ones are
+// cut along k at nodes of the tree; what is taken depends on the product's shape and on the GPU and
+// never changes a bit. Fast products are cuBLAS', loaded at run time; where it is missing, or the
+// limit leaves it no workspace, fast products are the exact ones.
 //
 // Work. Three streams: computing, uploads, downloads. An upload goes through pinned memory on the
 // calling thread, and kernels wait on the device, not on the host, for what they use. A buffer that
 // is released while kernels use it is reused only behind them.
 //
-// Memory. Buffers are charged to the budget by exactly their size; cuBLAS' workspace (1/16 of the
-// limit, 32 MiB at most, none if that is below 1 MiB) at construction. Released buffers are cached
+// Memory. Buffers are charged to the budget by exactly their size; the workspace of cuBLAS and of
+// products that are cut along k (1/16 of the limit, 32 MiB at most, none if that is below 1 MiB) at
+// construction. Released buffers are cached
 // as long as they and what is in use, both as the driver rounds them, stay within the limit
 // together. Not charged: what the driver rounds up in buffers that are in use; pinned host memory;
 // what the driver takes for the context, the code and the threads' local memory (the partial sums
-// of the tree: up to 2 KiB for each thread the device can hold); cuBLAS' own state. Buffers may
+// of the tree: up to 3 KiB for each thread the device can hold); cuBLAS' own state. Buffers may
 // outlive the device and be released on any thread.
 //
 // Errors name the call, the device and CUDA's name and words: OutOfMemory for memory, DeviceLost
@@ -32,15 +33,23 @@
 
 namespace acan::cuda {
 
-// Edges of the square tiles of exact products.
-enum class GemmTile : std::uint8_t { k128, k64, k32 };
+// Tiles of exact products: squares with this edge, but kRing256, which has 256 rows and 128
+// columns. Those of the ring are for GPUs of compute capability 8.0 and later, and only they are
+// used there; kRing256 also needs 202 KiB of shared memory for a block.
+enum class GemmTile : std::uint8_t { k128, k64, k32, kRing256, kRing128, kRing64, kRing32 };
 
 struct DeviceOptions {
   int index = 0;
   std::uint64_t memory_limit_bytes = 0;
   FastMath fast_math = FastMath::kFp32;
-  std::optional<GemmTile> tile;  // for tests and measurements; users get what suits the product
+  // For tests and measurements; users get what suits the product. A tile that the GPU lacks is
+  // refused, as an Error.
+  std::optional<GemmTile> tile;
+  std::optional<bool> cut_k;  // whether products are cut along k where they may be
 };
+
+// Whether cuda:index, which can be used, can have these tiles.
+bool HasTile(int index, GemmTile tile);
 
 // Both as DeviceModule says.
 DeviceList ListDevices();

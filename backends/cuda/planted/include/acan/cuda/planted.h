@@ -51,6 +51,9 @@ enum class CudaBug : std::uint8_t {
   kNoBarrierBeforeTheFirstStep,
   kNoBarrierBetweenSteps,
   kHalfTheThreadsSkipABarrier,
+  // copies into shared memory, products that are cut along k
+  kOneCopyLessIsAwaited,
+  kLastPartIsLeftOut,
   kCount,
 };
 

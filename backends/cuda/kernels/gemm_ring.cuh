@@ -1,0 +1,418 @@
+// Exact products for compute capability 8.0 and later, with tiles of one size, which the including
+// file chooses. The bits are those of gemm_quads.h; what differs:
+//
+//   - Asynchronous copies (cp.async) bring the operands' next steps of 16 k into a ring of stages
+//   in
+//     shared memory, past the registers. Copies of four bytes transpose an operand whose k is
+//     contiguous; one whose rows are contiguous comes sixteen bytes at once where it is aligned.
+//   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
+//   repeat
+//     that one, and a short last step of k comes behind the loop.
+//   - The lowest level of the tree, which every leaf meets, lies in shared memory where that leaves
+//     room for as many blocks. The others are in local memory.
+//   - A block sums a part of k, a node of the tree, so that small products have blocks for the
+//   whole
+//     device. Another kernel adds the parts as the tree does (parts.cu).
+//
+//   a stage:             kTileM + 4 words                  kTileN + 4 words
+//
+//             k = 0   a[0, 0]  a[1, 0]  ..  | 4      b[0, 0]  b[1, 0]  ..  | 4
+//                 1   a[0, 1]  a[1, 1]  ..  | un-    b[0, 1]  b[1, 1]  ..  | un-
+//                 ..  ..                    | used   ..                    | used
+//                15
+//
+// The pitch puts four rows of eight k into 32 different banks, as a warp's copies of four bytes
+// write them, and keeps quads of rows aligned. Neighbours among a warp's lanes share their quads of
+// b, and lanes two apart those of a, so that half a warp reads 128 different bytes or fewer.
+//
+// Includers define ACAN_WARPS_M, ACAN_WARPS_N (warps of a block, down and across), ACAN_QUADS_M,
+// ACAN_QUADS_N (quads of rows and of columns of one thread), ACAN_STAGES, ACAN_LOCAL_LEVELS (levels
+// of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR.
+#include "kernel_args.h"
+#include "prelude.cuh"
+
+namespace acan::cuda {
+namespace {
+
+constexpr int kStep = kRingStep;
+constexpr int kStages = ACAN_STAGES;
+constexpr int kLanesOfK = 8;  // that copy a row, where its k is contiguous
+constexpr int kTileM = ACAN_WARPS_M * ACAN_QUADS_M * 16;
+constexpr int kTileN = ACAN_WARPS_N * ACAN_QUADS_N * 32;
+constexpr int kThreads = ACAN_WARPS_M * ACAN_WARPS_N * 32;
+constexpr int kRows = ACAN_QUADS_M * 4;  // of one thread
+constexpr int kCols = ACAN_QUADS_N * 4;
+constexpr int kSums = kRows * kCols;
+constexpr int kPitchA = kTileM + 4;
+constexpr int kPitchB = kTileN + 4;
+constexpr int kWordsOfA = kStep * kPitchA;
+constexpr int kStageWords = kStep * (kPitchA + kPitchB);
+constexpr unsigned kRowsOfTilesTogether = 16;
+
+constexpr bool IsOfDesign(const RingDesign& design) {
+  return design.rows == kTileM && design.cols == kTileN && design.threads == kThreads &&
+         design.blocks == ACAN_BLOCKS_PER_MULTIPROCESSOR &&
+         design.local_levels == ACAN_LOCAL_LEVELS && design.sums() == kSums &&
+         design.stages == kStages && design.stages_bytes() == kStages * kStageWords * 4;
+}
+
+// Where one thread finds its words of each step, and where they go. Bytes from the first word of
+// the tile's step to the thread's fit into 32 bits, unless `Offset` has 64.
+template <int kTile, typename Offset>
+struct Source {
+  static constexpr int kMostCopies = kTile * kStep / kThreads;
+  static constexpr int kPitch = kTile + 4;
+  static_assert(kMostCopies * kThreads == kTile * kStep && kThreads % kTile == 0);
+
+  const char* from;  // of the next step; the same for all threads
+  acan_i64 advance;  // bytes from one step to the next one
+  Offset offsets[kMostCopies];
+  int to;       // word of the first copy in the operand's part of a stage
+  int to_next;  // words from one copy to the next one
+  int k;        // of the first copy, within the step
+  int k_next;
+};
+
+// `rows`: of the operand; those behind its last one repeat that one. k_first: neighbours in memory
+// are those of a row, not of a k. quads: then copies have four rows each.
+template <int kTile, typename Offset>
+__device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& operand, acan_i64 rows,
+                                                            acan_i64 row0, acan_i64 k0,
+                                                            bool k_first, bool quads) {
+  using Of = Source<kTile, Offset>;
+  const int thread = static_cast<int>(threadIdx.x);
+  const acan_i64 last = rows - row0 - 1;
+  Of s;
+  s.from = reinterpret_cast<const char*>(operand.data + row0 * operand.row_stride +
+                                         k0 * operand.k_stride);
+  s.advance = kStep * 4 * operand.k_stride;
+  if (k_first) {
+    const int width = quads ? 4 : 1;
+    const int lanes = kTile / width;
+    const int within = thread % lanes * width;
+    const acan_i64 row = within < last + 1 - width ? within : last + 1 - width;
+    s.k = thread / lanes;
+    s.k_next = kThreads / lanes;
+    s.to = s.k * Of::kPitch + within;
+    s.to_next = s.k_next * Of::kPitch;
+    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies; ++i) {
+      s.offsets[i] = static_cast<Offset>((row + (s.k + i * s.k_next) * operand.k_stride) * 4);
+    }
+  } else {
+    const int within = thread / kLanesOfK;
+    s.k = thread % kLanesOfK;
+    s.k_next = kLanesOfK;
+    s.to = s.k * Of::kPitch + within;
+    s.to_next = kThreads / kLanesOfK;
+    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies; ++i) {
+      const int wanted = within + i * (kThreads / kLanesOfK);
+      const acan_i64 row = wanted < last ? wanted : last;
+      s.offsets[i] = static_cast<Offset>((row * operand.row_stride + s.k) * 4);
+    }
+  }
+  return s;
+}
+
+// Begins the copies of the next step, of which `left` k are there. Nothing is read beyond them.
+template <int kTile, typename Offset>
+__device__ __forceinline__ void CopyStep(Source<kTile, Offset>& s, bool k_first, bool quads,
+                                         int left, float* part) {
+  using Of = Source<kTile, Offset>;
+  if (k_first) {
+    ACAN_UNROLL for (int i = 0; i < (quads ? Of::kMostCopies / 4 : Of::kMostCopies); ++i) {
+      if (left < kStep && s.k + i * s.k_next >= left) continue;
+      __pipeline_memcpy_async(part + s.to + i * s.to_next, s.from + s.offsets[i], quads ? 16 : 4);
+    }
+  } else {
+    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies * kLanesOfK / kStep; ++i) {
+      const char* const from = s.from + s.offsets[i];
+      ACAN_UNROLL for (int k = 0; k < kStep; k += kLanesOfK) {
+        if (left < kStep && s.k + k >= left) continue;
+        __pipeline_memcpy_async(part + s.to + i * s.to_next + k * Of::kPitch, from + k * 4, 4);
+      }
+    }
+  }
+  s.from += s.advance;
+}
+
+// A thread's factors for one k.
+struct Factors {
+  float a[kRows];
+  float b[kCols];
+};
+
+// mine_a, mine_b: the thread's first words in the parts of a stage.
+__device__ __forceinline__ void ReadFactors(const float* mine_a, const float* mine_b, int k,
+                                            Factors& out) {
+  ACAN_UNROLL for (int i = 0; i < ACAN_QUADS_M; ++i) {
+    const float4 quad = *reinterpret_cast<const float4*>(mine_a + k * kPitchA + i * 16);
+    out.a[i * 4] = quad.x;
+    out.a[i * 4 + 1] = quad.y;
+    out.a[i * 4 + 2] = quad.z;
+    out.a[i * 4 + 3] = quad.w;
+  }
+  ACAN_UNROLL for (int i = 0; i < ACAN_QUADS_N; ++i) {
+    const float4 quad = *reinterpret_cast<const float4*>(mine_b + k * kPitchB + i * 32);
+    out.b[i * 4] = quad.x;
+    out.b[i * 4 + 1] = quad.y;
+    out.b[i * 4 + 2] = quad.z;
+    out.b[i * 4 + 3] = quad.w;
+  }
+}
+
+__device__ __forceinline__ void Multiply(const Factors& f, float* sums) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    ACAN_UNROLL for (int j = 0; j < kCols; ++j) {
+      sums[i * kCols + j] = ACAN_FMA(f.a[i], f.b[j], sums[i * kCols + j]);
+    }
+  }
+}
+
+// ---- the tree ----------------------------------------------------------------------------------
+
+// The nodes that wait for their right siblings: level h of args.h' binary counter.
+struct Levels {
+  float* shared;  // of the first shared_levels
+  int shared_levels;
+  float (*local)[kSums];
+  acan_u32 leaf;
+};
+
+// Quads of one thread lie a block's width apart: threads side by side meet different banks.
+__device__ __forceinline__ float4* SharedQuads(const Levels& levels, int level) {
+  return reinterpret_cast<float4*>(levels.shared + level * (kSums * kThreads)) + threadIdx.x;
+}
+
+// sums = the level's node + sums. A quad at a time: a node whole would take as many registers
+// again.
+__device__ __forceinline__ void AddLevel(const Levels& levels, int level, float* sums) {
+  const bool shared = level < levels.shared_levels;
+  const float4* const near = SharedQuads(levels, level);
+  const auto* const far =
+      reinterpret_cast<const float4*>(levels.local[shared ? 0 : level - levels.shared_levels]);
+  ACAN_UNROLL for (int i = 0; i < kSums / 4; ++i) {
+    float4 quad;
+    if (shared) {
+      quad = near[i * kThreads];
+    } else {
+      quad = far[i];
+    }
+    sums[i * 4] = quad.x + sums[i * 4];
+    sums[i * 4 + 1] = quad.y + sums[i * 4 + 1];
+    sums[i * 4 + 2] = quad.z + sums[i * 4 + 2];
+    sums[i * 4 + 3] = quad.w + sums[i * 4 + 3];
+    // The compiler would read all quads first.
+    if (i % 4 == 3) asm volatile("" ::: "memory");
+  }
+}
+
+// A leaf that is not the last one ends: sums are 0 again.
+__device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
+  int level = 0;
+  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; (pending & 1) != 0; pending >>= 1, ++level) {
+    AddLevel(levels, level, sums);
+  }
+  if (level < levels.shared_levels) {
+    float4* const quads = SharedQuads(levels, level);
+    ACAN_UNROLL for (int i = 0; i < kSums / 4; ++i) {
+      float4 quad;
+      quad.x = sums[i * 4];
+      quad.y = sums[i * 4 + 1];
+      quad.z = sums[i * 4 + 2];
+      quad.w = sums[i * 4 + 3];
+      quads[i * kThreads] = quad;
+    }
+  } else {
+    float* const node = levels.local[level - levels.shared_levels];
+    ACAN_UNROLL for (int i = 0; i < kSums; ++i) node[i] = sums[i];
+  }
+  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+  ++levels.leaf;
+}
+
+__device__ __forceinline__ void EndTree(const Levels& levels, float* sums) {
+  int level = 0;
+  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; pending != 0; pending >>= 1, ++level) {
+    if ((pending & 1) != 0) AddLevel(levels, level, sums);
+  }
+}
+
+// ---- the tile ----------------------------------------------------------------------------------
+
+// Tiles in an order in which those that run at once share rows of a and of b in the L2 cache.
+struct TilePlace {
+  acan_i64 row, col;  // of c, its first
+};
+__device__ __forceinline__ TilePlace PlaceOfTile(unsigned number, unsigned down, unsigned across) {
+  const unsigned band = number / (kRowsOfTilesTogether * across);
+  const unsigned first = band * kRowsOfTilesTogether;
+  const unsigned rows = down - first < kRowsOfTilesTogether ? down - first : kRowsOfTilesTogether;
+  const unsigned within = number - first * across;
+  return {static_cast<acan_i64>(first + within % rows) * kTileM,
+          static_cast<acan_i64>(within / rows) * kTileN};
+}
+
+// Lane i of a warp has quad i / 16 * 2 + i % 2 of its rows and i / 2 % 8 of its columns.
+__device__ __forceinline__ int FirstRowOf(int thread) {
+  return thread / 32 / ACAN_WARPS_N * (16 * ACAN_QUADS_M) + (thread / 16 % 2 * 2 + thread % 2) * 4;
+}
+__device__ __forceinline__ int FirstColOf(int thread) {
+  return thread / 32 % ACAN_WARPS_N * (32 * ACAN_QUADS_N) + thread / 2 % 8 * 4;
+}
+
+__device__ __forceinline__ float Stored(float sum) {
+  return sum == sum ? sum : ACAN_NAN;
+}
+
+// One quad of a row of c. `wide`: four words at once are aligned.
+__device__ __forceinline__ void StoreQuad(float* row, acan_i64 col, acan_i64 cols, bool wide,
+                                          const float* sums) {
+  if (wide && col + 3 < cols) {
+    float4 quad;
+    quad.x = Stored(sums[0]);
+    quad.y = Stored(sums[1]);
+    quad.z = Stored(sums[2]);
+    quad.w = Stored(sums[3]);
+    *reinterpret_cast<float4*>(row + col) = quad;
+    return;
+  }
+  ACAN_UNROLL for (int i = 0; i < 4; ++i) {
+    if (col + i < cols) row[col + i] = Stored(sums[i]);
+  }
+}
+
+__device__ __forceinline__ void StoreTile(const RingProduct& p, const TilePlace& tile, float* c,
+                                          const float* sums) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const acan_i64 first_row = tile.row + FirstRowOf(thread);
+  const acan_i64 first_col = tile.col + FirstColOf(thread);
+  const bool wide = reinterpret_cast<std::uintptr_t>(c) % 16 == 0 && p.product.c_stride % 4 == 0;
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    const acan_i64 row = first_row + i / 4 * 16 + i % 4;
+    if (row >= p.product.m) continue;
+    ACAN_UNROLL for (int j = 0; j < ACAN_QUADS_N; ++j) {
+      StoreQuad(c + row * p.product.c_stride, first_col + j * 32, p.product.n, wide,
+                sums + i * kCols + j * 4);
+    }
+  }
+}
+
+// What one block multiplies.
+template <bool kVector, bool kAKFirst, bool kBKFirst>
+struct Ring {
+  using Offset = std::conditional_t<kVector, unsigned, acan_i64>;
+  static constexpr bool kAQuads = kVector && kAKFirst;
+  static constexpr bool kBQuads = kVector && kBKFirst;
+
+  float* stages;
+  Source<kTileM, Offset> a;
+  Source<kTileN, Offset> b;
+  bool a_k_first, b_k_first;
+
+  __device__ __forceinline__ Ring(const RingProduct& p, const TilePlace& tile, acan_i64 k0,
+                                  float* memory)
+      : stages(memory),
+        a_k_first(kVector ? kAKFirst : p.product.a.k_stride != 1),
+        b_k_first(kVector ? kBKFirst : p.product.b.k_stride != 1) {
+    a = FindSource<kTileM, Offset>(p.product.a, p.product.m, tile.row, k0, a_k_first, kAQuads);
+    b = FindSource<kTileN, Offset>(p.product.b, p.product.n, tile.col, k0, b_k_first, kBQuads);
+  }
+
+  // Begins the copies of the next step, of which `left` k are there, into the stage at this word.
+  __device__ __forceinline__ void Copy(int stage, int left) {
+    CopyStep(a, a_k_first, kAQuads, left, stages + stage);
+    CopyStep(b, b_k_first, kBQuads, left, stages + stage + kWordsOfA);
+  }
+};
+
+// The sums of one tile over one part of k, which has at least one element.
+template <bool kVector, bool kAKFirst, bool kBKFirst>
+__device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& tile, acan_i64 k0,
+                                        float* memory, Levels& levels, float* sums) {
+  Ring<kVector, kAKFirst, kBKFirst> ring(p, tile, k0, memory);
+  const acan_i64 left = p.product.k - k0;
+  const acan_i64 k = left < p.part_k ? left : p.part_k;
+  auto to_copy = static_cast<unsigned>(k / kStep);  // whole steps
+  auto to_sum = to_copy;
+  const int rest = static_cast<int>(k % kStep);
+  const auto steps_of_leaf = static_cast<unsigned>(p.product.block) / kStep;
+  const int thread = static_cast<int>(threadIdx.x);
+  const float* const mine_a = memory + FirstRowOf(thread);
+  const float* const mine_b = memory + kWordsOfA + FirstColOf(thread);
+  Factors factors;
+  ACAN_UNROLL for (int stage = 0; stage + 1 < kStages; ++stage) {
+    if (to_copy != 0) {
+      ring.Copy(stage * kStageWords, kStep);
+      --to_copy;
+    }
+    __pipeline_commit();
+  }
+  int at = 0;                              // word of the stage that is summed
+  int free = (kStages - 1) * kStageWords;  // of the stage before it, that all have summed
+  while (to_sum != 0) {
+    const unsigned steps = to_sum < steps_of_leaf ? to_sum : steps_of_leaf;
+    ACAN_NO_UNROLL for (unsigned step = 0; step < steps; ++step) {
+      // Behind the barrier all threads see what all have copied, and none reads the stage before.
+      __pipeline_wait_prior(kStages - 2);
+      ACAN_BARRIER();
+      if (to_copy != 0) {
+        ring.Copy(free, kStep);
+        --to_copy;
+      }
+      __pipeline_commit();
+      ACAN_UNROLL for (int i = 0; i < kStep; ++i) {
+        ReadFactors(mine_a + at, mine_b + at, i, factors);
+        Multiply(factors, sums);
+      }
+      free = at;
+      at = at == (kStages - 1) * kStageWords ? 0 : at + kStageWords;
+    }
+    to_sum -= steps;
+    if (to_sum != 0 || (rest != 0 && steps == steps_of_leaf)) EndLeaf(levels, sums);
+  }
+  // A short last step is not padded: adding the product of two zeros would turn -0 into 0.
+  if (rest != 0) {
+    ring.Copy(at, rest);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    ACAN_BARRIER();
+    ACAN_NO_UNROLL for (int i = 0; i < rest; ++i) {
+      ReadFactors(mine_a + at, mine_b + at, i, factors);
+      Multiply(factors, sums);
+    }
+  }
+  EndTree(levels, sums);
+}
+
+template <bool kVector, bool kAKFirst, bool kBKFirst>
+__global__ void __launch_bounds__(kThreads, ACAN_BLOCKS_PER_MULTIPROCESSOR)
+    RingKernel(const __grid_constant__ RingProduct p) {
+#if ACAN_ASYNC_COPIES
+  ACAN_DYNAMIC_SHARED(ring);
+  float sums[kSums];
+  __attribute__((aligned(16))) float local[ACAN_LOCAL_LEVELS][kSums];
+  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+  const acan_i64 part = blockIdx.y;
+  const TilePlace tile = PlaceOfTile(blockIdx.x, p.tiles_down, p.tiles_across);
+  Levels levels = {ring + kStages * kStageWords, p.shared_levels, local, 0};
+  SumTile<kVector, kAKFirst, kBKFirst>(p, tile, part * p.part_k, ring, levels, sums);
+  StoreTile(p, tile, p.product.c + part * p.part_words, sums);
+#endif
+}
+
+const void* RingOf(GemmLayout layout) {
+  switch (layout) {
+    case GemmLayout::kRowRow:
+      return reinterpret_cast<const void*>(&RingKernel<true, false, false>);
+    case GemmLayout::kRowK:
+      return reinterpret_cast<const void*>(&RingKernel<true, false, true>);
+    case GemmLayout::kKK:
+      return reinterpret_cast<const void*>(&RingKernel<true, true, true>);
+    case GemmLayout::kAny:
+      break;
+  }
+  return reinterpret_cast<const void*>(&RingKernel<false, false, false>);
+}
+
+}  // namespace
+}  // namespace acan::cuda

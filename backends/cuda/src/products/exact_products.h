@@ -1,0 +1,50 @@
+// ExactProducts: launches the kernels of exact products on one GPU. Not thread-safe; REQUIRES: the
+// GPU is the thread's current device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "products/gemm_choice.h"
+
+namespace acan::cuda {
+
+// What the choice of kernels knows of the thread's current device, `ordinal`. Throws what Check
+// does.
+GemmGpu GemmGpuOf(int ordinal, int multiprocessors, const std::string& name);
+
+class ExactProducts {
+ public:
+  // `wish`: overrides the choice where the product allows it. `workspace`: of gpu.workspace_bytes
+  // on the device, which products in the order of `stream` share. It must live as long as this.
+  ExactProducts(std::string name, const GemmGpu& gpu, const GemmWay& wish, cudaStream_t stream,
+                float* workspace);
+
+  // Device::ExactWays and UseExactWay: each size of tiles, with and without a cut along k.
+  int Ways() const { return static_cast<int>(ways_.size()); }
+  void UseWay(int way);
+
+  // Into the stream. Throws std::invalid_argument if c has more tiles than a launch may have
+  // blocks.
+  void Run(const Product& product);
+
+ private:
+  void RunQuads(const Product& product, GemmTile tile);
+  void RunRing(const Product& product, const GemmPlan& plan);
+  void AddParts(const Product& product, int parts);
+  void Launch(const void* kernel, dim3 blocks, unsigned threads, void** parameters,
+              std::uint64_t shared_bytes);
+
+  std::string name_;
+  GemmGpu gpu_;
+  GemmWay wish_;
+  cudaStream_t stream_;
+  float* workspace_;
+  std::vector<GemmWay> ways_;
+  GemmWay way_;
+};
+
+}  // namespace acan::cuda

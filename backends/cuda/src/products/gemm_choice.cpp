@@ -1,0 +1,213 @@
+#include "products/gemm_choice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "acan/cuda/planted.h"
+
+namespace acan::cuda {
+namespace {
+
+struct TileSpeed {
+  GemmTile tile;
+  double full;  // of a multiprocessor that is full of them, against its peak
+  double one;   // of a multiprocessor that has a single one
+};
+
+// Estimates from instructions and warps: no measurement has been made yet.
+constexpr TileSpeed kSpeeds[] = {
+    {GemmTile::k128, 0.85, 0.6},    {GemmTile::k64, 0.7, 0.3},       {GemmTile::k32, 0.45, 0.1},
+    {GemmTile::kRing256, 0.9, 0.8}, {GemmTile::kRing128, 0.86, 0.6}, {GemmTile::kRing64, 0.75, 0.3},
+    {GemmTile::kRing32, 0.45, 0.1},
+};
+constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
+// Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
+constexpr double kLaunchCycles = 3000;
+constexpr double kBytesPerCycle = 20;
+
+constexpr std::uint64_t kBlockReserveBytes = 1 << 10;  // of shared memory, that the driver takes
+
+std::int64_t Cut(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step;
+}
+
+bool Aligned(const float* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+}
+
+bool KFirst(const Operand& operand) {
+  return operand.k_stride != 1;
+}
+
+// Quads of rows are aligned, and none reaches over the last row.
+bool HasQuadsOfRows(const Operand& operand, std::int64_t rows) {
+  return Aligned(operand.data) && operand.k_stride % 4 == 0 && rows % 4 == 0;
+}
+
+bool HasQuads(const Operand& operand, std::int64_t rows) {
+  if (KFirst(operand)) return HasQuadsOfRows(operand, rows);
+  return Aligned(operand.data) && operand.row_stride % 4 == 0;
+}
+
+// Whether a thread finds each word of a tile within 32 bits of bytes from the first one.
+bool IsNear(const Operand& operand) {
+  constexpr std::int64_t kMostRows = 256;
+  const std::int64_t stride = std::max(operand.row_stride, operand.k_stride);
+  return stride <= (std::int64_t{1} << 32) / 4 / kMostRows - kMostRows;
+}
+
+GemmLayout LayoutOfForm(const Product& p) {
+  if (KFirst(p.a)) return KFirst(p.b) ? GemmLayout::kKK : GemmLayout::kAny;
+  return KFirst(p.b) ? GemmLayout::kRowK : GemmLayout::kRowRow;
+}
+
+double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
+                const GemmPlan& plan) {
+  const TileShape shape = ShapeOf(plan.tile);
+  const std::int64_t blocks = Cut(p.m, shape.rows) * Cut(p.n, shape.cols) * plan.parts;
+  const double work = static_cast<double>(shape.rows) * shape.cols *
+                      static_cast<double>(std::min(p.k, plan.part_k)) / kMultipliesPerCycle;
+  // The multiprocessor with the most blocks decides; a few of them together hide their waiting.
+  const auto most = static_cast<double>(Cut(blocks, gpu.multiprocessors));
+  const double product = std::max(most * work / speed.full, work / speed.one);
+  if (plan.parts == 1) return product;
+  // Parts are written and read.
+  const double bytes = 8.0 * plan.parts * static_cast<double>(p.m) * static_cast<double>(p.n);
+  return product + kLaunchCycles + bytes / (gpu.multiprocessors * kBytesPerCycle);
+}
+
+// One part, or those of this many leaves each.
+GemmPlan PlanWith(const Product& p, GemmTile tile, std::int64_t part_leaves) {
+  const std::int64_t leaves = Cut(p.k, p.block);
+  if (part_leaves >= leaves) return {tile, 1, p.k};
+  return {tile, static_cast<int>(Cut(leaves, part_leaves)), part_leaves * p.block};
+}
+
+// All plans that the tile may have for the product.
+std::vector<GemmPlan> PlansOf(const Product& p, const GemmGpu& gpu, GemmTile tile) {
+  const std::int64_t leaves = Cut(p.k, p.block);
+  const std::int64_t most = MostLeaves(tile, gpu);
+  std::vector<GemmPlan> plans;
+  if (leaves <= most) plans.push_back(PlanWith(p, tile, leaves));
+  if (DesignOf(tile) == nullptr) return plans;
+  const double bytes = 4.0 * static_cast<double>(p.m) * static_cast<double>(p.n);
+  auto part_leaves = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
+  for (part_leaves /= 2; part_leaves > 0; part_leaves /= 2) {
+    const std::int64_t parts = Cut(leaves, part_leaves);
+    if (parts > kMostParts ||
+        bytes * static_cast<double>(parts) > static_cast<double>(gpu.workspace_bytes)) {
+      break;
+    }
+    if (part_leaves <= most) plans.push_back(PlanWith(p, tile, part_leaves));
+  }
+  return plans;
+}
+
+const TileSpeed& SpeedOf(GemmTile tile) {
+  return *std::find_if(std::begin(kSpeeds), std::end(kSpeeds),
+                       [&](const TileSpeed& each) { return each.tile == tile; });
+}
+
+}  // namespace
+
+std::uint64_t WorkspaceBytesOf(std::uint64_t limit_bytes) {
+  constexpr std::uint64_t kMost = 32u << 20;
+  constexpr std::uint64_t kLeast = 1u << 20;
+  const std::uint64_t bytes = std::min(limit_bytes / 16 / 256 * 256, kMost);
+  return bytes >= kLeast ? bytes : 0;
+}
+
+TileShape ShapeOf(GemmTile tile) {
+  if (const RingDesign* const ring = DesignOf(tile)) return {ring->rows, ring->cols};
+  const int edge = tile == GemmTile::k128 ? 128 : tile == GemmTile::k64 ? 64 : 32;
+  return {edge, edge};
+}
+
+const RingDesign* DesignOf(GemmTile tile) {
+  switch (tile) {
+    case GemmTile::kRing256:
+      return &kRingDesign256;
+    case GemmTile::kRing128:
+      return &kRingDesign128;
+    case GemmTile::kRing64:
+      return &kRingDesign64;
+    case GemmTile::kRing32:
+      return &kRingDesign32;
+    default:
+      return nullptr;
+  }
+}
+
+int SharedLevels(const RingDesign& design, const GemmGpu& gpu) {
+  const auto bytes = static_cast<std::uint64_t>(design.stages_bytes() + design.level_bytes());
+  const auto blocks = static_cast<std::uint64_t>(design.blocks);
+  return bytes <= gpu.block_shared_bytes &&
+                 blocks * (bytes + kBlockReserveBytes) <= gpu.shared_bytes
+             ? 1
+             : 0;
+}
+
+std::uint64_t SharedBytes(const RingDesign& design, const GemmGpu& gpu) {
+  return static_cast<std::uint64_t>(design.stages_bytes() +
+                                    SharedLevels(design, gpu) * design.level_bytes());
+}
+
+std::int64_t MostLeaves(GemmTile tile, const GemmGpu& gpu) {
+  const RingDesign* const ring = DesignOf(tile);
+  const int levels = ring != nullptr         ? ring->local_levels + SharedLevels(*ring, gpu)
+                     : tile == GemmTile::k32 ? 32
+                                             : 8;
+  return std::int64_t{1} << levels;
+}
+
+std::vector<GemmTile> TilesOf(const GemmGpu& gpu) {
+  if (!gpu.has_ring) return {GemmTile::k128, GemmTile::k64, GemmTile::k32};
+  std::vector<GemmTile> tiles;
+  // Its few warps would wait for the tree's levels in local memory.
+  if (SharedLevels(kRingDesign256, gpu) > 0) tiles.push_back(GemmTile::kRing256);
+  tiles.insert(tiles.end(), {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32});
+  return tiles;
+}
+
+bool MayHaveTile(const GemmGpu& gpu, GemmTile tile) {
+  const std::vector<GemmTile> tiles = TilesOf(gpu);
+  return DesignOf(tile) == nullptr || std::find(tiles.begin(), tiles.end(), tile) != tiles.end();
+}
+
+GemmLayout LayoutOf(const Product& p) {
+  const bool careless = IsPlanted(CudaBug::kQuadsNeedNoAlignment);
+  const bool quads =
+      HasQuads(p.a, p.m) && HasQuads(p.b, p.n) && Aligned(p.c) && p.c_stride % 4 == 0;
+  return quads || careless ? LayoutOfForm(p) : GemmLayout::kAny;
+}
+
+GemmLayout RingLayoutOf(const Product& p) {
+  const bool careless = IsPlanted(CudaBug::kQuadsNeedNoAlignment);
+  const bool quads =
+      (!KFirst(p.a) || HasQuadsOfRows(p.a, p.m)) && (!KFirst(p.b) || HasQuadsOfRows(p.b, p.n));
+  return IsNear(p.a) && IsNear(p.b) && (quads || careless) ? LayoutOfForm(p) : GemmLayout::kAny;
+}
+
+GemmPlan PlanOf(const Product& p, const GemmGpu& gpu, const GemmWay& way) {
+  std::vector<GemmTile> tiles = TilesOf(gpu);
+  if (way.tile)
+    tiles = {*way.tile, DesignOf(*way.tile) != nullptr ? GemmTile::kRing32 : GemmTile::k32};
+  GemmPlan best;
+  double best_cycles = 0;
+  for (const GemmTile tile : tiles) {
+    std::vector<GemmPlan> plans = PlansOf(p, gpu, tile);
+    // From the fewest parts to the most.
+    if (way.cut_k == false) std::erase_if(plans, [](const GemmPlan& of) { return of.parts > 1; });
+    if (way.cut_k == true && plans.size() > 1) plans.erase(plans.begin(), plans.end() - 1);
+    for (const GemmPlan& plan : plans) {
+      const double cycles = CyclesOf(p, gpu, SpeedOf(tile), plan);
+      if (best_cycles != 0 && cycles >= best_cycles) continue;
+      best = plan;
+      best_cycles = cycles;
+    }
+    if (way.tile && best_cycles != 0) break;
+  }
+  return best;
+}
+
+}  // namespace acan::cuda

@@ -1,0 +1,42 @@
+// The ways in which gpu_bench computes each product on acan's own device.
+#pragma once
+
+#include <optional>
+
+#include "acan/core/device.h"
+#include "products/gemm_choice.h"
+
+namespace acan::cuda {
+
+// A way of acan's own device to compute a product.
+struct OwnWay {
+  const char* name;
+  Precision precision;
+  FastMath math;
+  GemmWay wish;
+};
+constexpr OwnWay ExactWay(const char* name, std::optional<GemmTile> tile, std::optional<bool> cut) {
+  return {name, Precision::kExact, FastMath::kFp32, {tile, cut}};
+}
+// The products of all GPUs, and those of compute capability 8.0 and later, which begin with "ring".
+inline constexpr OwnWay kOwnWays[] = {
+    ExactWay("exact", std::nullopt, std::nullopt),
+    ExactWay("exact_uncut", std::nullopt, false),
+    ExactWay("exact_128", GemmTile::k128, false),
+    ExactWay("exact_64", GemmTile::k64, false),
+    ExactWay("exact_32", GemmTile::k32, false),
+    ExactWay("exact_ring256", GemmTile::kRing256, false),
+    ExactWay("exact_ring128", GemmTile::kRing128, false),
+    ExactWay("exact_ring64", GemmTile::kRing64, false),
+    ExactWay("exact_ring32", GemmTile::kRing32, false),
+    {"fast_fp32", Precision::kFast, FastMath::kFp32, {}},
+    {"fast_tf32", Precision::kFast, FastMath::kTf32, {}},
+    {"fast_bf16", Precision::kFast, FastMath::kBf16, {}},
+};
+
+constexpr const char* NameOf(GemmTile tile) {
+  constexpr const char* kNames[] = {"128", "64", "32", "ring256", "ring128", "ring64", "ring32"};
+  return kNames[static_cast<int>(tile)];
+}
+
+}  // namespace acan::cuda

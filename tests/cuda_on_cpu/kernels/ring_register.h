@@ -1,0 +1,19 @@
+// Behind a ring_*.cu: registers its kernels.
+#pragma once
+
+namespace acan::cuda {
+namespace {
+
+template <bool kVector, bool kAKFirst, bool kBKFirst>
+bool RegisterRing(const char* layout) {
+  return cuda_on_cpu::RegisterKernel(&RingKernel<kVector, kAKFirst, kBKFirst>,
+                                     "ring_" + std::to_string(kTileM) + "_" + layout, kThreads,
+                                     std::size_t{ACAN_LOCAL_LEVELS} * kSums * 4);
+}
+
+[[maybe_unused]] const bool registered[] = {
+    RegisterRing<true, false, false>("row_row"), RegisterRing<true, false, true>("row_k"),
+    RegisterRing<true, true, true>("k_k"), RegisterRing<false, false, false>("any")};
+
+}  // namespace
+}  // namespace acan::cuda
