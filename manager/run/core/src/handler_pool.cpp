@@ -7,6 +7,7 @@
 
 #include "acan/core/text/size_text.h"
 #include "acan/manager/excluded.h"
+#include "acan/manager/handler_network.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -134,6 +135,7 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   }
   request.handlers = SharesOf(std::move(gflops), threads);
   request.overhead_us = config_.overhead_us;
+  request.network = NetworkOf(handlers_, config_.LeastResidentBytes());
   return MakePlan(request, &smallest_need_bytes_);
 }
 

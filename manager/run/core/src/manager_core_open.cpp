@@ -51,6 +51,7 @@ void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
         LoadWeights{cut_.generation(), config_.first_version, cut_.Tiles(config_.first_version)});
   } else {
     unit.to_put = cut_.Tasks().Initialize(config_.run);
+    cut_.places().NameForTiles(&unit.to_put);
   }
 }
 
@@ -72,6 +73,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   out.push_back(WithCounted({pass, first, false, epoch}, &pass));
   const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
+  cut_.places().NameForStep(&unit.to_put);
   LetBeResident(unit);
   ReadLosses read{unit.id, cut_.generation(), {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);

@@ -17,6 +17,7 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActi
   pool_.OnHandlers(event);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
   trust_.OnHandlers(pool_.handlers());
+  cut_.SetHandlers(pool_.handlers());
   CheckHandlers(now_us, out);
 }
 

@@ -280,5 +280,58 @@ TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {
   EXPECT_FALSE(timer.IsDue(5, 1'000)) << "it is safe already";
 }
 
+// ---- which handlers are named for tasks --------------------------------------------------------
+
+HandlersSeen OnHosts(std::initializer_list<const char*> hosts) {
+  HandlersSeen seen;
+  for (const char* host : hosts) {
+    Capacity capacity;
+    capacity.name = host;
+    capacity.memory_bytes = capacity.limit_bytes = 1 << 30;
+    capacity.gflops = 100;
+    capacity.exact = capacity.bytes_travel = true;
+    capacity.host = host;
+    capacity.link_ns_per_kib = 1;
+    capacity.link_round_trip_us = 1;
+    seen.handlers.emplace("id" + std::to_string(seen.handlers.size()), capacity);
+  }
+  return seen;
+}
+
+TEST(ManagerCoreResidentTest, TasksOverLinksNameAHandlerThatIsThere) {
+  Shell shell(ResidentJob());
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  ASSERT_FALSE(shell.named.empty());
+  for (const auto& [id, tasks] : shell.named) {
+    EXPECT_TRUE(id == "id0" || id == "id1" || id.empty()) << id;
+  }
+  EXPECT_GT(shell.named["id0"] + shell.named["id1"], 0u);
+}
+
+TEST(ManagerCoreResidentTest, OnOneHostNobodyIsNamed) {
+  for (const HandlersSeen& seen : {Handlers({1 << 30, 1 << 30}), OnHosts({"a", "a"})}) {
+    Shell shell(ResidentJob());
+    shell.Send(seen);
+    shell.RunAll();
+    EXPECT_EQ(shell.named[""], shell.tasks);
+  }
+}
+
+TEST(ManagerCoreResidentTest, WhoHasLeftIsNamedNoMore) {
+  Shell shell(ResidentJob());
+  shell.Send(OnHosts({"a", "b"}));
+  HandlersSeen left = OnHosts({"a", "b", "c"});
+  left.handlers.erase("id0");
+  shell.Send(left);
+  shell.named.clear();
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  // What was put before may still name it.
+  EXPECT_LT(shell.named["id0"], shell.named["id1"] + shell.named["id2"]);
+  EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
+}
+
 }  // namespace
 }  // namespace acan
