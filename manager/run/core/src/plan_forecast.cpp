@@ -31,7 +31,7 @@ Plan PlanFor(const ManagerConfig& config, const PlannedModel& model,
   fixed.fixed_handlers = true;
   fixed.expected_handlers = 0;
   HandlerPool pool(fixed, model);
-  pool.OnHandlers(Seen(handlers));
+  pool.OnHandlers(Seen(handlers), 0);
   ManagerActions said;
   HandlerPool::Advice advice = pool.Check(nullptr, 0, said);
   if (auto* plan = std::get_if<Plan>(&advice)) return std::move(*plan);

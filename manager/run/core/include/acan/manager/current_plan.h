@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "acan/manager/manager_config.h"
+#include "acan/manager/named_handlers.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
-#include "acan/manager/task_places.h"
 
 namespace acan {
 
@@ -34,7 +34,7 @@ class CurrentPlan {
   void BeginGeneration() { ++generation_; }
   void Set(Plan plan) {
     plan_ = std::move(plan);
-    places_.Clear();
+    named_.Clear();
     is_placed_ = false;
   }
   // The handlers that are there have changed, if they are others than before.
@@ -50,15 +50,15 @@ class CurrentPlan {
     return Tasks().Tiles(config_.run, version);
   }
   // Which handlers should get which tasks. REQUIRES: plan().
-  const TaskPlaces& places() {
+  const NamedHandlers& named() {
     if (!is_placed_) {
       Pass pass;
       pass.job = config_.run;
       pass.rows = plan_->batch;
-      places_.Place(handlers_, config_.LeastResidentBytes(), Tasks().Tasks(pass));
+      named_.Find(handlers_, config_.LeastResidentBytes(), Tasks().Tasks(pass));
       is_placed_ = true;
     }
-    return places_;
+    return named_;
   }
 
  private:
@@ -66,7 +66,7 @@ class CurrentPlan {
   const PlannedModel model_;
   std::optional<Plan> plan_;
   std::map<std::string, Capacity> handlers_;
-  TaskPlaces places_;  // of handlers_ and plan_
+  NamedHandlers named_;  // of handlers_ and plan_
   bool is_placed_ = false;
   std::uint64_t generation_ = 0;
 };

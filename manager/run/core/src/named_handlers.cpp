@@ -1,7 +1,8 @@
-#include "acan/manager/task_places.h"
+#include "acan/manager/named_handlers.h"
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "acan/manager/handler_network.h"
 
@@ -17,8 +18,8 @@ constexpr double kMostWaitUs = 60e6;  // the space has a limit of its own
 
 }  // namespace
 
-void TaskPlaces::Place(const std::map<std::string, Capacity>& handlers,
-                       std::uint64_t least_kept_bytes, const std::vector<PlannedTask>& step) {
+void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
+                         std::uint64_t least_kept_bytes, const std::vector<PlannedTask>& step) {
   placement_.reset();
   ids_.clear();
   const std::optional<HandlerNetwork> network = NetworkOf(handlers, least_kept_bytes);
@@ -33,12 +34,36 @@ void TaskPlaces::Place(const std::map<std::string, Capacity>& handlers,
   placement_ = std::move(placed);
 }
 
-void TaskPlaces::NameForStep(std::vector<PlannedTask>* tasks) const {
+void NamedHandlers::NameForStep(std::vector<PlannedTask>* tasks) const {
   if (!placement_ || tasks->size() != placement_->handler_of.size()) return;
   for (std::size_t i = 0; i < tasks->size(); ++i) Name(placement_->handler_of[i], &(*tasks)[i]);
 }
 
-void TaskPlaces::NameForTiles(std::vector<PlannedTask>* tasks) const {
+void NamedHandlers::NameForEvaluation(std::vector<PlannedTask>* tasks) const {
+  if (!placement_) return;
+  std::unordered_map<tuplespace::Key, int> made_by;
+  for (PlannedTask& task : *tasks) {
+    std::map<int, std::uint64_t> bytes;
+    for (const Piece& piece : task.task.pieces) {
+      const tuplespace::Key& input = task.inputs[piece.input];
+      int handler = -1;
+      if (const auto tile = TileIdOf(input)) {
+        const auto home = placement_->home_of.find(*tile);
+        if (home != placement_->home_of.end()) handler = home->second;
+      } else if (const auto made = made_by.find(input); made != made_by.end()) {
+        handler = made->second;
+      }
+      if (handler >= 0) bytes[handler] += BufferSpec{piece.rows, piece.cols}.bytes();
+    }
+    if (bytes.empty()) continue;
+    const int nearest =
+        std::ranges::max_element(bytes, {}, [](const auto& of) { return of.second; })->first;
+    Name(nearest, &task);
+    for (const Output& output : task.task.outputs) made_by.emplace(output.key, nearest);
+  }
+}
+
+void NamedHandlers::NameForTiles(std::vector<PlannedTask>* tasks) const {
   if (!placement_) return;
   for (PlannedTask& task : *tasks) {
     const auto tile = TileIdOf(task.task.outputs.front().key);
@@ -48,7 +73,7 @@ void TaskPlaces::NameForTiles(std::vector<PlannedTask>* tasks) const {
   }
 }
 
-void TaskPlaces::Name(int handler, PlannedTask* task) const {
+void NamedHandlers::Name(int handler, PlannedTask* task) const {
   if (handler < 0) return;
   std::uint64_t tile_bytes = 0;
   for (const Piece& piece : task->task.pieces) {

@@ -1,4 +1,4 @@
-// TaskPlaces: which handlers are named for the tasks of a run, where bytes cross links. Only the
+// NamedHandlers: which handlers are named for the tasks of a run, where bytes cross links. Only the
 // time of a step depends on it: whoever is named and does not come is passed over after a while.
 // Pure. Owned by CurrentPlan, for the manager's thread.
 #pragma once
@@ -16,17 +16,19 @@
 
 namespace acan {
 
-class TaskPlaces {
+class NamedHandlers {
  public:
   // `step`: the tasks of a full step under the plan that is in force.
-  void Place(const std::map<std::string, Capacity>& handlers, std::uint64_t least_kept_bytes,
-             const std::vector<PlannedTask>& step);
+  void Find(const std::map<std::string, Capacity>& handlers, std::uint64_t least_kept_bytes,
+            const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
   bool empty() const { return !placement_; }
 
   // Names the handlers of the tasks of a step. One with other tasks than a full step, as the last
   // of an epoch may be, is left as it is.
   void NameForStep(std::vector<PlannedTask>* tasks) const;
+  // Of an evaluation: each goes where most bytes of its inputs are.
+  void NameForEvaluation(std::vector<PlannedTask>* tasks) const;
   // Those that make the first tiles.
   void NameForTiles(std::vector<PlannedTask>* tasks) const;
 
