@@ -8,6 +8,7 @@
 #include "acan/core/text/size_text.h"
 #include "acan/handler/conformance.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/manager.h"
 #include "acan/manager/plan_forecast.h"
 #include "acan/manager/trained_model.h"
 #include "command.h"
@@ -24,6 +25,9 @@ namespace {
 struct PlanFlags {
   JobFlags job;
   ClusterFlags cluster;
+  int hosts = 1;
+  double link_mbit = 1000;
+  double round_trip_us = 200;
   bool json = false;
 };
 
@@ -33,9 +37,12 @@ constexpr const char* kPlanExample = R"(
 Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
 step as acan train would with just these handlers. Nothing is trained or written. The time is an
 estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
+With --hosts the handlers are on so many hosts, in turn, which share no memory: the plan says what
+crosses the link of each, and whether one host more would help.
 
 Examples:
   acan plan examples/gpt.toml --handlers 2xcpu:1@4MiB
+  acan plan job.toml --handlers 4xcpu:2@4GiB --hosts 4 --link 100
   acan plan job.toml --handlers cuda:0,4xcpu:1 --json | jq '{tasks, moved_bytes, estimated_step_ms}')";
 
 // As a handler on this device would introduce itself.
@@ -68,6 +75,19 @@ std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
   return capacities;
 }
 
+// As if they were on several hosts.
+void PutOnHosts(const PlanFlags& flags, std::vector<Capacity>* handlers) {
+  if (flags.hosts < 2) return;
+  constexpr double kNsOfKibAtOneMbit = 1024 * 8 * 1e3;
+  for (std::size_t i = 0; i < handlers->size(); ++i) {
+    Capacity& handler = (*handlers)[i];
+    handler.bytes_travel = true;
+    handler.host = fmt::format("host {}", i % static_cast<std::size_t>(flags.hosts) + 1);
+    handler.link_ns_per_kib = static_cast<std::uint32_t>(kNsOfKibAtOneMbit / flags.link_mbit);
+    handler.link_round_trip_us = static_cast<std::uint32_t>(flags.round_trip_us);
+  }
+}
+
 nlohmann::json ToJson(const PlanForecast& forecast) {
   nlohmann::json out = {{"plan", forecast.plan.summary},
                         {"tasks", forecast.tasks},
@@ -93,7 +113,36 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
                                {"gflops", handler.gflops},
                                {"tasks_that_fit", tasks}});
   }
+  if (forecast.hosts.empty()) return out;
+  out["hosts"] = nlohmann::json::array();
+  for (const HostForecast& host : forecast.hosts) {
+    out["hosts"].push_back({{"host", host.name},
+                            {"tasks", host.tasks},
+                            {"out_bytes", host.load.out_bytes},
+                            {"in_bytes", host.load.in_bytes}});
+  }
+  out["estimated_step_ms_with_one_more_host"] = forecast.step_us_with_one_more * 1e-3;
   return out;
+}
+
+// Less than the estimate's error is no gain.
+constexpr double kGain = 0.98;
+
+std::string HostsText(const PlanForecast& forecast) {
+  std::string text;
+  for (const HostForecast& host : forecast.hosts) {
+    text += host.tasks == 0
+                ? fmt::format("{} would cost more than it brings, and gets no tasks\n", host.name)
+                : fmt::format("{}: {} tasks; {:.2f} MB out and {:.2f} MB in over its link\n",
+                              host.name.empty() ? "the broker's host" : host.name, host.tasks,
+                              static_cast<double>(host.load.out_bytes) / 1e6,
+                              static_cast<double>(host.load.in_bytes) / 1e6);
+  }
+  if (forecast.hosts.empty()) return text;
+  const bool helps = forecast.step_us_with_one_more < kGain * forecast.step_us;
+  return text + (helps ? fmt::format("with one host more:  {:.1f} ms a step\n",
+                                     forecast.step_us_with_one_more * 1e-3)
+                       : "one host more would not help\n");
 }
 
 std::string StageText(const StageForecast& stage) {
@@ -118,6 +167,7 @@ std::string ToText(const PlanForecast& forecast) {
                         handler.device, SizeText(handler.memory_bytes), handler.gflops,
                         tasks == forecast.tasks ? "all" : fmt::format("{}", tasks));
   }
+  text += HostsText(forecast);
   text += fmt::format("\n{:>9} {:>7} {:>11} {:>10}  what\n", "ms", "tasks", "largest", "MB");
   std::vector<StageForecast> stages = forecast.stages;
   if (stages.size() > kMostStages) {
@@ -141,7 +191,10 @@ int RunPlan(const PlanFlags& flags) {
   config.training = job.training;
   config.limits = job.tasks;
   config.train_samples = LoadData(job).train_samples();
-  const PlanForecast forecast = ForecastPlan(config, CapacitiesOf(cluster.handlers));
+  config.least_removed_bytes = ManagerOptions{}.least_removed_bytes;
+  std::vector<Capacity> handlers = CapacitiesOf(cluster.handlers);
+  PutOnHosts(flags, &handlers);
+  const PlanForecast forecast = ForecastPlan(config, handlers);
   if (flags.json) {
     PrintLine(JsonText(ToJson(forecast)));
   } else {
@@ -157,6 +210,15 @@ void AddPlan(Command& app, Chosen& chosen) {
   Command command = app.AddCommand("plan", "Say how a job would be cut for handlers");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
+  command.AddOption("--hosts", flags->hosts, "so many hosts have the handlers, in turn")
+      .Between(1, 64)
+      .ShowDefault();
+  command.AddOption("--link", flags->link_mbit, "of each host, in Mbit/s, with --hosts")
+      .Between(0.1, 1e6)
+      .ShowDefault();
+  command.AddOption("--round-trip", flags->round_trip_us, "over it, in microseconds")
+      .Between(0.0, 1e7)
+      .ShowDefault();
   command.AddFlag("--json", flags->json, "one line of JSON on stdout");
   command.Footer(kPlanExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunPlan(*flags); }; });

@@ -36,6 +36,7 @@ double AmountOf(const json& object, const char* name, double least = 0) {
   return value;
 }
 
+constexpr std::uint64_t kMostLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
 constexpr std::size_t kMostTextBytes = 256;
 
 // Logs and receipts show it: whoever sent it must not write lines of theirs.
@@ -49,6 +50,17 @@ std::string OneLine(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
   return text;
+}
+
+// Handlers of earlier programs say nothing of it.
+void ReadLink(const json& object, Capacity* capacity) {
+  if (!object.contains("host")) return;
+  capacity->host = OneLine(object.at("host").get<std::string>());
+  capacity->host_threads = static_cast<int>(CountOf(object, "host_threads", kMostThreads));
+  capacity->link_ns_per_kib =
+      static_cast<std::uint32_t>(CountOf(object, "link_ns_per_kib", kMostLink));
+  capacity->link_round_trip_us =
+      static_cast<std::uint32_t>(CountOf(object, "link_round_trip_us", kMostLink));
 }
 
 }  // namespace
@@ -65,7 +77,13 @@ std::string CapacityToJson(const Capacity& c) {
             {"fast", c.fast},
             {"own_memory", c.own_memory},
             {"conformance_hash", c.conformance_hash}};
-  if (c.bytes_travel) j["bytes_travel"] = true;
+  if (c.bytes_travel) {
+    j["bytes_travel"] = true;
+    j["host"] = c.host;
+    j["host_threads"] = c.host_threads;
+    j["link_ns_per_kib"] = c.link_ns_per_kib;
+    j["link_round_trip_us"] = c.link_round_trip_us;
+  }
   if (!c.jobs.empty()) j["jobs"] = c.jobs;
   return JsonText(j);
 }
@@ -85,6 +103,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     j.at("fast").get_to(c.fast);
     c.own_memory = j.value("own_memory", false);
     c.bytes_travel = j.value("bytes_travel", false);
+    ReadLink(j, &c);
     c.jobs = j.value("jobs", "");
     c.conformance_hash = OneLine(j.at("conformance_hash").get<std::string>());
     return c;

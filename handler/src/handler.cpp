@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "acan/handler/conformance.h"
 #include "handler_impl.h"
@@ -15,6 +16,7 @@ constexpr std::int64_t kReportEveryUs = 500'000;
 // Of so few tasks only after this time: many handlers share a broker, and each has few then.
 constexpr std::uint64_t kFewTasks = 16;
 constexpr std::int64_t kReportOfFewUs = 4'000'000;
+constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
 constexpr std::int64_t kSayWaitingUs = 2'000'000;
 
 // A broker in this process has its results copied.
@@ -153,6 +155,21 @@ bool Handler::Impl::BytesTravel() const {
 void Handler::Impl::OnConnected() {
   say_waiting_at_us = INT64_MAX;
   capacity.bytes_travel = BytesTravel();
+  ++connection;
+  if (capacity.bytes_travel) {
+    capacity.host = client.local_address();
+    capacity.host_threads = static_cast<int>(std::thread::hardware_concurrency());
+    link_probe = {};
+    ProbeLink();
+  } else {
+    PutCapacity();
+  }
+  Step(ConnectionLost{capacity.bytes_travel});
+  reported_tasks = UINT64_MAX;
+  reported_at_us = 0;
+}
+
+void Handler::Impl::PutCapacity() {
   tuplespace::Tuple tuple;
   tuple.key = HandlerKey(client.id());
   tuple.payload = Payload::Copy(CapacityToJson(capacity));
@@ -160,9 +177,45 @@ void Handler::Impl::OnConnected() {
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));
   Submit(tuplespace::Put{std::move(tuples)});
-  Step(ConnectionLost{capacity.bytes_travel});
-  reported_tasks = UINT64_MAX;
-  reported_at_us = 0;
+}
+
+// The manager plans for the links, so it hears of this handler when its link is measured.
+void Handler::Impl::ProbeLink() {
+  const std::optional<std::uint64_t> bytes = link_probe.Next();
+  if (!bytes) {
+    capacity.link_ns_per_kib = link_probe.ns_per_kib();
+    capacity.link_round_trip_us = link_probe.round_trip_us();
+    return PutCapacity();
+  }
+  const std::int64_t begin_us = NowUs();
+  for (std::uint64_t left = *bytes; left > 0;) {
+    const std::uint64_t size = std::min(left, kMostProbeBytes);
+    left -= size;
+    PutProbe(size, left == 0 ? std::optional(begin_us) : std::nullopt);
+  }
+}
+
+// Each is removed before the next comes, so that a handler never has much in the space. The last
+// one says when it began.
+void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us) {
+  tuplespace::Tuple tuple;
+  tuple.key = ProbeKey(client.id(), ++probe_number);
+  tuple.payload = Payload::Copy(std::string(bytes, '\0'));
+  tuple.ephemeral = true;
+  const Key key = tuple.key;
+  tuplespace::Put put;
+  put.tuples.push_back(std::move(tuple));
+  client.Submit(std::move(put), [this, begin_us, of = connection](ReplyBody&& reply) {
+    // Sent again over a new connection, it says nothing of the link.
+    if (!begin_us || of != connection) return;
+    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+      Log(fmt::format("the broker refused to measure the link: {}", error->text));
+      return PutCapacity();
+    }
+    link_probe.Note(NowUs() - *begin_us);
+    ProbeLink();
+  });
+  Submit(tuplespace::Retire{tuplespace::Pattern::Of(key), false});
 }
 
 void Handler::Impl::CountDirect() {

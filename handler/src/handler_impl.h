@@ -17,6 +17,7 @@
 #include "acan/core/task.h"
 #include "acan/handler/handler.h"
 #include "acan/handler/handler_core.h"
+#include "acan/handler/link_probe.h"
 #include "acan/handler/planted.h"
 #include "device/device_thread.h"
 #include "fmt/format.h"
@@ -71,6 +72,9 @@ struct Handler::Impl {
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   void OnInputs(const FetchInputs& action, ReplyBody&& reply);
   void OnConnected();
+  void ProbeLink();
+  void PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us);
+  void PutCapacity();
   void CountDirect();
   void PutReport(std::int64_t now_us);
   void Submit(tuplespace::RequestBody body) {
@@ -115,6 +119,9 @@ struct Handler::Impl {
   std::atomic<bool> stop{false};
   bool draining = false;
   std::optional<FaultInjector> injector;
+  LinkProbe link_probe;
+  std::uint64_t connection = 0;  // how manyth
+  std::int64_t probe_number = 0;
   HandlerReport report;
   std::int64_t report_number = 0;
   std::int64_t next_report_us = 0;

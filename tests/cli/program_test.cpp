@@ -50,6 +50,24 @@ TEST(Plan, SaysHowAJobWouldBeCut) {
   EXPECT_THAT(text.out, AllOf(HasSubstr("tasks of a step"), HasSubstr("handler cpu:1: 64KiB")));
 }
 
+TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::vector<std::string> words{"plan",    job, "--handlers", "2xcpu:1@64MiB",
+                                       "--hosts", "2", "--link",     "0.1"};
+  std::vector<std::string> with_json = words;
+  with_json.push_back("--json");
+  const Result result = RunAcan(with_json);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const nlohmann::json plan = nlohmann::json::parse(result.out);
+  ASSERT_EQ(plan["hosts"].size(), 2u);
+  EXPECT_EQ(plan["hosts"][0]["tasks"].get<int>() + plan["hosts"][1]["tasks"].get<int>(),
+            plan["tasks"].get<int>());
+  EXPECT_GT(plan["hosts"][0]["in_bytes"].get<int>() + plan["hosts"][1]["in_bytes"].get<int>(), 0);
+  const Result text = RunAcan(words);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("gets no tasks"), HasSubstr("one host more would not")));
+}
+
 TEST(Version, IsPrinted) {
   const Result result = RunAcan({"version"});
   EXPECT_EQ(result.code, 0);

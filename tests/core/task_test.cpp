@@ -152,11 +152,27 @@ TEST(NamesTest, CapacityAndReportSurviveTheirText) {
   EXPECT_EQ(back->name, capacity.name);
   EXPECT_EQ(back->memory_bytes, capacity.memory_bytes);
   EXPECT_TRUE(back->exact);
+  EXPECT_EQ(*back, capacity);
   EXPECT_FALSE(CapacityFromJson("{}"));
   EXPECT_FALSE(CapacityFromJson("not json"));
   const auto report = ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}));
   ASSERT_TRUE(report);
   EXPECT_EQ(report->peak_bytes, 4096u);
+}
+
+TEST(NamesTest, TheLinkOfACapacitySurvivesItsText) {
+  Capacity capacity;
+  capacity.bytes_travel = true;
+  capacity.host = "10.0.0.7";
+  capacity.host_threads = 16;
+  capacity.link_ns_per_kib = 81'920;
+  capacity.link_round_trip_us = 200;
+  const std::string text = CapacityToJson(capacity);
+  ASSERT_TRUE(CapacityFromJson(text));
+  EXPECT_EQ(*CapacityFromJson(text), capacity);
+  std::string too_much = text;
+  too_much.replace(too_much.find("81920"), 5, "9000000000");
+  EXPECT_FALSE(CapacityFromJson(too_much));
 }
 
 // The receipt has them, and whoever reads it refuses what is below 0 or beyond an int64.

@@ -38,26 +38,60 @@ HandlerShares SharesOf(std::vector<double> gflops, int threads) {
   return shares;
 }
 
+namespace {
+
+CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
+  return {.model = *request.model,
+          .training = request.training,
+          .capacity_bytes = request.capacity_bytes,
+          .size_bytes = request.size_bytes,
+          .batch_rows = request.batch_rows,
+          .recompute = request.recompute,
+          .workers = shares.workers,
+          .slowest_share = shares.slowest_share,
+          .gflops = shares.gflops,
+          .overhead_us = request.overhead_us,
+          .tuple_bytes = request.tuple_bytes,
+          .task_inputs = request.task_inputs};
+}
+
+HandlerShares SharesOfPart(const HandlerNetwork& network) {
+  std::vector<double> gflops;
+  int threads = 0;
+  for (const PlacedHandler& handler : network.handlers) {
+    gflops.push_back(handler.gflops);
+    threads += std::max(1, handler.threads);
+  }
+  return SharesOf(std::move(gflops), threads);
+}
+
+// Cuts for the handlers with which a step takes least. nullopt: none fit, or the handlers cannot
+// keep the tiles.
+std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
+  std::optional<ChosenCuts> best;
+  for (const NetworkPart& part : PartsOf(*request.network)) {
+    CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
+    cuts.overhead_us = 0;  // round trips count by themselves
+    cuts.network = &part.network;
+    std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);
+    if (chosen && (!best || chosen->cost.step_us < best->cost.step_us)) best = std::move(chosen);
+  }
+  return best;
+}
+
+}  // namespace
+
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
-  const CutRequest cuts{.model = *request.model,
-                        .training = request.training,
-                        .capacity_bytes = request.capacity_bytes,
-                        .size_bytes = request.size_bytes,
-                        .batch_rows = request.batch_rows,
-                        .recompute = request.recompute,
-                        .workers = request.handlers.workers,
-                        .slowest_share = request.handlers.slowest_share,
-                        .gflops = request.handlers.gflops,
-                        .overhead_us = request.overhead_us,
-                        .tuple_bytes = request.tuple_bytes,
-                        .task_inputs = request.task_inputs};
-  std::optional<ChosenCuts> chosen = ChooseCuts(cuts, smallest_need_bytes);
+  std::optional<ChosenCuts> chosen;
+  if (request.network) chosen = ChooseOverLinks(request);
+  if (!chosen) chosen = ChooseCuts(RequestOf(request, request.handlers), smallest_need_bytes);
   if (!chosen) return std::nullopt;
   Plan plan;
   plan.block = request.training.block;
   plan.batch = request.training.batch;
   plan.largest_need_bytes = chosen->cost.largest_need_bytes;
   plan.tasks_per_step = chosen->cost.tasks;
+  plan.step_us = chosen->cost.step_us;
   plan.summary = Summary(*chosen, request.training.batch);
   plan.cuts = std::move(chosen->cuts);
   plan.grids = MakeGrids(*request.model, plan.cuts);

@@ -12,7 +12,9 @@ tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
                                     lease_us,
                                     planned.affinity,
                                     planned.not_by,
-                                    {}};
+                                    {},
+                                    planned.prefers,
+                                    planned.prefer_us};
   for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
   return tuple;
 }

@@ -137,5 +137,82 @@ TEST_F(LinkTest, AnInputIsNotSentAgainUntilItIsSaidToBeDropped) {
   EXPECT_THAT(sent(0), ElementsAre(true)) << "whoever is not over a link says what he holds";
 }
 
+// ---- tasks that name whom they prefer ----------------------------------------------------------
+
+class PreferTest : public LinkTest {
+ protected:
+  static Tuple Preferring(std::int64_t number, const ClientId& client, std::int64_t prefer_us) {
+    Tuple task = Task(Key{"t", number}, {kLinkTile}, 5, 0);
+    task.task->prefers = client;
+    task.task->prefer_us = prefer_us;
+    return task;
+  }
+  void SetUp() override {
+    LinkTest::SetUp();
+    d->PutOne("m", Plain(kLinkTile, "tile"));
+    d->Ask<Ok>("thief", Hold{{kLinkTile}, {}});
+  }
+  // `far` works on a task.
+  void MakeBusy() {
+    const RequestId get = Wait("far", 0);
+    d->PutOne("m", Task(Key{"t", 0}));
+    d->Granted("far", get);
+  }
+};
+
+TEST_F(PreferTest, TheNamedClientGetsTheTaskAndNotWhoHoldsTheTile) {
+  const RequestId of_thief = Wait("thief", 0), of_far = Wait("far", 0);
+  d->PutOne("m", Preferring(1, "far", 50'000));
+  EXPECT_EQ(d->Granted("far", of_far).key, (Key{"t", 1}));
+  EXPECT_FALSE(d->ReplyTo("thief", of_thief));
+}
+
+TEST_F(PreferTest, ATaskIsKeptForABusyClientAsLongAsItSays) {
+  MakeBusy();
+  const RequestId of_thief = Wait("thief", 0);
+  d->PutOne("m", Preferring(1, "far", 50'000));
+  d->Advance(49'999);
+  EXPECT_FALSE(d->ReplyTo("thief", of_thief));
+  d->Advance(1);
+  EXPECT_EQ(d->Granted("thief", of_thief).key, (Key{"t", 1}));
+  EXPECT_EQ(d->counters().steals, 0u) << "it holds the tile";
+}
+
+TEST_F(PreferTest, ATaskIsKeptNoLongerThanTheLimit) {
+  MakeBusy();
+  const RequestId of_thief = Wait("thief", 0);
+  d->PutOne("m", Preferring(1, "far", INT64_MAX));
+  d->Advance(SpaceLimits{}.most_prefer_us);
+  d->Granted("thief", of_thief);
+}
+
+TEST_F(PreferTest, WhenTheNamedClientIsLostOthersGetTheTaskAtOnce) {
+  MakeBusy();
+  const RequestId of_thief = Wait("thief", 0);
+  d->PutOne("m", Preferring(1, "far", 50'000));
+  EXPECT_FALSE(d->ReplyTo("thief", of_thief));
+  d->Lose("far");
+  EXPECT_EQ(d->Granted("thief", of_thief).key, (Key{"t", 1}));
+}
+
+TEST_F(PreferTest, AClientThatIsNotThereOrNeverAskedIsNotWaitedFor) {
+  d->Join("idle");
+  const RequestId first = Wait("thief", 0);
+  d->PutOne("m", Preferring(1, "nobody", 50'000));
+  d->Granted("thief", first);
+  const RequestId second = Wait("thief", 0);
+  d->PutOne("m", Preferring(2, "idle", 50'000));
+  d->Granted("thief", second);
+}
+
+TEST_F(PreferTest, AClientThatMustNotGetTheTaskIsNotWaitedFor) {
+  MakeBusy();
+  const RequestId of_thief = Wait("thief", 0);
+  Tuple task = Preferring(1, "far", 50'000);
+  task.task->not_by = {"far"};
+  d->PutOne("m", std::move(task));
+  d->Granted("thief", of_thief);
+}
+
 }  // namespace
 }  // namespace tuplespace

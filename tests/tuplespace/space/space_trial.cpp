@@ -9,6 +9,7 @@ SpaceLimits Trial::Limits() {
   limits.default_lease_us = 5000;
   limits.steal_after_us = 200;
   limits.most_steal_after_us = 400;
+  limits.most_prefer_us = 300;
   limits.least_kept_bytes = 1;
   limits.supply_us = 1'000'000'000'000;  // nobody is given up
   limits.lease_extensions = 1'000'000;   // nor is a lease: space_trust_test.cpp has that

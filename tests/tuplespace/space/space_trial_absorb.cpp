@@ -90,7 +90,7 @@ void Trial::AbsorbGrant(const NewGrant& given) {
   EXPECT_TRUE(model_.IsReady(tuple)) << grant.key.ToString();
   EXPECT_TRUE(open->second.pattern.Matches(grant.key));
   EXPECT_FALSE(Model::IsKeptFrom(tuple, given.client)) << grant.key.ToString();
-  EXPECT_TRUE(!grant.task || grant.task->not_by.empty());
+  EXPECT_TRUE(!grant.task || (grant.task->not_by.empty() && grant.task->prefers.empty()));
   if (tuple.task && !tuple.task->not_by.empty()) ++counts_.grants_kept_from_some;
   EXPECT_EQ(grant.payload.text(), tuple.bytes);
   const std::uint64_t need_bytes = tuple.task ? tuple.task->need_bytes : 0;

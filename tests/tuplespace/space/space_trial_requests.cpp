@@ -41,6 +41,10 @@ Tuple Trial::AnyTuple() {
       tuple.task->not_by.push_back(i == 3 ? "k/" : one);  // or a key with all its clients
     }
   }
+  if (Below(3) == 0) {
+    tuple.task->prefers = kClients[Below(kClients.size())];
+    tuple.task->prefer_us = static_cast<std::int64_t>(Below(3) * 250);
+  }
   return tuple;
 }
 

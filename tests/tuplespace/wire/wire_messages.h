@@ -96,6 +96,8 @@ class Generator {
     task.affinity = static_cast<std::int32_t>(random_() % (task.inputs.size() + 1)) - 1;
     for (std::size_t n = random_() % 3; n > 0; --n) task.not_by.push_back(Text(64));
     task.results = Keys();
+    if (Coin()) task.prefers = Text(64);
+    task.prefer_us = Duration();
     return task;
   }
   std::vector<Tuple> Tuples() {
@@ -255,6 +257,8 @@ inline void Same(const std::optional<TaskSpec>& a, const std::optional<TaskSpec>
   EXPECT_EQ(a->affinity, b->affinity);
   EXPECT_EQ(a->not_by, b->not_by);
   EXPECT_EQ(a->results, b->results);
+  EXPECT_EQ(a->prefers, b->prefers);
+  EXPECT_EQ(a->prefer_us, b->prefer_us);
 }
 inline void Same(const Tuple& a, const Tuple& b) {
   EXPECT_EQ(a.key, b.key);

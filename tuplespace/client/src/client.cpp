@@ -113,6 +113,10 @@ bool Client::fetches_directly() const {
 bool Client::listens() const {
   return impl_->direct.listens();
 }
+const std::string& Client::local_address() const {
+  return impl_->direct.address();
+}
+
 DirectCounts Client::direct_counts() const {
   return impl_->direct.counts();
 }

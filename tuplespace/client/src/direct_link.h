@@ -32,6 +32,7 @@ class DirectLink {
   void NoteClock(std::int64_t broker_us) { broker_us_ = broker_us; }
   // This client's end of its connection with the broker.
   void NoteAddress(const std::string& address);
+  const std::string& address() const { return address_; }
   // `session`: of the client now, 0: none. To be called again and again; `shares`: the client
   // shares memory with the broker.
   void Follow(std::uint64_t session, bool shares);

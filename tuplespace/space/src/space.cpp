@@ -153,6 +153,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   ClientState& client = *at->second;
   ForgetOpenRequests(client);
   groups_.ForgetUser(client);
+  while (internal::Record* kept = groups_.AnyKeptFor(client)) ready_.Requeue(kept);
   for (internal::Record* record : residency_.LoseAllOf(client)) removal_.Remove(record, false);
   holders_.RemoveAllOf(client);
   if (client.untried_of != nullptr && !client.leases.empty()) {

@@ -116,8 +116,11 @@ struct Encoder::Impl {
     std::vector<Key> not_by;
     for (const ClientId& client : task->not_by) not_by.push_back(Key{client});
     const Offset<wire::Keys> inputs = Keys(task->inputs);
+    const Offset<flatbuffers::String> prefers =
+        task->prefers.empty() ? 0 : builder.CreateString(task->prefers);
     return wire::CreateTaskSpec(builder, inputs, task->need_bytes, task->priority, task->lease_us,
-                                task->affinity, Keys(not_by), Keys(task->results));
+                                task->affinity, Keys(not_by), Keys(task->results), prefers,
+                                task->prefer_us);
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Tuple>>> Tuples(const std::vector<Tuple>& tuples) {

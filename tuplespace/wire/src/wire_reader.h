@@ -184,6 +184,8 @@ class FrameReader {
     }
     task.not_by = Clients(wire->not_by(), "not_by");
     task.results = Keys(wire->results(), "task results");
+    task.prefers = Text(wire->prefers(), kMaxClientIdBytes, "prefers");
+    task.prefer_us = NotNegative(wire->prefer_us(), "prefer_us");
     return task;
   }
 

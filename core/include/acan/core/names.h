@@ -26,9 +26,17 @@ struct Capacity {
   // No memory is shared with the broker: what leaves the handler crosses a link. So results may
   // stay.
   bool bytes_travel = false;
+  // Where bytes travel: the address of the handler's host on the link; empty: not known. The cores
+  // of that host, 0: not known. What a KiB takes to the broker, and a small message there and back;
+  // 0: not measured.
+  std::string host = {};
+  int host_threads = 0;
+  std::uint32_t link_ns_per_kib = 0;
+  std::uint32_t link_round_trip_us = 0;
   bool KeepsResults() const { return own_memory || bytes_travel; }
   std::string jobs = {};  // it gets tasks only of jobs whose ids begin so (its key says so)
   std::string conformance_hash;
+  friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::string CapacityToJson(const Capacity& capacity);
 // nullopt: malformed, or with numbers that no handler has (below 0, or beyond what can be counted).

@@ -49,6 +49,25 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
   return cuts;
 }
 
+// A step that takes so long without links may be faster than the best with them, by this estimate:
+// it lets no stage overlap the next.
+constexpr double kOverlap = 0.7;
+constexpr std::int64_t kMostTasksPlaced = 8192;
+
+// With links. More tasks than can be placed in a moment count as if every byte crossed the fastest
+// one.
+double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const CutCost& cost) {
+  if (cost.tasks <= kMostTasksPlaced) {
+    const GraphTasks tasks(request.model, request.training, cuts);
+    return PlaceTasks(*request.network, tasks.Tasks(FullPass(request, true))).step_us;
+  }
+  double us_per_kib = std::numeric_limits<double>::infinity();
+  for (const HostLink& link : request.network->hosts) {
+    us_per_kib = std::min(us_per_kib, link.us_per_kib);
+  }
+  return cost.step_us + static_cast<double>(cost.moved_bytes) / 1024 * us_per_kib;
+}
+
 // With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
@@ -58,7 +77,12 @@ std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling,
   if (!training) return std::nullopt;
   cuts.training = *training;
   CutCost cost = CostOf(request, cuts);
-  if (cost.largest_need_bytes > cuts.task_bytes || cost.step_us >= limit_us) return std::nullopt;
+  const double least_us = request.network != nullptr ? kOverlap * cost.step_us : cost.step_us;
+  if (cost.largest_need_bytes > cuts.task_bytes || least_us >= limit_us) return std::nullopt;
+  if (request.network != nullptr) {
+    cost.step_us = StepUsOverLinks(request, cuts, cost);
+    if (cost.step_us >= limit_us) return std::nullopt;
+  }
   const auto evaluation = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, false).Cut(rows);
   if (!evaluation) return std::nullopt;
   cuts.evaluation = *evaluation;

@@ -39,8 +39,10 @@ std::vector<WideLayer> WideLayers(const CutRequest& request) {
     const model::Parameter& p = graph.graph().parameter(weight);
     // Boxes of rows move a gradient each; tiles move the operands and results of the batch.
     const std::int64_t rows = request.training.batch * graph.value(node.operands[0]).rows;
+    // Over a link the inputs of a narrow layer stay where they are if it is cut along them.
     constexpr std::int64_t kOfOperands = 4;
-    if (kOfOperands * p.elements() < rows * (p.rows + p.columns)) continue;
+    const bool is_wide = kOfOperands * p.elements() >= rows * (p.rows + p.columns);
+    if (!is_wide && request.network == nullptr) continue;
     const int bias = node.operands.size() > 2 ? node.operands[2] : -1;
     layers.push_back({weight, bias < 0 ? -1 : graph.value(bias).index, p.elements(), rows, false});
   }

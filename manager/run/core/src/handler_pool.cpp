@@ -7,12 +7,14 @@
 
 #include "acan/core/text/size_text.h"
 #include "acan/manager/excluded.h"
+#include "acan/manager/handler_network.h"
 #include "fmt/format.h"
 
 namespace acan {
 namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
+constexpr std::int64_t kSettleUs = 500'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
 constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
 // Of all work, what the handlers do for whose memory the large tasks are cut.
@@ -32,7 +34,7 @@ std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
 
 }  // namespace
 
-void HandlerPool::OnHandlers(const HandlersSeen& event) {
+void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
   handlers_.clear();
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
@@ -44,6 +46,18 @@ void HandlerPool::OnHandlers(const HandlersSeen& event) {
   if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
     std::erase_if(handlers_, is_idler);
   }
+  if (handlers_.size() > most_handlers_) {
+    most_handlers_ = handlers_.size();
+    grown_us_ = now_us;
+  }
+}
+
+// Handlers over links measure these when they join, one sooner than the other. A plan for the first
+// of them alone would stay.
+bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
+  if (config_.fixed_handlers || now_us - grown_us_ >= kSettleUs) return false;
+  return std::any_of(handlers_.begin(), handlers_.end(),
+                     [](const auto& handler) { return handler.second.bytes_travel; });
 }
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
@@ -134,6 +148,7 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   }
   request.handlers = SharesOf(std::move(gflops), threads);
   request.overhead_us = config_.overhead_us;
+  request.network = NetworkOf(handlers_, config_.LeastResidentBytes());
   return MakePlan(request, &smallest_need_bytes_);
 }
 
@@ -141,6 +156,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
                                            ManagerActions& out) {
   const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
   if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) return {};
+  if (plan == nullptr && MayOthersCome(now_us)) return {};
   // What was too little is so whoever else has come.
   if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
     std::optional<Plan> next = PlanFor(PlanningCapacity());

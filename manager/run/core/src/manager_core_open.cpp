@@ -51,6 +51,7 @@ void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
         LoadWeights{cut_.generation(), config_.first_version, cut_.Tiles(config_.first_version)});
   } else {
     unit.to_put = cut_.Tasks().Initialize(config_.run);
+    cut_.named().NameForTiles(&unit.to_put);
   }
 }
 
@@ -72,6 +73,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   out.push_back(WithCounted({pass, first, false, epoch}, &pass));
   const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
+  cut_.named().NameForStep(&unit.to_put);
   LetBeResident(unit);
   ReadLosses read{unit.id, cut_.generation(), {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
@@ -132,7 +134,9 @@ void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
     pass.train = false;
     pass.timed = policy_->timed();
     out.push_back(WithCounted({pass, next, true, 0}, &pass));
-    for (PlannedTask& task : tasks.Tasks(pass)) unit.to_put.push_back(std::move(task));
+    std::vector<PlannedTask> of_pass = tasks.Tasks(pass);
+    cut_.named().NameForEvaluation(&of_pass);
+    for (PlannedTask& task : of_pass) unit.to_put.push_back(std::move(task));
     for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
     unit.passes.push_back(pass);
     next += pass.rows;

@@ -14,9 +14,10 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 }  // namespace
 
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
-  pool_.OnHandlers(event);
+  pool_.OnHandlers(event, now_us);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
   trust_.OnHandlers(pool_.handlers());
+  cut_.SetHandlers(pool_.handlers());
   CheckHandlers(now_us, out);
 }
 

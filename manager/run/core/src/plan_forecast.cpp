@@ -1,12 +1,14 @@
 #include "acan/manager/plan_forecast.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
 #include <variant>
 
 #include "acan/core/error.h"
+#include "acan/manager/handler_network.h"
 #include "acan/manager/handler_pool.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/task_cost.h"
@@ -29,7 +31,7 @@ Plan PlanFor(const ManagerConfig& config, const PlannedModel& model,
   fixed.fixed_handlers = true;
   fixed.expected_handlers = 0;
   HandlerPool pool(fixed, model);
-  pool.OnHandlers(Seen(handlers));
+  pool.OnHandlers(Seen(handlers), 0);
   ManagerActions said;
   HandlerPool::Advice advice = pool.Check(nullptr, 0, said);
   if (auto* plan = std::get_if<Plan>(&advice)) return std::move(*plan);
@@ -115,6 +117,40 @@ void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks,
   }
 }
 
+// The same handlers, and those of the last host once more on another one.
+std::vector<Capacity> WithOneMore(std::vector<Capacity> handlers) {
+  const std::string last = handlers.back().host;
+  const std::size_t count = handlers.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!handlers[i].bytes_travel || handlers[i].host != last) continue;
+    Capacity more = handlers[i];
+    more.host += ", one more";
+    handlers.push_back(std::move(more));
+  }
+  return handlers;
+}
+
+void AddHosts(const ManagerConfig& config, const PlannedModel& model,
+              const std::vector<PlannedTask>& tasks, const std::vector<Capacity>& handlers,
+              PlanForecast* forecast) {
+  const auto network = NetworkOf(Seen(handlers).handlers, config.LeastResidentBytes());
+  if (!network) return;
+  const Placement placed = PlaceOnBestPart(*network, tasks);
+  if (!std::isfinite(placed.step_us)) return;
+  forecast->step_us = placed.step_us;
+  forecast->hosts.resize(network->hosts.size());
+  for (std::size_t host = 0; host < placed.loads.size(); ++host) {
+    forecast->hosts[host].load = placed.loads[host];
+  }
+  for (std::size_t i = 0; i < handlers.size(); ++i) {
+    HostForecast& host = forecast->hosts[network->handlers[i].host];
+    host.name = handlers[i].bytes_travel ? handlers[i].host : "";
+    host.tasks +=
+        std::count(placed.handler_of.begin(), placed.handler_of.end(), static_cast<int>(i));
+  }
+  forecast->step_us_with_one_more = PlanFor(config, model, WithOneMore(handlers)).step_us;
+}
+
 }  // namespace
 
 PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacity>& handlers) {
@@ -125,6 +161,7 @@ PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacit
   const WorkerSpeed speed = SpeedOf(config, handlers);
   forecast.workers = speed.workers;
   AddStages(model, tasks, speed, &forecast);
+  AddHosts(config, model, tasks, handlers, &forecast);
   for (const Capacity& handler : handlers) {
     const auto fit = std::count_if(tasks.begin(), tasks.end(), [&](const PlannedTask& task) {
       return NeedBytes(task.task) <= handler.memory_bytes;

@@ -1,16 +1,29 @@
 #include "acan/manager/safe_timer.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace acan {
 namespace {
 
 // Between two copies there are so many times the time of one: a slow link is rather used for steps.
 constexpr std::int64_t kPausesOfOne = 9;
+// A lost handler costs the steps since the last copy, so copies cost least in all with Young's rule
+// for snapshots (SnapshotPolicy). No longer than the most, as small tiles of all versions since
+// then stay in the space.
+constexpr double kBetweenLossesUs = 1.8e9;
+constexpr double kMostPauseUs = 10e6;
+
+std::int64_t PauseUs(std::int64_t took_us) {
+  const double least_cost_us = std::sqrt(2 * static_cast<double>(took_us) * kBetweenLossesUs);
+  return std::max(kPausesOfOne * took_us,
+                  static_cast<std::int64_t>(std::min(least_cost_us, kMostPauseUs)));
+}
 
 }  // namespace
 
 bool SafeTimer::IsDue(std::int64_t version, std::int64_t now_us) const {
-  return !version_ && version >= last_version_ + steps_ &&
-         now_us >= ended_us_ + kPausesOfOne * took_us_;
+  return !version_ && version >= last_version_ + steps_ && now_us >= ended_us_ + PauseUs(took_us_);
 }
 
 void SafeTimer::Begin(std::int64_t version, std::int64_t now_us) {

@@ -13,6 +13,7 @@ ManagerConfig ResidentJob() {
   ManagerConfig config = SmallJob();
   config.limits.resident_steps = kResidentSteps;
   config.least_removed_bytes = 1;
+  config.fixed_handlers = true;
   return config;
 }
 
@@ -264,9 +265,26 @@ TEST(SafeTimerTest, ACopyTakesASmallPartOfTheTime) {
   EXPECT_FALSE(timer.OnDone(3, 2'000));
   ASSERT_TRUE(timer.OnDone(4, 11'000));
   EXPECT_EQ(timer.took_us(), 10'000);
-  EXPECT_FALSE(timer.IsDue(7, 200'000)) << "too few steps";
-  EXPECT_FALSE(timer.IsDue(8, 100'999)) << "too soon";
-  EXPECT_TRUE(timer.IsDue(8, 101'000));
+  EXPECT_FALSE(timer.IsDue(7, 60'000'000)) << "too few steps";
+  EXPECT_FALSE(timer.IsDue(8, 6'010'000))
+      << "too soon: the root of 2 x 10 ms x half an hour is 6 s";
+  EXPECT_TRUE(timer.IsDue(8, 6'011'000));
+}
+
+TEST(SafeTimerTest, APauseHasALimitUnlessTheLinkIsSlow) {
+  const auto pause_us = [](std::int64_t took_us) {
+    SafeTimer timer(1);
+    timer.Begin(1, 0);
+    EXPECT_TRUE(timer.OnDone(1, took_us));
+    std::int64_t least = 0, most = std::int64_t{1} << 40;
+    while (most - least > 1) {
+      const std::int64_t middle = (least + most) / 2;
+      (timer.IsDue(2, took_us + middle) ? most : least) = middle;
+    }
+    return most;
+  };
+  EXPECT_EQ(pause_us(1'000'000), 10'000'000);
+  EXPECT_EQ(pause_us(4'000'000), 36'000'000) << "nine times the copy";
 }
 
 TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {
@@ -278,6 +296,77 @@ TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {
   EXPECT_TRUE(timer.IsDue(4, 1'000));
   timer.Note(4);
   EXPECT_FALSE(timer.IsDue(5, 1'000)) << "it is safe already";
+}
+
+// ---- which handlers are named for tasks --------------------------------------------------------
+
+HandlersSeen OnHosts(std::initializer_list<const char*> hosts) {
+  HandlersSeen seen;
+  for (const char* host : hosts) {
+    Capacity capacity;
+    capacity.name = host;
+    capacity.memory_bytes = capacity.limit_bytes = 1 << 30;
+    capacity.gflops = 100;
+    capacity.exact = capacity.bytes_travel = true;
+    capacity.host = host;
+    capacity.link_ns_per_kib = 1;
+    capacity.link_round_trip_us = 1;
+    seen.handlers.emplace("id" + std::to_string(seen.handlers.size()), capacity);
+  }
+  return seen;
+}
+
+TEST(ManagerCoreResidentTest, TasksOverLinksNameAHandlerThatIsThere) {
+  Shell shell(ResidentJob());
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  ASSERT_FALSE(shell.named.empty());
+  // Of the last step of an epoch, which has fewer samples, nobody is named.
+  EXPECT_LT(shell.named[""], shell.tasks / 2);
+  for (const auto& [id, tasks] : shell.named) {
+    EXPECT_TRUE(id == "id0" || id == "id1" || id.empty()) << id;
+  }
+  EXPECT_GT(shell.named["id0"] + shell.named["id1"], 0u);
+}
+
+TEST(ManagerCoreResidentTest, OnOneHostNobodyIsNamed) {
+  for (const HandlersSeen& seen : {Handlers({1 << 30, 1 << 30}), OnHosts({"a", "a"})}) {
+    Shell shell(ResidentJob());
+    shell.Send(seen);
+    shell.RunAll();
+    EXPECT_EQ(shell.named[""], shell.tasks);
+  }
+}
+
+TEST(ManagerCoreResidentTest, WhoHasLeftIsNamedNoMore) {
+  Shell shell(ResidentJob());
+  shell.Send(OnHosts({"a", "b"}));
+  HandlersSeen left = OnHosts({"a", "b", "c"});
+  left.handlers.erase("id0");
+  shell.Send(left);
+  shell.named.clear();
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  // What was put before may still name it.
+  EXPECT_LT(shell.named["id0"], shell.named["id1"] + shell.named["id2"]);
+  EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
+}
+
+// One may still be measuring its link.
+TEST(ManagerCoreResidentTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {
+  ManagerConfig config = ResidentJob();
+  config.fixed_handlers = false;
+  Shell shell(std::move(config));
+  shell.Send(OnHosts({"a"}), 0);
+  shell.Send(ClockTick{}, 400'000);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(OnHosts({"a", "b"}), 450'000);
+  shell.Send(ClockTick{}, 900'000);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(ClockTick{}, 950'000);
+  EXPECT_TRUE(shell.core.plan());
+  EXPECT_EQ(shell.named[""], 0u) << "also for the first tiles";
 }
 
 }  // namespace

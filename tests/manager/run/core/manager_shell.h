@@ -91,6 +91,7 @@ class Shell {
   std::set<tuplespace::Key> made, used;             // by tasks that are known to be done
   std::vector<std::string> missed;                  // what was removed and is needed all the same
   std::map<tuplespace::Key, bool> may_be_resident;  // of results of tasks that were put
+  std::map<std::string, std::size_t> named;         // tasks put, by TaskSpec::prefers
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
   std::string liar;                      // all that it computes is wrong
@@ -117,6 +118,7 @@ class Shell {
 
   void NotePut(const PutTasks& put) {
     for (std::size_t i = 0; i < put.tasks.size(); ++i) {
+      ++named[put.tasks[i].prefers];
       for (const Output& output : put.tasks[i].task.outputs) {
         may_be_resident[output.key] = output.may_be_resident;
       }

@@ -158,8 +158,9 @@ class Client {
   bool fetches_directly() const;
   bool listens() const;  // in this session others can fetch from it what stays with it
   DirectCounts direct_counts() const;
-  bool connected() const;            // welcomed by a broker, and heard of it lately
-  std::uint64_t unanswered() const;  // requests without a reply
+  const std::string& local_address() const;  // of the connection over tcp; empty: not known
+  bool connected() const;                    // welcomed by a broker, and heard of it lately
+  std::uint64_t unanswered() const;          // requests without a reply
   const ClientId& id() const;
   const std::string& endpoint() const;  // where it is connected, or tries to: one of the list
 

@@ -17,6 +17,7 @@ namespace tuplespace::internal {
 struct Candidates {
   std::vector<GetGroup*> groups;      // whose pattern matches
   std::vector<ClientState*> holders;  // of the affinity input, that use one of these groups
+  bool is_named = false;              // instead the one client that TaskSpec::prefers names
 
   bool Contains(const GetGroup* group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();
@@ -38,6 +39,7 @@ class GetGroups {
   }
   const std::map<std::uint64_t, GetGroup*>& by_age() const { return by_age_; }
   void ForgetUser(const ClientState& client);
+  Record* AnyKeptFor(const ClientState& client) const;  // a tuple that prefers it; null: none
 
   // The tuple waits in the trees of these groups for a Get, as its placement says.
   void Enter(Record* record, const Candidates& candidates);

@@ -20,6 +20,14 @@ void GetGroups::ForgetUser(const ClientState& client) {
   for (const auto& [sequence, group] : by_age_) group->users.erase(&client);
 }
 
+Record* GetGroups::AnyKeptFor(const ClientState& client) const {
+  for (const auto& [sequence, group] : by_age_) {
+    const auto kept = group->preferred.find(&client);
+    if (kept != group->preferred.end()) return kept->second.root()->record;
+  }
+  return nullptr;
+}
+
 bool GetGroups::EvictIdle() {
   GetGroup* idle = nullptr;
   for (const auto& [sequence, group] : by_age_) {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
-// All but `not_by` and `results`.
+// All but who gets it and what it makes.
 TaskSpec ShownToTaker(const TaskSpec& spec) {
   return {.inputs = spec.inputs,
           .need_bytes = spec.need_bytes,
@@ -70,10 +70,18 @@ void Matcher::Place(Record* record) {
 // tuple.
 std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& candidates) const {
   const SpaceLimits& limits = state_.limits;
+  const auto works = [](const ClientState& holder) {
+    return !holder.gets.empty() || holder.lease_count > 0;
+  };
+  if (candidates.is_named) {
+    const std::int64_t prefer_us = std::min(task.spec.prefer_us, limits.most_prefer_us);
+    return works(*candidates.holders.front()) ? std::max(limits.steal_after_us, prefer_us)
+                                              : limits.steal_after_us;
+  }
   std::optional<std::uint64_t> ns_per_kib;
   for (const ClientState* holder : candidates.holders) {
-    const bool works = !holder->gets.empty() || holder->lease_count > 0;
-    if (!works || holder->untried_of != nullptr || benches_.IsBenched(*holder)) continue;
+    const bool is_tried = holder->untried_of == nullptr && !benches_.IsBenched(*holder);
+    if (!is_tried || !works(*holder)) continue;
     ns_per_kib = std::min<std::uint64_t>(ns_per_kib.value_or(UINT64_MAX), holder->ns_per_kib);
   }
   if (ns_per_kib.value_or(0) == 0) return limits.steal_after_us;
@@ -89,15 +97,33 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   return std::max(limits.steal_after_us, static_cast<std::int64_t>(std::min(travels_us, most)));
 }
 
+// Whom the task prefers by name, if that one could take it.
+ClientState* Matcher::NamedIn(const TaskSpec& spec, const Candidates& candidates) const {
+  if (spec.prefers.empty() || IsAmong(spec.not_by, spec.prefers)) return nullptr;
+  const auto at = state_.clients.find(spec.prefers);
+  if (at == state_.clients.end() || benches_.IsBenched(*at->second)) return nullptr;
+  const bool asks =
+      std::any_of(candidates.groups.begin(), candidates.groups.end(),
+                  [&](const GetGroup* group) { return group->users.contains(at->second.get()); });
+  return asks ? at->second.get() : nullptr;
+}
+
 void Matcher::FindCandidates(Record* record, Candidates* found) const {
   Candidates& candidates = *found;
   candidates.groups.clear();
   candidates.holders.clear();
+  candidates.is_named = false;
   groups_.ForEachMatch(record->key.bytes(), [&](GetGroup* group) {
     candidates.groups.push_back(group);
     return true;
   });
-  if (!record->task || record->task->spec.affinity < 0) return;
+  if (!record->task) return;
+  if (ClientState* named = NamedIn(record->task->spec, candidates)) {
+    candidates.holders.push_back(named);
+    candidates.is_named = true;
+    return;
+  }
+  if (record->task->spec.affinity < 0) return;
   const Record* input = record->task->links[record->task->spec.affinity].input;
   std::size_t looked_at = 0;
   for (const Holding* holding = input->holders.first();

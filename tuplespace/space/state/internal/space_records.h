@@ -132,8 +132,8 @@ enum class RecordState : std::uint8_t {
 enum class Placement : std::uint8_t {
   kNone,      // not decided (yet)
   kFree,      // anybody
-  kReserved,  // clients that hold its affinity input, until ready_since_us + steal_after_us
-  kLate,      // anybody, those that hold its affinity input first
+  kReserved,  // whom it prefers (who holds its affinity input, or is named), until it is late
+  kLate,      // anybody, those that it prefers first
   kBarred,    // anybody but those on whom it failed, until barred_until_us
 };            // and none of TaskSpec::not_by, ever
 

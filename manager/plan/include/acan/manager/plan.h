@@ -10,6 +10,7 @@
 
 #include "acan/core/model.h"
 #include "acan/manager/graph_tasks.h"
+#include "acan/manager/placement.h"
 #include "tuplespace/space.h"
 
 namespace acan {
@@ -22,6 +23,7 @@ struct Plan {
   GraphCuts cuts;
   std::shared_ptr<const GraphGrids> grids = {};  // of the cuts
   std::string summary = {};                      // "3 segments, 1 of them by tiles; ..."
+  double step_us = 0;                            // by estimate
 };
 
 // How speed is spread over the handlers.
@@ -47,6 +49,8 @@ struct PlanRequest {
   std::optional<Recompute> recompute = Recompute::kNothing;
   HandlerShares handlers;
   double overhead_us = 0;  // of a task beside its computing; 0: not known
+  // Where bytes cross links; unset: nowhere. Then `handlers` and `overhead_us` do not matter.
+  std::optional<HandlerNetwork> network = {};
   // What the space takes: the most bytes of a tuple, and inputs of a task.
   std::uint64_t tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;
   std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;

@@ -21,6 +21,8 @@ struct PlannedTask {
   int layer = 0;
   Task task;
   std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
+  tuplespace::ClientId prefers = {};              // the handler for which it is kept,
+  std::int64_t prefer_us = 0;                     // for so long
 };
 
 // Tasks of a segment, or of one place among the updates, that wait for others of it have higher

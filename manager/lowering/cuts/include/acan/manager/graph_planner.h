@@ -7,6 +7,7 @@
 
 #include "acan/manager/graph_cuts.h"
 #include "acan/manager/graph_tasks.h"
+#include "acan/manager/placement.h"
 
 namespace acan {
 
@@ -26,6 +27,8 @@ struct CutRequest {
   double overhead_us = 0;         // of a task beside its computing
   std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
   std::uint64_t task_inputs = 0;  // most inputs of a task
+  // Where bytes cross links; null: nowhere. Then a step's time is that of PlaceTasks.
+  const HandlerNetwork* network = nullptr;
 };
 
 // What a training step under the cuts costs, as estimated from one task of each kind; no other is

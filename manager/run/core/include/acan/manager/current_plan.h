@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "acan/manager/manager_config.h"
+#include "acan/manager/named_handlers.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
 
@@ -29,18 +32,42 @@ class CurrentPlan {
 
   // From now on answers to what was put until now are ignored.
   void BeginGeneration() { ++generation_; }
-  void Set(Plan plan) { plan_ = std::move(plan); }
+  void Set(Plan plan) {
+    plan_ = std::move(plan);
+    named_.Clear();
+    is_placed_ = false;
+  }
+  // The handlers that are there have changed, if they are others than before.
+  void SetHandlers(const std::map<std::string, Capacity>& handlers) {
+    if (handlers_ == handlers) return;
+    handlers_ = handlers;
+    is_placed_ = false;
+  }
 
   // REQUIRES of both: plan().
   PassTasks Tasks() const { return {model_, config_.training, *plan_}; }
   std::vector<TileCell> Tiles(std::int64_t version) const {
     return Tasks().Tiles(config_.run, version);
   }
+  // Which handlers should get which tasks. REQUIRES: plan().
+  const NamedHandlers& named() {
+    if (!is_placed_) {
+      Pass pass;
+      pass.job = config_.run;
+      pass.rows = plan_->batch;
+      named_.Find(handlers_, config_.LeastResidentBytes(), Tasks().Tasks(pass));
+      is_placed_ = true;
+    }
+    return named_;
+  }
 
  private:
   const ManagerConfig& config_;
   const PlannedModel model_;
   std::optional<Plan> plan_;
+  std::map<std::string, Capacity> handlers_;
+  NamedHandlers named_;  // of handlers_ and plan_
+  bool is_placed_ = false;
   std::uint64_t generation_ = 0;
 };
 

@@ -24,7 +24,7 @@ class HandlerPool {
   using Advice = std::variant<std::monostate, Plan, GiveUp>;
 
   void Start(std::int64_t now_us) { started_us_ = now_us; }
-  void OnHandlers(const HandlersSeen& event);
+  void OnHandlers(const HandlersSeen& event, std::int64_t now_us);
   // Whether `plan` (null: there is none yet) suits those that are there. Several times a second;
   // what people should know is added to `out`.
   Advice Check(const Plan* plan, std::int64_t now_us, ManagerActions& out);
@@ -38,6 +38,7 @@ class HandlerPool {
   const std::map<std::string, Capacity>& handlers() const { return handlers_; }
 
  private:
+  bool MayOthersCome(std::int64_t now_us) const;
   std::uint64_t LargestMemory() const;  // of a handler
   std::uint64_t PlanningCapacity() const;
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
@@ -48,6 +49,8 @@ class HandlerPool {
   const ManagerConfig& config_;
   const PlannedModel& model_;
   std::int64_t started_us_ = 0;
+  std::size_t most_handlers_ = 0;  // that were there at once
+  std::int64_t grown_us_ = 0;      // since when
   std::map<std::string, Capacity> handlers_;
   std::set<tuplespace::ClientId> idlers_;  // could take tasks and never did: not planned with
   std::set<std::string> named_too_small_;

@@ -48,6 +48,12 @@ struct ManagerConfig {
   // Handlers that were wrong, and keys ("name/") of which many were: no task goes to them.
   std::set<tuplespace::ClientId> quarantined;
   std::int64_t kept_versions = 0;  // so many before the newest stay in the space, whole
+
+  // Results of so many bytes may stay with handlers. An audit compares bytes, so then none may.
+  std::uint64_t LeastResidentBytes() const {
+    const bool may = limits.audit == 0 && kept_versions == 0 && limits.resident_steps > 1;
+    return may ? least_removed_bytes : UINT64_MAX;
+  }
 };
 
 }  // namespace acan

@@ -23,6 +23,13 @@ struct StageForecast {
   double us = 0;  // until all are done, by estimate
 };
 
+// Of a step, by estimate.
+struct HostForecast {
+  std::string name;        // Capacity::host; empty: the broker's
+  std::int64_t tasks = 0;  // that its handlers should do
+  LinkLoad load;           // of its link
+};
+
 struct PlanForecast {
   Plan plan;
   int workers = 1;                    // tasks at once that keep all handlers busy
@@ -31,12 +38,17 @@ struct PlanForecast {
   std::uint64_t moved_bytes = 0;
   std::uint64_t least_moved_bytes = 0;  // by one handler with memory for everything
   double step_us = 0;                   // by estimate
+  // Where bytes cross links; else empty.
+  std::vector<HostForecast> hosts;
+  // With one host more, like the last one; 0: where nothing crosses links.
+  double step_us_with_one_more = 0;
   // Of each handler, how many of the tasks fit into it.
   std::vector<std::pair<Capacity, std::int64_t>> handlers;
 };
 
 // The plan with which a run would begin if just these handlers were there. Throws Error (failure)
-// with what a run would say if there is none. REQUIRES: `handlers` is not empty.
+// with what a run would say if there is none. Of handlers whose bytes travel those with one
+// Capacity::host are on one host. REQUIRES: `handlers` is not empty.
 PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacity>& handlers);
 
 }  // namespace acan

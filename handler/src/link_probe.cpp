@@ -1,0 +1,38 @@
+#include "acan/handler/link_probe.h"
+
+#include <algorithm>
+
+namespace acan {
+namespace {
+
+constexpr int kRoundTrips = 3;
+constexpr std::uint64_t kFirstBytes = 64 << 10;
+constexpr std::uint64_t kTimesLarger = 4;
+// Switches and drivers take some bytes at once, however slow the link is behind them.
+constexpr std::int64_t kLongEnoughUs = 50'000;
+constexpr std::int64_t kMostUs = 1 << 30;
+
+}  // namespace
+
+std::optional<std::uint64_t> LinkProbe::Next() const {
+  if (small_ < kRoundTrips) return 1;
+  if (is_enough_) return std::nullopt;
+  return bytes_ == 0 ? kFirstBytes : bytes_ * kTimesLarger;
+}
+
+void LinkProbe::Note(std::int64_t took_us) {
+  const std::int64_t us = std::clamp<std::int64_t>(took_us, 1, kMostUs);
+  if (small_ < kRoundTrips) {
+    const auto round_trip_us = static_cast<std::uint32_t>(us);
+    round_trip_us_ = small_++ == 0 ? round_trip_us : std::min(round_trip_us_, round_trip_us);
+    return;
+  }
+  bytes_ = *Next();
+  const std::int64_t of_bytes_us = std::max<std::int64_t>(1, us - round_trip_us_);
+  const std::int64_t kib = static_cast<std::int64_t>(bytes_ / 1024);
+  ns_per_kib_ =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(of_bytes_us * 1000 / kib, 1, kMostUs));
+  is_enough_ = us >= kLongEnoughUs || bytes_ * kTimesLarger > kMostBytes;
+}
+
+}  // namespace acan

@@ -1,0 +1,76 @@
+// Placement: which handler should run which task of a step where bytes cross links, and how long
+// the step then takes by estimate. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "acan/core/parameter.h"
+#include "acan/core/range.h"
+#include "acan/manager/planned_task.h"
+
+namespace acan {
+
+// The way from a host to all others, in either direction.
+struct HostLink {
+  double us_per_kib = 0;     // 0: the broker's host, whose handlers share its memory
+  double round_trip_us = 0;  // to the broker and back
+};
+
+struct PlacedHandler {
+  std::size_t host = 0;  // index into HandlerNetwork::hosts
+  int threads = 1;
+  double gflops = 0;  // 0: not known
+  std::uint64_t memory_bytes = UINT64_MAX;
+};
+
+struct HandlerNetwork {
+  std::vector<HostLink> hosts;
+  std::vector<PlacedHandler> handlers;
+  HostLink manager;
+  std::uint64_t least_kept_bytes = 0;  // smaller results go to the broker at once
+};
+
+// A tile, whatever its version.
+struct TileId {
+  MatrixId matrix;
+  std::int64_t row = 0, column = 0;  // where it begins
+  friend auto operator<=>(const TileId&, const TileId&) = default;
+};
+std::optional<TileId> TileIdOf(const tuplespace::Key& key);
+
+struct LinkLoad {
+  std::uint64_t out_bytes = 0, in_bytes = 0;
+};
+
+struct Placement {
+  std::vector<int> handler_of;    // of each task: index into HandlerNetwork::handlers; -1: anybody
+  std::map<TileId, int> home_of;  // the handler that makes the next version of a tile
+  std::vector<LinkLoad> loads;    // of a step, by host
+  std::uint64_t manager_bytes = 0;  // that leave the manager's host
+  double step_us = 0;               // infinite: a task fits nowhere
+};
+
+// `tasks`: of a step, in an order in which they can run. The tiles are where the step before has
+// made them. Each task goes, in this order, to the handler that would end it first, on which all
+// that the handler lacks of its inputs arrives over links that carry one tuple after the other.
+// REQUIRES: network.handlers is not empty.
+Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
+
+// Some of the handlers.
+struct NetworkPart {
+  HandlerNetwork network;     // with all hosts
+  std::vector<int> handlers;  // their places in the whole
+};
+// All handlers; and fewer hosts, the fastest first, or fewer handlers of each, as a handler more
+// may cost more than it brings.
+std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
+// As if it had been placed in the whole.
+Placement OfWhole(Placement placement, const NetworkPart& part);
+// On the part on which the step takes least.
+Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
+
+}  // namespace acan

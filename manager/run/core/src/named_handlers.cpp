@@ -1,0 +1,90 @@
+#include "acan/manager/named_handlers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "acan/manager/handler_network.h"
+
+namespace acan {
+namespace {
+
+// The named handler may be late because others are; after some steps it is not worth waiting for.
+constexpr double kStepsToWait = 4;
+// Who takes the task in its place needs its tiles, and then the named handler needs them again.
+constexpr double kTileTransfersToWait = 2;
+constexpr double kLeastWaitUs = 50e3;
+constexpr double kMostWaitUs = 60e6;  // the space has a limit of its own
+
+}  // namespace
+
+void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
+                         std::uint64_t least_kept_bytes, const std::vector<PlannedTask>& step) {
+  placement_.reset();
+  ids_.clear();
+  const std::optional<HandlerNetwork> network = NetworkOf(handlers, least_kept_bytes);
+  if (!network) return;
+  Placement placed = PlaceOnBestPart(*network, step);
+  if (!std::isfinite(placed.step_us)) return;
+  for (const auto& [id, capacity] : handlers) ids_.push_back(id);
+  slowest_us_per_kib_ = 0;
+  for (const HostLink& link : network->hosts) {
+    slowest_us_per_kib_ = std::max(slowest_us_per_kib_, link.us_per_kib);
+  }
+  placement_ = std::move(placed);
+}
+
+void NamedHandlers::NameForStep(std::vector<PlannedTask>* tasks) const {
+  if (!placement_ || tasks->size() != placement_->handler_of.size()) return;
+  for (std::size_t i = 0; i < tasks->size(); ++i) Name(placement_->handler_of[i], &(*tasks)[i]);
+}
+
+void NamedHandlers::NameForEvaluation(std::vector<PlannedTask>* tasks) const {
+  if (!placement_) return;
+  std::unordered_map<tuplespace::Key, int> made_by;
+  for (PlannedTask& task : *tasks) {
+    std::map<int, std::uint64_t> bytes;
+    for (const Piece& piece : task.task.pieces) {
+      const tuplespace::Key& input = task.inputs[piece.input];
+      int handler = -1;
+      if (const auto tile = TileIdOf(input)) {
+        const auto home = placement_->home_of.find(*tile);
+        if (home != placement_->home_of.end()) handler = home->second;
+      } else if (const auto made = made_by.find(input); made != made_by.end()) {
+        handler = made->second;
+      }
+      if (handler >= 0) bytes[handler] += BufferSpec{piece.rows, piece.cols}.bytes();
+    }
+    if (bytes.empty()) continue;
+    const int nearest =
+        std::ranges::max_element(bytes, {}, [](const auto& of) { return of.second; })->first;
+    Name(nearest, &task);
+    for (const Output& output : task.task.outputs) made_by.emplace(output.key, nearest);
+  }
+}
+
+void NamedHandlers::NameForTiles(std::vector<PlannedTask>* tasks) const {
+  if (!placement_) return;
+  for (PlannedTask& task : *tasks) {
+    const auto tile = TileIdOf(task.task.outputs.front().key);
+    if (!tile) continue;
+    const auto home = placement_->home_of.find(*tile);
+    if (home != placement_->home_of.end()) Name(home->second, &task);
+  }
+}
+
+void NamedHandlers::Name(int handler, PlannedTask* task) const {
+  if (handler < 0) return;
+  std::uint64_t tile_bytes = 0;
+  for (const Piece& piece : task->task.pieces) {
+    if (!TileIdOf(task->inputs[piece.input])) continue;
+    tile_bytes += BufferSpec{piece.rows, piece.cols}.bytes();
+  }
+  const double tiles_us = static_cast<double>(tile_bytes) / 1024 * slowest_us_per_kib_;
+  const double wait_us =
+      std::max(kStepsToWait * placement_->step_us, kTileTransfersToWait * tiles_us);
+  task->prefers = ids_[static_cast<std::size_t>(handler)];
+  task->prefer_us = static_cast<std::int64_t>(std::clamp(wait_us, kLeastWaitUs, kMostWaitUs));
+}
+
+}  // namespace acan
