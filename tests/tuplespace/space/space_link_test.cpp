@@ -186,6 +186,31 @@ TEST_F(PreferTest, ATaskIsKeptNoLongerThanTheLimit) {
   d->Granted("thief", of_thief);
 }
 
+// Whoever asks for tasks and takes none of those that name it would stop the run otherwise.
+TEST_F(PreferTest, TasksAreKeptEverLessForAClientThatDoesNotComeAndMoreForOneThatDoes) {
+  MakeBusy();
+  std::int64_t number = 0;
+  const auto kept_us = [&] {
+    const RequestId of_thief = Wait("thief", 0);
+    d->PutOne("m", Preferring(++number, "far", 64'000));
+    std::int64_t waited_us = 0;
+    while (!d->ReplyTo("thief", of_thief)) {
+      d->Advance(1'000);
+      waited_us += 1'000;
+    }
+    return waited_us;
+  };
+  const std::vector<std::int64_t> kept{kept_us(), kept_us(), kept_us(), kept_us(), kept_us()};
+  const std::int64_t least_us = SpaceLimits{}.steal_after_us;
+  EXPECT_THAT(kept, ElementsAre(64'000, 16'000, 4'000, least_us, least_us));
+  for (int i = 0; i < 8; ++i) {
+    const RequestId of_far = Wait("far", 0);
+    d->PutOne("m", Preferring(++number, "far", 64'000));
+    d->Granted("far", of_far);
+  }
+  EXPECT_EQ(kept_us(), 16'000) << "ten times less by half, eight of which are made good";
+}
+
 TEST_F(PreferTest, WhenTheNamedClientIsLostOthersGetTheTaskAtOnce) {
   MakeBusy();
   const RequestId of_thief = Wait("thief", 0);

@@ -13,6 +13,12 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
+// A client that does not come for the tasks that name it must not make each of them late: each one
+// that goes to another takes away three quarters of the time for which the next are kept, and each
+// one that it takes doubles it again.
+constexpr std::uint32_t kKeptLessIfNotTaken = 2;
+constexpr std::uint32_t kMostKeptLess = 20;
+
 // All but who gets it and what it makes.
 TaskSpec ShownToTaker(const TaskSpec& spec) {
   return {.inputs = spec.inputs,
@@ -74,9 +80,10 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
     return !holder.gets.empty() || holder.lease_count > 0;
   };
   if (candidates.is_named) {
-    const std::int64_t prefer_us = std::min(task.spec.prefer_us, limits.most_prefer_us);
-    return works(*candidates.holders.front()) ? std::max(limits.steal_after_us, prefer_us)
-                                              : limits.steal_after_us;
+    const ClientState& named = *candidates.holders.front();
+    const std::int64_t prefer_us =
+        std::min(task.spec.prefer_us, limits.most_prefer_us) >> named.kept_less;
+    return works(named) ? std::max(limits.steal_after_us, prefer_us) : limits.steal_after_us;
   }
   std::optional<std::uint64_t> ns_per_kib;
   for (const ClientState* holder : candidates.holders) {
@@ -190,6 +197,19 @@ void Matcher::Fill(Taker& taker) {
   }
 }
 
+// `taker` takes a task that may name somebody.
+void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
+  const ClientId& prefers = record.task->spec.prefers;
+  if (prefers == *taker.id) {
+    if (taker.kept_less > 0) --taker.kept_less;
+  } else if (record.placement == Placement::kLate && !prefers.empty()) {
+    const auto named = state_.clients.find(prefers);
+    if (named == state_.clients.end()) return;
+    std::uint32_t& less = named->second->kept_less;
+    less = std::min(less + kKeptLessIfNotTaken, kMostKeptLess);
+  }
+}
+
 void Matcher::Take(Taker& taker, Record* record) {
   assert(record->state == RecordState::kReady && !record->lease);
   assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
@@ -199,6 +219,7 @@ void Matcher::Take(Taker& taker, Record* record) {
     lease_us = trust_.IsOnProbation(*taker.client) ? leases_.OrDefaultLease(spec.lease_us)
                                                    : leases_.LeaseUs(*record->task);
     ++record->task->times_taken;
+    NoteWhoCame(*taker.client, *record);
     if (spec.affinity >= 0 &&
         taker.client->held.contains(record->task->links[spec.affinity].input)) {
       ++state_.counters.affinity_hits;
