@@ -106,7 +106,8 @@ PolicyRun RunPolicy(const PoliciesBenchOptions& options, const Job& job, const D
   const double cpu_cores = (CpuSeconds() - cpu_s) / (NowS() - begin_s);
   const double speed_gflops =
       options.unit_gflops * std::accumulate(options.speeds.begin(), options.speeds.end(), 0.0);
-  PolicyRun run{Figures(end_s, moments, speed_gflops, options.speeds.size()), receipt->weights_sha256};
+  PolicyRun run{Figures(end_s, moments, speed_gflops, options.speeds.size()),
+                receipt->weights_sha256};
   run.values["cpu_cores"] = cpu_cores;
   return run;
 }
