@@ -34,19 +34,14 @@ SPILLS = {("GemmKernel<false, false, false> of 128", 0): 72,
           ("GemmKernel<true, false, true> of 128", 0): 44,
           ("GemmKernel<true, false, false> of 128", 120): 16,
           ("GemmKernel<true, true, true> of 128", 120): 16,
-          ("RingKernel<false, false, false> of 128", 0): 56,
-          ("RingKernel<true, true, true> of 128", 86): 4,
-          ("RingKernel<true, true, true> of 128", 89): 4,
-          ("RingKernel<true, true, true> of 128", 100): 16,
-          ("RingKernel<true, false, true> of 128", 100): 24,
-          ("RingKernel<true, false, false> of 128", 100): 32,
-          ("RingKernel<true, true, true> of 128", 120): 44,
-          ("RingKernel<true, false, true> of 128", 120): 80,
-          ("RingKernel<true, false, false> of 128", 120): 88,
-          ("RingKernel<false, false, false> of 256", 120): 40,
-          ("RingKernel<true, true, true> of 256", 120): 20,
+          ("RingKernel<false, false, false> of 128", 0): 88,
+          ("RingKernel<true, true, true> of 128", 0): 60,
+          ("RingKernel<true, false, true> of 128", 0): 56,
+          ("RingKernel<true, false, false> of 128", 0): 76,
+          ("RingKernel<false, false, false> of 256", 120): 100,
+          ("RingKernel<true, true, true> of 256", 120): 24,
           ("RingKernel<true, false, true> of 256", 120): 24,
-          ("RingKernel<true, false, false> of 256", 120): 40}
+          ("RingKernel<true, false, false> of 256", 120): 48}
 
 # What launch.cu's kernels are started with, at most (GridOf in cuda_device.cpp).
 MOST_LAUNCH_THREADS = 256

@@ -47,6 +47,7 @@ constexpr int kPitchA = kTileM + 4;
 constexpr int kPitchB = kTileN + 4;
 constexpr int kWordsOfA = kStep * kPitchA;
 constexpr int kStageWords = kStep * (kPitchA + kPitchB);
+constexpr int kLastStage = (kStages - 1) * kStageWords;
 constexpr unsigned kRowsOfTilesTogether = 16;
 
 constexpr bool IsOfDesign(const RingDesign& design) {
@@ -332,43 +333,39 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
   Ring<kVector, kAKFirst, kBKFirst> ring(p, tile, k0, memory);
   const acan_i64 left = p.product.k - k0;
   const acan_i64 k = left < p.part_k ? left : p.part_k;
-  auto to_copy = static_cast<unsigned>(k / kStep);  // whole steps
-  auto to_sum = to_copy;
+  auto to_sum = static_cast<unsigned>(k / kStep);  // whole steps
   const int rest = static_cast<int>(k % kStep);
   const auto steps_of_leaf = static_cast<unsigned>(p.product.block) / kStep;
   const int thread = static_cast<int>(threadIdx.x);
   const float* const mine_a = memory + FirstRowOf(thread);
   const float* const mine_b = memory + kWordsOfA + FirstColOf(thread);
+  // Warps whose sums are all beyond the edges of c only copy.
+  const bool sums_matter = tile.row + FirstRowOf(thread / 32 * 32) < p.product.m &&
+                           tile.col + FirstColOf(thread / 32 * 32) < p.product.n;
   Factors factors;
-  ACAN_UNROLL for (int stage = 0; stage + 1 < kStages; ++stage) {
-    if (to_copy != 0) {
-      ring.Copy(stage * kStageWords, kStep);
-      --to_copy;
-    }
+  ACAN_UNROLL for (unsigned stage = 0; stage + 1 < kStages; ++stage) {
+    if (stage < to_sum) ring.Copy(static_cast<int>(stage) * kStageWords, kStep);
     __pipeline_commit();
   }
-  int at = 0;                              // word of the stage that is summed
-  int free = (kStages - 1) * kStageWords;  // of the stage before it, that all have summed
+  int at = 0;  // first word of the stage that is summed
   while (to_sum != 0) {
-    const unsigned steps = to_sum < steps_of_leaf ? to_sum : steps_of_leaf;
-    ACAN_NO_UNROLL for (unsigned step = 0; step < steps; ++step) {
+    const unsigned then = to_sum < steps_of_leaf ? 0 : to_sum - steps_of_leaf;
+    const bool leaf_ends = then != 0 || (rest != 0 && to_sum == steps_of_leaf);
+    ACAN_NO_UNROLL for (; to_sum != then; --to_sum) {
       // Behind the barrier all threads see what all have copied, and none reads the stage before.
       __pipeline_wait_prior(kStages - 2);
       ACAN_BARRIER();
-      if (to_copy != 0) {
-        ring.Copy(free, kStep);
-        --to_copy;
-      }
+      if (to_sum >= kStages) ring.Copy(at == 0 ? kLastStage : at - kStageWords, kStep);
       __pipeline_commit();
-      ACAN_UNROLL for (int i = 0; i < kStep; ++i) {
-        ReadFactors(mine_a + at, mine_b + at, i, factors);
-        Multiply(factors, sums);
+      if (sums_matter) {
+        ACAN_UNROLL for (int i = 0; i < kStep; ++i) {
+          ReadFactors(mine_a + at, mine_b + at, i, factors);
+          Multiply(factors, sums);
+        }
       }
-      free = at;
-      at = at == (kStages - 1) * kStageWords ? 0 : at + kStageWords;
+      at = at == kLastStage ? 0 : at + kStageWords;
     }
-    to_sum -= steps;
-    if (to_sum != 0 || (rest != 0 && steps == steps_of_leaf)) EndLeaf(levels, sums);
+    if (leaf_ends && sums_matter) EndLeaf(levels, sums);
   }
   // A short last step is not padded: adding the product of two zeros would turn -0 into 0.
   if (rest != 0) {
@@ -376,7 +373,7 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
     __pipeline_commit();
     __pipeline_wait_prior(0);
     ACAN_BARRIER();
-    ACAN_NO_UNROLL for (int i = 0; i < rest; ++i) {
+    ACAN_NO_UNROLL for (int i = 0; i < rest && sums_matter; ++i) {
       ReadFactors(mine_a + at, mine_b + at, i, factors);
       Multiply(factors, sums);
     }
