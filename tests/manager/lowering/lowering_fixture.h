@@ -211,6 +211,7 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
     request.capacity_bytes = capacity;
     request.batch_rows = batch_rows;
     request.workers = workers;
+    request.overhead_us = 1;  // else hardly any cut is worth its tasks in models as small as these
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, smallest);

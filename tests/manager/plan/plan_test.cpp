@@ -349,7 +349,7 @@ TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
 // Two workers: tiles of the middle layer, whose gradient no task has whole, and whose updates
 // compute it. By rows each of them would make all gradients, and move them.
 TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
-  MlpRequest request = WideLayer(SharesOf({60, 60}, 2), 80);
+  MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 80);
   request.mlp.layers = {784, 4096, 4096, 10};
   request.training.batch = 512;
   const std::optional<Plan> plan = request.Make();

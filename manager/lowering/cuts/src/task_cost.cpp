@@ -10,12 +10,15 @@ namespace {
 constexpr double kAssumedGflops = 100;
 constexpr double kAssumedOverheadUs = 80;
 // What a worker reads or writes: a core's share of memory, or of the bus of a device.
-constexpr double kBytesPerUs = 5000;
+constexpr double kBytesPerUs = 10000;
 // Half of what a task costs is hidden: the next one's messages travel while it is computed.
 constexpr double kOverheadSeen = 0.5;
+// Nothing hides what passes between two stages: the last result is put while all others sleep, and
+// the first tasks behind it come to who has slept.
+constexpr double kOverheadsOfStage = 2;
 
 double OverheadUs(const WorkerSpeed& speed) {
-  return kOverheadSeen * (speed.overhead_us > 0 ? speed.overhead_us : kAssumedOverheadUs);
+  return speed.overhead_us > 0 ? speed.overhead_us : kAssumedOverheadUs;
 }
 
 double FlopsPerUs(const WorkerSpeed& speed) {
@@ -60,14 +63,15 @@ double TaskUs(const WorkerSpeed& speed, const Task& task) {
 }
 
 double StageUs(const WorkerSpeed& speed, double all_us, double largest_us, double tasks) {
-  const double overhead = OverheadUs(speed);
+  const double overhead = kOverheadSeen * OverheadUs(speed);
   const double workers = speed.workers;
   const double rounds = std::ceil(tasks / workers);
   const double even = (all_us + tasks * overhead) / workers;
   const double whole = rounds * (largest_us + overhead);
   // Of unequal handlers the slowest one ends last.
   const double slowest_us = largest_us * speed.slowest_share / workers;
-  return std::max(even, std::min(whole, even + largest_us)) + slowest_us;
+  return std::max(even, std::min(whole, even + largest_us)) + slowest_us +
+         kOverheadsOfStage * OverheadUs(speed);
 }
 
 }  // namespace acan
