@@ -1,18 +1,16 @@
 // Exact products for compute capability 8.0 and later, with tiles of one size, which the including
 // file chooses. The bits are those of gemm_quads.h; what differs:
 //
-//   - Asynchronous copies (cp.async) bring the operands' next steps of 16 k into a ring of stages
-//   in
-//     shared memory, past the registers. Copies of four bytes transpose an operand whose k is
-//     contiguous; one whose rows are contiguous comes sixteen bytes at once where it is aligned.
+//   - Asynchronous copies (cp.async) bring the next steps of 16 k of the operands into a ring of
+//     stages in shared memory, past the registers. Copies of four bytes transpose an operand whose
+//     k is contiguous; one whose rows are contiguous comes sixteen bytes at once where it is
+//     aligned.
 //   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
-//   repeat
-//     that one, and a short last step of k comes behind the loop.
+//     repeat it, and a short last step of k comes behind the loop.
 //   - The lowest level of the tree, which every leaf meets, lies in shared memory where that leaves
 //     room for as many blocks. The others are in local memory.
 //   - A block sums a part of k, a node of the tree, so that small products have blocks for the
-//   whole
-//     device. Another kernel adds the parts as the tree does (parts.cu).
+//     whole device. Another kernel adds the parts as the tree does (parts.cu).
 //
 //   a stage:             kTileM + 4 words                  kTileN + 4 words
 //
