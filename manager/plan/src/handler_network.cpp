@@ -11,6 +11,7 @@ constexpr std::size_t kMostHandlers = 64;
 // Until they are measured: 1 Gbit/s, and a switch.
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
+constexpr double kMostShared = 8;
 
 double KnownOr(std::uint32_t measured, double scale, double assumed) {
   return measured > 0 ? measured * scale : assumed;
@@ -32,19 +33,21 @@ class Hosts {
   std::map<std::string, std::size_t> numbers_;
 };
 
-// Handlers measure their speed alone. Where they have more threads together than their host has
-// cores, they share these.
-void ShareCores(const std::map<std::string, Capacity>& handlers, HandlerNetwork* network) {
-  std::vector<int> threads(network->hosts.size(), 0), cores(network->hosts.size(), 0);
+// Handlers that measure their speed at the same time share their host's cores meanwhile: of those
+// of one kind on one host the one that measured most is right. A difference of more than that is
+// real, as with a handler that is throttled.
+void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetwork* network) {
+  std::map<std::pair<std::size_t, std::string>, double> best;
   std::size_t i = 0;
   for (const auto& [id, capacity] : handlers) {
-    const std::size_t host = network->handlers[i++].host;
-    threads[host] += std::max(1, capacity.threads);
-    cores[host] = std::max(cores[host], capacity.host_threads);
+    double& gflops = best[{network->handlers[i++].host, capacity.device}];
+    gflops = std::max(gflops, capacity.gflops);
   }
-  for (PlacedHandler& handler : network->handlers) {
-    const int there = cores[handler.host], used = threads[handler.host];
-    if (there > 0 && used > there) handler.gflops *= static_cast<double>(there) / used;
+  i = 0;
+  for (const auto& [id, capacity] : handlers) {
+    PlacedHandler& handler = network->handlers[i++];
+    if (network->hosts[handler.host].cores == 0) continue;
+    handler.gflops = std::min(best[{handler.host, capacity.device}], handler.gflops * kMostShared);
   }
 }
 
@@ -68,6 +71,7 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   for (const auto& [id, capacity] : handlers) {
     const std::size_t host = hosts.NumberOf(id, capacity);
     HostLink link;
+    link.cores = capacity.host_threads;
     if (capacity.bytes_travel) {
       link.us_per_kib = KnownOr(capacity.link_ns_per_kib, 1e-3, kAssumedUsPerKib);
       link.round_trip_us = KnownOr(capacity.link_round_trip_us, 1, kAssumedRoundTripUs);
@@ -78,12 +82,13 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
       HostLink& known = network.hosts[host];
       known.us_per_kib = std::min(known.us_per_kib, link.us_per_kib);
       known.round_trip_us = std::min(known.round_trip_us, link.round_trip_us);
+      known.cores = std::max(known.cores, link.cores);
     }
     network.handlers.push_back(
         {host, std::max(1, capacity.threads), capacity.gflops, capacity.memory_bytes});
   }
   if (network.hosts.size() < 2) return std::nullopt;
-  ShareCores(handlers, &network);
+  TakeBestSpeeds(handlers, &network);
   network.manager = LinkOfManager(network);
   network.least_kept_bytes = least_kept_bytes;
   return network;

@@ -88,9 +88,28 @@ TEST(HandlerNetworkTest, HandlersBeyondTheCoresOfTheirHostShareThem) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
   handlers["id1"].host_threads = 2;
   for (int i = 2; i < 5; ++i) handlers["id" + std::to_string(i)] = handlers["id1"];
+  for (const NetworkPart& part : PartsOf(*NetworkOf(handlers, kLeastKept))) {
+    double all = 0;
+    std::map<std::size_t, int> members;
+    for (const PlacedHandler& handler : part.network.handlers) {
+      all += handler.gflops;
+      ++members[handler.host];
+    }
+    double expected = 0;
+    for (const auto& [host, count] : members) expected += 50 * std::min(count, host == 1 ? 2 : 1);
+    EXPECT_DOUBLE_EQ(all, expected);
+  }
+}
+
+TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
+  handlers["id1"].host_threads = 2;
+  handlers["id2"] = handlers["id3"] = handlers["id1"];
+  handlers["id2"].gflops = 20;
+  handlers["id3"].gflops = 1;
   const auto network = NetworkOf(handlers, kLeastKept);
-  EXPECT_DOUBLE_EQ(network->handlers[0].gflops, 50);
-  EXPECT_DOUBLE_EQ(network->handlers[4].gflops, 25);
+  EXPECT_DOUBLE_EQ(network->handlers[2].gflops, 50);
+  EXPECT_DOUBLE_EQ(network->handlers[3].gflops, 8) << "it is slower by far";
 }
 
 // Activations of 2.1 MB a layer and 0.8 MB of samples for each host move; 23.4 MB of weights stay.

@@ -309,6 +309,19 @@ Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTas
   return std::move(*best);
 }
 
+namespace {
+
+void ShareCores(HandlerNetwork* network) {
+  std::vector<int> threads(network->hosts.size(), 0);
+  for (const PlacedHandler& handler : network->handlers) threads[handler.host] += handler.threads;
+  for (PlacedHandler& handler : network->handlers) {
+    const int cores = network->hosts[handler.host].cores, used = threads[handler.host];
+    if (cores > 0 && used > cores) handler.gflops *= static_cast<double>(cores) / used;
+  }
+}
+
+}  // namespace
+
 std::vector<NetworkPart> PartsOf(const HandlerNetwork& network) {
   std::vector<std::pair<double, std::size_t>> hosts;  // by speed
   std::vector<int> members(network.hosts.size(), 0);
@@ -338,6 +351,7 @@ std::vector<NetworkPart> PartsOf(const HandlerNetwork& network) {
         part.network.handlers.push_back(network.handlers[i]);
         part.handlers.push_back(static_cast<int>(i));
       }
+      ShareCores(&part.network);
       parts.push_back(std::move(part));
     }
   }

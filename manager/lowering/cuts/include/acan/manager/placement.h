@@ -14,10 +14,11 @@
 
 namespace acan {
 
-// The way from a host to all others, in either direction.
+// A host, and its way to all others, in either direction.
 struct HostLink {
   double us_per_kib = 0;     // 0: the broker's host, whose handlers share its memory
   double round_trip_us = 0;  // to the broker and back
+  int cores = 0;             // 0: not known
 };
 
 struct PlacedHandler {
@@ -66,7 +67,8 @@ struct NetworkPart {
   std::vector<int> handlers;  // their places in the whole
 };
 // All handlers; and fewer hosts, the fastest first, or fewer handlers of each, as a handler more
-// may cost more than it brings.
+// may cost more than it brings. Handlers of a part with more threads than their host has cores
+// share these: each is slower than it has measured.
 std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
 // As if it had been placed in the whole.
 Placement OfWhole(Placement placement, const NetworkPart& part);
