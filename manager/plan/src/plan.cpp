@@ -65,14 +65,21 @@ HandlerShares SharesOfPart(const HandlerNetwork& network) {
   return SharesOf(std::move(gflops), threads);
 }
 
+// The manager does nothing else meanwhile, and must not lose the lead.
+constexpr SearchBudget kBudget{.nodes = 24'000, .tasks = 8'000};
+
 // Cuts for the handlers with which a step takes least. nullopt: none fit, or the handlers cannot
 // keep the tiles.
 std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
   std::optional<ChosenCuts> best;
-  for (const NetworkPart& part : PartsOf(*request.network)) {
+  const std::vector<NetworkPart> parts = PartsOf(*request.network);
+  for (const NetworkPart& part : parts) {
+    const auto share = static_cast<std::int64_t>(parts.size());
+    SearchBudget budget{kBudget.nodes / share, kBudget.tasks / share};
     CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
     cuts.overhead_us = 0;  // round trips count by themselves
     cuts.network = &part.network;
+    cuts.budget = &budget;
     std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);
     if (chosen && (!best || chosen->cost.step_us < best->cost.step_us)) best = std::move(chosen);
   }

@@ -52,12 +52,10 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 // A step that takes so long without links may be faster than the best with them, by this estimate:
 // it lets no stage overlap the next.
 constexpr double kOverlap = 0.7;
-constexpr std::int64_t kMostTasksPlaced = 8192;
 
-// With links. More tasks than can be placed in a moment count as if every byte crossed the fastest
-// one.
 double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const CutCost& cost) {
-  if (cost.tasks <= kMostTasksPlaced) {
+  if (cost.tasks <= request.budget->tasks) {
+    request.budget->tasks -= cost.tasks;
     const GraphTasks tasks(request.model, request.training, cuts);
     return PlaceTasks(*request.network, tasks.Tasks(FullPass(request, true))).step_us;
   }
@@ -72,6 +70,9 @@ double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const C
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
                                 double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
+  if (request.budget != nullptr) {
+    request.budget->nodes -= static_cast<std::int64_t>(request.model.training.nodes().size());
+  }
   GraphCuts cuts = tiling.cuts;
   const auto training = Segmenter(request, tiling.cuts, tiling.by_tiles, spread, true).Cut(rows);
   if (!training) return std::nullopt;
@@ -88,6 +89,10 @@ std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling,
   cuts.evaluation = *evaluation;
   cost.largest_need_bytes = std::max(cost.largest_need_bytes, NeedOfEvaluation(request, cuts));
   return ChosenCuts{std::move(cuts), cost};
+}
+
+bool IsBudgetSpent(const CutRequest& request) {
+  return request.budget != nullptr && request.budget->nodes <= 0;
 }
 
 // Ways to cut attention beside those that memory asks for: where there are fewer samples than
@@ -120,6 +125,7 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
     int worse = 0;
     for (const RowCut& rows : RowCuts(request)) {
+      if (best && IsBudgetSpent(request)) return best;
       bool is_better = false;
       for (const AttentionSpread spread : Spreads(request, rows)) {
         if (best) limit_us = best->chosen.cost.step_us;
@@ -229,6 +235,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
   std::optional<Found> best;
   double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
+    if (best && IsBudgetSpent(request)) break;
     const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
     auto found = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
     if (!found) continue;
@@ -241,7 +248,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
     best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us);
   }
   if (best) {
-    if (request.recompute) return std::move(best->chosen);
+    if (request.recompute || IsBudgetSpent(request)) return std::move(best->chosen);
     return ChooseRecompute(request, std::move(*best));
   }
   if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();

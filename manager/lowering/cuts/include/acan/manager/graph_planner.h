@@ -11,6 +11,13 @@
 
 namespace acan {
 
+// How much ChooseCuts may still look at where bytes cross links, as every cut has to be made there.
+// It counts down what it looked at, and ends with the best so far.
+struct SearchBudget {
+  std::int64_t nodes = 0;  // of the graph, once for each cut
+  std::int64_t tasks = 0;  // that are made to be placed
+};
+
 struct CutRequest {
   const LoweredModel& model;
   const Training& training;
@@ -27,8 +34,11 @@ struct CutRequest {
   double overhead_us = 0;         // of a task beside its computing
   std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
   std::uint64_t task_inputs = 0;  // most inputs of a task
-  // Where bytes cross links; null: nowhere. Then a step's time is that of PlaceTasks.
+  // Where bytes cross links; null: nowhere. Then a step's time is that of PlaceTasks. A cut with
+  // more tasks than the budget has counts as if all bytes crossed the fastest link. REQUIRES:
+  // neither or both.
   const HandlerNetwork* network = nullptr;
+  SearchBudget* budget = nullptr;
 };
 
 // What a training step under the cuts costs, as estimated from one task of each kind; no other is
