@@ -220,7 +220,10 @@ for test in cuda op_matrix kernel gemm device; do
   esac
   step "test-$test" 90 "$bin/backends_${test}_test" "--gtest_filter=$filter" \
     "--gtest_output=json:$logs/test-$test.json" || true
-  if grep -q -e SKIPPED -e 'Running 0 tests' "$logs/test-$test.log"; then
+  # Some GPUs have too little shared memory for the largest tiles.
+  skipped=$(grep -c '^\[  SKIPPED \] .* ms)$' "$logs/test-$test.log" || true)
+  lacking=$(grep -c 'the GPU lacks these tiles' "$logs/test-$test.log" || true)
+  if [ "$skipped" -gt "$lacking" ] || grep -q 'Running 0 tests' "$logs/test-$test.log"; then
     say "test-$test: skipped tests, though there is a GPU"
     failed="$failed test-$test-skipped"
   fi
@@ -361,7 +364,7 @@ if $dry_run; then
 elif command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck; do
     step "sanitizer-$tool" 60 compute-sanitizer --tool $tool --error-exitcode 9 \
-      "$bin/backends_gemm_test" '--gtest_filter=*SpecialValues*cuda_tile*' || true
+      "$bin/backends_gemm_test" '--gtest_filter=*SpecialValues*cuda_*' || true
   done
   step sanitizer-kernels 45 compute-sanitizer --error-exitcode 9 "$bin/backends_kernel_test" \
     '--gtest_filter=*cuda*' || true

@@ -244,6 +244,7 @@ struct Quirks {
   const char* name;
   std::size_t most_group_size;
   std::uint64_t most_local_bytes;
+  std::size_t most_kernel_group_size = SIZE_MAX;
 };
 
 class GpuLikeTest : public ::testing::TestWithParam<Quirks> {};
@@ -258,6 +259,7 @@ TEST_P(GpuLikeTest, IsExact) {
     options.broken = kNoExtensions;
     options.most_group_size = GetParam().most_group_size;
     options.most_local_bytes = GetParam().most_local_bytes;
+    options.most_kernel_group_size = GetParam().most_kernel_group_size;
     const ConformanceResult result = RunConformance(*MakeDevice(options));
     EXPECT_TRUE(result.exact) << result.first_difference;
   }
@@ -267,7 +269,8 @@ INSTANTIATE_TEST_SUITE_P(OpenClDevices, GpuLikeTest,
                          ::testing::Values(Quirks{"amd", 256, 32 << 10},
                                            Quirks{"intel", 256, 64 << 10},
                                            Quirks{"one_wavefront", 64, 32 << 10},
-                                           Quirks{"little_local_memory", 256, 5 << 10}),
+                                           Quirks{"little_local_memory", 256, 5 << 10},
+                                           Quirks{"few_registers", 256, 32 << 10, 64}),
                          [](const auto& of) { return std::string(of.param.name); });
 
 TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
@@ -275,6 +278,16 @@ TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
   const OwnCache own;
   DeviceOptions options = TileOptions();
   options.most_group_size = 32;
+  EXPECT_THAT([&] { MakeDevice(options); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
+}
+
+// The device allows larger groups, but no kernel of a product can have them.
+TEST(OpenClDevices, WithTooFewRegistersForAnyTileAreRefused) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  DeviceOptions options = TileOptions();
+  options.most_kernel_group_size = 32;
   EXPECT_THAT([&] { MakeDevice(options); },
               ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
 }

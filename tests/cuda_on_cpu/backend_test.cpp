@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -181,6 +182,21 @@ TEST(PinnedMemory, IsUsedAgainForResultsOfAboutTheSameSize) {
   const std::uint64_t made = CountsOf(0).pinned_made;
   for (std::int64_t less = 0; less < 8; ++less) download((1 << 20) - less * 16000);
   EXPECT_LE(CountsOf(0).pinned_made, made + 1);
+}
+
+// To make pinned memory takes the driver milliseconds, in which nobody else would be served.
+TEST(Fetch, MakesNoPinnedMemory) {
+  const auto device = Make(64 << 20);
+  constexpr std::int64_t kWords = (11 << 20) / 4 + 5;  // three pieces
+  std::vector<float> values(kWords);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const Payload sent = Payload::Copy(values.data(), values.size() * 4);
+  const BufferPtr buffer = device->Upload(sent);
+  const std::uint64_t made = CountsOf(0).pinned_made;
+  const Payload payload = device->Fetch(buffer);
+  EXPECT_EQ(CountsOf(0).pinned_made, made);
+  ASSERT_EQ(payload.size(), sent.size());
+  EXPECT_EQ(std::memcmp(payload.data(), sent.data(), sent.size()), 0);
 }
 
 // The driver takes whole chunks of 2 MiB for what is larger than 1 MiB.

@@ -194,6 +194,7 @@ class CudaDevice final : public Device {
         gpu_(std::make_shared<Gpu>(options.index, info_.name, options.memory_limit_bytes)),
         upload_staging_(info_.name, kUploadSlots),
         copy_staging_(info_.name, kCopySlots),
+        fetch_staging_(info_.name, options.memory_limit_bytes, gpu_->fetches()),
         fast_math_(options.fast_math) {
     // The first use of the context and of the code in it: what is wrong with them is said here.
     GemmGpu gemm = GemmGpuOf(options.index, info_.threads, info_.name);
@@ -269,14 +270,10 @@ class CudaDevice final : public Device {
     gpu_->Enter();
     const auto& source = static_cast<CudaBuffer&>(*buffer);
     const std::uint64_t bytes = buffer->size_bytes();
-    std::shared_ptr<void> memory = gpu_->pinned().Take(bytes);
+    // Ordinary memory: to pin some would make the thread, which serves others, wait for the driver.
+    std::shared_ptr<void> memory(::operator new(bytes), [](void* at) { ::operator delete(at); });
     if (!IsPlanted(CudaBug::kFetchForgetsItsUpload)) source.AwaitUploadOn(gpu_->fetches());
-    Check(cudaMemcpyAsync(memory.get(), source.data(), bytes, cudaMemcpyDeviceToHost,
-                          gpu_->fetches()),
-          "cudaMemcpyAsync from the device", info_.name);
-    if (!IsPlanted(CudaBug::kFetchDoesNotWait)) {
-      Check(cudaStreamSynchronize(gpu_->fetches()), "cudaStreamSynchronize", info_.name);
-    }
+    fetch_staging_.Copy(source.bytes(), static_cast<std::byte*>(memory.get()), bytes);
     const void* const data = memory.get();
     return {std::move(memory), data, bytes};
   }
@@ -375,6 +372,7 @@ class CudaDevice final : public Device {
   std::mutex upload_mutex_;
   Staging upload_staging_;  // guarded by upload_mutex_
   Staging copy_staging_;
+  FetchStaging fetch_staging_;
   FastMath fast_math_;
   std::unique_ptr<CudaBuffer> workspace_;
   std::optional<ExactProducts> exact_;  // after the workspace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "acan/core/memory_budget.h"
 
@@ -123,6 +124,41 @@ void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, 
     }
     if (IsPlanted(CudaBug::kSlotIsNotRecorded)) continue;
     Check(cudaEventRecord(slot.free.get(), stream), "cudaEventRecord", device_);
+  }
+}
+
+FetchStaging::FetchStaging(std::string device, std::size_t most_bytes, cudaStream_t stream)
+    : device_(std::move(device)),
+      slot_bytes_(std::clamp(most_bytes, kPinnedGrain, kSlotBytes)),
+      stream_(stream) {
+  for (Slot& slot : slots_) slot = {NewPinned(slot_bytes_, device_), NewEvent(device_)};
+}
+
+FetchStaging::~FetchStaging() {
+  cudaStreamSynchronize(stream_);
+}
+
+void FetchStaging::Copy(const std::byte* from, std::byte* to, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t pieces = (bytes + slot_bytes_ - 1) / slot_bytes_;
+  const auto size = [&](std::size_t piece) {
+    return std::min(slot_bytes_, bytes - piece * slot_bytes_);
+  };
+  // One piece is on its way while the thread copies the one before it.
+  for (std::size_t piece = 0; piece <= pieces; ++piece) {
+    if (piece < pieces) {
+      const Slot& slot = slots_[piece % 2];
+      Check(cudaMemcpyAsync(slot.memory.get(), from + piece * slot_bytes_, size(piece),
+                            cudaMemcpyDeviceToHost, stream_),
+            "cudaMemcpyAsync from the device", device_);
+      Check(cudaEventRecord(slot.arrived.get(), stream_), "cudaEventRecord", device_);
+    }
+    if (piece == 0) continue;
+    const Slot& before = slots_[(piece - 1) % 2];
+    if (!IsPlanted(CudaBug::kFetchDoesNotWait)) {
+      Check(cudaEventSynchronize(before.arrived.get()), "cudaEventSynchronize", device_);
+    }
+    std::memcpy(to + (piece - 1) * slot_bytes_, before.memory.get(), size(piece - 1));
   }
 }
 

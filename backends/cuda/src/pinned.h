@@ -1,6 +1,7 @@
 // Host memory that the device reads and writes by itself.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -68,6 +69,34 @@ class Staging {
   std::size_t most_slots_;
   std::vector<Slot> slots_;  // in a ring
   std::size_t next_ = 0;     // that was used longest ago
+};
+
+// Copies from the device to ordinary memory through two pieces of pinned memory, which it makes at
+// its construction: a thread that serves others must not wait for the driver to pin more. Thread
+// safe; one copy at a time.
+class FetchStaging {
+ public:
+  // `stream`: its copies', which must outlive it. `most_bytes`: of one copy; pieces are no larger.
+  FetchStaging(std::string device, std::size_t most_bytes, cudaStream_t stream);
+  // Waits for copies that failed in the middle.
+  ~FetchStaging();
+  FetchStaging(const FetchStaging&) = delete;
+  FetchStaging& operator=(const FetchStaging&) = delete;
+
+  // Returns when all bytes have arrived.
+  void Copy(const std::byte* from, std::byte* to, std::size_t bytes);
+
+ private:
+  struct Slot {
+    PinnedBytes memory;
+    Event arrived;
+  };
+
+  std::string device_;
+  std::size_t slot_bytes_;
+  cudaStream_t stream_;
+  std::mutex mutex_;
+  std::array<Slot, 2> slots_;
 };
 
 }  // namespace acan::cuda

@@ -138,13 +138,17 @@ class TileGemm final : public Gemm {
   void Run(const Product& p) override {
     const bool deep =
         deep_only_ || std::bit_width(static_cast<std::uint64_t>(Cut(p.k, p.block))) > kUsualLevels;
-    if (deep && deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
+    if (deep) BuildAll();
     const ClKernel& kernel = deep ? deep_ : usual_;
     session_.SetArgs(kernel, p.a.memory, p.a.offset, p.a.row_stride, p.a.k_stride, p.b.memory,
                      p.b.offset, p.b.row_stride, p.b.k_stride, p.c, p.c_offset, p.c_stride, p.m,
                      p.n, p.k, p.block);
     const auto threads = static_cast<std::size_t>(shape_.threads());
     session_.Run(kernel, "gemm", {Cut(p.n, shape_.n) * threads, Cut(p.m, shape_.m)}, {threads, 1});
+  }
+
+  void BuildAll() override {
+    if (deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
   }
 
   // The usual program and the one for many leaves.
@@ -158,7 +162,13 @@ class TileGemm final : public Gemm {
         "-DACAN_TILE_LEVELS={}",
         shape_.m, shape_.n, shape_.k, shape_.thread_m, shape_.thread_n, levels);
     program = session_.Build(std::string(kGemmTileHeaderText) + kGemmTileText, macros);
-    kernel = session_.KernelOf(program, "acan_gemm");
+    ClKernel built = session_.KernelOf(program, "acan_gemm");
+    const std::size_t most = session_.MostGroupSize(built);
+    if (most < static_cast<std::size_t>(shape_.threads())) {
+      throw OutOfMemory(fmt::format("{}: groups of a product may have {} work-items, not {}",
+                                    session_.name(), most, shape_.threads()));
+    }
+    kernel = std::move(built);
   }
 
   const Session& session_;
@@ -189,7 +199,7 @@ class ChosenGemm final : public Gemm {
       return;
     }
     gemm_ = Measure();
-    if (!gemm_) gemm_ = Make(Untried());
+    if (!gemm_) gemm_ = Untried();
   }
   ~ChosenGemm() override { budget_.Release(scratch_bytes_); }
   ChosenGemm(const ChosenGemm&) = delete;
@@ -213,14 +223,24 @@ class ChosenGemm final : public Gemm {
   std::size_t Candidates() const {
     return kind_ == GemmKind::kVector ? std::size(kVectorShapes) : std::size(kTileShapes);
   }
-  std::size_t Untried() const {
-    if (kind_ == GemmKind::kVector) return session_.candidate().native_floats < 16 ? 1 : 0;
+  // The first that the device can run.
+  std::unique_ptr<Gemm> Untried() const {
+    if (kind_ == GemmKind::kVector) return Make(session_.candidate().native_floats < 16 ? 1 : 0);
     for (std::size_t i = 0; i < Candidates(); ++i) {
-      if (Possible(i)) return i;
+      if (!Possible(i)) continue;
+      try {
+        std::unique_ptr<Gemm> each = Make(i);
+        each->BuildAll();
+        return each;
+      } catch (const OutOfMemory&) {
+        // As in Fastest.
+      }
     }
     throw FailureError(fmt::format(
         "{} has groups of {} work-items and {} bytes of local memory, too few for exact products",
-        session_.name(), session_.candidate().most_group_size, session_.candidate().local_bytes));
+        session_.name(),
+        std::min(session_.candidate().most_group_size, session_.candidate().most_kernel_group_size),
+        session_.candidate().local_bytes));
   }
   bool Possible(std::size_t i) const {
     if (kind_ == GemmKind::kVector) return true;
@@ -274,6 +294,7 @@ class ChosenGemm final : public Gemm {
         std::unique_ptr<Gemm> each = Make(i);
         const double seconds = Seconds(*each, memory);
         if (seconds >= best_seconds) continue;
+        each->BuildAll();
         best_seconds = seconds;
         best = std::move(each);
         best_index = i;

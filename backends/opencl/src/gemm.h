@@ -40,6 +40,9 @@ class Gemm {
   // As Device::ExactWays and UseExactWay.
   virtual int Ways() const { return 1; }
   virtual void UseWay(int /*way*/) {}
+  // Builds the kernels of all ways, which Run may otherwise do late. Throws OutOfMemory if the
+  // device cannot run one of them.
+  virtual void BuildAll() {}
 };
 
 // The kernels for the device, with the sizes that were measured to be best (or are found so now, if

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -102,6 +103,7 @@ class OpenClDevice final : public Device {
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const OperatorRow* row : kKernelRows) {
       kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));
+      group_sizes_.push_back(GroupSizeOf(*row, kernels_.back()));
     }
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
     gemm_ = MakeGemm(session_, gemm_kind_, *budget_, options.tile_shape);
@@ -235,18 +237,16 @@ class OpenClDevice final : public Device {
     const auto cols = static_cast<std::size_t>(region.cols);
     const auto lanes = static_cast<std::size_t>(ColumnLanes());
     const auto elements = static_cast<std::size_t>(ElementRun());
-    const bool cpu = session_.candidate().cpu;
+    const std::size_t group = group_sizes_[static_cast<std::size_t>(kernel)];
     switch (region.space) {
       case KernelSpace::kElement:
-        return session_.Run(run, row.name, {(cols + elements - 1) / elements, rows},
-                            {cpu ? 1 : 64, 1});
+        return session_.Run(run, row.name, {(cols + elements - 1) / elements, rows}, {group, 1});
       case KernelSpace::kRow:
-        return session_.Run(run, row.name, {rows, 1}, {cpu ? 1 : 64, 1});
+        return session_.Run(run, row.name, {rows, 1}, {group, 1});
       case KernelSpace::kColumn:
-        return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {cpu ? 1 : 64, 1});
+        return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {group, 1});
       case KernelSpace::kTile:
-        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows},
-                            {cpu ? 1 : ACAN_TILE_LANES, 1});
+        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows}, {group, 1});
     }
   }
 
@@ -256,11 +256,25 @@ class OpenClDevice final : public Device {
   int ColumnLanes() const { return session_.candidate().cpu ? 16 : 1; }
   int ElementRun() const { return session_.candidate().cpu ? 512 : 1; }
 
+  // Work-items of a group that runs a kernel of the table.
+  std::size_t GroupSizeOf(const OperatorRow& row, const ClKernel& kernel) const {
+    if (session_.candidate().cpu) return 1;
+    constexpr std::size_t kUsual = 64;
+    const std::size_t most = session_.MostGroupSize(kernel);
+    if (row.space != KernelSpace::kTile) return std::min(kUsual, std::bit_floor(most));
+    if (most < ACAN_TILE_LANES) {
+      throw FailureError(fmt::format("{}: groups of {} may have {} work-items, not {}",
+                                     session_.name(), row.name, most, ACAN_TILE_LANES));
+    }
+    return ACAN_TILE_LANES;
+  }
+
   std::shared_ptr<MemoryBudget> budget_;
   Session session_;
   DeviceInfo info_;
   Program program_;
   std::vector<ClKernel> kernels_;
+  std::vector<std::size_t> group_sizes_;  // of kernels_
   GemmKind gemm_kind_ = GemmKind::kTile;
   std::unique_ptr<opencl::Gemm> gemm_;
 };
@@ -309,6 +323,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
       std::min(candidate.most_group_size, options.most_group_size.value_or(SIZE_MAX));
   candidate.local_bytes =
       std::min(candidate.local_bytes, options.most_local_bytes.value_or(UINT64_MAX));
+  candidate.most_kernel_group_size = options.most_kernel_group_size.value_or(SIZE_MAX);
   return std::make_unique<OpenClDevice>(std::move(candidate), options);
 }
 

@@ -18,6 +18,7 @@ struct Candidate {
   int native_floats = 1;        // floats of a vector
   std::uint64_t most_allocation_bytes = 0;
   std::size_t most_group_size = 1;
+  std::size_t most_kernel_group_size = SIZE_MAX;  // of tests: see DeviceOptions
   std::uint64_t local_bytes = 0;
   std::string identity;  // device and driver with their versions: what compiled programs depend on
 };

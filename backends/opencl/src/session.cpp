@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -113,6 +114,14 @@ ClKernel Session::KernelOf(const Program& program, const std::string& kernel) co
   return out;
 }
 
+std::size_t Session::MostGroupSize(const ClKernel& kernel) const {
+  std::size_t most = 0;
+  Check(clGetKernelWorkGroupInfo(kernel.get(), id_, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most,
+                                 nullptr),
+        "clGetKernelWorkGroupInfo", name_);
+  return std::min(most, candidate_.most_kernel_group_size);
+}
+
 Memory Session::NewMemory(cl_mem_flags flags, std::size_t bytes) const {
   if (bytes > candidate_.most_allocation_bytes) {
     throw OutOfMemory(fmt::format("{} has no buffers of {} bytes; its largest have {}", name_,
@@ -130,6 +139,9 @@ void Session::Run(const ClKernel& kernel, std::string_view what,
   const std::size_t sizes[2] = {RoundUp(global.first, local.first),
                                 RoundUp(global.second, local.second)};
   const std::size_t groups[2] = {local.first, local.second};
+  if (local.first * local.second > candidate_.most_kernel_group_size) {
+    Check(CL_INVALID_WORK_GROUP_SIZE, fmt::format("clEnqueueNDRangeKernel of {}", what), name_);
+  }
   Check(
       clEnqueueNDRangeKernel(queue(), kernel.get(), 2, nullptr, sizes, groups, 0, nullptr, nullptr),
       fmt::format("clEnqueueNDRangeKernel of {}", what), name_);

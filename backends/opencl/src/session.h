@@ -29,6 +29,9 @@ class Session {
   // std::runtime_error with the compiler's log.
   Program Build(const std::string& text, const std::string& macros) const;
   ClKernel KernelOf(const Program& program, const std::string& kernel) const;
+  // The most work-items of a group that runs `kernel`: fewer than the device allows where the
+  // kernel takes many registers.
+  std::size_t MostGroupSize(const ClKernel& kernel) const;
   Memory NewMemory(cl_mem_flags flags, std::size_t bytes) const;
 
   // Enqueues `kernel` over `global` work-items in groups of `local`; global is rounded up.

@@ -139,17 +139,17 @@ const RingDesign* DesignOf(GemmTile tile) {
 }
 
 int SharedLevels(const RingDesign& design, const GemmGpu& gpu) {
-  const auto bytes = static_cast<std::uint64_t>(design.stages_bytes() + design.level_bytes());
+  const int of_a_block = design.stages_bytes() + design.level_bytes();
+  const auto bytes = static_cast<std::uint64_t>(of_a_block);
   const auto blocks = static_cast<std::uint64_t>(design.blocks);
-  return bytes <= gpu.block_shared_bytes &&
-                 blocks * (bytes + kBlockReserveBytes) <= gpu.shared_bytes
-             ? 1
-             : 0;
+  const bool fits =
+      bytes <= gpu.block_shared_bytes && blocks * (bytes + kBlockReserveBytes) <= gpu.shared_bytes;
+  return fits ? 1 : 0;
 }
 
 std::uint64_t SharedBytes(const RingDesign& design, const GemmGpu& gpu) {
-  return static_cast<std::uint64_t>(design.stages_bytes() +
-                                    SharedLevels(design, gpu) * design.level_bytes());
+  const int bytes = design.stages_bytes() + SharedLevels(design, gpu) * design.level_bytes();
+  return static_cast<std::uint64_t>(bytes);
 }
 
 std::int64_t MostLeaves(GemmTile tile, const GemmGpu& gpu) {

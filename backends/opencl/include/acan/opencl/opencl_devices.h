@@ -40,6 +40,8 @@ struct DeviceOptions {
   std::optional<std::size_t> tile_shape;  // of kTile, below TileShapes()
   std::optional<std::size_t> most_group_size;     // as if the device had no more work-items a group
   std::optional<std::uint64_t> most_local_bytes;  // and no more local memory
+  // As if each kernel needed so many registers that its groups could not have more work-items.
+  std::optional<std::size_t> most_kernel_group_size;
 };
 
 // How many sizes of tiles there are to choose from.
