@@ -100,17 +100,22 @@ class Walk {
 // Whether call `from` or a later one, or an output, reads a part but the first before a product
 // makes it anew.
 bool PartsAreReadLater(const Task& task, std::size_t from, const std::vector<int>& parts) {
-  std::vector<int> stale(parts.begin() + 1, parts.end());
+  std::vector<std::uint8_t> stale(task.buffers.size(), 0);  // of each buffer
+  for (std::size_t i = 1; i < parts.size(); ++i) stale[static_cast<std::size_t>(parts[i])] = 1;
+  std::size_t left = parts.size() - 1;
   const auto is_stale = [&](const View& view) {
-    return std::find(stale.begin(), stale.end(), view.buffer) != stale.end();
+    return view.buffer >= 0 && stale[static_cast<std::size_t>(view.buffer)] != 0;
   };
-  for (std::size_t i = from; i < task.calls.size() && !stale.empty(); ++i) {
+  for (std::size_t i = from; i < task.calls.size() && left > 0; ++i) {
     const Call& call = task.calls[i];
     const auto operands = (call.gemm ? RowOf(call.form) : RowOf(call.kernel)).operands;
     for (std::size_t j = 0; j < call.views.size(); ++j) {
       if (operands[j].reads() && is_stale(call.views[j])) return true;
     }
-    if (call.gemm && IsWhole(task, call.views[2])) std::erase(stale, call.views[2].buffer);
+    if (call.gemm && is_stale(call.views[2]) && IsWhole(task, call.views[2])) {
+      stale[static_cast<std::size_t>(call.views[2].buffer)] = 0;
+      --left;
+    }
   }
   return std::any_of(task.outputs.begin(), task.outputs.end(),
                      [&](const Output& output) { return is_stale(output.view); });

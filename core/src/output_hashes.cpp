@@ -8,22 +8,35 @@
 namespace acan {
 namespace {
 
-// The last call that writes to `view`, and the view that it writes.
+// The last call that writes to an output, and the view that it writes.
 struct LastWrite {
   std::size_t call;
   View view;
 };
 
-std::optional<LastWrite> FindLastWrite(const Task& task, const View& view) {
-  for (std::size_t i = task.calls.size(); i-- > 0;) {
-    const Call& call = task.calls[i];
+// Of each output. Goes through the calls once, as a task may have thousands of calls and a hundred
+// outputs.
+std::vector<std::optional<LastWrite>> FindLastWrites(const Task& task) {
+  std::vector<std::optional<LastWrite>> last(task.outputs.size());
+  std::vector<std::vector<std::size_t>> open(task.buffers.size());  // outputs, of each buffer
+  for (std::size_t i = 0; i < task.outputs.size(); ++i) {
+    open[static_cast<std::size_t>(task.outputs[i].view.buffer)].push_back(i);
+  }
+  std::size_t left = task.outputs.size();
+  for (std::size_t c = task.calls.size(); c-- > 0 && left > 0;) {
+    const Call& call = task.calls[c];
     const auto operands = RowOfCall(call).operands;
     for (std::size_t j = 0; j < call.views.size(); ++j) {
-      if (operands[j].access == Access::kRead || !Overlap(call.views[j], view)) continue;
-      return LastWrite{i, call.views[j]};
+      const View& view = call.views[j];
+      if (view.buffer < 0 || operands[j].access == Access::kRead) continue;
+      left -= std::erase_if(open[static_cast<std::size_t>(view.buffer)], [&](std::size_t output) {
+        if (!Overlap(view, task.outputs[output].view)) return false;
+        last[output] = LastWrite{c, view};
+        return true;
+      });
     }
   }
-  return std::nullopt;
+  return last;
 }
 
 bool IsIn(std::size_t call, std::size_t first, std::size_t count) {
@@ -35,12 +48,14 @@ bool IsIn(std::size_t call, std::size_t first, std::size_t count) {
 OutputHashes::OutputHashes(const Device& device, const Task& task,
                            const std::vector<BufferPtr>& buffers, const std::vector<bool>& wanted)
     : hashes_(task.outputs.size()) {
+  if (wanted.empty()) return;
+  const std::vector<std::optional<LastWrite>> last_writes = FindLastWrites(task);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i]) continue;
     const View& view = task.outputs[i].view;
     const std::byte* bytes = device.HostBytes(MatrixOf(task, buffers, view));
     if (bytes == nullptr) continue;
-    const std::optional<LastWrite> last = FindLastWrite(task, view);
+    const std::optional<LastWrite>& last = last_writes[i];
     if (!last) continue;
     const bool writes_all = last->view.row == view.row && last->view.rows == view.rows;
     open_.push_back({i, last->call, writes_all, bytes, 4 * static_cast<std::uint64_t>(view.cols),

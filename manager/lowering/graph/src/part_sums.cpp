@@ -93,7 +93,10 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
                          [&](const SumPart& p) { return p.range.begin == both.end; });
   }
   SumNames inner = names;
-  if (!names.add) inner.sums = 1, inner.beside = 0;
+  if (!names.add) {
+    inner.sums = 1;
+    inner.beside = 0;
+  }
   std::vector<SumPart> halves;
   for (auto [first, last] : {std::pair(parts.begin(), split), std::pair(split, parts.end())}) {
     std::vector<SumPart> half(std::make_move_iterator(first), std::make_move_iterator(last));
