@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "acan/manager/graph_planner.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
 
@@ -186,6 +187,39 @@ TEST(HandlerNetworkTest, TilesThatFitIntoNobodyAreNotPlaced) {
   const auto plan = MakePlan(request, nullptr);
   ASSERT_TRUE(plan) << "as without links";
   EXPECT_FALSE(std::isfinite(PlaceOnBestPart(*request.network, wide.TasksOf(*plan)).step_us));
+}
+
+// The manager does nothing else while it plans, and must not lose the lead.
+TEST(HandlerNetworkTest, MoreTasksThanTheManagerHasTimeForAreNotPlaced) {
+  const auto handlers = OneOnEachHost(2, kGigabit);
+  const Wide wide({784, 2048, 10}, 256);
+  std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
+  while (tasks.size() <= 32'768) tasks.insert(tasks.end(), tasks.begin(), tasks.end());
+  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), tasks);
+  EXPECT_FALSE(std::isfinite(placed.step_us));
+  EXPECT_EQ(placed.handler_of, std::vector<int>(tasks.size(), -1));
+}
+
+TEST(HandlerNetworkTest, WithoutABudgetTheFirstCutThatFitsIsChosen) {
+  const HandlerNetwork network = *NetworkOf(OneOnEachHost(2, kGigabit), kLeastKept);
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  const auto choose = [&](SearchBudget budget) {
+    CutRequest request{
+        .model = *wide.model, .training = wide.training, .size_bytes = {}, .batch_rows = {}};
+    request.capacity_bytes = 1ull << 30;
+    request.workers = 2;
+    request.gflops = 50;
+    request.tuple_bytes = request.task_inputs = UINT64_MAX;
+    request.network = &network;
+    request.budget = &budget;
+    const auto chosen = ChooseCuts(request, nullptr);
+    EXPECT_LT(budget.nodes, INT64_MAX) << "it counts what it looked at";
+    return chosen ? chosen->cost.step_us : 0;
+  };
+  const double hurried_us = choose({.nodes = 1, .tasks = 0});
+  const double best_us = choose({.nodes = INT64_MAX, .tasks = INT64_MAX});
+  EXPECT_GT(hurried_us, best_us);
+  EXPECT_GT(best_us, 0);
 }
 
 }  // namespace

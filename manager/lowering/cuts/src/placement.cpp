@@ -18,6 +18,8 @@ constexpr double kUsPerKibWithinHost = 1;
 constexpr double kTaskWorkUs = 80;
 constexpr int kRounds = 4;
 constexpr double kPartForTiles = 0.75;  // of a handler's memory
+// Tasks times handlers; more would take seconds, in which the manager does nothing else.
+constexpr std::size_t kMostOffers = 65'536;
 constexpr int kAnybody = -1;
 constexpr int kManager = -2;
 constexpr int kBroker = -3;
@@ -265,6 +267,13 @@ class Round {
   Placement placed_;
 };
 
+Placement NotPlaced(std::size_t tasks) {
+  Placement placed;
+  placed.handler_of.assign(tasks, kAnybody);
+  placed.step_us = kNever;
+  return placed;
+}
+
 std::vector<std::vector<double>> TaskTimes(const HandlerNetwork& network,
                                            const std::vector<PlannedTask>& tasks) {
   std::map<double, std::vector<double>> of_speed;
@@ -368,6 +377,7 @@ Placement OfWhole(Placement placement, const NetworkPart& part) {
 }
 
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks) {
+  if (tasks.size() * network.handlers.size() > kMostOffers) return NotPlaced(tasks.size());
   std::optional<Placement> best;
   for (const NetworkPart& part : PartsOf(network)) {
     Placement placed = PlaceTasks(part.network, tasks);

@@ -52,7 +52,7 @@ struct Placement {
   std::map<TileId, int> home_of;  // the handler that makes the next version of a tile
   std::vector<LinkLoad> loads;    // of a step, by host
   std::uint64_t manager_bytes = 0;  // that leave the manager's host
-  double step_us = 0;               // infinite: a task fits nowhere
+  double step_us = 0;               // infinite: not placed, or a task fits nowhere
 };
 
 // `tasks`: of a step, in an order in which they can run. The tiles are where the step before has
@@ -72,7 +72,8 @@ struct NetworkPart {
 std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
 // As if it had been placed in the whole.
 Placement OfWhole(Placement placement, const NetworkPart& part);
-// On the part on which the step takes least.
+// On the part on which the step takes least; on none (step_us is infinite) where tasks and handlers
+// are too many for the manager to wait for it.
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
 
 }  // namespace acan
