@@ -13,22 +13,25 @@ struct Name {
 constexpr std::array<Name, 3> kNames{
     {{CpuIsa::kAvx512, "avx512"}, {CpuIsa::kAvx2, "avx2"}, {CpuIsa::kPortable, "portable"}}};
 
+#if defined(ACAN_CPU_AVX2)
+constexpr bool kBuiltForAvx2 = true;
+#else
+constexpr bool kBuiltForAvx2 = false;
+#endif
+#if defined(ACAN_CPU_AVX512)
+constexpr bool kBuiltForAvx512 = true;
+#else
+constexpr bool kBuiltForAvx512 = false;
+#endif
+
 constexpr bool IsBuiltFor(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kPortable:
       return true;
     case CpuIsa::kAvx2:
-#if defined(ACAN_CPU_AVX2)
-      return true;
-#else
-      return false;
-#endif
+      return kBuiltForAvx2;
     case CpuIsa::kAvx512:
-#if defined(ACAN_CPU_AVX512)
-      return true;
-#else
-      return false;
-#endif
+      return kBuiltForAvx512;
   }
   return false;
 }
