@@ -367,7 +367,7 @@ TEST_P(AttentionTest, CallsThatWouldGoAstrayAreRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AttentionTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, AttentionTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

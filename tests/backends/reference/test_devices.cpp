@@ -162,6 +162,14 @@ std::vector<TestDevice> AllTestDevices() {
           CudaTiles(32, false, 2, "cuda_tile32")};
 }
 
+std::vector<TestDevice> KernelTestDevices() {
+  std::vector<TestDevice> devices = AllTestDevices();
+  std::erase_if(devices, [](const TestDevice& device) {
+    return device.name == "cuda_tile128" || device.name == "cuda_tile64";
+  });
+  return devices;
+}
+
 std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });

@@ -23,9 +23,12 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device);
 
 // Always the same ones in the same order, here or not: cpu_portable, cpu_avx2, cpu_avx512;
 // opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft (as if its division
-// rounded wrongly), opencl_part (a sub-device), cuda
-// (as users get it), cuda_tile128, cuda_tile64, cuda_tile32 (one size for all products).
+// rounded wrongly), opencl_part (a sub-device), cuda (as users get it), cuda_tile128, cuda_tile64,
+// cuda_tile32 (one size for all products).
 std::vector<TestDevice> AllTestDevices();
+// Those whose kernels beside products are computed in a way of their own: without cuda_tile128 and
+// cuda_tile64. cuda_tile32 is there, as it is another one of the fake GPUs.
+std::vector<TestDevice> KernelTestDevices();
 // Those whose products are computed in a way of their own: without opencl_soft, and with
 // cuda_ring256 and the like, which are CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();

@@ -269,7 +269,7 @@ TEST_P(ConvolutionKernelTest, WeightGradientsAreSumsOfProductsOfGroups) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ConvolutionKernelTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, ConvolutionKernelTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -190,7 +190,7 @@ TEST_P(PoolingTest, UnfoldAndFold) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PoolingTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, PoolingTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

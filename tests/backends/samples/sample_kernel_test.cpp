@@ -298,7 +298,7 @@ TEST_P(SampleKernelTest, BiasAndResidualAreTwoAdditions) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, SampleKernelTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, SampleKernelTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
