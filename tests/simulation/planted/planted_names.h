@@ -59,7 +59,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
     PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 1133},
-    PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 1016},
+    PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 20643},
     PlantedName{ManagerBug::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
     PlantedName{ManagerBug::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion", 3},
     PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 157},
