@@ -24,8 +24,8 @@ For each device: the conformance battery (does it compute exact precision's bits
 exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
 that are not there, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses
 other vector instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit
-code is 1 if a device that can be used is not exact. With --list nothing is proved or measured, which
-takes a minute where an OpenCL driver has to compile the kernels first.
+code is 1 if a device that can be used is not exact. --list proves and
+measures nothing: that takes a minute where an OpenCL driver has to compile the kernels first.
 
 Examples:
   acan devices

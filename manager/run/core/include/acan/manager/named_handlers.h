@@ -18,11 +18,10 @@ namespace acan {
 
 class NamedHandlers {
  public:
-  // `step`: the tasks of a full step under the plan that is in force.
+  // `handlers`: by client id. `step`: the tasks of a full step under the plan that is in force.
   void Find(const std::map<std::string, Capacity>& handlers, std::uint64_t least_kept_bytes,
             const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
-  bool empty() const { return !placement_; }
 
   // Names the handlers of the tasks of a step. One with other tasks than a full step, as the last
   // of an epoch may be, is left as it is.
