@@ -37,24 +37,32 @@ std::optional<std::string> Space::FindContradiction() const {
 }
 
 struct Space::Impl::Dispatch {
-  void operator()(Put&& put) const { space.puts_.Handle(client, id, std::move(put)); }
-  void operator()(Hold&& hold) const { space.puts_.Handle(client, id, std::move(hold)); }
-  void operator()(Supply&& supply) const { space.puts_.Handle(client, id, std::move(supply)); }
-  void operator()(Read&& read) const { space.reads_.Handle(client, id, std::move(read)); }
-  void operator()(List&& list) const { space.scans_.Handle(client, id, std::move(list)); }
-  void operator()(Count&& count) const { space.scans_.Handle(client, id, std::move(count)); }
-  void operator()(Get&& get) const { space.gets_.Handle(client, id, std::move(get)); }
+  void operator()(Put&& put) const { space.lifecycle_.puts.Handle(client, id, std::move(put)); }
+  void operator()(Hold&& hold) const { space.lifecycle_.puts.Handle(client, id, std::move(hold)); }
+  void operator()(Supply&& supply) const {
+    space.lifecycle_.puts.Handle(client, id, std::move(supply));
+  }
+  void operator()(Read&& read) const { space.reading_.reads.Handle(client, id, std::move(read)); }
+  void operator()(List&& list) const { space.reading_.scans.Handle(client, id, std::move(list)); }
+  void operator()(Count&& count) const {
+    space.reading_.scans.Handle(client, id, std::move(count));
+  }
+  void operator()(Get&& get) const { space.matching_.gets.Handle(client, id, std::move(get)); }
   void operator()(Extend&& extend) const {
-    space.lease_ends_.Handle(client, id, std::move(extend));
+    space.lifecycle_.lease_ends.Handle(client, id, std::move(extend));
   }
   void operator()(Release&& release) const {
-    space.lease_ends_.Handle(client, id, std::move(release));
+    space.lifecycle_.lease_ends.Handle(client, id, std::move(release));
   }
-  void operator()(Fail&& fail) const { space.lease_ends_.Handle(client, id, std::move(fail)); }
-  void operator()(Retire&& retire) const { space.removal_.Handle(client, id, std::move(retire)); }
+  void operator()(Fail&& fail) const {
+    space.lifecycle_.lease_ends.Handle(client, id, std::move(fail));
+  }
+  void operator()(Retire&& retire) const {
+    space.lifecycle_.removal.Handle(client, id, std::move(retire));
+  }
   void operator()(Cancel&& cancel) const { space.CancelRequest(client, id, cancel.request); }
   void operator()(Complete&& complete) const {
-    space.completions_.Handle(client, id, std::move(complete));
+    space.lifecycle_.completions.Handle(client, id, std::move(complete));
   }
   void operator()(GetStats&&) const {
     space.state_.answers.Answer(client, id, space.GetStatistics());
@@ -67,7 +75,7 @@ struct Space::Impl::Dispatch {
 
 std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
   assert(now_us >= state_.now_us);
-  assert(reads_.settled() && ready_.empty() && matcher_.settled());
+  assert(reading_.reads.settled() && matching_.ready.empty() && matching_.matcher.settled());
   state_.answers.Clear();
   state_.now_us = now_us;
   ExpireDue();
@@ -78,7 +86,7 @@ std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
 }
 
 std::int64_t Space::Impl::NextDeadlineUs() const {
-  if (!scans_.idle()) return state_.now_us;
+  if (!reading_.scans.idle()) return state_.now_us;
   return state_.deadlines.empty() ? kForeverUs : state_.deadlines.first()->when_us;
 }
 
@@ -98,19 +106,20 @@ void Space::Impl::ExpireDue() {
       case Deadline::Kind::kLease:
         if (IsPlanted(Planted::kLeaseNeverEnds)) break;
         ++state_.counters.leases_expired;
-        lease_ends_.EndExpired(due->record);
+        lifecycle_.lease_ends.EndExpired(due->record);
         break;
       case Deadline::Kind::kReady:
-        ready_.Requeue(due->record);
+        matching_.ready.Requeue(due->record);
         break;
       case Deadline::Kind::kSupply:
-        if (residency_.IsOverdue(due->record)) removal_.Remove(due->record, false);
+        if (reading_.residency.IsOverdue(due->record))
+          lifecycle_.removal.Remove(due->record, false);
         break;
       case Deadline::Kind::kRead:
-        reads_.End(due->read, true);
+        reading_.reads.End(due->read, true);
         break;
       case Deadline::Kind::kGet:
-        groups_.EndGet(due->get);
+        matching_.groups.EndGet(due->get);
         break;
     }
     Settle();
@@ -118,8 +127,8 @@ void Space::Impl::ExpireDue() {
 }
 
 void Space::Impl::Settle() {
-  reads_.WakeAll();
-  matcher_.Match();
+  reading_.reads.WakeAll();
+  matching_.matcher.Match();
 }
 
 void Space::Impl::OnEvent(ClientJoined&& event) {
@@ -141,7 +150,7 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   }
   auto client = std::make_unique<ClientState>();
   client->id = std::make_shared<const ClientId>(event.client);
-  if (!event.principal.empty()) trust_.JoinKey(*client, event.principal);
+  if (!event.principal.empty()) matching_.trust.JoinKey(*client, event.principal);
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
   state_.clients.emplace(std::move(event.client), std::move(client));
@@ -152,22 +161,25 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   if (at == state_.clients.end()) return;
   ClientState& client = *at->second;
   ForgetOpenRequests(client);
-  groups_.ForgetUser(client);
-  while (internal::Record* kept = groups_.AnyKeptFor(client)) ready_.Requeue(kept);
-  for (internal::Record* record : residency_.LoseAllOf(client)) removal_.Remove(record, false);
-  holders_.RemoveAllOf(client);
+  matching_.groups.ForgetUser(client);
+  while (internal::Record* kept = matching_.groups.AnyKeptFor(client))
+    matching_.ready.Requeue(kept);
+  for (internal::Record* record : reading_.residency.LoseAllOf(client))
+    lifecycle_.removal.Remove(record, false);
+  matching_.holders.RemoveAllOf(client);
   if (client.untried_of != nullptr && !client.leases.empty()) {
     internal::Record* record = client.leases.first()->deadline.record;
     if (record->task)
-      trust_.NoteInVain(client, record, 1, "leaves with a task that it has not done");
+      matching_.trust.NoteInVain(client, record, 1, "leaves with a task that it has not done");
   }
-  lease_ends_.ReturnAllOf(client);
-  while (!client.ephemerals.empty()) removal_.Remove(client.ephemerals.begin()->second, false);
+  lifecycle_.lease_ends.ReturnAllOf(client);
+  while (!client.ephemerals.empty())
+    lifecycle_.removal.Remove(client.ephemerals.begin()->second, false);
   assert(client.held.empty() && client.reads.empty() && client.gets.empty());
   assert(client.lease_count == 0 && client.own_payload_bytes == 0);
-  trust_.LeaveKey(client);
+  matching_.trust.LeaveKey(client);
   state_.clients.erase(at);
-  trust_.EndBenchesIfNobodyIsLeft();
+  matching_.trust.EndBenchesIfNobodyIsLeft();
 }
 
 void Space::Impl::OnEvent(ClientListens&& event) {
@@ -189,21 +201,21 @@ void Space::Impl::OnEvent(Incoming&& event) {
 
 void Space::Impl::CancelRequest(ClientState& client, RequestId id, RequestId request) {
   if (const auto read = client.reads.find(request); read != client.reads.end()) {
-    reads_.End(read->second.get(), true);
+    reading_.reads.End(read->second.get(), true);
   } else if (const auto get = client.gets.find(request); get != client.gets.end()) {
-    groups_.EndGet(&get->second);
+    matching_.groups.EndGet(&get->second);
   }
   state_.answers.Answer(client, id, Ok{});  // one that was answered meanwhile needs no cancelling
 }
 
 void Space::Impl::ForgetOpenRequests(ClientState& client) {
-  reads_.ForgetAllOf(client);
-  gets_.ForgetAllOf(client);
-  scans_.ForgetAllOf(client);
+  reading_.reads.ForgetAllOf(client);
+  matching_.gets.ForgetAllOf(client);
+  reading_.scans.ForgetAllOf(client);
 }
 
 std::optional<std::string> Space::Impl::FindContradiction() const {
-  return internal::FindContradiction(state_, groups_, benches_);
+  return internal::FindContradiction(state_, matching_.groups, matching_.benches);
 }
 
 }  // namespace tuplespace
