@@ -41,11 +41,18 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-expand=200 --param ggc-min-heapsize=400000>")
 
 # acan_optimise_little(TARGETS...): for code that runs once for a command, a job or a plan, and for
-# tests. A person waits longer for the compiler than for what -O2 would save of its time.
+# tests that compute. A person waits longer for the compiler than for what -O2 would save of its time.
 function(acan_optimise_little)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE
       "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Debug>>>:-O1>")
+  endforeach()
+endfunction()
+
+# acan_do_not_optimise(TARGETS...): for tests. Without -O, FORTIFY has nothing to check.
+function(acan_do_not_optimise)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O0;-U_FORTIFY_SOURCE>")
   endforeach()
 endfunction()
 

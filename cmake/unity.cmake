@@ -45,7 +45,8 @@ function(acan_unity_sources target variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
-# Divides TARGET's sources into groups of about the same size.
+# Divides TARGET's sources into groups of about the same size: ACAN_UNITY_BYTES, or what TARGET's
+# property of this name says.
 function(acan_unite target)
   acan_unity_sources(${target} sources)
   set(total 0)
@@ -53,7 +54,11 @@ function(acan_unite target)
     file(SIZE ${source} bytes)
     math(EXPR total "${total} + ${bytes}")
   endforeach()
-  math(EXPR groups "${total} / ${ACAN_UNITY_BYTES} + 1")
+  get_target_property(most ${target} ACAN_UNITY_BYTES)
+  if(NOT most)
+    set(most ${ACAN_UNITY_BYTES})
+  endif()
+  math(EXPR groups "${total} / ${most} + 1")
   set(before 0)
   foreach(source ${sources})
     math(EXPR group "${before} * ${groups} / ${total}")

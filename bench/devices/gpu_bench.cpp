@@ -13,7 +13,6 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -31,6 +30,7 @@
 #include "check.h"
 #include "clock.h"
 #include "cublas.h"
+#include "flags.h"
 #include "gpu_counters.h"
 #include "gpu_expectations.h"
 #include "gpu_ways.h"
@@ -475,14 +475,15 @@ bool RunOnly(const Sizes& sizes, const std::string& name) {
 }  // namespace acan::cuda
 
 int main(int argc, char** argv) {
-  CLI::App app{"Measures acan's products, kernels and copies on cuda:0"};
   bool quick = false;
   std::string only;
   std::optional<double> expect;
-  app.add_flag("--quick", quick, "Small shapes, each timed once: shows that it runs, no speeds");
-  app.add_option("--expect", expect, "Expect this share of everything, for tests");
-  app.add_option("--only", only, "Call this way alone, for a profiler");
-  CLI11_PARSE(app, argc, argv);
+  acan::cli::CommandLine line("Measures acan's products, kernels and copies on cuda:0");
+  acan::cli::Command& program = line.program();
+  program.AddFlag("--quick", quick, "Small shapes, each timed once: shows that it runs, no speeds");
+  program.AddOption("--expect", expect, "Expect this share of everything, for tests");
+  program.AddOption("--only", only, "Call this way alone, for a profiler");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   try {
     const auto& sizes = quick ? acan::cuda::QuickSizes() : acan::cuda::FullSizes();
     if (only.empty()) {

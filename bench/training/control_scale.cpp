@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,6 +37,7 @@
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "children.h"
+#include "flags.h"
 #include "fmt/format.h"
 #include "summary.h"
 #include "temporary_folder.h"
@@ -310,17 +310,20 @@ nlohmann::json Measure(const Options& options) {
 
 int main(int argc, char** argv) {
   acan::bench::Options options;
-  CLI::App app("What broker and manager cost for each task, by the number of handlers");
-  app.add_option("--handlers", options.handlers, "numbers of handlers, the first to compare with")
-      ->capture_default_str();
-  app.add_flag("--share", options.share, "as many tasks for each handler, whatever their number");
-  app.add_flag("--sockets", options.sockets, "handlers share no memory with the broker");
-  app.add_option("--memory", options.memory_mib, "limit of each handler, in MiB")
-      ->capture_default_str();
-  app.add_flag("--threads", options.threads, "a thread for each handler");
-  app.add_option("--steps", options.steps, "steps of one run")->capture_default_str();
-  app.add_option("--repeats", options.repeats, "runs of each")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  acan::cli::CommandLine line(
+      "What broker and manager cost for each task, by the number of handlers");
+  acan::cli::Command& program = line.program();
+  program
+      .AddOption("--handlers", options.handlers, "numbers of handlers, the first to compare with")
+      .ShowDefault();
+  program.AddFlag("--share", options.share,
+                  "as many tasks for each handler, whatever their number");
+  program.AddFlag("--sockets", options.sockets, "handlers share no memory with the broker");
+  program.AddOption("--memory", options.memory_mib, "limit of each handler, in MiB").ShowDefault();
+  program.AddFlag("--threads", options.threads, "a thread for each handler");
+  program.AddOption("--steps", options.steps, "steps of one run").ShowDefault();
+  program.AddOption("--repeats", options.repeats, "runs of each").ShowDefault();
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   tuplespace::RaiseDescriptorLimit();
   try {
     std::cout << acan::bench::Measure(options).dump(2) << "\n";

@@ -74,10 +74,12 @@ Flag Command::AddOption(const std::string& name, Value& value, const std::string
 template Flag Command::AddOption(const std::string&, std::string&, const std::string&);
 template Flag Command::AddOption(const std::string&, int&, const std::string&);
 template Flag Command::AddOption(const std::string&, std::optional<int>&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::optional<double>&, const std::string&);
 template Flag Command::AddOption(const std::string&, std::int64_t&, const std::string&);
 template Flag Command::AddOption(const std::string&, std::uint64_t&, const std::string&);
 template Flag Command::AddOption(const std::string&, double&, const std::string&);
 template Flag Command::AddOption(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag Command::AddOption(const std::string&, std::vector<int>&, const std::string&);
 template Flag Command::AddOption(const std::string&, std::vector<std::int64_t>&,
                                  const std::string&);
 template Flag Command::AddOption(const std::string&, std::vector<double>&, const std::string&);
@@ -98,6 +100,19 @@ void Command::Footer(const std::string& text) {
 
 void Command::OnParsed(const std::function<void()>& done) {
   app_->callback(done);
+}
+
+CommandLine::CommandLine(const std::string& description)
+    : app_(std::make_unique<CLI::App>(description)), program_(*app_) {}
+CommandLine::~CommandLine() = default;
+
+std::optional<int> CommandLine::Parse(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& end) {
+    return app_->exit(end) == 0 ? 0 : 2;
+  }
+  return std::nullopt;
 }
 
 }  // namespace acan::cli

@@ -1,8 +1,11 @@
-// Command and Flag: how commands declare their flags. CLI11 stands behind them, in flags.cpp alone,
-// because its header costs every source that includes it about five seconds of compilation.
+// Command and Flag: how commands declare their flags; CommandLine: those of a small program. CLI11
+// stands behind them, in flags.cpp alone, because its header costs every source that includes it
+// about five seconds of compilation.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -60,6 +63,23 @@ class Command {
 
  private:
   CLI::App* app_;
+};
+
+// The command line of a program that has no commands: a bench, or a tool of the tests.
+class CommandLine {
+ public:
+  explicit CommandLine(const std::string& description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  Command& program() { return program_; }  // its flags
+  // Returns the exit code if the program ends here: 0 after --help, 2 after a mistake, which it says.
+  [[nodiscard]] std::optional<int> Parse(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  Command program_;
 };
 
 }  // namespace acan::cli

@@ -1,9 +1,10 @@
 // cuda_programs: random programs over the CUDA backend on fake GPUs, from the command line.
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
+#include "flags.h"
 #include "programs/planted_names.h"
 #include "programs/program.h"
 
@@ -11,11 +12,12 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 1;
   std::uint64_t count = 1;
   std::string planted;
-  CLI::App app("Random programs over the CUDA backend on fake GPUs");
-  app.add_option("--seed", seed, "the first seed");
-  app.add_option("--count", count, "how many seeds");
-  app.add_option("--plant", planted, "switch this bug on");
-  CLI11_PARSE(app, argc, argv);
+  acan::cli::CommandLine line("Random programs over the CUDA backend on fake GPUs");
+  acan::cli::Command& program = line.program();
+  program.AddOption("--seed", seed, "the first seed");
+  program.AddOption("--count", count, "how many seeds");
+  program.AddOption("--plant", planted, "switch this bug on");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   for (const cuda_on_cpu::PlantedName& each : cuda_on_cpu::kPlantedNames) {
     if (planted == each.name) cuda_on_cpu::Plant(each.bug);
   }

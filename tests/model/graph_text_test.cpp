@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Presets, PresetText, ::testing::ValuesIn(Presets()),
 // ---- mistakes ----------------------------------------------------------------------------------
 
 // x[samples x 1, 4] -> hidden -> relu -> head -> cross entropy, written by hand.
-json Small() {
+json SmallFile() {
   return ParseJson(R"({
     "format": "acan-graph-1",
     "inputs": [{"name": "x", "role": "numbers", "features": 4},
@@ -104,7 +104,7 @@ json Small() {
 }
 
 TEST(GraphTextTest, AFileByHandIsAGraph) {
-  const Graph graph = ReadGraph(JsonText(Small()), "net.json", Mode::kTraining);
+  const Graph graph = ReadGraph(JsonText(SmallFile()), "net.json", Mode::kTraining);
   EXPECT_EQ(graph.parameters().size(), 3u);
   EXPECT_EQ(graph.parameter(2).file_shape, std::vector<std::int64_t>{3});
   EXPECT_EQ(graph.value(graph.outputs().front().value).shape.features, 3);
@@ -185,7 +185,7 @@ TEST(GraphTextTest, EveryMistakeIsNamedByFileAndPlace) {
   for (const Mistake& mistake : Mistakes()) {
     SCOPED_TRACE(std::string(mistake.where) + " = " +
                  (mistake.value == nullptr ? "nothing" : mistake.value));
-    json file = Small();
+    json file = SmallFile();
     const json::json_pointer where(mistake.where);
     if (mistake.value == nullptr) {
       file.at(where.parent_pointer()).erase(where.back());
@@ -216,7 +216,7 @@ TEST(GraphTextTest, WhatIsNoJsonIsNamed) {
 }
 
 TEST(GraphTextTest, ParametersHaveALimitTogether) {
-  json file = Small();
+  json file = SmallFile();
   file["parameters"][0]["rows"] = 1 << 30;
   file["parameters"][0]["columns"] = 1 << 30;
   EXPECT_THAT(Refusal(JsonText(file)),

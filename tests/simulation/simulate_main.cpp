@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "CLI/CLI.hpp"
+#include "flags.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "planted/planted_names.h"
@@ -139,25 +140,24 @@ int Simulate(const Flags& flags) {
 }  // namespace acan::simulation
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains tiny jobs on simulated clusters in which everything goes wrong");
   acan::simulation::Flags flags;
-  app.add_option("--seed", flags.seed, "the first seed");
-  app.add_option("--scenario", flags.scenario, "the seed of this scenario")->excludes("--seed");
-  app.add_flag("--scenarios", flags.scenarios,
-               "list the scenarios: seeds that once found something");
-  app.add_option("--count", flags.count, "how many seeds");
-  app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--plant", flags.planted, "with a bug of this name");
-  app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
-  app.add_flag("--messages", flags.messages, "the same, with each message to and from the broker");
-  app.add_flag("--options", flags.options, "print what each seed drew before its start");
-  app.add_flag("--keep-going", flags.keep_going, "do not stop at the first finding");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  acan::cli::CommandLine line("Trains tiny jobs on simulated clusters in which everything goes wrong");
+  acan::cli::Command& program = line.program();
+  const acan::cli::Flag seed = program.AddOption("--seed", flags.seed, "the first seed");
+  program.AddOption("--scenario", flags.scenario, "the seed of this scenario").Excludes(seed);
+  program.AddFlag("--scenarios", flags.scenarios,
+                  "list the scenarios: seeds that once found something");
+  program.AddOption("--count", flags.count, "how many seeds");
+  program
+      .AddOption("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
+      .Between(0.0, 1e9);
+  program.AddOption("--plant", flags.planted, "with a bug of this name");
+  program.AddFlag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
+  program.AddFlag("--messages", flags.messages,
+                  "the same, with each message to and from the broker");
+  program.AddFlag("--options", flags.options, "print what each seed drew before its start");
+  program.AddFlag("--keep-going", flags.keep_going, "do not stop at the first finding");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   // A seed is over soon; what was found so far is said.
   for (const int each : {SIGINT, SIGTERM}) {
     std::signal(each, [](int signal) { acan::simulation::stop_signal = signal; });

@@ -6,26 +6,31 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "access_file.h"
+#include "flags.h"
 #include "fmt/format.h"
 #include "hostile_client.h"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Attacks a broker with the key that it is given, until SIGINT or SIGTERM"};
   std::vector<std::string> endpoints;
   std::string key_file;
   std::uint64_t seed = 1;
   bool observer = false;
-  app.add_option("--connect", endpoints, "the broker; if there are several, one is drawn each time")
-      ->required();
-  app.add_option("--keys", key_file, "the key file of a handler or an observer")->required();
-  app.add_option("--seed", seed, "decides which attacks follow each other");
-  app.add_flag("--observer", observer, "makes the attacks of an observer, not those of a handler");
-  CLI11_PARSE(app, argc, argv);
+  acan::cli::CommandLine line(
+      "Attacks a broker with the key that it is given, until SIGINT or SIGTERM");
+  acan::cli::Command& program = line.program();
+  program
+      .AddOption("--connect", endpoints, "the broker; if there are several, one is drawn each time")
+      .Required();
+  program.AddOption("--keys", key_file, "the key file of a handler or an observer").Required();
+  program.AddOption("--seed", seed, "decides which attacks follow each other");
+  program.AddFlag("--observer", observer,
+                  "makes the attacks of an observer, not those of a handler");
+  if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
 
   sigset_t stop;
   sigemptyset(&stop);

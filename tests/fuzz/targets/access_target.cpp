@@ -9,7 +9,7 @@
 #include "scratch_folder.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::access_target {
 namespace {
 
 using cli::AccessFile;
@@ -95,4 +95,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"access", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::access_target

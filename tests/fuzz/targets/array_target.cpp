@@ -15,7 +15,7 @@
 #include "target.h"
 #include "tests/manager/test_files.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::array_target {
 namespace {
 
 // CSV is read in pieces of 1 MiB; gzip unpacks at most 1032 bytes from one.
@@ -142,4 +142,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"array", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::array_target

@@ -10,7 +10,7 @@
 #include "scratch_folder.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::audit_log_target {
 namespace {
 
 constexpr const char* kName = "audit.jsonl";
@@ -50,4 +50,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"audit_log", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::audit_log_target

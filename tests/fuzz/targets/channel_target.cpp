@@ -17,7 +17,7 @@
 #include "target.h"
 #include "wake_up.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::channel_target {
 namespace {
 
 using namespace tuplespace;
@@ -171,4 +171,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"channel", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::channel_target

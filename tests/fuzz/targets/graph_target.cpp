@@ -8,7 +8,7 @@
 #include "acan/model/graph_text.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::graph_target {
 namespace {
 
 using model::Mode;
@@ -108,4 +108,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"graph", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::graph_target

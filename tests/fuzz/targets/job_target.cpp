@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::job_target {
 namespace {
 
 constexpr std::size_t kMostOverrides = 8;
@@ -100,4 +100,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"job", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::job_target

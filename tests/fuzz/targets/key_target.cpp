@@ -12,7 +12,7 @@
 #include "target.h"
 #include "tuplespace/key.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::key_target {
 namespace {
 
 using namespace tuplespace;
@@ -161,4 +161,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"key", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::key_target

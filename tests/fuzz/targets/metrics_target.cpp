@@ -8,7 +8,7 @@
 #include "scratch_folder.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::metrics_target {
 namespace {
 
 using nlohmann::json;
@@ -85,4 +85,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"metrics", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::metrics_target

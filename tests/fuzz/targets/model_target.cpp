@@ -16,7 +16,7 @@
 #include "scratch_folder.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::model_target {
 namespace {
 
 constexpr std::uint64_t kMakeRight = 1;
@@ -177,4 +177,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"model", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::model_target

@@ -20,7 +20,7 @@
 #include "target.h"
 #include "wire.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::packing_target {
 namespace {
 
 using namespace tuplespace;
@@ -324,4 +324,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"packing", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::packing_target

@@ -16,7 +16,7 @@
 #include "peer_reader.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::peer_target {
 namespace {
 
 using namespace tuplespace;
@@ -181,4 +181,4 @@ std::vector<Seed> PeerHostile() {
 const Registration peer_registration({"peer", RunPeer, PeerSeeds, PeerHostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::peer_target

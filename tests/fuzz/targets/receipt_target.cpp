@@ -10,7 +10,7 @@
 #include "memory_file.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::receipt_target {
 namespace {
 
 bool Run(std::string_view input) {
@@ -67,4 +67,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"receipt", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::receipt_target

@@ -6,7 +6,7 @@
 #include "acan/core/names.h"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::report_target {
 namespace {
 
 bool Run(std::string_view input) {
@@ -62,4 +62,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"report", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::report_target

@@ -9,7 +9,7 @@
 #include "target.h"
 #include "task_generated.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::task_target {
 namespace {
 
 using tuplespace::Key;
@@ -137,4 +137,4 @@ std::vector<Seed> Hostile() {
 const Registration registration({"task", Run, Seeds, Hostile});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::task_target

@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "target.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::text_target {
 namespace {
 
 // Text is read in pieces of 1 MiB; each character may be another token.
@@ -66,4 +66,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"text", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::text_target

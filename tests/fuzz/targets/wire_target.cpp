@@ -9,7 +9,7 @@
 #include "tests/tuplespace/wire/wire_messages.h"
 #include "wire.h"
 
-namespace acan::fuzz {
+namespace acan::fuzz::wire_target {
 namespace {
 
 using namespace tuplespace;
@@ -166,4 +166,4 @@ std::vector<Seed> Seeds() {
 const Registration registration({"wire", Run, Seeds});
 
 }  // namespace
-}  // namespace acan::fuzz
+}  // namespace acan::fuzz::wire_target

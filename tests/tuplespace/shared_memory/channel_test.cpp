@@ -1,6 +1,7 @@
 // Messages through shared memory: their order beside the socket's, full and damaged rings, who
 // wakes whom, and what a killed process had sent.
 #include "channel.h"
+#include "bytes.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 // Large payloads are sent around their own memory, without a copy; one message at a time.
 #include "front_room.h"
+#include "bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +15,6 @@ namespace tuplespace {
 namespace {
 
 constexpr std::size_t kBytes = 100'000;
-
-std::span<const std::byte> AsBytes(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 Payload LargePayload() {
   std::string text(kBytes, ' ');

@@ -1,5 +1,6 @@
 // Messages cut into parts and put together again; parts that are lost, foreign or garbage.
 #include "packing.h"
+#include "bytes.h"
 
 #include <gmock/gmock.h>
 
@@ -15,10 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 
 using Part = std::vector<std::byte>;
-
-std::span<const std::byte> AsBytes(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 struct Message {
   std::string control;
