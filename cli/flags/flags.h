@@ -74,7 +74,8 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command& program() { return program_; }  // its flags
-  // Returns the exit code if the program ends here: 0 after --help, 2 after a mistake, which it says.
+  // Returns the exit code if the program ends here: 0 after --help, 2 after a mistake, which it
+  // says.
   [[nodiscard]] std::optional<int> Parse(int argc, char** argv);
 
  private:

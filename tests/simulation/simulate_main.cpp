@@ -141,7 +141,8 @@ int Simulate(const Flags& flags) {
 
 int main(int argc, char** argv) {
   acan::simulation::Flags flags;
-  acan::cli::CommandLine line("Trains tiny jobs on simulated clusters in which everything goes wrong");
+  acan::cli::CommandLine line(
+      "Trains tiny jobs on simulated clusters in which everything goes wrong");
   acan::cli::Command& program = line.program();
   const acan::cli::Flag seed = program.AddOption("--seed", flags.seed, "the first seed");
   program.AddOption("--scenario", flags.scenario, "the seed of this scenario").Excludes(seed);
