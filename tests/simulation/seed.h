@@ -43,6 +43,7 @@ struct Outcome {
 
 struct SeedOptions {
   std::uint64_t seed = 0;
+  bool hostile = false;  // with a hostile handler, also if the seed draws none
   // Told of everything that happens, with the virtual time in microseconds; may be null.
   std::function<void(std::int64_t now_us, const std::string& line)> trace;
   bool trace_messages = false;  // also of each message to and from the broker

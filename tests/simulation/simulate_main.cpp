@@ -26,6 +26,7 @@ struct Flags {
   bool messages = false;
   bool options = false;
   bool keep_going = false;
+  bool hostile = false;
   double seconds = 0;
   std::string planted;
   std::string scenario;
@@ -102,6 +103,13 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"wall_s", wall_s}};
 }
 
+// Those of the flags, besides the seed, on which its history depends.
+std::string Others(const Flags& flags) {
+  std::string text = flags.planted.empty() ? "" : " --plant " + flags.planted;
+  if (flags.hostile) text += " --hostile";
+  return text;
+}
+
 int Simulate(const Flags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   const auto wall_s = [&] {
@@ -113,6 +121,7 @@ int Simulate(const Flags& flags) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
     if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
+    options.hostile = flags.hostile;
     options.trace_messages = flags.messages;
     if (flags.trace || flags.messages) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
@@ -124,9 +133,8 @@ int Simulate(const Flags& flags) {
     if (flags.options) fmt::print("{}", result.options);
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
-    const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
     fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n",
-               result.options, result.violation, options.seed, planted);
+               result.options, result.violation, options.seed, Others(flags));
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -149,6 +157,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--plant", flags.planted, "with a bug of this name");
+  app.add_flag("--hostile", flags.hostile,
+               "with a hostile handler in every seed, not only in those that draw one");
   app.add_flag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   app.add_flag("--messages", flags.messages, "the same, with each message to and from the broker");
   app.add_flag("--options", flags.options, "print what each seed drew before its start");

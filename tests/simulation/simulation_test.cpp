@@ -1,4 +1,5 @@
 // A thousand seeds and the scenarios without a finding; and each bug that is planted is found.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -105,6 +107,33 @@ TEST(Simulation, EveryFaultHappens) {
   for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(faults[i], 0u) << NameOf(Fault(i));
   EXPECT_GT(conflicts, 0u);
   EXPECT_GT(hostile, 0u);
+}
+
+// What a seed drew, but for what depends on whether there is a hostile handler.
+std::string WithoutHostile(const std::string& options) {
+  std::string rest;
+  std::istringstream lines(options);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_of_hostile = line.starts_with("  hostile ") || line.starts_with("  drawn ") ||
+                               line.starts_with("  its key ");
+    if (!is_of_hostile) rest += line.substr(0, line.find(", computes ")) + "\n";
+  }
+  return rest;
+}
+
+TEST(Simulation, EverySeedHasAHostileHandlerOnRequest) {
+  std::size_t drawn = 0;
+  constexpr std::uint64_t kSeeds = 20;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const SeedResult by_seed = RunSeed({.seed = seed, .trace = {}});
+    drawn += by_seed.hostile > 0 ? 1 : 0;
+    const SeedResult with = RunSeed({.seed = seed, .hostile = true, .trace = {}});
+    EXPECT_EQ(with.violation, "") << Again(seed) << " --hostile";
+    EXPECT_GT(with.hostile, 0u) << seed;
+    EXPECT_EQ(WithoutHostile(with.options), WithoutHostile(by_seed.options));
+    EXPECT_THAT(with.options, testing::HasSubstr("(--hostile)"));
+  }
+  EXPECT_LT(drawn, kSeeds) << "else it shows nothing";
 }
 
 TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {

@@ -35,6 +35,7 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
       broker_(world_, network_, results_) {
   drawn_.seed = options.seed;
   drawn_.job = job_.name;
+  drawn_.adds_hostile = options.hostile;
   // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
   drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   SetClusterNetwork(&network_);
@@ -256,12 +257,11 @@ void Cluster::Begin() {
   StartBroker();
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
-  if (Audited()) {     // enough that somebody is right, and each can check the others
-    if (!hostile()) {  // which lies itself
-      HandlerTraits liar = DrawHandler(true);
-      liar.wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
-      AddHandler(liar);
-    }
+  if (Audited()) {  // enough that somebody is right, and each can check the others
+    HandlerTraits liar = DrawHandler(true);
+    const double wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
+    if (!hostile()) liar.wrong_results = wrong_results;  // a hostile handler lies itself
+    AddHandler(liar);
     while (handlers_.size() < 4) AddHandler(DrawHandler(true));
     results_.may_differ = true;
   }

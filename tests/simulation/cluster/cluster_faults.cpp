@@ -16,7 +16,8 @@ constexpr std::uint64_t kHostileOneIn = 3;  // seeds
 // From a stream of its own: what happens in the other seeds does not depend on it.
 void Cluster::DrawHostile() {
   Random random(drawn_.seed ^ 0xe711);
-  if (!disturbed_ || !random.OneIn(kHostileOneIn)) return;
+  const bool is_drawn = random.OneIn(kHostileOneIn);
+  if (!disturbed_ || (!is_drawn && !drawn_.adds_hostile)) return;
   auto handler = std::make_unique<HostileHandler>(random.Next(), Audited());
   drawn_.hostile = handler->Describe();
   drawn_.key_is_shared = random.OneIn(3);

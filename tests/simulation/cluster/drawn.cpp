@@ -62,6 +62,8 @@ std::string Describe(const Drawn& drawn) {
                                          drawn.lies_one_in));
   text += Line("hostile", drawn.hostile.empty() ? "none" : drawn.hostile);
   if (!drawn.hostile.empty()) {
+    text +=
+        Line("drawn", drawn.adds_hostile ? "whatever the seed says (--hostile)" : "by the seed");
     text += Line("its key", drawn.key_is_shared ? "all handlers have it" : "is its own");
   }
   return text;

@@ -33,6 +33,7 @@ struct Drawn {
   std::uint64_t lies_one_in = 0;     // results that are put again with other bytes; 0: none
   std::string hostile;               // what the hostile handler does; empty: there is none
   bool key_is_shared = false;        // the hostile handler's, with all honest ones
+  bool adds_hostile = false;         // SeedOptions::hostile
 };
 
 // A block of lines, each option by name.
