@@ -144,6 +144,7 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   if (!event.principal.empty()) trust_.JoinKey(*client, event.principal);
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
+  matcher_.NoteJoined(*client);
   state_.clients.emplace(std::move(event.client), std::move(client));
 }
 
@@ -153,7 +154,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   ClientState& client = *at->second;
   ForgetOpenRequests(client);
   groups_.ForgetUser(client);
-  while (internal::Record* kept = groups_.AnyKeptFor(client)) ready_.Requeue(kept);
+  matcher_.LetGoOf(client);
   for (internal::Record* record : residency_.LoseAllOf(client)) removal_.Remove(record, false);
   holders_.RemoveAllOf(client);
   if (client.untried_of != nullptr && !client.leases.empty()) {
