@@ -276,6 +276,14 @@ std::uint64_t NeedBytes(const Task& task) {
   return std::max(memory.gathering_bytes, memory.computing_bytes);
 }
 
+std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs) {
+  std::vector<std::uint64_t> bytes(inputs, 0);
+  for (const Piece& piece : task.pieces) {
+    bytes[piece.input] = BufferSpec{piece.rows, piece.cols}.bytes();
+  }
+  return bytes;
+}
+
 std::vector<bool> WholeInputs(const Task& task, std::size_t inputs) {
   std::vector<bool> whole(inputs, true);
   for (const Piece& piece : task.pieces) {

@@ -102,7 +102,9 @@ void HandlerCore::DropSent(const TaskGranted& event) {
 }
 
 // What came over a link is there for the other tasks of this handler, too. A whole input was
-// counted as the task's; a piece is kept beside its copy if there is room.
+// counted as the task's; a piece is kept beside its copy if there is room. What has another size
+// than the task says somebody has put who lies: the task fails, and a result of this handler may
+// have the same key.
 void HandlerCore::KeepInputs(FlightId id, Flight& flight,
                              const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
                              std::int64_t now_us, Actions& out) {
@@ -112,7 +114,9 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
     const Key& key = flight.inputs[i];
     if (cache_.Contains(key)) continue;
     const bool whole = flight.whole.empty() || flight.whole[i];
-    if (!cache_.IsNewest(key) || (!whole && FreeBytes() < bytes)) {
+    const std::uint64_t right_bytes = flight.right_bytes.empty() ? 0 : flight.right_bytes[i];
+    const bool is_right = right_bytes == 0 || right_bytes == bytes;
+    if (!is_right || !cache_.IsNewest(key) || (!whole && FreeBytes() < bytes)) {
       cache_.AnnounceDropped(key);
       continue;
     }
@@ -189,6 +193,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flight.kept_from_bytes = event.kept_from_bytes;
     flight.inputs = event.inputs;
     flight.whole = event.whole;
+    flight.right_bytes = event.right_bytes;
     for (std::size_t i = 0; i < event.inputs.size(); ++i) {
       if (event.sent[i]) arrived.emplace_back(i, event.input_bytes[i]);
     }

@@ -63,7 +63,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.resident_bytes = ResidentBytes(*flight.task);
   event.inputs = grant.task->inputs;
   event.whole = WholeInputs(*flight.task, event.inputs.size());
-  if (capacity.bytes_travel) event.kept_from_bytes = options.kept_from_bytes;
+  if (capacity.bytes_travel) {
+    event.kept_from_bytes = options.kept_from_bytes;
+    event.right_bytes = InputBytes(*flight.task, event.inputs.size());
+  }
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
   flight.inputs.resize(event.inputs.size());

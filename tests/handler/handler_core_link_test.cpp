@@ -73,6 +73,24 @@ TEST_F(HandlerCoreLinkTest, WhatWasFetchedIsKeptToo) {
   EXPECT_EQ(core_.reserved_bytes(), 200u);
 }
 
+// Somebody else may put a result of a wrong size while this handler computes the right one.
+TEST_F(HandlerCoreLinkTest, AnInputOfAWrongSizeIsNotKept) {
+  core_.Step(Grant(200), 0);  // which makes a tile
+  TaskGranted grant = OverLink({Tile(1, 1), Tile(1, 2)}, 2);
+  grant.input_bytes = {53, 100};
+  grant.kept_from_bytes = 1;
+  grant.right_bytes = {100, 100};
+  const auto actions = core_.Step(grant, 0);
+  ASSERT_THAT(Of<KeepArrived>(actions), SizeIs(1));
+  EXPECT_EQ(Of<KeepArrived>(actions)[0].input, 1u);
+  EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 1)));
+  core_.Step(TaskFailed{2, "an input has 53 bytes"}, 0);
+  core_.Step(TaskFinished{1, 100, {{Tile(1, 1), 100}}}, 0);
+  core_.Step(Released{1}, 0);
+  EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
+  EXPECT_EQ(core_.cached_bytes(), 200u);
+}
+
 TEST_F(HandlerCoreLinkTest, APieceIsKeptIfThereIsRoomBesideTheTask) {
   TaskGranted grant = OverLink({Tile(1, 1)});
   grant.whole = {false};

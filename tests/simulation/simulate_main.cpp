@@ -27,6 +27,7 @@ struct Flags {
   bool messages = false;
   bool options = false;
   bool keep_going = false;
+  bool hostile = false;
   double seconds = 0;
   std::string planted;
   std::string scenario;
@@ -67,6 +68,7 @@ struct Totals {
   std::uint64_t unaudited = 0, hostile = 0;  // seeds
   std::uint64_t hostile_messages = 0;
   double virtual_s = 0;
+  Moves moves;
   std::array<std::uint64_t, kFaults> faults{};
 
   void Add(const SeedResult& result) {
@@ -80,6 +82,7 @@ struct Totals {
     hostile += result.hostile > 0 ? 1 : 0;
     hostile_messages += result.hostile;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
+    moves.Add(result.moves);
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
   }
 };
@@ -99,8 +102,19 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"unaudited", totals.unaudited},
           {"hostile_seeds", totals.hostile},
           {"hostile_messages", totals.hostile_messages},
+          {"fetched", totals.moves.fetched},
+          {"failed_fetches", totals.moves.failed_fetches},
+          {"went_back", totals.moves.went_back},
+          {"cut_anew", totals.moves.cut_anew},
           {"faults", faults},
           {"wall_s", wall_s}};
+}
+
+// Those of the flags, besides the seed, on which its history depends.
+std::string Others(const Flags& flags) {
+  std::string text = flags.planted.empty() ? "" : " --plant " + flags.planted;
+  if (flags.hostile) text += " --hostile";
+  return text;
 }
 
 int Simulate(const Flags& flags) {
@@ -114,6 +128,7 @@ int Simulate(const Flags& flags) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
     if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
+    options.hostile = flags.hostile;
     options.trace_messages = flags.messages;
     if (flags.trace || flags.messages) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
@@ -125,9 +140,8 @@ int Simulate(const Flags& flags) {
     if (flags.options) fmt::print("{}", result.options);
     if (flags.trace) fmt::print("trace {:016x}\n", result.trace_hash);
     if (result.violation.empty()) continue;
-    const std::string planted = flags.planted.empty() ? "" : " --plant " + flags.planted;
     fmt::print("{}  found      {}\n  again      acan_simulate --seed {}{} --trace\n",
-               result.options, result.violation, options.seed, planted);
+               result.options, result.violation, options.seed, Others(flags));
     std::fflush(stdout);
     if (!flags.keep_going) break;
   }
@@ -153,6 +167,8 @@ int main(int argc, char** argv) {
       .AddOption("--seconds", flags.seconds, "stop after so many seconds of real time; 0: do not")
       .Between(0.0, 1e9);
   program.AddOption("--plant", flags.planted, "with a bug of this name");
+  program.AddFlag("--hostile", flags.hostile,
+                  "with a hostile handler in every seed, not only in those that draw one");
   program.AddFlag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   program.AddFlag("--messages", flags.messages,
                   "the same, with each message to and from the broker");

@@ -1,4 +1,5 @@
 // A thousand seeds and the scenarios without a finding; and each bug that is planted is found.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "planted/planted_names.h"
 #include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
+#include "scenarios/lost_version.h"
 #include "scenarios/scenarios.h"
 #include "seed.h"
 
@@ -58,6 +61,10 @@ TEST(Simulation, WhatAFormerLeaderSentChangesNothing) {
   EXPECT_EQ(RunFormerLeader(), "");
 }
 
+TEST(Simulation, ARunThatLosesAVersionGoesBackToOneThatIsSafe) {
+  EXPECT_EQ(RunLostVersion(), "");
+}
+
 // As another process has them, which has another id and other addresses, and has run other seeds
 // before.
 TEST(Simulation, ASeedIsTheSameHistoryInEveryProcess) {
@@ -96,15 +103,48 @@ TEST(Simulation, EveryFaultHappens) {
   std::array<std::uint64_t, kFaults> faults{};
   std::uint64_t conflicts = 0;
   std::uint64_t hostile = 0;
+  Moves moves;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const SeedResult result = RunSeed({.seed = seed, .trace = {}});
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
     conflicts += result.conflicts_made;
     hostile += result.hostile;
+    moves.Add(result.moves);
   }
   for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(faults[i], 0u) << NameOf(Fault(i));
   EXPECT_GT(conflicts, 0u);
   EXPECT_GT(hostile, 0u);
+  EXPECT_GT(moves.fetched, 0u);
+  EXPECT_GT(moves.failed_fetches, 0u);
+  EXPECT_GT(moves.went_back, 0u);
+  EXPECT_GT(moves.cut_anew, 0u);
+}
+
+// What a seed drew, but for what depends on whether there is a hostile handler.
+std::string WithoutHostile(const std::string& options) {
+  std::string rest;
+  std::istringstream lines(options);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_of_hostile = line.starts_with("  hostile ") || line.starts_with("  drawn ") ||
+                               line.starts_with("  its key ");
+    if (!is_of_hostile) rest += line.substr(0, line.find(", computes ")) + "\n";
+  }
+  return rest;
+}
+
+TEST(Simulation, EverySeedHasAHostileHandlerOnRequest) {
+  std::size_t drawn = 0;
+  constexpr std::uint64_t kSeeds = 20;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const SeedResult by_seed = RunSeed({.seed = seed, .trace = {}});
+    drawn += by_seed.hostile > 0 ? 1 : 0;
+    const SeedResult with = RunSeed({.seed = seed, .hostile = true, .trace = {}});
+    EXPECT_EQ(with.violation, "") << Again(seed) << " --hostile";
+    EXPECT_GT(with.hostile, 0u) << seed;
+    EXPECT_EQ(WithoutHostile(with.options), WithoutHostile(by_seed.options));
+    EXPECT_THAT(with.options, testing::HasSubstr("(--hostile)"));
+  }
+  EXPECT_LT(drawn, kSeeds) << "else it shows nothing";
 }
 
 TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {
@@ -127,14 +167,17 @@ bool Say(const std::string& by, const std::string& violation) {
   return true;
 }
 
-bool Finds(std::uint64_t seed) {
-  return Say("seed " + std::to_string(seed), RunSeed({.seed = seed, .trace = {}}).violation);
+bool Finds(std::uint64_t seed, bool hostile) {
+  const SeedResult result = RunSeed({.seed = seed, .hostile = hostile, .trace = {}});
+  return Say("seed " + std::to_string(seed), result.violation);
 }
 
 bool Finds(const PlantedName& name) {
   if (name.directed != nullptr) return Say("directed", name.directed());
-  bool found = Finds(name.seed);
-  for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) found = Finds(seed);
+  bool found = Finds(name.seed, name.hostile);
+  for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) {
+    found = Finds(seed, name.hostile);
+  }
   return found;
 }
 

@@ -16,7 +16,8 @@ constexpr std::uint64_t kHostileOneIn = 3;  // seeds
 // From a stream of its own: what happens in the other seeds does not depend on it.
 void Cluster::DrawHostile() {
   Random random(drawn_.seed ^ 0xe711);
-  if (!disturbed_ || !random.OneIn(kHostileOneIn)) return;
+  const bool is_drawn = random.OneIn(kHostileOneIn);
+  if (!disturbed_ || (!is_drawn && !drawn_.adds_hostile)) return;
   auto handler = std::make_unique<HostileHandler>(random.Next(), Audited());
   drawn_.hostile = handler->Describe();
   drawn_.key_is_shared = random.OneIn(3);
@@ -123,9 +124,17 @@ void Cluster::RestartManager() {
 
 bool Cluster::KillHandler(HandlerSlot& handler) {
   if (handler.process == nullptr) return false;
+  if (random().OneIn(3)) KeepAway(handler);
   KillProcess(handler.process);
   world_.After(RestartDelayUs(), [this] { RestartHandlers(); });
   return true;
+}
+
+// For longer than a manager waits before it cuts the steps for those that are left.
+void Cluster::KeepAway(HandlerSlot& handler) {
+  const std::int64_t away_us = random().Between(3 * kSecondUs, 15 * kSecondUs);
+  handler.away_until_us = world_.now_us() + away_us;
+  world_.At(handler.away_until_us, [this] { RestartHandlers(); });
 }
 
 // Who cannot hear that it should go is killed.
@@ -133,6 +142,7 @@ bool Cluster::SendHandlerAway(HandlerSlot& handler) {
   if (handler.process == nullptr || handler.running == nullptr || handler.process->stopped()) {
     return KillHandler(handler);
   }
+  if (random().OneIn(3)) KeepAway(handler);
   world_.Note("leaves: " + handler.process->name());
   handler.running->Stop();  // it comes back after a while
   return true;
@@ -269,6 +279,7 @@ void Cluster::Heal() {
   for (const auto& process : processes_) process->Continue();
   broker_.Continue();
   StartBroker();
+  for (HandlerSlot& handler : handlers_) handler.away_until_us = 0;
   RestartHandlers();
   RestartManager();
 }

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "space_driver.h"
 
@@ -152,12 +156,39 @@ class PreferTest : public LinkTest {
     d->PutOne("m", Plain(kLinkTile, "tile"));
     d->Ask<Ok>("thief", Hold{{kLinkTile}, {}});
   }
-  // `far` works on a task.
-  void MakeBusy() {
-    const RequestId get = Wait("far", 0);
-    d->PutOne("m", Task(Key{"t", 0}));
-    d->Granted("far", get);
+  // `client` works on a task.
+  void MakeBusy(const ClientId& client = "far") {
+    const RequestId get = Wait(client, 0);
+    Tuple task = Task(Key{"t", --busy_with_});
+    task.task->prefers = client;
+    d->PutOne("m", std::move(task));
+    d->Granted(client, get);
   }
+  // For how long a task that names `client` is kept for it, to the millisecond.
+  std::int64_t KeptUs(const ClientId& client) {
+    const RequestId of_thief = Wait("thief", 0);
+    d->PutOne("m", Preferring(++named_, client, 64'000));
+    const std::int64_t begin_us = d->now_us;
+    std::optional<ReplyBody> reply;
+    while (!(reply = d->ReplyTo("thief", of_thief))) d->Advance(1'000);
+    const Grant& grant = std::get<Grants>(*reply).grants.at(0);
+    EXPECT_EQ(grant.key, (Key{"t", named_}));
+    d->Done("thief", {grant.key, grant.fence});
+    return d->now_us - begin_us;
+  }
+  // What it works on is done by another one.
+  void Leave(const ClientId& client) {
+    d->Lose(client);
+    d->Done("thief", d->TakeNow("thief", Every("t")));
+  }
+  void JoinWithKey(const ClientId& client, const std::string& key) {
+    ClientJoined joined{client};
+    joined.principal = key;
+    d->Step(std::move(joined));
+  }
+
+  std::int64_t busy_with_ = 0;
+  std::int64_t named_ = 0;
 };
 
 TEST_F(PreferTest, TheNamedClientGetsTheTaskAndNotWhoHoldsTheTile) {
@@ -189,26 +220,72 @@ TEST_F(PreferTest, ATaskIsKeptNoLongerThanTheLimit) {
 // Whoever asks for tasks and takes none of those that name it would stop the run otherwise.
 TEST_F(PreferTest, TasksAreKeptEverLessForAClientThatDoesNotComeAndMoreForOneThatDoes) {
   MakeBusy();
-  std::int64_t number = 0;
-  const auto kept_us = [&] {
-    const RequestId of_thief = Wait("thief", 0);
-    d->PutOne("m", Preferring(++number, "far", 64'000));
-    std::int64_t waited_us = 0;
-    while (!d->ReplyTo("thief", of_thief)) {
-      d->Advance(1'000);
-      waited_us += 1'000;
-    }
-    return waited_us;
-  };
-  const std::vector<std::int64_t> kept{kept_us(), kept_us(), kept_us(), kept_us(), kept_us()};
+  std::vector<std::int64_t> kept;
+  while (kept.size() < 5) kept.push_back(KeptUs("far"));
   const std::int64_t least_us = SpaceLimits{}.steal_after_us;
   EXPECT_THAT(kept, ElementsAre(64'000, 16'000, 4'000, least_us, least_us));
   for (int i = 0; i < 8; ++i) {
     const RequestId of_far = Wait("far", 0);
-    d->PutOne("m", Preferring(++number, "far", 64'000));
+    d->PutOne("m", Preferring(++named_, "far", 64'000));
     d->Granted("far", of_far);
   }
-  EXPECT_EQ(kept_us(), 16'000) << "ten times less by half, eight of which are made good";
+  EXPECT_EQ(KeptUs("far"), 16'000) << "ten times less by half, eight of which are made good";
+}
+
+// Else it could make each task wait as long as it says, by joining again and again.
+TEST_F(PreferTest, AClientThatJoinsAgainBeginsWithWhatItLost) {
+  MakeBusy();
+  EXPECT_EQ(KeptUs("far"), 64'000);
+  Leave("far");
+  d->Join("far");
+  MakeBusy();  // it takes one that names it
+  EXPECT_EQ(KeptUs("far"), 32'000);
+}
+
+TEST_F(PreferTest, AClientThatLeavesWhileTasksAreKeptForItDidNotCome) {
+  MakeBusy();
+  const RequestId of_thief = Wait("thief", 0);
+  d->PutOne("m", Preferring(++named_, "far", 64'000));
+  d->Lose("far");
+  d->Done("thief", d->Granted("thief", of_thief));
+  d->Done("thief", d->TakeNow("thief", Every("t")));
+  d->Join("far");
+  MakeBusy();
+  EXPECT_EQ(KeptUs("far"), 32'000);
+}
+
+TEST_F(PreferTest, ANewClientOfAKeyBeginsWithWhatTheLastOneLost) {
+  for (const char* client : {"a/1", "a/2", "b/1"}) JoinWithKey(client, {client[0]});
+  for (const char* client : {"a/1", "a/2"}) MakeBusy(client);
+  EXPECT_EQ(KeptUs("a/1"), 64'000);
+  EXPECT_EQ(KeptUs("a/1"), 16'000);
+  Leave("a/1");
+  EXPECT_EQ(KeptUs("a/2"), 64'000) << "it was there before, and has come";
+  JoinWithKey("a/3", "a");
+  MakeBusy("a/3");
+  EXPECT_EQ(KeptUs("a/3"), 8'000);
+  MakeBusy("b/1");
+  EXPECT_EQ(KeptUs("b/1"), 64'000);
+}
+
+TEST_F(PreferTest, WhatAKeyLostIsForgivenWithTime) {
+  JoinWithKey("a/1", "a");
+  MakeBusy("a/1");
+  EXPECT_EQ(KeptUs("a/1"), 64'000);
+  Leave("a/1");
+  d->Advance(2 * SpaceLimits{}.key_forgiven_us);
+  JoinWithKey("a/2", "a");
+  MakeBusy("a/2");
+  EXPECT_EQ(KeptUs("a/2"), 64'000);
+}
+
+TEST_F(PreferTest, AClientThatDiesAtItsWorkCostsItsKeyNothing) {
+  JoinWithKey("a/1", "a");
+  MakeBusy("a/1");
+  Leave("a/1");
+  JoinWithKey("a/2", "a");
+  MakeBusy("a/2");
+  EXPECT_EQ(KeptUs("a/2"), 64'000);
 }
 
 TEST_F(PreferTest, WhenTheNamedClientIsLostOthersGetTheTaskAtOnce) {

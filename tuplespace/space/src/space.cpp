@@ -153,6 +153,7 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   if (!event.principal.empty()) matching_.trust.JoinKey(*client, event.principal);
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
+  matching_.matcher.NoteJoined(*client);
   state_.clients.emplace(std::move(event.client), std::move(client));
 }
 
@@ -162,8 +163,7 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   ClientState& client = *at->second;
   ForgetOpenRequests(client);
   matching_.groups.ForgetUser(client);
-  while (internal::Record* kept = matching_.groups.AnyKeptFor(client))
-    matching_.ready.Requeue(kept);
+  matching_.matcher.LetGoOf(client);
   for (internal::Record* record : reading_.residency.LoseAllOf(client))
     lifecycle_.removal.Remove(record, false);
   matching_.holders.RemoveAllOf(client);

@@ -94,6 +94,8 @@ struct TaskMemory {
 TaskMemory MemoryOf(const Task& task);
 // The most of it at any time. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
+// Of each of so many inputs, the bytes that its pieces say it has; 0: it has no piece.
+std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs);
 // Of each of so many inputs, whether every piece that it is covers its buffer: then it is a buffer
 // until the task ends. The others are gone when inputs are gathered.
 std::vector<bool> WholeInputs(const Task& task, std::size_t inputs);

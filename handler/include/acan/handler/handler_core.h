@@ -70,6 +70,7 @@ class HandlerCore {
     // As in TaskGranted, if inputs that arrive are kept.
     std::vector<tuplespace::Key> inputs;
     std::vector<bool> whole;
+    std::vector<std::uint64_t> right_bytes;
     std::uint64_t kept_from_bytes = UINT64_MAX;
   };
   using Actions = std::vector<HandlerAction>;

@@ -30,6 +30,7 @@ struct TaskGranted {
   std::vector<bool> whole;                 // which inputs are buffers until it ends; empty: all
   std::vector<bool> sent;                  // which inputs came along
   std::vector<std::uint64_t> input_bytes;  // of those that came along
+  std::vector<std::uint64_t> right_bytes;  // of all, as the task says; 0, or empty: any is right
   // Inputs of so many bytes came over a link, and are kept for other tasks.
   std::uint64_t kept_from_bytes = UINT64_MAX;
   std::optional<std::size_t> keep_input;  // worth keeping on the device (the tile)

@@ -7,6 +7,7 @@
 
 #include "holders.h"
 #include "lease_table.h"
+#include "named_waits.h"
 #include "ready_queue.h"
 #include "residency.h"
 #include "trust.h"
@@ -24,10 +25,14 @@ class Matcher {
         benches_(benches),
         trust_(trust),
         residency_(residency),
-        holders_(holders) {}
+        holders_(holders),
+        named_waits_(state) {}
 
   void Match();             // places what is queued, and answers the Gets that got something
   void Fill(Taker& taker);  // with what is ready
+  void NoteJoined(ClientState& client) const { named_waits_.Begin(client); }
+  // `client` is about to go: what is kept for it is for others at the event's end.
+  void LetGoOf(ClientState& client);
   bool settled() const { return answering_.empty(); }
 
  private:
@@ -49,6 +54,7 @@ class Matcher {
   Trust& trust_;
   Residency& residency_;
   Holders& holders_;
+  NamedWaits named_waits_;
   std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
   Candidates candidates_;              // of the record that is being placed
 };

@@ -13,12 +13,6 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
-// A client that does not come for the tasks that name it must not make each of them late: each one
-// that goes to another takes away three quarters of the time for which the next are kept, and each
-// one that it takes doubles it again.
-constexpr std::uint32_t kKeptLessIfNotTaken = 2;
-constexpr std::uint32_t kMostKeptLess = 20;
-
 // All but who gets it and what it makes.
 TaskSpec ShownToTaker(const TaskSpec& spec) {
   return {.inputs = spec.inputs,
@@ -81,9 +75,8 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   };
   if (candidates.is_named) {
     const ClientState& named = *candidates.holders.front();
-    const std::int64_t prefer_us =
-        std::min(task.spec.prefer_us, limits.most_prefer_us) >> named.kept_less;
-    return works(named) ? std::max(limits.steal_after_us, prefer_us) : limits.steal_after_us;
+    const std::int64_t kept_us = named_waits_.KeptUs(named, task.spec.prefer_us);
+    return works(named) ? std::max(limits.steal_after_us, kept_us) : limits.steal_after_us;
   }
   std::optional<std::uint64_t> ns_per_kib;
   for (const ClientState* holder : candidates.holders) {
@@ -201,13 +194,21 @@ void Matcher::Fill(Taker& taker) {
 void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
   const ClientId& prefers = record.task->spec.prefers;
   if (prefers == *taker.id) {
-    if (taker.kept_less > 0) --taker.kept_less;
+    NamedWaits::NoteCame(taker);
   } else if (record.placement == Placement::kLate && !prefers.empty()) {
     const auto named = state_.clients.find(prefers);
-    if (named == state_.clients.end()) return;
-    std::uint32_t& less = named->second->kept_less;
-    less = std::min(less + kKeptLessIfNotTaken, kMostKeptLess);
+    if (named != state_.clients.end()) NamedWaits::NoteDidNotCome(*named->second);
   }
+}
+
+void Matcher::LetGoOf(ClientState& client) {
+  bool is_waited_for = false;
+  while (Record* kept = groups_.AnyKeptFor(client)) {
+    const bool is_named = kept->task->spec.prefers == *client.id;
+    is_waited_for |= is_named && kept->placement == Placement::kReserved;
+    ready_.Requeue(kept);
+  }
+  named_waits_.End(client, is_waited_for);
 }
 
 void Matcher::Take(Taker& taker, Record* record) {

@@ -329,7 +329,7 @@ struct ClientState {
   std::int64_t supplied_us = INT64_MIN;  // when it last did
   std::uint32_t ns_per_kib = 0;          // as its last Get said
   bool listens = false;                  // it serves what stays with it
-  // How often the time for which tasks are kept for it by name is halved.
+  // How often the time for which tasks are kept for it by name is halved: see NamedWaits.
   std::uint32_t kept_less = 0;
 };
 

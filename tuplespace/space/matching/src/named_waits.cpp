@@ -1,0 +1,58 @@
+#include "named_waits.h"
+
+#include <algorithm>
+
+namespace tuplespace::internal {
+
+namespace {
+
+// Each task that goes to another takes away three quarters of the time for which the next are kept,
+// and each one that the client takes doubles it again.
+constexpr std::uint32_t kKeptLessIfNotTaken = 2;
+constexpr std::uint32_t kMostKeptLess = 20;
+// Without keys anybody can have any number of ids; then nothing is promised.
+constexpr std::size_t kMostRemembered = 4096;
+
+}  // namespace
+
+void NamedWaits::Begin(ClientState& client) const {
+  const auto at = remembered_.find(client.principal);
+  client.kept_less = at == remembered_.end() ? 0 : Left(at->second);
+}
+
+// A client that leaves while tasks are kept for it did not come for them. What each of a key's
+// clients brings along counts by itself: many that die at their work are no worse than one.
+void NamedWaits::End(ClientState& client, bool is_waited_for) {
+  if (is_waited_for) NoteDidNotCome(client);
+  if (client.kept_less == 0) return;
+  Remembered& of = remembered_[client.principal];
+  of = {std::max(Left(of), client.kept_less), state_.now_us};
+  ForgetSome();
+}
+
+std::int64_t NamedWaits::KeptUs(const ClientState& client, std::int64_t prefer_us) const {
+  return std::min(prefer_us, state_.limits.most_prefer_us) >> client.kept_less;
+}
+
+void NamedWaits::NoteCame(ClientState& client) {
+  if (client.kept_less > 0) --client.kept_less;
+}
+
+void NamedWaits::NoteDidNotCome(ClientState& client) {
+  client.kept_less = std::min(client.kept_less + kKeptLessIfNotTaken, kMostKeptLess);
+}
+
+std::uint32_t NamedWaits::Left(const Remembered& of) const {
+  const std::int64_t forgiven = (state_.now_us - of.since_us) / state_.limits.key_forgiven_us;
+  return forgiven >= of.kept_less ? 0 : of.kept_less - static_cast<std::uint32_t>(forgiven);
+}
+
+void NamedWaits::ForgetSome() {
+  if (remembered_.size() <= kMostRemembered) return;
+  std::erase_if(remembered_, [this](const auto& entry) { return Left(entry.second) == 0; });
+  if (remembered_.size() <= kMostRemembered) return;
+  remembered_.erase(std::ranges::min_element(
+      remembered_, {}, [](const auto& entry) { return entry.second.since_us; }));
+}
+
+}  // namespace tuplespace::internal
