@@ -75,13 +75,23 @@ class Cluster:
 
     def __init__(self, network, program, folder, arguments):
         self.network, self.program, self.folder, self.arguments = network, program, folder, arguments
-        self.processes = []
+        self.processes, self.names = [], []
 
     def start(self, host, name, *words):
         log = open(self.folder / f"{name}.log", "w")
         process = subprocess.Popen(self.network.words(host, [self.program, *words]), stdout=log, stderr=log)
         self.processes.append(process)
+        self.names.append(name)
         return process
+
+    def processor_ms(self):
+        """Processor time of each process so far."""
+        tick_ms = 1000 / os.sysconf("SC_CLK_TCK")
+        spent = {}
+        for name, process in zip(self.names, self.processes):
+            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            spent[name] = (int(fields[11]) + int(fields[12])) * tick_ms
+        return spent
 
     def wait_for(self, name, text):
         deadline = time.monotonic() + 60
@@ -117,15 +127,17 @@ class Cluster:
                           self.folder / "out", "--json", *key_of("manager"))
 
 
-def watch(process, metrics, network, warm_steps, seconds):
-    """Steps a second and bytes a step after the first steps, until the run ends or has been measured so long."""
-    first, last, begin, end, before, after = 0, 0, 0.0, 0.0, None, None
+def watch(process, metrics, cluster, warm_steps, seconds):
+    """Steps a second, bytes and processor time a step after the first steps, until the run ends or has been measured
+    so long."""
+    network = cluster.network
+    first, last, begin, end, before, spent = 0, 0, 0.0, 0.0, None, None
     while process.poll() is None:
         now = time.perf_counter()
         lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
         if lines > last:
             if not first and lines >= warm_steps:
-                first, begin, before = lines, now, network.counters()
+                first, begin, before, spent = lines, now, network.counters(), cluster.processor_ms()
             last, end = lines, now
             if first and last > first and now - begin >= seconds:
                 break
@@ -136,7 +148,8 @@ def watch(process, metrics, network, warm_steps, seconds):
     steps = last - first
     moved = {host: {way: (after[host][way] - before[host][way]) / steps for way in ("out", "into")}
              for host in after}
-    return steps / (end - begin), moved
+    spent_after = cluster.processor_ms() if process.poll() is None else spent
+    return steps / (end - begin), moved, {name: (spent_after[name] - spent[name]) / steps for name in spent}
 
 
 def acan_run(program, network, job, arguments):
@@ -146,18 +159,19 @@ def acan_run(program, network, job, arguments):
         cluster = Cluster(network, program, folder, arguments)
         try:
             manager = cluster.begin(folder / "job.toml")
-            seen = watch(manager, folder / "out" / "metrics.jsonl", network, arguments.warm_steps,
+            seen = watch(manager, folder / "out" / "metrics.jsonl", cluster, arguments.warm_steps,
                          arguments.seconds)
             log = (folder / "manager.log").read_text()
         finally:
             cluster.stop()
         if seen is None:
             sys.exit(f"too few steps: {log[-3000:]}")
-        rate, moved = seen
+        rate, moved, processor_ms = seen
         if arguments.verbose:
             print(log, file=sys.stderr)
         plan = [line for line in log.splitlines() if "plan: " in line]
-        return dict(samples_per_s=rate * job["batch"], bytes_a_step=moved, plan=plan[:1])
+        return dict(samples_per_s=rate * job["batch"], bytes_a_step=moved, processor_ms_a_step=processor_ms,
+                    plan=plan[:1])
 
 
 # ---- PyTorch ---------------------------------------------------------------------------------------------------
@@ -243,6 +257,9 @@ def measure(job, rate, programs, arguments):
                                                       for a, b in zip(runs[base], runs[who])])
                           for who in names[1:]})
     report["bytes_a_step"] = {who: bytes_summary(each) for who, each in runs.items() if "bytes_a_step" in each[0]}
+    report["processor_ms_a_step"] = {who: {name: statistics.median(run["processor_ms_a_step"][name] for run in each)
+                                           for name in each[0]["processor_ms_a_step"]}
+                                     for who, each in runs.items() if "processor_ms_a_step" in each[0]}
     report["plans"] = {who: each[0]["plan"] for who, each in runs.items() if "plan" in each[0]}
     return report
 

@@ -11,6 +11,7 @@
 #include "device_factory.h"
 #include "device_list.h"
 #include "fmt/format.h"
+#include "machine.h"
 #include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
@@ -113,6 +114,9 @@ int RunHandler(const HandlerFlags& flags) {
   HandlerOptions options;
   options.endpoint = endpoint;
   options.throttle = throttle;
+  Machine machine = ThisMachine();
+  options.machine = std::move(machine.id);
+  options.cpus = std::move(machine.cpus);
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
   ApplyDirect(flags.direct, options);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "machine.h"
 #include "meeting_point.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
@@ -51,6 +52,7 @@ int RunManager(const ManagerFlags& flags) {
   options.endpoint = EndpointToConnect(flags.connect);
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   options.source = flags.job.path;
+  options.machine = ThisMachine().id;
   options.resume = flags.resume;
   options.standby = flags.standby;
   options.audit_log = flags.audit_log;

@@ -15,6 +15,7 @@
 #include "device_factory.h"
 #include "fmt/format.h"
 #include "job_flags.h"
+#include "machine.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "standard_output.h"
@@ -59,6 +60,11 @@ Capacity CapacityOf(const DeviceSpec& spec) {
   capacity.gflops = MeasureGflops(*device);
   capacity.exact = info.exact;
   capacity.fast = info.fast;
+  capacity.own_memory = info.own_memory;
+  Machine machine = ThisMachine();
+  capacity.machine = std::move(machine.id);
+  capacity.cpus = std::move(machine.cpus);
+  capacity.busy_cpus = info.own_memory ? 0 : info.threads;
   return capacity;
 }
 
@@ -75,7 +81,7 @@ std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
   return capacities;
 }
 
-// As if they were on several hosts.
+// As if they were on several hosts, each with as many cores as this one.
 void PutOnHosts(const PlanFlags& flags, std::vector<Capacity>* handlers) {
   if (flags.hosts < 2) return;
   constexpr double kNsOfKibAtOneMbit = 1024 * 8 * 1e3;
@@ -83,6 +89,7 @@ void PutOnHosts(const PlanFlags& flags, std::vector<Capacity>* handlers) {
     Capacity& handler = (*handlers)[i];
     handler.bytes_travel = true;
     handler.host = fmt::format("host {}", i % static_cast<std::size_t>(flags.hosts) + 1);
+    handler.machine = handler.host;
     handler.link_ns_per_kib = static_cast<std::uint32_t>(kNsOfKibAtOneMbit / flags.link_mbit);
     handler.link_round_trip_us = static_cast<std::uint32_t>(flags.round_trip_us);
   }

@@ -17,6 +17,18 @@ int UsableCores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+Machine ThisMachine() {
+  Machine machine;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> machine.id;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return machine;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) machine.cpus.push_back(cpu);
+  }
+  return machine;
+}
+
 std::uint64_t AvailableMemoryBytes() {
   std::uint64_t bytes = std::uint64_t{1} << 30;
   std::ifstream meminfo("/proc/meminfo");

@@ -11,6 +11,7 @@
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
+#include "machine.h"
 #include "nlohmann/json.hpp"
 #include "progress_display.h"
 #include "role.h"
@@ -41,6 +42,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   options.fixed_handlers = true;
   options.resume = run.resume;
   options.source = run.source;
+  options.machine = ThisMachine().id;
   options.audit_log = run.audit_log;
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&log](const std::string& line) { log.Info(line); };

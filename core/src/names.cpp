@@ -1,5 +1,6 @@
 #include "acan/core/names.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "acan/core/text/json_text.h"
@@ -22,6 +23,8 @@ struct Malformed {};
 // Whatever is added up of such, and whoever reads it again, has room for it.
 constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
 constexpr std::uint64_t kMostThreads = 1 << 20;
+constexpr std::size_t kMostCpus = 4096;
+constexpr std::uint64_t kMostCpu = 1 << 16;
 
 std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = kMostCounted) {
   const json& value = object.at(name);
@@ -63,6 +66,23 @@ void ReadLink(const json& object, Capacity* capacity) {
       static_cast<std::uint32_t>(CountOf(object, "link_round_trip_us", kMostLink));
 }
 
+// Handlers of earlier programs say nothing of it.
+void ReadMachine(const json& object, Capacity* capacity) {
+  if (!object.contains("machine")) return;
+  capacity->machine = OneLine(object.at("machine").get<std::string>());
+  const json& cpus = object.at("cpus");
+  if (!cpus.is_array() || cpus.size() > kMostCpus) throw Malformed();
+  for (const json& cpu : cpus) {
+    if (!cpu.is_number_unsigned() || cpu.get<std::uint64_t>() > kMostCpu) throw Malformed();
+    capacity->cpus.push_back(cpu.get<int>());
+  }
+  std::sort(capacity->cpus.begin(), capacity->cpus.end());
+  const auto twice = std::adjacent_find(capacity->cpus.begin(), capacity->cpus.end());
+  if (twice != capacity->cpus.end()) throw Malformed();
+  capacity->busy_cpus = AmountOf(object, "busy_cpus");
+  if (capacity->busy_cpus > static_cast<double>(kMostThreads)) throw Malformed();
+}
+
 }  // namespace
 
 std::string CapacityToJson(const Capacity& c) {
@@ -84,6 +104,11 @@ std::string CapacityToJson(const Capacity& c) {
     j["link_ns_per_kib"] = c.link_ns_per_kib;
     j["link_round_trip_us"] = c.link_round_trip_us;
   }
+  if (!c.machine.empty()) {
+    j["machine"] = c.machine;
+    j["cpus"] = c.cpus;
+    j["busy_cpus"] = c.busy_cpus;
+  }
   if (!c.jobs.empty()) j["jobs"] = c.jobs;
   return JsonText(j);
 }
@@ -104,6 +129,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     c.own_memory = j.value("own_memory", false);
     c.bytes_travel = j.value("bytes_travel", false);
     ReadLink(j, &c);
+    ReadMachine(j, &c);
     c.jobs = j.value("jobs", "");
     c.conformance_hash = OneLine(j.at("conformance_hash").get<std::string>());
     return c;

@@ -55,14 +55,18 @@ Handler::Impl::Impl(HandlerOptions given)
               .exact = info.exact && conformance.exact,
               .fast = info.fast,
               .own_memory = info.own_memory,
+              .machine = options.machine,
+              .cpus = options.cpus,
+              .busy_cpus = info.own_memory ? 0.0 : info.threads,
               .jobs = options.access ? options.access->limit : "",
               .conformance_hash = conformance.hash};
   if (!capacity.exact) {
     Log(fmt::format("{} is not used for exact jobs: operation '{}' differs", info.name,
                     conformance.first_difference));
   }
-  if (options.throttle) {
-    capacity.gflops = std::min(capacity.gflops, options.throttle->MeanGflops());
+  if (options.throttle && options.throttle->MeanGflops() < capacity.gflops) {
+    capacity.busy_cpus *= options.throttle->MeanGflops() / capacity.gflops;
+    capacity.gflops = options.throttle->MeanGflops();
   }
   releases = std::make_shared<ReleaseQueue>([this] { client.Wake(); });
   if (options.faults) {

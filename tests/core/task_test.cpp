@@ -175,6 +175,28 @@ TEST(NamesTest, TheLinkOfACapacitySurvivesItsText) {
   EXPECT_FALSE(CapacityFromJson(too_much));
 }
 
+TEST(NamesTest, TheMachineOfACapacitySurvivesItsText) {
+  Capacity capacity;
+  capacity.machine = "00f50d8c-4d75";
+  capacity.cpus = {0, 1, 4095};
+  capacity.busy_cpus = 1.5;
+  const std::string text = CapacityToJson(capacity);
+  ASSERT_TRUE(CapacityFromJson(text));
+  EXPECT_EQ(*CapacityFromJson(text), capacity);
+  const auto with_cpus = [&](const std::string& cpus) {
+    std::string other = text;
+    const std::size_t at = other.find("[0,1,4095]");
+    return CapacityFromJson(other.replace(at, 10, cpus));
+  };
+  EXPECT_EQ(with_cpus("[3,1]")->cpus, (std::vector<int>{1, 3}));
+  for (const char* cpus : {"[1,1]", "[-1]", "[100000]", "[0.5]", "[\"1\"]", "7", "null"}) {
+    EXPECT_FALSE(with_cpus(cpus)) << cpus;
+  }
+  std::string many = "[0";
+  for (int cpu = 1; cpu < 5000; ++cpu) many += "," + std::to_string(cpu);
+  EXPECT_FALSE(with_cpus(many + "]"));
+}
+
 // The receipt has them, and whoever reads it refuses what is below 0 or beyond an int64.
 TEST(NamesTest, NumbersThatNoHandlerHasAreMalformed) {
   const std::string capacity = CapacityToJson({});

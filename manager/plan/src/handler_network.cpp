@@ -1,6 +1,8 @@
 #include "acan/manager/handler_network.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,8 @@ constexpr std::size_t kMostHandlers = 64;
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
 constexpr double kMostShared = 8;
+constexpr double kLeastShare = 0.5;  // of the cores that a handler would use, for it to count
+constexpr double kLeastBusy = 0.95;  // of its threads, unless a handler is throttled
 
 double KnownOr(std::uint32_t measured, double scale, double assumed) {
   return measured > 0 ? measured * scale : assumed;
@@ -33,23 +37,90 @@ class Hosts {
   std::map<std::string, std::size_t> numbers_;
 };
 
-// Handlers that measure their speed at the same time share their host's cores meanwhile: of those
-// of one kind on one host the one that measured most is right. A difference of more than that is
-// real, as with a handler that is throttled.
+// The machines of hosts, and which processors of them handlers may use.
+class Machines {
+ public:
+  // `host`: the number of the host on which the handler is.
+  std::size_t NumberOf(std::size_t host, const Capacity& capacity) {
+    std::string name = capacity.machine.empty() ? std::to_string(host) : "id " + capacity.machine;
+    return numbers_.try_emplace(std::move(name), numbers_.size()).first->second;
+  }
+  void Add(std::size_t machine, const Capacity& capacity) {
+    cpus_.resize(numbers_.size());
+    host_threads_.resize(numbers_.size(), 0);
+    cpus_[machine].insert(capacity.cpus.begin(), capacity.cpus.end());
+    host_threads_[machine] = std::max(host_threads_[machine], capacity.host_threads);
+  }
+  std::vector<HostMachine> List(const std::string& manager_machine) const {
+    std::vector<HostMachine> machines(numbers_.size());
+    for (std::size_t m = 0; m < machines.size(); ++m) {
+      const int known = static_cast<int>(cpus_[m].size());
+      machines[m].cores = known > 0 ? known : host_threads_[m];
+    }
+    const auto of_manager = numbers_.find("id " + manager_machine);
+    if (of_manager != numbers_.end()) machines[of_manager->second].has_manager = true;
+    return machines;
+  }
+
+ private:
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<std::set<int>> cpus_;
+  std::vector<int> host_threads_;  // of handlers that do not name their processors
+};
+
+double BusyCores(const Capacity& capacity) {
+  if (capacity.machine.empty()) return std::max(1, capacity.threads);
+  return std::min<double>(capacity.busy_cpus, std::max(1, capacity.threads));
+}
+
+// A handler that is throttled does not need all of its cores, and says so.
+bool IsThrottled(const Capacity& capacity) {
+  return !capacity.own_memory && BusyCores(capacity) < kLeastBusy * capacity.threads;
+}
+
+// Handlers that measure their speed at the same time share their machine's cores meanwhile: of
+// those of one kind the one that measured most is right. A difference of more than that is real.
 void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetwork* network) {
   std::map<std::pair<std::size_t, std::string>, double> best;
   std::size_t i = 0;
   for (const auto& [id, capacity] : handlers) {
-    double& gflops = best[{network->handlers[i++].host, capacity.device}];
+    const std::size_t machine = network->hosts[network->handlers[i++].host].machine;
+    double& gflops = best[{machine, capacity.device}];
     gflops = std::max(gflops, capacity.gflops);
   }
   i = 0;
   for (const auto& [id, capacity] : handlers) {
     PlacedHandler& handler = network->handlers[i++];
-    if (network->hosts[handler.host].cores == 0) continue;
-    handler.gflops = std::min(best[{handler.host, capacity.device}], handler.gflops * kMostShared);
+    const std::size_t machine = network->hosts[handler.host].machine;
+    if (network->machines[machine].cores == 0 || IsThrottled(capacity)) continue;
+    handler.gflops = std::min(best[{machine, capacity.device}], handler.gflops * kMostShared);
   }
 }
+
+// A handler's speed, where others of its machine did not disturb the measurement.
+struct KnownSpeed {
+  double gflops = 0;
+  double busy_cores = 0;
+  int threads = 1;
+};
+
+struct KnownMachine {
+  std::set<int> cpus;
+  std::vector<KnownSpeed> handlers;  // the fastest first
+
+  // Those that the processors suffice for.
+  void Take(std::vector<double>* gflops, int* threads) const {
+    double left = static_cast<double>(cpus.size());
+    for (const KnownSpeed& handler : handlers) {
+      const double share =
+          cpus.empty() || handler.busy_cores == 0 ? 1 : std::min(1.0, left / handler.busy_cores);
+      if (share < kLeastShare) continue;
+      left -= share * handler.busy_cores;
+      gflops->push_back(share * handler.gflops);
+      *threads += static_cast<int>(std::lround(share * handler.threads));
+    }
+  }
+};
 
 // Where the manager is, is not known: its link is as most of the others are.
 HostLink LinkOfManager(const HandlerNetwork& network) {
@@ -64,34 +135,68 @@ HostLink LinkOfManager(const HandlerNetwork& network) {
 }  // namespace
 
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
-                                        std::uint64_t least_kept_bytes) {
+                                        std::uint64_t least_kept_bytes,
+                                        const std::string& manager_machine) {
   if (handlers.size() < 2 || handlers.size() > kMostHandlers) return std::nullopt;
   HandlerNetwork network;
   Hosts hosts;
+  Machines machines;
   for (const auto& [id, capacity] : handlers) {
     const std::size_t host = hosts.NumberOf(id, capacity);
     HostLink link;
-    link.cores = capacity.host_threads;
     if (capacity.bytes_travel) {
       link.us_per_kib = KnownOr(capacity.link_ns_per_kib, 1e-3, kAssumedUsPerKib);
       link.round_trip_us = KnownOr(capacity.link_round_trip_us, 1, kAssumedRoundTripUs);
     }
     if (host == network.hosts.size()) {
+      link.machine = machines.NumberOf(host, capacity);
       network.hosts.push_back(link);
     } else {  // measured beside others, it seemed slower
       HostLink& known = network.hosts[host];
       known.us_per_kib = std::min(known.us_per_kib, link.us_per_kib);
       known.round_trip_us = std::min(known.round_trip_us, link.round_trip_us);
-      known.cores = std::max(known.cores, link.cores);
     }
-    network.handlers.push_back(
-        {host, std::max(1, capacity.threads), capacity.gflops, capacity.memory_bytes});
+    machines.Add(network.hosts[host].machine, capacity);
+    const int threads = std::max(1, capacity.threads);
+    network.handlers.push_back({.host = host,
+                                .threads = threads,
+                                .gflops = capacity.gflops,
+                                .memory_bytes = capacity.memory_bytes,
+                                .busy_cores = BusyCores(capacity)});
   }
   if (network.hosts.size() < 2) return std::nullopt;
+  network.machines = machines.List(manager_machine);
   TakeBestSpeeds(handlers, &network);
   network.manager = LinkOfManager(network);
   network.least_kept_bytes = least_kept_bytes;
   return network;
+}
+
+HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers) {
+  std::map<std::string, KnownMachine> machines;
+  std::map<std::pair<std::string, std::string>, double> best;  // by machine and device
+  for (const auto& [id, capacity] : handlers) {
+    if (capacity.machine.empty()) continue;
+    machines[capacity.machine].cpus.insert(capacity.cpus.begin(), capacity.cpus.end());
+    double& gflops = best[{capacity.machine, capacity.device}];
+    gflops = std::max(gflops, capacity.gflops);
+  }
+  for (const auto& [id, capacity] : handlers) {
+    const bool is_known = !capacity.machine.empty();
+    double gflops = capacity.gflops;
+    if (is_known && !IsThrottled(capacity)) {
+      gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMostShared);
+    }
+    machines[is_known ? capacity.machine : " of " + id].handlers.push_back(
+        {gflops, BusyCores(capacity), std::max(1, capacity.threads)});
+  }
+  std::vector<double> gflops;
+  int threads = 0;
+  for (auto& [name, machine] : machines) {
+    std::ranges::stable_sort(machine.handlers, std::greater<>(), &KnownSpeed::gflops);
+    machine.Take(&gflops, &threads);
+  }
+  return SharesOf(std::move(gflops), threads);
 }
 
 }  // namespace acan

@@ -81,7 +81,8 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
     cuts.network = &part.network;
     cuts.budget = &budget;
     std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);
-    if (chosen && (!best || chosen->cost.step_us < best->cost.step_us)) best = std::move(chosen);
+    if (!chosen) continue;
+    if (!best || BringsMore(chosen->cost.step_us, best->cost.step_us)) best = std::move(chosen);
   }
   return best;
 }

@@ -93,6 +93,7 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) {
   config.knows_links = options_.knows_links;
   config.expected_handlers = std::max(0, options_.expected_handlers - quarantined);
   config.fixed_handlers = options_.fixed_handlers;
+  config.machine = options_.machine;
   config.overhead_us = overhead_us;
   config.least_removed_bytes = options_.least_removed_bytes;
   config.kept_versions = divergence_.kept_versions();

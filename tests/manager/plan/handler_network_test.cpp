@@ -102,6 +102,126 @@ TEST(HandlerNetworkTest, HandlersBeyondTheCoresOfTheirHostShareThem) {
   }
 }
 
+Capacity OnMachine(Capacity capacity, const std::string& machine, std::vector<int> cpus) {
+  capacity.machine = machine;
+  capacity.cpus = std::move(cpus);
+  capacity.busy_cpus = capacity.threads;
+  return capacity;
+}
+
+// Two addresses, as of two containers, and one machine of two cores.
+TEST(HandlerNetworkTest, HostsOfOneMachineShareItsCores) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
+  for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
+  handlers["id2"] = handlers["id0"];
+  handlers["id3"] = handlers["id1"];
+  const auto network = NetworkOf(handlers, kLeastKept);
+  ASSERT_EQ(network->hosts.size(), 2u);
+  ASSERT_EQ(network->machines.size(), 1u);
+  EXPECT_EQ(network->machines[0].cores, 2);
+  for (const NetworkPart& part : PartsOf(*network)) {
+    double gflops = 0;
+    for (const PlacedHandler& handler : part.network.handlers) gflops += handler.gflops;
+    EXPECT_DOUBLE_EQ(gflops, 50 * std::min<double>(2, part.handlers.size()));
+  }
+}
+
+TEST(HandlerNetworkTest, HandlersThatArePinnedToDifferentCoresShareNone) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
+  handlers["id0"] = OnMachine(handlers["id0"], "m", {0});
+  handlers["id1"] = OnMachine(handlers["id1"], "m", {1});
+  const auto network = NetworkOf(handlers, kLeastKept);
+  EXPECT_EQ(network->machines[0].cores, 2);
+  for (const NetworkPart& part : PartsOf(*network)) {
+    for (const PlacedHandler& handler : part.network.handlers) {
+      EXPECT_DOUBLE_EQ(handler.gflops, 50);
+    }
+  }
+}
+
+TEST(HandlerNetworkTest, AThrottledHandlerNeedsAPartOfACore) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
+  for (int i = 0; i < 8; ++i) {
+    Capacity& capacity = handlers["id" + std::to_string(i)];
+    capacity = OnMachine(FarHandler("10.0.0." + std::to_string(i % 2), kGigabit, 10), "m", {0, 1});
+    capacity.busy_cpus = 0.2;
+  }
+  const auto network = NetworkOf(handlers, kLeastKept);
+  for (const NetworkPart& part : PartsOf(*network)) {
+    for (const PlacedHandler& handler : part.network.handlers) {
+      EXPECT_DOUBLE_EQ(handler.gflops, 10);
+    }
+  }
+}
+
+// To encrypt takes processor time of the same cores.
+TEST(HandlerNetworkTest, AStepTakesAtLeastTheProcessorTimeOfItsMachine) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  auto handlers = OneOnEachHost(2, 82);  // 100 Gbit/s
+  const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
+  const Placement apart = PlaceTasks(*NetworkOf(handlers, kLeastKept), tasks);
+  for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
+  const auto together = [&](const std::string& manager) {
+    return PlaceTasks(*NetworkOf(handlers, kLeastKept, manager), tasks);
+  };
+  const Placement shared = together("elsewhere");
+  EXPECT_GE(shared.step_us, apart.step_us);
+  EXPECT_GE(shared.step_us, shared.cpu_us[0] / 2);
+  EXPECT_GT(together("m").cpu_us[0], shared.cpu_us[0]) << "the manager's and the broker's";
+}
+
+TEST(HandlerNetworkTest, MoreHandlersOfOneMachineNeverMakeTheEstimateWorse) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  double before_us = INFINITY;
+  for (const int count : {2, 4, 8}) {
+    std::map<std::string, Capacity> handlers;
+    for (int i = 0; i < count; ++i) {
+      const Capacity far = FarHandler("10.0.0." + std::to_string(i % 2), kGigabit);
+      handlers["id" + std::to_string(i)] = OnMachine(far, "m", {0, 1});
+    }
+    const double step_us = wide.Make(handlers).step_us;
+    EXPECT_LE(step_us, 1.03 * before_us) << count;
+    before_us = step_us;
+  }
+}
+
+TEST(HandlerSharesTest, HandlersBeyondTheCoresOfAMachineDoNotCount) {
+  Capacity one;
+  one.device = "cpu:1";
+  one.gflops = 50;
+  one = OnMachine(one, "m", {0, 1});
+  std::map<std::string, Capacity> handlers{{"a", one}, {"b", one}};
+  const HandlerShares two = SharesOf(handlers);
+  EXPECT_EQ(two.workers, 2);
+  for (const char* id : {"c", "d", "e", "f"}) {
+    handlers[id] = one;
+    handlers[id].gflops = 15;  // measured beside the others
+  }
+  const HandlerShares six = SharesOf(handlers);
+  EXPECT_EQ(six.workers, 2);
+  EXPECT_DOUBLE_EQ(six.gflops, two.gflops);
+  EXPECT_EQ(six.slowest_share, 0);
+  Capacity gpu = one;
+  gpu.device = "cuda:0";
+  gpu.own_memory = true;
+  gpu.busy_cpus = 0;
+  handlers["g"] = gpu;
+  EXPECT_EQ(SharesOf(handlers).workers, 3) << "it needs no core";
+  for (auto& [id, capacity] : handlers) capacity.machine.clear();
+  EXPECT_EQ(SharesOf(handlers).workers, SharesOf({50, 50, 15, 15, 15, 15, 50}, 7).workers);
+}
+
+TEST(HandlerSharesTest, ThrottledHandlersCountWholly) {
+  Capacity one;
+  one.device = "cpu:1";
+  one.gflops = 1;
+  one = OnMachine(one, "m", {0, 1});
+  one.busy_cpus = 0.02;
+  std::map<std::string, Capacity> handlers;
+  for (int i = 0; i < 9; ++i) handlers[std::to_string(i)] = one;
+  EXPECT_EQ(SharesOf(handlers).workers, 9);
+}
+
 TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
   handlers["id1"].host_threads = 2;
@@ -117,7 +237,7 @@ TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
 TEST(HandlerNetworkTest, OverASlowLinkWeightsStayAndActivationsMove) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = OneOnEachHost(2, kHundredMbit);
-  for (auto& [id, capacity] : handlers) capacity.gflops = 10;
+  for (auto& [id, capacity] : handlers) capacity.gflops = 5;
   const Placement placed = wide.Place(handlers);
   ASSERT_EQ(placed.loads.size(), 2u);
   for (const LinkLoad& load : placed.loads) {

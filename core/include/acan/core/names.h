@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "acan/core/device.h"
 #include "tuplespace/key.h"
@@ -33,6 +34,13 @@ struct Capacity {
   int host_threads = 0;
   std::uint32_t link_ns_per_kib = 0;
   std::uint32_t link_round_trip_us = 0;
+  // The machine that it runs on, whatever its addresses are there; empty: not known. `cpus`: those
+  // of the machine's processors that it may use, none twice. `busy_cpus`: how many of them it keeps
+  // busy while it computes: 0 where a device computes by itself, less than `threads` where the
+  // handler is throttled.
+  std::string machine = {};
+  std::vector<int> cpus = {};
+  double busy_cpus = 0;
   bool KeepsResults() const { return own_memory || bytes_travel; }
   std::string jobs = {};  // it gets tasks only of jobs whose ids begin so (its key says so)
   std::string conformance_hash;

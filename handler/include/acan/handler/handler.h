@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "acan/core/device.h"
 #include "acan/handler/fault_injector.h"
@@ -27,6 +28,9 @@ struct HandlerOptions {
   std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   int depth = 3;  // most long tasks taken at once: one runs, the others are prefetched
+  // Where it runs, as managers are told: Capacity::machine and Capacity::cpus.
+  std::string machine = {};
+  std::vector<int> cpus = {};
   std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
   std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
   bool shared_memory = true;              // see tuplespace::ClientOptions

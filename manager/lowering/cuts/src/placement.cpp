@@ -12,10 +12,19 @@ namespace acan {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Between two handlers of one host that share no memory: through sockets, and encrypted.
-constexpr double kUsPerKibWithinHost = 1;
+// A large result is encrypted whole before it leaves, and decrypted and hashed when it is there:
+// processor time, at each end.
+constexpr double kCpuUsPerKib = 2.5;
+// Between two handlers of one host that share no memory, a handler makes one transfer after the
+// other. It is both ends, and the kernel's copies.
+constexpr double kUsPerKibWithinHost = 6;
+// Where computing keeps all cores busy, encryption gets half of one.
+constexpr double kCrowdedTimes = 2;
 // Messages, matching, hashing. What a round trip takes counts by itself.
 constexpr double kTaskWorkUs = 80;
+// Processor time of a task: of its handler, and of the broker and the manager together.
+constexpr double kTaskCpuUs = 60;
+constexpr double kTaskCpuOfManagerUs = 100;
 constexpr int kRounds = 4;
 constexpr double kPartForTiles = 0.75;  // of a handler's memory
 // Tasks times handlers; more would take seconds, in which the manager does nothing else.
@@ -71,6 +80,19 @@ StepShape ShapeOf(const std::vector<PlannedTask>& tasks) {
   return shape;
 }
 
+std::vector<double> TimesCrowded(const HandlerNetwork& network) {
+  std::vector<double> busy(network.machines.size(), 0);
+  for (const PlacedHandler& handler : network.handlers) {
+    busy[network.hosts[handler.host].machine] += handler.busy_cores;
+  }
+  std::vector<double> times;
+  for (std::size_t m = 0; m < busy.size(); ++m) {
+    const int cores = network.machines[m].cores;
+    times.push_back(cores > 0 && busy[m] + 1 > cores ? kCrowdedTimes : 1);
+  }
+  return times;
+}
+
 // One step, beginning with tiles at their homes.
 class Round {
  public:
@@ -83,13 +105,20 @@ class Round {
         free_us_(network.handlers.size(), 0),
         tile_bytes_(network.handlers.size(), 0),
         links_(network.hosts.size()),
+        within_(network.handlers.size()),
         tuples_(shape.tuples.size()) {
+    times_ = TimesCrowded(network);
     placed_.loads.resize(network.hosts.size());
+    placed_.cpu_us.resize(network.machines.size());
   }
 
   Placement Run(const std::map<TileId, int>& home_of) && {
     for (std::size_t i = 0; i < tuples_.size(); ++i) Begin(i, home_of);
     for (std::size_t t = 0; t < shape_.tasks.size(); ++t) PlaceOne(t);
+    for (std::size_t m = 0; m < network_.machines.size(); ++m) {
+      const int cores = network_.machines[m].cores;
+      if (cores > 0) placed_.step_us = std::max(placed_.step_us, placed_.cpu_us[m] / cores);
+    }
     return std::move(placed_);
   }
 
@@ -107,6 +136,20 @@ class Round {
     return network_.hosts[network_.handlers[static_cast<std::size_t>(handler)].host];
   }
   bool SharesMemory(int handler) const { return LinkOf(handler).us_per_kib == 0; }
+  void AddCpu(int handler, double us) {
+    if (handler >= 0) placed_.cpu_us[LinkOf(handler).machine] += us;
+  }
+  void AddCpuOfManager(double us) {
+    for (std::size_t m = 0; m < network_.machines.size(); ++m) {
+      if (network_.machines[m].has_manager) placed_.cpu_us[m] += us;
+    }
+  }
+  // `owner` is a handler, kManager or kBroker.
+  void AddCpuOfTransfer(int owner, int handler, std::uint64_t bytes) {
+    const double us = Us(bytes, kCpuUsPerKib);
+    AddCpu(handler, us);
+    owner >= 0 ? AddCpu(owner, us) : AddCpuOfManager(us);
+  }
   static double Us(std::uint64_t bytes, double us_per_kib) {
     return static_cast<double>(bytes) / 1024 * us_per_kib;
   }
@@ -135,7 +178,11 @@ class Round {
         from_handler ? network_.handlers[static_cast<std::size_t>(at.owner)].host : to;
     double arrival_us = 0;
     if (from_handler && from == to) {
-      arrival_us = at.ready_us + Us(bytes, kUsPerKibWithinHost);
+      Link& source = within_[static_cast<std::size_t>(at.owner)];
+      Link& target = within_[static_cast<std::size_t>(handler)];
+      arrival_us = std::max({at.ready_us, source.out_free_us, target.in_free_us}) +
+                   Us(bytes, kUsPerKibWithinHost) * times_[into.machine];
+      if (commit) source.out_free_us = target.in_free_us = arrival_us;
     } else {
       Link& of_manager = manager_;
       Link& source = at.owner == kManager ? of_manager : links_[from];
@@ -148,18 +195,20 @@ class Round {
       const double asks_us = leaves ? (out.round_trip_us + into.round_trip_us) / 2 : 0;
       double begin_us = std::max(at.ready_us + asks_us, links_[to].in_free_us);
       if (leaves) begin_us = std::max(begin_us, source.out_free_us);
-      arrival_us = begin_us + takes_us;
+      const double left_us = begin_us + takes_us;
+      arrival_us = left_us + Us(bytes, kCpuUsPerKib) * (times_[out.machine] + times_[into.machine]);
       *link_us += takes_us;
       if (commit) {
-        links_[to].in_free_us = arrival_us;
+        links_[to].in_free_us = left_us;
         placed_.loads[to].in_bytes += bytes;
         if (leaves) {
-          source.out_free_us = arrival_us;
+          source.out_free_us = left_us;
           (at.owner == kManager ? placed_.manager_bytes : placed_.loads[from].out_bytes) += bytes;
         }
       }
     }
     if (commit) {
+      AddCpuOfTransfer(at.owner, handler, bytes);
       at.copies.resize(network_.handlers.size(), kNever);
       at.copies[static_cast<std::size_t>(handler)] = arrival_us;
     }
@@ -226,6 +275,8 @@ class Round {
     const auto h = static_cast<std::size_t>(handler);
     const double end_us = OfferOf(t, handler, true).end_us;
     free_us_[h] = end_us;
+    AddCpu(handler, task_us_[h][t] * network_.handlers[h].busy_cores + kTaskCpuUs);
+    AddCpuOfManager(kTaskCpuOfManagerUs);
     tile_bytes_[h] += task.tile_bytes;
     for (const std::size_t input : task.inputs) {
       const bool is_free = tuples_[input].owner == kAnybody && !shape_.tuples[input].is_frozen;
@@ -249,6 +300,7 @@ class Round {
     if (bytes >= network_.least_kept_bytes || SharesMemory(handler)) return;
     // They hardly fill the link, and tasks that are placed later may need it earlier.
     placed_.loads[host].out_bytes += bytes;
+    AddCpuOfTransfer(kBroker, handler, bytes);
     at.copies.assign(network_.handlers.size(), kNever);
     at.copies[static_cast<std::size_t>(handler)] = end_us;
     at.owner = kBroker;
@@ -262,6 +314,8 @@ class Round {
   std::vector<double> free_us_;
   std::vector<std::uint64_t> tile_bytes_;
   std::vector<Link> links_;
+  std::vector<double> times_;  // by machine: how many times as long encryption takes
+  std::vector<Link> within_;   // by handler: to and from others of its host
   Link manager_;
   std::vector<At> tuples_;
   Placement placed_;
@@ -321,11 +375,19 @@ Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTas
 namespace {
 
 void ShareCores(HandlerNetwork* network) {
-  std::vector<int> threads(network->hosts.size(), 0);
-  for (const PlacedHandler& handler : network->handlers) threads[handler.host] += handler.threads;
+  std::vector<double> busy(network->machines.size(), 0);
+  const auto machine_of = [&](const PlacedHandler& handler) {
+    return network->hosts[handler.host].machine;
+  };
+  for (const PlacedHandler& handler : network->handlers) {
+    busy[machine_of(handler)] += handler.busy_cores;
+  }
   for (PlacedHandler& handler : network->handlers) {
-    const int cores = network->hosts[handler.host].cores, used = threads[handler.host];
-    if (cores > 0 && used > cores) handler.gflops *= static_cast<double>(cores) / used;
+    const int cores = network->machines[machine_of(handler)].cores;
+    const double share = cores / std::max(busy[machine_of(handler)], 1e-9);
+    if (cores == 0 || share >= 1 || handler.busy_cores == 0) continue;
+    handler.gflops *= share;
+    handler.busy_cores *= share;
   }
 }
 
@@ -364,6 +426,7 @@ std::vector<NetworkPart> PartsOf(const HandlerNetwork& network) {
       parts.push_back(std::move(part));
     }
   }
+  std::ranges::stable_sort(parts, {}, [](const NetworkPart& part) { return part.handlers.size(); });
   return parts;
 }
 
@@ -376,12 +439,17 @@ Placement OfWhole(Placement placement, const NetworkPart& part) {
   return placement;
 }
 
+bool BringsMore(double step_us, double step_us_of_fewer) {
+  constexpr double kGain = 0.9;  // less may be the estimate's error
+  return step_us < kGain * step_us_of_fewer;
+}
+
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks) {
   if (tasks.size() * network.handlers.size() > kMostOffers) return NotPlaced(tasks.size());
   std::optional<Placement> best;
   for (const NetworkPart& part : PartsOf(network)) {
     Placement placed = PlaceTasks(part.network, tasks);
-    if (!best || placed.step_us < best->step_us) best = OfWhole(std::move(placed), part);
+    if (!best || BringsMore(placed.step_us, best->step_us)) best = OfWhole(std::move(placed), part);
   }
   return std::move(*best);
 }

@@ -141,15 +141,11 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
   request.recompute = RecomputeOf(config_.limits.recompute);
-  std::vector<double> gflops;
-  int threads = 0;
-  for (const auto& [id, capacity] : handlers_) {
-    gflops.push_back(capacity.gflops);
-    threads += std::max(1, capacity.threads);
-  }
-  request.handlers = SharesOf(std::move(gflops), threads);
+  request.handlers = SharesOf(handlers_);
   request.overhead_us = config_.overhead_us;
-  if (config_.knows_links) request.network = NetworkOf(handlers_, config_.LeastResidentBytes());
+  if (config_.knows_links) {
+    request.network = NetworkOf(handlers_, config_.LeastResidentBytes(), config_.machine);
+  }
   return MakePlan(request, &smallest_need_bytes_);
 }
 

@@ -19,10 +19,11 @@ constexpr double kMostWaitUs = 60e6;  // the space has a limit of its own
 }  // namespace
 
 void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
-                         std::uint64_t least_kept_bytes, const std::vector<PlannedTask>& step) {
+                         const ManagerConfig& config, const std::vector<PlannedTask>& step) {
   placement_.reset();
   ids_.clear();
-  const std::optional<HandlerNetwork> network = NetworkOf(handlers, least_kept_bytes);
+  const std::optional<HandlerNetwork> network =
+      NetworkOf(handlers, config.LeastResidentBytes(), config.machine);
   if (!network) return;
   Placement placed = PlaceOnBestPart(*network, step);
   if (!std::isfinite(placed.step_us)) return;

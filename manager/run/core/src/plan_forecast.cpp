@@ -60,13 +60,7 @@ std::string NameOf(const PlannedModel& model, const Plan& plan, int layer) {
 }
 
 WorkerSpeed SpeedOf(const ManagerConfig& config, const std::vector<Capacity>& handlers) {
-  std::vector<double> gflops;
-  int threads = 0;
-  for (const Capacity& handler : handlers) {
-    gflops.push_back(handler.gflops);
-    threads += std::max(1, handler.threads);
-  }
-  const HandlerShares shares = SharesOf(std::move(gflops), threads);
+  const HandlerShares shares = SharesOf(Seen(handlers).handlers);
   return {shares.workers, shares.slowest_share, shares.gflops, config.overhead_us};
 }
 
@@ -133,7 +127,8 @@ std::vector<Capacity> WithOneMore(std::vector<Capacity> handlers) {
 void AddHosts(const ManagerConfig& config, const PlannedModel& model,
               const std::vector<PlannedTask>& tasks, const std::vector<Capacity>& handlers,
               PlanForecast* forecast) {
-  const auto network = NetworkOf(Seen(handlers).handlers, config.LeastResidentBytes());
+  const auto network =
+      NetworkOf(Seen(handlers).handlers, config.LeastResidentBytes(), config.machine);
   if (!network) return;
   const Placement placed = PlaceOnBestPart(*network, tasks);
   if (!std::isfinite(placed.step_us)) return;

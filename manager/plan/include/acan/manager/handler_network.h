@@ -7,12 +7,19 @@
 
 #include "acan/core/names.h"
 #include "acan/manager/placement.h"
+#include "acan/manager/plan.h"
 
 namespace acan {
 
-// `handlers`: by client id, whose order is that of HandlerNetwork::handlers. nullopt: nothing is to
+// `handlers`: by client id, whose order is that of HandlerNetwork::handlers. `manager_machine`: as
+// Capacity::machine; the broker is taken to be there, too. nullopt: nothing is to
 // be gained by placing tasks, as there are no two hosts, or more handlers than can be placed.
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
-                                        std::uint64_t least_kept_bytes);
+                                        std::uint64_t least_kept_bytes,
+                                        const std::string& manager_machine = {});
+
+// Of handlers that share memory. Of those of one machine only as many count, the fastest first, as
+// its processors suffice for: one more would take its time from the others.
+HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers);
 
 }  // namespace acan

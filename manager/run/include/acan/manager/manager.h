@@ -29,6 +29,7 @@ struct ManagerOptions {
   bool resume = false;    // go on from what an earlier run has left: in the space, or a snapshot
   bool standby = false;   // wait until no other manager has the job, then go on from what it left
   std::string source;     // where the job came from, for messages
+  std::string machine;    // on which it runs, as Capacity::machine; empty: not known
   std::string audit_log;  // the file of an AuditLog of all results; empty: none
   // Results that no task of their step needs any more go when they have so many bytes; a request
   // for each smaller one would cost more than its memory is worth. With audits all stay for a step.

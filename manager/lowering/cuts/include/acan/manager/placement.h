@@ -14,11 +14,18 @@
 
 namespace acan {
 
+// What has processors that all processes on it share. It has one host or, as where containers have
+// addresses of their own, several.
+struct HostMachine {
+  int cores = 0;             // that handlers may use; 0: not known, enough for all
+  bool has_manager = false;  // the manager and the broker compute there, too
+};
+
 // A host, and its way to all others, in either direction.
 struct HostLink {
   double us_per_kib = 0;     // 0: the broker's host, whose handlers share its memory
   double round_trip_us = 0;  // to the broker and back
-  int cores = 0;             // 0: not known
+  std::size_t machine = 0;   // index into HandlerNetwork::machines
 };
 
 struct PlacedHandler {
@@ -26,9 +33,11 @@ struct PlacedHandler {
   int threads = 1;
   double gflops = 0;  // 0: not known
   std::uint64_t memory_bytes = UINT64_MAX;
+  double busy_cores = 1;  // of its machine, while it computes
 };
 
 struct HandlerNetwork {
+  std::vector<HostMachine> machines;
   std::vector<HostLink> hosts;
   std::vector<PlacedHandler> handlers;
   HostLink manager;
@@ -52,12 +61,14 @@ struct Placement {
   std::map<TileId, int> home_of;  // the handler that makes the next version of a tile
   std::vector<LinkLoad> loads;    // of a step, by host
   std::uint64_t manager_bytes = 0;  // that leave the manager's host
+  std::vector<double> cpu_us;       // of a step, by machine: of all its processors together
   double step_us = 0;               // infinite: not placed, or a task fits nowhere
 };
 
 // `tasks`: of a step, in an order in which they can run. The tiles are where the step before has
 // made them. Each task goes, in this order, to the handler that would end it first, on which all
-// that the handler lacks of its inputs arrives over links that carry one tuple after the other.
+// that the handler lacks of its inputs arrives over links that carry one tuple after the other. The
+// step takes at least as long as the cores of each machine compute, encrypt and pass messages.
 // REQUIRES: network.handlers is not empty.
 Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
 
@@ -67,9 +78,11 @@ struct NetworkPart {
   std::vector<int> handlers;  // their places in the whole
 };
 // All handlers; and fewer hosts, the fastest first, or fewer handlers of each, as a handler more
-// may cost more than it brings. Handlers of a part with more threads than their host has cores
-// share these: each is slower than it has measured.
+// may cost more than it brings. Handlers of a part that keep more cores busy than their machine has
+// share these: each is slower than it has measured. The smallest part comes first.
 std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
+// Whether a step is so much shorter than with fewer handlers that the estimate can be believed.
+bool BringsMore(double step_us, double step_us_of_fewer);
 // As if it had been placed in the whole.
 Placement OfWhole(Placement placement, const NetworkPart& part);
 // On the part on which the step takes least; on none (step_us is infinite) where tasks and handlers

@@ -55,7 +55,7 @@ class CurrentPlan {
       Pass pass;
       pass.job = config_.run;
       pass.rows = plan_->batch;
-      named_.Find(handlers_, config_.LeastResidentBytes(), Tasks().Tasks(pass));
+      named_.Find(handlers_, config_, Tasks().Tasks(pass));
       is_placed_ = true;
     }
     return named_;

@@ -43,6 +43,7 @@ struct ManagerConfig {
   bool knows_links = true;                  // plans are for handlers' links; tasks name handlers
   int expected_handlers = 0;                // wait for so many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
+  std::string machine;                      // on which the manager is, as Capacity::machine
   double overhead_us = 0;                   // of a task beside its computing; 0: not measured
   std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)
   std::uint64_t least_removed_bytes = UINT64_MAX;  // of results that go when spent

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "acan/core/names.h"
+#include "acan/manager/manager_config.h"
 #include "acan/manager/placement.h"
 #include "acan/manager/planned_task.h"
 #include "tuplespace/messages.h"
@@ -18,8 +19,8 @@ namespace acan {
 
 class NamedHandlers {
  public:
-  // `handlers`: by client id. `step`: the tasks of a full step under the plan that is in force.
-  void Find(const std::map<std::string, Capacity>& handlers, std::uint64_t least_kept_bytes,
+  // `step`: the tasks of a full step under the plan that is in force.
+  void Find(const std::map<std::string, Capacity>& handlers, const ManagerConfig& config,
             const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
 
