@@ -49,6 +49,21 @@ struct SeedOptions {
   bool trace_messages = false;  // also of each message to and from the broker
 };
 
+// What moved between handlers, and back in time.
+struct Moves {
+  std::uint64_t fetched = 0;         // payloads, from who held them
+  std::uint64_t failed_fetches = 0;  // of these, that came through the broker after all
+  std::uint64_t went_back = 0;       // runs, as results were lost with a handler
+  std::uint64_t cut_anew = 0;        // steps, for other handlers
+
+  void Add(const Moves& other) {
+    fetched += other.fetched;
+    failed_fetches += other.failed_fetches;
+    went_back += other.went_back;
+    cut_anew += other.cut_anew;
+  }
+};
+
 struct SeedResult {
   std::string violation;  // empty: nothing was found
   std::string options;    // what the seed drew before the start, a line each
@@ -62,6 +77,7 @@ struct SeedResult {
   std::size_t quarantined = 0;
   bool unaudited = false;  // the liar was alone at times, so the weights were not compared
   std::array<std::uint64_t, kFaults> faults{};
+  Moves moves;
 };
 
 // Trains a job without any fault.

@@ -67,6 +67,7 @@ struct Totals {
   std::uint64_t unaudited = 0, hostile = 0;  // seeds
   std::uint64_t hostile_messages = 0;
   double virtual_s = 0;
+  Moves moves;
   std::array<std::uint64_t, kFaults> faults{};
 
   void Add(const SeedResult& result) {
@@ -80,6 +81,7 @@ struct Totals {
     hostile += result.hostile > 0 ? 1 : 0;
     hostile_messages += result.hostile;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
+    moves.Add(result.moves);
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
   }
 };
@@ -99,6 +101,10 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"unaudited", totals.unaudited},
           {"hostile_seeds", totals.hostile},
           {"hostile_messages", totals.hostile_messages},
+          {"fetched", totals.moves.fetched},
+          {"failed_fetches", totals.moves.failed_fetches},
+          {"went_back", totals.moves.went_back},
+          {"cut_anew", totals.moves.cut_anew},
           {"faults", faults},
           {"wall_s", wall_s}};
 }

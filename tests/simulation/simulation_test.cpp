@@ -15,6 +15,7 @@
 #include "planted/planted_names.h"
 #include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
+#include "scenarios/lost_version.h"
 #include "scenarios/scenarios.h"
 #include "seed.h"
 
@@ -60,6 +61,10 @@ TEST(Simulation, WhatAFormerLeaderSentChangesNothing) {
   EXPECT_EQ(RunFormerLeader(), "");
 }
 
+TEST(Simulation, ARunThatLosesAVersionGoesBackToOneThatIsSafe) {
+  EXPECT_EQ(RunLostVersion(), "");
+}
+
 // As another process has them, which has another id and other addresses, and has run other seeds
 // before.
 TEST(Simulation, ASeedIsTheSameHistoryInEveryProcess) {
@@ -98,15 +103,21 @@ TEST(Simulation, EveryFaultHappens) {
   std::array<std::uint64_t, kFaults> faults{};
   std::uint64_t conflicts = 0;
   std::uint64_t hostile = 0;
+  Moves moves;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const SeedResult result = RunSeed({.seed = seed, .trace = {}});
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
     conflicts += result.conflicts_made;
     hostile += result.hostile;
+    moves.Add(result.moves);
   }
   for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(faults[i], 0u) << NameOf(Fault(i));
   EXPECT_GT(conflicts, 0u);
   EXPECT_GT(hostile, 0u);
+  EXPECT_GT(moves.fetched, 0u);
+  EXPECT_GT(moves.failed_fetches, 0u);
+  EXPECT_GT(moves.went_back, 0u);
+  EXPECT_GT(moves.cut_anew, 0u);
 }
 
 // What a seed drew, but for what depends on whether there is a hostile handler.
@@ -156,14 +167,17 @@ bool Say(const std::string& by, const std::string& violation) {
   return true;
 }
 
-bool Finds(std::uint64_t seed) {
-  return Say("seed " + std::to_string(seed), RunSeed({.seed = seed, .trace = {}}).violation);
+bool Finds(std::uint64_t seed, bool hostile) {
+  const SeedResult result = RunSeed({.seed = seed, .hostile = hostile, .trace = {}});
+  return Say("seed " + std::to_string(seed), result.violation);
 }
 
 bool Finds(const PlantedName& name) {
   if (name.directed != nullptr) return Say("directed", name.directed());
-  bool found = Finds(name.seed);
-  for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) found = Finds(seed);
+  bool found = Finds(name.seed, name.hostile);
+  for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) {
+    found = Finds(seed, name.hostile);
+  }
   return found;
 }
 

@@ -90,6 +90,7 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) {
   config.counted_rows = [this](const PutPassData& pass) { return space_.CountedRows(pass); };
   config.load_weights = beginning_.weights() != nullptr;
   config.first_version = past.version;
+  config.knows_links = options_.knows_links;
   config.expected_handlers = std::max(0, options_.expected_handlers - quarantined);
   config.fixed_handlers = options_.fixed_handlers;
   config.overhead_us = overhead_us;

@@ -16,6 +16,7 @@
 namespace acan::simulation {
 namespace {
 
+constexpr std::uint64_t kLeastTaskBytes = 1024;  // one tile of weights
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
 // When nothing goes wrong any more, a job must be done in this time. A hostile handler goes on, and
 // may keep a task of each step for as long as a lease can be extended.
@@ -36,8 +37,9 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
   drawn_.seed = options.seed;
   drawn_.job = job_.name;
   drawn_.adds_hostile = options.hostile;
-  // Not of world_'s numbers: the histories of seeds with one folder stay as they are.
+  // Not of world_'s numbers: the histories of other seeds stay as they are.
   drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
+  DrawCuts();
   SetClusterNetwork(&network_);
   handlers_.reserve(kMostHandlers);  // tasks refer to them
   if (options.trace_messages) broker_.TraceMessages();
@@ -77,6 +79,20 @@ void Cluster::StartBroker() {
   broker_.Start();
 }
 
+// What decides how many tasks there are, and what moves between handlers. Of numbers of its own, as
+// own_folders.
+void Cluster::DrawCuts() {
+  Random random(drawn_.seed ^ 0x114b5);
+  drawn_.knows_links = random.OneIn(2);
+  drawn_.many_links = random.OneIn(2);
+  if (random.OneIn(4)) network_.conditions.unreachable_one_in = 1;
+  if (!disturbed_ || random.OneIn(3)) return;
+  drawn_.task_bytes = kLeastTaskBytes << random.Below(2);
+  if (random.OneIn(2)) drawn_.task_rows = job_.job.training.block;
+  job_.job.tasks.size_bytes = drawn_.task_bytes;
+  if (drawn_.task_rows > 0) job_.job.tasks.batch_rows = drawn_.task_rows;
+}
+
 HandlerTraits Cluster::DrawHandler(bool large) {
   HandlerTraits traits;
   // Always one that can hold every task that another one could: a job that needs more than anybody
@@ -90,15 +106,16 @@ HandlerTraits Cluster::DrawHandler(bool large) {
 }
 
 void Cluster::AddHandler(const HandlerTraits& traits) {
-  handlers_.push_back({traits, nullptr, nullptr});
+  handlers_.push_back({traits, nullptr, nullptr, 0});
   // Not of world_'s numbers: other seeds' histories stay as they are.
-  handlers_.back().traits.over_link = Random(drawn_.seed ^ 0x11b7a3 * handlers_.size()).OneIn(3);
+  Random random(drawn_.seed ^ 0x11b7a3 * handlers_.size());
+  handlers_.back().traits.over_link = drawn_.many_links ? !random.OneIn(4) : random.OneIn(3);
   StartHandler(handlers_.size() - 1);
 }
 
 void Cluster::StartHandler(std::size_t slot) {
   HandlerSlot& handler = handlers_[slot];
-  if (handler.process != nullptr) return;
+  if (handler.process != nullptr || world_.now_us() < handler.away_until_us) return;
   Process& process = NewProcess(fmt::format("handler {}", slot));
   process.gflops = handler.traits.gflops;
   process.task_us = handler.traits.task_us;
@@ -173,12 +190,15 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     options.endpoint = kEndpoint;
     options.out_dir = FolderOf(slot).path();
     // Some jobs keep all that a step makes until it is done, others what is still needed.
-    options.least_removed_bytes = random().OneIn(2) ? 1 : UINT64_MAX;
+    options.least_removed_bytes = random().OneIn(4) ? UINT64_MAX : 1;
+    options.knows_links = drawn_.knows_links;
     options.expected_handlers = static_cast<int>(random().Below(handlers_.size() + 1));
     options.resume = managers_[slot].resume;
     options.standby = standby;
     options.source = "job";
     options.log = [this, slot](const std::string& line) {
+      if (line.find("going back from step") != std::string::npos) ++faults_.went_back;
+      if (line.starts_with("cutting anew")) ++faults_.cut_anew;
       world_.Note(fmt::format("manager {}: {}", slot, Reproducible(line)));
     };
     options.progress = [this, slot, process](const Progress& progress) {
@@ -302,6 +322,10 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.conflicts_made = broker_.totals().conflicts_made;
   result.hostile = broker_.totals().hostile;
   result.faults = faults_.counts;
+  result.moves = {.fetched = network_.direct().fetched,
+                  .failed_fetches = network_.direct().failed,
+                  .went_back = faults_.went_back,
+                  .cut_anew = faults_.cut_anew};
   return result;
 }
 

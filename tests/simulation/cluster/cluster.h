@@ -36,6 +36,7 @@ class Cluster {
     HandlerTraits traits;
     Process* process = nullptr;
     Handler* running = nullptr;
+    std::int64_t away_until_us = 0;  // not started before
   };
   struct ManagerSlot {
     Process* process = nullptr;
@@ -47,12 +48,14 @@ class Cluster {
     bool go_on = false;              // until the cluster heals
     std::int64_t failures_left = 0;  // of devices
     std::array<std::uint64_t, kFaults> counts{};
+    std::uint64_t went_back = 0, cut_anew = 0;  // of runs, as a consequence
   };
 
   Random& random() { return world_.random(); }
   Process& NewProcess(const std::string& name);
   void KillProcess(Process*& process);
   void Begin();
+  void DrawCuts();
   HandlerTraits DrawHandler(bool large);
   void AddHandler(const HandlerTraits& traits);
   void StartHandler(std::size_t slot);
@@ -72,6 +75,7 @@ class Cluster {
   void NextFault();
   bool Do(Fault fault);
   bool KillHandler(HandlerSlot& handler);
+  void KeepAway(HandlerSlot& handler);
   bool SendHandlerAway(HandlerSlot& handler);
   bool KillManager(ManagerSlot& manager);
   bool SendManagerAway(ManagerSlot& manager);
@@ -97,7 +101,7 @@ class Cluster {
   World world_;
   Network network_;
   Results results_;
-  const SimulatedJob& job_;
+  SimulatedJob job_;
   const std::size_t job_index_;
   const bool disturbed_;
   // Of each manager; if all are on one host (or share a file system) only the first is used.

@@ -124,9 +124,17 @@ void Cluster::RestartManager() {
 
 bool Cluster::KillHandler(HandlerSlot& handler) {
   if (handler.process == nullptr) return false;
+  if (random().OneIn(3)) KeepAway(handler);
   KillProcess(handler.process);
   world_.After(RestartDelayUs(), [this] { RestartHandlers(); });
   return true;
+}
+
+// For longer than a manager waits before it cuts the steps for those that are left.
+void Cluster::KeepAway(HandlerSlot& handler) {
+  const std::int64_t away_us = random().Between(3 * kSecondUs, 15 * kSecondUs);
+  handler.away_until_us = world_.now_us() + away_us;
+  world_.At(handler.away_until_us, [this] { RestartHandlers(); });
 }
 
 // Who cannot hear that it should go is killed.
@@ -134,6 +142,7 @@ bool Cluster::SendHandlerAway(HandlerSlot& handler) {
   if (handler.process == nullptr || handler.running == nullptr || handler.process->stopped()) {
     return KillHandler(handler);
   }
+  if (random().OneIn(3)) KeepAway(handler);
   world_.Note("leaves: " + handler.process->name());
   handler.running->Stop();  // it comes back after a while
   return true;
@@ -270,6 +279,7 @@ void Cluster::Heal() {
   for (const auto& process : processes_) process->Continue();
   broker_.Continue();
   StartBroker();
+  for (HandlerSlot& handler : handlers_) handler.away_until_us = 0;
   RestartHandlers();
   RestartManager();
 }

@@ -27,9 +27,17 @@ std::string Describe(const HandlerTraits& handler) {
 std::string Describe(const NetworkConditions& network) {
   std::string text = fmt::format("a message takes {:.2f} to {:.2f} ms", Ms(network.least_delay_us),
                                  Ms(network.most_delay_us));
+  if (network.unreachable_one_in == 1) text += ", and none goes from handler to handler";
   if (network.one_late_in == 0) return text;
   return text + fmt::format(", one in {} up to {:.0f} s", network.one_late_in,
                             Ms(network.very_late_us) * 1e-3);
+}
+
+std::string DescribeCuts(const Drawn& drawn) {
+  if (drawn.task_bytes == 0) return "as the job says";
+  std::string text = fmt::format("{} bytes of weights a task", drawn.task_bytes);
+  if (drawn.task_rows > 0) text += fmt::format(", {} samples", drawn.task_rows);
+  return text;
 }
 
 std::string DescribeFaults(const Drawn& drawn) {
@@ -48,6 +56,8 @@ std::string Describe(const Drawn& drawn) {
   std::string text = fmt::format("seed {}\n", drawn.seed);
   text += Line("job", drawn.job);
   text += Line("folders", drawn.own_folders ? "one for each manager" : "one for all managers");
+  text += Line("links", drawn.knows_links ? "are known, and tasks name handlers" : "are not known");
+  text += Line("cuts", DescribeCuts(drawn));
   for (std::size_t i = 0; i < drawn.handlers.size(); ++i) {
     text += Line(fmt::format("handler {}", i).c_str(), Describe(drawn.handlers[i]));
   }

@@ -24,6 +24,11 @@ struct Drawn {
   std::string job;  // its name
   // Each manager has one, as on hosts that share none; else all write to the same.
   bool own_folders = false;
+  // Managers plan for links, and tasks name handlers: then most inputs of a task are where it runs.
+  bool knows_links = true;
+  bool many_links = false;              // between handlers and the broker
+  std::uint64_t task_bytes = 0;         // of weights, at most; 0: as the job says
+  std::int64_t task_rows = 0;           // samples, at most; 0: as the job says
   std::vector<HandlerTraits> handlers;  // at the start
   NetworkConditions network;
   std::vector<Fault> faults;  // that may happen; empty: none does

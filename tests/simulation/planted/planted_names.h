@@ -11,6 +11,7 @@
 #include "acan/manager/planted.h"
 #include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
+#include "scenarios/lost_version.h"
 #include "tuplespace/planted.h"
 
 namespace acan::simulation {
@@ -25,54 +26,57 @@ struct PlantedName {
   // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
   // is planted together with a manager that puts and retires without its lead.
   bool without_lead = false;
+  bool hostile = false;  // found by seeds with a hostile handler: SeedOptions::hostile
 };
 
 inline constexpr std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kFenceIsNotChecked, "FenceIsNotChecked", 1},
     PlantedName{tuplespace::Planted::kFenceIsGivenTwice, "FenceIsGivenTwice", 1},
-    PlantedName{tuplespace::Planted::kSecondPutOverwrites, "SecondPutOverwrites", 2},
+    PlantedName{tuplespace::Planted::kSecondPutOverwrites, "SecondPutOverwrites", 1},
     PlantedName{tuplespace::Planted::kAcknowledgedButNotStored, "AcknowledgedButNotStored", 1},
-    PlantedName{tuplespace::Planted::kExtensionIsForgotten, "ExtensionIsForgotten", 1},
-    PlantedName{tuplespace::Planted::kLeaseNeverEnds, "LeaseNeverEnds", 1},
-    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 513, nullptr,
+    PlantedName{tuplespace::Planted::kExtensionIsForgotten, "ExtensionIsForgotten", 4},
+    PlantedName{tuplespace::Planted::kLeaseNeverEnds, "LeaseNeverEnds", 7},
+    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 641, nullptr,
                 true},
-    PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain, "CompletedTaskIsStoredAgain", 313,
+    PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain, "CompletedTaskIsStoredAgain", 41,
                 nullptr, true},
-    PlantedName{tuplespace::Planted::kAnyResultCounts, "AnyResultCounts", 6},
-    PlantedName{tuplespace::Planted::kResultsAreNotChecked, "ResultsAreNotChecked", 7},
-    PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 1204},
-    PlantedName{tuplespace::Planted::kExtensionNeverEnds, "ExtensionNeverEnds", 20},
+    PlantedName{tuplespace::Planted::kAnyResultCounts, "AnyResultCounts", 7},
+    PlantedName{tuplespace::Planted::kResultsAreNotChecked, "ResultsAreNotChecked", 28},
+    PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 45, nullptr,
+                false, true},
+    PlantedName{tuplespace::Planted::kExtensionNeverEnds, "ExtensionNeverEnds", 10},
     PlantedName{tuplespace::Planted::kClingersExtendAsLong, "ClingersExtendAsLong", 20},
     PlantedName{tuplespace::Planted::kBenchNeverEnds, "BenchNeverEnds", 1},
-    PlantedName{tuplespace::Planted::kNewIdsAreTrusted, "NewIdsAreTrusted", 38},
-    PlantedName{tuplespace::Planted::kEveryLapseDoubles, "EveryLapseDoubles", 119},
-    PlantedName{tuplespace::Planted::kOneKeyParksTasks, "OneKeyParksTasks", 1204},
-    PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 28},
-    PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 5},
-    PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 3},
-    PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain",
-                20501},
+    PlantedName{tuplespace::Planted::kNewIdsAreTrusted, "NewIdsAreTrusted", 28},
+    PlantedName{tuplespace::Planted::kEveryLapseDoubles, "EveryLapseDoubles", 103},
+    PlantedName{tuplespace::Planted::kOneKeyParksTasks, "OneKeyParksTasks", 45, nullptr, false,
+                true},
+    PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 17},
+    PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 10},
+    PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 11},
+    PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain", 10},
     PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},
-    PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 14},
+    PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 1},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
-    PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 7},
+    PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 8},
     PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011, RunLateSupply},
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
-    PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 1133},
-    PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 20643},
+    PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 142},
+    PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 142,
+                RunLostVersion},
     PlantedName{ManagerBug::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
     PlantedName{ManagerBug::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion", 3},
     PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 157},
-    PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 6},
-    PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 3},
-    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 874},
-    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 1},
-    PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
-    PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 48},
-    PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 8},
+    PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 137},
+    PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 1},
+    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 217},
+    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 44},
+    PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 1},
+    PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 19},
+    PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 24},
     PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
-    PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
+    PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 82},
 };
 // Each enumeration has a kNone.
 static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +

@@ -93,6 +93,7 @@ struct NetworkConditions {
   std::int64_t most_delay_us = 2'000;
   std::uint64_t one_late_in = 0;  // messages; 0: none is very late
   std::int64_t very_late_us = 10'000'000;
+  std::uint64_t unreachable_one_in = 6;  // links between clients; 1: no client reaches another
 };
 
 class Network {
@@ -100,6 +101,13 @@ class Network {
   explicit Network(World& world) : world_(world) {}
 
   NetworkConditions conditions;
+
+  // Between clients, past the broker: how many payloads arrived, and how many could not be fetched.
+  struct Direct {
+    std::uint64_t fetched = 0, failed = 0;
+  };
+  void CountFetch(bool arrived) { ++(arrived ? direct_.fetched : direct_.failed); }
+  const Direct& direct() const { return direct_; }
 
   void SetListener(Listener* listener) { listener_ = listener; }
 
@@ -134,6 +142,7 @@ class Network {
 
   World& world_;
   Listener* listener_ = nullptr;
+  Direct direct_;
   std::vector<std::shared_ptr<Socket>> sockets_;
   std::vector<std::shared_ptr<Connection>> connections_;  // that are up
 };

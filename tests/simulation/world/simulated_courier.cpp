@@ -10,6 +10,7 @@
 #include "courier.h"
 #include "offered.h"
 #include "wake_up.h"
+#include "world/cluster_network.h"
 #include "world/world.h"
 
 namespace tuplespace {
@@ -20,8 +21,7 @@ using acan::simulation::World;
 
 constexpr std::int64_t kLeastDelayUs = 50;
 constexpr std::int64_t kMostDelayUs = 5'000;
-constexpr std::uint64_t kUnreachableOneIn = 6;  // connections that are begun
-constexpr std::uint64_t kBreaksOneIn = 40;      // messages
+constexpr std::uint64_t kBreaksOneIn = 40;  // messages
 constexpr const char* kBroken = "the connection broke";
 
 }  // namespace
@@ -73,7 +73,8 @@ struct Courier::Impl {
     const bool fresh = !links.contains(at);
     PeerReader& reader = links.try_emplace(at, options.reader_limits).first->second;
     reader.Fetch(std::move(wanted), process.LocalUs());
-    if (at == 0 || (fresh && World::current().random().OneIn(kUnreachableOneIn))) {
+    const std::uint64_t one_in = acan::simulation::ClusterNetwork().conditions.unreachable_one_in;
+    if (at == 0 || (fresh && World::current().random().OneIn(one_in))) {
       reader.Fail("nobody listens there");
     }
     Pump(at);
@@ -88,6 +89,7 @@ struct Courier::Impl {
     for (FetchedPayload& fetched : reader.TakeFetched()) {
       ++(fetched.payload.empty() ? counts.failed_fetches : counts.fetched_payloads);
       counts.fetched_bytes += fetched.payload.size();
+      acan::simulation::ClusterNetwork().CountFetch(!fetched.payload.empty());
       Say(std::move(fetched));
     }
     if (reader.idle()) {

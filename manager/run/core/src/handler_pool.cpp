@@ -55,7 +55,8 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
 // Handlers over links measure these when they join, one sooner than the other. A plan for the first
 // of them alone would stay.
 bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
-  if (config_.fixed_handlers || now_us - grown_us_ >= kSettleUs) return false;
+  const bool waits = config_.knows_links && !config_.fixed_handlers;
+  if (!waits || now_us - grown_us_ >= kSettleUs) return false;
   return std::any_of(handlers_.begin(), handlers_.end(),
                      [](const auto& handler) { return handler.second.bytes_travel; });
 }
@@ -148,7 +149,7 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   }
   request.handlers = SharesOf(std::move(gflops), threads);
   request.overhead_us = config_.overhead_us;
-  request.network = NetworkOf(handlers_, config_.LeastResidentBytes());
+  if (config_.knows_links) request.network = NetworkOf(handlers_, config_.LeastResidentBytes());
   return MakePlan(request, &smallest_need_bytes_);
 }
 

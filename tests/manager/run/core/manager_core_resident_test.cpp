@@ -339,6 +339,16 @@ TEST(ManagerCoreResidentTest, OnOneHostNobodyIsNamed) {
   }
 }
 
+TEST(ManagerCoreResidentTest, WithoutKnowledgeOfLinksNobodyIsNamed) {
+  ManagerConfig config = ResidentJob();
+  config.knows_links = false;
+  Shell shell(std::move(config));
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.named[""], shell.tasks);
+}
+
 TEST(ManagerCoreResidentTest, WhoHasLeftIsNamedNoMore) {
   Shell shell(ResidentJob());
   shell.Send(OnHosts({"a", "b"}));

@@ -33,6 +33,9 @@ struct ManagerOptions {
   // Results that no task of their step needs any more go when they have so many bytes; a request
   // for each smaller one would cost more than its memory is worth. With audits all stay for a step.
   std::uint64_t least_removed_bytes = 256 << 10;
+  // Plans are made for the links of the handlers, and tasks name the handlers that should get them.
+  // Without this, for tests and experiments, all handlers count as on one host.
+  bool knows_links = true;
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   // Over tcp, where no memory is shared with the broker: data goes from here to handlers; without
   // this, and where this cannot be reached, through the broker.

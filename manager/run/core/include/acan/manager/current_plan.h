@@ -51,7 +51,7 @@ class CurrentPlan {
   }
   // Which handlers should get which tasks. REQUIRES: plan().
   const NamedHandlers& named() {
-    if (!is_placed_) {
+    if (config_.knows_links && !is_placed_) {
       Pass pass;
       pass.job = config_.run;
       pass.rows = plan_->batch;

@@ -40,6 +40,7 @@ struct ManagerConfig {
   bool load_weights = false;                // the weights of first_version come from outside
   std::int64_t first_version = 0;           // steps that an earlier life of the run has done
   std::optional<SnapshotPolicy> snapshots;  // unset: none
+  bool knows_links = true;                  // plans are for handlers' links; tasks name handlers
   int expected_handlers = 0;                // wait for so many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
   double overhead_us = 0;                   // of a task beside its computing; 0: not measured
