@@ -142,6 +142,13 @@ std::size_t Audits::OpenIn(std::int64_t unit) const {
   return at == open_.end() ? 0 : at->second;
 }
 
+const std::string* Audits::Undecided() const {
+  for (const auto& [id, one] : cases_) {
+    if (!one.undecided.empty()) return &one.undecided;
+  }
+  return nullptr;
+}
+
 bool Audits::InputsAreDecided(const Key& task) const {
   const PlannedTask* planned = nullptr;
   for (const auto& [id, one] : cases_) {
@@ -286,10 +293,11 @@ void Audits::AskForVote(AuditId id, Case& one) {
         "there to say which is right",
         one.task.key.ToString(), fmt::join(voters, " and "));
     output_.undecided = text;
-    if (!one.undecided) output_.say.push_back(text + ": waiting for one");
-    one.undecided = true;
+    if (one.undecided.empty()) output_.say.push_back(text + ": waiting for one");
+    one.undecided = text;
     return;
   }
+  one.undecided.clear();
   if (differ && one.votes == 1) {
     output_.say.push_back(fmt::format("the results of {} by {} differ: asking another handler",
                                       one.task.key.ToString(), fmt::join(voters, " and ")));

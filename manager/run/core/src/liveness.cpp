@@ -23,10 +23,11 @@ void Liveness::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
   }
 }
 
-Liveness::Advice Liveness::OnTick(std::int64_t now_us) {
+Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   const bool paused = now_us - tick_us_ > kPauseUs;
   tick_us_ = now_us;
   if (paused) OnProgress(now_us);
+  if (needs_handler && unworked_us_ >= 0) unworked_us_ = now_us;
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
   if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // what is done about it has its time

@@ -51,8 +51,10 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   const bool expects =
       cut_.plan() && phase_ == Phase::kWorking && !units_.empty() && !pool_.handlers().empty();
   if (!expects) liveness_.OnProgress(now_us);
-  const Liveness::Advice advice = liveness_.OnTick(now_us);
+  const std::string* undecided = trust_.Undecided();
+  const Liveness::Advice advice = liveness_.OnTick(now_us, undecided != nullptr);
   if (advice == Liveness::Advice::kNone) return;
+  if (undecided != nullptr) out.push_back(Say{*undecided + ": still waiting for one"});
   const Unit& unit = units_.front();
   out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.space(),
                         advice == Liveness::Advice::kReplan});

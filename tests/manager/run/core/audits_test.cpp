@@ -176,7 +176,10 @@ TEST_F(AuditsTest, OfTwoThatRepeatThemselvesNobodyIsBelieved) {
   ASSERT_TRUE(output.undecided);
   EXPECT_THAT(*output.undecided, HasSubstr("a and b"));
   EXPECT_EQ(audits_.OpenIn(1), 1u);
+  ASSERT_NE(audits_.Undecided(), nullptr);
+  EXPECT_EQ(*audits_.Undecided(), *output.undecided);
   Present({"a", "b", "c"});
+  EXPECT_EQ(audits_.Undecided(), nullptr);
   Answer(Vote(), "c");
   output = audits_.TakeOutput();
   ASSERT_TRUE(output.verdict);

@@ -14,11 +14,11 @@ class LivenessTest : public ::testing::Test {
  protected:
   LivenessTest() { liveness_.OnProgress(now_us_); }
   // The first advice but kNone within so many seconds, in which the space looks like this.
-  Advice Within(int seconds, const SpaceSeen& seen) {
+  Advice Within(int seconds, const SpaceSeen& seen, bool needs_handler = false) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
       now_us_ += kLookUs;
       liveness_.OnSpace(seen, now_us_);
-      const Advice advice = liveness_.OnTick(now_us_);
+      const Advice advice = liveness_.OnTick(now_us_, needs_handler);
       if (advice != Advice::kNone) return advice;
     }
     return Advice::kNone;
@@ -50,6 +50,17 @@ TEST_F(LivenessTest, WhatCannotGoOnGoesBackTwiceAndEnds) {
   EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
+}
+
+// Two handlers insist on different results, and a third one may come at any time.
+TEST_F(LivenessTest, ARunThatNeedsAnotherHandlerDoesNotGoBack) {
+  EXPECT_EQ(Within(11, kNothingToTake, true), Advice::kSay);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Within(29, kNothingToTake, true), Advice::kNone);
+    EXPECT_EQ(Within(2, kNothingToTake, true), Advice::kSay);
+  }
+  EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone) << "what it came for has its time";
+  EXPECT_EQ(Within(2, kNothingToTake), Advice::kGoBack);
 }
 
 TEST_F(LivenessTest, ProgressBeginsItAnew) {

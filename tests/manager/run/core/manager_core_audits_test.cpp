@@ -84,6 +84,29 @@ TEST(ManagerCoreAuditsTest, AQuarantinedHandlerThatPutsResultsAnywayEndsTheRun) 
   EXPECT_NE(shell.gave_up.find("id1 is quarantined"), std::string::npos) << shell.gave_up;
 }
 
+// It may come after minutes. Nothing of the run is gone, so to go back does not help.
+TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
+  Shell shell(AuditedJob(1));
+  shell.liar = "id1";
+  shell.handlers = 2;
+  shell.Send(Handlers({1 << 30, 1 << 30}));
+  shell.RunAll();
+  std::int64_t now_us = 0;
+  while (now_us < 300'000'000) {
+    now_us += 250'000;
+    shell.Send(SpaceSeen{.tasks_ready = 0, .open_gets = 2, .tasks_leased = 0}, now_us);
+    shell.Send(ClockTick{}, now_us);
+  }
+  EXPECT_EQ(shell.gave_up, "");
+  EXPECT_TRUE(shell.moved.empty());
+  EXPECT_GE(shell.stalled.size(), 9u) << "it is said twice a minute";
+  EXPECT_NE(shell.Said().find("still waiting for one"), std::string::npos) << shell.Said();
+  shell.handlers = 3;
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}), now_us);
+  shell.RunAll(now_us);
+  EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
+}
+
 TEST(ManagerCoreAuditsTest, WithOneHandlerAuditsAreSkippedAndTheRunGoesOn) {
   Shell shell(AuditedJob(1));
   shell.handlers = 1;

@@ -52,12 +52,12 @@ class Shell {
     Take(core.Step(event, now_us));
   }
   // Answers everything until nothing is left to answer.
-  void RunAll() {
+  void RunAll(std::int64_t now_us = 0) {
     while (!answers.empty()) {
       const ManagerEvent event = answers.front();
       answers.pop_front();
       if (const auto* chunk = std::get_if<ChunkDone>(&event)) in_flight -= chunk->tasks;
-      Send(event);
+      Send(event, now_us);
     }
   }
   std::string Said() const {

@@ -75,6 +75,9 @@ class Audits {
   Output TakeOutput() { return std::exchange(output_, {}); }
 
   std::size_t OpenIn(std::int64_t unit) const;
+  // Why the run waits for another handler, to decide between results that differ; null: it need
+  // not. Valid until the next call of another method.
+  const std::string* Undecided() const;
   // False: an input of this task, or of this vote, is a result whose case is open. Then it may be
   // wrong, and the task may fail on every handler for that. True also for tasks without a case.
   bool InputsAreDecided(const tuplespace::Key& task) const;
@@ -94,7 +97,7 @@ class Audits {
     std::vector<Ballot> ballots;
     std::optional<AuditVote> vote;  // under way
     int votes = 0;
-    bool undecided = false;
+    std::string undecided;  // why another handler must come to decide it; empty: none must
   };
 
   static std::set<tuplespace::ClientId> VotersOf(const Case& one);

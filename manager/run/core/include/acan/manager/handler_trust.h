@@ -40,6 +40,8 @@ class HandlerTrust {
                                       ManagerActions& out);
   // Whether no result of the unit is in doubt.
   bool IsDecided(UnitId unit) const { return !audits_ || audits_->OpenIn(unit) == 0; }
+  // As Audits::Undecided.
+  const std::string* Undecided() const { return audits_ ? audits_->Undecided() : nullptr; }
 
  private:
   const ManagerConfig& config_;

@@ -23,7 +23,8 @@ class Liveness {
   void OnNewStep() { went_back_ = 0; }  // one is finished that never was before
   void OnSpace(const SpaceSeen& seen, std::int64_t now_us);
   // Several times a second. A longer pause (a stopped process, a lost connection) does not count.
-  Advice OnTick(std::int64_t now_us);
+  // `needs_handler`: the run cannot go on before another handler comes, and nothing is gone.
+  Advice OnTick(std::int64_t now_us, bool needs_handler = false);
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
   }
