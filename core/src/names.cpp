@@ -70,6 +70,7 @@ void ReadLink(const json& object, Capacity* capacity) {
 void ReadMachine(const json& object, Capacity* capacity) {
   if (!object.contains("machine")) return;
   capacity->machine = OneLine(object.at("machine").get<std::string>());
+  if (capacity->machine.empty()) return;  // what follows says nothing without it
   const json& cpus = object.at("cpus");
   if (!cpus.is_array() || cpus.size() > kMostCpus) throw Malformed();
   for (const json& cpu : cpus) {

@@ -192,6 +192,11 @@ TEST(NamesTest, TheMachineOfACapacitySurvivesItsText) {
   for (const char* cpus : {"[1,1]", "[-1]", "[100000]", "[0.5]", "[\"1\"]", "7", "null"}) {
     EXPECT_FALSE(with_cpus(cpus)) << cpus;
   }
+  std::string nameless = text;
+  nameless.replace(nameless.find(capacity.machine), capacity.machine.size(), "");
+  const auto without = CapacityFromJson(nameless);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(*without, *CapacityFromJson(CapacityToJson(*without)));
   std::string many = "[0";
   for (int cpu = 1; cpu < 5000; ++cpu) many += "," + std::to_string(cpu);
   EXPECT_FALSE(with_cpus(many + "]"));
