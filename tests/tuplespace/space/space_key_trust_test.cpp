@@ -189,6 +189,26 @@ TEST_F(KeyTrustTest, AGoodResultEndsTheProbationButIsNotAllThatCounts) {
   EXPECT_EQ(CanTake("evil/3"), 0u);
 }
 
+// Each new id could else let a run wait for a payload that never comes.
+TEST_F(KeyTrustTest, AResultThatStaysDoesNotEndTheProbationBeforeItIsSupplied) {
+  Join("evil/0");
+  Offend("evil/0");
+  Join("evil/1");
+  d.Advance(kLimits.first_bench_us);
+  PutTask();
+  const std::vector<Grant> grants = Take("evil/1");
+  ASSERT_EQ(grants.size(), 1u);
+  const Key result{"r", std::get<std::int64_t>(grants[0].key.Fields()[1])};
+  Tuple resident = Plain(result);
+  resident.payload = {};
+  resident.resident_bytes = 5;
+  d.Done("evil/1", {grants[0].key, grants[0].fence}, {resident});
+  for (int i = 0; i < 4; ++i) PutTask();
+  EXPECT_EQ(CanTake("evil/1", 4), 1u) << "on probation";
+  d.Ask<PutReply>("evil/1", Supply{{Plain(result, "bytes")}});
+  EXPECT_EQ(CanTake("evil/1", 4), 4u);
+}
+
 TEST_F(KeyTrustTest, TimeForgivesAKey) {
   Join("evil/0");
   Offend("evil/0");

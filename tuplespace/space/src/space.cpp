@@ -40,7 +40,8 @@ struct Space::Impl::Dispatch {
   void operator()(Put&& put) const { space.lifecycle_.puts.Handle(client, id, std::move(put)); }
   void operator()(Hold&& hold) const { space.lifecycle_.puts.Handle(client, id, std::move(hold)); }
   void operator()(Supply&& supply) const {
-    space.lifecycle_.puts.Handle(client, id, std::move(supply));
+    const bool supplied = space.lifecycle_.puts.Handle(client, id, std::move(supply));
+    if (supplied) space.matching_.trust.NoteSupplied(client);
   }
   void operator()(Read&& read) const { space.reading_.reads.Handle(client, id, std::move(read)); }
   void operator()(List&& list) const { space.reading_.scans.Handle(client, id, std::move(list)); }
@@ -112,8 +113,10 @@ void Space::Impl::ExpireDue() {
         matching_.ready.Requeue(due->record);
         break;
       case Deadline::Kind::kSupply:
-        if (reading_.residency.IsOverdue(due->record))
+        if (reading_.residency.IsOverdue(due->record)) {
+          matching_.trust.NoteNotSupplied(*due->record);
           lifecycle_.removal.Remove(due->record, false);
+        }
         break;
       case Deadline::Kind::kRead:
         reading_.reads.End(due->read, true);

@@ -34,7 +34,8 @@ class Puts {
 
   void Handle(ClientState& client, RequestId id, Put&& put);
   void Handle(ClientState& client, RequestId id, Hold&& hold);
-  void Handle(ClientState& client, RequestId id, Supply&& supply);
+  // Returns whether it brought a payload that stayed with it.
+  bool Handle(ClientState& client, RequestId id, Supply&& supply);
 
   // REQUIRES: PutChecks has nothing against it.
   PutStatus PutOne(ClientState& client, Tuple&& tuple, const Origin& origin);

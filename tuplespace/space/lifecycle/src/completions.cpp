@@ -65,7 +65,10 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   if (auto busy = checks_.CheckRoom(complete.results, 0))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   ++state_.counters.completed;
-  trust_.NoteCompleted(client);
+  // Of a client on probation: once it has supplied what stays with it.
+  const bool stays = std::any_of(complete.results.begin(), complete.results.end(),
+                                 [](const Tuple& tuple) { return tuple.resident_bytes > 0; });
+  if (!stays || !trust_.IsOnProbation(client)) trust_.NoteCompleted(client);
   Origin origin;
   origin.task_owner = task->put_by;
   origin.took_us = Saturated(state_.now_us - granted_us);

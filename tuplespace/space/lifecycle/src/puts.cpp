@@ -182,27 +182,34 @@ void Puts::Handle(ClientState& client, RequestId id, Hold&& hold) {
   state_.answers.Answer(client, id, Ok{});
 }
 
-void Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
-  if (auto problem = checks_.ProblemOf(client, supply))
-    return state_.answers.Refuse(*client.id, id, std::move(*problem));
-  client.supplied_us = state_.now_us;  // though there may be no room: that is not its fault
+bool Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
+  if (auto problem = checks_.ProblemOf(client, supply)) {
+    state_.answers.Refuse(*client.id, id, std::move(*problem));
+    return false;
+  }
   std::uint64_t bytes = 0;
+  bool supplies = false;
   for (const Tuple& tuple : supply.tuples) {
     const Record* record = state_.store.Find(tuple.key.bytes());
-    if (record != nullptr && record->residence) bytes += tuple.payload.size();
+    if (record == nullptr || !record->residence) continue;
+    bytes += tuple.payload.size();
+    supplies = supplies || record->residence->with == &client;
   }
+  // Though there may be no room: that is not its fault.
+  if (supplies) client.supplied_us = state_.now_us;
   if (bytes > 0 && state_.gauges.payload_bytes + bytes > state_.limits.payload_bytes) {
     const std::string there = std::to_string(state_.gauges.payload_bytes);
-    return state_.answers.Refuse(
-        *client.id, id,
-        {ErrorCode::kBusy, "limits.payload_bytes: " + std::to_string(bytes) + " more with " +
-                               there + " there, at most " +
-                               std::to_string(state_.limits.payload_bytes)});
+    state_.answers.Refuse(*client.id, id,
+                          {ErrorCode::kBusy, "limits.payload_bytes: " + std::to_string(bytes) +
+                                                 " more with " + there + " there, at most " +
+                                                 std::to_string(state_.limits.payload_bytes)});
+    return false;
   }
   PutReply reply;
   reply.status.reserve(supply.tuples.size());
   for (Tuple& tuple : supply.tuples) reply.status.push_back(SupplyOne(client, std::move(tuple)));
   state_.answers.Answer(client, id, std::move(reply));
+  return supplies;
 }
 
 PutStatus Puts::SupplyOne(ClientState& client, Tuple&& tuple) {

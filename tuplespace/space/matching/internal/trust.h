@@ -39,16 +39,28 @@ class Trust {
   void NoteCompleted(ClientState& client);
   void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
+  // What stayed with a client was asked for, and it did not come; something came.
+  void NoteNotSupplied(const Record& payload);
+  void NoteSupplied(ClientState& client);
   // A benched client is better than nobody.
   void EndBenchesIfNobodyIsLeft();
 
  private:
+  struct Offence {
+    Key key;        // of what was kept from others
+    OwnerId owner;  // who is told; null: nobody
+    std::string what;
+    std::int64_t least_us = 0;         // of the bench
+    bool others_than_untried = false;  // somebody is there but the new clients of its key
+  };
+
   std::uint32_t OffencesOf(const KeyTrust& key) const;
   void EndTrial(ClientState& client);
-  void Bench(ClientState& client, const Record& task, const std::string& what,
-             std::int64_t least_us);
+  void Bench(ClientState& client, const Offence& offence);
   std::int64_t WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const;
-  void NoteOffence(ClientState& client, const Record& task, std::int64_t bench_us);
+  void NoteOffence(ClientState& client, bool others_than_untried, std::int64_t bench_us);
+  template <class Accept>
+  bool AnyGetsTasks(Accept accept) const;
 
   SpaceState& state_;
   GetGroups& groups_;

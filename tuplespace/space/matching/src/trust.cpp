@@ -86,14 +86,14 @@ void Trust::EndTrial(ClientState& client) {
   for (ClientState* other : key.untried) benches_.EndGetsOf(*other);
 }
 
-void Trust::NoteOffence(ClientState& client, const Record& task, std::int64_t bench_us) {
+void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int64_t bench_us) {
   if (client.key == nullptr) return;
   KeyTrust& key = *client.key;
   const bool is_untried = client.untried_of != nullptr;
   if (is_untried && state_.now_us < key.benched_until_us) return;  // of one fault many may suffer
   key.offences = OffencesOf(key) + 1;
   key.offence_us = state_.now_us;
-  if (!is_untried || !benches_.OthersThanUntriedCouldTake(task, key)) return;
+  if (!is_untried || !others_than_untried) return;
   key.benched_until_us = state_.After(bench_us);
   benches_.BenchUntried(key);
 }
@@ -123,17 +123,34 @@ void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
   *in_vain += weight;
   if (*in_vain < state_.limits.tasks_in_vain || !benches_.AnotherCouldTake(*task, &client)) return;
   *in_vain = 0;
-  Bench(client, *task, what, least_us);
+  const bool others = client.untried_of != nullptr &&
+                      benches_.OthersThanUntriedCouldTake(*task, *client.untried_of);
+  Bench(client, {task->key, task->put_by, what, least_us, others});
+}
+
+// Whoever waits for the payload waits in vain for longer than for most tasks, so once is enough.
+void Trust::NoteNotSupplied(const Record& payload) {
+  ClientState& client = *payload.residence->with;
+  if (state_.now_us < client.trust.benched_until_us) return;
+  if (!AnyGetsTasks([&](const ClientState* user) { return user != &client; })) return;
+  const bool others = client.untried_of != nullptr && AnyGetsTasks([&](const ClientState* user) {
+                        return user->untried_of != client.untried_of;
+                      });
+  Bench(client, {payload.key, payload.residence->made_for,
+                 "does not supply a result that stayed with it", state_.limits.supply_us, others});
+}
+
+void Trust::NoteSupplied(ClientState& client) {
+  if (client.untried_of != nullptr) EndTrial(client);
 }
 
 // For `least_us` at least, if that is not more than the most.
-void Trust::Bench(ClientState& client, const Record& task, const std::string& what,
-                  std::int64_t least_us) {
+void Trust::Bench(ClientState& client, const Offence& offence) {
   ClientTrust& trust = client.trust;
   if (client.untried_of != nullptr) {
     trust.times_benched = std::max(trust.times_benched, OffencesOf(*client.untried_of));
   }
-  const std::int64_t bench_us = benches_.BenchUs(trust.times_benched++, least_us);
+  const std::int64_t bench_us = benches_.BenchUs(trust.times_benched++, offence.least_us);
   trust.completed = 0;
   trust.benched_until_us =
       IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : state_.After(bench_us);
@@ -142,11 +159,13 @@ void Trust::Bench(ClientState& client, const Record& task, const std::string& wh
     GetGroups::Leave(waiter);
     benches_.PutOnBench(waiter);
   }
-  NoteOffence(client, task, bench_us);
+  NoteOffence(client, offence.others_than_untried, bench_us);
+  if (offence.owner == nullptr) return;
   state_.answers.Notify(
-      task.put_by, Notice{Notice::Kind::kMistrusted, task.key, *client.id,
-                          "client \"" + *client.id + "\" " + what + ": it gets no tasks for " +
-                              std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
+      offence.owner,
+      Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
+             "client \"" + *client.id + "\" " + offence.what + ": it gets no tasks for " +
+                 std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
 }
 
 // How long `client`, which is benched for `bench_us` now, gets no tasks: an untried one waits for
@@ -158,17 +177,25 @@ std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench
          state_.now_us;
 }
 
+// Of the clients that ever asked for any.
+template <class Accept>
+bool Trust::AnyGetsTasks(Accept accept) const {
+  const auto gets_tasks = [&](const ClientState* user) {
+    return accept(user) && !benches_.IsBenched(*user);
+  };
+  return std::any_of(groups_.by_age().begin(), groups_.by_age().end(), [&](const auto& entry) {
+    const GetGroup& group = *entry.second;
+    return std::any_of(group.users.begin(), group.users.end(), gets_tasks);
+  });
+}
+
 // If those whom they were kept from tasks for are gone, the benched ones are better than nobody.
 void Trust::EndBenchesIfNobodyIsLeft() {
   std::vector<ClientState*> benched;
   for (const auto& [id, client] : state_.clients) {
     if (benches_.IsBenched(*client)) benched.push_back(client.get());
   }
-  if (benched.empty()) return;
-  for (const auto& [sequence, group] : groups_.by_age()) {
-    const auto gets_tasks = [this](const ClientState* user) { return !benches_.IsBenched(*user); };
-    if (std::any_of(group->users.begin(), group->users.end(), gets_tasks)) return;
-  }
+  if (benched.empty() || AnyGetsTasks([](const ClientState*) { return true; })) return;
   for (ClientState* client : benched) {
     client->trust.benched_until_us = state_.now_us;
     if (KeyTrust* key = client->untried_of)

@@ -28,6 +28,8 @@ class Residency {
   bool IsOverdue(Record* record);
 
  private:
+  std::int64_t PatienceUs(const ClientState& holder) const;
+
   SpaceState& state_;
 };
 

@@ -6,6 +6,17 @@
 
 namespace tuplespace::internal {
 
+namespace {
+constexpr std::uint32_t kMostHalvings = 4;
+// A holder that supplies one payload after the other may need so many times as long for all.
+constexpr std::int64_t kMostSupplies = 10;
+}  // namespace
+
+// Each bench of the holder halves it: else one that supplies nothing stops a run for as long again.
+std::int64_t Residency::PatienceUs(const ClientState& holder) const {
+  return state_.limits.supply_us >> std::min(holder.trust.times_benched, kMostHalvings);
+}
+
 void Residency::Begin(ClientState& client, Record* record, std::uint64_t bytes,
                       const OwnerId& task_owner) {
   ++state_.counters.stayed;
@@ -32,7 +43,7 @@ void Residency::Want(Record* record) {
   if (std::exchange(residence.wanted, true)) return;
   ++state_.counters.wanted;
   residence.wanted_us = state_.now_us;
-  state_.deadlines.Set(&residence.deadline, state_.After(state_.limits.supply_us));
+  state_.deadlines.Set(&residence.deadline, state_.After(PatienceUs(*residence.with)));
   state_.answers.Notify(residence.with->id, Notice{Notice::Kind::kWanted, record->key, {}, {}});
 }
 
@@ -75,9 +86,12 @@ std::vector<Record*> Residency::LoseAllOf(const ClientState& client) {
 
 bool Residency::IsOverdue(Record* record) {
   Residence& residence = *record->residence;
+  const std::int64_t patience_us = PatienceUs(*residence.with);
   const std::int64_t since_us = std::max(residence.wanted_us, residence.with->supplied_us);
-  if (since_us + state_.limits.supply_us > state_.now_us) {
-    state_.deadlines.Set(&residence.deadline, since_us + state_.limits.supply_us);
+  const std::int64_t until_us =
+      std::min(since_us + patience_us, residence.wanted_us + kMostSupplies * patience_us);
+  if (until_us > state_.now_us) {
+    state_.deadlines.Set(&residence.deadline, until_us);
     return false;
   }
   ++state_.counters.lost;
