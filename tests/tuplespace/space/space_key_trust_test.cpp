@@ -145,6 +145,26 @@ TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
   EXPECT_EQ(d.now_us - begin_us, 4 * kLimits.first_bench_us) << "the bench of the third offence";
 }
 
+// Else each task of an honest client of the key would keep the others waiting for its lease.
+TEST_F(KeyTrustTest, ATrialEndsThoughTheResultStays) {
+  for (const char* client : {"evil/0", "evil/1"}) {
+    Join(client);
+    Offend(client);
+    d.Advance(kLimits.most_bench_us);
+  }
+  for (const char* client : {"evil/2", "evil/3"}) Join(client);
+  for (int i = 0; i < 3; ++i) PutTask();
+  const std::vector<Grant> grants = Take("evil/2");
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(CanTake("evil/3"), 0u);
+  Tuple resident = Plain(Key{"r", std::get<std::int64_t>(grants[0].key.Fields()[1])});
+  resident.payload = {};
+  resident.resident_bytes = 5;
+  d.Done("evil/2", {grants[0].key, grants[0].fence}, {resident});
+  EXPECT_EQ(CanTake("evil/3"), 1u);
+  EXPECT_EQ(CanTake("evil/2", 2), 1u) << "on probation";
+}
+
 TEST_F(KeyTrustTest, NewIdsThatVanishWithTheirTasksAddUp) {
   for (std::uint32_t i = 0; i < kLimits.tasks_in_vain; ++i) {
     EXPECT_EQ(d.counters().benched, 0u);
