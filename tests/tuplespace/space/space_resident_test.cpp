@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "space_driver.h"
+#include "space_resident.h"
 
 namespace tuplespace {
 namespace {
@@ -15,51 +15,14 @@ using ::testing::ElementsAre;
 using testing::Every;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kResidentTile;
 using testing::Plain;
+using testing::ReadOf;
+using testing::Resident;
+using testing::ResidentTest;
 using ::testing::SizeIs;
-using testing::SpaceDriver;
 using testing::Task;
 using testing::UpTo;
-
-const Key kResidentTile{"tile", 1};
-
-Tuple Resident(Key key, std::uint64_t bytes = 5) {
-  Tuple tuple = Plain(std::move(key));
-  tuple.resident_bytes = bytes;
-  return tuple;
-}
-
-Read ReadOf(Key key, std::int64_t wait_us = kForeverUs) {
-  Read read{{Pattern::Of(key)}};
-  read.wait_us = wait_us;
-  return read;
-}
-
-class ResidentTest : public ::testing::Test {
- protected:
-  void SetUp() override { Begin({}); }
-  void Begin(SpaceLimits limits) {
-    d = std::make_unique<SpaceDriver>(limits);
-    for (const char* client : {"owner", "gpu", "other"}) d->Join(client);
-  }
-  // `gpu` computes the task `number` of `owner`, whose result stays with it.
-  void Make(const Key& result, std::int64_t number = 1) {
-    ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", number}), {result})),
-              PutStatus::kStored);
-    const CompleteReply reply =
-        d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(result)});
-    ASSERT_THAT(reply.results, ElementsAre(PutStatus::kStored));
-  }
-  PutStatus SupplyOne(const ClientId& client, Tuple tuple) {
-    return d->Ask<PutReply>(client, Supply{{std::move(tuple)}}).status.at(0);
-  }
-  std::vector<Notice::Kind> Kinds(const ClientId& client) {
-    std::vector<Notice::Kind> kinds;
-    for (const Notice& notice : d->notices[client]) kinds.push_back(notice.kind);
-    return kinds;
-  }
-  std::unique_ptr<SpaceDriver> d;
-};
 
 TEST_F(ResidentTest, MetadataShowsItAtOnce) {
   Make(kResidentTile);
@@ -326,93 +289,6 @@ TEST_F(ResidentTest, WhoPutItWithoutATaskIsNotTold) {
   d->Lose("gpu");
   EXPECT_EQ(d->CountOf("other", Every("tile")), 0u);
   EXPECT_TRUE(d->notices["owner"].empty());
-}
-
-TEST_F(ResidentTest, WhoSuppliesNothingForTooLongHasLostIt) {
-  SpaceLimits limits;
-  limits.supply_us = 1'000;
-  Begin(limits);
-  Make(kResidentTile, 1);
-  Make(Key{"tile", 2}, 2);
-  d->Advance(5'000);
-  EXPECT_THAT(d->notices["owner"], IsEmpty()) << "nobody asked";
-  d->Send("other", ReadOf(kResidentTile));
-  d->Advance(900);
-  SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes"));
-  d->Advance(900);
-  EXPECT_THAT(d->notices["owner"], IsEmpty()) << "it is busy with others";
-  d->Advance(100);
-  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
-  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted, Notice::Kind::kReleased));
-  EXPECT_EQ(d->CountOf("other", Pattern::Of(kResidentTile)), 0u);
-}
-
-TEST_F(ResidentTest, SuppliesOfWhatDoesNotStayWithItDoNotCount) {
-  SpaceLimits limits;
-  limits.supply_us = 1'000;
-  Begin(limits);
-  Make(kResidentTile);
-  d->PutOne("other", Plain(Key{"tile", 2}));
-  d->Send("other", ReadOf(kResidentTile));
-  d->Advance(900);
-  EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes")), PutStatus::kDuplicate);
-  EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 3}, "bytes")), PutStatus::kRetired);
-  d->Ask<PutReply>("gpu", Supply{});
-  d->Advance(100);
-  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
-}
-
-TEST_F(ResidentTest, SuppliesOfOthersDoNotKeepItForEver) {
-  SpaceLimits limits;
-  limits.supply_us = 1'000;
-  Begin(limits);
-  constexpr std::int64_t kOthers = 20;
-  for (std::int64_t i = 0; i <= kOthers; ++i) Make(Key{"tile", i}, i);
-  d->Send("other", ReadOf(Key{"tile", 0}));
-  std::int64_t waited_us = 0;
-  for (std::int64_t i = 1; i <= kOthers && d->notices["owner"].empty(); ++i) {
-    d->Advance(900);
-    waited_us += 900;
-    SupplyOne("gpu", Plain(Key{"tile", i}, "bytes"));
-  }
-  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
-  EXPECT_GE(waited_us, 10'000);
-}
-
-TEST_F(ResidentTest, WhoDoesNotSupplyGetsNoTasksAndIsWaitedForHalfAsLongNextTime) {
-  SpaceLimits limits;
-  limits.supply_us = 1'000;
-  limits.first_bench_us = 100;
-  Begin(limits);
-  EXPECT_THAT(d->GetNow("other", Every("task")), IsEmpty());  // it could do the tasks
-  std::int64_t patience_us = limits.supply_us;
-  for (std::int64_t i = 0; i < 4; ++i) {
-    Make(Key{"tile", i}, i);
-    d->Send("other", ReadOf(Key{"tile", i}));
-    d->Advance(patience_us - 1);
-    EXPECT_THAT(d->notices["owner"], IsEmpty()) << i;
-    d->Advance(1);
-    EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost, Notice::Kind::kMistrusted));
-    EXPECT_THAT(d->notices["owner"].back().text, HasSubstr("gets no tasks for 1 ms")) << i;
-    d->notices["owner"].clear();
-    d->PutOne("owner", Task(Key{"task", 100 + i}));
-    EXPECT_THAT(d->GetNow("gpu", Every("task")), IsEmpty()) << i;
-    d->Done("other", d->TakeNow("other", Every("task")));
-    d->Advance(limits.supply_us);  // the bench is as long, as its doublings are less
-    patience_us /= 2;
-  }
-}
-
-TEST_F(ResidentTest, WhoIsAloneIsNotBenchedForWhatItDoesNotSupply) {
-  SpaceLimits limits;
-  limits.supply_us = 1'000;
-  Begin(limits);
-  Make(kResidentTile);
-  d->Send("other", ReadOf(kResidentTile));
-  d->Advance(1'000);
-  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
-  d->PutOne("owner", Task(Key{"task", 2}));
-  EXPECT_THAT(d->GetNow("gpu", Every("task")), SizeIs(1));
 }
 
 TEST_F(ResidentTest, MalformedOnesAreRefused) {

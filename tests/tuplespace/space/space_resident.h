@@ -1,0 +1,56 @@
+// What the tests of payloads that stay with their makers share: a client `owner` that puts tasks,
+// `gpu`, whose results stay with it, and an `other`.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "space_driver.h"
+
+namespace tuplespace::testing {
+
+inline const Key kResidentTile{"tile", 1};
+
+inline Tuple Resident(Key key, std::uint64_t bytes = 5) {
+  Tuple tuple = Plain(std::move(key));
+  tuple.resident_bytes = bytes;
+  return tuple;
+}
+
+inline Read ReadOf(Key key, std::int64_t wait_us = kForeverUs) {
+  Read read{{Pattern::Of(key)}};
+  read.wait_us = wait_us;
+  return read;
+}
+
+class ResidentTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Begin({}); }
+  void Begin(SpaceLimits limits) {
+    d = std::make_unique<SpaceDriver>(limits);
+    for (const char* client : {"owner", "gpu", "other"}) d->Join(client);
+  }
+  // `gpu` computes the task `number` of `owner`, whose result stays with it.
+  void Make(const Key& result, std::int64_t number = 1) {
+    ASSERT_EQ(d->PutOne("owner", Making(Task(Key{"task", number}), {result})), PutStatus::kStored);
+    const CompleteReply reply =
+        d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(result)});
+    ASSERT_THAT(reply.results, ::testing::ElementsAre(PutStatus::kStored));
+  }
+  PutStatus SupplyOne(const ClientId& client, Tuple tuple) {
+    return d->Ask<PutReply>(client, Supply{{std::move(tuple)}}).status.at(0);
+  }
+  std::vector<Notice::Kind> Kinds(const ClientId& client) {
+    std::vector<Notice::Kind> kinds;
+    for (const Notice& notice : d->notices[client]) kinds.push_back(notice.kind);
+    return kinds;
+  }
+  std::unique_ptr<SpaceDriver> d;
+};
+
+}  // namespace tuplespace::testing
