@@ -68,11 +68,7 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   // Of a client on probation: once it has supplied what stays with it.
   const bool stays = std::any_of(complete.results.begin(), complete.results.end(),
                                  [](const Tuple& tuple) { return tuple.resident_bytes > 0; });
-  if (!stays || !trust_.IsOnProbation(client)) {
-    trust_.NoteCompleted(client);
-  } else if (status == LeaseStatus::kOk) {
-    trust_.EndTrialOn(*task->lease);
-  }
+  if (!stays || !trust_.IsOnProbation(client)) trust_.NoteCompleted(client);
   Origin origin;
   origin.task_owner = task->put_by;
   origin.took_us = Saturated(state_.now_us - granted_us);
