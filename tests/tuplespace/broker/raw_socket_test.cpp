@@ -98,6 +98,19 @@ class RawSocket : public ::testing::Test {
   int honest_lost_ = 0;
 };
 
+TEST_F(RawSocket, APongThatNobodyAskedForTellsTheClock) {
+  zmq::socket_t stays = Dealer("stays");
+  ASSERT_NE(Join(stays), 0u);
+  {
+    zmq::socket_t leaves = Dealer("leaves");
+    ASSERT_NE(Join(leaves), 0u);
+  }
+  // The broker looks who is still there.
+  const ToClient probe = Answer(stays);
+  ASSERT_EQ(probe.messages.size(), 1u);
+  EXPECT_GT(std::get<Pong>(probe.messages[0]).broker_us, 0);
+}
+
 TEST_F(RawSocket, RandomFramesAreAnsweredAndCounted) {
   zmq::socket_t dealer = Dealer("random");
   std::mt19937_64 random(1);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "tuplespace/clock.h"
+
 namespace tuplespace {
 
 void Sender::SendAll() {
@@ -13,7 +15,9 @@ void Sender::SendAll() {
 
 bool Sender::IsGone(zmq::socket_t& router, const ClientId& client) {
   encoder_.Begin(0);
-  encoder_.Add(Pong{});
+  // A client that listens takes the clock of any Pong, and this one may come before it has used
+  // that of its Welcome.
+  encoder_.Add(Pong{MonotonicUs()});
   SendProgress progress;
   return Send(router, &client, encoder_.Finish(), {}, progress) == SendResult::kUnroutable;
 }
