@@ -1,5 +1,7 @@
 #include "checkers/tuple_checker.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -10,12 +12,7 @@ namespace acan::simulation {
 using namespace tuplespace;  // NOLINT: this file is about its messages
 
 std::uint64_t HashOf(const Payload& payload) {
-  std::uint64_t hash = 0xcbf29ce484222325ull ^ payload.size();
-  const std::byte* const data = payload.data();
-  for (std::size_t i = 0; i < payload.size(); ++i) {
-    hash = (hash ^ static_cast<std::uint64_t>(data[i])) * 0x100000001b3ull;
-  }
-  return hash;
+  return XXH3_64bits(payload.data(), payload.size());
 }
 
 // ---- what the broker answered ------------------------------------------------------------------
