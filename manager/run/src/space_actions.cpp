@@ -100,6 +100,16 @@ std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
   return CountLabels(SetOf(pass), pass.pass.rows, pass.epoch, SamplesOf(pass));
 }
 
+// One that waits for the results of a wrong one, and fails for it, must not keep these from being
+// audited.
+std::size_t SpaceActions::EndOfReport(const PutTasks& action, std::size_t begin, std::size_t most) {
+  const std::size_t last = std::min(action.tasks.size(), begin + most);
+  std::size_t end = begin + 1;
+  if (!action.audited[begin].empty()) return end;
+  while (end < last && action.audited[end].empty()) ++end;
+  return end;
+}
+
 // In pieces, the first of which handlers compute while the others are made.
 void SpaceActions::Do(PutTasks& action) {
   const std::size_t count = action.tasks.size();
@@ -107,8 +117,8 @@ void SpaceActions::Do(PutTasks& action) {
   // A read stays open for each report.
   const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
   tuplespace::Put put;
-  for (std::size_t begin = 0; begin < count; begin += every) {
-    const std::size_t end = std::min(count, begin + every);
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    end = EndOfReport(action, begin, every);
     for (std::size_t i = begin; i < end; ++i) {
       put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
     }
@@ -136,7 +146,9 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
         read.patterns.push_back(Pattern::Of(outputs[o].key));
       }
     } else {
-      for (const Key& key : action.audited[i]) read.patterns.push_back(Pattern::Of(key));
+      for (const Key& key : action.audited[i]) {
+        if (key != action.done_when[i]) read.patterns.push_back(Pattern::Of(key));
+      }
     }
   }
   SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,

@@ -17,8 +17,7 @@ HandlerTrust::HandlerTrust(const ManagerConfig& config) : config_(config) {
 std::vector<tuplespace::Key> HandlerTrust::OnPut(UnitId unit, PlannedTask& task) {
   std::vector<tuplespace::Key> audited;
   if (audits_ && audits_->OnPut(unit, task)) {
-    const std::vector<Output>& outputs = task.task.outputs;
-    for (std::size_t o = 1; o < outputs.size(); ++o) audited.push_back(outputs[o].key);
+    for (const Output& output : task.task.outputs) audited.push_back(output.key);
   }
   task.not_by = excluded_;
   return audited;

@@ -26,8 +26,8 @@ class HandlerTrust {
 
   const std::optional<Audits>& audits() const { return audits_; }  // unset: no task is audited
 
-  // A task of the unit is about to be put: keeps it from who is quarantined. Returns the results of
-  // which an audit must hear, but for the first.
+  // A task of the unit is about to be put: keeps it from who is quarantined. Returns its results if
+  // an audit must hear of them.
   std::vector<tuplespace::Key> OnPut(UnitId unit, PlannedTask& task);
   // An action that it returns is the last one of this life.
   std::optional<ManagerAction> OnResults(const std::vector<SeenResult>& results);

@@ -90,11 +90,11 @@ struct PutTasks {
   std::size_t first = 0;  // place in the unit of the first task; the others follow it
   std::vector<PlannedTask> tasks;
   std::vector<tuplespace::Key> done_when;  // one result of each task: those that are there are done
-  std::vector<std::vector<tuplespace::Key>>
-      audited;                         // of each task: its other results, if it is audited
-  std::vector<Work> work;              // of each task
-  std::vector<std::int64_t> lease_us;  // of each task
-  std::size_t report_every = 1;        // a ChunkDone for so many tasks, in this order
+  std::vector<std::vector<tuplespace::Key>> audited;  // of each task: its results, if it is audited
+  std::vector<Work> work;                             // of each task
+  std::vector<std::int64_t> lease_us;                 // of each task
+  // A ChunkDone for so many tasks, in this order; an audited one has a ChunkDone of its own.
+  std::size_t report_every = 1;
 };
 // A task of an audit: when all its results are there, VoteDone.
 struct PutVote {
