@@ -41,9 +41,9 @@ void ListScenarios() {
 }
 
 // Throws if there is none of this name.
-std::uint64_t SeedOfScenario(const std::string& name) {
+const Scenario& ScenarioOf(const std::string& name) {
   for (const Scenario& each : kScenarios) {
-    if (name == each.name) return each.seed;
+    if (name == each.name) return each;
   }
   throw std::invalid_argument(
       fmt::format("--scenario {}: there is none of this name, see --scenarios", name));
@@ -184,7 +184,11 @@ int main(int argc, char** argv) {
       acan::simulation::ListScenarios();
       return 0;
     }
-    if (!flags.scenario.empty()) flags.seed = acan::simulation::SeedOfScenario(flags.scenario);
+    if (!flags.scenario.empty()) {
+      const acan::simulation::Scenario& scenario = acan::simulation::ScenarioOf(flags.scenario);
+      flags.seed = scenario.seed;
+      flags.hostile = flags.hostile || scenario.hostile;
+    }
     return acan::simulation::Simulate(flags);
   } catch (const std::exception& error) {
     fmt::print(stderr, "acan_simulate: {}\n", error.what());

@@ -45,9 +45,11 @@ INSTANTIATE_TEST_SUITE_P(Part, Seeds, testing::Range<std::uint64_t>(0, 4));
 class Scenarios : public testing::TestWithParam<Scenario> {};
 
 TEST_P(Scenarios, FindNothingAnyMore) {
-  const SeedResult result = RunSeed({.seed = GetParam().seed, .trace = {}});
+  const SeedResult result =
+      RunSeed({.seed = GetParam().seed, .hostile = GetParam().hostile, .trace = {}});
   EXPECT_EQ(result.violation, "") << "once: " << GetParam().found << "\n"
-                                  << result.options << Again(GetParam().seed);
+                                  << result.options << Again(GetParam().seed)
+                                  << (GetParam().hostile ? " --hostile" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Named, Scenarios, testing::ValuesIn(kScenarios),

@@ -13,9 +13,15 @@ tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
                                     planned.affinity,
                                     planned.not_by,
                                     {},
+                                    {},
                                     planned.prefers,
                                     planned.prefer_us};
-  for (const Output& output : planned.task.outputs) tuple.task->results.push_back(output.key);
+  for (const Output& output : planned.task.outputs) {
+    if (!output.may_be_resident) {
+      tuple.task->due.push_back(static_cast<std::uint32_t>(tuple.task->results.size()));
+    }
+    tuple.task->results.push_back(output.key);
+  }
   return tuple;
 }
 

@@ -48,7 +48,8 @@ const char* HostileHandler::NameOf(Deed deed) {
                                                              "flood",
                                                              "join again",
                                                              "leave",
-                                                             "lie"};
+                                                             "lie",
+                                                             "keep results"};
   return kNames[static_cast<std::size_t>(deed)];
 }
 
@@ -57,11 +58,11 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
   pause_us_ = random_.Magnitude(10'000, 4'000'000);
   after_one_in_ = 1ull << random_.Between(2, 8);
   // Not everything in every seed, and not everything as often.
-  while (weights_.size() + 1 < kDeeds) {
+  while (weights_.size() < static_cast<std::size_t>(Deed::kLie)) {
     weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
   }
-  static_assert(static_cast<std::size_t>(Deed::kLie) + 1 == kDeeds);
   weights_.push_back(lies_ ? 1ull << random_.Between(2, 6) : 0);
+  weights_.resize(kDeeds);
   // Who takes nothing does little harm.
   weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
   // Some do but one kind of harm to all tasks that they can get.
@@ -75,7 +76,20 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
     weights_[static_cast<std::size_t>(kOnly.at(kind))] = 1;
     weights_[static_cast<std::size_t>(Deed::kLie)] = lies_ ? 1 : 0;
   }
+  DrawKeeping(Random(seed ^ 0x4ee9));
   OnBroker();
+}
+
+// From a stream of its own: what it does in the other seeds stays as it is.
+void HostileHandler::DrawKeeping(Random random) {
+  if (!random.OneIn(3)) return;
+  if (random.OneIn(3)) {  // and nothing else
+    weights_.assign(kDeeds, 0);
+    clings_ = false;
+    weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
+  }
+  weights_[static_cast<std::size_t>(Deed::kKeep)] = 1ull << random.Below(6);
+  if (!lies_) weights_[static_cast<std::size_t>(Deed::kSupply)] = 0;
 }
 
 bool HostileHandler::Is(const ClientId& client) {
@@ -118,7 +132,8 @@ void HostileHandler::Overhear(const Request& request) {
     Remember(&known_.leases, complete->lease);
     for (const Tuple& tuple : complete->results) {
       Remember(&known_.keys, tuple.key);
-      if (lies_ && tuple.payload.size() > 0) Remember(&known_.results, {tuple.key, tuple.payload});
+      if (!lies_ && weights_[static_cast<std::size_t>(Deed::kKeep)] == 0) continue;
+      if (tuple.payload.size() > 0) Remember(&known_.results, {tuple.key, tuple.payload});
     }
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
     Remember(&known_.leases, extend->lease);
@@ -240,6 +255,8 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       return;
     case Deed::kLie:
       return Ask(said, AnyLie(FreshLease(said->client), observer));
+    case Deed::kKeep:
+      return Ask(said, AnyKeeping(FreshLease(said->client), observer));
     case Deed::kCount:
       return;
   }
@@ -443,6 +460,25 @@ Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer)
     }
     if (random_.OneIn(16)) tuple.payload = Payload();  // the same lie for all its ids
     tuple.held = random_.OneIn(4);
+    complete.results.push_back(std::move(tuple));
+  }
+  return complete;
+}
+
+// Everything that the task declares, and all or most of it stays with the client.
+Complete HostileHandler::AnyKeeping(const LeaseRef& lease, const Observer& observer) {
+  const TaskSpec* task = observer.tuples().Task(lease.key);
+  if (task == nullptr || task->results.empty()) return AnyCompletion(lease, observer);
+  Complete complete{lease, {}};
+  for (const Key& key : task->results) {
+    Tuple tuple;
+    tuple.key = key;
+    if (lies_ && random_.OneIn(4)) {
+      tuple.payload = WrongBytes(key);
+    } else {
+      // Of the right size, if it has heard of one like it.
+      tuple.resident_bytes = std::max<std::uint64_t>(BytesLike(key).size(), 1);
+    }
     complete.results.push_back(std::move(tuple));
   }
   return complete;

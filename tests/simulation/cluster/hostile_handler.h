@@ -5,6 +5,9 @@
 // has computed it, and only audits help against that: so it brings such results only where every
 // result is audited. No two of its clients bring the same wrong bytes, as two that agree are
 // believed.
+//
+// Results that it says stay with it need no such care: where it does not lie it supplies none of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +75,13 @@ class HostileHandler {
     kJoinAgain,
     kLeave,
     kLie,
+    kKeep,
     kCount,
   };
   static constexpr std::size_t kDeeds = static_cast<std::size_t>(Deed::kCount);
   static const char* NameOf(Deed deed);
+
+  void DrawKeeping(Random random);
 
   Deed Draw();
   void Do(Deed deed, const Observer& observer, Said* said);
@@ -96,6 +102,7 @@ class HostileHandler {
   std::uint64_t AnyCount();
   tuplespace::Complete AnyCompletion(const tuplespace::LeaseRef& lease, const Observer& observer);
   tuplespace::Complete AnyLie(const tuplespace::LeaseRef& lease, const Observer& observer);
+  tuplespace::Complete AnyKeeping(const tuplespace::LeaseRef& lease, const Observer& observer);
   tuplespace::Payload WrongBytes(const tuplespace::Key& result);
   std::string BytesLike(const tuplespace::Key& result);
   template <class Value>

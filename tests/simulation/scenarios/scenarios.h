@@ -16,6 +16,7 @@ struct Scenario {
   const char* name;
   std::uint64_t seed;
   const char* found;
+  bool hostile = false;  // SeedOptions::hostile
 };
 
 inline constexpr std::array kScenarios = {
@@ -84,11 +85,17 @@ inline constexpr std::array kScenarios = {
              "A lease that was not doubled was extended as far as a doubled one."},
     Scenario{"extended_as_if_doubled_b", 60004706, "As extended_as_if_doubled."},
     Scenario{"gave_up_under_attack", 60009535,
-             "Once a manager gave up in an audited job under many attacks; not explained."},
+             "Presumably as lie_that_kept_its_own_audit_waiting."},
     Scenario{"two_lies_without_a_hash", 12348,
              "Two ids of a liar confirmed each other's results, as neither of them had a hash."},
     Scenario{"removed_after_the_lead", 80020073,
              "A manager that found the job done removed what was left when its lead had ended."},
+    Scenario{"lie_that_kept_its_own_audit_waiting", 90031405,
+             "A false result was audited only when the tasks that failed for it were done.", true},
+    Scenario{"lie_that_kept_its_own_audit_waiting_b", 90030945,
+             "As lie_that_kept_its_own_audit_waiting.", true},
+    Scenario{"weights_that_stayed_with_a_liar", 90297,
+             "A hostile client kept the initial weights and never supplied them.", true},
 };
 
 }  // namespace acan::simulation

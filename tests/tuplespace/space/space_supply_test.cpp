@@ -14,8 +14,10 @@ using testing::Every;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::kResidentTile;
+using testing::Making;
 using testing::Plain;
 using testing::ReadOf;
+using testing::Resident;
 using testing::ResidentTest;
 using ::testing::SizeIs;
 using testing::Task;
@@ -105,6 +107,64 @@ TEST_F(ResidentTest, WhoIsAloneIsNotBenchedForWhatItDoesNotSupply) {
   EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
   d->PutOne("owner", Task(Key{"task", 2}));
   EXPECT_THAT(d->GetNow("gpu", Every("task")), SizeIs(1));
+}
+
+TEST_F(ResidentTest, APayloadThatIsDueMayNotStay) {
+  Tuple task = Making(Task(Key{"task", 1}), {Key{"tile", 1}, Key{"tile", 2}});
+  task.task->due = {1};
+  d->PutOne("owner", task);
+  const LeaseRef lease = d->TakeNow("gpu", Every("task"));
+  const RequestError error = d->Ask<RequestError>(
+      "gpu", Complete{lease, {Resident(Key{"tile", 1}), Resident(Key{"tile", 2})}});
+  EXPECT_EQ(error.code, ErrorCode::kBadRequest);
+  EXPECT_THAT(error.text, HasSubstr("does not bring the payload of (\"tile\", 2)"));
+  EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
+  const CompleteReply reply = d->Done("other", d->TakeNow("other", Every("task")),
+                                      {Plain(Key{"tile", 2}, "bytes"), Resident(Key{"tile", 1})});
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kStored, PutStatus::kStored));
+}
+
+TEST_F(ResidentTest, WhatIsDueAreIndicesOfResults) {
+  Tuple task = Making(Task(Key{"task", 1}), {Key{"tile", 1}, Key{"tile", 2}});
+  for (const std::vector<std::uint32_t>& due :
+       {std::vector<std::uint32_t>{2}, {0, 0}, {1, 0}, {0, 1, 2}}) {
+    task.task->due = due;
+    const RequestError error = d->Ask<RequestError>("owner", Put{{task}});
+    EXPECT_EQ(error.code, ErrorCode::kBadRequest);
+    EXPECT_THAT(error.text, HasSubstr("must be ascending indices into 2 results"));
+  }
+  task.task->due = {0, 1};
+  EXPECT_EQ(d->PutOne("owner", task), PutStatus::kStored);
+}
+
+TEST_F(ResidentTest, WhoWaitsForAPayloadOfAnotherMayExtendItsLease) {
+  constexpr std::int64_t kShortUs = 1'000;
+  SpaceLimits limits;
+  limits.supply_us = 100 * kShortUs;
+  limits.lease_extensions = 4;
+  Begin(limits);
+  d->Join("third");
+  EXPECT_THAT(d->GetNow("third", Every("task")), IsEmpty());  // it could do the task
+  Make(kResidentTile, 1);
+  Tuple task = Task(Key{"task", 2}, {kResidentTile});
+  task.task->lease_us = kShortUs;
+  d->PutOne("owner", task);
+  const LeaseRef lease = d->TakeNow("other", Every("task"));
+  d->Send("other", ReadOf(kResidentTile));
+  const auto extend_for = [&](std::int64_t us) {
+    LeaseStatus status = LeaseStatus::kOk;
+    for (std::int64_t at_us = 0; at_us < us && status == LeaseStatus::kOk; at_us += kShortUs / 2) {
+      d->Advance(kShortUs / 2);
+      status = d->Ask<LeaseReply>("other", Extend{lease, kShortUs}).lease;
+    }
+    return status;
+  };
+  EXPECT_EQ(extend_for(20 * kShortUs), LeaseStatus::kOk) << "gpu was asked for the tile";
+  SupplyOne("gpu", Plain(kResidentTile, "bytes"));
+  EXPECT_EQ(extend_for(3 * kShortUs), LeaseStatus::kOk) << "now it computes";
+  EXPECT_THAT(d->notices["owner"], IsEmpty());
+  EXPECT_EQ(extend_for(2 * kShortUs), LeaseStatus::kStale) << "for too long";
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kMistrusted));
 }
 
 }  // namespace

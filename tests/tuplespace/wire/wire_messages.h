@@ -96,6 +96,9 @@ class Generator {
     task.affinity = static_cast<std::int32_t>(random_() % (task.inputs.size() + 1)) - 1;
     for (std::size_t n = random_() % 3; n > 0; --n) task.not_by.push_back(Text(64));
     task.results = Keys();
+    for (std::uint32_t i = 0; i < task.results.size(); ++i) {
+      if (Coin()) task.due.push_back(i);
+    }
     if (Coin()) task.prefers = Text(64);
     task.prefer_us = Duration();
     return task;
@@ -259,6 +262,7 @@ inline void Same(const std::optional<TaskSpec>& a, const std::optional<TaskSpec>
   EXPECT_EQ(a->results, b->results);
   EXPECT_EQ(a->prefers, b->prefers);
   EXPECT_EQ(a->prefer_us, b->prefer_us);
+  EXPECT_EQ(a->due, b->due);
 }
 inline void Same(const Tuple& a, const Tuple& b) {
   EXPECT_EQ(a.key, b.key);

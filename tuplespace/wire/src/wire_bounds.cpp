@@ -24,6 +24,7 @@ std::size_t Bound(const std::optional<TaskSpec>& task) {
   if (!task) return 0;
   std::size_t bytes =
       2 * kTableBytes + Bound(task->inputs) + Bound(task->results) + task->prefers.size();
+  bytes += sizeof(std::uint32_t) * (1 + task->due.size());
   for (const ClientId& client : task->not_by) {
     bytes += 2 * client.size() + 3 + sizeof(std::uint32_t);  // at most: a byte of it 0 takes two
   }

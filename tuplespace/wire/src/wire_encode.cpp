@@ -111,6 +111,10 @@ struct Encoder::Impl {
     return wire;
   }
 
+  Offset<flatbuffers::Vector<std::uint32_t>> Due(const std::vector<std::uint32_t>& due) {
+    return due.empty() ? 0 : builder.CreateVector(due);
+  }
+
   Offset<wire::TaskSpec> Task(const std::optional<TaskSpec>& task) {
     if (!task) return 0;
     std::vector<Key> not_by;
@@ -120,7 +124,7 @@ struct Encoder::Impl {
         task->prefers.empty() ? 0 : builder.CreateString(task->prefers);
     return wire::CreateTaskSpec(builder, inputs, task->need_bytes, task->priority, task->lease_us,
                                 task->affinity, Keys(not_by), Keys(task->results), prefers,
-                                task->prefer_us);
+                                task->prefer_us, Due(task->due));
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Tuple>>> Tuples(const std::vector<Tuple>& tuples) {

@@ -119,7 +119,12 @@ class Shell {
   void NotePut(const PutTasks& put) {
     for (std::size_t i = 0; i < put.tasks.size(); ++i) {
       ++named[put.tasks[i].prefers];
-      for (const Output& output : put.tasks[i].task.outputs) {
+      // As the space and the handler are told.
+      const tuplespace::TaskSpec spec = *ToTuple(put.tasks[i], 0).task;
+      for (std::uint32_t at = 0; at < spec.results.size(); ++at) {
+        const bool is_due = std::count(spec.due.begin(), spec.due.end(), at) != 0;
+        const Output& output = put.tasks[i].task.outputs.at(at);
+        EXPECT_EQ(output.may_be_resident, !is_due) << output.key.ToString();
         may_be_resident[output.key] = output.may_be_resident;
       }
       for (const tuplespace::Key& key : put.tasks[i].inputs) {

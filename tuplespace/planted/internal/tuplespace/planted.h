@@ -28,6 +28,8 @@ enum class Planted : std::uint8_t {
   kEveryLapseDoubles,
   kOneKeyParksTasks,
   kQuotasAreIgnored,
+  kAnyResultMayStay,
+  kNotSuppliedIsForgiven,
   // ClientSession, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

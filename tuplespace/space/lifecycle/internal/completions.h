@@ -31,6 +31,7 @@ class Completions {
                     std::int64_t granted_us, LeaseStatus status);
   void CompleteTooLate(ClientState& client, RequestId id, Complete&& complete, Record* record);
   PutStatus CompareLate(ClientState& client, const Record* task, const Tuple& result);
+  static std::optional<std::string> ProblemOf(const TaskSpec& task, std::span<const Tuple> results);
   static std::optional<std::string> FalseResults(std::span<const Key> declared,
                                                  std::span<const Tuple> results);
   void RememberOthers(const ClientState& client, Record* task, std::uint64_t fence) const;

@@ -48,8 +48,7 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
 void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,
                                std::int64_t granted_us, LeaseStatus status) {
   const bool checked = !IsPlanted(Planted::kResultsAreNotChecked);
-  if (const auto problem = FalseResults(task->task->spec.results, complete.results);
-      problem && checked) {
+  if (const auto problem = ProblemOf(task->task->spec, complete.results); problem && checked) {
     ++state_.counters.false_completions;
     state_.counters.refused_results += complete.results.size();
     const std::string text = "the completion of task " + task->key.ToString() + " " + *problem;
@@ -84,7 +83,24 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   state_.answers.Answer(client, id, std::move(reply));
 }
 
-// What is wrong with `results` as those of a task that declared these; nullopt: nothing.
+// What is wrong with `results` as those of this task; nullopt: nothing.
+std::optional<std::string> Completions::ProblemOf(const TaskSpec& task,
+                                                  std::span<const Tuple> results) {
+  if (auto problem = FalseResults(task.results, results)) return problem;
+  if (task.due.empty() || IsPlanted(Planted::kAnyResultMayStay)) return std::nullopt;
+  std::set<std::string_view> stay;
+  for (const Tuple& tuple : results) {
+    if (tuple.resident_bytes > 0) stay.insert(tuple.key.bytes());
+  }
+  if (stay.empty()) return std::nullopt;
+  for (const std::uint32_t index : task.due) {
+    const Key& key = task.results[index];
+    if (stay.contains(key.bytes())) return "does not bring the payload of " + key.ToString();
+  }
+  return std::nullopt;
+}
+
+// As ProblemOf, of the keys.
 std::optional<std::string> Completions::FalseResults(std::span<const Key> declared,
                                                      std::span<const Tuple> results) {
   const auto same = [](const Key& key, const Tuple& tuple) { return key == tuple.key; };

@@ -11,6 +11,15 @@ namespace tuplespace::internal {
 namespace {
 constexpr std::size_t kMaxCauseBytes = 4096;
 constexpr std::size_t kMaxSaidBytes = 256;  // of it, where it is said again and again
+
+// Somebody else was asked for the payload of an input of this task, and has not supplied it yet.
+bool WaitsForAnother(const Record& record, const ClientState& holder) {
+  if (!record.task) return false;
+  return std::any_of(record.task->links.begin(), record.task->links.end(), [&](const auto& link) {
+    const Residence* residence = link.input->residence.get();
+    return residence != nullptr && residence->wanted && residence->with != &holder;
+  });
+}
 }  // namespace
 
 void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
@@ -24,6 +33,8 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
   Record* record = leases_.Find(client, extend.lease);
   if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
   record->lease->extended = true;
+  // That somebody else does not supply a payload is no fault of who waits for it.
+  if (WaitsForAnother(*record, client)) record->lease->counted_from_us = state_.now_us;
   const std::int64_t end_us = ExtendedEndUs(client, *record, extend.lease_us);
   if (!IsPlanted(Planted::kExtensionIsForgotten)) {
     state_.deadlines.Set(&record->lease->deadline, end_us);

@@ -62,6 +62,11 @@ std::optional<RequestError> PutChecks::ProblemOf(const Tuple& tuple) const {
   for (const Key& result : task.results) {
     if (result.empty()) return Bad("a result's key is empty, must have 1 to 16 fields");
   }
+  for (std::size_t i = 0; i < task.due.size(); ++i) {
+    if (task.due[i] < task.results.size() && (i == 0 || task.due[i] > task.due[i - 1])) continue;
+    return Bad("due " + std::to_string(task.due[i]) + ", must be ascending indices into " +
+               std::to_string(task.results.size()) + " results");
+  }
   if (task.affinity < -1 ||
       (task.affinity >= 0 && static_cast<std::size_t>(task.affinity) >= task.inputs.size())) {
     return Bad("affinity " + std::to_string(task.affinity) +

@@ -51,7 +51,7 @@ void LeaseTable::Grant(ClientState& client, Record* record, std::int64_t lease_u
   record->lease->client = &client;
   record->lease->fence = next_fence_++;
   if (IsPlanted(Planted::kFenceIsGivenTwice) && next_fence_ % 16 == 0) --next_fence_;
-  record->lease->granted_us = state_.now_us;
+  record->lease->granted_us = record->lease->counted_from_us = state_.now_us;
   record->lease->lease_us = lease_us;
   state_.deadlines.Set(&record->lease->deadline, state_.After(lease_us));
   client.leases.PushBack(record->lease.get());
@@ -101,8 +101,8 @@ std::int64_t LeaseTable::LastEndUs(const Record& record) const {
   const std::int64_t asked_us = OrDefaultLease(record.task->spec.lease_us);
   const std::int64_t longest_us =
       std::max(Times(trust_.ExtensionsOf(*record.lease->client), asked_us), record.lease->lease_us);
-  const std::int64_t granted_us = record.lease->granted_us;
-  return longest_us > kForeverUs - granted_us ? kForeverUs : granted_us + longest_us;
+  const std::int64_t from_us = record.lease->counted_from_us;
+  return longest_us > kForeverUs - from_us ? kForeverUs : from_us + longest_us;
 }
 
 void LeaseTable::Drop(Record* record) {

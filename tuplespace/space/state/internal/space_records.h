@@ -57,6 +57,8 @@ struct Lease : ListHook<Lease> {
   std::uint64_t fence = 0;
   std::int64_t granted_us = 0;
   std::int64_t lease_us = 0;  // as it was granted
+  // From when extensions are counted: until then the task waited for a payload of somebody else.
+  std::int64_t counted_from_us = 0;
   bool extended = false;
   Deadline deadline;
 };

@@ -46,6 +46,9 @@ struct TaskSpec {
   // The keys of its results; at most limits.task_results. Who completes the task brings all of
   // these and nothing else. A Grant does not show them: the payload says what to make.
   std::vector<Key> results = {};
+  // Indices into `results`, ascending: whoever completes the task brings the payloads of these.
+  // Those of the others may stay with it (Tuple::resident_bytes).
+  std::vector<std::uint32_t> due = {};
   // While this client is there, asks for such tasks and is not benched, the task is kept for it for
   // `prefer_us` (at most limits.most_prefer_us) from when it is ready, in place of those that
   // hold its affinity tuple. Empty: nobody. A Grant does not show it.
