@@ -139,7 +139,7 @@ TEST(Roles, EndpointsComeFromTheEnvironment) {
   }
 }
 
-mode_t ModeOf(const std::string& path) {
+mode_t ModeOfEntry(const std::string& path) {
   struct stat info {};
   EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
   return info.st_mode & 07777;
@@ -154,8 +154,8 @@ TEST(Roles, MeetAtASocketOfThisUserIfNobodySaysWhere) {
   ASSERT_TRUE(handler.WaitForErr("no broker answers at ipc://" + (folder / "runtime/acan/space")));
   Program broker({"broker"}, environment);
   EXPECT_EQ(EndpointOf(broker), "ipc://" + (folder / "runtime/acan/space"));
-  EXPECT_EQ(ModeOf(folder / "runtime/acan"), 0700u);
-  EXPECT_EQ(ModeOf(folder / "runtime/acan/space"), 0600u);
+  EXPECT_EQ(ModeOfEntry(folder / "runtime/acan"), 0700u);
+  EXPECT_EQ(ModeOfEntry(folder / "runtime/acan/space"), 0600u);
   const Result second = RunAcan({"broker"}, environment);
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, HasSubstr("a live process listens"));

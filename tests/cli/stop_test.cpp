@@ -17,14 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-std::string CommandLine(pid_t pid) {
-  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
-  for (char& c : words) {
-    if (c == '\0') c = ' ';
-  }
-  return words;
-}
-
 TEST(FullSpace, IsNamedWithItsLimit) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());

@@ -10,7 +10,8 @@
 namespace acan::test {
 namespace {
 
-constexpr std::int32_t kPixels = 2 * 8 * 7, kChannels = 5, kOutputs = 18, kDepth = 9 * kChannels;
+constexpr std::int32_t kPixels = 2 * 8 * 7, kInputChannels = 5, kOutputChannels = 18,
+                       kDepth = 9 * kInputChannels;
 enum : std::int32_t { kX, kWeight, kBias, kDy, kUnfolded, kY, kActive, kDx, kDw, kBuffers };
 
 // All of a buffer.
@@ -22,9 +23,9 @@ View All(const Task& task, std::int32_t buffer) {
 Task EmptyTask() {
   Task task;
   task.block = 16;
-  task.buffers = {{kPixels, kChannels}, {kOutputs, kDepth},   {1, kOutputs},
-                  {kPixels, kOutputs},  {kPixels, kDepth},    {kPixels, kOutputs},
-                  {kPixels, kOutputs},  {kPixels, kChannels}, {kOutputs, kDepth}};
+  task.buffers = {{kPixels, kInputChannels},  {kOutputChannels, kDepth}, {1, kOutputChannels},
+                  {kPixels, kOutputChannels}, {kPixels, kDepth},         {kPixels, kOutputChannels},
+                  {kPixels, kOutputChannels}, {kPixels, kInputChannels}, {kOutputChannels, kDepth}};
   return task;
 }
 
@@ -164,11 +165,11 @@ TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
   Product(task, GemmForm::kForward, kUnfolded, kWeight, kY);
   Kernels(task, Kernel::kAdd, {kActive, kY, kDy}, {});
   Product(task, GemmForm::kGradient, kActive, kX, kDw);
-  task.calls.back().views[2].cols = kChannels;
+  task.calls.back().views[2].cols = kInputChannels;
   // Written again, in part: the last time counts.
   Kernels(task, Kernel::kActivation, {kY, kDy}, kRelu);
-  for (View& view : task.calls.back().views) view = {view.buffer, 5, 0, 30, kOutputs};
-  const View some_rows{kDx, 8, 0, 21, kChannels}, some_columns{kDx, 0, 1, kPixels, 2};
+  for (View& view : task.calls.back().views) view = {view.buffer, 5, 0, 30, kOutputChannels};
+  const View some_rows{kDx, 8, 0, 21, kInputChannels}, some_columns{kDx, 0, 1, kPixels, 2};
   for (const View& view : {All(task, kDx), All(task, kY), All(task, kActive), some_rows,
                            some_columns, All(task, kDy), All(task, kDw)}) {
     task.outputs.push_back({{}, view});
@@ -213,7 +214,7 @@ TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
   Task whole = EmptyTask();
   Kernels(whole, Kernel::kActivation, {kY, kDy}, kRelu);
   Kernels(whole, Kernel::kBiasResidual, {kActive, kDy, kBias, kY}, {});
-  whole.calls[1].views[2] = {kY, kPixels - 1, 0, 1, kOutputs};
+  whole.calls[1].views[2] = {kY, kPixels - 1, 0, 1, kOutputChannels};
   Compare(whole, {kY, kActive});
 }
 
@@ -226,7 +227,7 @@ Task WeightGradient(std::int32_t groups) {
     std::int32_t sum = kDw;
     if (group > 0) {
       sum = static_cast<std::int32_t>(task.buffers.size());
-      task.buffers.push_back({kOutputs, kDepth});
+      task.buffers.push_back({kOutputChannels, kDepth});
     }
     Product(task, GemmForm::kGradient, kDy, kUnfolded, sum);
     for (View& view :

@@ -11,7 +11,7 @@
 namespace acan::test {
 namespace {
 
-struct Images {
+struct Windows {
   std::int64_t samples, height, width;
   std::int64_t window_height, window_width, stride_y, stride_x, padding_y, padding_x;
   std::int64_t out_height() const {
@@ -29,11 +29,11 @@ struct Images {
 };
 // Windows that overlap, that do not, and that leave pixels out; images of more rows than one call
 // has at once; a window wider than the image; one pixel.
-const Images kImages[] = {{2, 37, 9, 3, 3, 2, 2, 1, 1}, {1, 20, 6, 3, 2, 1, 1, 1, 0},
-                          {3, 8, 8, 2, 2, 2, 2, 0, 0},  {2, 19, 5, 2, 1, 3, 2, 0, 0},
-                          {1, 3, 2, 5, 6, 2, 1, 2, 4},  {2, 1, 1, 1, 1, 1, 1, 0, 0}};
+const Windows kWindows[] = {{2, 37, 9, 3, 3, 2, 2, 1, 1}, {1, 20, 6, 3, 2, 1, 1, 1, 0},
+                            {3, 8, 8, 2, 2, 2, 2, 0, 0},  {2, 19, 5, 2, 1, 3, 2, 0, 0},
+                            {1, 3, 2, 5, 6, 2, 1, 2, 4},  {2, 1, 1, 1, 1, 1, 1, 0, 0}};
 // Below, at and above what is summed side by side.
-constexpr std::array<std::int64_t, 4> kChannels = {3, 32, 64, 103};
+constexpr std::array<std::int64_t, 4> kPooledChannels = {3, 32, 64, 103};
 
 // Few values, so that some of a window are equal; in every seventh place something that hurts.
 Host Steps(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
@@ -47,7 +47,7 @@ Host Steps(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
 
 // body(row of the result, row of the image, tap) for each tap inside the image, ascending.
 template <typename Body>
-void ForEachTap(const Images& at, Body body) {
+void ForEachTap(const Windows& at, Body body) {
   for (std::int64_t r = 0; r < at.results(); ++r) {
     const std::int64_t place = r % (at.out_height() * at.out_width());
     const std::int64_t image = r / (at.out_height() * at.out_width());
@@ -72,7 +72,7 @@ struct Largest {
   Host value;
   std::vector<std::int64_t> pixel;
 };
-Largest LargestOf(const Images& at, const Host& x) {
+Largest LargestOf(const Windows& at, const Host& x) {
   Largest out{Host(at.results(), x.cols), {}};
   for (float& each : out.value.v) each = -std::numeric_limits<float>::infinity();
   out.pixel.assign(out.value.v.size(), -1);
@@ -95,8 +95,8 @@ class PoolingTest : public ::testing::TestWithParam<TestDevice> {
     ACAN_SKIP_WITHOUT(GetParam());
     for (const int threads : GetParam().threads) {
       const auto device = GetParam().make(threads, kRoomyBytes);
-      for (const Images& at : kImages) {
-        for (const std::int64_t channels : kChannels) {
+      for (const Windows& at : kWindows) {
+        for (const std::int64_t channels : kPooledChannels) {
           SCOPED_TRACE(testing::Message() << threads << " threads, " << at.height << " x "
                                           << at.width << ", " << channels << " channels");
           body(*device, at, channels);
@@ -106,7 +106,7 @@ class PoolingTest : public ::testing::TestWithParam<TestDevice> {
   }
 };
 
-Host ResultOf(Device& device, Kernel kernel, const Images& at, const std::vector<Host>& operands,
+Host ResultOf(Device& device, Kernel kernel, const Windows& at, const std::vector<Host>& operands,
               std::int64_t rows, std::int64_t cols) {
   const OnDevice out = Space(device, rows, cols, 1);
   std::vector<OnDevice> on_device;
@@ -122,7 +122,7 @@ Host ResultOf(Device& device, Kernel kernel, const Images& at, const std::vector
 }
 
 TEST_P(PoolingTest, Maximum) {
-  ForAll([](Device& device, const Images& at, std::int64_t channels) {
+  ForAll([](Device& device, const Windows& at, std::int64_t channels) {
     const Host x = Steps(at.pixels(), channels, 1), dy = Random(at.results(), channels, 2);
     const Largest largest = LargestOf(at, x);
     Host dx(at.pixels(), channels);
@@ -143,7 +143,7 @@ TEST_P(PoolingTest, Maximum) {
 }
 
 TEST_P(PoolingTest, Average) {
-  ForAll([](Device& device, const Images& at, std::int64_t channels) {
+  ForAll([](Device& device, const Windows& at, std::int64_t channels) {
     const Host x = Steps(at.pixels(), channels, 3), dy = Steps(at.results(), channels, 4);
     Host out(at.results(), channels), dx(at.pixels(), channels);
     ForEachTap(at, [&](std::int64_t r, std::int64_t pixel, std::int64_t) {
@@ -166,7 +166,7 @@ TEST_P(PoolingTest, Average) {
 
 // What a window has of the image, and its gradient: windows in descending order are ascending taps.
 TEST_P(PoolingTest, UnfoldAndFold) {
-  ForAll([](Device& device, const Images& at, std::int64_t channels) {
+  ForAll([](Device& device, const Windows& at, std::int64_t channels) {
     const std::int64_t cols = at.window_height * at.window_width * channels;
     const Host x = Steps(at.pixels(), channels, 5), dy = Random(at.results(), cols, 6);
     Host unfolded(at.results(), cols), dx(at.pixels(), channels);

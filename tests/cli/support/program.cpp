@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -237,6 +238,12 @@ bool AllGone(const std::set<pid_t>& pids) {
     }
   }
   return true;
+}
+
+std::string CommandLine(pid_t pid) {
+  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
 }
 
 std::set<std::string> SharedMemoryNames() {

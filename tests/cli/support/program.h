@@ -94,6 +94,8 @@ Result RunAcan(const std::vector<std::string>& arguments, const Environment& env
 bool SignalProcess(pid_t pid, int signal);
 // Waits until none of these processes exists any more; false after much time.
 bool AllGone(const std::set<pid_t>& pids);
+// The words of its command line, each followed by a blank; empty if the process is gone.
+std::string CommandLine(pid_t pid);
 // Names in /dev/shm, to compare before and after.
 std::set<std::string> SharedMemoryNames();
 // The last line of `text`.

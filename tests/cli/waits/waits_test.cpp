@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <list>
@@ -26,12 +25,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
-
-std::string CommandLine(pid_t pid) {
-  std::string words = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  return words;
-}
 
 // The children of `program` that play this role.
 std::set<pid_t> ChildrenThatRun(const Program& program, const std::string& role) {

@@ -2,7 +2,7 @@
 // ends, its weights are those of the undisturbed run, and nothing is left behind.
 //
 // By hand, for as long as one likes (docs/reliability.md): ACAN_HOSTILE_SEED=7
-// ACAN_HOSTILE_SECONDS=3600 build/ci/bin/end_to_end_hostile_test --gtest_filter='*ARandomMix*'
+// ACAN_HOSTILE_SECONDS=3600 build/ci/bin/end_to_end_test --gtest_filter='*ARandomMix*'
 #include "hostile_client.h"
 
 #include <signal.h>
@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{100};
 constexpr std::chrono::milliseconds kLookAgain{10};
 
-constexpr const char* kJob = R"([model]
+constexpr const char* kAttackedJob = R"([model]
 layers = [97, 211, 53, 10]
 activation = "tanh"
 loss = "mse"
@@ -61,9 +61,9 @@ epochs = 1
 learning_rate = 0.05
 )";
 
-// Its weights are those of kJob. A lease that is learned begins with ten seconds.
+// Its weights are those of kAttackedJob. A lease that is learned begins with ten seconds.
 std::string JobWithShortLeases() {
-  return std::string(kJob) + "[tasks]\ntimeout_ms = 200\n";
+  return std::string(kAttackedJob) + "[tasks]\ntimeout_ms = 200\n";
 }
 
 double SecondsSince(Clock::time_point begin) {
@@ -84,7 +84,7 @@ void RunCommand(const std::vector<std::string>& words) {
 // Broker, two handlers and a manager, each a process with a key, and the keys of those who attack.
 class Cluster {
  public:
-  explicit Cluster(const std::string& job = kJob, const std::string& memory = "16MiB")
+  explicit Cluster(const std::string& job = kAttackedJob, const std::string& memory = "16MiB")
       : job_(folder_.Write("job.toml", job)) {
     RunCommand({"keygen", "--out", folder_ / "keys"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", "evil"});
@@ -220,7 +220,7 @@ struct Wave {
 
 class HostileTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { TrainUndisturbed(kJob, "16MiB"); }
+  static void SetUpTestSuite() { TrainUndisturbed(kAttackedJob, "16MiB"); }
   static void TrainUndisturbed(const std::string& job, const std::string& memory) {
     Cluster cluster(job, memory);
     cluster.Begin();
@@ -290,7 +290,7 @@ class HostileTest : public ::testing::Test {
     if (::testing::Test::HasFailure()) std::cout << cluster.Logs() << "\n";
   }
 
-  std::string job_ = kJob;
+  std::string job_ = kAttackedJob;
   std::string memory_ = "16MiB";  // of each honest handler
   enum class Begins { kBeforeTheRun, kWithinTheRun };
   Begins begins_ = Begins::kBeforeTheRun;

@@ -18,7 +18,7 @@
 namespace acan::testing {
 namespace {
 
-constexpr const char* kJob = R"([model]
+constexpr const char* kCrashingJob = R"([model]
 layers = [5, 33, 2]
 activation = "tanh"
 loss = "mse"
@@ -95,7 +95,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
   }
 
   TestFolder folder_;
-  std::string job_ = folder_.Write("job.toml", kJob);
+  std::string job_ = folder_.Write("job.toml", kCrashingJob);
   std::string out_ = folder_ / "out";
   std::string endpoint_ = "ipc://" + (folder_ / "space");
 };

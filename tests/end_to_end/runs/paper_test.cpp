@@ -10,7 +10,7 @@
 namespace acan::testing {
 namespace {
 
-constexpr const char* kJob = R"(
+constexpr const char* kPaperJob = R"(
 [model]
 layers = [1024, 1024, 1]
 loss = "mse"
@@ -26,7 +26,7 @@ learning_rate = 0.001
 
 TEST(Paper, TrainsWithHandlersThatHoldALittleOfTheModel) {
   const TestFolder folder;
-  const std::string job = folder.Write("job.toml", kJob);
+  const std::string job = folder.Write("job.toml", kPaperJob);
   const Result small =
       RunAcan({"train", job, "--handlers", "4xcpu:1@64KiB", "--out", folder / "small", "--json"});
   ASSERT_EQ(small.code, 0) << small.err;

@@ -5,24 +5,24 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kSecondUs = 1'000'000;
+constexpr std::int64_t kOneSecondUs = 1'000'000;
 
 // The first step of the first job ended after 4 s, with 2,344 to go: "2:37:54 left" for a run of
 // two minutes.
 TEST(TimeLeft, IsUnknownAfterTheFirstStep) {
   TimeLeft left;
   EXPECT_EQ(left.Seconds(10), std::nullopt);
-  left.StepDone(4 * kSecondUs);
+  left.StepDone(4 * kOneSecondUs);
   EXPECT_EQ(left.Seconds(10), std::nullopt);
 }
 
 TEST(TimeLeft, IsUnknownUntilEnoughStepsTookEnoughTime) {
   TimeLeft slow;
   for (std::int64_t step = 0; step < TimeLeft::kLeastSteps; ++step) {
-    slow.StepDone(step * 60 * kSecondUs);
+    slow.StepDone(step * 60 * kOneSecondUs);
     EXPECT_EQ(slow.Seconds(10), std::nullopt) << step;
   }
-  slow.StepDone(TimeLeft::kLeastSteps * 60 * kSecondUs);
+  slow.StepDone(TimeLeft::kLeastSteps * 60 * kOneSecondUs);
   EXPECT_DOUBLE_EQ(slow.Seconds(10).value(), 600);
 
   TimeLeft fast;
@@ -36,7 +36,7 @@ TEST(TimeLeft, IsUnknownUntilEnoughStepsTookEnoughTime) {
 
 TEST(TimeLeft, DoesNotCountWhatCameBeforeTheFirstStep) {
   TimeLeft left;
-  for (std::int64_t step = 0; step <= 10; ++step) left.StepDone((100 + step) * kSecondUs);
+  for (std::int64_t step = 0; step <= 10; ++step) left.StepDone((100 + step) * kOneSecondUs);
   EXPECT_DOUBLE_EQ(left.Seconds(7).value(), 7);
   EXPECT_DOUBLE_EQ(left.Seconds(0).value(), 0);
 }

@@ -24,17 +24,17 @@ int Losses() {
 }
 
 enum class Lost : std::uint8_t { kBroker, kLink, kPeer };
-enum class Role : std::uint8_t { kHandler, kManager };
+enum class LoadedRole : std::uint8_t { kHandler, kManager };
 
 // A client on the other side of a slow link, which never waits for an answer.
 class Loaded {
  public:
-  Loaded(const std::string& endpoint, Role role) : role_(role), client_(Options(endpoint)) {}
+  Loaded(const std::string& endpoint, LoadedRole role) : role_(role), client_(Options(endpoint)) {}
 
   // Keeps large messages on their way.
   void Go() {
     if (client_.unanswered() < 4) {
-      if (role_ == Role::kManager) {
+      if (role_ == LoadedRole::kManager) {
         PutTiles();
       } else {
         ReadTilesAndComplete();
@@ -67,12 +67,12 @@ class Loaded {
     client_.Submit(Complete{{Key{"task"}, 1}, Tiles()}, nullptr);
   }
 
-  const Role role_;
+  const LoadedRole role_;
   Client client_;
   std::int64_t made_ = 0;
 };
 
-class BrokenLink : public ::testing::TestWithParam<std::tuple<Role, Lost>> {
+class BrokenLink : public ::testing::TestWithParam<std::tuple<LoadedRole, Lost>> {
  protected:
   void Lose(std::uint64_t at_bytes) {
     auto broker = std::make_unique<BrokerThread>("tcp://127.0.0.1:*");
@@ -119,17 +119,17 @@ TEST_P(BrokenLink, EndsNoProcess) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<std::tuple<Role, Lost>>& info) {
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<LoadedRole, Lost>>& info) {
   static constexpr const char* kRoles[] = {"Handler", "Manager"};
   static constexpr const char* kLost[] = {"LosesTheBroker", "LosesTheLink", "IsLost"};
   return std::string(kRoles[static_cast<int>(std::get<0>(info.param))]) +
          kLost[static_cast<int>(std::get<1>(info.param))];
 }
-INSTANTIATE_TEST_SUITE_P(Roles, BrokenLink,
-                         ::testing::Combine(::testing::Values(Role::kHandler, Role::kManager),
-                                            ::testing::Values(Lost::kBroker, Lost::kLink,
-                                                              Lost::kPeer)),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Roles, BrokenLink,
+    ::testing::Combine(::testing::Values(LoadedRole::kHandler, LoadedRole::kManager),
+                       ::testing::Values(Lost::kBroker, Lost::kLink, Lost::kPeer)),
+    NameOf);
 
 }  // namespace
 }  // namespace tuplespace

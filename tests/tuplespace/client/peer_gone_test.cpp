@@ -203,7 +203,7 @@ std::string WayOf(Gone gone) {
                               "WithAStoppedBroker"};
   return ways[static_cast<std::size_t>(gone)];
 }
-std::string NameOf(const ::testing::TestParamInfo<PeerGone::ParamType>& tested) {
+std::string NameOfCall(const ::testing::TestParamInfo<PeerGone::ParamType>& tested) {
   return Calls()[std::get<0>(tested.param)].name + WayOf(std::get<1>(tested.param));
 }
 
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, PeerGone,
                          ::testing::Combine(::testing::Range<std::size_t>(0, Calls().size()),
                                             ::testing::Values(Gone::kNobody, Gone::kMute,
                                                               Gone::kKilled, Gone::kStopped)),
-                         NameOf);
+                         NameOfCall);
 
 // ---- what is no call ---------------------------------------------------------------------------
 

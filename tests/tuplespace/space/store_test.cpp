@@ -16,7 +16,7 @@ struct Shown {
   bool stored = false;
 };
 
-class StoreTest : public testing::Test {
+class StoreTest : public ::testing::Test {
  protected:
   void Add(const Key& key, bool stored) {
     Record* record =

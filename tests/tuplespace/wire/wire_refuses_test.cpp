@@ -43,7 +43,7 @@ Malformed RefusedOne(flatbuffers::FlatBufferBuilder& builder, wire::Body type,
   return std::get<Malformed>(messages[0]);
 }
 
-flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> Bytes(
+flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> BytesIn(
     flatbuffers::FlatBufferBuilder& builder, std::string_view bytes) {
   return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
 }
@@ -191,7 +191,7 @@ TEST(WireRefuses, KeysThatAreNotCanonical) {
   for (const std::string_view bytes : {std::string_view(""), std::string_view("\x07garbage"),
                                        std::string_view("\x01\x00\x00", 3)}) {
     flatbuffers::FlatBufferBuilder builder;
-    const auto tuple = wire::CreateTuple(builder, Bytes(builder, bytes));
+    const auto tuple = wire::CreateTuple(builder, BytesIn(builder, bytes));
     const auto list = builder.CreateVector(&tuple, 1);
     EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
                 HasSubstr("canonical"));
@@ -200,8 +200,8 @@ TEST(WireRefuses, KeysThatAreNotCanonical) {
 
 TEST(WireRefuses, PayloadsThatAreBothInlineAndInAFrame) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto key = Bytes(builder, Key{1}.bytes());
-  const auto tuple = wire::CreateTuple(builder, key, Bytes(builder, "inline"), 0);
+  const auto key = BytesIn(builder, Key{1}.bytes());
+  const auto tuple = wire::CreateTuple(builder, key, BytesIn(builder, "inline"), 0);
   const auto list = builder.CreateVector(&tuple, 1);
   const Payload frame = Payload::Copy("frame");
   EXPECT_THAT(
@@ -212,9 +212,9 @@ TEST(WireRefuses, PayloadsThatAreBothInlineAndInAFrame) {
 
 TEST(WireRefuses, InlinePayloadsThatAreTooLong) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto key = Bytes(builder, Key{1}.bytes());
+  const auto key = BytesIn(builder, Key{1}.bytes());
   const std::string bytes(kInlinePayloadBytes + 1, 'i');
-  const auto tuple = wire::CreateTuple(builder, key, Bytes(builder, bytes));
+  const auto tuple = wire::CreateTuple(builder, key, BytesIn(builder, bytes));
   const auto list = builder.CreateVector(&tuple, 1);
   EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
               HasSubstr("513"));
@@ -225,9 +225,9 @@ TEST(WireRefuses, AffinityBeyondTheInputs) {
     flatbuffers::FlatBufferBuilder builder;
     const std::string input = Key{"in"}.bytes();
     const std::uint32_t end = static_cast<std::uint32_t>(input.size());
-    const auto key = Bytes(builder, Key{1}.bytes());
+    const auto key = BytesIn(builder, Key{1}.bytes());
     const auto inputs =
-        wire::CreateKeys(builder, Bytes(builder, input), builder.CreateVector(&end, 1));
+        wire::CreateKeys(builder, BytesIn(builder, input), builder.CreateVector(&end, 1));
     const auto task = wire::CreateTaskSpec(builder, inputs, 0, 0, 0, affinity);
     const auto tuple = wire::CreateTuple(builder, key, 0, UINT32_MAX, task);
     const auto list = builder.CreateVector(&tuple, 1);
@@ -243,7 +243,7 @@ TEST(WireRefuses, KeyListsWhoseEndsAreWrong) {
       {}, {size / 2}, {size / 2, size + 1}, {size, size}, {0, size}, {size, size / 2}};
   for (const auto& ends : bad_ends) {
     flatbuffers::FlatBufferBuilder builder;
-    const auto bytes = Bytes(builder, two);
+    const auto bytes = BytesIn(builder, two);
     const auto keys = wire::CreateKeys(builder, bytes, builder.CreateVector(ends));
     const auto hold = wire::CreateHold(builder, keys);
     EXPECT_THAT(RefusedOne(builder, wire::Body::Hold, hold.Union()).text, HasSubstr("held"));
@@ -253,7 +253,7 @@ TEST(WireRefuses, KeyListsWhoseEndsAreWrong) {
 TEST(WireRefuses, BadPatterns) {
   const auto refused = [](const std::string& fields) {
     flatbuffers::FlatBufferBuilder builder;
-    const auto bytes = Bytes(builder, fields);
+    const auto bytes = BytesIn(builder, fields);
     const auto pattern = wire::CreatePattern(builder, bytes);
     return RefusedOne(builder, wire::Body::Count, wire::CreateCount(builder, pattern).Union()).text;
   };
@@ -283,7 +283,7 @@ TEST(WireRefuses, NegativeDurations) {
 // Many tables that share one long key would ask for far more memory than the frame has.
 TEST(WireRefuses, PartsThatOverlap) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto key = Bytes(builder, Key{std::string(200, 'k')}.bytes());
+  const auto key = BytesIn(builder, Key{std::string(200, 'k')}.bytes());
   std::vector<flatbuffers::Offset<wire::Tuple>> tuples;
   for (int i = 0; i < 100; ++i) tuples.push_back(wire::CreateTuple(builder, key));
   const auto put = wire::CreatePut(builder, builder.CreateVector(tuples));
