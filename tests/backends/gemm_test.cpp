@@ -170,7 +170,9 @@ TEST_P(GemmTest, ThenIsTheProductAndThenTheKernel) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
   for (const Shape& s :
-       {Shape{14, 35, 150, 64}, Shape{150, 300, 700, 64}, Shape{300, 40, 90, 16}}) {
+       {Shape{14, 35, 150, 64}, Shape{150, 300, 700, 64}, Shape{300, 40, 90, 16},
+        // On the CPU, the kernel runs on strips of two groups of columns, and after two spans of k.
+        Shape{160, 160, 40, 64}, Shape{64, 50, 1030, 64}}) {
     const Host a = LeftOf(form, s, 13);
     const Host b = RightOf(form, s, 14);
     const Host w = Random(s.m, s.n, 15);

@@ -9,6 +9,8 @@ constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are tou
 constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
 constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
 constexpr int64_t kLeastBandStrips = 2;  // fewer, and the kept rows are packed too often
+// Most floats of c, whole rows of a strip, that stay near until the kernel behind the product runs.
+constexpr int64_t kMostNearFloats = 1 << 18;
 // With so little k most of the work is to write the result. Few long rows of it at once stay in a
 // near cache for the kernel behind the product; many rows that are a power of two apart do not.
 constexpr int64_t kShortK = 32;
@@ -63,6 +65,18 @@ Roles AssignRoles(const GemmProblem& g) {
     return {g.b, g.a, g.n, g.m, g.c, 1, g.c_stride, false};
   }
   return {g.a, g.b, g.m, g.n, g.c, g.c_stride, 1, true};
+}
+
+// Whether the kernel behind the product has another operand as large as c. Such an operand is
+// seldom near, and the hardware does not see the pieces of its rows beside a part of c as streams.
+bool HasLargeOperand(const GemmProblem& g) {
+  if (g.then == nullptr) return false;
+  for (const View& m : g.then->args.m) {
+    const bool is_large =
+        m.data != nullptr && m.rows >= g.row + g.m && m.cols >= g.col + g.n && g.m > 1;
+    if (is_large && m.data + g.row * m.stride + g.col != g.c) return true;
+  }
+  return false;
 }
 
 // `total` cut into equal parts of at most `most`, rounded up to `step`.
@@ -156,14 +170,22 @@ bool PlanSpans(const Roles& roles, GemmPlan& plan, int64_t scratch_floats) {
   return false;
 }
 
+// The operand with fewer rows is kept. If both have as many, strips are rows of c where the kernel
+// behind the product is better run on those.
+bool KeepsP(const GemmProblem& g, const Roles& roles) {
+  if (g.k <= kShortK) return false;
+  if (roles.p_rows == roles.q_rows) return !HasLargeOperand(g);
+  return roles.p_rows < roles.q_rows;
+}
+
 // REQUIRES: scratch_floats >= kFixedScratchFloats.
-GemmPlan MakePlan(const Roles& roles, int64_t k, int64_t block, int64_t scratch_floats) {
+GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floats) {
   GemmPlan plan{};
-  plan.k = k;
-  plan.block = block;
+  plan.k = g.k;
+  plan.block = g.block;
   SetChunk(plan, kChunk);
-  const bool is_short = k <= kShortK;
-  plan.keep_p = !is_short && roles.p_rows <= roles.q_rows;
+  const bool is_short = g.k <= kShortK;
+  plan.keep_p = KeepsP(g, roles);
   plan.p_group = Even(roles.p_rows, is_short ? kShortGroupRows : kMostGroupRows, kTileRows);
   plan.q_group = Even(roles.q_rows,
                       is_short      ? kShortGroupCols
@@ -295,13 +317,20 @@ void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const P
   }
 }
 
-// The kernel behind the product, on a part that is whole.
+// The kernel behind the product, on a part of c that is whole.
 void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
   const Rows& rows = roles.p_is_a ? part.p : part.q;
   const Rows& cols = roles.p_is_a ? part.q : part.p;
   const int64_t row = g.row + rows.first;
   const int64_t col = g.col + cols.first;
   Launch(g.then->kernel, g.then->args, {row, row + rows.count, col, col + cols.count});
+}
+
+// Whether that kernel runs on whole rows of c, strip by strip, and not part by part: only where
+// strips are rows of c, and where c stays near until its strip is done.
+bool RunsByStrips(const GemmProblem& g, const Roles& roles, const GemmPlan& plan) {
+  return roles.p_is_a && !plan.keep_p && plan.kept * Strip(plan) <= kMostNearFloats &&
+         HasLargeOperand(g);
 }
 
 // The kept rows against a band of the other operand, over the span from `k0`.
@@ -312,7 +341,8 @@ void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& pla
   } else {
     PackQ(roles, plan, kept, k0, plan.span, panels.q);
   }
-  const bool whole = k0 + plan.span * plan.chunk >= plan.k;
+  const bool then = problem.then != nullptr && k0 + plan.span * plan.chunk >= plan.k;
+  const bool by_strips = then && RunsByStrips(problem, roles, plan);
   Panels here = panels;
   for (int64_t s = 0; s < band.count; s += Strip(plan)) {
     const Rows strip{band.first + s, Min(Strip(plan), band.count - s)};
@@ -321,14 +351,15 @@ void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& pla
       const Part part = plan.keep_p ? Part{group, strip} : Part{strip, group};
       RunPart(roles, plan, kept, part, k0, here);
       here.slots.far += PartFarFloats(plan);
-      if (whole && problem.then != nullptr) RunThen(problem, roles, part);
+      if (then && !by_strips) RunThen(problem, roles, part);
     }
+    if (by_strips) RunThen(problem, roles, {strip, kept});
   }
 }
 
 void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
   const Roles roles = AssignRoles(g);
-  const GemmPlan plan = MakePlan(roles, g.k, g.block, scratch_floats);
+  const GemmPlan plan = MakePlan(g, roles, scratch_floats);
   Panels panels;
   panels.p = scratch;
   panels.q = panels.p + plan.span * PChunkFloats(plan);
