@@ -24,6 +24,15 @@ function(acan_reuse_precompiled target owner)
   endif()
 endfunction()
 
+# acan_precompiled_program(PROGRAMS...): they use the headers that acan_core precompiled, so they are
+# compiled as a library is.
+function(acan_precompiled_program)
+  foreach(program ${ARGN})
+    target_compile_options(${program} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+    acan_reuse_precompiled(${program} acan_core)
+  endforeach()
+endfunction()
+
 # acan_skip_precompiled(SOURCES...): these sources of this folder's targets parse their headers
 # themselves. gcc 12 warns falsely of std::string's inlined copies (-Warray-bounds, -Wrestrict). It is
 # silent about code in system headers, but not where these are precompiled.
