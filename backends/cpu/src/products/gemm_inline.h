@@ -1,9 +1,6 @@
 // Exact products out of tiles: cutting into blocks that fit the scratch, packing, the order of
 // chunks. Included once per instruction set, after pack_inline.h and tile_inline.h.
 
-// Rows of P and of Q that are multiplied at once over one chunk: P's part (about 140 KiB) is read
-// from L2 for each panel of Q, a panel of Q (16 to 32 KiB) from L1 for each tile of P.
-constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
 constexpr int64_t kMostGroupCols = 128;  // of a kept Q: the open sums of a group stay near
 constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are touched in turns
 constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
@@ -250,28 +247,37 @@ struct Part {
   Rows q;
 };
 
+// Of c: where row i of P and row j of Q, both of the part, meet.
+float* ResultAt(const Roles& roles, const Part& part, int64_t i, int64_t j) {
+  return roles.c + (part.p.first + i) * roles.c_p_stride + (part.q.first + j) * roles.c_q_stride;
+}
+
 // All tiles of one part over one chunk.
 void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, const Part& part,
               const Panels& panels) {
   const bool by_rows = roles.p.k_stride == 1;
   const auto& tiles = by_rows ? kTiles.by_rows : kTiles.interleaved;
   const int64_t pitch = PanelPitch(plan.chunk);
-  const float* q = panels.q;
+  TileOperands tile{panels.p, panels.q, nullptr, nullptr};
   Slots slots = panels.slots;
-  for (int64_t j = 0, cols = 0; j < part.q.count; j += cols, q += pitch) {
+  for (int64_t j = 0, cols = 0; j < part.q.count; j += cols, tile.q += pitch) {
     cols = PanelCols(part.q.count - j);
     const auto vecs = (int)(PanelWidth(cols) / Vec::kWidth);
-    const float* p = panels.p;
+    tile.p = panels.p;
+    tile.next_q = tile.q + pitch;
     int rows = 0;
     for (int64_t i = 0; i < part.p.count; i += rows) {
       rows = TileRows(part.p.count - i);
-      float* c =
-          roles.c + (part.p.first + i) * roles.c_p_stride + (part.q.first + j) * roles.c_q_stride;
-      const Result result{c, roles.c_p_stride, roles.c_q_stride, (int)cols};
-      tiles[rows - 1][vecs - 1](p, q, chunk, plan.block, slots, result);
+      const bool is_last = i + rows >= part.p.count;
+      tile.next_c =
+          is_last ? ResultAt(roles, part, 0, j + cols) : ResultAt(roles, part, i + rows, j);
+      const Result result{ResultAt(roles, part, i, j), roles.c_p_stride, roles.c_q_stride,
+                          (int)cols};
+      tiles[rows - 1][vecs - 1](tile, chunk, plan.block, slots, result);
       slots.near += plan.near_slots * kTileFloats;
       slots.far += (plan.slots - plan.near_slots) * kTileFloats;
-      p += (by_rows ? rows : kTileRows) * kRowPitch;
+      tile.p += (by_rows ? rows : kTileRows) * kRowPitch;
+      tile.next_q += chunk.k * kAheadFloats;
     }
   }
 }

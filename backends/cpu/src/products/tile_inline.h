@@ -41,6 +41,27 @@ struct Result {
   int cols;  // valid ones of the tile's
 };
 
+// Rows of P and of Q that are multiplied at once over one chunk: P's part (about 140 KiB) is read
+// from L2 for each panel of Q, a panel of Q (16 to 32 KiB) from L1 for each tile of P.
+constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
+
+// A panel of Q comes from L3 where Q is kept. So each tile fetches its share of the next panel, a
+// power of two of floats for each k: all tiles of a full group fetch the whole panel.
+constexpr int64_t AheadFloats() {
+  int64_t floats = 1;
+  while (floats * kMostGroupRows < kTileRows * kTileCols) floats *= 2;
+  return floats;
+}
+constexpr int64_t kAheadFloats = AheadFloats();
+
+// Of a tile: its parts of P and of Q, and what it fetches into L2 for later tiles.
+struct TileOperands {
+  const float* p;
+  const float* q;
+  const float* next_q;  // its share of the next panel
+  const float* next_c;  // where the next tile goes
+};
+
 template <int kMr, int kNv>
 struct Sums {
   Vec v[kMr][kNv];
@@ -84,19 +105,20 @@ ACAN_INLINE void MultiplyOne(Sums<kMr, kNv>& acc, const float* p, const float* q
   }
 }
 
-// The same for `count` values of k, ascending. `next` is where the next tile's part of P begins,
-// which is fetched meanwhile.
+// The same for `count` values of k, ascending. Meanwhile the next tile's part of P, from `next_p`,
+// is fetched into L1, and kAheadFloats for each k from `next_q`, of the next panel of Q, into L2.
 template <int kMr, int kNv, bool kByRows>
 ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count,
-                          const float* next) {
+                          const float* next_p, const float* next_q) {
   constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
   constexpr int64_t kStepQ = kNv * Vec::kWidth;
   constexpr int kFetched = kUnrollK * kTileRows;
   int64_t k = 0;
   for (; k + kUnrollK <= count; k += kUnrollK) {
     ACAN_UNROLL for (int i = 0; i < kFetched; i += kLine) {
-      __builtin_prefetch(next + k * kTileRows + i);
+      __builtin_prefetch(next_p + k * kTileRows + i);
     }
+    __builtin_prefetch(next_q + k * kAheadFloats, 0, 2);
     ACAN_UNROLL for (int i = 0; i < kUnrollK; ++i) {
       MultiplyOne<kMr, kNv, kByRows>(acc, p + i * kStepP, q + i * kStepQ);
     }
@@ -156,8 +178,23 @@ ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const Slots& slots, const R
   }
 }
 
+// Asks in the first two leaves for the lines of the next tile's result, in L2 only: lines that come
+// from memory would keep those that the tile reads from coming into L1 if all came at once.
+template <int kMr, int kNv>
+ACAN_INLINE void PrefetchNext(const Chunk& chunk, int leaf, const float* next,
+                              const Result& result) {
+  constexpr int kRows = (kMr + 1) / 2;
+  if (leaf > 1 || chunk.store_level >= 0 || result.col_stride != 1) return;
+  const float* row = next + leaf * kRows * result.row_stride;
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i, row += result.row_stride) {
+    ACAN_UNROLL for (int j = 0; j < kNv * Vec::kWidth; j += kLine) {
+      __builtin_prefetch(row + j, 0, 2);
+    }
+  }
+}
+
 template <int kMr, int kNv, bool kByRows>
-void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, const Slots& slots,
+void Tile(const TileOperands& from, const Chunk& chunk, int64_t block, const Slots& slots,
           const Result& result) {
   alignas(64) float levels[kInnerLevels][kTileFloats];
   Sums<kMr, kNv> acc;
@@ -170,9 +207,11 @@ void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, con
     } else {
       acc.Clear();
     }
-    Multiply<kMr, kNv, kByRows>(acc, p + done * (kByRows ? 1 : kTileRows),
-                                q + done * kNv * Vec::kWidth, count,
-                                p + kTileRows * (kRowPitch + done));
+    PrefetchNext<kMr, kNv>(chunk, (int)leaf, from.next_c, result);
+    const float* const p = from.p;
+    Multiply<kMr, kNv, kByRows>(
+        acc, p + done * (kByRows ? 1 : kTileRows), from.q + done * kNv * Vec::kWidth, count,
+        p + kTileRows * (kRowPitch + done), from.next_q + done * kAheadFloats);
     done += count;
     const bool last = done == chunk.k;
     int level = 0;
@@ -197,7 +236,7 @@ void Tile(const float* p, const float* q, const Chunk& chunk, int64_t block, con
   }
 }
 
-using TileFunction = void (*)(const float* p, const float* q, const Chunk& chunk, int64_t block,
+using TileFunction = void (*)(const TileOperands& from, const Chunk& chunk, int64_t block,
                               const Slots& slots, const Result& result);
 
 // Fills table[rows - 1][vectors - 1].
