@@ -121,7 +121,8 @@ void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
   std::vector<AuditId> stuck;
   for (auto& [id, one] : cases_) {
     if (one.ballots.empty()) continue;
-    if (one.vote && SomebodyCan(one, one.vote->task.not_by)) continue;
+    const bool somebody_new = one.asks_again && SomebodyCan(one, NewVoters(one));
+    if (one.vote && !somebody_new && SomebodyCan(one, one.vote->task.not_by)) continue;
     if (one.vote) output_.drop.emplace_back(id, one.vote->task.key);
     one.vote.reset();
     stuck.push_back(id);
@@ -274,6 +275,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
   const std::set<ClientId> voters = VotersOf(one);
   std::optional<std::vector<ClientId>> not_by = NewVoters(one);
   const bool differ = one.ballots.size() > 1;
+  one.asks_again = false;
   if (!SomebodyCan(one, *not_by)) {
     if (handlers_.empty()) return;  // somebody must come in any case, and may vote
     if (!differ) {
@@ -286,6 +288,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
       return Close(id);
     }
     not_by = AskAgain(one);
+    one.asks_again = true;
   }
   if (!not_by) {
     const std::string text = fmt::format(

@@ -163,6 +163,26 @@ TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
   EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
 }
 
+TEST_F(AuditsTest, SomebodyNewIsAskedInPlaceOfWhoShouldRepeatItself) {
+  std::map<std::string, Capacity> handlers;
+  handlers["a/1"].memory_bytes = handlers["b/1"].memory_bytes = 1 << 20;
+  handlers["c/1"].memory_bytes = 1;  // too small for any task
+  audits_.OnHandlers(handlers);
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a/1");
+  Answer(Vote(), "b/1", 13);
+  EXPECT_THAT(Vote().not_by, ::testing::Contains("c/"))
+      << "a/1 or b/1 is to say it once more, and is silent";
+  handlers["c/2"].memory_bytes = 1 << 20;
+  audits_.OnHandlers(handlers);
+  const auto output = audits_.TakeOutput();
+  EXPECT_EQ(output.drop.size(), 1u);
+  ASSERT_EQ(output.put.size(), 1u);
+  Answer(output.put[0].task, "c/2");
+  EXPECT_THAT(audits_.TakeOutput().verdict->wrong, ElementsAre("b/1"));
+}
+
 TEST_F(AuditsTest, OfTwoThatRepeatThemselvesNobodyIsBelieved) {
   Present({"a", "b"});
   const PlannedTask task = TaskNumber(1);

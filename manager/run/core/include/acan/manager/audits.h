@@ -97,7 +97,8 @@ class Audits {
     std::vector<Ballot> ballots;
     std::optional<AuditVote> vote;  // under way
     int votes = 0;
-    std::string undecided;  // why another handler must come to decide it; empty: none must
+    bool asks_again = false;  // the vote is for who has voted before: nobody new was there
+    std::string undecided;    // why another handler must come to decide it; empty: none must
   };
 
   static std::set<tuplespace::ClientId> VotersOf(const Case& one);
