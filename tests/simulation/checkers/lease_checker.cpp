@@ -43,6 +43,7 @@ bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int6
                                        .fence = grant.fence,
                                        .granted_us = now_us,
                                        .lease_us = grant.lease_us,
+                                       .counted_from_us = now_us,
                                        .sure_us = end_us,
                                        .end_us = end_us};
   CheckLength(grant.key, lease);
@@ -80,6 +81,12 @@ void LeaseChecker::CheckLength(const Key& key, const Lease& lease) const {
                               key.ToString(), lease.lease_us, most_us));
 }
 
+bool LeaseChecker::MayWaitForAnother(const Lease& lease, const TaskSpec& task) const {
+  return std::any_of(task.inputs.begin(), task.inputs.end(), [&](const Key& input) {
+    return tuples_.MayStayWithAnother(input, lease.client);
+  });
+}
+
 // ---- what ends a lease, or lengthens it --------------------------------------------------------
 
 LeaseChecker::Lease* LeaseChecker::Held(const ClientId& client, const LeaseRef& ref) {
@@ -112,13 +119,15 @@ void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseSt
     lease->sure_us = lease->end_us;
     const TaskSpec* task = tuples_.Task(ref.key);
     if (task == nullptr) return;
-    const auto last_us = [&](std::int64_t times) {
-      return After(lease->granted_us, std::max(lease->lease_us, BaseUs(*task) * times));
+    if (MayWaitForAnother(*lease, *task)) lease->counted_from_us = now_us;
+    const auto last_us = [&](std::int64_t from_us, std::int64_t times) {
+      return After(from_us, std::max(lease->lease_us, BaseUs(*task) * times));
     };
     if (extensions.another_could_take) {
-      lease->end_us = std::min(lease->end_us, std::max(last_us(extensions.most), now_us));
+      const std::int64_t most_us = last_us(lease->counted_from_us, extensions.most);
+      lease->end_us = std::min(lease->end_us, std::max(most_us, now_us));
     }
-    lease->sure_us = std::min(lease->end_us, last_us(extensions.least));
+    lease->sure_us = std::min(lease->end_us, last_us(lease->granted_us, extensions.least));
   }
 }
 
@@ -208,9 +217,15 @@ void LeaseChecker::CheckStored(const ClientId& client, const Complete& complete,
                                   result.key.ToString(), task.ToString(), client));
     }
     if (spec == nullptr) continue;
-    if (std::find(spec->results.begin(), spec->results.end(), result.key) == spec->results.end()) {
+    const auto declared = std::find(spec->results.begin(), spec->results.end(), result.key);
+    const auto at = static_cast<std::uint32_t>(declared - spec->results.begin());
+    if (declared == spec->results.end()) {
       context_.report(fmt::format("{} was stored as a result of {}, which does not declare it",
                                   result.key.ToString(), task.ToString()));
+    } else if (result.resident_bytes > 0 &&
+               std::count(spec->due.begin(), spec->due.end(), at) > 0) {
+      context_.report(fmt::format("{} stays with {}, though {} says that it may not",
+                                  result.key.ToString(), client, task.ToString()));
     }
   }
 }
@@ -224,10 +239,12 @@ LeaseChecker::May LeaseChecker::MayComplete(const ClientId& client, const LeaseR
   const May sure = what == TupleChecker::Is::kInDoubt ? May::kPerhaps : May::kYes;
   const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
   if (held != leases_.end() && is_it(held->second)) return sure;
+  const bool guesses = guesses_.contains(client) && !fences_.contains(ref.fence);
+  const May unknown = guesses ? May::kPerhaps : May::kNo;
   const auto past = past_leases_.find(ref.key);
-  if (past == past_leases_.end()) return May::kNo;
+  if (past == past_leases_.end()) return unknown;
   const auto it = std::find_if(past->second.begin(), past->second.end(), is_it);
-  if (it == past->second.end()) return May::kNo;
+  if (it == past->second.end()) return unknown;
   return it->in_doubt ? May::kPerhaps : sure;
 }
 

@@ -39,6 +39,9 @@ class LeaseChecker {
   // did, the task is gone, whoever has it now does not hold it any more, and its results are there.
   void Doubt(const tuplespace::ClientId& client, const tuplespace::Complete& complete,
              const std::vector<std::uint64_t>& hashes, std::int64_t now_us);
+  // Who asks for tasks and joins again in one message is not told what it got, but may guess the
+  // fence.
+  void DoubtGrants(const tuplespace::ClientId& client) { guesses_.insert(client); }
 
   // ---- what is known ---------------------------------------------------------------------------
   // Who has this key under a lease.
@@ -52,6 +55,8 @@ class LeaseChecker {
     std::uint64_t fence = 0;
     std::int64_t granted_us = 0;
     std::int64_t lease_us = 0;  // as it was granted
+    // Extensions may be counted from here: it may have waited for another's payload until then.
+    std::int64_t counted_from_us = 0;
     std::int64_t sure_us = 0;
     std::int64_t end_us = 0;
     bool in_doubt = false;  // of a past one: it may have ended as a failure
@@ -60,6 +65,7 @@ class LeaseChecker {
 
   // nullptr: it does not hold it.
   Lease* Held(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref);
+  bool MayWaitForAnother(const Lease& lease, const tuplespace::TaskSpec& task) const;
   void CheckLength(const tuplespace::Key& key, const Lease& lease) const;
   int Doublings(const tuplespace::Key& key) const;
   // The lease ends without its holder's doing: it may still complete the task.
@@ -76,6 +82,7 @@ class LeaseChecker {
   std::map<tuplespace::Key, Lease> leases_;
   std::map<tuplespace::Key, std::vector<Lease>> past_leases_;  // of tasks
   std::set<std::uint64_t> fences_;
+  std::set<tuplespace::ClientId> guesses_;
 };
 
 }  // namespace acan::simulation

@@ -22,7 +22,9 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
       outline.task.emplace();
       outline.task->lease_us = tuple.task->lease_us;
       outline.task->not_by = tuple.task->not_by;
+      outline.task->inputs = tuple.task->inputs;
       outline.task->results = tuple.task->results;
+      outline.task->due = tuple.task->due;
     }
     outlines.push_back(std::move(outline));
   }
@@ -229,6 +231,7 @@ void Observer::OnLost(const ClientId& client, std::int64_t now_us) {
   asked_.erase(first, last);
   tuples_.OnLost(client);
   trust_.OnLost(client);
+  leases_.DoubtGrants(client);
   leases_.OnLost(client);
 }
 

@@ -157,6 +157,12 @@ bool TupleChecker::StaysWith(const Key& key, const ClientId& client) const {
   return it != there_.end() && it->second.resident_with == client;
 }
 
+bool TupleChecker::MayStayWithAnother(const Key& key, const ClientId& client) const {
+  const auto it = there_.find(key);
+  if (it == there_.end() || it->second.in_doubt) return true;
+  return !it->second.resident_with.empty() && it->second.resident_with != client;
+}
+
 bool TupleChecker::WentInThisTurn(const Key& key) const {
   return completed_now_.contains(key) || Match(retired_now_, key);
 }

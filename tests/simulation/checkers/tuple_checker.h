@@ -46,13 +46,15 @@ class TupleChecker {
   void DoubtNew(const tuplespace::Key& key, std::uint64_t hash);
 
   // ---- what is known ---------------------------------------------------------------------------
-  // Of a stored task: its lease, whom it excludes and what it declares, nothing else; nullptr:
-  // there is none.
+  // Of a stored task: its lease, whom it excludes, its inputs and what it declares, nothing else;
+  // nullptr: there is none.
   const tuplespace::TaskSpec* Task(const tuplespace::Key& key) const;
   bool IsTask(const tuplespace::Key& key) const { return tasks_.contains(key); }
   enum class Is : std::uint8_t { kGone, kInDoubt, kThere };
   Is WhatIs(const tuplespace::Key& key) const;
   bool StaysWith(const tuplespace::Key& key, const tuplespace::ClientId& client) const;
+  // Whether it may stay with another client.
+  bool MayStayWithAnother(const tuplespace::Key& key, const tuplespace::ClientId& client) const;
   bool WasCompleted(const tuplespace::Key& key) const { return completed_.contains(key); }
   bool WentInThisTurn(const tuplespace::Key& key) const;
 
