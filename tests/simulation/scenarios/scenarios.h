@@ -94,6 +94,9 @@ inline constexpr std::array kScenarios = {
              "A false result was audited only when the tasks that failed for it were done.", true},
     Scenario{"lie_that_kept_its_own_audit_waiting_b", 90030945,
              "As lie_that_kept_its_own_audit_waiting.", true},
+    Scenario{"losses_that_stayed_with_a_liar", 90060107,
+             "A hostile client kept losses, for which the manager waited, and never supplied them.",
+             true},
     Scenario{"weights_that_stayed_with_a_liar", 90297,
              "A hostile client kept the initial weights and never supplied them.", true},
 };

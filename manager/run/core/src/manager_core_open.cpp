@@ -74,10 +74,10 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
   cut_.named().NameForStep(&unit.to_put);
-  LetBeResident(unit);
   ReadLosses read{unit.id, cut_.generation(), {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
   if (auto norm = tasks.GradientNorm(pass)) read.keys.push_back(std::move(*norm));
+  LetBeResident(unit, {read.keys.begin(), read.keys.end()});
   unit.passes.push_back(std::move(pass));
   out.push_back(std::move(read));
 }
@@ -92,7 +92,8 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
 // Large results may stay on devices with memory of their own, and with handlers whose bytes would
 // cross a link: tiles, save those of each so many steps. What only the tasks of the unit read may
 // stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
-void ManagerCore::LetBeResident(Unit& unit) const {
+// What the manager itself reads (`read`) does not stay: the step would wait for its maker.
+void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
   const auto any_of = [&handlers](auto&& predicate) {
     return std::any_of(handlers.begin(), handlers.end(),
@@ -111,8 +112,9 @@ void ManagerCore::LetBeResident(Unit& unit) const {
   const bool others_resident = handlers.size() == 1 || travels;
   for (PlannedTask& task : unit.to_put) {
     for (Output& output : task.task.outputs) {
-      const bool large = output.view.bytes() >= config_.least_removed_bytes;
-      output.may_be_resident = large && (output.keep ? tiles_resident : others_resident);
+      const bool may =
+          output.view.bytes() >= config_.least_removed_bytes && !read.contains(output.key);
+      output.may_be_resident = may && (output.keep ? tiles_resident : others_resident);
       unit.tiles_resident = unit.tiles_resident || (output.keep && output.may_be_resident);
     }
   }

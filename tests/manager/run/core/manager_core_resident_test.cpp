@@ -66,6 +66,13 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
   shell.RunAll();
   EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 5}));
   EXPECT_GT(OthersThatStay(shell), 0u);
+  std::size_t losses = 0;
+  for (const auto& [key, may] : shell.may_be_resident) {
+    if (key.ToString().find("\"loss\"") == std::string::npos) continue;
+    ++losses;
+    EXPECT_FALSE(may) << "the manager waits for " << key.ToString();
+  }
+  EXPECT_GT(losses, 0u);
 }
 
 TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "acan/manager/audits.h"
 #include "acan/manager/current_plan.h"
@@ -91,7 +92,7 @@ class ManagerCore {
   void OpenTrain(Unit& unit, ManagerActions& out);
   void OpenEvaluate(Unit& unit, ManagerActions& out);
   PutPassData WithCounted(PutPassData data, Pass* pass) const;
-  void LetBeResident(Unit& unit) const;
+  void LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const;
   void PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out);
   bool IsFinished(const Unit& unit) const;
   void Commit(const Unit& unit, std::int64_t now_us, ManagerActions& out);
