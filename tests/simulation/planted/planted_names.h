@@ -53,8 +53,6 @@ inline constexpr std::array kPlantedNames = {
                 true},
     PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 17},
     PlantedName{tuplespace::Planted::kAnyResultMayStay, "AnyResultMayStay", 106},
-    PlantedName{tuplespace::Planted::kNotSuppliedIsForgiven, "NotSuppliedIsForgiven", 298, nullptr,
-                false, true},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 10},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 11},
     PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain", 10},

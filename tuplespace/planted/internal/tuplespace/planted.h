@@ -29,7 +29,6 @@ enum class Planted : std::uint8_t {
   kOneKeyParksTasks,
   kQuotasAreIgnored,
   kAnyResultMayStay,
-  kNotSuppliedIsForgiven,
   // ClientSession, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

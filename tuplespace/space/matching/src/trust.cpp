@@ -132,7 +132,6 @@ void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
 void Trust::NoteNotSupplied(const Record& payload) {
   ClientState& client = *payload.residence->with;
   if (state_.now_us < client.trust.benched_until_us) return;
-  if (IsPlanted(Planted::kNotSuppliedIsForgiven)) return;
   if (!AnyGetsTasks([&](const ClientState* user) { return user != &client; })) return;
   const bool others = client.untried_of != nullptr && AnyGetsTasks([&](const ClientState* user) {
                         return user->untried_of != client.untried_of;
