@@ -29,6 +29,16 @@ void ThrowErrors(ReplyBody&& reply) {
   }
 }
 
+// Where the report of tasks that begins at `begin` ends. An audited task is reported by itself: one
+// that reads its false result, and fails for it, must not keep the audit from beginning.
+std::size_t EndOfReport(const PutTasks& action, std::size_t begin, std::size_t most) {
+  const std::size_t last = std::min(action.tasks.size(), begin + most);
+  std::size_t end = begin + 1;
+  if (!action.audited[begin].empty()) return end;
+  while (end < last && action.audited[end].empty()) ++end;
+  return end;
+}
+
 }  // namespace
 
 void SpaceActions::Submit(tuplespace::RequestBody body) {
@@ -98,16 +108,6 @@ void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
 std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
   if (!HasIgnoredLabels(SetOf(pass))) return -1;
   return CountLabels(SetOf(pass), pass.pass.rows, pass.epoch, SamplesOf(pass));
-}
-
-// One that waits for the results of a wrong one, and fails for it, must not keep these from being
-// audited.
-std::size_t SpaceActions::EndOfReport(const PutTasks& action, std::size_t begin, std::size_t most) {
-  const std::size_t last = std::min(action.tasks.size(), begin + most);
-  std::size_t end = begin + 1;
-  if (!action.audited[begin].empty()) return end;
-  while (end < last && action.audited[end].empty()) ++end;
-  return end;
 }
 
 // In pieces, the first of which handlers compute while the others are made.

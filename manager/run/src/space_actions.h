@@ -63,7 +63,6 @@ class SpaceActions {
   const SampleSet& SetOf(const PutPassData& action) const {
     return action.test ? *context_.data.test : *context_.data.train;
   }
-  static std::size_t EndOfReport(const PutTasks& action, std::size_t begin, std::size_t most);
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
   void CopyNext(VersionSafe version, std::shared_ptr<const std::vector<TileCell>> tiles,
