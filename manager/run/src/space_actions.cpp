@@ -232,30 +232,39 @@ void SpaceActions::Do(const RetireThrough& action) {
 }
 
 void SpaceActions::Do(const MakeSafe& action) {
-  CopyNext({action.generation, action.version},
-           std::make_shared<const std::vector<TileCell>>(action.tiles), 0);
+  copying_ = std::make_shared<Copying>(Copying{{action.generation, action.version}, action.tiles});
+  CopyNext(copying_, 0);
+}
+
+// What it still waits for may be retired next, and would then never be found.
+void SpaceActions::Do(const DropCopy&) {
+  if (const auto dropped = std::exchange(copying_, nullptr)) {
+    Submit(tuplespace::Cancel{dropped->read});
+  }
 }
 
 // The next few tiles, when those before are in the space: what the steps need passes between.
-void SpaceActions::CopyNext(VersionSafe version, std::shared_ptr<const std::vector<TileCell>> tiles,
-                            std::size_t begin) {
-  if (begin == tiles->size()) return post_(version);
+void SpaceActions::CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin) {
+  if (copying != copying_) return;  // it was dropped while an answer was on its way
+  const std::vector<TileCell>& tiles = copying->tiles;
+  if (begin == tiles.size()) return post_(copying->version);
   tuplespace::Read read;
   read.metadata_only = true;
   read.in_space = true;
   std::size_t end = begin;
-  for (std::uint64_t bytes = 0; end < tiles->size() && bytes < kBytesCopiedAtOnce; ++end) {
-    const TileCell& tile = (*tiles)[end];
+  for (std::uint64_t bytes = 0; end < tiles.size() && bytes < kBytesCopiedAtOnce; ++end) {
+    const TileCell& tile = tiles[end];
     bytes += sizeof(float) * static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
     read.patterns.push_back(Pattern::Of(tile.key));
   }
-  SubmitRead(std::move(read), [this, version, tiles = std::move(tiles), end](tuplespace::Found&&) {
-    CopyNext(version, tiles, end);
-  });
+  copying->read =
+      SubmitRead(std::move(read),
+                 [this, copying, end](tuplespace::Found&&) { CopyNext(copying, end); });
 }
 
 void SpaceActions::GoBack(const MoveTiles& action) {
   CancelReads();
+  copying_.reset();
   Mover().Move(context_.run, action.version, action.from, action.to);
 }
 

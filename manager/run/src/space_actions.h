@@ -47,6 +47,7 @@ class SpaceActions {
   void Do(const RemoveStep& action);
   void Do(const RetireThrough& action);
   void Do(const MakeSafe& action);
+  void Do(const DropCopy& action);
   void Do(const Stalled& action);
   // The run goes back; WeightsReady is for the caller to post.
   void GoBack(const MoveTiles& action);
@@ -58,6 +59,12 @@ class SpaceActions {
   std::int64_t tasks_put() const { return tasks_put_; }
 
  private:
+  struct Copying {  // of the tiles of a version into the space
+    VersionSafe version;
+    std::vector<TileCell> tiles;
+    tuplespace::RequestId read = 0;  // of the tiles that are next
+  };
+
   void OrderEpoch(std::int64_t epoch);
   std::function<std::int64_t(std::int64_t)> SamplesOf(const PutPassData& action);
   const SampleSet& SetOf(const PutPassData& action) const {
@@ -65,8 +72,7 @@ class SpaceActions {
   }
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
-  void CopyNext(VersionSafe version, std::shared_ptr<const std::vector<TileCell>> tiles,
-                std::size_t begin);
+  void CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin);
   tuplespace::RequestId SubmitRead(tuplespace::Read read,
                                    std::function<void(tuplespace::Found&&)> then);
 
@@ -78,6 +84,7 @@ class SpaceActions {
   KeptData kept_data_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
+  std::shared_ptr<Copying> copying_;
   std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results
   std::int64_t ordered_epoch_ = -1;                 // the one of `order_`
   std::vector<std::int64_t> order_;

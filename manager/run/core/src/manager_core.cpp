@@ -195,7 +195,7 @@ void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions
   const std::int64_t version = versions_.committed;
   if (!unit.tiles_resident) {
     versions_.safe = version;
-    safe_.Note(version);
+    if (safe_.Note(version)) out.push_back(DropCopy{});
   }
   if (version == steps_.total) return;
   // A snapshot at times of its own waits for a version whose tiles are in the space anyway.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace acan {
 namespace {
@@ -29,6 +30,11 @@ bool SafeTimer::IsDue(std::int64_t version, std::int64_t now_us) const {
 void SafeTimer::Begin(std::int64_t version, std::int64_t now_us) {
   version_ = last_version_ = version;
   begun_us_ = now_us;
+}
+
+bool SafeTimer::Note(std::int64_t version) {
+  last_version_ = version;
+  return std::exchange(version_, std::nullopt).has_value();
 }
 
 void SafeTimer::GoBackTo(std::int64_t version) {

@@ -209,6 +209,21 @@ TEST(ManagerCoreOverLinkTest, NothingIsCopiedWhileAnotherVersionIs) {
   }
 }
 
+// Whoever is asked for its tiles may be slow, and once they are retired they are never found.
+TEST(ManagerCoreOverLinkTest, ACopyThatIsUnderWayWhenALaterVersionIsSafeIsDropped) {
+  ManagerConfig config = ResidentJob();
+  config.limits.resident_steps = 2;
+  Shell shell(std::move(config));
+  shell.copies = false;
+  shell.Send(Far({1 << 30, 1 << 30}));
+  shell.RunAll();
+  ASSERT_TRUE(shell.done);
+  ASSERT_EQ(shell.copied, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(shell.retired.back(), 5) << "the last version does not stay with handlers";
+  EXPECT_FALSE(shell.copy_open);
+  EXPECT_FALSE(shell.retired_while_copied) << "the copy goes before what it waits for";
+}
+
 // The run goes back to what was copied whole, not to what was to be copied.
 TEST(ManagerCoreOverLinkTest, AVersionIsSafeWhenItIsCopied) {
   for (const bool copied : {false, true}) {

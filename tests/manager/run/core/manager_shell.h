@@ -84,6 +84,8 @@ class Shell {
   std::vector<std::int64_t> copied;     // versions, by MakeSafe
   std::uint64_t copy_generation = 0;    // of the last one
   bool copies = true;                   // and says so; else the test does
+  bool copy_open = false;               // one that the test did not say is done
+  bool retired_while_copied = false;    // the version that was being copied
   int dropped = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
@@ -188,6 +190,9 @@ class Shell {
         copied.push_back(safe->version);
         copy_generation = safe->generation;
         if (copies) answers.push_back(VersionSafe{safe->generation, safe->version});
+        copy_open = !copies;
+      } else if (std::get_if<DropCopy>(&action) != nullptr) {
+        copy_open = false;
       } else if (const auto* snapshot = std::get_if<TakeSnapshot>(&action)) {
         snapshots.push_back(snapshot->version);
       } else if (std::get_if<DropSnapshot>(&action) != nullptr) {
@@ -200,6 +205,7 @@ class Shell {
         removed_steps.push_back(between->step);
       } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
         retired.push_back(retire->step);
+        retired_while_copied |= copy_open && retire->step >= copied.back();
       } else if (const auto* move = std::get_if<MoveTiles>(&action)) {
         moved.push_back(*move);
         open_.clear();

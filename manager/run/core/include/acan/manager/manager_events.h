@@ -141,12 +141,14 @@ struct MoveTiles {
   std::vector<TileCell> from, to;
 };
 // Has the tiles of a version copied into the space that stay with handlers, a few at a time, beside
-// everything else; then VersionSafe. They are not removed until then.
+// everything else; then VersionSafe. They are not removed until then, or until it is dropped.
 struct MakeSafe {
   std::uint64_t generation = 0;
   std::int64_t version = 0;
   std::vector<TileCell> tiles;
 };
+// The copying under way is not wanted any more: no VersionSafe.
+struct DropCopy {};
 // Writes the tiles of a version to disk, beside everything else; then SnapshotDone. The tiles stay
 // in the space until then.
 struct TakeSnapshot {
@@ -191,8 +193,8 @@ struct AllDone {
 
 using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
                                    LoadWeights, RemoveResults, RemoveStep, RetireThrough, MoveTiles,
-                                   MakeSafe, TakeSnapshot, DropSnapshot, Stalled, ReadyToStop,
-                                   StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+                                   MakeSafe, DropCopy, TakeSnapshot, DropSnapshot, Stalled,
+                                   ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
 using ManagerActions = std::vector<ManagerAction>;
 
 }  // namespace acan

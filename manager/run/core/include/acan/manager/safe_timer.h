@@ -18,8 +18,8 @@ class SafeTimer {
   // handler would cost without it.
   bool IsDue(std::int64_t version, std::int64_t now_us) const;
   void Begin(std::int64_t version, std::int64_t now_us);
-  // `version` got safe in another way.
-  void Note(std::int64_t version) { last_version_ = version; }
+  // `version` got safe in another way. True: an older one was under way, which nobody needs now.
+  bool Note(std::int64_t version);
   // Forgets the one under way; versions begin again at `version`.
   void GoBackTo(std::int64_t version);
   // The one under way is in the space whole. False: it is not the one under way.
