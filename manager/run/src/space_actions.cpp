@@ -257,9 +257,8 @@ void SpaceActions::CopyNext(const std::shared_ptr<Copying>& copying, std::size_t
     bytes += sizeof(float) * static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
     read.patterns.push_back(Pattern::Of(tile.key));
   }
-  copying->read =
-      SubmitRead(std::move(read),
-                 [this, copying, end](tuplespace::Found&&) { CopyNext(copying, end); });
+  copying->read = SubmitRead(std::move(read),
+                             [this, copying, end](tuplespace::Found&&) { CopyNext(copying, end); });
 }
 
 void SpaceActions::GoBack(const MoveTiles& action) {

@@ -59,7 +59,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},
     PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 1},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},
-    PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 8},
+    PlantedName{HandlerBug::kKeptIsNotSupplied, "KeptIsNotSupplied", 8, RunLateSupply},
     PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011, RunLateSupply},
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},

@@ -99,6 +99,9 @@ inline constexpr std::array kScenarios = {
              true},
     Scenario{"weights_that_stayed_with_a_liar", 90297,
              "A hostile client kept the initial weights and never supplied them.", true},
+    Scenario{"results_that_left_with_their_maker", 90050409,
+             "A hostile client kept results and left, and the run went back again and again.",
+             true},
     Scenario{"copy_of_a_retired_version", 90083274,
              "The manager waited for the copy of a version after it had retired it.", true},
 };

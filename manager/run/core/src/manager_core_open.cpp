@@ -103,6 +103,7 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   // An audit compares bytes.
   const bool kept = config_.kept_versions > 0;
   if (!any || trust_.audits() || kept || config_.limits.resident_steps <= 1) return;
+  if (!safe_.MayStay(unit.step)) return;
   const std::int64_t version = unit.step + 1;
   const bool travels = any_of([](const Capacity& capacity) { return capacity.bytes_travel; });
   // A link is slow: no version goes over it all at once.

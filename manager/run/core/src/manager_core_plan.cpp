@@ -81,6 +81,7 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
   if (!cut_.plan() || phase_ == Phase::kFinished) return;
   out.push_back(Say{fmt::format("{}: going back from step {} to step {}", event.why,
                                 versions_.committed, versions_.safe)});
+  safe_.OnLost(versions_.safe);
   cut_.BeginGeneration();
   GoBack(*cut_.plan(), out);
 }

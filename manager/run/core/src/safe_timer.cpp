@@ -14,6 +14,8 @@ constexpr std::int64_t kPausesOfOne = 9;
 // then stay in the space.
 constexpr double kBetweenLossesUs = 1.8e9;
 constexpr double kMostPauseUs = 10e6;
+// Of handlers that are lost again and again nothing is lost for so many steps at most.
+constexpr int kMostDoublings = 6;
 
 std::int64_t PauseUs(std::int64_t took_us) {
   const double least_cost_us = std::sqrt(2 * static_cast<double>(took_us) * kBetweenLossesUs);
@@ -34,7 +36,14 @@ void SafeTimer::Begin(std::int64_t version, std::int64_t now_us) {
 
 bool SafeTimer::Note(std::int64_t version) {
   last_version_ = version;
+  if (version > stay_from_) lost_in_a_row_ = 0;
   return std::exchange(version_, std::nullopt).has_value();
+}
+
+// One loss may be of a handler that is lost once. After it, steps go on as fast as before it.
+void SafeTimer::OnLost(std::int64_t version) {
+  if (++lost_in_a_row_ < 2) return;
+  stay_from_ = version + (std::int64_t{1} << std::min(lost_in_a_row_ - 2, kMostDoublings));
 }
 
 void SafeTimer::GoBackTo(std::int64_t version) {
@@ -45,6 +54,7 @@ void SafeTimer::GoBackTo(std::int64_t version) {
 bool SafeTimer::OnDone(std::int64_t version, std::int64_t now_us) {
   if (version_ != version) return false;
   version_.reset();
+  lost_in_a_row_ = 0;
   ended_us_ = now_us;
   took_us_ = now_us - begun_us_;
   return true;

@@ -153,6 +153,52 @@ TEST(ManagerCoreResidentTest, WhatIsLostIsMadeAgainFromTheLastSafeVersion) {
   }
 }
 
+// Else whoever keeps results and leaves, again and again, would keep a run from its next step.
+TEST(ManagerCoreResidentTest, NothingStaysForAFewStepsAfterLossesInARow) {
+  const auto stay_after = [](const std::vector<std::int64_t>& lost_after) {
+    Shell shell(ResidentJob());
+    shell.Send(Gpus({1 << 30, 1 << 30}));
+    for (const std::int64_t step : lost_after) {
+      shell.RunUntil(step);
+      shell.answers.clear();
+      shell.Send(ResultsLost{"handler 1 is gone"});
+    }
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
+    return VersionsThatStay(shell);
+  };
+  EXPECT_EQ(stay_after({2}), (std::set<std::int64_t>{1, 2, 3, 5}))
+      << "any handler may be lost once";
+  EXPECT_EQ(stay_after({2, 2}), (std::set<std::int64_t>{2, 3, 5}));
+  EXPECT_EQ(stay_after({2, 2, 2}), (std::set<std::int64_t>{5})) << "from the safe version 1 on";
+  EXPECT_EQ(stay_after({2, 5, 5}), (std::set<std::int64_t>{1, 2, 3}))
+      << "version 4 was safe between the first two";
+  EXPECT_EQ(stay_after({2, 5}), (std::set<std::int64_t>{1, 2, 3, 5}));
+}
+
+// In the same way where versions are copied beside the steps.
+TEST(ManagerCoreOverLinkTest, ACopyEndsTheLossesInARow) {
+  for (const bool copied : {false, true}) {
+    ManagerConfig config = ResidentJob();
+    config.limits.resident_steps = 2;
+    Shell shell(std::move(config));
+    shell.copies = false;
+    shell.Send(Far({1 << 30, 1 << 30}));
+    for (int loss = 0; loss < 2; ++loss) {
+      shell.RunUntil(3);
+      if (copied && loss == 1) shell.Send(VersionSafe{shell.copy_generation, 2});
+      shell.answers.clear();
+      shell.Send(ResultsLost{"handler 1 is gone"});
+    }
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    const std::set<std::int64_t> stay = VersionsThatStay(shell);
+    EXPECT_EQ(stay.contains(1), copied);
+    EXPECT_TRUE(stay.contains(3));
+  }
+}
+
 TEST(ManagerCoreResidentTest, WhatIsLostWhenAllIsDoneMattersToNobody) {
   Shell shell(ResidentJob());
   shell.Send(Gpus({1 << 30}));
@@ -232,11 +278,7 @@ TEST(ManagerCoreOverLinkTest, AVersionIsSafeWhenItIsCopied) {
     Shell shell(std::move(config));
     shell.copies = false;
     shell.Send(Far({1 << 30, 1 << 30}));
-    while (shell.core.committed_steps() < 3) {
-      const ManagerEvent event = shell.answers.front();
-      shell.answers.pop_front();
-      shell.Send(event);
-    }
+    shell.RunUntil(3);
     ASSERT_EQ(shell.copied, (std::vector<std::int64_t>{2}));
     if (copied) shell.Send(VersionSafe{shell.copy_generation, 2});
     shell.Send(VersionSafe{shell.copy_generation, 3});

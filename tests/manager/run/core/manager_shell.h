@@ -52,8 +52,10 @@ class Shell {
     Take(core.Step(event, now_us));
   }
   // Answers everything until nothing is left to answer.
-  void RunAll(std::int64_t now_us = 0) {
-    while (!answers.empty()) {
+  void RunAll(std::int64_t now_us = 0) { RunUntil(INT64_MAX, now_us); }
+  // Until so many steps are committed, or nothing is left to do.
+  void RunUntil(std::int64_t steps, std::int64_t now_us = 0) {
+    while (core.committed_steps() < steps && !answers.empty()) {
       const ManagerEvent event = answers.front();
       answers.pop_front();
       if (const auto* chunk = std::get_if<ChunkDone>(&event)) in_flight -= chunk->tasks;
