@@ -335,16 +335,16 @@ std::string Cluster::DescribeDrawn() {
   return Describe(drawn_);
 }
 
-// What handlers that are there say of themselves, that the job is done, and that somebody wanted to
-// lead it: he may have been killed. A broker that was started anew may get results of a run of
-// which nobody knows.
+// What handlers that are there say of themselves, by which they measure their link, that the job is
+// done, and that somebody wanted to lead it: he may have been killed. A broker that was started
+// anew may get results of a run of which nobody knows.
 void Cluster::CheckNothingIsLeft() {
   if (broker_.life() > 1 || !tidied_up_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* kind = std::get_if<std::string>(&fields.front());
     if (kind != nullptr && (*kind == "done" || *kind == "leader")) continue;
-    if (kind != nullptr && (*kind == "handler" || *kind == "report")) {
+    if (kind != nullptr && (*kind == "handler" || *kind == "report" || *kind == "probe")) {
       const auto* of = fields.size() > 1 ? std::get_if<std::string>(&fields[1]) : nullptr;
       if (of != nullptr && broker_.Knows(*of)) continue;
     }
