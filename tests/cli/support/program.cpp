@@ -251,8 +251,10 @@ std::set<std::string> SharedMemoryNames() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
     const std::string name = entry.path().filename().string();
-    // The simulation keeps its files there, and may run beside this test.
-    if (!name.starts_with("acan-simulation-")) names.insert(name);
+    // The simulation and fuzzers keep their files there, and may run beside this test.
+    if (!name.starts_with("acan-simulation-") && !name.starts_with("acan-fuzz-")) {
+      names.insert(name);
+    }
   }
   return names;
 }
