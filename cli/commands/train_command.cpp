@@ -30,7 +30,7 @@ Starts a broker and the handlers as processes of their own, watches over them, a
 job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
 receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed.
 A first signal writes one of the last finished step before it ends (see --stop-within), a second one
-ends at once. TrainFlags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
+ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
 or weights that are not finite end the run with exit code 1; the last good weights stay in the folder
 snapshots (see train.stop_if_not_finite in docs/jobs.md).
 
