@@ -63,6 +63,7 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
 }
 
 void SpaceActions::CancelReads() {
+  copying_.reset();  // an answer that is on its way must not begin the next Read of it
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
 }
 
@@ -263,7 +264,6 @@ void SpaceActions::CopyNext(const std::shared_ptr<Copying>& copying, std::size_t
 
 void SpaceActions::GoBack(const MoveTiles& action) {
   CancelReads();
-  copying_.reset();
   Mover().Move(context_.run, action.version, action.from, action.to);
 }
 
