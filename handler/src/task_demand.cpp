@@ -18,9 +18,13 @@ void TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
   largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
 }
 
-// Whether half of the memory was offered for so long that what waits may need more.
+// Whether a task that waits may need more than the open get offers.
+bool TaskDemand::OffersLess(const Workload& work) const {
+  return work.working == 0 && asking_ && asked_.offer_bytes < work.free_bytes;
+}
+
 bool TaskDemand::IsInVain(const Workload& work, std::int64_t now_us) const {
-  return work.working == 0 && asking_ && asked_.share && now_us >= asked_us_ + kHalfOfferUs;
+  return OffersLess(work) && now_us >= asked_us_ + kHalfOfferUs;
 }
 
 // What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
@@ -63,7 +67,7 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
     asked_us_ = now_us;
     out.emplace_back(asked_);
   }
-  if (work.working == 0 && asked_.share) ask_at_us_ = asked_us_ + kHalfOfferUs;
+  if (OffersLess(work)) ask_at_us_ = asked_us_ + kHalfOfferUs;
 }
 
 void TaskDemand::StopAsking(std::vector<HandlerAction>& out) {

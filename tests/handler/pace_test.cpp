@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "acan/handler/pace.h"
+#include "acan/handler/task_demand.h"
 #include "acan/handler/throttle.h"
 #include "handler_core_fixture.h"
 
@@ -147,6 +148,35 @@ TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
   EXPECT_EQ(asked[0].count, 1u);
   EXPECT_EQ(asked[0].offer_bytes, 1000u);
   EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, 2 * due_us)).empty()) << "it is open";
+}
+
+// A run stood idle: a handler of 64 KiB had offered what was free beside its first task. All others
+// needed nearly all of its memory, and half of it, which it wanted to offer next, was less.
+TEST(ShortTasks, AllIsOfferedWhereWhatWasFreeBesideATaskFindsNothing) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  const auto beside = Of<AskForTask>(core.Step(GrantOf(1000, 1), 0));
+  ASSERT_EQ(beside.size(), 1u);
+  EXPECT_EQ(beside[0].offer_bytes, 990u);
+  core.Step(Finished(1, 20), 20);
+  EXPECT_TRUE(Of<AskForTask>(core.Step(Released{1}, 20)).empty());
+  ASSERT_EQ(core.NextDeadlineUs(), kHalfOfferUs);
+  const auto asked = Of<AskForTask>(core.Step(TimePassed{}, kHalfOfferUs));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].offer_bytes, 1000u);
+}
+
+TEST(ShortTasks, NothingIsToBeDoneWhereHalfOfTheMemoryIsAllThatIsFree) {
+  TaskDemand demand(1000, 3);
+  demand.NoteRun(1000, 20);
+  Workload work;
+  work.free_bytes = 400;
+  std::vector<HandlerAction> out;
+  demand.Ask(work, 0, out);
+  ASSERT_EQ(Of<AskForTask>(out).size(), 1u);
+  EXPECT_EQ(Of<AskForTask>(out)[0].offer_bytes, 400u);
+  EXPECT_TRUE(Of<AskForTask>(out)[0].share);
+  EXPECT_EQ(demand.next_us(), tuplespace::kForeverUs) << "else the handler would spin";
 }
 
 TEST(HandlerChunkTest, TakesTheWholeChunkAndThenWaitsForItsEnd) {

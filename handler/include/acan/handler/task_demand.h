@@ -4,9 +4,9 @@
 // A handler takes enough to be busy while the next task is on its way, and no more, because what
 // waits here cannot be computed by somebody faster (pace.h). That is one or two long tasks; short
 // ones are taken many at a time, as a message costs more than they do, in at most half of the
-// memory, so that what is kept there stays. Where that finds nothing, a task may be waiting that
-// needs more than half: then all is offered. A task may instead ask for a whole chunk to be taken
-// together.
+// memory, so that what is kept there stays. Where that finds nothing, or what was offered beside a
+// task that is done since, a task may be waiting that needs more: then all is offered. A task may
+// instead ask for a whole chunk to be taken together.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace acan {
 
 inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks of one get
-// So long half of the memory is offered in vain.
+// So long less than the free memory is offered in vain.
 inline constexpr std::int64_t kHalfOfferUs = 10'000;
 
 // What a handler has to do, and room for.
@@ -56,6 +56,7 @@ class TaskDemand {
     bool share = false;
   };
   Want Wanted(const Workload& work, std::int64_t now_us);
+  bool OffersLess(const Workload& work) const;
   bool IsInVain(const Workload& work, std::int64_t now_us) const;
 
   const std::uint64_t limit_bytes_;
