@@ -110,11 +110,18 @@ float RowTerm(const float* x, const float* y, int64_t width) {
   int64_t leaf = 0;
   for (int64_t begin = 0; begin < width; begin += kEdge, ++leaf) {
     const int64_t end = Clamp(width, begin + kEdge);
-    alignas(64) float lanes[16] = {};
+    constexpr int kVecs = 16 / Vec::kWidth;
+    Vec sums[kVecs];
+    ACAN_UNROLL for (int v = 0; v < kVecs; ++v) sums[v] = Vec::Zero();
     int64_t c = begin;
     for (; c + 16 <= end; c += 16) {
-      for (int64_t l = 0; l < 16; ++l) lanes[l] = ACAN_FMA(x[c + l], y[c + l], lanes[l]);
+      ACAN_UNROLL for (int v = 0; v < kVecs; ++v) {
+        const int64_t at = c + v * Vec::kWidth;
+        Vec::Fma(sums[v], Vec::Load(x + at), Vec::Load(y + at));
+      }
     }
+    alignas(64) float lanes[16];
+    ACAN_UNROLL for (int v = 0; v < kVecs; ++v) Vec::Store(lanes + v * Vec::kWidth, sums[v]);
     for (int64_t l = 0; c + l < end; ++l) lanes[l] = ACAN_FMA(x[c + l], y[c + l], lanes[l]);
     for (int64_t l = 0; l < 8; ++l) lanes[l] = lanes[l] + lanes[l + 8];
     for (int64_t l = 0; l < 4; ++l) lanes[l] = lanes[l] + lanes[l + 4];
@@ -146,13 +153,17 @@ void PackQueries(Sweep& w, const HeadPlace& at, int64_t query_leaf) {
   }
 }
 
-// Products q . k to weights, gradients of weights to those of the products.
-void SlopeLanes(const Sweep& w, int64_t keys) {
+// Products q . k to weights, gradients of weights to those of the products. Asks for the first
+// `keys` rows ahead.
+void SlopeLanes(const Sweep& w, int64_t keys, const RowsAhead& ahead) {
   float* __restrict s = w.s;
   float* __restrict g = w.g;
   const float scale = w.a.f[0];
   const LaneFloats shifted = w.shifted, inverse = w.inverse, term = w.term;
   for (int64_t j = 0; j < keys; ++j, s += kEdge, g += kEdge) {
+    for (int64_t c = 0; j < ahead.rows && c < w.call.width; c += kLine) {
+      __builtin_prefetch(ahead.first + j * ahead.stride + c, 0, 2);
+    }
     ACAN_INDEPENDENT
     for (int64_t i = 0; i < kEdge; ++i) {
       const float score = acan_attention_score(s[i], scale);
@@ -163,8 +174,29 @@ void SlopeLanes(const Sweep& w, int64_t keys) {
   }
 }
 
-// The square of a leaf of queries and one of keys: weights in s, gradients of products in g.
-void ComputeSquare(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf) {
+// Rows of a leaf of queries, of all columns of the head.
+RowsAhead QueryRows(const Sweep& w, const HeadPlace& at, const acan_matrix& m, int64_t query_leaf) {
+  return {At(m, at.query_row + query_leaf * kEdge, at.q_col), m.stride, QueriesIn(w, query_leaf)};
+}
+
+// What each of the three products of a square asks for: the next leaf's q, dO and o, or at the end
+// where dk and dv go.
+RowsAhead AheadOf(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
+                  int product) {
+  constexpr int kOperands[] = {3, 9, 8};
+  if (query_leaf + 1 < w.query_leaves) {
+    if (key_leaf != w.key_begin) return {};
+    return QueryRows(w, at, w.a.m[kOperands[product]], query_leaf + 1);
+  }
+  if (!w.of_keys || product == 2) return {};
+  const acan_matrix& m = w.a.m[1 + product];
+  return {At(m, at.key_row + key_leaf * kEdge, at.k_col), m.stride, KeysIn(w, key_leaf)};
+}
+
+// The square of a leaf of queries and one of keys: weights in s, gradients of products in g. `last`
+// of the leaf of queries: dq is stored behind it.
+void ComputeSquare(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
+                   bool last) {
   const int64_t keys = KeysIn(w, key_leaf);
   const int64_t queries = QueriesIn(w, query_leaf);
   const int64_t shift = ShiftOf(w, query_leaf, key_leaf);
@@ -174,7 +206,8 @@ void ComputeSquare(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int6
   MultiplySquares(k, w.q_transposed, w.call.width, keys, hidden, shift, w.levels, w.s);
   MultiplySquares(k + w.matrix, w.do_transposed, w.call.width, keys, hidden, shift, w.levels, w.g);
   DropSquare(w.a, w.call, at, key0, keys, query0, queries, w.g);
-  SlopeLanes(w, keys);
+  const bool stores = last && w.of_queries;
+  SlopeLanes(w, keys, stores ? QueryRows(w, at, w.a.m[0], query_leaf) : RowsAhead{});
   if (w.of_keys) DropSquare(w.a, w.call, at, key0, keys, query0, queries, w.s);
 }
 
@@ -199,10 +232,12 @@ void PushMatrix(float* sums, float* levels, int64_t matrix, int64_t rows, int64_
 void AddToQueries(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
                   bool last) {
   const int64_t queries = QueriesIn(w, query_leaf);
+  const RowsAhead ahead = AheadOf(w, at, query_leaf, key_leaf, 0);
   for (int64_t x = 0; x < w.squares; ++x) {
     Multiply<1>({w.g, KeptOf(w, key_leaf) + x * kSquare, w.dq + x * kSquare, true, nullptr, queries,
                  SquareCols(w.call.width, x), KeysIn(w, key_leaf),
-                 w.call.causal ? Steps::kUpToRow : Steps::kAll, ShiftOf(w, query_leaf, key_leaf)});
+                 w.call.causal ? Steps::kUpToRow : Steps::kAll, ShiftOf(w, query_leaf, key_leaf),
+                 SquareOf(ahead, x)});
   }
   PushMatrix(w.dq, w.dq_levels, w.matrix, queries, key_leaf, last, 0);
   if (!last) return;
@@ -210,8 +245,10 @@ void AddToQueries(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64
                 At(w.a.m[0], at.query_row + query_leaf * kEdge, at.q_col), w.a.m[0].stride);
 }
 
-void AddToKeys(const Sweep& w, int64_t query_leaf, int64_t key_leaf, bool first_head) {
+void AddToKeys(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
+               bool first_head) {
   for (int which = 0; which < 2; ++which) {
+    const RowsAhead ahead = AheadOf(w, at, query_leaf, key_leaf, 1 + which);
     float* sums = SumsOf(w, key_leaf, which).leaf;
     const float* square = which == 0 ? w.g : w.s;
     const float* with = which == 0 ? w.q : w.d_o;
@@ -220,7 +257,7 @@ void AddToKeys(const Sweep& w, int64_t query_leaf, int64_t key_leaf, bool first_
       Multiply<kEdge>({square, with + x * kSquare, to, true, first_head ? nullptr : to,
                        KeysIn(w, key_leaf), SquareCols(w.call.width, x), QueriesIn(w, query_leaf),
                        w.call.causal ? Steps::kFromRow : Steps::kAll,
-                       ShiftOf(w, query_leaf, key_leaf)});
+                       ShiftOf(w, query_leaf, key_leaf), SquareOf(ahead, x)});
     }
   }
 }
@@ -243,9 +280,10 @@ void SweepHead(Sweep& w, int64_t query_leaf, int64_t shared) {
   PackQueries(w, at, query_leaf);
   for (int64_t key_leaf = w.key_begin; key_leaf < end; ++key_leaf) {
     if (!w.of_keys) PackKeys(w, key_leaf);
-    ComputeSquare(w, at, query_leaf, key_leaf);
-    if (w.of_queries) AddToQueries(w, at, query_leaf, key_leaf, key_leaf == end - 1);
-    if (w.of_keys) AddToKeys(w, query_leaf, key_leaf, shared == 0);
+    const bool last = key_leaf == end - 1;
+    ComputeSquare(w, at, query_leaf, key_leaf, last);
+    if (w.of_queries) AddToQueries(w, at, query_leaf, key_leaf, last);
+    if (w.of_keys) AddToKeys(w, at, query_leaf, key_leaf, shared == 0);
   }
 }
 

@@ -159,8 +159,21 @@ const float* PackLeaf(ForwardTile& t, int64_t begin, int64_t count) {
   return to;
 }
 
+// What the products with v ask for: behind the last leaf of keys where the tile goes, before that
+// the next tile's q.
+RowsAhead AheadOf(const ForwardTile& t, int64_t begin, bool last) {
+  if (last) {
+    const acan_matrix& o = t.a.m[0];
+    return {At(o, t.at.query_row + t.query0, t.at.q_col), o.stride, t.queries};
+  }
+  if (begin != 0) return {};
+  const acan_matrix& q = t.a.m[2];
+  const int64_t next = t.query0 + kEdge;
+  return {At(q, t.at.query_row + next, t.at.q_col), q.stride, Clamp(t.call.queries - next, kEdge)};
+}
+
 // The node at hand becomes the triple of `count` keys from `begin`.
-void ForwardLeaf(ForwardTile& t, int64_t begin, int64_t count) {
+void ForwardLeaf(ForwardTile& t, int64_t begin, int64_t count, bool last) {
   const acan_attention_call& call = t.call;
   const float* k = PackLeaf(t, begin, count);
   const float* v = k + t.squares * kSquare;
@@ -176,9 +189,11 @@ void ForwardLeaf(ForwardTile& t, int64_t begin, int64_t count) {
     t.node.k.v[i] = limits.v[i] > 0 ? largest.v[i] - ACAN_ATTENTION_SHIFT : ACAN_ATTENTION_NO_KEYS;
   }
   DropSquare(t.a, call, t.at, begin, count, t.query0, t.queries, t.s);
+  const RowsAhead ahead = AheadOf(t, begin, last);
   for (int64_t x = 0; x < t.squares; ++x) {
     Multiply<1>({t.s, v + x * kSquare, t.o + x * kSquare, false, nullptr, t.queries,
-                 SquareCols(call.width, x), count, masked ? Steps::kUpToRow : Steps::kAll, shift});
+                 SquareCols(call.width, x), count, masked ? Steps::kUpToRow : Steps::kAll, shift,
+                 SquareOf(ahead, x)});
   }
 }
 
@@ -235,7 +250,7 @@ void RunForwardTile(ForwardTile& t) {
   int64_t leaf = 0;
   for (int64_t begin = 0; begin < visible; begin += kEdge, ++leaf) {
     const bool last = begin + kEdge >= visible;
-    ForwardLeaf(t, begin, last ? visible - begin : kEdge);
+    ForwardLeaf(t, begin, last ? visible - begin : kEdge, last);
     int level = 0;
     for (int64_t pending = leaf; pending != 0 && (last || (pending & 1) != 0);
          pending >>= 1, ++level) {

@@ -23,6 +23,13 @@ constexpr int kSquareVecs = 2;
 // queries from its own on. `shift` is the first query's position less the first key's.
 enum class Steps : uint8_t { kAll, kUpToRow, kFromRow };
 
+// Rows of a large matrix that a later step reads or writes, which are in no near cache.
+struct RowsAhead {
+  const float* first = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+};
+
 // c[row][col] = chain over t of a(row, t) * b[t][col], added to base[row][col] if `add`.
 struct SquareProduct {
   const float* a;
@@ -35,6 +42,7 @@ struct SquareProduct {
   int64_t steps;
   Steps which = Steps::kAll;
   int64_t shift = 0;
+  RowsAhead ahead = {};  // `cols` floats of each are asked for meanwhile
 };
 
 ACAN_INLINE int64_t Clamp(int64_t value, int64_t most) {
@@ -117,15 +125,35 @@ ACAN_INLINE int64_t PartRows(int64_t left) {
   return left < kSquareRows ? left : kSquareRows;
 }
 
+// The part of `square`, of matrices of several squares.
+ACAN_INLINE RowsAhead SquareOf(const RowsAhead& ahead, int64_t square) {
+  if (ahead.rows == 0) return ahead;
+  return {ahead.first + square * kEdge, ahead.stride, ahead.rows};
+}
+
+// In L2 only, and few rows with each part: lines that come from memory would keep those that the
+// product reads from coming into L1 if all came at once.
+constexpr int64_t kRowsEachPart = 6;
+ACAN_INLINE void FetchRows(const RowsAhead& ahead, int64_t begin, int64_t cols) {
+  const int64_t end = Clamp(begin + kRowsEachPart, ahead.rows);
+  for (int64_t r = begin; r < end; ++r) {
+    const float* row = ahead.first + r * ahead.stride;
+    for (int64_t c = 0; c < cols; c += kLine) __builtin_prefetch(row + c, 0, 2);
+  }
+}
+
 // `hidden`: only elements whose column, a query, sees its row, a key, are wanted.
 template <int64_t kRowStride>
 void Multiply(const SquareProduct& p, bool hidden = false) {
+  int64_t fetched = 0;
   for (int64_t col = 0, cols = 0; col < p.cols; col += cols) {
     const int vecs = p.cols - col > Vec::kWidth ? 2 : 1;
     cols = vecs * Vec::kWidth;
     for (int64_t row = 0, rows = 0; row < p.rows; row += rows) {
       rows = PartRows(p.rows - row);
       if (hidden && col + cols - 1 + p.shift < row) break;
+      FetchRows(p.ahead, fetched, p.cols);
+      fetched += kRowsEachPart;
       kParts<kRowStride>.of[rows - 1][vecs - 1](p, row, col);
     }
   }
