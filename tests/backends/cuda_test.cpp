@@ -113,11 +113,14 @@ INSTANTIATE_TEST_SUITE_P(Modules, CudaModule, ::testing::Bool(),
 
 // By single threads, 128 rows would be four warps.
 TEST(LaunchGrid, GivesEachRowOfANormABlock) {
-  const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 4096});
+  const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 768});
   EXPECT_EQ(norm.blocks.x, 128u);
   EXPECT_EQ(norm.threads.x, static_cast<unsigned>(kRowThreads));
-  const Grid loss = GridOf(Kernel::kSquaredError, {KernelSpace::kRow, 130, 4096});
-  EXPECT_EQ(loss.blocks.x * loss.threads.x, 160u) << "a thread for each row, in whole warps";
+  const Grid classes = GridOf(Kernel::kClassSums, {KernelSpace::kRow, 128, 32768});
+  EXPECT_EQ(classes.blocks.x, 128u);
+  EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMostRowThreads));
+  const Grid pooling = GridOf(Kernel::kMaxPooling, {KernelSpace::kRow, 130, 4096});
+  EXPECT_EQ(pooling.blocks.x * pooling.threads.x, 160u) << "a thread for each row, in whole warps";
 }
 
 GemmGpu OldGpu(int multiprocessors) {

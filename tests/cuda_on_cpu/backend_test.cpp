@@ -95,30 +95,52 @@ INSTANTIATE_TEST_SUITE_P(Gpus, Conformance,
                          testing::Values("sm_75", "sm_80", "sm_86", "sm_90", "small"),
                          [](const auto& of) { return std::string(of.param); });
 
-// The threads of a row add what others of them have computed.
-TEST(RowsOfABlock, NeedEachOfTheirBarriers) {
+// A kernel whose threads share memory, with matrices [rows, cols] as operands.
+struct SharingKernel {
+  Kernel kernel;
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
+  std::vector<std::int64_t> integers;
+};
+
+// The threads of a row add what others of them have computed; each has several turns.
+const SharingKernel kSharingKernels[] = {
+    {Kernel::kNorm, {{3, 1100}, {3, 2}, {3, 1100}}, {}},
+    {Kernel::kNormGradient, {{3, 1100}, {3, 1100}, {3, 2}, {3, 1100}}, {}},
+    {Kernel::kRowSquares, {{3, 1}, {3, 1100}}, {}},
+    {Kernel::kClassMaxima, {{2, 1}, {2, 1}, {2, 5000}}, {}},
+    {Kernel::kClassSums, {{2, 3}, {2, 5000}, {2, 1}, {2, 1}}, {}},
+    {Kernel::kSoftmaxCrossEntropy, {{2, 2100}, {2, 2100}, {2, 1}, {2, 1}, {2, 1}}, {16}},
+    {Kernel::kSquaredError, {{2, 2100}, {2, 2100}, {2, 2100}, {2, 1}}, {16}},
+};
+
+TEST(SharingKernels, NeedEachOfTheirBarriers) {
   using acan::cuda::CudaBug;
-  for (const CudaBug bug :
-       {CudaBug::kNone, CudaBug::kNoBarrierBeforeTheFirstStep, CudaBug::kNoBarrierBetweenSteps,
-        CudaBug::kHalfTheThreadsSkipABarrier}) {
-    constexpr std::int64_t kRows = 3, kCols = 1100;  // the leaves take three turns
-    const auto device = Make(1 << 20);
-    const BufferPtr x = device->Allocate(kRows * kCols * 4);  // the result replaces it
-    const BufferPtr statistics = device->Allocate(kRows * 2 * 4);
-    KernelArgs args;
-    args.m[0] = args.m[2] = {x.get(), 0, kRows, kCols, kCols};
-    args.m[1] = {statistics.get(), 0, kRows, 2, 2};
-    device->CopyIn(Filled(kRows * kCols, 2.0f), args.m[0]);
-    args.scalars.f[0] = 1e-5f;
-    Findings findings;
-    tuplespace::planted_bug<CudaBug> = bug;
-    try {
-      device->Launch(Kernel::kNorm, args);
-      device->Synchronize();
-    } catch (const acan::DeviceLost&) {  // what a finding does to the device
+  for (const SharingKernel& of : kSharingKernels) {
+    for (const CudaBug bug :
+         {CudaBug::kNone, CudaBug::kNoBarrierBeforeTheFirstStep, CudaBug::kNoBarrierBetweenSteps,
+          CudaBug::kHalfTheThreadsSkipABarrier}) {
+      const auto device = Make(1 << 20);
+      std::vector<BufferPtr> buffers;
+      KernelArgs args;
+      for (const auto& [rows, cols] : of.shapes) {
+        buffers.push_back(device->Allocate(static_cast<std::uint64_t>(rows * cols) * 4));
+        Matrix& m = args.m[buffers.size() - 1];
+        m = {buffers.back().get(), 0, rows, cols, cols};
+        device->CopyIn(Filled(rows * cols, 0.5f), m);
+      }
+      std::copy(of.integers.begin(), of.integers.end(), args.scalars.i.begin());
+      args.scalars.f[0] = 1e-5f;
+      Findings findings;
+      tuplespace::planted_bug<CudaBug> = bug;
+      try {
+        device->Launch(of.kernel, args);
+        device->Synchronize();
+      } catch (const acan::DeviceLost&) {  // what a finding does to the device
+      }
+      tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
+      EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone)
+          << acan::RowOf(of.kernel).name << ", bug " << static_cast<int>(bug);
     }
-    tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
-    EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone) << static_cast<int>(bug);
   }
 }
 

@@ -29,7 +29,8 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
     }                                                                         \
   }
 
-static_assert(ACAN_ROW_THREADS == kRowThreads);
+static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);
+static_assert(ACAN_CHAIN_THREADS == kRowThreads);
 // A variable, as device code calls no host function, constant or not.
 template <Kernel kernel>
 constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
@@ -52,6 +53,8 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
     function(&l.args, r, blockIdx.x, threadIdx.x);            \
   }
 
+// Without launch bounds, with which ptxas spills registers of some;
+// tests/backends/cuda_code_test.py checks that blocks of MostThreads fit.
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
     ACAN_RUN_##iteration(function, enumerator)                         \

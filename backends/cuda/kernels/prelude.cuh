@@ -24,8 +24,10 @@ typedef std::int64_t acan_i64;
 #define ACAN_AS_F32(x) __uint_as_float(x)
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
-// Rows of the kernels that IsRowOfABlock names have so many threads each.
-#define ACAN_ROW_THREADS 128
+// Rows of the kernels that IsRowOfABlock names have a block each; RowThreads says how large it is.
+#define ACAN_ROW_THREADS (static_cast<int>(blockDim.x))
+#define ACAN_MOST_ROW_THREADS 512
+#define ACAN_CHAIN_THREADS 128
 #define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
 #define ACAN_LOCAL_VARIABLE __shared__
 // One column a thread: neighbours read neighbours' words.

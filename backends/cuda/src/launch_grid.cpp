@@ -10,17 +10,14 @@
 namespace acan::cuda {
 
 Grid GridOf(Kernel kernel, const KernelRegion& region) {
-  constexpr std::int64_t kThreads = 256;
   constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
-  // Long sums of one thread: spread over all multiprocessors.
-  constexpr std::int64_t kSumThreads = 32;
   const auto cut = [](std::int64_t value, std::int64_t step) { return (value + step - 1) / step; };
   const auto size = [](std::int64_t value) { return static_cast<unsigned>(value); };
   if (region.space == KernelSpace::kElement) {
     const std::int64_t across = std::min<std::int64_t>(
-        kThreads,
+        kElementThreads,
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(region.cols))));
-    const std::int64_t down = kThreads / across;
+    const std::int64_t down = kElementThreads / across;
     return {{size(std::min<std::int64_t>(cut(region.cols, across), 1 << 30)),
              size(std::min(cut(region.rows, down), kMostBlocks))},
             {size(across), size(down)}};
@@ -28,7 +25,7 @@ Grid GridOf(Kernel kernel, const KernelRegion& region) {
   if (region.space == KernelSpace::kTile) {
     return {{size(region.cols), size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
   }
-  if (IsRowOfABlock(kernel)) return {{size(region.rows)}, {kRowThreads}};
+  if (IsRowOfABlock(kernel)) return {{size(region.rows)}, {size(RowThreads(kernel, region.cols))}};
   const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
   return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
 }
