@@ -102,7 +102,8 @@ struct SharingKernel {
   std::vector<std::int64_t> integers;
 };
 
-// The threads of a row add what others of them have computed; each has several turns.
+// The threads of a row, or of a column, add what others of them have computed; each has several
+// turns.
 const SharingKernel kSharingKernels[] = {
     {Kernel::kNorm, {{3, 1100}, {3, 2}, {3, 1100}}, {}},
     {Kernel::kNormGradient, {{3, 1100}, {3, 1100}, {3, 2}, {3, 1100}}, {}},
@@ -111,6 +112,12 @@ const SharingKernel kSharingKernels[] = {
     {Kernel::kClassSums, {{2, 3}, {2, 5000}, {2, 1}, {2, 1}}, {}},
     {Kernel::kSoftmaxCrossEntropy, {{2, 2100}, {2, 2100}, {2, 1}, {2, 1}, {2, 1}}, {16}},
     {Kernel::kSquaredError, {{2, 2100}, {2, 2100}, {2, 2100}, {2, 1}}, {16}},
+    {Kernel::kColumnSums, {{1, 20}, {1100, 20}}, {16}},
+    {Kernel::kColumnDots, {{1, 20}, {1100, 20}, {1100, 20}}, {16, 16}},
+    {Kernel::kNormScaleGradient, {{1, 20}, {1, 20}, {1100, 20}, {1100, 2}, {1100, 20}}, {16, 50}},
+    {Kernel::kDepthwiseWeightGradient,
+     {{1, 20}, {1100, 20}, {1100, 20}},
+     {1100, 1, 1, 1, 1, 1, 0, 0, 16, 1100}},
 };
 
 TEST(SharingKernels, NeedEachOfTheirBarriers) {

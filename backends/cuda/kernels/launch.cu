@@ -43,10 +43,14 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
     if (r < l.rows) function(&l.args, r);                          \
   }
 
+static_assert(ACAN_COLUMN_LANES == 1);
+static_assert(ACAN_MOST_COLUMN_THREADS == kColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
+template <Kernel kernel>
+constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
+
 #define ACAN_RUN_COLUMN(function, enumerator)                    \
-  static_assert(ACAN_COLUMN_LANES == 1);                         \
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
-  if (c < l.cols) function(&l.args, c, 1);
+  if (kColumnOfABlock<Kernel::enumerator> || c < l.cols) function(&l.args, c, c < l.cols ? 1 : 0);
 
 #define ACAN_RUN_TILE(function, enumerator)                   \
   for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) { \

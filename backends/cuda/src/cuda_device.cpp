@@ -343,7 +343,7 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name, GridOf(kernel, region), parameters);
+    Run(TableKernel(kernel), row.name, GridOf(kernel, region, args.scalars), parameters);
   }
 
   void Synchronize() override {

@@ -147,6 +147,25 @@ constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
   return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
 }
 
+// Column kernels whose columns have several threads, each of which sums a leaf: 768 columns by
+// single threads are 24 warps. A block with leaves for several turns has kLongColumns columns.
+constexpr int kColumnThreads = 256;
+constexpr int kLongColumns = 8;
+constexpr bool IsColumnOfABlock(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kColumnSums:
+    case Kernel::kColumnDots:
+    case Kernel::kColumnSquares:
+    case Kernel::kColumnNormSums:
+    case Kernel::kNormScaleGradient:
+    case Kernel::kGroupNormScaleGradient:
+    case Kernel::kDepthwiseWeightGradient:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Others have a thread for each row or column, in small blocks: long sums of one thread are spread
 // over all multiprocessors.
 constexpr int kSumThreads = 32;

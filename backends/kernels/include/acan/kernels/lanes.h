@@ -30,6 +30,13 @@
 #define ACAN_ROW_THREAD 0
 #endif
 
+/* Likewise several threads to a column: places.h. */
+#ifdef ACAN_COLUMN_PLACES
+#define ACAN_COLUMN_IS_SHARED 1
+#else
+#define ACAN_COLUMN_IS_SHARED 0
+#endif
+
 /* How many elements of the leaf at `begin` there are. */
 ACAN_FN int acan_leaf_size(acan_i64 begin, acan_i64 end) {
   return end - begin < ACAN_LANE_LEAF ? (int)(end - begin) : ACAN_LANE_LEAF;

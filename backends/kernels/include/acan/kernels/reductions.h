@@ -1,4 +1,4 @@
-/* Kernels that sum along a row or down a column, in the canonical order: inside a leaf
+/* Kernels that sum along a row, in the canonical order: inside a leaf
  * acc = 0; acc = acc + x, ascending; leaves by the tree of args.h. */
 #ifndef ACAN_KERNELS_REDUCTIONS_H
 #define ACAN_KERNELS_REDUCTIONS_H
@@ -230,39 +230,6 @@ ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
 ACAN_FN void acan_squared_error(const acan_args* a, acan_i64 r) {
   const float sum = acan_square_sum(a, r);
   if (ACAN_ROW_THREAD == 0) acan_store(&a->m[3], r, 0, sum);
-}
-
-/* Columns c .. c + lanes - 1 side by side: each lane is its own sum. */
-ACAN_FN void acan_column_sums(const acan_args* a, acan_i64 c, int lanes) {
-  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
-  float sums[ACAN_COLUMN_LANES];
-  const acan_i64 rows = a->m[1].rows;
-  acan_i64 leaf = 0;
-  acan_i64 begin;
-  acan_i64 r;
-  acan_i64 pending;
-  int level;
-  int l;
-  for (begin = 0; begin < rows; begin += a->i[0], ++leaf) {
-    const acan_i64 end = acan_leaf_end(begin, a->i[0], rows);
-    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
-    for (r = begin; r < end; ++r) {
-      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(&a->m[1], r, c + l);
-    }
-    level = 0;
-    for (pending = leaf; pending & 1; pending >>= 1, ++level) {
-      for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
-    }
-    for (l = 0; l < lanes; ++l) levels[level][l] = sums[l];
-  }
-  level = 0;
-  for (pending = leaf; !(pending & 1); pending >>= 1) ++level;
-  for (l = 0; l < lanes; ++l) sums[l] = levels[level][l];
-  for (pending >>= 1, ++level; pending; pending >>= 1, ++level) {
-    if (!(pending & 1)) continue;
-    for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
-  }
-  for (l = 0; l < lanes; ++l) acan_store(&a->m[0], 0, c + l, sums[l]);
 }
 
 #endif /* ACAN_KERNELS_REDUCTIONS_H */
