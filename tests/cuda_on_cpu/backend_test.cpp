@@ -96,6 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Gpus, Conformance,
                          [](const auto& of) { return std::string(of.param); });
 
 // A kernel whose threads share memory, with matrices [rows, cols] as operands.
+// All elements are 0.5f, which is the index 0x3f000000.
 struct SharingKernel {
   Kernel kernel;
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
@@ -112,6 +113,7 @@ const SharingKernel kSharingKernels[] = {
     {Kernel::kClassSums, {{2, 3}, {2, 5000}, {2, 1}, {2, 1}}, {}},
     {Kernel::kSoftmaxCrossEntropy, {{2, 2100}, {2, 2100}, {2, 1}, {2, 1}, {2, 1}}, {16}},
     {Kernel::kSquaredError, {{2, 2100}, {2, 2100}, {2, 2100}, {2, 1}}, {16}},
+    {Kernel::kEmbeddingGradient, {{3, 40}, {300, 1}, {300, 40}}, {16, 16, 0x3f000000 - 1}},
     {Kernel::kColumnSums, {{1, 20}, {1100, 20}}, {16}},
     {Kernel::kColumnDots, {{1, 20}, {1100, 20}, {1100, 20}}, {16, 16}},
     {Kernel::kNormScaleGradient, {{1, 20}, {1, 20}, {1100, 20}, {1100, 2}, {1100, 20}}, {16, 50}},

@@ -133,6 +133,9 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
     case Kernel::kClassMaxima:
     case Kernel::kClassSums:
     case Kernel::kCrossEntropyGradient:
+    case Kernel::kEmbeddingGradient:
+    case Kernel::kPositionsGradient:
+    case Kernel::kDropout:
       return true;
     default:
       return false;
