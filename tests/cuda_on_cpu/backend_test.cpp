@@ -56,6 +56,31 @@ class Conformance : public testing::TestWithParam<const char*> {};
 // Enough for a workspace, so that products may be cut.
 constexpr std::uint64_t kRoomyBytes = 16 << 20;
 
+// A limit of all that the device has leaves room for its threads' local memory.
+TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
+  constexpr std::uint64_t kRounding = 16 << 20;  // of what is in use, by the driver
+  const std::uint64_t limit = ModelNamed("tight").memory_bytes;
+  auto device = Make(limit, "tight");
+  const std::uint64_t local = CountsOf(0).local_bytes;
+  EXPECT_GT(local, 2 * kRounding);
+  const std::uint64_t used = device->budget().used_bytes();
+  EXPECT_GE(used, local);
+  // The rest can be used whole, by a product that only the deepest kernel can compute, too.
+  const BufferPtr rest = device->Allocate(limit - used - kRounding);
+  const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));
+  const BufferPtr sum = device->Allocate(4);
+  device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
+               Row(sum));
+  device->Synchronize();
+  EXPECT_EQ(CountsOf(0).local_bytes, local);
+}
+
+TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {
+  const auto device = Make(1 << 20, "sm_75");
+  EXPECT_GT(CountsOf(0).local_bytes, 0u);
+  EXPECT_EQ(device->budget().used_bytes(), 0u);
+}
+
 // What may be launched on this GPU, by the names under which the kernels are registered.
 std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
   std::vector<std::string> tiles = {"gemm_128", "gemm_64", "gemm_32"};
@@ -73,6 +98,7 @@ std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
 
 TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
   const auto device = Make(kRoomyBytes, GetParam());
+  const std::uint64_t resizes = CountsOf(0).local_resizes;
   const acan::ConformanceResult result = acan::RunConformance(*device);
   EXPECT_TRUE(result.exact) << result.first_difference;
   std::vector<std::string> want = ProductKernelsOf(GetParam());
@@ -80,9 +106,7 @@ TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
 #include "acan/core/operators/operators.inc"
   std::sort(want.begin(), want.end());
   EXPECT_EQ(KernelsThatRan(), want);
-  // So the threads' local memory has its final size before the first task, and no task waits for
-  // it.
-  const std::uint64_t resizes = CountsOf(0).local_resizes;
+  // The threads' local memory has its final size from the start on, and no task waits for it.
   const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));  // only the smallest tile has room
   const BufferPtr sum = device->Allocate(4);
   device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
