@@ -75,9 +75,12 @@ bench::Counters CountersOfProduct(GemmForm form, const Product& product, const G
 bench::Counters CountersOfKernel(std::string_view kernel, std::int64_t rows, std::int64_t cols,
                                  int multiprocessors) {
   constexpr double kWarps = 16;
+  constexpr std::int64_t kBlock = 64;
   for (std::size_t i = 0; i < kKernels; ++i) {
     if (kKernelRows[i]->name != kernel) continue;
-    const Grid grid = GridOf(static_cast<Kernel>(i), {kKernelRows[i]->space, rows, cols});
+    KernelScalars scalars;
+    scalars.i.fill(kBlock);  // leaves, and groups of one leaf
+    const Grid grid = GridOf(static_cast<Kernel>(i), {kKernelRows[i]->space, rows, cols}, scalars);
     const unsigned of_a_block = (grid.threads.x * grid.threads.y + 31) / 32;
     const double warps = static_cast<double>(grid.blocks.x) * grid.blocks.y * of_a_block;
     return {{"warps", Share(warps, kWarps * multiprocessors)}};

@@ -1,5 +1,6 @@
 // Cross entropy on every device, to the bit: against a plain definition, and with its classes cut
 // at nodes against the whole.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -134,6 +135,138 @@ TEST_P(RowKernelTest, CrossEntropyIsTheSameHoweverItsClassesAreCut) {
           EXPECT_EQ(Difference(got.gradient, want.gradient), "");
         }
       }
+    }
+  });
+}
+
+// ---- rows that a GPU gives to many threads ----
+
+// Around the leaves, threads and turns that a block has, and rows of a large vocabulary.
+constexpr Case kLongRows[] = {{1, 1, 0},    {3, 63, 1},   {2, 127, 0},   {3, 511, 1},  {2, 2049, 0},
+                              {2, 4096, 3}, {1, 8193, 0}, {2, 32768, 0}, {1, 33001, 5}};
+
+template <typename Body>
+void ForLongRows(const TestDevice& at, Body body) {
+  ACAN_SKIP_WITHOUT(at);
+  if (DiffersByProducts(at)) return;
+  const auto device = at.make(at.threads.front(), kRoomyBytes);
+  for (const Case& each : kLongRows) {
+    SCOPED_TRACE(::testing::Message() << "[" << each.rows << ", " << each.cols << "]");
+    body(*device, each);
+  }
+}
+
+// Elements of a row that are all at most zero, with zeros of both signs, infinities and NaNs.
+Host Zeros(std::int64_t rows, std::int64_t cols) {
+  Host x = Random(rows, cols, 31, -9.0f, -1.0f);
+  for (std::size_t i = 0; i < x.v.size(); ++i) {
+    if (i % 13 == 5) x.v[i] = i % 3 == 0 ? 0.0f : -0.0f;
+    if (i % 17 == 0) x.v[i] = NAN;
+    if (i % 19 == 0) x.v[i] = -std::numeric_limits<float>::infinity();
+  }
+  return x;
+}
+
+// The sign of a zero is that of the first one in the order (column mod 64, column), behind which
+// the elements of a leaf that is not full come.
+TEST_P(RowKernelTest, TheLargestOfLongRows) {
+  ForLongRows(GetParam(), [](Device& device, const Case& at) {
+    const Launcher launch{device};
+    for (const int which : {0, 1, 2, 3}) {
+      const float lowest = -std::numeric_limits<float>::infinity();
+      const Host x = which == 0   ? Zeros(at.rows, at.cols)
+                     : which == 1 ? Hard(at.rows, at.cols, 32)
+                     : which == 2 ? Make(at.rows, at.cols, [](auto, auto) { return NAN; })
+                                  : Make(at.rows, at.cols, [&](auto, auto) { return lowest; });
+      Host largest(at.rows, 1), column(at.rows, 1);
+      for (std::int64_t r = 0; r < at.rows; ++r) {
+        float most = lowest;
+        const std::int64_t full = at.cols / 64 * 64;
+        for (std::int64_t lane = 0; lane < 64; ++lane) {
+          for (std::int64_t c = lane; c < full; c += 64)
+            most = x.at(r, c) > most ? x.at(r, c) : most;
+        }
+        for (std::int64_t c = full; c < at.cols; ++c) most = x.at(r, c) > most ? x.at(r, c) : most;
+        std::int64_t first = 0;
+        while (first < at.cols && x.at(r, first) != most) ++first;
+        largest.at(r, 0) = most;
+        column.at(r, 0) =
+            std::bit_cast<float>(static_cast<std::int32_t>(first == at.cols ? 7 : first + 7));
+      }
+      const OnDevice in = Put(device, x, at.pad);
+      const OnDevice values = Space(device, at.rows, 1), columns = Space(device, at.rows, 1);
+      launch(Kernel::kClassMaxima, {values.matrix, columns.matrix, in.matrix}, {.f = {}, .i = {7}});
+      EXPECT_EQ(Difference(Fetch(device, values), largest), "") << which;
+      EXPECT_EQ(Difference(Fetch(device, columns), column), "") << which;
+    }
+  });
+}
+
+TEST_P(RowKernelTest, CrossEntropyOfLongRows) {
+  ForLongRows(GetParam(), [](Device& device, const Case& at) {
+    const Host x = Random(at.rows, at.cols, 33, -9.0f, 9.0f);
+    const Host labels =
+        Integers(at.rows, [&](std::int64_t r) { return at.cols - 1 - r % at.cols; });
+    const CrossEntropy::Results want = CrossEntropyOf(x, labels, 0.1f);
+    const CrossEntropy::Results got = CrossEntropy(device, x, labels, 0.1f).Run({0, at.cols});
+    EXPECT_EQ(Difference(got.loss, want.loss), "");
+    EXPECT_EQ(Difference(got.correct, want.correct), "");
+    EXPECT_EQ(Difference(got.gradient, want.gradient), "");
+  });
+}
+
+// The sum of a row's terms: leaves of `block`, each a chain, by the tree.
+float ChainSum(std::int64_t n, std::int64_t block, const Fold& fold) {
+  return GroupSum(n, block, block, fold);
+}
+
+TEST_P(RowKernelTest, LossesOfLongRowsInTheCanonicalOrder) {
+  ForLongRows(GetParam(), [](Device& device, const Case& at) {
+    const Launcher launch{device};
+    const Host x = Random(at.rows, at.cols, 34, -9.0f, 9.0f), y = Random(at.rows, at.cols, 35);
+    const Host labels =
+        Integers(at.rows, [&](std::int64_t r) { return (at.cols - 1) * (1 - r % 2); });
+    const OnDevice label = Put(device, labels), targets = Put(device, y);
+    const OnDevice loss = Space(device, at.rows, 1), correct = Space(device, at.rows, 1);
+    for (const std::int64_t block : {std::int64_t{16}, std::int64_t{64}, std::int64_t{1} << 40}) {
+      if (block > 64 && at.cols > 3000) continue;  // one long chain is slow
+      Host softmax(at.rows, 1), gradient(at.rows, at.cols);
+      for (std::int64_t r = 0; r < at.rows; ++r) {
+        float most = x.at(r, 0);
+        for (std::int64_t c = 1; c < at.cols; ++c) most = std::max(most, x.at(r, c));
+        const float sum = ChainSum(at.cols, std::min(block, at.cols), [&](float s, auto c) {
+          return s + KernelExp(x.at(r, c) - most);
+        });
+        const std::int64_t is = IntegerAt(labels, r);
+        softmax.at(r, 0) = KernelLog(sum) - (x.at(r, is) - most);
+        for (std::int64_t c = 0; c < at.cols; ++c) {
+          const float p = KernelExp(x.at(r, c) - most) / sum;
+          gradient.at(r, c) = (c == is ? p - 1.0f : p) * 0.5f;
+        }
+      }
+      const OnDevice in = Put(device, x, at.pad);
+      const KernelScalars scalars{.f = {0.5f}, .i = {block}};
+      launch(Kernel::kSoftmaxCrossEntropy,
+             {{}, in.matrix, label.matrix, loss.matrix, correct.matrix}, scalars);
+      EXPECT_EQ(Difference(Fetch(device, loss), softmax), "") << block << ", without a gradient";
+      launch(Kernel::kSoftmaxCrossEntropy,
+             {in.matrix, in.matrix, label.matrix, loss.matrix, correct.matrix}, scalars);
+      EXPECT_EQ(Difference(Fetch(device, loss), softmax), "") << block;
+      EXPECT_EQ(Difference(Fetch(device, in), gradient), "") << block << ", in place";
+
+      const Host squares = Make(at.rows, 1, [&](auto r, auto) {
+        return ChainSum(at.cols, std::min(block, at.cols), [&](float s, auto c) {
+          const float d = x.at(r, c) - y.at(r, c);
+          return std::fma(d, d, s);
+        });
+      });
+      const Host differences =
+          Make(at.rows, at.cols, [&](auto r, auto c) { return (x.at(r, c) - y.at(r, c)) * 0.5f; });
+      const OnDevice outputs = Put(device, x);
+      launch(Kernel::kSquaredError, {outputs.matrix, outputs.matrix, targets.matrix, loss.matrix},
+             scalars);
+      EXPECT_EQ(Difference(Fetch(device, loss), squares), "") << block;
+      EXPECT_EQ(Difference(Fetch(device, outputs), differences), "") << block;
     }
   });
 }

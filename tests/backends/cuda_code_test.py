@@ -43,8 +43,9 @@ SPILLS = {("GemmKernel<false, false, false> of 128", 0): 72,
           ("RingKernel<true, false, true> of 256", 120): 24,
           ("RingKernel<true, false, false> of 256", 120): 48}
 
-# What launch.cu's kernels are started with, at most (GridOf in cuda_device.cpp).
-MOST_LAUNCH_THREADS = 256
+# Kernels without launch bounds are those of launch.cu: MostThreads of kernel_args.h.
+LAUNCH_THREADS = re.compile(r"constexpr int (kMostRowThreads|kElementThreads) = (\d+);")
+ROW_OF_A_BLOCK = re.compile(r"bool IsRowOfABlock\(.*?return true;", re.DOTALL)
 REGISTERS = 64 * 1024  # of a multiprocessor, of every architecture from sm_50 on
 REGISTER_STEP = 8
 STATIC_SHARED_BYTES = 48 * 1024
@@ -74,7 +75,14 @@ def short_name(mangled, source):
     return mangled
 
 
-def bounds_of(ptx):
+def most_threads_of(header):
+    """The threads of a block, at most, by the name of a kernel of launch.cu; "" for the others."""
+    threads = {name: int(number) for name, number in LAUNCH_THREADS.findall(header)}
+    rows = re.findall(r"case Kernel::(\w+):", ROW_OF_A_BLOCK.search(header).group())
+    return {"": threads["kElementThreads"], **{name: threads["kMostRowThreads"] for name in rows}}
+
+
+def bounds_of(ptx, most_threads):
     """By entry: the threads of a block, and the blocks on a multiprocessor that it asks for."""
     bounds = {}
     starts = [(match.start(), match.group(1)) for match in ENTRY.finditer(ptx)]
@@ -82,8 +90,10 @@ def bounds_of(ptx):
         head = ptx[begin:ptx.index("{", begin, end)]
         threads = re.search(r"\.maxntid (\d+)(?:, (\d+))?(?:, (\d+))?", head)
         blocks = re.search(r"\.minnctapersm (\d+)", head)
-        bounds[name] = (math.prod(int(n) for n in threads.groups() if n) if threads else
-                        MOST_LAUNCH_THREADS, int(blocks.group(1)) if blocks else 1)
+        launched = re.search(r"\d+Run_(k[A-Za-z0-9]+?)ENS", name)
+        most = most_threads.get(launched.group(1) if launched else "", most_threads[""])
+        bounds[name] = (math.prod(int(n) for n in threads.groups() if n) if threads else most,
+                        int(blocks.group(1)) if blocks else 1)
     return bounds
 
 
@@ -136,6 +146,8 @@ class Source:
         self.directory, self.ptxas, self.folder = entry["directory"], ptxas, pathlib.Path(folder)
         words = shlex.split(entry["command"])
         self.compiler = next(word for word in words if pathlib.Path(word).name.startswith("nvcc"))
+        header = self.path.parent.parent / "src" / "kernel_args.h"
+        self.most_threads = most_threads_of(header.read_text())
         self.knows_spills = SPILLS_OF in run([self.compiler, "--version"])
         self.architectures = sorted({int(a) for a in re.findall(r"code=\[?(?:compute_\d+,)?sm_(\d+)",
                                                                 entry["command"])})
@@ -164,7 +176,7 @@ class Source:
         where = f"{self.path.name} for sm_{architecture}"
         wrong = [f"{where}: {op}" for op in wrong_operations(ptx)]
         log = run([self.ptxas, "-v", f"-arch=sm_{architecture}", str(path), "-o", os.devnull])
-        bounds, resources = bounds_of(ptx), resources_of(log)
+        bounds, resources = bounds_of(ptx, self.most_threads), resources_of(log)
         if not bounds or bounds.keys() != resources.keys():
             wrong.append(f"{where}: ptxas spoke of {len(resources)} of {len(bounds)} kernels")
             return wrong, 0
@@ -222,11 +234,18 @@ class SelfTest(unittest.TestCase):
         log = ("ptxas info    : Compiling entry function 'f' for 'sm_75'\n"
                "    64 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
                "ptxas info    : Used 130 registers, used 1 barriers, 49664 bytes smem\n")
-        bounds = bounds_of(".visible .entry f(\n.param .b64 p)\n.maxntid 256\n.minnctapersm 2\n{\n}")
+        bounds = bounds_of(".visible .entry f(\n.param .b64 p)\n.maxntid 256\n.minnctapersm 2\n{\n}",
+                           {"": 256})
         self.assertEqual(bounds, {"f": (256, 2)})
         wrong = wrong_resources("f", bounds["f"], resources_of(log)["f"])
         self.assertEqual(len(wrong), 4, wrong)
         self.assertEqual(wrong_resources("f", (256, 1), (75, 0, 128, 48 * 1024)), [])
+
+    def test_knows_how_kernels_without_launch_bounds_are_launched(self):
+        most = ALL[0].most_threads
+        self.assertGreater(most["kNorm"], most[""])
+        ptx = ".visible .entry _3Run_kNormENS_(\n.param .b64 p)\n{\n}"
+        self.assertEqual(bounds_of(ptx, most), {"_3Run_kNormENS_": (most["kNorm"], 1)})
 
 
 if __name__ == "__main__":

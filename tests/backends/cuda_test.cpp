@@ -113,11 +113,33 @@ INSTANTIATE_TEST_SUITE_P(Modules, CudaModule, ::testing::Bool(),
 
 // By single threads, 128 rows would be four warps.
 TEST(LaunchGrid, GivesEachRowOfANormABlock) {
-  const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 4096});
+  const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 768}, {});
   EXPECT_EQ(norm.blocks.x, 128u);
   EXPECT_EQ(norm.threads.x, static_cast<unsigned>(kRowThreads));
-  const Grid loss = GridOf(Kernel::kSquaredError, {KernelSpace::kRow, 130, 4096});
-  EXPECT_EQ(loss.blocks.x * loss.threads.x, 160u) << "a thread for each row, in whole warps";
+  const Grid classes = GridOf(Kernel::kClassSums, {KernelSpace::kRow, 128, 32768}, {});
+  EXPECT_EQ(classes.blocks.x, 128u);
+  EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMostRowThreads));
+  const Grid pooling = GridOf(Kernel::kMaxPooling, {KernelSpace::kRow, 130, 4096}, {});
+  EXPECT_EQ(pooling.blocks.x * pooling.threads.x, 160u) << "a thread for each row, in whole warps";
+}
+
+// As many leaves side by side as there are, and 32 at most. Where there are several turns, a block
+// has no more columns than there are open nodes for.
+TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
+  struct Want {
+    std::int64_t rows, cols, block, group;
+    unsigned places, columns;
+  };
+  for (const Want& want :
+       {Want{64, 4096, 64, 64, 1, 32}, Want{128, 4096, 64, 64, 2, 32},
+        Want{640, 768, 64, 64, 16, 16}, Want{8192, 768, 64, 1024, 32, 8},
+        Want{3 * 200, 10, 64, 200, 16, 16}, Want{1 << 20, 3, 64, 1 << 20, 32, 8}}) {
+    const Grid grid = GridOf(Kernel::kColumnDots, {KernelSpace::kColumn, want.rows, want.cols},
+                             {.f = {}, .i = {want.block, want.group}});
+    EXPECT_EQ(grid.threads.y, want.places) << want.rows;
+    EXPECT_EQ(grid.threads.x, want.columns) << want.rows;
+    EXPECT_EQ(grid.blocks.x, (want.cols + want.columns - 1) / want.columns) << want.rows;
+  }
 }
 
 GemmGpu OldGpu(int multiprocessors) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "reference.h"
@@ -47,6 +48,11 @@ struct Case {
 // One element, one row, a leaf, a leaf and one, ragged, several leaves, enough for two threads.
 inline constexpr Case kCases[] = {{1, 1, 0},  {1, 37, 0},   {3, 64, 0},    {5, 65, 2},
                                   {7, 15, 3}, {70, 200, 1}, {130, 130, 0}, {600, 321, 5}};
+
+// Devices of CUDA that differ by the tiles of their products alone have the same other kernels.
+inline bool DiffersByProducts(const TestDevice& device) {
+  return std::string_view(device.name).starts_with("cuda_");
+}
 
 class RowKernelTest : public ::testing::TestWithParam<TestDevice> {
  protected:

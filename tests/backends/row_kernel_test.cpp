@@ -1,5 +1,6 @@
 // Norms, sums over rows and clipping on every device, to the bit: their orders (lanes, row groups)
 // against plain definitions, and cuts at groups against the whole.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -160,6 +161,75 @@ TEST_P(RowKernelTest, ACutBetweenGroupsChangesNoBit) {
   launch(Kernel::kColumnDots, {left.matrix, xs.matrix}, {.f = {}, .i = {16, 16}});
   launch(Kernel::kColumnSums, {right.matrix, xs.matrix}, {.f = {}, .i = {16}});
   EXPECT_EQ(Difference(Fetch(*device, left), Fetch(*device, right)), "");
+}
+
+// A GPU gives a column to several threads: rows around the leaves, groups and turns that a block
+// has.
+TEST_P(RowKernelTest, SumsOverManyRows) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  if (DiffersByProducts(GetParam())) return;
+  const auto device = GetParam().make(GetParam().threads.front(), kRoomyBytes);
+  const Launcher launch{*device};
+  constexpr std::int64_t kBlock = 16;
+  constexpr Case kRows[] = {{15, 1, 0},   {33, 31, 0},  {511, 33, 1}, {513, 9, 0},
+                            {1025, 8, 3}, {5003, 3, 0}, {70, 8192, 0}};
+  for (const Case& at : kRows) {
+    const Host x = Hard(at.rows, at.cols, 41), y = Random(at.rows, at.cols, 42);
+    const Host statistics = Random(2, at.cols, 43, 0.25f, 2.0f);
+    const OnDevice xs = Put(*device, x, at.pad), ys = Put(*device, y);
+    const OnDevice columns = Put(*device, statistics), out = Space(*device, 1, at.cols);
+    const OnDevice second = Space(*device, 1, at.cols);
+    for (const std::int64_t group : {std::int64_t{37}, at.rows}) {
+      SCOPED_TRACE(::testing::Message() << at.rows << " rows in groups of " << group);
+      const auto sums = [&](const std::function<float(float, std::int64_t, std::int64_t)>& fold) {
+        return Make(1, at.cols, [&](auto, auto c) {
+          return GroupSum(at.rows, group, kBlock, [&](float s, auto r) { return fold(s, r, c); });
+        });
+      };
+      const Host dots =
+          sums([&](float s, auto r, auto c) { return std::fma(x.at(r, c), y.at(r, c), s); });
+      const Host squares = sums([&](float s, auto r, auto c) {
+        const float d = x.at(r, c) - statistics.at(0, c);
+        return std::fma(d, d, s);
+      });
+      const Host scale = sums([&](float s, auto r, auto c) {
+        return std::fma(y.at(r, c), (x.at(r, c) - statistics.at(0, c)) * statistics.at(1, c), s);
+      });
+      const Host bias = sums([&](float s, auto r, auto c) { return s + y.at(r, c); });
+      const KernelScalars scalars{.f = {}, .i = {kBlock, group}};
+      launch(Kernel::kColumnDots, {out.matrix, xs.matrix, ys.matrix}, scalars);
+      EXPECT_EQ(Difference(Fetch(*device, out), dots), "");
+      Matrix means = columns.matrix;
+      means.rows = 1;
+      launch(Kernel::kColumnSquares, {out.matrix, xs.matrix, means}, scalars);
+      EXPECT_EQ(Difference(Fetch(*device, out), squares), "");
+      launch(Kernel::kColumnNormSums,
+             {out.matrix, second.matrix, xs.matrix, columns.matrix, ys.matrix}, scalars);
+      EXPECT_EQ(Difference(Fetch(*device, out), scale), "");
+      EXPECT_EQ(Difference(Fetch(*device, second), bias), "");
+    }
+    for (const std::int64_t block : {kBlock, std::int64_t{128}, std::int64_t{1} << 40}) {
+      const Host plain = Make(1, at.cols, [&](auto, auto c) {
+        const std::int64_t leaf = std::min(block, at.rows);
+        return GroupSum(at.rows, leaf, leaf, [&](float s, auto r) { return s + x.at(r, c); });
+      });
+      launch(Kernel::kColumnSums, {out.matrix, xs.matrix}, {.f = {}, .i = {block}});
+      EXPECT_EQ(Difference(Fetch(*device, out), plain), "") << at.rows << ", leaves of " << block;
+    }
+  }
+}
+
+TEST_P(RowKernelTest, SumsOfManyColumns) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  if (DiffersByProducts(GetParam())) return;
+  const auto device = GetParam().make(GetParam().threads.front(), kRoomyBytes);
+  const Host x = Random(70, 32771, 44);
+  const OnDevice xs = Put(*device, x, 1), out = Space(*device, 1, x.cols);
+  Launcher{*device}(Kernel::kColumnSums, {out.matrix, xs.matrix}, {.f = {}, .i = {64}});
+  const Host want = Make(1, x.cols, [&](auto, auto c) {
+    return GroupSum(x.rows, 64, 64, [&](float s, auto r) { return s + x.at(r, c); });
+  });
+  EXPECT_EQ(Difference(Fetch(*device, out), want), "");
 }
 
 // ---- clipping ----

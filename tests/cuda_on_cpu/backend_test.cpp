@@ -56,6 +56,31 @@ class Conformance : public testing::TestWithParam<const char*> {};
 // Enough for a workspace, so that products may be cut.
 constexpr std::uint64_t kRoomyBytes = 16 << 20;
 
+// A limit of all that the device has leaves room for its threads' local memory.
+TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
+  constexpr std::uint64_t kRounding = 16 << 20;  // of what is in use, by the driver
+  const std::uint64_t limit = ModelNamed("tight").memory_bytes;
+  auto device = Make(limit, "tight");
+  const std::uint64_t local = CountsOf(0).local_bytes;
+  EXPECT_GT(local, 2 * kRounding);
+  const std::uint64_t used = device->budget().used_bytes();
+  EXPECT_GE(used, local);
+  // The rest can be used whole, by a product that only the deepest kernel can compute, too.
+  const BufferPtr rest = device->Allocate(limit - used - kRounding);
+  const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));
+  const BufferPtr sum = device->Allocate(4);
+  device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
+               Row(sum));
+  device->Synchronize();
+  EXPECT_EQ(CountsOf(0).local_bytes, local);
+}
+
+TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {
+  const auto device = Make(1 << 20, "sm_75");
+  EXPECT_GT(CountsOf(0).local_bytes, 0u);
+  EXPECT_EQ(device->budget().used_bytes(), 0u);
+}
+
 // What may be launched on this GPU, by the names under which the kernels are registered.
 std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
   std::vector<std::string> tiles = {"gemm_128", "gemm_64", "gemm_32"};
@@ -73,6 +98,7 @@ std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
 
 TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
   const auto device = Make(kRoomyBytes, GetParam());
+  const std::uint64_t resizes = CountsOf(0).local_resizes;
   const acan::ConformanceResult result = acan::RunConformance(*device);
   EXPECT_TRUE(result.exact) << result.first_difference;
   std::vector<std::string> want = ProductKernelsOf(GetParam());
@@ -80,9 +106,7 @@ TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
 #include "acan/core/operators/operators.inc"
   std::sort(want.begin(), want.end());
   EXPECT_EQ(KernelsThatRan(), want);
-  // So the threads' local memory has its final size before the first task, and no task waits for
-  // it.
-  const std::uint64_t resizes = CountsOf(0).local_resizes;
+  // The threads' local memory has its final size from the start on, and no task waits for it.
   const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));  // only the smallest tile has room
   const BufferPtr sum = device->Allocate(4);
   device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
@@ -95,30 +119,61 @@ INSTANTIATE_TEST_SUITE_P(Gpus, Conformance,
                          testing::Values("sm_75", "sm_80", "sm_86", "sm_90", "small"),
                          [](const auto& of) { return std::string(of.param); });
 
-// The threads of a row add what others of them have computed.
-TEST(RowsOfABlock, NeedEachOfTheirBarriers) {
+// A kernel whose threads share memory, with matrices [rows, cols] as operands.
+// All elements are 0.5f, which is the index 0x3f000000.
+struct SharingKernel {
+  Kernel kernel;
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
+  std::vector<std::int64_t> integers;
+};
+
+// The threads of a row, or of a column, add what others of them have computed; each has several
+// turns.
+const SharingKernel kSharingKernels[] = {
+    {Kernel::kNorm, {{3, 1100}, {3, 2}, {3, 1100}}, {}},
+    {Kernel::kNormGradient, {{3, 1100}, {3, 1100}, {3, 2}, {3, 1100}}, {}},
+    {Kernel::kRowSquares, {{3, 1}, {3, 1100}}, {}},
+    {Kernel::kClassMaxima, {{2, 1}, {2, 1}, {2, 5000}}, {}},
+    {Kernel::kClassSums, {{2, 3}, {2, 5000}, {2, 1}, {2, 1}}, {}},
+    {Kernel::kSoftmaxCrossEntropy, {{2, 2100}, {2, 2100}, {2, 1}, {2, 1}, {2, 1}}, {16}},
+    {Kernel::kSquaredError, {{2, 2100}, {2, 2100}, {2, 2100}, {2, 1}}, {16}},
+    {Kernel::kEmbeddingGradient, {{3, 40}, {300, 1}, {300, 40}}, {16, 16, 0x3f000000 - 1}},
+    {Kernel::kColumnSums, {{1, 20}, {1100, 20}}, {16}},
+    {Kernel::kColumnDots, {{1, 20}, {1100, 20}, {1100, 20}}, {16, 16}},
+    {Kernel::kNormScaleGradient, {{1, 20}, {1, 20}, {1100, 20}, {1100, 2}, {1100, 20}}, {16, 50}},
+    {Kernel::kDepthwiseWeightGradient,
+     {{1, 20}, {1100, 20}, {1100, 20}},
+     {1100, 1, 1, 1, 1, 1, 0, 0, 16, 1100}},
+};
+
+TEST(SharingKernels, NeedEachOfTheirBarriers) {
   using acan::cuda::CudaBug;
-  for (const CudaBug bug :
-       {CudaBug::kNone, CudaBug::kNoBarrierBeforeTheFirstStep, CudaBug::kNoBarrierBetweenSteps,
-        CudaBug::kHalfTheThreadsSkipABarrier}) {
-    constexpr std::int64_t kRows = 3, kCols = 1100;  // the leaves take three turns
-    const auto device = Make(1 << 20);
-    const BufferPtr x = device->Allocate(kRows * kCols * 4);  // the result replaces it
-    const BufferPtr statistics = device->Allocate(kRows * 2 * 4);
-    KernelArgs args;
-    args.m[0] = args.m[2] = {x.get(), 0, kRows, kCols, kCols};
-    args.m[1] = {statistics.get(), 0, kRows, 2, 2};
-    device->CopyIn(Filled(kRows * kCols, 2.0f), args.m[0]);
-    args.scalars.f[0] = 1e-5f;
-    Findings findings;
-    tuplespace::planted_bug<CudaBug> = bug;
-    try {
-      device->Launch(Kernel::kNorm, args);
-      device->Synchronize();
-    } catch (const acan::DeviceLost&) {  // what a finding does to the device
+  for (const SharingKernel& of : kSharingKernels) {
+    for (const CudaBug bug :
+         {CudaBug::kNone, CudaBug::kNoBarrierBeforeTheFirstStep, CudaBug::kNoBarrierBetweenSteps,
+          CudaBug::kHalfTheThreadsSkipABarrier}) {
+      const auto device = Make(1 << 20);
+      std::vector<BufferPtr> buffers;
+      KernelArgs args;
+      for (const auto& [rows, cols] : of.shapes) {
+        buffers.push_back(device->Allocate(static_cast<std::uint64_t>(rows * cols) * 4));
+        Matrix& m = args.m[buffers.size() - 1];
+        m = {buffers.back().get(), 0, rows, cols, cols};
+        device->CopyIn(Filled(rows * cols, 0.5f), m);
+      }
+      std::copy(of.integers.begin(), of.integers.end(), args.scalars.i.begin());
+      args.scalars.f[0] = 1e-5f;
+      Findings findings;
+      tuplespace::planted_bug<CudaBug> = bug;
+      try {
+        device->Launch(of.kernel, args);
+        device->Synchronize();
+      } catch (const acan::DeviceLost&) {  // what a finding does to the device
+      }
+      tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
+      EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone)
+          << acan::RowOf(of.kernel).name << ", bug " << static_cast<int>(bug);
     }
-    tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
-    EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone) << static_cast<int>(bug);
   }
 }
 

@@ -29,7 +29,8 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
     }                                                                         \
   }
 
-static_assert(ACAN_ROW_THREADS == kRowThreads);
+static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);
+static_assert(ACAN_CHAIN_THREADS == kRowThreads);
 // A variable, as device code calls no host function, constant or not.
 template <Kernel kernel>
 constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
@@ -42,16 +43,22 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
     if (r < l.rows) function(&l.args, r);                          \
   }
 
+static_assert(ACAN_COLUMN_LANES == 1);
+static_assert(ACAN_MOST_COLUMN_THREADS == kColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
+template <Kernel kernel>
+constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
+
 #define ACAN_RUN_COLUMN(function, enumerator)                    \
-  static_assert(ACAN_COLUMN_LANES == 1);                         \
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
-  if (c < l.cols) function(&l.args, c, 1);
+  if (kColumnOfABlock<Kernel::enumerator> || c < l.cols) function(&l.args, c, c < l.cols ? 1 : 0);
 
 #define ACAN_RUN_TILE(function, enumerator)                   \
   for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) { \
     function(&l.args, r, blockIdx.x, threadIdx.x);            \
   }
 
+// Without launch bounds, with which ptxas spills registers of some;
+// tests/backends/cuda_code_test.py checks that blocks of MostThreads fit.
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
     ACAN_RUN_##iteration(function, enumerator)                         \

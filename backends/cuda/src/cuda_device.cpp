@@ -5,6 +5,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/cuda/cuda_devices.h"
@@ -15,6 +16,7 @@
 #include "kernel_args.h"
 #include "launch_grid.h"
 #include "listing.h"
+#include "local_memory.h"
 #include "products/exact_products.h"
 
 namespace acan::cuda {
@@ -210,6 +212,7 @@ class CudaDevice final : public Device {
     exact_.emplace(info_.name, gemm, GemmWay{options.tile, options.cut_k},
                    elsewhere ? gpu_->downloads() : gpu_->compute(),
                    workspace_ ? workspace_->data() : nullptr);
+    ChargeLocalMemory();
   }
 
   // Nothing may run on what is about to be released.
@@ -343,7 +346,7 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name, GridOf(kernel, region), parameters);
+    Run(TableKernel(kernel), row.name, GridOf(kernel, region, args.scalars), parameters);
   }
 
   void Synchronize() override {
@@ -353,6 +356,18 @@ class CudaDevice final : public Device {
   }
 
  private:
+  // The driver takes it beside the limit. What the device has no room for beside it is charged, so
+  // that buffers within the limit never meet a device that is full.
+  void ChargeLocalMemory() {
+    std::vector<const void*> kernels = exact_->Kernels();
+    for (std::size_t i = 0; i < kKernels; ++i) {
+      kernels.push_back(TableKernel(static_cast<Kernel>(i)));
+    }
+    const std::uint64_t local = ReserveLocalMemory(kernels, gpu_->ordinal(), info_.name);
+    const std::uint64_t beside = info_.memory_bytes - gpu_->budget().limit_bytes();
+    if (local > beside) gpu_->budget().Charge(local - beside);
+  }
+
   void FastGemm(const Product& product) {
     if (!cublas_) {
       cublas_ = std::make_unique<Cublas>(info_.name, gpu_->compute(), fast_math_,

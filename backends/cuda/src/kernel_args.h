@@ -116,10 +116,10 @@ struct LaunchArgs {
   std::int64_t region_rows, region_cols;
 };
 
-// Row kernels whose rows have a block each, of so many threads: 128 rows by single threads are four
-// warps, and threads side by side would read words that are a row apart. The others have sums whose
-// order leaves nothing to share (chains along the row), or are seldom long.
+// Row kernels whose rows have a block each: 128 rows by single threads are four warps, and threads
+// side by side would read words that are a row apart. The others write few words of many rows.
 constexpr int kRowThreads = 128;
+constexpr int kMostRowThreads = 512;
 constexpr bool IsRowOfABlock(Kernel kernel) {
   switch (kernel) {
     case Kernel::kNorm:
@@ -128,10 +128,54 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
     case Kernel::kRotary:
     case Kernel::kEmbedding:
     case Kernel::kPositions:
+    case Kernel::kSoftmaxCrossEntropy:
+    case Kernel::kSquaredError:
+    case Kernel::kClassMaxima:
+    case Kernel::kClassSums:
+    case Kernel::kCrossEntropyGradient:
+    case Kernel::kEmbeddingGradient:
+    case Kernel::kPositionsGradient:
+    case Kernel::kDropout:
       return true;
     default:
       return false;
   }
+}
+
+// The threads of such a row. A row of a large vocabulary has more, so that few rows, too, have
+// enough loads under way. In chains each thread has a leaf, and no more of them than kRowThreads.
+constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
+  constexpr std::int64_t kLongRow = 4096;
+  const bool chains = kernel == Kernel::kSoftmaxCrossEntropy || kernel == Kernel::kSquaredError;
+  return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
+}
+
+// Column kernels whose columns have several threads, each of which sums a leaf: 768 columns by
+// single threads are 24 warps. A block with leaves for several turns has kLongColumns columns.
+constexpr int kColumnThreads = 256;
+constexpr int kLongColumns = 8;
+constexpr bool IsColumnOfABlock(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kColumnSums:
+    case Kernel::kColumnDots:
+    case Kernel::kColumnSquares:
+    case Kernel::kColumnNormSums:
+    case Kernel::kNormScaleGradient:
+    case Kernel::kGroupNormScaleGradient:
+    case Kernel::kDepthwiseWeightGradient:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Others have a thread for each row or column, in small blocks: long sums of one thread are spread
+// over all multiprocessors.
+constexpr int kSumThreads = 32;
+constexpr int kElementThreads = 256;
+// The threads of a block, at most.
+constexpr int MostThreads(Kernel kernel) {
+  return IsRowOfABlock(kernel) ? kMostRowThreads : kElementThreads;
 }
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a

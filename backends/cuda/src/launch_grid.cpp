@@ -9,28 +9,58 @@
 
 namespace acan::cuda {
 
-Grid GridOf(Kernel kernel, const KernelRegion& region) {
-  constexpr std::int64_t kThreads = 256;
+namespace {
+
+unsigned Size(std::int64_t value) {
+  return static_cast<unsigned>(value);
+}
+
+std::int64_t Pieces(std::int64_t value, std::int64_t step) {
+  return (value - 1) / step + 1;
+}
+
+// Leaves of the tree over the rows: as many as acan_places_of counts, or fewer by those that the
+// last group lacks.
+std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& scalars) {
+  const std::size_t at = kernel == Kernel::kDepthwiseWeightGradient ? 8 : 0;
+  const std::int64_t block = scalars.i[at];
+  const std::int64_t group = kernel == Kernel::kColumnSums ? block : scalars.i[at + 1];
+  const auto of_a_group = std::bit_ceil(static_cast<std::uint64_t>(Pieces(group, block)));
+  return Pieces(rows, group) * static_cast<std::int64_t>(of_a_group);
+}
+
+// Columns beside each other read words beside each other; 8 of them are a sector of 32 bytes.
+Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
+  constexpr std::int64_t kMostPlaces = kColumnThreads / kLongColumns;
+  const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
+  const std::int64_t places =
+      leaves >= kMostPlaces
+          ? kMostPlaces
+          : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
+  const std::int64_t columns = std::min<std::int64_t>(kSumThreads, kColumnThreads / places);
+  return {{Size(Pieces(region.cols, columns))}, {Size(columns), Size(places)}};
+}
+
+}  // namespace
+
+Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
   constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
-  // Long sums of one thread: spread over all multiprocessors.
-  constexpr std::int64_t kSumThreads = 32;
-  const auto cut = [](std::int64_t value, std::int64_t step) { return (value + step - 1) / step; };
-  const auto size = [](std::int64_t value) { return static_cast<unsigned>(value); };
   if (region.space == KernelSpace::kElement) {
     const std::int64_t across = std::min<std::int64_t>(
-        kThreads,
+        kElementThreads,
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(region.cols))));
-    const std::int64_t down = kThreads / across;
-    return {{size(std::min<std::int64_t>(cut(region.cols, across), 1 << 30)),
-             size(std::min(cut(region.rows, down), kMostBlocks))},
-            {size(across), size(down)}};
+    const std::int64_t down = kElementThreads / across;
+    return {{Size(std::min<std::int64_t>(Pieces(region.cols, across), 1 << 30)),
+             Size(std::min(Pieces(region.rows, down), kMostBlocks))},
+            {Size(across), Size(down)}};
   }
   if (region.space == KernelSpace::kTile) {
-    return {{size(region.cols), size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
+    return {{Size(region.cols), Size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
   }
-  if (IsRowOfABlock(kernel)) return {{size(region.rows)}, {kRowThreads}};
+  if (IsRowOfABlock(kernel)) return {{Size(region.rows)}, {Size(RowThreads(kernel, region.cols))}};
+  if (IsColumnOfABlock(kernel)) return GridOfColumns(kernel, region, scalars);
   const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
-  return {{size(cut(sums, kSumThreads))}, {size(kSumThreads)}};
+  return {{Size(Pieces(sums, kSumThreads))}, {Size(kSumThreads)}};
 }
 
 }  // namespace acan::cuda

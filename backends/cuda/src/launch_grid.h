@@ -13,6 +13,6 @@ struct Grid {
   dim3 blocks, threads;
 };
 
-Grid GridOf(Kernel kernel, const KernelRegion& region);
+Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars);
 
 }  // namespace acan::cuda

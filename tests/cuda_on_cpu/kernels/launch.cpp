@@ -7,7 +7,7 @@ namespace {
 
 [[maybe_unused]] const bool registered[] = {
 #define ACAN_OPERATOR(number, enumerator, ...) \
-  cuda_on_cpu::RegisterKernel(&Run_##enumerator, #enumerator, 1024, 0),
+  cuda_on_cpu::RegisterKernel(&Run_##enumerator, #enumerator, MostThreads(Kernel::enumerator), 0),
 #include "acan/core/operators/operators.inc"
 };
 

@@ -82,6 +82,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrComputeMode:
       *value = cudaComputeModeDefault;
       return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = gpu->model.multiprocessors;
+      return cudaSuccess;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = gpu->model.threads;
       return cudaSuccess;
@@ -96,6 +99,25 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
           cudaErrorInvalidValue,
           fmt::format("the fake GPU does not know attribute {}", static_cast<int>(attribute))));
   }
+}
+
+// The local memory of a thread; the driver's own stack is not part of the model.
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
+  return Api("cudaDeviceGetLimit", [&] {
+    if (limit != cudaLimitStackSize) return cudaErrorUnsupportedLimit;
+    const Gpu& gpu = TheState().gpus[static_cast<std::size_t>(cuda_on_cpu::current_device)];
+    *value = gpu.local_bytes_a_thread;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, std::size_t value) {
+  return Api("cudaDeviceSetLimit", [&] {
+    if (limit != cudaLimitStackSize) return cudaErrorUnsupportedLimit;
+    return cuda_on_cpu::MakeRoomForLocal(cuda_on_cpu::current_device, value)
+               ? cudaSuccess
+               : cudaErrorMemoryAllocation;
+  });
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {

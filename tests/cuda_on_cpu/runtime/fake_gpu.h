@@ -26,8 +26,9 @@ struct GpuModel {
   std::uint64_t shared_bytes = 0;        // of a multiprocessor
 };
 
-// The models that there are: sm_70 (too old for acan), sm_75, sm_80, sm_86, sm_90, and "small",
-// which is an sm_90 with 48 MiB.
+// The models that there are: sm_70 (too old for acan), sm_75, sm_80, sm_86, sm_90, "tight", which
+// is an sm_75 with 160 MiB, half of which its threads' local memory takes, and "small", which is an
+// sm_90 with 48 MiB.
 const GpuModel& ModelNamed(std::string_view name);  // aborts if there is none
 
 enum class Order : std::uint8_t {

@@ -31,12 +31,14 @@ const void* QuadsKernelOf(GemmTile tile, GemmLayout layout) {
                                  : Gemm32(layout);
 }
 
+constexpr GemmLayout kLayouts[] = {GemmLayout::kRowRow, GemmLayout::kRowK, GemmLayout::kKK,
+                                   GemmLayout::kAny};
+
 // A block may have more than 48 KiB of shared memory only if its kernel asks before it is launched.
 void AllowSharedMemory(GemmTile tile, const GemmGpu& gpu, const std::string& name) {
   const RingDesign& design = *DesignOf(tile);
   const auto bytes = static_cast<int>(SharedBytes(design, gpu));
-  for (const GemmLayout layout :
-       {GemmLayout::kRowRow, GemmLayout::kRowK, GemmLayout::kKK, GemmLayout::kAny}) {
+  for (const GemmLayout layout : kLayouts) {
     const void* const kernel = RingKernelOf(tile, layout);
     Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
           "cudaFuncSetAttribute for shared memory", name);
@@ -91,6 +93,19 @@ ExactProducts::ExactProducts(std::string name, const GemmGpu& gpu, const GemmWay
 
 void ExactProducts::UseWay(int way) {
   way_ = way < 0 ? wish_ : ways_.at(static_cast<std::size_t>(way));
+}
+
+std::vector<const void*> ExactProducts::Kernels() const {
+  std::vector<GemmTile> tiles = TilesOf(gpu_);
+  if (wish_.tile) tiles.insert(tiles.end(), {*wish_.tile, GemmTile::k32});
+  std::vector<const void*> kernels = {AddPartsKernel()};
+  for (const GemmTile tile : tiles) {
+    const bool ring = DesignOf(tile) != nullptr;
+    for (const GemmLayout layout : kLayouts) {
+      kernels.push_back(ring ? RingKernelOf(tile, layout) : QuadsKernelOf(tile, layout));
+    }
+  }
+  return kernels;
 }
 
 void ExactProducts::Run(const Product& product) {

@@ -27,6 +27,9 @@ class ExactProducts {
   int Ways() const { return static_cast<int>(ways_.size()); }
   void UseWay(int way);
 
+  // Those that may be launched.
+  std::vector<const void*> Kernels() const;
+
   // Into the stream. Throws std::invalid_argument if c has more tiles than a launch may have
   // blocks.
   void Run(const Product& product);

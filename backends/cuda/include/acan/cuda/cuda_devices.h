@@ -15,9 +15,10 @@
 // products that are cut along k (1/16 of the limit, 32 MiB at most, none if that is below 1 MiB) at
 // construction. Released buffers are cached
 // as long as they and what is in use, both as the driver rounds them, stay within the limit
-// together. Not charged: what the driver rounds up in buffers that are in use; pinned host memory;
-// what the driver takes for the context, the code and the threads' local memory (the partial sums
-// of the tree: up to 3 KiB for each thread the device can hold); cuBLAS' own state. Buffers may
+// together. The threads' local memory (partial sums of trees: up to 4 KiB for each thread that the
+// device can hold) is reserved at construction. As much of it is charged as the device has no room
+// for beside the limit. Not charged: what the driver rounds up in buffers that are in use; pinned
+// host memory; what the driver takes for the context and the code; cuBLAS' own state. Buffers may
 // outlive the device and be released on any thread.
 //
 // Errors name the call, the device and CUDA's name and words: OutOfMemory for memory, DeviceLost

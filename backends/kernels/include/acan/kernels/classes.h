@@ -6,9 +6,10 @@
 #define ACAN_KERNELS_CLASSES_H
 
 ACAN_FN void acan_class_maxima(const acan_args* a, acan_i64 r) {
-  const float largest = acan_row_largest(&a->m[2], r);
-  acan_store(&a->m[0], r, 0, largest);
-  acan_store_int(&a->m[1], r, a->i[0] + acan_first_column(&a->m[2], r, largest));
+  const acan_largest largest = acan_find_largest(&a->m[2], r);
+  if (ACAN_ROW_THREAD != 0) return;
+  acan_store(&a->m[0], r, 0, largest.value);
+  acan_store_int(&a->m[1], r, a->i[0] + largest.column);
 }
 
 ACAN_FN void acan_combine_maxima(const acan_args* a, acan_i64 r, acan_i64 c) {
@@ -19,30 +20,71 @@ ACAN_FN void acan_combine_maxima(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store_int(&a->m[1], r, first);
 }
 
-ACAN_FN void acan_class_sums(const acan_args* a, acan_i64 r) {
+#if ACAN_ROW_IS_SHARED
+
+/* By a row's threads: the sums of e^(x - largest) and of x - largest. */
+ACAN_FN void acan_class_totals(const acan_matrix* m, acan_i64 r, float largest, float* sum_of_e,
+                               float* sum_of_x) {
+  ACAN_LOCAL_VARIABLE float exponentials[ACAN_TREE_LEVELS];
+  ACAN_LOCAL_VARIABLE float differences[ACAN_TREE_LEVELS];
+  const acan_i64 leaves = acan_leaves_of(m->cols);
+  acan_i64 first;
+  int j;
+  for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
+    const acan_lane_place at = acan_place_of_thread(first, m->cols);
+    const ACAN_GLOBAL float* from = m->data + r * m->stride + at.begin;
+    float e = 0.0f;
+    float x = 0.0f;
+    ACAN_UNROLL for (j = 0; j < ACAN_LANE_LEAF; j += ACAN_LANES) {
+      const int there = j + at.lane < at.n;
+      const float d = there ? from[j + at.lane] - largest : 0.0f;
+      e = e + (there ? acan_exp(d) : 0.0f);
+      x = x + d;
+    }
+    acan_push_lanes(e, first, leaves, exponentials);
+    acan_push_lanes(x, first, leaves, differences);
+  }
+  *sum_of_e = acan_share_lanes(exponentials, leaves);
+  *sum_of_x = acan_share_lanes(differences, leaves);
+}
+
+#else
+
+ACAN_FN void acan_class_totals(const acan_matrix* m, acan_i64 r, float largest, float* sum_of_e,
+                               float* sum_of_x) {
   float exponentials[ACAN_TREE_LEVELS];
   float differences[ACAN_TREE_LEVELS];
   float x[ACAN_LANE_LEAF];
   float e[ACAN_LANE_LEAF];
-  const acan_i64 cols = a->m[1].cols;
-  const acan_i64 label = acan_load_int(&a->m[3], r) - a->i[0];
-  const float largest = acan_load(&a->m[2], r, 0);
-  const int here = (label >= 0) & (label < cols);
-  const float of_label = here ? acan_load(&a->m[1], r, label) - largest : 0.0f;
   acan_i64 leaf = 0;
   acan_i64 begin;
   int t;
-  for (begin = 0; begin < cols; begin += ACAN_LANE_LEAF, ++leaf) {
-    const int n = acan_leaf_size(begin, cols);
-    acan_load_leaf(&a->m[1], r, begin, n, largest, x);
+  for (begin = 0; begin < m->cols; begin += ACAN_LANE_LEAF, ++leaf) {
+    const int n = acan_leaf_size(begin, m->cols);
+    acan_load_leaf(m, r, begin, n, largest, x);
     for (t = 0; t < ACAN_LANE_LEAF; ++t) e[t] = acan_exp(x[t]);
     acan_end_leaf(n, e);
     acan_tree_push(exponentials, leaf, acan_leaf_sum(e));
     acan_tree_push(differences, leaf, acan_leaf_sum(x));
   }
-  acan_store(&a->m[0], r, 0, acan_tree_total(exponentials, leaf));
+  *sum_of_e = acan_tree_total(exponentials, leaf);
+  *sum_of_x = acan_tree_total(differences, leaf);
+}
+
+#endif /* ACAN_ROW_IS_SHARED */
+
+ACAN_FN void acan_class_sums(const acan_args* a, acan_i64 r) {
+  const acan_i64 label = acan_load_int(&a->m[3], r) - a->i[0];
+  const float largest = acan_load(&a->m[2], r, 0);
+  const int here = (label >= 0) & (label < a->m[1].cols);
+  const float of_label = here ? acan_load(&a->m[1], r, label) - largest : 0.0f;
+  float sum_of_e;
+  float sum_of_x;
+  acan_class_totals(&a->m[1], r, largest, &sum_of_e, &sum_of_x);
+  if (ACAN_ROW_THREAD != 0) return;
+  acan_store(&a->m[0], r, 0, sum_of_e);
   acan_store(&a->m[0], r, 1, of_label);
-  acan_store(&a->m[0], r, 2, acan_tree_total(differences, leaf));
+  acan_store(&a->m[0], r, 2, sum_of_x);
 }
 
 ACAN_FN void acan_cross_entropy_loss(const acan_args* a, acan_i64 r, acan_i64 c) {
@@ -60,34 +102,70 @@ ACAN_FN void acan_cross_entropy_loss(const acan_args* a, acan_i64 r, acan_i64 c)
   acan_store(&a->m[1], r, c, correct ? 1.0f : 0.0f);
 }
 
-ACAN_FN void acan_cross_entropy_gradient(const acan_args* a, acan_i64 r) {
+/* What the gradient of a row takes. */
+typedef struct {
+  float largest;
+  float sum;
+  float on;  /* what the label's class is to be, beyond the others */
+  float off; /* what each class is to be */
+  float scale;
+  int ignored;
+  acan_i64 label; /* its column of this part; none where it is not here */
+} acan_class_row;
+
+/* Of p * sum, the class being the label or not. */
+ACAN_FN float acan_class_gradient(const acan_class_row* of, float e, int is_label) {
+  const float p = ACAN_DIV(e, of->sum);
+  const float less = is_label ? p - of->on : p;
+  return of->ignored ? 0.0f : (less - of->off) * of->scale;
+}
+
+#if ACAN_ROW_IS_SHARED
+
+/* By a row's threads. Each reads an element before it writes it: out may be the logits. */
+ACAN_FN void acan_class_gradients(const acan_args* a, acan_i64 r, const acan_class_row* of) {
+  acan_i64 c;
+  for (c = ACAN_ROW_THREAD; c < a->m[0].cols; c += ACAN_ROW_THREADS) {
+    const float e = acan_exp(acan_load(&a->m[1], r, c) - of->largest);
+    acan_store(&a->m[0], r, c, acan_class_gradient(of, e, c == of->label));
+  }
+}
+
+#else
+
+ACAN_FN void acan_class_gradients(const acan_args* a, acan_i64 r, const acan_class_row* of) {
   float x[ACAN_LANE_LEAF];
   const acan_i64 cols = a->m[0].cols;
-  const acan_i64 label = acan_load_int(&a->m[4], r);
-  const acan_i64 at = label - a->i[0];
-  const int ignored = label == a->i[2];
-  const float largest = acan_load(&a->m[2], r, 0);
-  const float sum = acan_load(&a->m[3], r, 0);
-  const float on = 1.0f - a->f[1];
-  const float off = ACAN_DIV(a->f[1], (float)a->i[1]);
+  const int here = (of->label >= 0) & (of->label < cols);
   /* Read before m0, which may be the logits' own matrix, is written. */
-  const int here = (at >= 0) & (at < cols) & !ignored;
-  const float of_label = here ? acan_load(&a->m[1], r, at) : 0.0f;
+  const float of_label = here ? acan_load(&a->m[1], r, of->label) : 0.0f;
   acan_i64 begin;
   int t;
   for (begin = 0; begin < cols; begin += ACAN_LANE_LEAF) {
     const int n = acan_leaf_size(begin, cols);
-    acan_load_leaf(&a->m[1], r, begin, n, largest, x);
-    for (t = 0; t < ACAN_LANE_LEAF; ++t) {
-      const float p = ACAN_DIV(acan_exp(x[t]), sum);
-      x[t] = ignored ? 0.0f : (p - off) * a->f[0];
-    }
+    acan_load_leaf(&a->m[1], r, begin, n, of->largest, x);
+    for (t = 0; t < ACAN_LANE_LEAF; ++t) x[t] = acan_class_gradient(of, acan_exp(x[t]), 0);
     acan_store_leaf(&a->m[0], r, begin, n, x);
   }
   if (here) {
-    const float p = ACAN_DIV(acan_exp(of_label - largest), sum);
-    acan_store(&a->m[0], r, at, ((p - on) - off) * a->f[0]);
+    const float e = acan_exp(of_label - of->largest);
+    acan_store(&a->m[0], r, of->label, acan_class_gradient(of, e, 1));
   }
+}
+
+#endif /* ACAN_ROW_IS_SHARED */
+
+ACAN_FN void acan_cross_entropy_gradient(const acan_args* a, acan_i64 r) {
+  const acan_i64 label = acan_load_int(&a->m[4], r);
+  acan_class_row of;
+  of.largest = acan_load(&a->m[2], r, 0);
+  of.sum = acan_load(&a->m[3], r, 0);
+  of.on = 1.0f - a->f[1];
+  of.off = ACAN_DIV(a->f[1], (float)a->i[1]);
+  of.scale = a->f[0];
+  of.ignored = label == a->i[2];
+  of.label = label - a->i[0];
+  acan_class_gradients(a, r, &of);
 }
 
 /* For the norm of all gradients: the sum of the squares of a row, in lane order. */

@@ -123,6 +123,48 @@ ACAN_FN void acan_depthwise_chain(const acan_args* a, const acan_window* w, acan
   }
 }
 
+/* The columns of the call are the elements of d_weight, in runs of ACAN_CHANNEL_RUN channels: all
+ * taps of some channels follow each other, as they read the same columns of x and dy.
+ *
+ *   channels  0 .. 63, tap 0 | 0 .. 63, tap 1 | .. | 64 .. 127, tap 0 | .. | the rest, tap 0 | ..
+ */
+#define ACAN_CHANNEL_RUN 64
+
+ACAN_FN acan_run acan_tap_run_at(acan_i64 place, acan_i64 end, acan_i64 taps, acan_i64 channels) {
+  const acan_i64 full = channels / ACAN_CHANNEL_RUN * ACAN_CHANNEL_RUN;
+  const int in_full = place < full * taps;
+  const acan_i64 width = in_full ? ACAN_CHANNEL_RUN : channels - full;
+  const acan_i64 first = in_full ? place / (taps * width) * width : full;
+  acan_run run = acan_run_at(place - first * taps, end - first * taps, width);
+  run.col += first;
+  return run;
+}
+
+#if ACAN_COLUMN_IS_SHARED
+
+/* By the threads of a block, as acan_sum_places. */
+ACAN_FN void acan_depthwise_weight_gradient(const acan_args* a, acan_i64 c, int there) {
+  ACAN_LOCAL_VARIABLE float nodes[ACAN_OPEN_WORDS];
+  ACAN_LOCAL_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
+  const acan_window w = acan_window_of(a);
+  const acan_places p = acan_places_of(a->m[2].rows, a->i[8], a->i[9]);
+  const acan_run run = acan_tap_run_at(c, c + 1, w.window_height * w.window_width, a->m[0].cols);
+  acan_open_nodes open = acan_no_nodes(nodes, numbers);
+  acan_i64 first;
+  for (first = 0; first < p.places; first += ACAN_COLUMN_PLACES) {
+    const acan_leaf_rows leaf = acan_rows_at(&p, first + ACAN_COLUMN_PLACE);
+    float sum;
+    if (!acan_is_place(&p, first)) continue;
+    acan_depthwise_chain(a, &w, run.row, leaf.begin, there ? leaf.end : leaf.begin, run.col, &sum,
+                         1);
+    acan_push_places(&open, &p, first, sum);
+  }
+  if (ACAN_COLUMN_PLACE != 0 || !there) return;
+  acan_store(&a->m[0], run.row, run.col, acan_open_total(&open));
+}
+
+#else
+
 /* Channels c .. c + lanes - 1 of tap `tap`, over all rows in the order of acan_group_sums. */
 ACAN_FN void acan_depthwise_weight_lanes(const acan_args* a, const acan_window* w, acan_i64 tap,
                                          acan_i64 c, int lanes) {
@@ -147,23 +189,6 @@ ACAN_FN void acan_depthwise_weight_lanes(const acan_args* a, const acan_window* 
   acan_store_lanes(&a->m[0], tap, c, sums, lanes);
 }
 
-/* The columns of the call are the elements of d_weight, in runs of ACAN_CHANNEL_RUN channels: all
- * taps of some channels follow each other, as they read the same columns of x and dy.
- *
- *   channels  0 .. 63, tap 0 | 0 .. 63, tap 1 | .. | 64 .. 127, tap 0 | .. | the rest, tap 0 | ..
- */
-#define ACAN_CHANNEL_RUN 64
-
-ACAN_FN acan_run acan_tap_run_at(acan_i64 place, acan_i64 end, acan_i64 taps, acan_i64 channels) {
-  const acan_i64 full = channels / ACAN_CHANNEL_RUN * ACAN_CHANNEL_RUN;
-  const int in_full = place < full * taps;
-  const acan_i64 width = in_full ? ACAN_CHANNEL_RUN : channels - full;
-  const acan_i64 first = in_full ? place / (taps * width) * width : full;
-  acan_run run = acan_run_at(place - first * taps, end - first * taps, width);
-  run.col += first;
-  return run;
-}
-
 ACAN_FN void acan_depthwise_weight_gradient(const acan_args* a, acan_i64 c, int lanes) {
   const acan_window w = acan_window_of(a);
   const acan_i64 end = c + lanes;
@@ -173,5 +198,7 @@ ACAN_FN void acan_depthwise_weight_gradient(const acan_args* a, acan_i64 c, int 
     ACAN_FOR_CHANNELS(run, acan_depthwise_weight_lanes)
   }
 }
+
+#endif /* ACAN_COLUMN_IS_SHARED */
 
 #endif /* ACAN_KERNELS_DEPTHWISE_H */

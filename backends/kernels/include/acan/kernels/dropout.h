@@ -52,6 +52,29 @@ ACAN_FN acan_i32 acan_least_kept(float rate) {
   return (float)down < scaled ? down + 1 : down;
 }
 
+#if ACAN_ROW_IS_SHARED
+
+/* By a row's threads, each of which draws for the elements of a counter. */
+ACAN_FN void acan_drop_elements(const acan_args* a, acan_i64 r) {
+  const acan_i64 place = (a->i[3] + r) * a->i[5] + a->i[4];
+  const acan_i64 end = place + a->m[0].cols;
+  const acan_i32 least = acan_least_kept(a->f[0]);
+  acan_i64 quad;
+  int j;
+  for (quad = place / 4 + ACAN_ROW_THREAD; quad * 4 < end; quad += ACAN_ROW_THREADS) {
+    const acan_philox4 drawn = acan_philox((acan_u64)a->i[1], (acan_u64)quad, (acan_u64)a->i[2]);
+    ACAN_UNROLL for (j = 0; j < 4; ++j) {
+      const acan_i64 c = quad * 4 + j - place;
+      if ((c >= 0) & (c < a->m[0].cols)) {
+        const float x = acan_load(&a->m[1], r, c) * a->f[1];
+        acan_store(&a->m[0], r, c, (acan_i32)(drawn.v[j] >> 8) >= least ? x : 0.0f);
+      }
+    }
+  }
+}
+
+#else
+
 ACAN_FN void acan_drop_elements(const acan_args* a, acan_i64 r) {
   acan_i32 words[4 * ACAN_DRAWS];
   const acan_i64 cols = a->m[0].cols;
@@ -75,6 +98,8 @@ ACAN_FN void acan_drop_elements(const acan_args* a, acan_i64 r) {
   }
 }
 
+#endif /* ACAN_ROW_IS_SHARED */
+
 ACAN_FN void acan_dropout(const acan_args* a, acan_i64 r) {
   acan_philox4 drawn;
   acan_u64 sample;
@@ -88,7 +113,7 @@ ACAN_FN void acan_dropout(const acan_args* a, acan_i64 r) {
   drawn = acan_philox((acan_u64)a->i[1], sample / 4, (acan_u64)a->i[2]);
   keep = acan_unit_float(drawn.v[sample % 4]) >= a->f[0];
   ACAN_INDEPENDENT
-  for (c = 0; c < a->m[0].cols; ++c) {
+  for (c = ACAN_ROW_THREAD; c < a->m[0].cols; c += ACAN_ROW_THREADS) {
     const float x = acan_load(&a->m[1], r, c) * a->f[1];
     acan_store(&a->m[0], r, c, keep ? x : 0.0f);
   }

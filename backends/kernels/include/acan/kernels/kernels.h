@@ -20,6 +20,8 @@
 
 #include "acan/kernels/reductions.h"
 
+#include "acan/kernels/places.h"
+
 #include "acan/kernels/row_groups.h"
 
 #include "acan/kernels/norms.h"

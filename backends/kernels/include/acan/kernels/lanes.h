@@ -16,15 +16,25 @@
 #define ACAN_LANES 16
 #define ACAN_LANE_LEAF 64
 
-/* A GPU gives some rows to a whole block: its prelude defines ACAN_ROW_THREADS, a multiple of 16,
- * and ACAN_ROW_THREAD, and all these threads call the functions marked "by a row's threads"
- * together. Everybody else computes a row by one thread. */
+/* A GPU gives some rows to a whole block: its prelude defines ACAN_ROW_THREADS, a power of two of
+ * at least 128 and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD, and all these threads call
+ * the functions marked "by a row's threads" together. Rows of chains have ACAN_CHAIN_THREADS.
+ * Everybody else computes a row by one thread. */
 #ifdef ACAN_ROW_THREADS
 #define ACAN_ROW_IS_SHARED 1
+#define ACAN_ROW_BARRIER() ACAN_BARRIER()
 #else
 #define ACAN_ROW_IS_SHARED 0
+#define ACAN_ROW_BARRIER() ((void)0)
 #define ACAN_ROW_THREADS 1
 #define ACAN_ROW_THREAD 0
+#endif
+
+/* Likewise several threads to a column: places.h. */
+#ifdef ACAN_COLUMN_PLACES
+#define ACAN_COLUMN_IS_SHARED 1
+#else
+#define ACAN_COLUMN_IS_SHARED 0
 #endif
 
 /* How many elements of the leaf at `begin` there are. */
@@ -164,11 +174,29 @@ ACAN_FN acan_lane_place acan_place_of_thread(acan_i64 first, acan_i64 cols) {
   return place;
 }
 
+/* Leaves that one thread adds in registers, before the tree's open nodes are looked at. */
+#define ACAN_NODE_LEAVES 8
+
+/* The node of `count` leaves, of which there are ACAN_NODE_LEAVES but at the end of a row. */
+ACAN_FN float acan_node_of_leaves(const float* leaves, acan_i64 count) {
+  float nodes[ACAN_NODE_LEAVES];
+  int width;
+  int k;
+  ACAN_UNROLL for (k = 0; k < ACAN_NODE_LEAVES; ++k) nodes[k] = k < count ? leaves[k] : 0.0f;
+  ACAN_UNROLL for (width = 1; width < ACAN_NODE_LEAVES; width *= 2) {
+    ACAN_UNROLL for (k = 0; k < ACAN_NODE_LEAVES; k += 2 * width) {
+      if (k + width < count) nodes[k] = nodes[k] + nodes[k + width];
+    }
+  }
+  return nodes[0];
+}
+
 /* By a row's threads: their lanes become the sums of leaves first, first + 1, ..., which the first
- * thread pushes as far as there are `leaves`. Only its levels are of use. */
+ * thread pushes as far as there are `leaves`, in nodes. The levels are the block's, and nobody but
+ * the first thread looks at them. */
 ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float* levels) {
-  ACAN_LOCAL_VARIABLE float lanes[ACAN_ROW_THREADS];
-  ACAN_LOCAL_VARIABLE float sums[ACAN_ROW_LEAVES];
+  ACAN_LOCAL_VARIABLE float lanes[ACAN_MOST_ROW_THREADS];
+  ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_ROW_THREADS / ACAN_LANES];
   int k;
   lanes[ACAN_ROW_THREAD] = lane;
   ACAN_BARRIER();
@@ -177,20 +205,26 @@ ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float*
   }
   ACAN_BARRIER();
   if (ACAN_ROW_THREAD != 0) return;
-  for (k = 0; k < ACAN_ROW_LEAVES && first + k < leaves; ++k) {
-    acan_tree_push(levels, first + k, sums[k]);
+  for (k = 0; k < ACAN_ROW_LEAVES && first + k < leaves; k += ACAN_NODE_LEAVES) {
+    const float node = acan_node_of_leaves(sums + k, leaves - first - k);
+    acan_tree_push(levels, (first + k) / ACAN_NODE_LEAVES, node);
   }
 }
 
-/* By a row's threads: the total of the first thread, for all of them. */
-ACAN_FN float acan_share_total(const float* levels, acan_i64 leaves) {
+/* By a row's threads: the total of `nodes` that the first thread has pushed, for all of them. */
+ACAN_FN float acan_share_total(const float* levels, acan_i64 nodes) {
   ACAN_LOCAL_VARIABLE float shared;
   float total;
-  if (ACAN_ROW_THREAD == 0) shared = acan_tree_total(levels, leaves);
+  if (ACAN_ROW_THREAD == 0) shared = acan_tree_total(levels, nodes);
   ACAN_BARRIER();
   total = shared;
   ACAN_BARRIER(); /* before the next total is written */
   return total;
+}
+
+/* The same for lanes that were pushed. */
+ACAN_FN float acan_share_lanes(const float* levels, acan_i64 leaves) {
+  return acan_share_total(levels, (leaves + ACAN_NODE_LEAVES - 1) / ACAN_NODE_LEAVES);
 }
 
 ACAN_FN acan_i64 acan_leaves_of(acan_i64 cols) {
@@ -198,7 +232,7 @@ ACAN_FN acan_i64 acan_leaves_of(acan_i64 cols) {
 }
 
 ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
-  float levels[ACAN_TREE_LEVELS];
+  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 leaves = acan_leaves_of(m->cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
@@ -206,11 +240,11 @@ ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
     const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
     acan_push_lanes(acan_sum_of_lane(x, at.lane, at.n), first, leaves, levels);
   }
-  return acan_share_total(levels, leaves);
+  return acan_share_lanes(levels, leaves);
 }
 
 ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) {
-  float levels[ACAN_TREE_LEVELS];
+  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 leaves = acan_leaves_of(m->cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
@@ -218,7 +252,7 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
     const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
     acan_push_lanes(acan_squares_of_lane(x, mean, at.lane, at.n), first, leaves, levels);
   }
-  return acan_share_total(levels, leaves);
+  return acan_share_lanes(levels, leaves);
 }
 
 #else
@@ -254,7 +288,80 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
 
 #endif /* ACAN_ROW_IS_SHARED */
 
-/* The largest element of row r that is not NaN, -infinity where there is none. */
+/* The largest element of a row that is not NaN, -infinity where there is none, and the first column
+ * that equals it, 0 where there is none. Of a zero, the sign is that of the first zero in the order
+ * (column mod 64, column), those behind the last full leaf being the last: as vectors find it. */
+typedef struct {
+  float value;
+  acan_i64 column;
+} acan_largest;
+
+#if ACAN_ROW_IS_SHARED
+
+/* A candidate: its value, its place in the order above, and the first column of an equal one. -1:
+ * there is none. */
+typedef struct {
+  float value;
+  acan_i64 rank;
+  acan_i64 column;
+} acan_candidate;
+
+ACAN_FN acan_candidate acan_larger(acan_candidate a, acan_candidate b) {
+  acan_candidate both = a;
+  if ((b.column < 0) | (a.value > b.value)) return a;
+  if ((a.column < 0) | (b.value > a.value)) return b;
+  if (b.rank < a.rank) both.value = b.value;
+  if (b.rank < a.rank) both.rank = b.rank;
+  if (b.column < a.column) both.column = b.column;
+  return both;
+}
+
+/* By a row's threads, for all of them. */
+ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
+  ACAN_LOCAL_VARIABLE float values[ACAN_MOST_ROW_THREADS];
+  ACAN_LOCAL_VARIABLE acan_i64 ranks[ACAN_MOST_ROW_THREADS];
+  ACAN_LOCAL_VARIABLE acan_i64 columns[ACAN_MOST_ROW_THREADS];
+  const int at = ACAN_ROW_THREAD;
+  const acan_i64 full = m->cols / ACAN_LANE_LEAF * ACAN_LANE_LEAF;
+  acan_candidate best;
+  acan_largest found;
+  acan_i64 c;
+  int half;
+  best.value = -ACAN_AS_F32(0x7f800000u);
+  best.rank = 0;
+  best.column = -1;
+  for (c = at; c < m->cols; c += ACAN_ROW_THREADS) {
+    acan_candidate next;
+    next.value = acan_load(m, r, c);
+    next.rank =
+        c < full ? c % ACAN_LANE_LEAF * full + c / ACAN_LANE_LEAF : ACAN_LANE_LEAF * full + c;
+    next.column = c;
+    if (next.value == next.value) best = acan_larger(best, next);
+  }
+  for (half = ACAN_ROW_THREADS;; half /= 2) {
+    if (at < half) {
+      values[at] = best.value;
+      ranks[at] = best.rank;
+      columns[at] = best.column;
+    }
+    ACAN_BARRIER();
+    if (half == 1) break;
+    if (at < half / 2) {
+      acan_candidate other;
+      other.value = values[at + half / 2];
+      other.rank = ranks[at + half / 2];
+      other.column = columns[at + half / 2];
+      best = acan_larger(best, other);
+    }
+  }
+  found.value = values[0];
+  found.column = columns[0] < 0 ? 0 : columns[0];
+  ACAN_BARRIER(); /* before the next candidates are written */
+  return found;
+}
+
+#else
+
 ACAN_FN float acan_row_largest(const acan_matrix* m, acan_i64 r) {
   float lanes[ACAN_LANE_LEAF];
   float largest = -ACAN_AS_F32(0x7f800000u);
@@ -273,7 +380,6 @@ ACAN_FN float acan_row_largest(const acan_matrix* m, acan_i64 r) {
   return largest;
 }
 
-/* The first column whose element equals `value`; 0 where there is none. */
 ACAN_FN acan_i64 acan_first_column(const acan_matrix* m, acan_i64 r, float value) {
   acan_i64 begin;
   acan_i64 c;
@@ -289,5 +395,14 @@ ACAN_FN acan_i64 acan_first_column(const acan_matrix* m, acan_i64 r, float value
   }
   return 0;
 }
+
+ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
+  acan_largest found;
+  found.value = acan_row_largest(m, r);
+  found.column = acan_first_column(m, r, found.value);
+  return found;
+}
+
+#endif /* ACAN_ROW_IS_SHARED */
 
 #endif /* ACAN_KERNELS_LANES_H */

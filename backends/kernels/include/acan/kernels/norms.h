@@ -79,8 +79,8 @@ ACAN_FN void acan_norm_lane(const acan_norm_operands* o, acan_i64 begin, int l, 
 /* The sums of g and of g * h over the row, by a row's threads. */
 ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scaled, float* sum,
                             float* dot) {
-  float sums[ACAN_TREE_LEVELS];
-  float dots[ACAN_TREE_LEVELS];
+  ACAN_LOCAL_VARIABLE float sums[ACAN_TREE_LEVELS];
+  ACAN_LOCAL_VARIABLE float dots[ACAN_TREE_LEVELS];
   const acan_i64 leaves = acan_leaves_of(cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
@@ -89,8 +89,8 @@ ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scal
     acan_push_lanes(*sum, first, leaves, sums);
     acan_push_lanes(*dot, first, leaves, dots);
   }
-  *sum = acan_share_total(sums, leaves);
-  *dot = acan_share_total(dots, leaves);
+  *sum = acan_share_lanes(sums, leaves);
+  *dot = acan_share_lanes(dots, leaves);
 }
 
 #else

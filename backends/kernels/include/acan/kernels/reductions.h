@@ -1,4 +1,4 @@
-/* Kernels that sum along a row or down a column, in the canonical order: inside a leaf
+/* Kernels that sum along a row, in the canonical order: inside a leaf
  * acc = 0; acc = acc + x, ascending; leaves by the tree of args.h. */
 #ifndef ACAN_KERNELS_REDUCTIONS_H
 #define ACAN_KERNELS_REDUCTIONS_H
@@ -14,6 +14,98 @@ ACAN_FN int acan_terms(acan_i64 begin, acan_i64 end) {
 ACAN_FN acan_i64 acan_leaf_end(acan_i64 begin, acan_i64 block, acan_i64 end) {
   return end - begin < block ? end : begin + block;
 }
+
+#if ACAN_ROW_IS_SHARED
+
+/* Terms of a row's chains: e^(x - largest) to be added, or d of d * d. What is stored is the term,
+ * or d * scale. `what` is a constant. */
+#define ACAN_TERM_SOFTMAX 0
+#define ACAN_TERM_SQUARE 1
+
+ACAN_FN float acan_row_term(const acan_args* a, int what, acan_i64 r, acan_i64 c, float largest) {
+  if (what == ACAN_TERM_SOFTMAX) {
+    const float term = acan_exp(acan_load(&a->m[1], r, c) - largest);
+    if (a->m[0].data) acan_store(&a->m[0], r, c, term);
+    return term;
+  } else {
+    const float d = acan_load(&a->m[1], r, c) - acan_load(&a->m[2], r, c);
+    if (a->m[0].data) acan_store(&a->m[0], r, c, d * a->f[0]);
+    return d;
+  }
+}
+
+/* The sum of this thread's leaf, one of `count` from column `begin` on; 0 for other threads. So
+ * many terms of all leaves are computed by all threads, neighbours by neighbours, and wait in
+ * shared memory for the threads that have the chains. */
+ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64 begin, int count,
+                              float largest) {
+  ACAN_LOCAL_VARIABLE float terms[ACAN_CHAIN_THREADS][ACAN_TERMS + 1];
+  const acan_i64 cols = a->m[1].cols;
+  const acan_i64 block = a->i[0];
+  const acan_i64 longest = block < cols - begin ? block : cols - begin;
+  const acan_i64 end =
+      ACAN_ROW_THREAD < count ? acan_leaf_end(begin + ACAN_ROW_THREAD * block, block, cols) : begin;
+  float sum = 0.0f;
+  acan_i64 at;
+  int i;
+  int t;
+  for (at = 0; at < longest; at += ACAN_TERMS) {
+    const acan_i64 from = ACAN_ROW_THREAD < count ? begin + ACAN_ROW_THREAD * block + at : end;
+    const int n = from < end ? acan_terms(from, end) : 0;
+    for (i = ACAN_ROW_THREAD; i < count * ACAN_TERMS; i += ACAN_ROW_THREADS) {
+      const acan_i64 c = begin + i / ACAN_TERMS * block + at + i % ACAN_TERMS;
+      if (c < cols) terms[i / ACAN_TERMS][i % ACAN_TERMS] = acan_row_term(a, what, r, c, largest);
+    }
+    ACAN_BARRIER();
+    for (t = 0; t < n; ++t) {
+      const float term = terms[ACAN_ROW_THREAD][t];
+      /* A product, so the leaf is a chain of fma as in the matrix products. */
+      sum = what == ACAN_TERM_SOFTMAX ? sum + term : ACAN_FMA(term, term, sum);
+    }
+    ACAN_BARRIER(); /* before the next terms are written */
+  }
+  return sum;
+}
+
+/* The node of the `count` leaves whose sums the first threads have, for the first thread. */
+ACAN_FN float acan_node_of_threads(float sum, int count) {
+  ACAN_LOCAL_VARIABLE float sums[ACAN_CHAIN_THREADS];
+  const int at = ACAN_ROW_THREAD;
+  int width;
+  sums[at] = sum;
+  ACAN_BARRIER();
+  for (width = 1; width < count; width *= 2) {
+    if ((at % (2 * width) == 0) & (at + width < count)) sums[at] = sums[at] + sums[at + width];
+    ACAN_BARRIER();
+  }
+  return sums[at];
+}
+
+/* By a row's threads, each of which has a leaf at a time: the sum of the row's terms. */
+ACAN_FN float acan_sum_terms(const acan_args* a, int what, acan_i64 r, float largest) {
+  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
+  const acan_i64 cols = a->m[1].cols;
+  const acan_i64 leaves = (cols - 1) / a->i[0] + 1;
+  acan_i64 first;
+  acan_i64 nodes = 0;
+  for (first = 0; first < leaves; first += ACAN_ROW_THREADS, ++nodes) {
+    const int count = leaves - first < ACAN_ROW_THREADS ? (int)(leaves - first) : ACAN_ROW_THREADS;
+    const float sum = acan_leaf_chain(a, what, r, first * a->i[0], count, largest);
+    const float node = acan_node_of_threads(sum, count);
+    if (ACAN_ROW_THREAD == 0) acan_tree_push(levels, nodes, node);
+  }
+  return acan_share_total(levels, nodes);
+}
+
+ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float largest) {
+  return acan_sum_terms(a, ACAN_TERM_SOFTMAX, r, largest);
+}
+
+ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
+  return acan_sum_terms(a, ACAN_TERM_SQUARE, r, 0.0f);
+}
+
+#else
 
 /* Leaves whose chains are added side by side: an addition takes several cycles, and a chain waits
  * for each. */
@@ -75,39 +167,8 @@ ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float lar
   return acan_tree_total(levels, leaf);
 }
 
-/* The first column whose element is the largest; a NaN is the largest if it is the first, else
- * none.
- */
-ACAN_FN acan_i64 acan_softmax_first(const acan_matrix* m, acan_i64 r) {
-  const float first = acan_load(m, r, 0);
-  return first == first ? acan_first_column(m, r, acan_row_largest(m, r)) : 0;
-}
-
-ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
-  const acan_i64 cols = a->m[1].cols;
-  const acan_i64 label = (acan_i32)ACAN_AS_U32(acan_load(&a->m[2], r, 0));
-  const int valid = (label >= 0) & (label < cols);
-  /* Read before m0, which may be the logits' own matrix, is written. */
-  const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
-  const acan_i64 first = acan_softmax_first(&a->m[1], r);
-  const float largest = acan_load(&a->m[1], r, first);
-  const float sum = acan_softmax_denominator(a, r, largest);
-  float of_label_term;
-  acan_i64 c;
-  acan_store(&a->m[3], r, 0, acan_log(sum) - (of_label - largest));
-  acan_store(&a->m[4], r, 0, first == label ? 1.0f : 0.0f);
-  if (!a->m[0].data) return;
-  of_label_term = valid ? acan_load(&a->m[0], r, label) : 0.0f;
-  ACAN_INDEPENDENT
-  for (c = 0; c < cols; ++c) {
-    acan_store(&a->m[0], r, c, ACAN_DIV(acan_load(&a->m[0], r, c), sum) * a->f[0]);
-  }
-  if (valid) {
-    acan_store(&a->m[0], r, label, (ACAN_DIV(of_label_term, sum) - 1.0f) * a->f[0]);
-  }
-}
-
-ACAN_FN void acan_squared_error(const acan_args* a, acan_i64 r) {
+/* Sum over c of (outputs - targets)^2; the differences are left in m0 if it is there. */
+ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
   float levels[ACAN_TREE_LEVELS];
   const acan_i64 cols = a->m[1].cols;
   acan_i64 leaf = 0;
@@ -124,40 +185,51 @@ ACAN_FN void acan_squared_error(const acan_args* a, acan_i64 r) {
     }
     acan_tree_push(levels, leaf, sum);
   }
-  acan_store(&a->m[3], r, 0, acan_tree_total(levels, leaf));
+  return acan_tree_total(levels, leaf);
 }
 
-/* Columns c .. c + lanes - 1 side by side: each lane is its own sum. */
-ACAN_FN void acan_column_sums(const acan_args* a, acan_i64 c, int lanes) {
-  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
-  float sums[ACAN_COLUMN_LANES];
-  const acan_i64 rows = a->m[1].rows;
-  acan_i64 leaf = 0;
-  acan_i64 begin;
-  acan_i64 r;
-  acan_i64 pending;
-  int level;
-  int l;
-  for (begin = 0; begin < rows; begin += a->i[0], ++leaf) {
-    const acan_i64 end = acan_leaf_end(begin, a->i[0], rows);
-    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
-    for (r = begin; r < end; ++r) {
-      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(&a->m[1], r, c + l);
-    }
-    level = 0;
-    for (pending = leaf; pending & 1; pending >>= 1, ++level) {
-      for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
-    }
-    for (l = 0; l < lanes; ++l) levels[level][l] = sums[l];
+#endif /* ACAN_ROW_IS_SHARED */
+
+/* The first column whose element is the largest; a NaN is the largest if it is the first, else
+ * none. By a row's threads, and so are both losses. */
+ACAN_FN acan_i64 acan_softmax_first(const acan_matrix* m, acan_i64 r) {
+  const float first = acan_load(m, r, 0);
+  return first == first ? acan_find_largest(m, r).column : 0;
+}
+
+ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
+  const acan_i64 cols = a->m[1].cols;
+  const acan_i64 label = (acan_i32)ACAN_AS_U32(acan_load(&a->m[2], r, 0));
+  const int valid = (label >= 0) & (label < cols);
+  /* Read before m0, which may be the logits' own matrix, is written. */
+  const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
+  const acan_i64 first = acan_softmax_first(&a->m[1], r);
+  const float largest = acan_load(&a->m[1], r, first);
+  float sum;
+  float of_label_term;
+  acan_i64 c;
+  ACAN_ROW_BARRIER();
+  sum = acan_softmax_denominator(a, r, largest);
+  if (ACAN_ROW_THREAD == 0) {
+    acan_store(&a->m[3], r, 0, acan_log(sum) - (of_label - largest));
+    acan_store(&a->m[4], r, 0, first == label ? 1.0f : 0.0f);
   }
-  level = 0;
-  for (pending = leaf; !(pending & 1); pending >>= 1) ++level;
-  for (l = 0; l < lanes; ++l) sums[l] = levels[level][l];
-  for (pending >>= 1, ++level; pending; pending >>= 1, ++level) {
-    if (!(pending & 1)) continue;
-    for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
+  if (!a->m[0].data) return;
+  of_label_term = valid ? acan_load(&a->m[0], r, label) : 0.0f;
+  ACAN_ROW_BARRIER();
+  ACAN_INDEPENDENT
+  for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) {
+    acan_store(&a->m[0], r, c, ACAN_DIV(acan_load(&a->m[0], r, c), sum) * a->f[0]);
   }
-  for (l = 0; l < lanes; ++l) acan_store(&a->m[0], 0, c + l, sums[l]);
+  ACAN_ROW_BARRIER();
+  if (valid & (ACAN_ROW_THREAD == 0)) {
+    acan_store(&a->m[0], r, label, (ACAN_DIV(of_label_term, sum) - 1.0f) * a->f[0]);
+  }
+}
+
+ACAN_FN void acan_squared_error(const acan_args* a, acan_i64 r) {
+  const float sum = acan_square_sum(a, r);
+  if (ACAN_ROW_THREAD == 0) acan_store(&a->m[3], r, 0, sum);
 }
 
 #endif /* ACAN_KERNELS_REDUCTIONS_H */

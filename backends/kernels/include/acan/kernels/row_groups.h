@@ -67,6 +67,71 @@ ACAN_FN void acan_column_chain(const acan_matrix* x, const acan_matrix* y, int w
   }
 }
 
+#if ACAN_COLUMN_IS_SHARED
+
+/* By the threads of a block, `there` being whether this one has a column. */
+ACAN_FN void acan_sum_places(const acan_args* a, int what, const acan_places* p, acan_i64 c,
+                             int there) {
+  ACAN_LOCAL_VARIABLE float nodes[ACAN_OPEN_WORDS];
+  ACAN_LOCAL_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
+  acan_open_nodes open = acan_no_nodes(nodes, numbers);
+  acan_i64 first;
+  for (first = 0; first < p->places; first += ACAN_COLUMN_PLACES) {
+    const acan_leaf_rows leaf = acan_rows_at(p, first + ACAN_COLUMN_PLACE);
+    float sum;
+    if (!acan_is_place(p, first)) continue;
+    acan_column_chain(&a->m[1], &a->m[2], what, leaf.begin, there ? leaf.end : leaf.begin, c, &sum,
+                      1);
+    acan_push_places(&open, p, first, sum);
+  }
+  if (ACAN_COLUMN_PLACE == 0 && there) acan_store(&a->m[0], 0, c, acan_open_total(&open));
+}
+
+ACAN_FN void acan_column_sums(const acan_args* a, acan_i64 c, int lanes) {
+  const acan_places p = acan_places_of(a->m[1].rows, a->i[0], a->i[0]);
+  acan_sum_places(a, ACAN_CHAIN_SUM, &p, c, lanes);
+}
+
+ACAN_FN void acan_group_sums(const acan_args* a, int what, acan_i64 c, int lanes) {
+  const acan_places p = acan_places_of(a->m[1].rows, a->i[0], a->i[1]);
+  acan_sum_places(a, what, &p, c, lanes);
+}
+
+#else
+
+/* Columns c .. c + lanes - 1 side by side: each lane is its own sum. */
+ACAN_FN void acan_column_sums(const acan_args* a, acan_i64 c, int lanes) {
+  float levels[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
+  float sums[ACAN_COLUMN_LANES];
+  const acan_i64 rows = a->m[1].rows;
+  acan_i64 leaf = 0;
+  acan_i64 begin;
+  acan_i64 r;
+  acan_i64 pending;
+  int level;
+  int l;
+  for (begin = 0; begin < rows; begin += a->i[0], ++leaf) {
+    const acan_i64 end = acan_leaf_end(begin, a->i[0], rows);
+    for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+    for (r = begin; r < end; ++r) {
+      for (l = 0; l < lanes; ++l) sums[l] = sums[l] + acan_load(&a->m[1], r, c + l);
+    }
+    level = 0;
+    for (pending = leaf; pending & 1; pending >>= 1, ++level) {
+      for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
+    }
+    for (l = 0; l < lanes; ++l) levels[level][l] = sums[l];
+  }
+  level = 0;
+  for (pending = leaf; !(pending & 1); pending >>= 1) ++level;
+  for (l = 0; l < lanes; ++l) sums[l] = levels[level][l];
+  for (pending >>= 1, ++level; pending; pending >>= 1, ++level) {
+    if (!(pending & 1)) continue;
+    for (l = 0; l < lanes; ++l) sums[l] = levels[level][l] + sums[l];
+  }
+  for (l = 0; l < lanes; ++l) acan_store(&a->m[0], 0, c + l, sums[l]);
+}
+
 ACAN_FN void acan_group_sums(const acan_args* a, int what, acan_i64 c, int lanes) {
   float inner[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float outer[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
@@ -89,6 +154,8 @@ ACAN_FN void acan_group_sums(const acan_args* a, int what, acan_i64 c, int lanes
   acan_lane_tree_total(outer, groups, sums, lanes);
   acan_store_lanes(&a->m[0], 0, c, sums, lanes);
 }
+
+#endif /* ACAN_COLUMN_IS_SHARED */
 
 ACAN_FN void acan_column_dots(const acan_args* a, acan_i64 c, int lanes) {
   if (a->m[2].data) {
@@ -175,6 +242,46 @@ ACAN_FN void acan_sample_norm_chains(const acan_args* a, acan_i64 begin, acan_i6
   }
 }
 
+/* The chains of a leaf. `by` is a constant. */
+ACAN_FN void acan_norm_leaf_chains(const acan_args* a, int by, acan_i64 begin, acan_i64 end,
+                                   acan_i64 c, float* dots, float* sums, int lanes) {
+  int l;
+  for (l = 0; l < lanes; ++l) dots[l] = 0.0f;
+  for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
+  if (by == ACAN_BY_SAMPLE) {
+    acan_sample_norm_chains(a, begin, end, c, dots, sums, lanes);
+  } else {
+    acan_norm_chains(a, by == ACAN_BY_COLUMN, begin, end, c, dots, sums, lanes);
+  }
+}
+
+#if ACAN_COLUMN_IS_SHARED
+
+ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int there) {
+  ACAN_LOCAL_VARIABLE float dot_nodes[ACAN_OPEN_WORDS];
+  ACAN_LOCAL_VARIABLE acan_i32 dot_numbers[ACAN_OPEN_WORDS];
+  ACAN_LOCAL_VARIABLE float sum_nodes[ACAN_OPEN_WORDS];
+  ACAN_LOCAL_VARIABLE acan_i32 sum_numbers[ACAN_OPEN_WORDS];
+  const acan_places p = acan_places_of(a->m[2].rows, a->i[0], a->i[1]);
+  acan_open_nodes dots = acan_no_nodes(dot_nodes, dot_numbers);
+  acan_open_nodes sums = acan_no_nodes(sum_nodes, sum_numbers);
+  acan_i64 first;
+  for (first = 0; first < p.places; first += ACAN_COLUMN_PLACES) {
+    const acan_leaf_rows leaf = acan_rows_at(&p, first + ACAN_COLUMN_PLACE);
+    float dot;
+    float sum;
+    if (!acan_is_place(&p, first)) continue;
+    acan_norm_leaf_chains(a, by, leaf.begin, there ? leaf.end : leaf.begin, c, &dot, &sum, there);
+    acan_push_places(&dots, &p, first, there ? dot : 0.0f);
+    acan_push_places(&sums, &p, first, there ? sum : 0.0f);
+  }
+  if (ACAN_COLUMN_PLACE != 0 || !there) return;
+  acan_store(&a->m[0], 0, c, acan_open_total(&dots));
+  if (a->m[1].data) acan_store(&a->m[1], 0, c, acan_open_total(&sums));
+}
+
+#else
+
 ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int lanes) {
   float inner_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
   float outer_dots[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
@@ -185,20 +292,13 @@ ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int la
   const acan_i64 rows = a->m[2].rows;
   acan_i64 groups = 0;
   acan_i64 first;
-  int l;
   for (first = 0; first < rows; first += a->i[1], ++groups) {
     const acan_i64 last = acan_leaf_end(first, a->i[1], rows);
     acan_i64 leaf = 0;
     acan_i64 begin;
     for (begin = first; begin < last; begin += a->i[0], ++leaf) {
       const acan_i64 end = acan_leaf_end(begin, a->i[0], last);
-      for (l = 0; l < lanes; ++l) dots[l] = 0.0f;
-      for (l = 0; l < lanes; ++l) sums[l] = 0.0f;
-      if (by == ACAN_BY_SAMPLE) {
-        acan_sample_norm_chains(a, begin, end, c, dots, sums, lanes);
-      } else {
-        acan_norm_chains(a, by == ACAN_BY_COLUMN, begin, end, c, dots, sums, lanes);
-      }
+      acan_norm_leaf_chains(a, by, begin, end, c, dots, sums, lanes);
       acan_lane_tree_push(inner_dots, leaf, dots, lanes);
       acan_lane_tree_push(inner_sums, leaf, sums, lanes);
     }
@@ -212,6 +312,8 @@ ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int la
   acan_store_lanes(&a->m[0], 0, c, dots, lanes);
   if (a->m[1].data) acan_store_lanes(&a->m[1], 0, c, sums, lanes);
 }
+
+#endif /* ACAN_COLUMN_IS_SHARED */
 
 ACAN_FN void acan_norm_scale_gradient(const acan_args* a, acan_i64 c, int lanes) {
   acan_norm_group_sums(a, ACAN_BY_ROW, c, lanes);

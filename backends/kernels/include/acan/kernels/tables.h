@@ -110,10 +110,11 @@ ACAN_FN void acan_embedding_gradient_of(const acan_args* a, acan_i64 t, const ac
   acan_i64 c;
   if ((found->count == 0) | (word == a->i[3])) {
     ACAN_INDEPENDENT
-    for (c = 0; c < cols; ++c) acan_store(&a->m[0], t, c, 0.0f);
+    for (c = ACAN_ROW_THREAD; c < cols; c += ACAN_ROW_THREADS) acan_store(&a->m[0], t, c, 0.0f);
     return;
   }
-  for (c = 0; c + ACAN_COLUMN_LANES <= cols; c += ACAN_COLUMN_LANES) {
+  for (c = ACAN_ROW_THREAD; c + ACAN_COLUMN_LANES <= cols;
+       c += ACAN_COLUMN_LANES * ACAN_ROW_THREADS) {
     acan_word_sums(a, word, found, c, sums, ACAN_COLUMN_LANES);
     acan_store_lanes(&a->m[0], t, c, sums, ACAN_COLUMN_LANES);
   }
@@ -123,11 +124,51 @@ ACAN_FN void acan_embedding_gradient_of(const acan_args* a, acan_i64 t, const ac
   }
 }
 
+#if ACAN_ROW_IS_SHARED
+
+/* By a row's threads, each of which looks through rows that follow each other: how many there are
+ * before this thread's and after it tells where its own belong in the list. */
+ACAN_FN void acan_find_shared_rows(const acan_matrix* index, acan_i64 word, acan_found* found) {
+  ACAN_LOCAL_VARIABLE acan_i64 counts[ACAN_MOST_ROW_THREADS];
+  const acan_i64 share = (index->rows + ACAN_ROW_THREADS - 1) / ACAN_ROW_THREADS;
+  const acan_i64 begin = ACAN_ROW_THREAD * share;
+  const acan_i64 end = acan_leaf_end(begin, share, index->rows);
+  acan_i64 before = 0;
+  acan_i64 all = 0;
+  acan_i64 own = 0;
+  acan_i64 r;
+  int k;
+  for (r = begin; r < end; ++r) own += acan_load_int(index, r) == word ? 1 : 0;
+  counts[ACAN_ROW_THREAD] = own;
+  ACAN_BARRIER();
+  for (k = 0; k < ACAN_ROW_THREADS; ++k) {
+    if (k < ACAN_ROW_THREAD) before += counts[k];
+    all += counts[k];
+  }
+  if (ACAN_ROW_THREAD == 0) found->count = all;
+  for (r = begin; own > 0 && before < ACAN_FOUND_ROWS; ++r) {
+    if (acan_load_int(index, r) != word) continue;
+    found->rows[before++] = r;
+    --own;
+  }
+  ACAN_BARRIER();
+}
+
+ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
+  ACAN_LOCAL_VARIABLE acan_found found;
+  acan_find_shared_rows(&a->m[1], a->i[2] + t, &found);
+  acan_embedding_gradient_of(a, t, &found);
+}
+
+#else
+
 ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
   acan_found found;
   acan_find_rows(&a->m[1], a->i[2] + t, &found);
   acan_embedding_gradient_of(a, t, &found);
 }
+
+#endif /* ACAN_ROW_IS_SHARED */
 
 ACAN_FN void acan_positions(const acan_args* a, acan_i64 r) {
   const acan_i64 cols = a->m[0].cols;
@@ -171,7 +212,8 @@ ACAN_FN void acan_positions_gradient(const acan_args* a, acan_i64 p) {
   float sums[ACAN_COLUMN_LANES];
   const acan_i64 cols = a->m[0].cols;
   acan_i64 c;
-  for (c = 0; c + ACAN_COLUMN_LANES <= cols; c += ACAN_COLUMN_LANES) {
+  for (c = ACAN_ROW_THREAD; c + ACAN_COLUMN_LANES <= cols;
+       c += ACAN_COLUMN_LANES * ACAN_ROW_THREADS) {
     acan_position_sums(a, p, c, sums, ACAN_COLUMN_LANES);
     acan_store_lanes(&a->m[0], p, c, sums, ACAN_COLUMN_LANES);
   }

@@ -1,0 +1,139 @@
+/* Sums down columns by the threads of a GPU's block. Its prelude defines ACAN_COLUMN_PLACES, how
+ * many places a block sums side by side (a power of two), ACAN_COLUMN_PLACE, that of this thread,
+ * ACAN_COLUMNS, how many columns a block has, and ACAN_COLUMN, that of this thread. All threads of
+ * a block call these functions together. Everybody else sums a column by one thread.
+ *
+ * The leaves of row groups have places in one aligned tree, as if each group had a power of two of
+ * them; those that a group lacks are behind its others, so they only ever are a missing right
+ * child:
+ *
+ *   groups of 3 leaves    place  0   1   2   -  |  4   5   6   -  |  8   9
+ *                                 \ /    |         \ /    |         \ /
+ *                                  +-----+          +-----+          |
+ *                                      +---------------+             |
+ *                                              +---------------------+
+ */
+#ifndef ACAN_KERNELS_PLACES_H
+#define ACAN_KERNELS_PLACES_H
+
+#if ACAN_COLUMN_IS_SHARED
+
+typedef struct {
+  acan_i64 rows;
+  acan_i64 block;
+  acan_i64 group;  /* rows of a group */
+  int group_bits;  /* a group has 2^group_bits places */
+  acan_i64 places; /* up to the last leaf */
+} acan_places;
+
+ACAN_FN acan_places acan_places_of(acan_i64 rows, acan_i64 block, acan_i64 group) {
+  const acan_i64 last = rows - (rows - 1) % group - 1; /* the first row of the last group */
+  acan_places p;
+  acan_i64 covered;
+  p.rows = rows;
+  p.block = block;
+  p.group = group;
+  p.group_bits = 0;
+  for (covered = block; covered < group; covered *= 2) ++p.group_bits;
+  p.places = (last / group << p.group_bits) + (rows - 1 - last) / block + 1;
+  return p;
+}
+
+/* The rows of a leaf: none where there is no leaf. */
+typedef struct {
+  acan_i64 begin;
+  acan_i64 end;
+} acan_leaf_rows;
+
+ACAN_FN acan_leaf_rows acan_rows_at(const acan_places* p, acan_i64 place) {
+  const acan_i64 group = place >> p->group_bits;
+  const acan_i64 first = group * p->group;
+  const acan_i64 last = acan_leaf_end(first, p->group, p->rows);
+  acan_leaf_rows leaf;
+  leaf.begin = first + (place - (group << p->group_bits)) * p->block;
+  leaf.end = leaf.begin < last ? acan_leaf_end(leaf.begin, p->block, last) : leaf.begin;
+  return leaf;
+}
+
+ACAN_FN int acan_is_place(const acan_places* p, acan_i64 place) {
+  const acan_leaf_rows leaf = acan_rows_at(p, place);
+  return leaf.begin < leaf.end;
+}
+
+/* The nodes that wait for their right siblings. A block of more than one turn has at most so many
+ * columns. */
+#define ACAN_OPEN_COLUMNS 8
+
+typedef struct {
+  float* nodes;      /* [ACAN_TREE_LEVELS][ACAN_OPEN_COLUMNS], shared by the block */
+  acan_i32* numbers; /* the same; the turn of each node's last leaf */
+  int depth;
+} acan_open_nodes;
+
+#define ACAN_OPEN_WORDS (ACAN_TREE_LEVELS * ACAN_OPEN_COLUMNS)
+
+ACAN_FN acan_open_nodes acan_no_nodes(float* nodes, acan_i32* numbers) {
+  acan_open_nodes open;
+  open.nodes = nodes;
+  open.numbers = numbers;
+  open.depth = 0;
+  return open;
+}
+
+/* By the threads of place 0: the node of turn `number`. Two neighbours are added as soon as the
+ * next turn is outside of the smallest node that has both: the highest bit in which numbers differ
+ * is the level of the node that holds both. */
+ACAN_FN void acan_open_push(acan_open_nodes* open, acan_i32 number, float node) {
+  float* nodes = open->nodes + ACAN_COLUMN;
+  acan_i32* numbers = open->numbers + ACAN_COLUMN;
+  int top = open->depth - 1;
+  for (; top > 0 && (numbers[(top - 1) * ACAN_OPEN_COLUMNS] ^ numbers[top * ACAN_OPEN_COLUMNS]) <
+                        (numbers[top * ACAN_OPEN_COLUMNS] ^ number);
+       --top) {
+    nodes[(top - 1) * ACAN_OPEN_COLUMNS] =
+        nodes[(top - 1) * ACAN_OPEN_COLUMNS] + nodes[top * ACAN_OPEN_COLUMNS];
+    numbers[(top - 1) * ACAN_OPEN_COLUMNS] = numbers[top * ACAN_OPEN_COLUMNS];
+  }
+  ++top;
+  nodes[top * ACAN_OPEN_COLUMNS] = node;
+  numbers[top * ACAN_OPEN_COLUMNS] = number;
+  open->depth = top + 1;
+}
+
+ACAN_FN float acan_open_total(const acan_open_nodes* open) {
+  const float* nodes = open->nodes + ACAN_COLUMN;
+  int top = open->depth - 1;
+  float sum = nodes[top * ACAN_OPEN_COLUMNS];
+  while (--top >= 0) sum = nodes[top * ACAN_OPEN_COLUMNS] + sum;
+  return sum;
+}
+
+/* The node of the places from `first` on whose leaves the block's threads have summed: for the
+ * threads of place 0. */
+ACAN_FN float acan_node_of_places(const acan_places* p, acan_i64 first, float sum) {
+  ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_COLUMN_THREADS];
+  float* own = sums + ACAN_COLUMN_PLACE * ACAN_COLUMNS + ACAN_COLUMN;
+  int width;
+  *own = sum;
+  ACAN_BARRIER();
+  for (width = 1; width < ACAN_COLUMN_PLACES; width *= 2) {
+    if ((ACAN_COLUMN_PLACE % (2 * width) == 0) &&
+        acan_is_place(p, first + ACAN_COLUMN_PLACE + width)) {
+      *own = *own + own[width * ACAN_COLUMNS];
+    }
+    ACAN_BARRIER();
+  }
+  return *own;
+}
+
+/* Each thread has the sum of a leaf of the places from `first` on, of a turn that has leaves. */
+ACAN_FN void acan_push_places(acan_open_nodes* open, const acan_places* p, acan_i64 first,
+                              float sum) {
+  const float node = acan_node_of_places(p, first, sum);
+  if (ACAN_COLUMN_PLACE != 0) return;
+  acan_open_push(open, (acan_i32)(first / ACAN_COLUMN_PLACES), node);
+}
+
+#endif /* ACAN_COLUMN_IS_SHARED */
+
+#endif /* ACAN_KERNELS_PLACES_H */
