@@ -3,7 +3,7 @@
 # that includes up to ACAN_UNITY_BYTES of them. Every source still includes what it uses, and builds
 # with this option off, which suits work on few sources.
 option(ACAN_UNITY "Compile the sources of each target in groups" OFF)
-set(ACAN_UNITY_BYTES 60000 CACHE STRING "The size of a group of sources that are compiled together")
+set(ACAN_UNITY_BYTES 120000 CACHE STRING "The size of a group of sources that are compiled together")
 mark_as_advanced(ACAN_UNITY_BYTES)
 if(ACAN_UNITY)
   # gcc means a header that gives each source that includes it another type. In a group it takes every

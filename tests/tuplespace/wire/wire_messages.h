@@ -241,8 +241,8 @@ class Generator {
   std::mt19937_64 random_;
 };
 
-constexpr std::size_t kRequestKinds = std::variant_size_v<RequestBody>;
-constexpr std::size_t kReplyKinds = std::variant_size_v<ReplyBody>;
+constexpr std::size_t kRequestKinds = std::variant_size_v<AnyRequest>;
+constexpr std::size_t kReplyKinds = std::variant_size_v<AnyReply>;
 
 // ---- equality of what came out with what went in
 // ---------------------------------------------------

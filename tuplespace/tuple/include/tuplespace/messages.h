@@ -331,10 +331,34 @@ struct Notice {
   std::string text;
 };
 
-using RequestBody = std::variant<Put, Read, List, Count, Get, Complete, Extend, Release, Fail,
-                                 Retire, Hold, Cancel, GetStats, Supply>;
-using ReplyBody = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
-                               RetireReply, Ok, Stats, RequestError>;
+using AnyRequest = std::variant<Put, Read, List, Count, Get, Complete, Extend, Release, Fail,
+                                Retire, Hold, Cancel, GetStats, Supply>;
+using AnyReply = std::variant<PutReply, Found, CountReply, Grants, CompleteReply, LeaseReply,
+                              RetireReply, Ok, Stats, RequestError>;
+
+// One request, and one answer: variants, for std::visit, std::get and the like. What copies, moves
+// and destroys one is compiled once, in messages.cpp; as the variant's own templates every source
+// that holds a request would have it again.
+class RequestBody : public AnyRequest {
+ public:
+  using AnyRequest::AnyRequest;
+  RequestBody();
+  RequestBody(const RequestBody& other);
+  RequestBody(RequestBody&& other) noexcept;
+  RequestBody& operator=(const RequestBody& other);
+  RequestBody& operator=(RequestBody&& other) noexcept;
+  ~RequestBody();
+};
+class ReplyBody : public AnyReply {
+ public:
+  using AnyReply::AnyReply;
+  ReplyBody();
+  ReplyBody(const ReplyBody& other);
+  ReplyBody(ReplyBody&& other) noexcept;
+  ReplyBody& operator=(const ReplyBody& other);
+  ReplyBody& operator=(ReplyBody&& other) noexcept;
+  ~ReplyBody();
+};
 
 struct Request {
   RequestId id = 0;
