@@ -76,8 +76,9 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
   }
   current_[client].insert(request.id);
   if (const auto* get = std::get_if<Get>(&request.body)) {
-    trust_.OnGet(client, request.id, get->pattern);
+    trust_.OnGet(client, request.id, *get);
   }
+  if (std::holds_alternative<Fail>(request.body)) trust_.OnFail(client);
   if (auto asked = Note(request.body)) asked_[{client, request.id}] = std::move(*asked);
 }
 
@@ -205,9 +206,8 @@ void Observer::OnAnswer(const ClientId& client, const Asked& asked, const ReplyB
 void Observer::OnLeaseAnswer(const ClientId& client, const Asked& asked, const LeaseRef& ref,
                              LeaseStatus status, std::int64_t now_us) {
   const TaskSpec* task = tuples_.Task(ref.key);
-  const bool excludes_some = task != nullptr && !task->not_by.empty();
   leases_.OnAnswer(client, ref, status, asked.extend_us,
-                   trust_.ExtensionsOf(client, ref.key, excludes_some, now_us), now_us);
+                   trust_.ExtensionsOf(client, ref.key, task, now_us), now_us);
   if (status == LeaseStatus::kStale) trust_.OnLeaseLost(client);
   lead_.Tell(client, ref.key, status != LeaseStatus::kStale);
 }

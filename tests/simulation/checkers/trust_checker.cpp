@@ -15,8 +15,8 @@ constexpr std::int64_t kNotSaidUs = 999;  // it is said in whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace
 
-void TrustChecker::OnGet(const ClientId& client, RequestId id, const Pattern& pattern) {
-  open_gets_.emplace(std::pair(client, id), OpenGet{pattern});
+void TrustChecker::OnGet(const ClientId& client, RequestId id, const Get& get) {
+  open_gets_.emplace(std::pair(client, id), OpenGet{get.pattern, get.offer_bytes});
 }
 
 void TrustChecker::OnReply(const ClientId& client, RequestId id) {
@@ -27,10 +27,11 @@ void TrustChecker::OnReply(const ClientId& client, RequestId id) {
 void TrustChecker::OnGrants(const ClientId& client, RequestId id, const Grants& grants,
                             std::int64_t now_us) {
   if (const auto get = open_gets_.find({client, id}); get != open_gets_.end()) {
-    std::vector<Pattern>& patterns = asked_for_[client];
-    const bool is_new =
-        std::find(patterns.begin(), patterns.end(), get->second.pattern) == patterns.end();
-    if (is_new) patterns.push_back(std::move(get->second.pattern));
+    Asked& asked = asked_for_[client];
+    const auto begin = asked.patterns.begin(), end = asked.patterns.end();
+    const bool is_new = std::find(begin, end, get->second.pattern) == end;
+    if (is_new) asked.patterns.push_back(std::move(get->second.pattern));
+    asked.offer_bytes = std::max(asked.offer_bytes, get->second.offer_bytes);
     open_gets_.erase(get);
   }
   if (!IsOnProbation(client, now_us) || grants.grants.size() <= 1) return;
@@ -42,9 +43,9 @@ bool TrustChecker::IsOnProbation(const ClientId& client, std::int64_t now_us) co
   return IsUntried(client) && now_us < offence_us_ + kRememberedUs;
 }
 
-// For sure somebody else could take the task if it asked for such tasks before, was never benched,
-// and has no key whose other clients could have been.
-Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& task, bool excludes_some,
+// For sure somebody else could take the task if it asked for such tasks before with enough memory,
+// was never benched, and has no key whose other clients could have been.
+Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, const TaskSpec* task,
                                       std::int64_t now_us) const {
   Extensions extensions;
   if (!context_.IsLimited(client) && !mistrusted_.contains(client)) {
@@ -52,14 +53,15 @@ Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& task, b
   }
   if (IsUntried(client)) extensions.most = kLimits.untried_extensions;
   if (IsOnProbation(client, now_us)) extensions.most = kLimits.untried_extensions / 2;
-  const auto asks = [&](const Pattern& pattern) { return pattern.Matches(task); };
+  const auto asks = [&](const Pattern& pattern) { return pattern.Matches(key); };
+  const std::uint64_t need_bytes = task == nullptr ? 0 : task->need_bytes;
   const auto could_take = [&](const auto& other) {
     return other.first != client && !context_.IsLimited(other.first) &&
-           !mistrusted_.contains(other.first) &&
-           std::any_of(other.second.begin(), other.second.end(), asks);
+           !mistrusted_.contains(other.first) && other.second.offer_bytes >= need_bytes &&
+           std::any_of(other.second.patterns.begin(), other.second.patterns.end(), asks);
   };
-  extensions.another_could_take =
-      !excludes_some && std::any_of(asked_for_.begin(), asked_for_.end(), could_take);
+  extensions.another_could_take = (task == nullptr || task->not_by.empty()) &&
+                                  std::any_of(asked_for_.begin(), asked_for_.end(), could_take);
   return extensions;
 }
 

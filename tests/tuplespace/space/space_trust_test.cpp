@@ -323,6 +323,26 @@ TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
   EXPECT_EQ(Results(), 1u);
 }
 
+// A run crawled: its largest tasks fitted only one handler, which was slow, and which was benched
+// again and again for tasks that the others could not have taken.
+TEST(TrustOfUnequalClientsTest, WhoHasTooLittleMemoryIsNobodyElse) {
+  SpaceDriver d;
+  for (const char* client : {"m", "large", "small"}) d.Join(client);
+  EXPECT_TRUE(d.GetNow("large", Every("t"), 1000).empty());
+  EXPECT_TRUE(d.GetNow("small", Every("t"), 99).empty());
+  Tuple task = Making(Task(Key{"t", 1}, {}, 100), {Key{"r", 1}});
+  task.task->lease_us = kTrustLeaseUs;
+  d.PutOne("m", task);
+  const LeaseRef lease = d.TakeNow("large", Every("t"));
+  for (int i = 0; i < 100; ++i) {
+    d.Advance(kTrustLeaseUs / 2);
+    ASSERT_EQ(d.Ask<LeaseReply>("large", Extend{lease, kTrustLeaseUs}).lease, LeaseStatus::kOk);
+  }
+  d.Ask<LeaseReply>("large", Fail{lease, "once"});
+  EXPECT_FALSE(d.GetNow("large", Every("t"), 1000).empty()) << "it need not wait for the other";
+  EXPECT_EQ(d.counters().benched, 0u);
+}
+
 TEST_F(TrustTest, AnExtensionDoesNotEndWhereTheTaskExcludesTheOther) {
   Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
   task.task->lease_us = kTrustLeaseUs;

@@ -24,8 +24,8 @@ class Benches {
   void EndGetsOf(ClientState& client);  // those that wait on the bench
 
   enum class When : bool { kNow, kSomeDay };  // some day: benches end
-  // Whether a client is there that asks for such tasks, on which this one has not failed, and that
-  // gets tasks at present, or some day.
+  // Whether a client is there that asks for such tasks, has offered enough memory for this one, has
+  // not failed on it, and gets tasks at present, or some day.
   bool AnotherCouldTake(const Record& record, const ClientState* but = nullptr,
                         When when = When::kNow) const;
   bool AnotherMayTake(const Record& record, const ClientState& holder) const;

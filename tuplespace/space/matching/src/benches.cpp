@@ -49,8 +49,6 @@ std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const 
                            state_.limits.most_bench_us);
 }
 
-// Whether a client is there that asks for such tasks, on which this one has not failed, and that
-// gets tasks at present, or some day.
 bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, When when) const {
   return AnyUserCouldTake(record, [&](const ClientState* user) {
     return user != but && (when == When::kSomeDay || !IsBenched(*user));
@@ -79,12 +77,15 @@ bool Benches::AnyUserCouldTake(const Record& record, Accept accept) const {
       record, [&](const ClientState* user) { return accept(user) && !IsAmong(barred, *user->id); });
 }
 
-// Of the clients that ever asked for such tasks.
+// Of the clients that ever asked for such tasks, and offered as much memory as this one needs.
 template <class Accept>
 bool Benches::AnyUser(const Record& record, Accept accept) const {
   bool found = false;
+  const auto fits = [&](const ClientState* user) {
+    return user->most_offered_bytes >= record.need_bytes() && accept(user);
+  };
   groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
-    found = std::any_of(group->users.begin(), group->users.end(), accept);
+    found = std::any_of(group->users.begin(), group->users.end(), fits);
     return !found;
   });
   return found;

@@ -325,6 +325,7 @@ struct ClientState {
   std::uint64_t lease_count = 0;                // of `leases`
   std::uint64_t own_payload_bytes = 0;          // of `ephemerals`
   GetGroup* last_group = nullptr;               // of its last Get, while the group is there
+  std::uint64_t most_offered_bytes = 0;         // by any of its Gets
   IntrusiveList<Lease> leases;                  // by fence, as it grows
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
