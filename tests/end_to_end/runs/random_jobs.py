@@ -5,11 +5,12 @@
 
 A seed draws a job: the kind of its model, its sizes, which often fit nothing well, its data, its optimizer
 and its other settings. One handler with much memory trains it first. Then others do: as many as six, with
-as little memory as the job can be trained in and somewhat more, other vector instructions, OpenCL where it
-is there, other sizes of tasks, activations kept or computed again, no shared memory, audits. Losses at each step and the weights' SHA-256 must
-be the same. A job that the program refuses counts as such, if it is refused with a sentence and exit code
-2; anything else is a finding. It prints a line for each finding, with the seed that repeats it, and a JSON
-summary at the end. Exit code 1: there was a finding.
+as little memory as the job can be trained in and somewhat more, some beside one with much, other vector
+instructions, OpenCL where it is there, other sizes and policies of tasks, activations kept or computed
+again, no shared memory, TCP, snapshots, audits. Losses at each step and the weights' SHA-256 must be the
+same. A job that the program refuses counts as such, if it is refused with a sentence and exit code 2;
+anything else, also a run that has not ended after some minutes, is a finding. It prints a line for each
+finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
 import collections
@@ -258,6 +259,27 @@ def smallest_memory(arguments, job, settings):
         least = max(least, int(named[1]) * UNITS[named[2]] * 16 // 15) + 64
 
 
+def draw_cluster(draw, job, least, opencl):
+    """Handlers that can train the job, and settings that change nothing in its weights."""
+    memory = int(least * draw.choice([1, 1, 1.1, 1.5, 3, 10]))
+    handlers = draw.choice([f"cpu:1@{memory}", f"2xcpu:1@{memory}", f"{draw.randint(3, 6)}xcpu:1@{memory}",
+                            f"cpu:1@{memory},cpu:1@{memory * 3}", f"cpu:2@{memory},cpu:1@1GiB",
+                            f"cpu:1,cpu:1,cpu:1@{memory}"])
+    if opencl and draw.random() < 0.3:
+        handlers = draw.choice(["opencl:0", f"opencl:0,{handlers}"])
+    settings = []
+    if draw.random() < 0.3:
+        rows = max(min(job.train["block"], job.train["batch"]), draw.randint(1, 24))
+        settings.append(f"tasks.batch_rows={rows}")
+    if draw.random() < 0.3 and "," in handlers:
+        settings.append(f"tasks.audit={draw.choice([0.2, 0.5, 1])}")
+    for key, values in (("tasks.policy", ["fixed", "gss", "factoring", "paper"]), ("tasks.resident_steps", [1, 2]),
+                        ("snapshots.every_steps", [0, 1])):
+        if draw.random() < 0.2:
+            settings.append(f"{key}={draw.choice(values)}")
+    return handlers, settings
+
+
 def check(arguments, seed, counts, folder):
     job = Job(seed, folder)
     (folder / "job.toml").write_text(job.text())
@@ -276,19 +298,13 @@ def check(arguments, seed, counts, folder):
         print(f"seed {seed} FINDING: {refusals} refusals named too little memory before one of {least} B",
               flush=True)
     for _ in range(arguments.clusters):
-        memory = int(least * draw.choice([1, 1, 1.1, 1.5, 3, 10]))
-        handlers = draw.choice([f"cpu:1@{memory}", f"2xcpu:1@{memory}", f"{draw.randint(3, 6)}xcpu:1@{memory}",
-                                f"cpu:1@{memory},cpu:1@{memory * 3}", f"cpu:2@{memory},cpu:1@1GiB"])
-        if arguments.opencl and draw.random() < 0.2:
-            handlers = draw.choice(["opencl:0", f"opencl:0,{handlers}"])
-        settings = list(recompute)
-        if draw.random() < 0.3:
-            settings.append(f"tasks.batch_rows={max(min(job.train['block'], job.train['batch']), draw.randint(1, 24))}")
-        if draw.random() < 0.15 and "," in handlers:
-            settings.append("tasks.audit=0.2")
+        handlers, settings = draw_cluster(draw, job, least, arguments.opencl)
+        settings += recompute
         environment = {"ACAN_CPU_ISA": draw.choice(["avx512", "avx2", "portable"])}
         if draw.random() < 0.1:
             environment["ACAN_SHARED_MEMORY"] = "off"
+        if draw.random() < 0.1:
+            environment["ACAN_TRANSPORT"] = "tcp"
         other = Run(arguments, job, handlers, settings, environment)
         counts["trained"] += 1
         if not other.same_as(first):
