@@ -24,7 +24,7 @@ bool TaskDemand::OffersLess(const Workload& work) const {
 }
 
 bool TaskDemand::IsInVain(const Workload& work, std::int64_t now_us) const {
-  return OffersLess(work) && now_us >= asked_us_ + kHalfOfferUs;
+  return OffersLess(work) && now_us >= asked_us_ + kOfferInVainUs;
 }
 
 // What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
@@ -67,7 +67,7 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
     asked_us_ = now_us;
     out.emplace_back(asked_);
   }
-  if (OffersLess(work)) ask_at_us_ = asked_us_ + kHalfOfferUs;
+  if (OffersLess(work)) ask_at_us_ = asked_us_ + kOfferInVainUs;
 }
 
 void TaskDemand::StopAsking(std::vector<HandlerAction>& out) {

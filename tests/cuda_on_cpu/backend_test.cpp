@@ -146,7 +146,7 @@ const SharingKernel kSharingKernels[] = {
      {1100, 1, 1, 1, 1, 1, 0, 0, 16, 1100}},
 };
 
-TEST(SharingKernels, NeedEachOfTheirBarriers) {
+TEST(SharingKernels, NeedTheirBarriers) {
   using acan::cuda::CudaBug;
   for (const SharingKernel& of : kSharingKernels) {
     for (const CudaBug bug :

@@ -140,7 +140,7 @@ TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked
     core.Step(grant, 0);
     core.Step(TaskFinished{1, 4 * kMiB, {{Tile(1, 1), 4 * kMiB, true}}}, 0);
     core.Step(Released{1}, 0);
-    core.Step(TimePassed{}, kHalfOfferUs);  // it offers all that is free now
+    core.Step(TimePassed{}, kOfferInVainUs);  // it offers all that is free now
     return core.NextDeadlineUs();
   };
   EXPECT_EQ(due_us(false), 50'000);

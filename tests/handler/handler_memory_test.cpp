@@ -67,7 +67,7 @@ class ModelDevice {
   // What it offers at last when nothing happens.
   std::uint64_t OfferWhenIdle() {
     for (int i = 0; i < 4; ++i) {
-      now_ = std::min(core_.NextDeadlineUs(), now_ + kHalfOfferUs);
+      now_ = std::min(core_.NextDeadlineUs(), now_ + kOfferInVainUs);
       Take(core_.Step(TimePassed{}, now_));
     }
     return offer_ ? *offer_ : 0;

@@ -141,7 +141,7 @@ TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
   HandlerCore core(1000, 3);
   ASSERT_EQ(AskedAfterAShortTask(core).size(), 1u);
   const std::int64_t due_us = core.NextDeadlineUs();
-  ASSERT_EQ(due_us, 20 + kHalfOfferUs);
+  ASSERT_EQ(due_us, 20 + kOfferInVainUs);
   EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, due_us - 1)).empty());
   const auto asked = Of<AskForTask>(core.Step(TimePassed{}, due_us));
   ASSERT_EQ(asked.size(), 1u);
@@ -160,8 +160,8 @@ TEST(ShortTasks, AllIsOfferedWhereWhatWasFreeBesideATaskFindsNothing) {
   EXPECT_EQ(beside[0].offer_bytes, 990u);
   core.Step(Finished(1, 20), 20);
   EXPECT_TRUE(Of<AskForTask>(core.Step(Released{1}, 20)).empty());
-  ASSERT_EQ(core.NextDeadlineUs(), kHalfOfferUs);
-  const auto asked = Of<AskForTask>(core.Step(TimePassed{}, kHalfOfferUs));
+  ASSERT_EQ(core.NextDeadlineUs(), kOfferInVainUs);
+  const auto asked = Of<AskForTask>(core.Step(TimePassed{}, kOfferInVainUs));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].offer_bytes, 1000u);
 }

@@ -364,7 +364,8 @@ class CudaDevice final : public Device {
       kernels.push_back(TableKernel(static_cast<Kernel>(i)));
     }
     const std::uint64_t local = ReserveLocalMemory(kernels, gpu_->ordinal(), info_.name);
-    const std::uint64_t beside = info_.memory_bytes - gpu_->budget().limit_bytes();
+    const std::uint64_t limit = std::min(gpu_->budget().limit_bytes(), info_.memory_bytes);
+    const std::uint64_t beside = info_.memory_bytes - limit;
     if (local > beside) gpu_->budget().Charge(local - beside);
   }
 

@@ -19,7 +19,7 @@ namespace acan {
 
 inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks of one get
 // So long less than the free memory is offered in vain.
-inline constexpr std::int64_t kHalfOfferUs = 10'000;
+inline constexpr std::int64_t kOfferInVainUs = 10'000;
 
 // What a handler has to do, and room for.
 struct Workload {

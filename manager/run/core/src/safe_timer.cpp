@@ -14,7 +14,7 @@ constexpr std::int64_t kPausesOfOne = 9;
 // then stay in the space.
 constexpr double kBetweenLossesUs = 1.8e9;
 constexpr double kMostPauseUs = 10e6;
-// Of handlers that are lost again and again nothing is lost for so many steps at most.
+// However often handlers are lost, nothing stays for 2 to the power of this many steps at most.
 constexpr int kMostDoublings = 6;
 
 std::int64_t PauseUs(std::int64_t took_us) {
