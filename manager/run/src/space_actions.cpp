@@ -45,8 +45,7 @@ void SpaceActions::Submit(tuplespace::RequestBody body) {
   context_.client.Submit(std::move(body), ThrowErrors);
 }
 
-tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
-                                               std::function<void(tuplespace::Found&&)> then) {
+tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read, ReadsInTurn::Then then) {
   read.wait_us = tuplespace::kForeverUs;
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = context_.client.Submit(
@@ -64,6 +63,7 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read,
 
 void SpaceActions::CancelReads() {
   copying_.reset();  // an answer that is on its way must not begin the next Read of it
+  reports_.Forget();
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
 }
 
@@ -115,7 +115,7 @@ std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
 void SpaceActions::Do(PutTasks& action) {
   const std::size_t count = action.tasks.size();
   tasks_put_ += static_cast<std::int64_t>(count);
-  // A read stays open for each report.
+  // Each report is a Read that stays open.
   const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
   tuplespace::Put put;
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
@@ -152,9 +152,9 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
       }
     }
   }
-  SubmitRead(std::move(read), [this, unit = action.unit, generation = action.generation,
-                               first = action.first + begin, work = std::move(work),
-                               first_of = std::move(first_of)](tuplespace::Found&& found) {
+  reports_.Add(std::move(read), [this, unit = action.unit, generation = action.generation,
+                                 first = action.first + begin, work = std::move(work),
+                                 first_of = std::move(first_of)](tuplespace::Found&& found) {
     ChunkDone done{unit, generation, first, work.size(), {}, {}};
     for (std::size_t i = 0; i < work.size(); ++i) {
       const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];

@@ -13,6 +13,7 @@
 #include "acan/manager/kept_data.h"
 #include "acan/manager/leadership.h"
 #include "acan/manager/manager_core.h"
+#include "acan/manager/reads_in_turn.h"
 #include "acan/manager/run_context.h"
 #include "acan/manager/tile_mover.h"
 #include "audit_trail.h"
@@ -31,7 +32,10 @@ class SpaceActions {
         statistics_(statistics),
         audits_(audits),
         post_(std::move(post)),
-        kept_data_(context.client) {}
+        kept_data_(context.client),
+        reports_(kMostReports, [this](tuplespace::Read read, ReadsInTurn::Then then) {
+          SubmitRead(std::move(read), std::move(then));
+        }) {}
 
   // `plan`: the one under which the action was made.
   void PutData(const PutPassData& action, const Plan& plan);
@@ -59,6 +63,9 @@ class SpaceActions {
   std::int64_t tasks_put() const { return tasks_put_; }
 
  private:
+  // Of a broker's 1,024 for each client. The others are for the votes of audits, which decide what
+  // the reports wait for.
+  static constexpr std::size_t kMostReports = 256;
   struct Copying {  // of the tiles of a version into the space
     VersionSafe version;
     std::vector<TileCell> tiles;
@@ -73,8 +80,7 @@ class SpaceActions {
   void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
   void CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin);
-  tuplespace::RequestId SubmitRead(tuplespace::Read read,
-                                   std::function<void(tuplespace::Found&&)> then);
+  tuplespace::RequestId SubmitRead(tuplespace::Read read, ReadsInTurn::Then then);
 
   RunContext& context_;
   Leadership& leadership_;
@@ -84,6 +90,7 @@ class SpaceActions {
   KeptData kept_data_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
+  ReadsInTurn reports_;  // of tasks that are done
   std::shared_ptr<Copying> copying_;
   std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results
   std::int64_t ordered_epoch_ = -1;                 // the one of `order_`

@@ -111,9 +111,10 @@ void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
     ballot.by.push_back(found->put_by);
     ballot.hash.push_back(found->hash);
   }
-  one.vote.reset();
+  TakeBackVote(audit, one);
   one.ballots.push_back(std::move(ballot));
   Proceed(audit);
+  PutWaiting();
 }
 
 void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
@@ -124,16 +125,19 @@ void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
     const bool somebody_new = one.asks_again && SomebodyCan(one, NewVoters(one));
     if (one.vote && !somebody_new && SomebodyCan(one, one.vote->task.not_by)) continue;
     if (one.vote) output_.drop.emplace_back(id, one.vote->task.key);
-    one.vote.reset();
+    TakeBackVote(id, one);
     stuck.push_back(id);
   }
   for (const AuditId id : stuck) Proceed(id);
+  PutWaiting();
 }
 
 void Audits::Forget() {
   cases_.clear();
   awaited_.clear();
   open_.clear();
+  voting_.clear();
+  waiting_.clear();
   output_.put.clear();
   output_.drop.clear();
 }
@@ -301,6 +305,11 @@ void Audits::AskForVote(AuditId id, Case& one) {
     return;
   }
   one.undecided.clear();
+  if (one.votes == 0 && voting_.size() >= kMostVotes) {
+    waiting_.insert(id);
+    return;
+  }
+  voting_.insert(id);
   if (differ && one.votes == 1) {
     output_.say.push_back(fmt::format("the results of {} by {} differ: asking another handler",
                                       one.task.key.ToString(), fmt::join(voters, " and ")));
@@ -310,10 +319,25 @@ void Audits::AskForVote(AuditId id, Case& one) {
   output_.put.push_back(*one.vote);
 }
 
+// It was given or is dropped.
+void Audits::TakeBackVote(AuditId id, Case& one) {
+  one.vote.reset();
+  voting_.erase(id);
+}
+
+void Audits::PutWaiting() {
+  while (voting_.size() < kMostVotes && !waiting_.empty()) {
+    const AuditId id = *waiting_.begin();
+    waiting_.erase(waiting_.begin());
+    AskForVote(id, cases_.at(id));
+  }
+}
+
 void Audits::Close(AuditId id) {
   const auto at = cases_.find(id);
   const auto open = open_.find(at->second.unit);
   if (--open->second == 0) open_.erase(open);
+  waiting_.erase(id);
   cases_.erase(at);
 }
 

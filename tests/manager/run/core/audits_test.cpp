@@ -388,6 +388,37 @@ TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
   EXPECT_THAT(WithoutCovered(four), ElementsAre("evil/", "x"));
 }
 
+// The manager reads the results of each vote, and a broker lets it have so many open Reads.
+TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
+  constexpr std::size_t kMost = Audits::kMostVotes;
+  Present({"a", "b", "c"});
+  std::vector<PlannedTask> tasks;
+  for (std::size_t i = 0; i < kMost + 3; ++i) tasks.push_back(TaskNumber(std::int64_t(i)));
+  for (const PlannedTask& task : tasks) Put(task);
+  for (const PlannedTask& task : tasks) Compute(task, "a");
+  const std::vector<AuditVote> votes = audits_.TakeOutput().put;
+  ASSERT_EQ(votes.size(), kMost);
+  EXPECT_EQ(votes.front().audit, 1u);
+  EXPECT_EQ(votes.back().audit, kMost);
+  EXPECT_EQ(audits_.OpenIn(1), kMost + 3);
+
+  audits_.OnVote(votes[9].audit, Results(votes[9].task, "b"));
+  const PlannedTask next = Vote();
+  EXPECT_EQ(id_, kMost + 1) << "the earliest that waits";
+  Answer(next, "b", 13);
+  EXPECT_THAT(Vote().not_by, ElementsAre("a", "b")) << "a third's vote waits for no other";
+
+  Present({"a"});
+  EXPECT_EQ(audits_.OpenIn(1), 1u) << "all are skipped but the one whose results differ";
+  Present({"a", "b", "c"});
+  audits_.TakeOutput();
+  for (std::int64_t i = 1000; i < 1000 + std::int64_t(kMost); ++i) {
+    Put(TaskNumber(i));
+    Compute(TaskNumber(i), "a");
+  }
+  EXPECT_EQ(audits_.TakeOutput().put.size(), kMost - 1) << "votes that were dropped take no room";
+}
+
 // Random votes of honest handlers and liars, who come and go: no honest one is ever named, and a
 // case that ends with a liar's result against two honest ones names him.
 TEST_F(AuditsTest, NoHonestHandlerIsEverNamed) {

@@ -4,11 +4,15 @@
 // A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
 // keys of its own, for somebody who has not voted. A result that two different handlers computed is
 // the right one; who computed another is wrong. Handlers with one access key are two only where all
-// ballots are theirs. What has no hash is nobody's right result, however
-// many put it. Whoever puts a result of another size than the task makes is wrong without any vote.
-// Where nobody else is there who could vote, the case is skipped; while nobody is there at all it
-// waits, as everything does. A vote names neither the first results nor whose
-// they are, and nobody can tell from outside which tasks are drawn: the draw depends on a secret.
+// ballots are theirs. What has no hash is nobody's right result, however many put it. Whoever puts
+// a result of another size than the task makes is wrong without any vote. Where nobody else is
+// there who could vote, the case is skipped; while nobody is there at all it waits, as everything
+// does. A vote names neither the first results nor whose they are, and nobody can tell from outside
+// which tasks are drawn: the draw depends on a secret.
+//
+// Only so many votes are under way at once, those of the earliest cases: a vote may need the right
+// result of an earlier case, but not that of a later one. Only a case's first vote waits for others
+// to end, so that what the others need is decided.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +50,10 @@ struct AuditVerdict {
 
 class Audits {
  public:
+  // With more votes under way no first one begins. The manager has a Read open for each, and a
+  // broker lets it have 1,024.
+  static constexpr std::size_t kMostVotes = 256;
+
   // `share` of all tasks, 0..1. REQUIRES: `secret` is not known to handlers.
   Audits(double share, std::uint64_t secret) : share_(share), secret_(secret) {}
 
@@ -113,6 +121,8 @@ class Audits {
   bool Decide(AuditId id, const Case& one);
   std::vector<tuplespace::ClientId> NewVoters(const Case& one) const;
   void AskForVote(AuditId id, Case& one);
+  void TakeBackVote(AuditId id, Case& one);
+  void PutWaiting();
   bool SomebodyCan(const Case& one, const std::vector<tuplespace::ClientId>& not_by) const;
   std::optional<std::vector<tuplespace::ClientId>> AskAgain(const Case& one) const;
   void Close(AuditId id);
@@ -124,6 +134,8 @@ class Audits {
   std::map<AuditId, Case> cases_;
   std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, of cases
   std::map<std::int64_t, std::size_t> open_;                            // cases of each unit
+  std::set<AuditId> voting_;   // cases with a vote under way
+  std::set<AuditId> waiting_;  // cases whose first vote waits for one of these to end
   std::uint64_t passed_ = 0;
   std::uint64_t skipped_ = 0;
   bool said_alone_ = false;
