@@ -194,6 +194,23 @@ TEST(BrokerCoreTest, ClientsAreLimited) {
   EXPECT_NE(JoinCore(core, "c", 0), 0u);
 }
 
+// It may have been paused, and nobody will read its channel any more.
+TEST(BrokerCoreTest, AClientThatIsLostIsToldSo) {
+  BrokerCoreOptions options;
+  options.client_silence_us = 1000;
+  BrokerCore core{options};
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  core.Tick(5000);
+  EXPECT_FALSE(core.Knows("a"));
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output[0].client, "a");
+  EXPECT_EQ(output[0].envelope.session, session);
+  const auto& error = std::get<RequestError>(output[0].envelope.messages.at(0));
+  EXPECT_EQ(error.code, ErrorCode::kHelloRequired);
+  EXPECT_THAT(error.text, HasSubstr("not heard"));
+}
+
 TEST(BrokerCoreTest, BadMessagesAreCountedAndLoggedRarely) {
   BrokerCore core{BrokerCoreOptions{}};
   const std::uint64_t session = JoinCore(core, "bad", 0);

@@ -40,7 +40,7 @@ class World {
       now_us_ += static_cast<std::int64_t>(random_() % 3'000);
       Worker& worker = *workers_[random_() % workers_.size()];
       if (!calm && random_() % 300 == 0) BreakLink(worker);
-      if (!calm && random_() % 4'000 == 0) StartBroker();
+      if (!calm && random_() % 2'000 == 0) StartBroker();
       Drive(worker);
       core_->Tick(now_us_);
       Route();

@@ -41,6 +41,34 @@ TEST(ClientBroker, WithoutABrokerABlockingCallGivesUp) {
   EXPECT_FALSE(client.connected());
 }
 
+// A process that computes, or is stopped, longer than the broker waits for it. Its requests are
+// more than its channel holds, and nobody reads that any more.
+TEST(ClientBroker, WhoWasSilentForTooLongJoinsAgain) {
+  TemporaryFolder folder;
+  BrokerOptions options = BrokerThread::Options(folder.Ipc());
+  options.client_silence_us = 500'000;
+  BrokerThread broker(options);
+  Client paused(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(paused.Put({PlainTuple({"a"}, "before")}));
+  Client other(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(PollUntil(other, [&] {
+    const auto stats = other.GetStatistics();
+    return stats && stats->clients == 1;
+  }));
+  int answered = 0;
+  constexpr int kRequests = 1000;
+  for (int i = 0; i < kRequests; ++i) {
+    Put put;
+    put.tuples.push_back(PlainTuple({"b", i}, std::string(2000, 'b')));
+    paused.Submit(std::move(put), [&](ReplyBody&& reply) {
+      answered += std::get<PutReply>(reply).status == std::vector{PutStatus::kStored};
+    });
+  }
+  paused.Flush();  // before it looks whether something is to be heard
+  EXPECT_TRUE(PollUntil(paused, [&] { return paused.unanswered() == 0; }));
+  EXPECT_EQ(answered, kRequests);
+}
+
 TEST(ClientBroker, AnInterruptEndsABlockingCallThatWaitsForABroker) {
   const TemporaryFolder folder;
   Client client(ClientAt(folder.Ipc()));

@@ -201,6 +201,34 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
+// As when nobody reads its channel, which is full: no Ping can be sent that would find it out.
+TEST_F(SessionTest, GivesUpOnABrokerThatTakesNothing) {
+  Join();
+  now_us_ = session_.NextDeadlineUs();
+  session_.Tick(now_us_);  // a Ping is due, and nobody takes it
+  ASSERT_TRUE(session_.HasOutput());
+  const std::int64_t due_us = now_us_;
+  EXPECT_EQ(session_.NextDeadlineUs(), due_us + kSilenceUs);
+
+  now_us_ = due_us + kSilenceUs / 2;  // a part of what was taken before has left
+  session_.Moved(now_us_);
+  now_us_ = due_us + kSilenceUs;
+  session_.Tick(now_us_);
+  EXPECT_TRUE(session_.joined()) << "it is only slow";
+  session_.Receive(From(100, Pong{}), now_us_);
+  EXPECT_EQ(session_.NextDeadlineUs(), now_us_ + kSilenceUs) << "the broker knows it";
+  const std::int64_t heard_us = now_us_;
+  now_us_ += kSilenceUs / 2;
+  session_.Receive(From(0, Pong{}), now_us_);
+  EXPECT_EQ(session_.NextDeadlineUs(), heard_us + kSilenceUs) << "it is there, which is not enough";
+
+  now_us_ = session_.NextDeadlineUs();
+  session_.Tick(now_us_);
+  EXPECT_FALSE(session_.joined());
+  session_.Tick(session_.NextDeadlineUs());
+  EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
+}
+
 TEST_F(SessionTest, APausedProcessDoesNotBlameTheBroker) {
   Join();
   now_us_ += 100 * kSilenceUs;  // it was not polled; nothing was asked, so nothing is missing

@@ -354,10 +354,11 @@ void Client::Impl::SendEncoded(std::uint64_t of, bool through_socket) {
 bool Client::Impl::SendUnsent() {
   while (!unsent.empty()) {
     Unsent& front = unsent.front();
-    if (!SendNow(front.session, front.through_socket, front.message.control, front.message.payloads,
-                 front.message.progress)) {
-      return false;
-    }
+    const std::size_t before = front.message.progress.bytes;
+    const bool sent = SendNow(front.session, front.through_socket, front.message.control,
+                              front.message.payloads, front.message.progress);
+    if (sent || front.message.progress.bytes > before) session.Moved(MonotonicUs());
+    if (!sent) return false;
     unsent.pop_front();
   }
   return true;

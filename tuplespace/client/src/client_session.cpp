@@ -153,8 +153,7 @@ void ClientSession::BeginHello(std::int64_t now_us) {
   state_ = State::kJoining;
   ++joining_.nonce;
   joining_.hello_due = true;
-  link_.ping_due = false;
-  link_.ping_sent_at_us = kForeverUs;
+  link_.ping_due_at_us = link_.ping_sent_at_us = kForeverUs;
   joining_.retry_at_us = kForeverUs;
   joining_.deadline_us = now_us + joining_.timeout_us;
 }
@@ -167,7 +166,8 @@ void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
     delays_.alone_since_us = now_us;
   }
   state_ = State::kNoLink;
-  joining_.hello_due = link_.ping_due = false;
+  joining_.hello_due = false;
+  link_.ping_due_at_us = kForeverUs;
   joining_.deadline_us = joining_.retry_at_us = kForeverUs;
   link_.relink_at_us = now_us + link_.relink_delay_us;
   link_.relink_delay_us = std::clamp(2 * link_.relink_delay_us, options_.min_relink_delay_us,
@@ -182,7 +182,9 @@ void ClientSession::Heard(std::int64_t now_us) {
 void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
   for (BrokerMessage& message : envelope.messages) {
     if (state_ != State::kJoining && state_ != State::kJoined) return;
-    Heard(now_us);
+    // What is not of this session, as what finds out whether a connection is there, says nothing of
+    // whether the broker knows the session.
+    if (state_ == State::kJoining || envelope.session == welcome_.session) Heard(now_us);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       OnWelcome(*welcome, now_us);
     } else if (auto* error = std::get_if<RequestError>(&message)) {
@@ -302,10 +304,19 @@ std::int64_t ClientSession::AloneDueUs() const {
 }
 
 std::int64_t ClientSession::PingDueUs() const {
-  if (state_ != State::kJoined || link_.ping_due || link_.ping_sent_at_us != kForeverUs)
+  if (state_ != State::kJoined || link_.ping_due_at_us != kForeverUs ||
+      link_.ping_sent_at_us != kForeverUs) {
     return kForeverUs;
+  }
   // Both directions count: the broker must hear of us, and we of it.
   return std::min(link_.heard_at_us, link_.sent_at_us) + welcome_.silence_us / kPingsPerSilence;
+}
+
+// When nobody takes what is sent: the broker has ended this session and cannot say so, or is gone.
+std::int64_t ClientSession::StuckUs() const {
+  if (link_.ping_due_at_us == kForeverUs) return kForeverUs;
+  return std::max({link_.ping_due_at_us, link_.heard_at_us, link_.moved_at_us}) +
+         welcome_.silence_us;
 }
 
 void ClientSession::Tick(std::int64_t now_us) {
@@ -326,7 +337,11 @@ void ClientSession::Tick(std::int64_t now_us) {
     LinkDown(fmt::format("nothing heard of the broker for {} us", welcome_.silence_us), now_us);
     return;
   }
-  if (now_us >= PingDueUs()) link_.ping_due = true;
+  if (now_us >= StuckUs()) {
+    LinkDown(fmt::format("the broker took nothing for {} us", welcome_.silence_us), now_us);
+    return;
+  }
+  if (now_us >= PingDueUs()) link_.ping_due_at_us = now_us;
   while (!requests_.retries.empty() && requests_.retries.begin()->first <= now_us) {
     const RequestId id = requests_.retries.begin()->second;
     requests_.retries.erase(requests_.retries.begin());
@@ -344,7 +359,7 @@ std::int64_t ClientSession::NextDeadlineUs() const {
     case State::kJoining:
       return std::min({joining_.deadline_us, joining_.retry_at_us, AloneDueUs()});
     case State::kJoined: {
-      std::int64_t next_us = PingDueUs();
+      std::int64_t next_us = std::min(PingDueUs(), StuckUs());
       if (link_.ping_sent_at_us != kForeverUs)
         next_us = link_.ping_sent_at_us + welcome_.silence_us;
       if (link_.ping_sent_at_us != kForeverUs && unanswered() > 0) {
@@ -362,7 +377,7 @@ std::int64_t ClientSession::NextDeadlineUs() const {
 }
 
 bool ClientSession::HasOutput() const {
-  return joining_.hello_due || link_.ping_due || bye_due_ ||
+  return joining_.hello_due || link_.ping_due_at_us != kForeverUs || bye_due_ ||
          (state_ == State::kJoined && !requests_.to_send.empty());
 }
 
@@ -411,9 +426,9 @@ ClientSession::Output ClientSession::TakeOutput(std::int64_t now_us) {
   }
   if (state_ != State::kJoined) return output;
   output.session = welcome_.session;
-  if (link_.ping_due) {
+  if (link_.ping_due_at_us != kForeverUs) {
     output.messages.emplace_back(Ping{});
-    link_.ping_due = false;
+    link_.ping_due_at_us = kForeverUs;
     link_.ping_sent_at_us = now_us;
   }
   output.messages.reserve(output.messages.size() + requests_.to_send.size());

@@ -73,6 +73,8 @@ class ClientSession {
   void LinkDown(const std::string& why, std::int64_t now_us);
   // Something of the broker came, if not yet a whole message.
   void Heard(std::int64_t now_us);
+  // Some of what was taken and had waited for room has left. While it waits nothing more is taken.
+  void Moved(std::int64_t now_us) { link_.moved_at_us = now_us; }
   void Receive(ToClient&& envelope, std::int64_t now_us);
   // A frame that cannot be understood has come; the session fails with `error`.
   void ReceiveBad(const RequestError& error);
@@ -130,8 +132,9 @@ class ClientSession {
     std::int64_t joined_at_us = 0;
     std::int64_t heard_at_us = 0;
     std::int64_t sent_at_us = 0;
+    std::int64_t moved_at_us = 0;               // what had been taken left
+    std::int64_t ping_due_at_us = kForeverUs;   // not taken since; kForeverUs: none is due
     std::int64_t ping_sent_at_us = kForeverUs;  // unanswered since; kForeverUs: none
-    bool ping_due = false;
   };
   // What the broker has not answered yet.
   struct Requests {
@@ -168,6 +171,7 @@ class ClientSession {
   std::optional<RequestError> TooLarge(const Pending& pending) const;
   void Fail(const RequestError& error);
   std::int64_t PingDueUs() const;
+  std::int64_t StuckUs() const;
   std::int64_t AloneDueUs() const;
 
   SessionOptions options_;

@@ -291,6 +291,10 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.Find(client);
   if (it == peers_.end()) return;
   statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
+  // It may be there and believe in its session, as after a pause. Nobody reads its channel now.
+  peers_.SendStray(client, it->second.session,
+                   RequestError{ErrorCode::kHelloRequired,
+                                fmt::format("session {} is over: {}", it->second.session, why)});
   turns_.Forget(client);
   Leave(it, now_us);
 }
