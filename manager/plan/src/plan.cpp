@@ -52,7 +52,8 @@ CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
           .gflops = shares.gflops,
           .overhead_us = request.overhead_us,
           .tuple_bytes = request.tuple_bytes,
-          .task_inputs = request.task_inputs};
+          .task_inputs = request.task_inputs,
+          .go_on = request.go_on};
 }
 
 HandlerShares SharesOfPart(const HandlerNetwork& network) {
@@ -65,7 +66,7 @@ HandlerShares SharesOfPart(const HandlerNetwork& network) {
   return SharesOf(std::move(gflops), threads);
 }
 
-// The manager does nothing else meanwhile, and must not lose the lead.
+// The manager only keeps its lead meanwhile.
 constexpr SearchBudget kBudget{.nodes = 24'000, .tasks = 8'000};
 
 // Cuts for the handlers with which a step takes least. nullopt: none fit, or the handlers cannot

@@ -12,7 +12,16 @@
 
 namespace acan {
 
+using tuplespace::MonotonicUs;
 using tuplespace::Pattern;
+
+namespace {
+
+// So often a core that plans for long lets the broker hear of its manager, and the lead be
+// extended.
+constexpr std::int64_t kBesideUs = 200'000;
+
+}  // namespace
 
 std::optional<Receipt> JobRun::Begin() {
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
@@ -104,6 +113,12 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) {
   }
   for (const auto& [id, why] : audits_.quarantined()) config.quarantined.insert(id);
   config.audit_secret = tuplespace::RandomNumber();
+  config.go_on = [this, next_us = MonotonicUs()]() mutable {
+    if (MonotonicUs() < next_us) return;
+    context_.client.Poll(std::chrono::microseconds(0));
+    takeover_.leadership().Keep();
+    next_us = MonotonicUs() + kBesideUs;
+  };
   return config;
 }
 

@@ -70,6 +70,7 @@ double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const C
 // least `limit_us`.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
                                 double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
+  if (request.go_on) request.go_on();
   if (request.budget != nullptr) {
     request.budget->nodes -= static_cast<std::int64_t>(request.model.training.nodes().size());
   }

@@ -146,6 +146,7 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
   if (config_.knows_links) {
     request.network = NetworkOf(handlers_, config_.LeastResidentBytes(), config_.machine);
   }
+  request.go_on = config_.go_on;
   return MakePlan(request, &smallest_need_bytes_);
 }
 

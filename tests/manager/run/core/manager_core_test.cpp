@@ -399,5 +399,17 @@ TEST(ManagerCoreTest, CuttingAnewDropsTheSnapshotUnderWay) {
   EXPECT_EQ(shell.retired.size(), retired);
 }
 
+// A plan may take longer than a manager may be silent.
+TEST(ManagerCoreTest, APlanLetsTheManagerGoOn) {
+  struct Ended {};
+  int looks = 0;
+  ManagerConfig config = SmallJob();
+  config.go_on = [&] {
+    if (++looks == 5) throw Ended();
+  };
+  ManagerCore core(std::move(config));
+  EXPECT_THROW(core.Step(Handlers({60 << 10, 1 << 20}), 0), Ended);
+}
+
 }  // namespace
 }  // namespace acan

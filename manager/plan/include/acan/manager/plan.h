@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ struct PlanRequest {
   // What the space takes: the most bytes of a tuple, and inputs of a task.
   std::uint64_t tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;
   std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;
+  // Called at least once for each cut that is looked at; what it throws leaves MakePlan.
+  std::function<void()> go_on = {};
 };
 
 // The plan with which a step is estimated to take the least time, of those whose every task needs

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -39,6 +40,7 @@ struct CutRequest {
   // neither or both.
   const HandlerNetwork* network = nullptr;
   SearchBudget* budget = nullptr;
+  std::function<void()> go_on = {};  // called at least once for each cut; may be null, may throw
 };
 
 // What a training step under the cuts costs, as estimated from one task of each kind; no other is

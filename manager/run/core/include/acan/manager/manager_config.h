@@ -50,6 +50,9 @@ struct ManagerConfig {
   // Handlers that were wrong, and keys ("name/") of which many were: no task goes to them.
   std::set<tuplespace::ClientId> quarantined;
   std::int64_t kept_versions = 0;  // so many before the newest stay in the space, whole
+  // Called often while a step of the core takes long, as it plans. It must not step the core. What
+  // it throws leaves the core's Step, and the core must not be stepped again.
+  std::function<void()> go_on = {};
 
   // Results of so many bytes may stay with handlers. An audit compares bytes, so then none may.
   std::uint64_t LeastResidentBytes() const {
