@@ -25,9 +25,12 @@ import subprocess
 import sys
 import tempfile
 
+from random_graphs import RandomGraph
+
 TIME_LIMIT_S = 240
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+KINDS = ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"] + ["graph"] * 9
 LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
 
 
@@ -47,12 +50,11 @@ def npy(kind, shape, values):
 class Job:
     """A job drawn from a seed, with the files that it needs in `folder`."""
 
-    def __init__(self, seed, folder):
+    def __init__(self, seed, folder, kinds=KINDS):
         self.random = random.Random(seed)
         self.folder = folder
-        self.model, self.data, self.train = {}, {}, {}
-        self.kind = self.random.choice(
-            ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"])
+        self.model, self.data, self.train, self.output = {}, {}, {}, {}
+        self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
         self.draw_train()
@@ -143,8 +145,11 @@ class Job:
             self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, labels))
 
     def draw_images(self, height, width, channels):
-        self.samples = self.random.randint(10, 60)
         self.model.update(image_size=[height, width], channels=channels, num_classes=self.random.randint(2, 20))
+        self.image_files(height, width, channels, self.model["num_classes"])
+
+    def image_files(self, height, width, channels, classes):
+        self.samples = self.random.randint(10, 60)
         shape = (self.samples, height, width) if channels == 1 else (self.samples, height, width, channels)
         pixels = [self.random.randrange(256) for _ in range(self.samples * height * width * channels)]
         self.data["train_inputs"] = self.write("images.npy", npy("|u1", shape, pixels))
@@ -154,7 +159,7 @@ class Job:
             self.data.update(crop_padding=self.random.randint(0, 3), flip=self.maybe(0.5))
         if self.maybe(0.4):
             self.data.update(mean=[0.4] * channels, std=[0.3] * channels)
-        self.label_samples(self.model["num_classes"])
+        self.label_samples(classes)
 
     def draw_vit(self):
         heads, patch = self.random.randint(1, 4), self.random.randint(1, 5)
@@ -181,6 +186,83 @@ class Job:
                           stochastic_depth_prob=self.pick(0, 0.1, 0.4))
         self.draw_images(patch * self.random.randint(2, 6), patch * self.random.randint(2, 6), self.pick(1, 3))
 
+    def draw_graph(self):
+        self.graph = RandomGraph(self.random)
+        getattr(self, "draw_" + self.pick("numbers", "stream", "sequences", "images") + "_graph")()
+        self.model["file"] = self.write("net.json", json.dumps(self.graph.graph, indent=1).encode())
+
+    def draw_numbers_graph(self):
+        graph, features = self.graph, self.graph.size(300)
+        x = graph.input("x", "numbers", features=features)
+        x = graph.body(x if self.maybe(0.4) else graph.reshaped(x))
+        self.samples = self.random.randint(20, 150)
+        values = [self.random.uniform(-2, 2) for _ in range(self.samples * features)]
+        self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, features), values))
+        if self.maybe(0.5):
+            classes = max(2, graph.size(100))
+            graph.head(x, graph.input("labels", "labels", bound=classes), classes, False)
+            self.label_samples(classes)
+        else:
+            count = graph.size(20)
+            graph.regression(x, graph.input("targets", "targets", features=count))
+            values = [self.random.gauss(0, 1) for _ in range(self.samples * count)]
+            self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, count), values))
+
+    def embedded(self, tokens, vocabulary, features):
+        more = {"padding_id": self.random.randrange(vocabulary)} if self.maybe(0.3) else {}
+        rows = vocabulary + self.pick(0, 0, 0, 3)
+        table = self.graph.matrix(rows, features, role="embedding")
+        return self.graph.node("embedding", [tokens, table], tokens.rows, features, **more)
+
+    def draw_stream_graph(self):
+        graph = self.graph
+        length = self.random.choice([self.random.randint(1, 40), self.random.randint(60, 200)])
+        vocabulary = self.random.choice([self.random.randint(2, 100), self.random.randint(500, 2000)])
+        tokens = graph.input("tokens", "tokens", rows=length, bound=vocabulary)
+        labels = graph.input("labels", "labels", rows=length, bound=vocabulary)
+        x = self.embedded(tokens, vocabulary, graph.size(120))
+        graph.head(graph.body(x), labels, vocabulary, False)
+        self.draw_tokens(vocabulary, length)
+
+    def draw_sequences_graph(self):
+        graph, length, vocabulary = self.graph, self.random.randint(1, 130), self.random.randint(2, 300)
+        tokens = graph.input("tokens", "tokens", rows=length, bound=vocabulary)
+        if self.maybe(0.7):
+            graph.input("lengths", "lengths", bound=length)
+        x = self.embedded(tokens, vocabulary, graph.size(100))
+        if self.maybe(0.3):
+            types = graph.input("token_type_ids", "tokens", rows=length, bound=3)
+            x = graph.same("add", [x, self.embedded(types, 3, x.features)])
+        each, classes = self.maybe(0.5), self.random.randint(2, 50)
+        labels = graph.input("labels", "labels", rows=length if each else 1, bound=classes)
+        graph.head(graph.body(x), labels, classes, each)
+        self.samples = self.random.randint(10, 60)
+        shape = (self.samples, length)
+        values = [self.random.randrange(vocabulary) for _ in range(self.samples * length)]
+        self.data["train_tokens"] = self.write("tokens.npy", npy("<u2", shape, values))
+        if graph.has("lengths"):
+            lengths = [self.random.randint(1, length) for _ in range(self.samples)]
+            self.data["train_lengths"] = self.write("lengths.npy", npy("<i8", (self.samples,), lengths))
+        if graph.has("token_type_ids") and self.maybe(0.8):
+            types = [self.random.randrange(3) for _ in values]
+            self.data["train_token_types"] = self.write("types.npy", npy("|u1", shape, types))
+        if each:
+            values = [self.random.randrange(classes) if self.maybe(0.6) else -100 for _ in values]
+            values[0] = 1
+            self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, values))
+        else:
+            self.label_samples(classes)
+
+    def draw_images_graph(self):
+        graph, classes = self.graph, self.random.randint(2, 20)
+        height, width, channels = self.random.randint(1, 24), self.random.randint(2, 24), self.pick(1, 2, 3, 4)
+        images = graph.input("images", "numbers", height * width, channels, image=(height, width))
+        x = graph.convolution(images)
+        if x is images:
+            x = graph.linear(images, graph.size(20))
+        graph.head(graph.body(x), graph.input("labels", "labels", bound=classes), classes, False)
+        self.image_files(height, width, channels, classes)
+
     def draw_train(self):
         self.train.update(batch=self.random.randint(1, 24), steps=self.random.randint(1, 4),
                           seed=self.random.randint(0, 2**40), optimizer=self.pick("sgd", "momentum", "adamw"),
@@ -190,10 +272,14 @@ class Job:
             self.train.update(weight_decay=0.1, decay=self.pick("everything", "matrices"))
         if self.maybe(0.3):
             self.train["clip_norm"] = self.pick(0.01, 0.5, 10)
-        if self.maybe(0.2) and self.kind != "mlp":
+        if self.maybe(0.2) and self.kind not in ("mlp", "graph"):
             self.model["label_smoothing"] = 0.1
         if self.maybe(0.2):
-            self.train["freeze"] = [self.pick("*bias", "*.0.*", "*norm*", "*weight")]
+            patterns = ["*bias", "*.0.*", "*norm*", "*weight"]
+            if self.kind == "graph":
+                names = [each["name"] for each in self.graph.parameters if each["role"] != "statistic"]
+                patterns = ["block.*", "*scale", "*.bias"] + [self.random.choice(names)] * bool(names)
+            self.train["freeze"] = [self.random.choice(patterns)]
 
     def text(self):
         sections = {"model": self.model, "data": self.data, "train": self.train}
@@ -281,7 +367,7 @@ def draw_cluster(draw, job, least, opencl):
 
 
 def check(arguments, seed, counts, folder):
-    job = Job(seed, folder)
+    job = Job(seed, folder, arguments.kinds.split(","))
     (folder / "job.toml").write_text(job.text())
     first = Run(arguments, job, "cpu:1@4GiB")
     counts[job.kind] += 1
@@ -292,7 +378,12 @@ def check(arguments, seed, counts, folder):
         return
     draw = random.Random(-seed - 1)
     recompute = [f"tasks.recompute={draw.choice(['auto', 'auto', 'never', 'always'])}"]
-    least, refusals = smallest_memory(arguments, job, recompute)
+    try:
+        least, refusals = smallest_memory(arguments, job, recompute)
+    except RuntimeError as error:
+        counts["findings"] += 1
+        print(f"seed {seed} FINDING: {error}", flush=True)
+        return
     if refusals > 1:
         counts["findings"] += 1
         print(f"seed {seed} FINDING: {refusals} refusals named too little memory before one of {least} B",
@@ -318,6 +409,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--count", type=int, default=20, help="how many jobs")
     parser.add_argument("--clusters", type=int, default=3, help="how many other clusters train each job")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="draw from these kinds; a repeated one comes more often")
     parser.add_argument("--opencl", action="store_true", help="some of them with opencl:0")
     parser.add_argument("--keep", metavar="DIR", help="keep the jobs and their data here")
     arguments = parser.parse_args()
