@@ -104,10 +104,6 @@ class RandomGraph:
 
     def linear(self, x, outputs):
         weight = self.matrix(outputs, x.features)
-        if self.maybe(0.05):  # a weight that is computed
-            other = self.matrix(outputs, x.features)
-            weight = self.node(self.pick("add", "multiply"), [weight, other], 0, 0).name
-            self.values.pop()
         return self.node("linear", [x, weight, self.bias(outputs) if self.maybe(0.6) else None],
                          x.rows, outputs, x.image)
 

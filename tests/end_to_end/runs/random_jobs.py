@@ -188,7 +188,7 @@ class Job:
 
     def draw_graph(self):
         self.graph = RandomGraph(self.random)
-        getattr(self, "draw_" + self.pick("numbers", "stream", "sequences", "images") + "_graph")()
+        getattr(self, "draw_" + self.pick("numbers", "stream", "sequences", "images", "images") + "_graph")()
         self.model["file"] = self.write("net.json", json.dumps(self.graph.graph, indent=1).encode())
 
     def draw_numbers_graph(self):

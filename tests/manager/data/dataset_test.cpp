@@ -42,7 +42,7 @@ TEST(DataSetTest, BadLabelsAreNamedWithTheirSample) {
     parts.push_back(y);
     ExpectError([&] { LoadData(ClassJob(1, 3, x, y)); }, parts);
   };
-  refused("2\n3\n1\n", {"label of sample 1 is 3", "3 outputs", "expected 0 to 2"});
+  refused("2\n3\n1\n", {"label of sample 1 is 3", "3 classes", "expected 0 to 2"});
   refused("2\n1\n-1\n", {"label of sample 2 is -1"});
   refused("2\n0.5\n1\n", {"label of sample 1 is 0.5", "whole number"});
   refused(IdxBytes({3}, {0, 9, 0}), {"label of sample 1 is 9"});
@@ -64,8 +64,8 @@ TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
   const Data data = LoadData(job);
   EXPECT_EQ(Floats(*data.train, "targets"), (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
   EXPECT_EQ(data.train->inputs(), WantedInputs(job.perceptron()));
-  ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "2 outputs"});
-  ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "says 5 inputs"});
+  ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "takes 2"});
+  ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "takes 5"});
   const std::string one = folder.Write("one", Npy("<f4", "(2,)", Raw(std::vector<float>{1, 2})));
   EXPECT_EQ(Floats(*LoadData(ValueJob(2, 1, x, one)).train, "targets"), (std::vector<float>{1, 2}));
   const std::string bytes = folder.Write("bytes", IdxBytes({2, 1}, {255, 51}));
