@@ -59,6 +59,37 @@ class TriedModel {
     ASSERT_TRUE(whole) << "no cut fits";
     const Trained expected = Train(*whole, UINT64_MAX);
     CompareWithReference(*whole);
+    TryNeighbours(*whole, expected);
+    if (!testing::Test::HasFailure()) TryMemories(expected);
+  }
+
+ private:
+  // So many nodes that follow each other are a segment, but for those that wait for sums.
+  void TryNeighbours(ChosenCuts chosen, const Trained& expected) const {
+    const LoweredGraph& graph = model_->training;
+    for (const std::int64_t size : {1, 2, 3, 5}) {
+      std::vector<Segment> segments;
+      std::set<int> sums;
+      for (std::int64_t id = 0; id < std::ssize(graph.nodes()); ++id) {
+        const LoweredNode& node = graph.node(static_cast<int>(id));
+        const bool waits = std::any_of(node.operands.begin(), node.operands.end(),
+                                       [&](int operand) { return sums.contains(operand); });
+        if (waits || segments.empty() || segments.back().nodes.size() == size) {
+          segments.push_back({{id, id}, {samples_, 0}});
+          sums.clear();
+        }
+        segments.back().nodes.end = id + 1;
+        for (const int result : node.results) {
+          if (graph.value(result).kind == ValueKind::kSum) sums.insert(result);
+        }
+      }
+      chosen.cuts.recompute = Recompute::kNothing;
+      chosen.cuts.training = segments;
+      EXPECT_EQ(Train(chosen, UINT64_MAX), expected) << "segments of " << size << " nodes";
+    }
+  }
+
+  void TryMemories(const Trained& expected) {
     std::uint64_t smallest = 0;
     if (Choose(1000, 1, &smallest)) smallest = 1000;
     ASSERT_NE(smallest, UINT64_MAX);
@@ -84,7 +115,6 @@ class TriedModel {
     }
   }
 
- private:
   // FNV-1a
   static std::uint64_t NumberOf(const std::string& text) {
     std::uint64_t number = 14695981039346656037u;
