@@ -64,29 +64,36 @@ class TriedModel {
   }
 
  private:
-  // So many nodes that follow each other are a segment, but for those that wait for sums.
   void TryNeighbours(ChosenCuts chosen, const Trained& expected) const {
-    const LoweredGraph& graph = model_->training;
-    for (const std::int64_t size : {1, 2, 3, 5}) {
-      std::vector<Segment> segments;
-      std::set<int> sums;
-      for (std::int64_t id = 0; id < std::ssize(graph.nodes()); ++id) {
-        const LoweredNode& node = graph.node(static_cast<int>(id));
-        const bool waits = std::any_of(node.operands.begin(), node.operands.end(),
-                                       [&](int operand) { return sums.contains(operand); });
-        if (waits || segments.empty() || segments.back().nodes.size() == size) {
-          segments.push_back({{id, id}, {samples_, 0}});
-          sums.clear();
-        }
-        segments.back().nodes.end = id + 1;
-        for (const int result : node.results) {
-          if (graph.value(result).kind == ValueKind::kSum) sums.insert(result);
-        }
+    chosen.cuts.recompute = Recompute::kNothing;
+    for (const std::int64_t size : {1, 2, 3, 4, 6}) {
+      for (std::int64_t first = 1; first <= size; ++first) {
+        chosen.cuts.training = Neighbours(size, first);
+        EXPECT_EQ(Train(chosen, UINT64_MAX), expected)
+            << "segments of " << size << " nodes, the first of " << first;
       }
-      chosen.cuts.recompute = Recompute::kNothing;
-      chosen.cuts.training = segments;
-      EXPECT_EQ(Train(chosen, UINT64_MAX), expected) << "segments of " << size << " nodes";
     }
+  }
+
+  // Segments of so many nodes that follow each other, but for those that wait for sums.
+  std::vector<Segment> Neighbours(std::int64_t size, std::int64_t first) const {
+    const LoweredGraph& graph = model_->training;
+    std::vector<Segment> segments;
+    std::set<int> sums;
+    for (std::int64_t id = 0; id < std::ssize(graph.nodes()); ++id) {
+      const LoweredNode& node = graph.node(static_cast<int>(id));
+      const bool waits = std::any_of(node.operands.begin(), node.operands.end(),
+                                     [&](int operand) { return sums.contains(operand); });
+      if (waits || id == 0 || (id >= first && (id - first) % size == 0)) {
+        segments.push_back({{id, id}, {samples_, 0}});
+        sums.clear();
+      }
+      segments.back().nodes.end = id + 1;
+      for (const int result : node.results) {
+        if (graph.value(result).kind == ValueKind::kSum) sums.insert(result);
+      }
+    }
+    return segments;
   }
 
   void TryMemories(const Trained& expected) {
