@@ -10,10 +10,26 @@
 #include <vector>
 
 #include "acan/model/graph_text.h"
+#include "forwarding_device.h"
 #include "lowering_fixture.h"
 #include "reference.h"
 
 namespace acan {
+
+// Its memory is no number until it is written, so what reads it too early is seen.
+class UnwrittenDevice : public test::ForwardingDevice {
+ public:
+  UnwrittenDevice() : ForwardingDevice(LoweringRunner::MakeCpu()) {}
+  BufferPtr Allocate(std::uint64_t bytes) override {
+    BufferPtr buffer = inner_->Allocate(bytes);
+    const auto words = static_cast<std::int64_t>(buffer->size_bytes() / 4);
+    KernelArgs args;
+    args.m[0] = {buffer.get(), 0, 1, words, words};
+    args.scalars.f[0] = std::numeric_limits<float>::quiet_NaN();
+    if (words > 0) inner_->Launch(Kernel::kFill, args);
+    return buffer;
+  }
+};
 
 struct Trained {
   std::string hash;
@@ -144,7 +160,7 @@ class TriedModel {
   }
 
   Trained Train(const ChosenCuts& chosen, std::uint64_t capacity) const {
-    LoweringRunner runner(*model_, training_, chosen.cuts);
+    LoweringRunner runner(*model_, training_, chosen.cuts, std::make_unique<UnwrittenDevice>());
     runner.Initialize();
     Trained trained;
     for (const std::int64_t step : {0, 1}) {
