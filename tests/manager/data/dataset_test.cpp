@@ -119,6 +119,29 @@ TEST(DataSetTest, CopyTakesAnyPartOfASample) {
                                               std::bit_cast<std::uint32_t>(7.0f)}));
 }
 
+TEST(DataSetTest, SamplesHaveTheModelsRows) {
+  const TestFolder folder;
+  const Job job = ValueJob(1, 1, folder.Write("x", "1,2,3,4,5,6\n7,8,9,10,11,12\n"),
+                           folder.Write("y", "1,2,3\n4,5,6\n"));
+  const std::vector<WantedInput> inputs = {{"x", model::InputRole::kNumbers, 3, 2},
+                                           {"targets", model::InputRole::kTargets, 3, 1}};
+  const Data loaded = LoadData(job, inputs);
+  EXPECT_EQ(Floats(*loaded.train, "x"),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  std::vector<std::uint32_t> part(2);
+  loaded.train->Copy({"x", 1, 0, {1, 3}, {1, 2}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(10.0f),
+                                              std::bit_cast<std::uint32_t>(12.0f)}));
+  loaded.train->Copy({"targets", 1, 0, {1, 3}, {0, 1}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(5.0f),
+                                              std::bit_cast<std::uint32_t>(6.0f)}));
+  std::vector<WantedInput> others = inputs;
+  others[0].positions = 4;
+  ExpectError([&] { LoadData(job, others); }, {"x: has 6 values", "takes 8"});
+  others = {inputs[0], {"labels", model::InputRole::kLabels, 3, 1, 9}};
+  ExpectError([&] { LoadData(job, others); }, {"\"labels\" has 3 rows", "one label each"});
+}
+
 Job Generated(std::int64_t samples, std::uint64_t seed) {
   Job job;
   job.perceptron().layers = {5, 8, 2};
