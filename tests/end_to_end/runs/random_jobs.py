@@ -3,9 +3,9 @@
 
     python3 tests/end_to_end/runs/random_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
 
-A seed draws a job: the kind of its model, its sizes, which often fit nothing well, its data, its optimizer
-and its other settings. One handler with much memory trains it first. Then others do: as many as six, with
-as little memory as the job can be trained in and somewhat more, some beside one with much, other vector
+A seed draws a job: the kind of its model, or a graph file with any operators (random_graphs.py), its sizes,
+which often fit nothing well, its data, its optimizer and its other settings. One handler with much memory
+trains it first. Then others do: as many as six, with as little memory as the job can be trained in and somewhat more, some beside one with much, other vector
 instructions, OpenCL where it is there, other sizes and policies of tasks, activations kept or computed
 again, no shared memory, TCP, snapshots, audits. Losses at each step and the weights' SHA-256 must be the
 same. A job that the program refuses counts as such, if it is refused with a sentence and exit code 2;
@@ -30,7 +30,9 @@ from random_graphs import RandomGraph
 TIME_LIMIT_S = 240
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-KINDS = ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"] + ["graph"] * 9
+KINDS = ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"]
+KINDS += ["graph"] * 9
+LETTERS = "".join(chr(0x3b1 + i) for i in range(25)) + "abcdefghijklmnopqrstuvwxyz .,:;!?\n123"
 LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
 
 
@@ -73,12 +75,19 @@ class Job:
     def draw_mlp(self):
         layers = [self.random.randint(1, 300) for _ in range(self.random.randint(2, 6))]
         layers[-1] = max(2, layers[-1])
-        self.model.update(layers=layers, loss="cross_entropy", activation=self.pick(
-            "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "identity"))
+        self.model.update(layers=layers, loss=self.pick("cross_entropy", "cross_entropy", "mse"),
+                          activation=self.pick("relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu",
+                                               "identity", "clipped_relu"))
         self.samples = self.random.randint(20, 150)
         values = [self.random.uniform(-2, 2) for _ in range(self.samples * layers[0])]
         self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, layers[0]), values))
+        if self.model["loss"] == "mse":
+            return self.target_samples(layers[-1])
         self.label_samples(layers[-1])
+
+    def target_samples(self, count):
+        values = [self.random.gauss(0, 1) for _ in range(self.samples * count)]
+        self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, count), values))
 
     def label_samples(self, classes):
         labels = [self.random.randrange(classes) for _ in range(self.samples)]
@@ -86,9 +95,16 @@ class Job:
 
     def draw_tokens(self, vocabulary, length):
         count = length * self.random.randint(20, 60) + self.random.randint(0, length)
+        if vocabulary >= 20 and self.maybe(0.3):
+            return self.draw_text(count, min(vocabulary, 60))
         tokens = [min(int(self.random.expovariate(4 / vocabulary)), vocabulary - 1) for _ in range(count)]
         self.data["train_tokens"] = self.write("tokens.bin", struct.pack(f"<{count}H", *tokens))
         self.data["tokens_type"] = "uint16"
+
+    def draw_text(self, count, most):
+        text = "".join(self.random.choice(LETTERS[:most]) for _ in range(count))
+        self.data["train_text"] = self.write("text.txt", text.encode())
+        self.data["tokenizer"] = "characters"
 
     def draw_gpt(self):
         heads = self.random.randint(1, 5)
@@ -205,8 +221,7 @@ class Job:
         else:
             count = graph.size(20)
             graph.regression(x, graph.input("targets", "targets", features=count))
-            values = [self.random.gauss(0, 1) for _ in range(self.samples * count)]
-            self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, count), values))
+            self.target_samples(count)
 
     def embedded(self, tokens, vocabulary, features):
         more = {"padding_id": self.random.randrange(vocabulary)} if self.maybe(0.3) else {}
@@ -278,8 +293,47 @@ class Job:
             patterns = ["*bias", "*.0.*", "*norm*", "*weight"]
             if self.kind == "graph":
                 names = [each["name"] for each in self.graph.parameters if each["role"] != "statistic"]
-                patterns = ["block.*", "*scale", "*.bias"] + [self.random.choice(names)] * bool(names)
+                patterns = [self.random.choice(names), self.random.choice(names)[:-3] + "*"]
             self.train["freeze"] = [self.random.choice(patterns)]
+        self.draw_rates()
+        if self.maybe(0.3):
+            self.draw_test()
+        self.has_weights = self.maybe(0.2)
+
+    def draw_rates(self):
+        """What the first jobs left at its default."""
+        schedule = self.pick("constant", "constant", "step", "cosine")
+        if schedule != "constant":
+            self.train["schedule"] = schedule
+        if schedule == "step":
+            self.train.update(step_every=self.random.randint(1, 3), step_factor=self.pick(0.1, 0.7, 1.5))
+        if schedule == "cosine" and self.maybe(0.5):
+            self.train["final_fraction"] = self.pick(0.1, 1)
+        if self.maybe(0.3):
+            self.train["warmup_steps"] = self.random.randint(1, 3)
+        if self.train["optimizer"] == "momentum" and self.maybe(0.4):
+            self.train["momentum"] = self.pick(0, 0.5, 1)
+        if self.train["optimizer"] == "adamw" and self.maybe(0.4):
+            self.train.update(beta1=self.pick(0.0, 0.8), beta2=self.pick(0.9, 0.99), epsilon=self.pick(1e-8, 1e-4))
+        if self.maybe(0.3):
+            self.data["shuffle"] = False
+
+    def draw_test(self):
+        """The samples of training, in their files, are those for testing, too."""
+        for key in [key for key in self.data if key.startswith("train_")]:
+            self.data["test_" + key.removeprefix("train_")] = self.data[key]
+        if self.maybe(0.5):
+            self.train["evaluate_every"] = self.random.randint(1, 3)
+
+    def draw_weights(self, arguments):
+        """Begins with the weights that another seed draws, as a file. None: that does not work."""
+        run = Run(arguments, self, "cpu:1@4GiB", [f"train.seed={self.train['seed'] + 1}", "train.steps=0"])
+        if run.code == 0:
+            weights = self.folder / "weights.safetensors"
+            os.replace(self.folder / "out/model.safetensors", weights)
+            self.model["initial_weights"] = str(weights)
+            (self.folder / "job.toml").write_text(self.text())
+        return run.code
 
     def text(self):
         sections = {"model": self.model, "data": self.data, "train": self.train}
@@ -313,15 +367,17 @@ class Run:
                 process.kill()
                 self.output, _ = process.communicate()
             self.code = "no end"
-        self.hash, self.losses = None, None
+        self.hash, self.losses, self.tests = None, None, None
         if self.code == 0:
             receipt = json.loads((out / "receipt.json").read_text())
             self.hash = receipt["weights_sha256"]
             lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
             self.losses = [line["loss"] for line in lines if "loss" in line]
+            self.tests = [line["test_loss"] for line in lines if "test_loss" in line]
 
     def same_as(self, other):
-        return self.code == 0 and self.hash == other.hash and self.losses == other.losses
+        return self.code == 0 and self.hash == other.hash and self.losses == other.losses and \
+            self.tests == other.tests
 
     def __str__(self):
         last = self.output.strip().splitlines()[-3:]
@@ -369,6 +425,8 @@ def draw_cluster(draw, job, least, opencl):
 def check(arguments, seed, counts, folder):
     job = Job(seed, folder, arguments.kinds.split(","))
     (folder / "job.toml").write_text(job.text())
+    if job.has_weights:
+        job.draw_weights(arguments)
     first = Run(arguments, job, "cpu:1@4GiB")
     counts[job.kind] += 1
     if first.code != 0:
@@ -403,6 +461,15 @@ def check(arguments, seed, counts, folder):
             print(f"seed {seed} FINDING: {other}\n  where {first}", flush=True)
 
 
+def write_graphs(arguments):
+    folder = pathlib.Path(arguments.graphs)
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        with tempfile.TemporaryDirectory() as name:
+            job = Job(seed, pathlib.Path(name), ["graph"])
+            os.replace(job.model["file"], folder / f"{seed}.json")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--acan", default="build/release/bin/acan")
@@ -412,7 +479,10 @@ def main():
     parser.add_argument("--kinds", default=",".join(KINDS), help="draw from these kinds; a repeated one comes more often")
     parser.add_argument("--opencl", action="store_true", help="some of them with opencl:0")
     parser.add_argument("--keep", metavar="DIR", help="keep the jobs and their data here")
+    parser.add_argument("--graphs", metavar="DIR", help="only write graph files here, for lowering_try_cuts")
     arguments = parser.parse_args()
+    if arguments.graphs:
+        return write_graphs(arguments)
     counts = collections.Counter()
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         if arguments.keep:

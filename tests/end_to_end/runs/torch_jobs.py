@@ -4,12 +4,13 @@
     python3 tests/end_to_end/runs/torch_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
 
 PyTorch takes the model from `acan graph`, the weights from acan's version 0, and the same samples in the
-same order; it drops out what docs/numerics.md says. It trains in float64 and in float32. acan's loss of each
-step may differ from float64's by 5e-6 relative, or by four times as much as PyTorch's float32 does. The
-change of each parameter may differ by 1e-4 of its norm, or by ten times as much as that of float32. What is
-further apart is a finding. A relu or a maximum that falls to the other side by rounding makes findings, too,
-in any program; look at them with --threads and other seeds. It prints a line for each finding, and a JSON
-summary at the end. Exit code 1: there was a finding.
+same order; it drops out what docs/numerics.md says. It trains in float64 and in float32. acan's loss of
+each step, and that of testing, may differ from float64's by 5e-6 relative, that of a step also by four times
+as much as PyTorch's float32 does. The change of each parameter may differ by 1e-4 of its norm, or by ten
+times as much as that of float32. What is further apart is a finding. A relu or a maximum that falls to the
+other side by rounding makes findings, too, in any program: then a few parameters differ, with some seeds
+only. It prints a line for each job and each finding, and a JSON summary at the end. Exit code 1: there was a
+finding.
 """
 import argparse
 import collections
@@ -88,7 +89,7 @@ class Samples:
 
     def inputs(self, samples, epoch):
         if self.stream is not None:
-            offset = window_offset(self.seed, epoch, self.length)
+            offset = 0 if epoch is None else window_offset(self.seed, epoch, self.length)
             places = numpy.array(samples)[:, None] * self.length + offset + numpy.arange(self.length)
             return {"tokens": torch.from_numpy(self.stream[places]),
                     "labels": torch.from_numpy(self.stream[places + 1])}
@@ -108,7 +109,7 @@ class Samples:
     def images(self, pixels, samples, epoch):
         pixels = pixels.reshape(*pixels.shape[:3], -1)  # HWC
         padding, flip = self.data.get("crop_padding", 0), self.data.get("flip", False)
-        if padding or flip:
+        if epoch is not None and (padding or flip):
             for i, sample in enumerate(samples):
                 top, left, flipped = view(self.seed, epoch, sample, padding)
                 height, width = pixels.shape[1:3]
@@ -188,6 +189,13 @@ def apart_of_losses(found, wanted):
     return max((abs(a - b) / max(abs(b), 1e-30) for a, b in zip(found, wanted, strict=True)), default=0)
 
 
+def test_loss(graph, tensors, samples):
+    """In float64, of all samples, with the weights of a file."""
+    inputs = samples.inputs(range(samples.count), None)
+    with torch.no_grad():
+        return Net(graph, tensors, torch.float64).loss(inputs).item()
+
+
 def compare(graph, start, end, losses, job):
     """Findings, and how far from float64 the losses of acan and of PyTorch's float32 are."""
     wanted_losses, wanted = train_in_torch(graph, start, job, torch.float64)
@@ -220,6 +228,8 @@ def graph_of(arguments, folder):
 def check(arguments, seed, counts, folder):
     job = Job(seed, folder, arguments.kinds.split(","))
     (folder / "job.toml").write_text(job.text())
+    if job.has_weights:
+        job.draw_weights(arguments)
     parts = []
     for settings in (["train.steps=0"], []):
         run = Run(arguments, job, "cpu:1@4GiB", settings)
@@ -228,7 +238,12 @@ def check(arguments, seed, counts, folder):
             print(f"seed {seed} ended otherwise: {run}", flush=True)
             return
         parts.append(load_file(folder / "out/model.safetensors"))
-    findings, ours, theirs = compare(graph_of(arguments, folder), *parts, run.losses, job)
+    graph = graph_of(arguments, folder)
+    findings, ours, theirs = compare(graph, *parts, run.losses, job)
+    if run.tests:
+        tested = test_loss(graph, parts[1], Samples(job, graph))
+        if abs(run.tests[-1] - tested) > LOSS_APART * abs(tested):
+            findings.append(f"the test loss is {run.tests[-1]}, in float64 {tested}")
     counts[job.kind] += 1
     counts["findings"] += bool(findings)
     print(f"seed {seed} {job.kind}: losses differ by {ours:.1e}, those of float32 by {theirs:.1e}", flush=True)

@@ -175,7 +175,9 @@ class TriedModel {
   }
 
   void CompareWithReference(const ChosenCuts& chosen) const {
-    LoweringRunner runner(*model_, training_, chosen.cuts);
+    Training without_clipping = training_;  // the first moment is the gradient
+    without_clipping.clip_norm = 0;
+    LoweringRunner runner(*model_, without_clipping, chosen.cuts);
     runner.Initialize();
     runner.Step(0, samples_, inputs_, counted_);
     model::Reference reference(*training_graph_, {samples_, training_.seed, 0});
@@ -191,7 +193,6 @@ class TriedModel {
     }
     reference.Run();
     for (const model::Gradient& gradient : training_graph_->gradients()) {
-      if (training_.clip_norm > 0) break;
       const std::int32_t p = training_graph_->value(gradient.of).index;
       const model::Matrix& expected = reference[gradient.value];
       const std::vector<float> found = runner.ValueOf(p, 1, ParameterState::kFirstMoment);
