@@ -5,12 +5,13 @@
 
 A seed draws a job: the kind of its model, or a graph file with any operators (random_graphs.py), its sizes,
 which often fit nothing well, its data, its optimizer and its other settings. One handler with much memory
-trains it first. Then others do: as many as six, with as little memory as the job can be trained in and somewhat more, some beside one with much, other vector
-instructions, OpenCL where it is there, other sizes and policies of tasks, activations kept or computed
-again, no shared memory, TCP, snapshots, audits. Losses at each step and the weights' SHA-256 must be the
-same. A job that the program refuses counts as such, if it is refused with a sentence and exit code 2;
-anything else, also a run that has not ended after some minutes, is a finding. It prints a line for each
-finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
+trains it first. Then others do: as many as six, with as little memory as the job can be trained in and
+somewhat more, some beside one with much, other vector instructions, OpenCL where it is there, other sizes
+and policies of tasks, activations kept or computed again, no shared memory, TCP, snapshots, audits. Losses
+at each step and in tests, and the weights' SHA-256, must be the same. A job that the program refuses counts
+as such, if it is refused with a sentence and exit code 2; anything else, also a run that has not ended after
+some minutes, is a finding. A model that diverges ends with exit code 1 and is counted. It prints a line for
+each finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
 import collections
@@ -431,8 +432,9 @@ def check(arguments, seed, counts, folder):
     counts[job.kind] += 1
     if first.code != 0:
         good = first.code == 2 and first.output.strip()
-        counts["refused" if good else "findings"] += 1
-        print(f"seed {seed} {'is refused' if good else 'FINDING'}: {first}", flush=True)
+        diverged = first.code == 1 and "not finite" in first.output
+        counts["refused" if good else "diverged" if diverged else "findings"] += 1
+        print(f"seed {seed} {'is refused' if good else 'diverged' if diverged else 'FINDING'}: {first}", flush=True)
         return
     draw = random.Random(-seed - 1)
     recompute = [f"tasks.recompute={draw.choice(['auto', 'auto', 'never', 'always'])}"]
