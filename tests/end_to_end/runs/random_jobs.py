@@ -20,6 +20,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -54,9 +55,8 @@ class Job:
     """A job drawn from a seed, with the files that it needs in `folder`."""
 
     def __init__(self, seed, folder, kinds=KINDS):
-        self.random = random.Random(seed)
-        self.folder = folder
-        self.model, self.data, self.train, self.output = {}, {}, {}, {}
+        self.random, self.folder = random.Random(seed), folder
+        self.model, self.data, self.train = {}, {}, {}
         self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
@@ -103,8 +103,8 @@ class Job:
         self.data["tokens_type"] = "uint16"
 
     def draw_text(self, count, most):
-        text = "".join(self.random.choice(LETTERS[:most]) for _ in range(count))
-        self.data["train_text"] = self.write("text.txt", text.encode())
+        text = "".join(self.random.choices(LETTERS[:most], k=count)).encode()
+        self.data["train_text"] = self.write("text.txt", text)
         self.data["tokenizer"] = "characters"
 
     def draw_gpt(self):
@@ -308,10 +308,9 @@ class Job:
             self.train["schedule"] = schedule
         if schedule == "step":
             self.train.update(step_every=self.random.randint(1, 3), step_factor=self.pick(0.1, 0.7, 1.5))
-        if schedule == "cosine" and self.maybe(0.5):
-            self.train["final_fraction"] = self.pick(0.1, 1)
-        if self.maybe(0.3):
-            self.train["warmup_steps"] = self.random.randint(1, 3)
+        if schedule == "cosine":
+            self.train["final_fraction"] = self.pick(0, 0.1, 1)
+        self.train["warmup_steps"] = self.pick(0, 0, 0, 1, 2, 3)
         if self.train["optimizer"] == "momentum" and self.maybe(0.4):
             self.train["momentum"] = self.pick(0, 0.5, 1)
         if self.train["optimizer"] == "adamw" and self.maybe(0.4):
@@ -327,14 +326,13 @@ class Job:
             self.train["evaluate_every"] = self.random.randint(1, 3)
 
     def draw_weights(self, arguments):
-        """Begins with the weights that another seed draws, as a file. None: that does not work."""
+        """Begins with the weights that another seed draws, as a file, if that works."""
         run = Run(arguments, self, "cpu:1@4GiB", [f"train.seed={self.train['seed'] + 1}", "train.steps=0"])
         if run.code == 0:
             weights = self.folder / "weights.safetensors"
             os.replace(self.folder / "out/model.safetensors", weights)
             self.model["initial_weights"] = str(weights)
             (self.folder / "job.toml").write_text(self.text())
-        return run.code
 
     def text(self):
         sections = {"model": self.model, "data": self.data, "train": self.train}
@@ -433,8 +431,9 @@ def check(arguments, seed, counts, folder):
     if first.code != 0:
         good = first.code == 2 and first.output.strip()
         diverged = first.code == 1 and "not finite" in first.output
-        counts["refused" if good else "diverged" if diverged else "findings"] += 1
-        print(f"seed {seed} {'is refused' if good else 'diverged' if diverged else 'FINDING'}: {first}", flush=True)
+        ended = "refused" if good else "diverged" if diverged else "findings"
+        counts[ended] += 1
+        print(f"seed {seed} {ended.replace('findings', 'FINDING')}: {first}", flush=True)
         return
     draw = random.Random(-seed - 1)
     recompute = [f"tasks.recompute={draw.choice(['auto', 'auto', 'never', 'always'])}"]
@@ -464,12 +463,11 @@ def check(arguments, seed, counts, folder):
 
 
 def write_graphs(arguments):
-    folder = pathlib.Path(arguments.graphs)
-    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs(arguments.graphs, exist_ok=True)
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         with tempfile.TemporaryDirectory() as name:
             job = Job(seed, pathlib.Path(name), ["graph"])
-            os.replace(job.model["file"], folder / f"{seed}.json")
+            shutil.move(job.model["file"], f"{arguments.graphs}/{seed}.json")
 
 
 def main():
