@@ -466,8 +466,7 @@ def write_graphs(arguments):
     os.makedirs(arguments.graphs, exist_ok=True)
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         with tempfile.TemporaryDirectory() as name:
-            job = Job(seed, pathlib.Path(name), ["graph"])
-            shutil.move(job.model["file"], f"{arguments.graphs}/{seed}.json")
+            shutil.move(Job(seed, pathlib.Path(name), ["graph"]).model["file"], f"{arguments.graphs}/{seed}.json")
 
 
 def main():
