@@ -31,30 +31,32 @@ std::string HashOf(const SampleValues& values) {
   return hash.Hex();
 }
 
-DataSet::DataSet(SampleValues values, std::int64_t classes, std::string sha256)
-    : values_(std::move(values)), sha256_(std::move(sha256)) {
-  inputs_.push_back({"x", InputRole::kNumbers, 1, values_.inputs});
-  if (values_.targets == 0) {
-    inputs_.push_back({"labels", InputRole::kLabels, 1, 1, classes});
-  } else {
-    inputs_.push_back({"targets", InputRole::kTargets, 1, values_.targets});
-  }
-}
+DataSet::DataSet(SampleValues values, std::vector<WantedInput> inputs, std::string sha256)
+    : values_(std::move(values)), sha256_(std::move(sha256)), inputs_(std::move(inputs)) {}
 
 void DataSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const {
   assert(part.sample >= 0 && part.sample < samples());
-  assert(FindInput(inputs_, part.input) != nullptr);
-  assert(part.positions == Range({0, 1}) || part.positions.size() == 0);
+  const WantedInput* input = FindInput(inputs_, part.input);
+  assert(input != nullptr && Range({0, input->positions}).Contains(part.positions));
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
-  const auto copy = [&](const auto& values, std::int64_t columns) {
-    std::memcpy(out.data(), values.data() + part.sample * columns + part.features.begin,
-                out.size_bytes());
+  const auto width = static_cast<std::size_t>(part.features.size());
+  for (std::int64_t p = part.positions.begin; p < part.positions.end; ++p) {
+    const std::int64_t row = part.sample * input->positions + p;
+    CopyRow(part.input, row * input->features + part.features.begin, out.first(width));
+    out = out.subspan(width);
+  }
+}
+
+// Values one after the other, from the one at `first` on.
+void DataSet::CopyRow(std::string_view input, std::int64_t first,
+                      std::span<std::uint32_t> out) const {
+  const auto copy = [&](const auto& values) {
+    std::memcpy(out.data(), values.data() + first, out.size_bytes());
   };
-  if (part.input == "labels") return copy(values_.labels, 1);
-  if (part.input == "targets") return copy(values_.target_values, values_.targets);
-  if (values_.bytes.empty()) return copy(values_.floats, values_.inputs);
-  const std::uint8_t* from =
-      values_.bytes.data() + part.sample * values_.inputs + part.features.begin;
+  if (input == "labels") return copy(values_.labels);
+  if (input == "targets") return copy(values_.target_values);
+  if (values_.bytes.empty()) return copy(values_.floats);
+  const std::uint8_t* from = values_.bytes.data() + first;
   std::transform(from, from + out.size(), out.data(), [](std::uint8_t byte) {
     return std::bit_cast<std::uint32_t>(static_cast<float>(byte) / 255.0f);
   });

@@ -26,27 +26,43 @@ namespace {
 
 using model::InputRole;
 
-std::shared_ptr<const SampleSet> InMemory(SampleValues values, const WantedValues& wanted) {
+std::shared_ptr<const SampleSet> InMemory(SampleValues values,
+                                          const std::vector<WantedInput>& inputs) {
   std::string sha256 = HashOf(values);
-  return std::make_shared<DataSet>(std::move(values), wanted.labels ? wanted.outputs : 0,
-                                   std::move(sha256));
+  return std::make_shared<DataSet>(std::move(values), inputs, std::move(sha256));
 }
 
 // Rows of numbers, each with a label or targets.
-Data LoadValues(const Job& job, const WantedValues& wanted) {
+Data LoadValues(const Job& job, const std::vector<WantedInput>& inputs) {
+  const WantedInput& x = *FindInput(inputs, "x");
+  const WantedInput* targets = FindInput(inputs, "targets");
+  const WantedInput& compared = targets != nullptr ? *targets : *FindInput(inputs, "labels");
+  if (x.role != InputRole::kNumbers) {
+    throw UsageError("the input \"x\" of the model must have the role \"numbers\"");
+  }
+  if (targets == nullptr && compared.positions != 1) {
+    throw UsageError(
+        fmt::format("the model's input \"labels\" has {} rows, but rows of numbers have one label "
+                    "each: give it one row",
+                    compared.positions));
+  }
+  const WantedValues wanted = {
+      x.positions * x.features,
+      targets != nullptr ? targets->positions * targets->features : compared.bound,
+      targets == nullptr};
   Data data;
   if (!job.data.generated.empty()) {
     GeneratedValues made = GenerateRegression(job.data.generated_samples, wanted.inputs,
                                               wanted.outputs, job.training.seed);
-    data.train = InMemory(std::move(made.train), wanted);
-    data.test = InMemory(std::move(made.test), wanted);
+    data.train = InMemory(std::move(made.train), inputs);
+    data.test = InMemory(std::move(made.test), inputs);
     return data;
   }
   data.train =
-      InMemory(ReadValueFiles(job.data.train_inputs, job.data.train_targets, wanted), wanted);
+      InMemory(ReadValueFiles(job.data.train_inputs, job.data.train_targets, wanted), inputs);
   if (!job.data.test_inputs.empty()) {
     data.test =
-        InMemory(ReadValueFiles(job.data.test_inputs, job.data.test_targets, wanted), wanted);
+        InMemory(ReadValueFiles(job.data.test_inputs, job.data.test_targets, wanted), inputs);
   }
   return data;
 }
@@ -90,11 +106,13 @@ void RequireLanguageModel(const std::string& key, const std::vector<WantedInput>
 Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   RequireLanguageModel(job.data.text.text.empty() ? "train_text" : "text", wanted);
   TokenizedText text = TokenizeText(job.data.text);
-  const std::int64_t bound = FindInput(wanted, "tokens")->bound;
+  const std::int64_t bound =
+      std::min(FindInput(wanted, "tokens")->bound, FindInput(wanted, "labels")->bound);
   if (text.vocabulary_size > bound) {
     throw UsageError(fmt::format(
         "data.tokenizer = \"{}\" makes {} different tokens of {}, but the model has {}: set "
-        "model.vocab_size (in a graph file, the bound of the input \"tokens\") to at least {}",
+        "model.vocab_size (in a graph file, the bounds of \"tokens\" and \"labels\") to at least "
+        "{}",
         job.data.text.tokenizer, text.vocabulary_size, text.train.path(), bound,
         text.vocabulary_size));
   }
@@ -186,15 +204,11 @@ Data Load(const Job& job, const std::vector<WantedInput>& wanted) {
   const bool generated = !job.data.generated.empty();
   if (!generated && HasInputs(wanted, {"images", "labels"})) return LoadImages(job, wanted);
   if (const char* key = job.data.images.UsedKey()) DoesNotFit(key, "models of images", wanted);
-  const bool labels = HasInputs(wanted, {"x", "labels"});
-  if (!labels && !HasInputs(wanted, {"x", "targets"})) {
+  if (!HasInputs(wanted, {"x", "labels"}) && !HasInputs(wanted, {"x", "targets"})) {
     DoesNotFit(generated ? "generated" : "train_inputs", "models of images, and of rows of numbers",
                wanted);
   }
-  return LoadValues(
-      job, {FindInput(wanted, "x")->features,
-            labels ? FindInput(wanted, "labels")->bound : FindInput(wanted, "targets")->features,
-            labels});
+  return LoadValues(job, wanted);
 }
 
 // What did not fit into memory.

@@ -53,8 +53,8 @@ void SetInputs(Array&& array, std::int64_t inputs, SampleValues* set) {
   CheckSamples(array);
   if (array.values_per_sample() != inputs) {
     throw UsageError(
-        fmt::format("{}: has {} values a sample (shape {}), but the first entry of "
-                    "model.layers says {} inputs",
+        fmt::format("{}: has {} values a sample (shape {}), but the model "
+                    "takes {} (model.layers, or the input \"x\" of a graph file)",
                     array.path, array.values_per_sample(), ShapeText(array.shape), inputs));
   }
   set->samples = array.samples();
@@ -79,8 +79,8 @@ std::vector<std::int32_t> ToLabels(const std::string& path, const std::vector<T>
     }
     if (!(values[i] >= T{0} && static_cast<double>(values[i]) < static_cast<double>(classes))) {
       throw UsageError(
-          fmt::format("{}: the label of sample {} is {}, but the model has {} outputs "
-                      "(the last entry of model.layers): expected 0 to {}",
+          fmt::format("{}: the label of sample {} is {}, but the model has {} classes "
+                      "(model.layers, or the bound of \"labels\"): expected 0 to {}",
                       path, i, values[i], classes, classes - 1));
     }
     labels[i] = static_cast<std::int32_t>(values[i]);
@@ -109,8 +109,8 @@ void SetTargets(Array&& array, const std::string& inputs_path, const WantedValue
   }
   if (per_sample != wanted.outputs) {
     throw UsageError(
-        fmt::format("{}: has {} values a sample (shape {}), but the last entry of "
-                    "model.layers says {} outputs",
+        fmt::format("{}: has {} values a sample (shape {}), but the model "
+                    "takes {} (model.layers, or the input \"targets\" of a graph file)",
                     array.path, per_sample, ShapeText(array.shape), wanted.outputs));
   }
   set->targets = per_sample;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -16,7 +17,8 @@ WindowSet::WindowSet(StoredArray tokens, std::vector<WantedInput> wanted,
                      std::optional<std::uint64_t> seed)
     : tokens_(std::move(tokens)), inputs_(std::move(wanted)), seed_(seed) {
   const WantedInput& of_tokens = *FindInput(inputs_, "tokens");
-  for (WantedInput& input : inputs_) input.ignored_label.reset();  // each token is a class
+  const std::int64_t classes = FindInput(inputs_, "labels")->bound;  // each token is a label, too
+  for (WantedInput& input : inputs_) input.ignored_label.reset();    // each token is a class
   length_ = of_tokens.positions;
   // The last window and its labels fit behind every offset.
   samples_ = (tokens_.count() - length_) / length_;
@@ -36,9 +38,11 @@ WindowSet::WindowSet(StoredArray tokens, std::vector<WantedInput> wanted,
   CheckIntegers(
       tokens_,
       {0,
-       of_tokens.bound - 1,
+       std::min(of_tokens.bound, classes) - 1,
        {},
-       fmt::format("the model has {} tokens (model.vocab_size)", of_tokens.bound)},
+       classes < of_tokens.bound
+           ? fmt::format("the bound of the model's input \"labels\" is {}", classes)
+           : fmt::format("the model has {} tokens (model.vocab_size)", of_tokens.bound)},
       [](std::int64_t value) { return fmt::format("token {} of the file", value); }, &hash);
   sha256_ = hash.Hex();
 }

@@ -71,7 +71,8 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
   built->kind = KindOf(job.model);
   built->training = model::WithGradients(graph(Mode::kTraining));
   if (built->training.gradients().empty()) {
-    throw UsageError("train.freeze leaves no parameter to train");
+    throw UsageError(job.freeze.empty() ? "the model has no parameter to train"
+                                        : "train.freeze leaves no parameter to train");
   }
   built->evaluation = graph(Mode::kEvaluation);
   return built;

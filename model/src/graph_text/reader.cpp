@@ -67,6 +67,7 @@ class Reader {
     }
     const ValueId loss = Find(fields_, "loss", fields_.Get("loss"));
     At(fields_, [&] { graph_.AddLoss(loss); });
+    CheckOutputs(loss);
     At(fields_, [&] { Validate(graph_); });
     return std::move(graph_);
   }
@@ -81,6 +82,32 @@ class Reader {
     const std::string text = name->get<std::string>();
     return fmt::format("{}: {} '{}'", name_, what,
                        text.size() <= kMost ? text : text.substr(0, kMost) + "...");
+  }
+
+  bool IsLoss(ValueId id) const {
+    const Value& value = graph_.value(id);
+    if (value.source != Source::kNode) return false;
+    const Operator& op = graph_.node(value.index).op;
+    return std::holds_alternative<CrossEntropy>(op) || std::holds_alternative<SquaredError>(op);
+  }
+
+  // Tasks add up one loss, and leave no rows of it.
+  void CheckOutputs(ValueId loss) const {
+    for (const Node& node : graph_.nodes()) {
+      const ValueId result = node.results.front();
+      if (result == loss || !IsLoss(result)) continue;
+      fields_.Fail(fmt::format(
+          "node '{}' ({}) is a second loss beside '{}', which 'loss' names; a model has one",
+          node.name, RowOf(node.op).name, graph_.value(loss).name));
+    }
+    for (const Output& output : graph_.outputs()) {
+      const Value& value = graph_.value(output.value);
+      const bool has_rows = value.source == Source::kNode && !IsLoss(output.value);
+      if (has_rows) continue;
+      fields_.Fail(fmt::format(
+          "output '{}' is '{}', expected a node that is no loss, such as the one of the logits",
+          output.name, value.name));
+    }
   }
 
   // What the graph refuses, in this file.
@@ -230,6 +257,9 @@ class Reader {
     std::vector<ValueId> operands;
     for (const json& name : fields.Array("inputs", kMaxGraphOperands)) {
       operands.push_back(name.is_null() ? kNoValue : Find(fields, "inputs", name));
+      if (operands.back() == kNoValue || !IsLoss(operands.back())) continue;
+      fields.Fail(
+          fmt::format("'inputs' names {}, which is a loss; only 'loss' may name one", Shown(name)));
     }
     return operands;
   }
@@ -263,6 +293,9 @@ class Reader {
     if (auto* dropout = std::get_if<Dropout>(&*op)) return AddDropout(fields, *dropout, operands);
     if (auto* attention = std::get_if<Attention>(&*op)) NumberDropout(attention);
     At(fields, [&] { Name(fields, name, graph_.Add(name, std::move(*op), operands)); });
+    if (graph_.value(values_.at(name)).shape.rows_of == RowsOf::kSample) return;
+    fields.Fail(
+        fmt::format("reads parameters only; an input of {} must have rows for each sample", word));
   }
 
   void NumberDropout(Attention* attention) {

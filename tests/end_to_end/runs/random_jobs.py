@@ -3,14 +3,15 @@
 
     python3 tests/end_to_end/runs/random_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
 
-A seed draws a job: the kind of its model, its sizes, which often fit nothing well, its data, its optimizer
-and its other settings. One handler with much memory trains it first. Then others do: as many as six, with
-as little memory as the job can be trained in and somewhat more, some beside one with much, other vector
-instructions, OpenCL where it is there, other sizes and policies of tasks, activations kept or computed
-again, no shared memory, TCP, snapshots, audits. Losses at each step and the weights' SHA-256 must be the
-same. A job that the program refuses counts as such, if it is refused with a sentence and exit code 2;
-anything else, also a run that has not ended after some minutes, is a finding. It prints a line for each
-finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
+A seed draws a job: the kind of its model, or a graph file with any operators (random_graphs.py), its sizes,
+which often fit nothing well, its data, its optimizer and its other settings. One handler with much memory
+trains it first. Then others do: as many as six, with as little memory as the job can be trained in and
+somewhat more, some beside one with much, other vector instructions, OpenCL where it is there, other sizes
+and policies of tasks, activations kept or computed again, no shared memory, TCP, snapshots, audits. Losses
+at each step and in tests, and the weights' SHA-256, must be the same. A job that the program refuses counts
+as such, if it is refused with a sentence and exit code 2; anything else, also a run that has not ended after
+some minutes, is a finding. A model that diverges ends with exit code 1 and is counted. It prints a line for
+each finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
 import collections
@@ -19,15 +20,21 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
 
+from random_graphs import RandomGraph
+
 TIME_LIMIT_S = 240
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+KINDS = ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"]
+KINDS += ["graph"] * 9
+LETTERS = "".join(chr(0x3b1 + i) for i in range(25)) + "abcdefghijklmnopqrstuvwxyz .,:;!?\n123"
 LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
 
 
@@ -47,12 +54,10 @@ def npy(kind, shape, values):
 class Job:
     """A job drawn from a seed, with the files that it needs in `folder`."""
 
-    def __init__(self, seed, folder):
-        self.random = random.Random(seed)
-        self.folder = folder
+    def __init__(self, seed, folder, kinds=KINDS):
+        self.random, self.folder = random.Random(seed), folder
         self.model, self.data, self.train = {}, {}, {}
-        self.kind = self.random.choice(
-            ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"])
+        self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
         self.draw_train()
@@ -71,12 +76,19 @@ class Job:
     def draw_mlp(self):
         layers = [self.random.randint(1, 300) for _ in range(self.random.randint(2, 6))]
         layers[-1] = max(2, layers[-1])
-        self.model.update(layers=layers, loss="cross_entropy", activation=self.pick(
-            "relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu", "identity"))
+        self.model.update(layers=layers, loss=self.pick("cross_entropy", "cross_entropy", "mse"),
+                          activation=self.pick("relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu",
+                                               "identity", "clipped_relu"))
         self.samples = self.random.randint(20, 150)
         values = [self.random.uniform(-2, 2) for _ in range(self.samples * layers[0])]
         self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, layers[0]), values))
+        if self.model["loss"] == "mse":
+            return self.target_samples(layers[-1])
         self.label_samples(layers[-1])
+
+    def target_samples(self, count):
+        values = [self.random.gauss(0, 1) for _ in range(self.samples * count)]
+        self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, count), values))
 
     def label_samples(self, classes):
         labels = [self.random.randrange(classes) for _ in range(self.samples)]
@@ -84,9 +96,16 @@ class Job:
 
     def draw_tokens(self, vocabulary, length):
         count = length * self.random.randint(20, 60) + self.random.randint(0, length)
+        if vocabulary >= 20 and self.maybe(0.3):
+            return self.draw_text(count, min(vocabulary, 60))
         tokens = [min(int(self.random.expovariate(4 / vocabulary)), vocabulary - 1) for _ in range(count)]
         self.data["train_tokens"] = self.write("tokens.bin", struct.pack(f"<{count}H", *tokens))
         self.data["tokens_type"] = "uint16"
+
+    def draw_text(self, count, most):
+        text = "".join(self.random.choices(LETTERS[:most], k=count)).encode()
+        self.data["train_text"] = self.write("text.txt", text)
+        self.data["tokenizer"] = "characters"
 
     def draw_gpt(self):
         heads = self.random.randint(1, 5)
@@ -143,8 +162,11 @@ class Job:
             self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, labels))
 
     def draw_images(self, height, width, channels):
-        self.samples = self.random.randint(10, 60)
         self.model.update(image_size=[height, width], channels=channels, num_classes=self.random.randint(2, 20))
+        self.image_files(height, width, channels, self.model["num_classes"])
+
+    def image_files(self, height, width, channels, classes):
+        self.samples = self.random.randint(10, 60)
         shape = (self.samples, height, width) if channels == 1 else (self.samples, height, width, channels)
         pixels = [self.random.randrange(256) for _ in range(self.samples * height * width * channels)]
         self.data["train_inputs"] = self.write("images.npy", npy("|u1", shape, pixels))
@@ -154,7 +176,7 @@ class Job:
             self.data.update(crop_padding=self.random.randint(0, 3), flip=self.maybe(0.5))
         if self.maybe(0.4):
             self.data.update(mean=[0.4] * channels, std=[0.3] * channels)
-        self.label_samples(self.model["num_classes"])
+        self.label_samples(classes)
 
     def draw_vit(self):
         heads, patch = self.random.randint(1, 4), self.random.randint(1, 5)
@@ -181,6 +203,82 @@ class Job:
                           stochastic_depth_prob=self.pick(0, 0.1, 0.4))
         self.draw_images(patch * self.random.randint(2, 6), patch * self.random.randint(2, 6), self.pick(1, 3))
 
+    def draw_graph(self):
+        self.graph = RandomGraph(self.random)
+        getattr(self, "draw_" + self.pick("numbers", "stream", "sequences", "images", "images") + "_graph")()
+        self.model["file"] = self.write("net.json", json.dumps(self.graph.graph, indent=1).encode())
+
+    def draw_numbers_graph(self):
+        graph, features = self.graph, self.graph.size(300)
+        x = graph.input("x", "numbers", features=features)
+        x = graph.body(x if self.maybe(0.4) else graph.reshaped(x))
+        self.samples = self.random.randint(20, 150)
+        values = [self.random.uniform(-2, 2) for _ in range(self.samples * features)]
+        self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, features), values))
+        if self.maybe(0.5):
+            classes = max(2, graph.size(100))
+            graph.head(x, graph.input("labels", "labels", bound=classes), classes, False)
+            self.label_samples(classes)
+        else:
+            count = graph.size(20)
+            graph.regression(x, graph.input("targets", "targets", features=count))
+            self.target_samples(count)
+
+    def embedded(self, tokens, vocabulary, features):
+        more = {"padding_id": self.random.randrange(vocabulary)} if self.maybe(0.3) else {}
+        rows = vocabulary + self.pick(0, 0, 0, 3)
+        table = self.graph.matrix(rows, features, role="embedding")
+        return self.graph.node("embedding", [tokens, table], tokens.rows, features, **more)
+
+    def draw_stream_graph(self):
+        graph = self.graph
+        length = self.random.choice([self.random.randint(1, 40), self.random.randint(60, 200)])
+        vocabulary = self.random.choice([self.random.randint(2, 100), self.random.randint(500, 2000)])
+        tokens = graph.input("tokens", "tokens", rows=length, bound=vocabulary)
+        labels = graph.input("labels", "labels", rows=length, bound=vocabulary)
+        x = self.embedded(tokens, vocabulary, graph.size(120))
+        graph.head(graph.body(x), labels, vocabulary, False)
+        self.draw_tokens(vocabulary, length)
+
+    def draw_sequences_graph(self):
+        graph, length, vocabulary = self.graph, self.random.randint(1, 130), self.random.randint(2, 300)
+        tokens = graph.input("tokens", "tokens", rows=length, bound=vocabulary)
+        if self.maybe(0.7):
+            graph.input("lengths", "lengths", bound=length)
+        x = self.embedded(tokens, vocabulary, graph.size(100))
+        if self.maybe(0.3):
+            types = graph.input("token_type_ids", "tokens", rows=length, bound=3)
+            x = graph.same("add", [x, self.embedded(types, 3, x.features)])
+        each, classes = self.maybe(0.5), self.random.randint(2, 50)
+        labels = graph.input("labels", "labels", rows=length if each else 1, bound=classes)
+        graph.head(graph.body(x), labels, classes, each)
+        self.samples = self.random.randint(10, 60)
+        shape = (self.samples, length)
+        values = [self.random.randrange(vocabulary) for _ in range(self.samples * length)]
+        self.data["train_tokens"] = self.write("tokens.npy", npy("<u2", shape, values))
+        if graph.has("lengths"):
+            lengths = [self.random.randint(1, length) for _ in range(self.samples)]
+            self.data["train_lengths"] = self.write("lengths.npy", npy("<i8", (self.samples,), lengths))
+        if graph.has("token_type_ids") and self.maybe(0.8):
+            types = [self.random.randrange(3) for _ in values]
+            self.data["train_token_types"] = self.write("types.npy", npy("|u1", shape, types))
+        if each:
+            values = [self.random.randrange(classes) if self.maybe(0.6) else -100 for _ in values]
+            values[0] = 1
+            self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, values))
+        else:
+            self.label_samples(classes)
+
+    def draw_images_graph(self):
+        graph, classes = self.graph, self.random.randint(2, 20)
+        height, width, channels = self.random.randint(1, 24), self.random.randint(2, 24), self.pick(1, 2, 3, 4)
+        images = graph.input("images", "numbers", height * width, channels, image=(height, width))
+        x = graph.convolution(images)
+        if x is images:
+            x = graph.linear(images, graph.size(20))
+        graph.head(graph.body(x), graph.input("labels", "labels", bound=classes), classes, False)
+        self.image_files(height, width, channels, classes)
+
     def draw_train(self):
         self.train.update(batch=self.random.randint(1, 24), steps=self.random.randint(1, 4),
                           seed=self.random.randint(0, 2**40), optimizer=self.pick("sgd", "momentum", "adamw"),
@@ -190,10 +288,51 @@ class Job:
             self.train.update(weight_decay=0.1, decay=self.pick("everything", "matrices"))
         if self.maybe(0.3):
             self.train["clip_norm"] = self.pick(0.01, 0.5, 10)
-        if self.maybe(0.2) and self.kind != "mlp":
+        if self.maybe(0.2) and self.kind not in ("mlp", "graph"):
             self.model["label_smoothing"] = 0.1
         if self.maybe(0.2):
-            self.train["freeze"] = [self.pick("*bias", "*.0.*", "*norm*", "*weight")]
+            patterns = ["*bias", "*.0.*", "*norm*", "*weight"]
+            if self.kind == "graph":
+                names = [each["name"] for each in self.graph.parameters if each["role"] != "statistic"]
+                patterns = [self.random.choice(names), self.random.choice(names)[:-3] + "*"]
+            self.train["freeze"] = [self.random.choice(patterns)]
+        self.draw_rates()
+        if self.maybe(0.3):
+            self.draw_test()
+        self.has_weights = self.maybe(0.2)
+
+    def draw_rates(self):
+        """What the first jobs left at its default."""
+        schedule = self.pick("constant", "constant", "step", "cosine")
+        if schedule != "constant":
+            self.train["schedule"] = schedule
+        if schedule == "step":
+            self.train.update(step_every=self.random.randint(1, 3), step_factor=self.pick(0.1, 0.7, 1.5))
+        if schedule == "cosine":
+            self.train["final_fraction"] = self.pick(0, 0.1, 1)
+        self.train["warmup_steps"] = self.pick(0, 0, 0, 1, 2, 3)
+        if self.train["optimizer"] == "momentum" and self.maybe(0.4):
+            self.train["momentum"] = self.pick(0, 0.5, 1)
+        if self.train["optimizer"] == "adamw" and self.maybe(0.4):
+            self.train.update(beta1=self.pick(0.0, 0.8), beta2=self.pick(0.9, 0.99), epsilon=self.pick(1e-8, 1e-4))
+        if self.maybe(0.3):
+            self.data["shuffle"] = False
+
+    def draw_test(self):
+        """The samples of training, in their files, are those for testing, too."""
+        for key in [key for key in self.data if key.startswith("train_")]:
+            self.data["test_" + key.removeprefix("train_")] = self.data[key]
+        if self.maybe(0.5):
+            self.train["evaluate_every"] = self.random.randint(1, 3)
+
+    def draw_weights(self, arguments):
+        """Begins with the weights that another seed draws, as a file, if that works."""
+        run = Run(arguments, self, "cpu:1@4GiB", [f"train.seed={self.train['seed'] + 1}", "train.steps=0"])
+        if run.code == 0:
+            weights = self.folder / "weights.safetensors"
+            os.replace(self.folder / "out/model.safetensors", weights)
+            self.model["initial_weights"] = str(weights)
+            (self.folder / "job.toml").write_text(self.text())
 
     def text(self):
         sections = {"model": self.model, "data": self.data, "train": self.train}
@@ -227,15 +366,17 @@ class Run:
                 process.kill()
                 self.output, _ = process.communicate()
             self.code = "no end"
-        self.hash, self.losses = None, None
+        self.hash, self.losses, self.tests = None, None, None
         if self.code == 0:
             receipt = json.loads((out / "receipt.json").read_text())
             self.hash = receipt["weights_sha256"]
             lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
             self.losses = [line["loss"] for line in lines if "loss" in line]
+            self.tests = [line["test_loss"] for line in lines if "test_loss" in line]
 
     def same_as(self, other):
-        return self.code == 0 and self.hash == other.hash and self.losses == other.losses
+        return self.code == 0 and self.hash == other.hash and self.losses == other.losses and \
+            self.tests == other.tests
 
     def __str__(self):
         last = self.output.strip().splitlines()[-3:]
@@ -281,18 +422,27 @@ def draw_cluster(draw, job, least, opencl):
 
 
 def check(arguments, seed, counts, folder):
-    job = Job(seed, folder)
+    job = Job(seed, folder, arguments.kinds.split(","))
     (folder / "job.toml").write_text(job.text())
+    if job.has_weights:
+        job.draw_weights(arguments)
     first = Run(arguments, job, "cpu:1@4GiB")
     counts[job.kind] += 1
     if first.code != 0:
         good = first.code == 2 and first.output.strip()
-        counts["refused" if good else "findings"] += 1
-        print(f"seed {seed} {'is refused' if good else 'FINDING'}: {first}", flush=True)
+        diverged = first.code == 1 and "not finite" in first.output
+        ended = "refused" if good else "diverged" if diverged else "findings"
+        counts[ended] += 1
+        print(f"seed {seed} {ended.replace('findings', 'FINDING')}: {first}", flush=True)
         return
     draw = random.Random(-seed - 1)
     recompute = [f"tasks.recompute={draw.choice(['auto', 'auto', 'never', 'always'])}"]
-    least, refusals = smallest_memory(arguments, job, recompute)
+    try:
+        least, refusals = smallest_memory(arguments, job, recompute)
+    except RuntimeError as error:
+        counts["findings"] += 1
+        print(f"seed {seed} FINDING: {error}", flush=True)
+        return
     if refusals > 1:
         counts["findings"] += 1
         print(f"seed {seed} FINDING: {refusals} refusals named too little memory before one of {least} B",
@@ -312,15 +462,26 @@ def check(arguments, seed, counts, folder):
             print(f"seed {seed} FINDING: {other}\n  where {first}", flush=True)
 
 
+def write_graphs(arguments):
+    os.makedirs(arguments.graphs, exist_ok=True)
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        with tempfile.TemporaryDirectory() as name:
+            shutil.move(Job(seed, pathlib.Path(name), ["graph"]).model["file"], f"{arguments.graphs}/{seed}.json")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--acan", default="build/release/bin/acan")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--count", type=int, default=20, help="how many jobs")
     parser.add_argument("--clusters", type=int, default=3, help="how many other clusters train each job")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="draw from these kinds; a repeated one comes more often")
     parser.add_argument("--opencl", action="store_true", help="some of them with opencl:0")
     parser.add_argument("--keep", metavar="DIR", help="keep the jobs and their data here")
+    parser.add_argument("--graphs", metavar="DIR", help="only write graph files here, for lowering_try_cuts")
     arguments = parser.parse_args()
+    if arguments.graphs:
+        return write_graphs(arguments)
     counts = collections.Counter()
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         if arguments.keep:

@@ -42,7 +42,7 @@ TEST(DataSetTest, BadLabelsAreNamedWithTheirSample) {
     parts.push_back(y);
     ExpectError([&] { LoadData(ClassJob(1, 3, x, y)); }, parts);
   };
-  refused("2\n3\n1\n", {"label of sample 1 is 3", "3 outputs", "expected 0 to 2"});
+  refused("2\n3\n1\n", {"label of sample 1 is 3", "3 classes", "expected 0 to 2"});
   refused("2\n1\n-1\n", {"label of sample 2 is -1"});
   refused("2\n0.5\n1\n", {"label of sample 1 is 0.5", "whole number"});
   refused(IdxBytes({3}, {0, 9, 0}), {"label of sample 1 is 9"});
@@ -64,8 +64,8 @@ TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
   const Data data = LoadData(job);
   EXPECT_EQ(Floats(*data.train, "targets"), (std::vector<float>{0.5f, 1, 2, 3, 4, 5}));
   EXPECT_EQ(data.train->inputs(), WantedInputs(job.perceptron()));
-  ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "2 outputs"});
-  ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "says 5 inputs"});
+  ExpectError([&] { LoadData(ValueJob(2, 2, x, y)); }, {"y: has 3 values", "takes 2"});
+  ExpectError([&] { LoadData(ValueJob(5, 3, x, y)); }, {"x: has 2 values", "takes 5"});
   const std::string one = folder.Write("one", Npy("<f4", "(2,)", Raw(std::vector<float>{1, 2})));
   EXPECT_EQ(Floats(*LoadData(ValueJob(2, 1, x, one)).train, "targets"), (std::vector<float>{1, 2}));
   const std::string bytes = folder.Write("bytes", IdxBytes({2, 1}, {255, 51}));
@@ -117,6 +117,29 @@ TEST(DataSetTest, CopyTakesAnyPartOfASample) {
   data.train->Copy({"x", 1, 0, {0, 1}, {1, 3}}, part);
   EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(6.0f),
                                               std::bit_cast<std::uint32_t>(7.0f)}));
+}
+
+TEST(DataSetTest, SamplesHaveTheModelsRows) {
+  const TestFolder folder;
+  const Job job = ValueJob(1, 1, folder.Write("x", "1,2,3,4,5,6\n7,8,9,10,11,12\n"),
+                           folder.Write("y", "1,2,3\n4,5,6\n"));
+  const std::vector<WantedInput> inputs = {{"x", model::InputRole::kNumbers, 3, 2},
+                                           {"targets", model::InputRole::kTargets, 3, 1}};
+  const Data loaded = LoadData(job, inputs);
+  EXPECT_EQ(Floats(*loaded.train, "x"),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  std::vector<std::uint32_t> part(2);
+  loaded.train->Copy({"x", 1, 0, {1, 3}, {1, 2}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(10.0f),
+                                              std::bit_cast<std::uint32_t>(12.0f)}));
+  loaded.train->Copy({"targets", 1, 0, {1, 3}, {0, 1}}, part);
+  EXPECT_EQ(part, (std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(5.0f),
+                                              std::bit_cast<std::uint32_t>(6.0f)}));
+  std::vector<WantedInput> others = inputs;
+  others[0].positions = 4;
+  ExpectError([&] { LoadData(job, others); }, {"x: has 6 values", "takes 8"});
+  others = {inputs[0], {"labels", model::InputRole::kLabels, 3, 1, 9}};
+  ExpectError([&] { LoadData(job, others); }, {"\"labels\" has 3 rows", "one label each"});
 }
 
 Job Generated(std::int64_t samples, std::uint64_t seed) {

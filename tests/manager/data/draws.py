@@ -6,6 +6,7 @@ it; needs nothing but Python's own library."""
 MASK = (1 << 32) - 1
 WINDOW_OFFSET = 1 << 58
 AUGMENTATION = 2 << 58
+EPOCH_ORDER = 1 << 61
 
 
 def philox(key, low, high):
@@ -18,21 +19,31 @@ def philox(key, low, high):
     return c
 
 
-def below(seed, stream, bound):
-    """The first unbiased draw of a stream of 64-bit words."""
-    rejected = (1 << 64) % bound
+def below(seed, stream, bounds):
+    """An unbiased draw for each bound, from one stream of 64-bit words."""
     counter = 0
-    while True:
-        words = philox(seed, counter // 2, stream)
-        at = 2 * (counter % 2)
-        word = words[at] | words[at + 1] << 32
-        if word >= rejected:
-            return word % bound
-        counter += 1
+    for bound in bounds:
+        rejected = (1 << 64) % bound
+        while True:
+            words = philox(seed, counter // 2, stream)
+            at = 2 * (counter % 2)
+            word = words[at] | words[at + 1] << 32
+            counter += 1
+            if word >= rejected:
+                break
+        yield word % bound
 
 
 def window_offset(seed, epoch, length):
-    return below(seed, WINDOW_OFFSET | epoch, length)
+    return next(below(seed, WINDOW_OFFSET | epoch, [length]))
+
+
+def epoch_order(seed, epoch, samples):
+    order = list(range(samples))
+    places = range(samples, 1, -1)
+    for place, drawn in zip(places, below(seed, EPOCH_ORDER | epoch, places)):
+        order[place - 1], order[drawn] = order[drawn], order[place - 1]
+    return order
 
 
 def view(seed, epoch, sample, padding):

@@ -185,6 +185,12 @@ TEST(TokenStreamTest, MistakesAreNamed) {
   };
   const std::string u16 = "tokens_type = \"uint16\"";
   const std::string good = Raw(std::vector<std::uint16_t>{1, 2, 3, 10, 5});
+  std::vector<WantedInput> few_labels = GptInputs(2, 20);
+  few_labels.back().bound = 10;
+  ASSERT_EQ(few_labels.back().name, "labels");
+  folder.Write("tokens", good);
+  ExpectError([&] { LoadFrom(folder, "train_tokens = \"tokens\"\n" + u16, few_labels); },
+              {"token 3 of the file is 10", "input \"labels\" is 10", "expected 0 to 9"});
   refused(good, u16,
           {"tokens: token 3 of the file is 10", "10 tokens (model.vocab_size)", "expected 0 to 9"});
   refused(Npy("<i8", "(4,)", Raw(std::vector<std::int64_t>{1, -2, 3, 4})), "",

@@ -252,7 +252,7 @@ TEST(GraphFileJobTest, MistakesAreNamed) {
     "parameters": [], "outputs": {},
     "nodes": [{"name": "loss", "operator": "squared_error", "inputs": ["x", "targets"]}],
     "loss": "loss"})");
-  ExpectError([&] { ParseGraph(path); }, {"job.toml"});
+  ExpectError([&] { ParseGraph(path); }, {"job.toml: the model has no parameter to train"});
 }
 
 TEST(GraphFileJobTest, TheLossSaysWhatTheDataAre) {

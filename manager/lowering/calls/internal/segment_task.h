@@ -46,6 +46,7 @@ class SegmentTask {
     int buffer = -1;
     Range columns;  // of the root
     bool is_made = false;
+    std::vector<Range> filled = {};  // if it is made: columns that others made
   };
   using Place = std::pair<int, std::int64_t>;  // root, first column
 
@@ -55,6 +56,7 @@ class SegmentTask {
   void Compute(int node);
   void ReleaseAfter(int node);
   Held& Find(int value, const Range& columns);
+  void FillFromOthers(int root, const Range& columns, Held* held);
   Box BoxOf(std::size_t operand) const;
   View GatherBeside(const Box& box, int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);

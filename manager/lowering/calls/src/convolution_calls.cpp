@@ -83,13 +83,12 @@ class Unfolding {
 
   // The unfolded rows of a part, whose samples count from the first of x.
   View Of(const Box& part, const View& x) {
-    const Range images = part.RowsOf(window_.input.area());
-    if (part.HasWholeSamples()) {
+    // A part of a sample counts positions of the output, of which there may be more.
+    if (part.HasWholeSamples() || IsPointwise(window_)) {
+      const Range images = part.RowsOf(window_.input.area());
       const View from = Rows(x, images.begin, images.size());
-      if (IsPointwise(window_)) return from;
-      return Launch(window_, from);
+      return IsPointwise(window_) ? from : Launch(window_, from);
     }
-    if (IsPointwise(window_)) return Rows(x, images.begin, images.size());
     const Range y{part.positions.begin / out_.width,
                   (part.positions.end + out_.width - 1) / out_.width};
     const Band band = BandOf(y);

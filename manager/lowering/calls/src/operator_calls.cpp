@@ -177,6 +177,17 @@ class Calls {
   void operator()(const graph::PatchesGradient& op) const {
     Launch(Kernel::kFold, {Out(0), In(0)}, OfWindow(WindowOf(op.forward)));
   }
+  // Positions that are joined are patches of one row, and patches that come apart are positions.
+  // Else a sample becomes one row first. (An element that is -0 becomes 0.)
+  void operator()(const graph::Reshape& op) const {
+    const std::int64_t rows = Value(0).rows;
+    if (rows % op.positions == 0) return Unfold(Out(0), In(0), op.positions, rows / op.positions);
+    if (op.positions % rows == 0) return Fold(Out(0), In(0), rows, op.positions / rows);
+    const View x = In(0);
+    const View one = task_.Scratch(x.rows / rows, x.cols * rows);
+    Unfold(one, x, 1, rows);
+    Fold(Out(0), one, 1, op.positions);
+  }
   void operator()(const graph::Pooling& op) const {
     const bool maximum = op.kind == graph::PoolingKind::kMaximum;
     Launch(maximum ? Kernel::kMaxPooling : Kernel::kAveragePooling, {Out(0), In(0)},
@@ -236,9 +247,11 @@ class Calls {
     }
     assert(false);
   }
-  // Operands: x, sums, squares, dy.
+  // Operands: x, sums, squares, dy; of inference: x, mean, variance, dy.
   void operator()(const graph::BatchNormSums& op) const {
-    const View statistics = Statistics(In(1), In(2), op.epsilon);
+    const View statistics = Value(1).kind == ValueKind::kParameter
+                                ? GivenStatistics(In(1), In(2), op.epsilon)
+                                : Statistics(In(1), In(2), op.epsilon);
     Launch(Kernel::kColumnNormSums, {Out(0), Out(1), In(0), statistics, In(3)},
            Scalars({}, {block(), Order(0).group_rows()}));
   }
@@ -250,10 +263,15 @@ class Calls {
            {Out(0), In(0), statistics, In(6), In(1), mean_scale, mean_bias});
   }
   void operator()(const graph::BatchNormInference& op) const {
-    const View statistics = task_.Scratch(2, In(3).cols);
-    Launch(Kernel::kScale, {Row(statistics, 0), In(3)}, Scalars({1.0f}, {}));
-    Launch(Kernel::kInverseRoot, {Row(statistics, 1), In(4)}, Scalars({op.epsilon}, {}));
+    const View statistics = GivenStatistics(In(3), In(4), op.epsilon);
     Launch(Kernel::kColumnNorm, {Out(0), In(0), statistics, In(1), In(2)});
+  }
+  // Operands: scale, variance, dy.
+  void operator()(const graph::BatchNormInferenceGradient& op) const {
+    const View slopes = task_.Scratch(1, In(1).cols);
+    Launch(Kernel::kInverseRoot, {slopes, In(1)}, Scalars({op.epsilon}, {}));
+    Launch(Kernel::kMultiply, {slopes, slopes, In(0)});
+    Launch(Kernel::kScaleColumns, {Out(0), In(2), slopes});
   }
 
   void operator()(const graph::Convolution& op) const {
@@ -307,11 +325,8 @@ class Calls {
            Scalars({2.0f / values}, {block()}));
   }
 
-  // The others are refused before a task is made (lowered_graph.cpp).
-  template <class Other>
-  void operator()(const Other&) const {
-    assert(false);
-  }
+  // AddNode makes it a part of its batch norm (lowered_graph.cpp), and updates compute it.
+  void operator()(const graph::RunningAverage&) const { assert(false); }
 
  private:
   View In(std::size_t operand) const { return task_.Operand(operand); }
@@ -344,6 +359,13 @@ class Calls {
     Divide(Row(statistics, 0), sums, 0);
     Divide(inverse, squares, 0);
     Launch(Kernel::kInverseRoot, {inverse, inverse}, Scalars({epsilon}, {}));
+    return statistics;
+  }
+  // The same of a mean and a variance that are parameters.
+  View GivenStatistics(const View& mean, const View& variance, float epsilon) const {
+    const View statistics = task_.Scratch(2, mean.cols);
+    Launch(Kernel::kScale, {Row(statistics, 0), mean}, Scalars({1.0f}, {}));
+    Launch(Kernel::kInverseRoot, {Row(statistics, 1), variance}, Scalars({epsilon}, {}));
     return statistics;
   }
   const LoweredValue& Value(std::size_t operand) const {
@@ -381,6 +403,17 @@ class Calls {
              Scalars({}, {all, Value(i).rows, first}));
       first += Value(i).rows;
     }
+  }
+  // Of `rows` rows a sample, each of `joined` rows of x.
+  void Unfold(const View& out, const View& x, std::int64_t rows, std::int64_t joined) const {
+    Launch(Kernel::kUnfold, {out, x}, OfWindow(RowsJoined(rows, joined)));
+  }
+  // Each of the `rows` rows a sample comes apart into `parts` rows.
+  void Fold(const View& out, const View& x, std::int64_t rows, std::int64_t parts) const {
+    Launch(Kernel::kFold, {out, x}, OfWindow(RowsJoined(rows, parts)));
+  }
+  static graph::Window RowsJoined(std::int64_t rows, std::int64_t joined) {
+    return {{rows, joined}, {1, joined}, {1, joined}, {0, 0}};
   }
   static graph::Window WindowOf(const graph::Patches& op) {
     return {op.input, op.patch, op.patch, {0, 0}};

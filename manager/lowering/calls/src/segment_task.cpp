@@ -191,11 +191,35 @@ View SegmentTask::GatherBeside(const Box& box, int root, const Range& columns) {
 SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
   const int root = context_.Value(value).root;
   for (auto it = held_.lower_bound({root, 0}); it != held_.end() && it->first.first == root; ++it) {
-    if (it->second.columns.Contains(columns)) return it->second;
+    if (!it->second.columns.Contains(columns)) continue;
+    if (it->second.is_made) FillFromOthers(root, columns, &it->second);
+    return it->second;
   }
   Held& held = held_[{root, columns.begin}];
   held = {GatherCells(context_, builder_, root, whole_box_, columns), columns, false};
   return held;
+}
+
+// The operands of a concatenation may be made by several segments: what others made of `columns` is
+// copied to what this one made.
+void SegmentTask::FillFromOthers(int root, const Range& columns, Held* held) {
+  std::vector<Range> there = made_.at(root);
+  there.insert(there.end(), held->filled.begin(), held->filled.end());
+  std::sort(there.begin(), there.end());
+  there.push_back({columns.end, columns.end});
+  std::int64_t begin = columns.begin;
+  for (const Range& known : there) {
+    const Range missing{begin, std::min(known.begin, columns.end)};
+    begin = std::max(begin, known.end);
+    if (missing.size() <= 0) continue;
+    const View from = GatherBeside(whole_box_, root, missing);
+    KernelScalars one;
+    one.f[0] = 1.0f;
+    const View to = builder_.Part(held->buffer, 0, missing.begin - held->columns.begin, from.rows,
+                                  missing.size());
+    builder_.Launch(Kernel::kScale, {to, from}, one);
+    held->filled.push_back(missing);
+  }
 }
 
 // Every task that reads a sum adds its parts itself: sums that rows read are vectors.

@@ -43,6 +43,7 @@ class Segmenter {
 
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
+  bool HasSameBoxes(std::int64_t first, std::int64_t node, const RowCut& rows) const;
   bool AllowsAlone(std::int64_t n, const RowCut& rows) const;
   bool CanCutQueries(std::int64_t n, const RowCut& rows) const;
   bool CanCutPositions(std::int64_t n, const RowCut& rows) const;

@@ -308,8 +308,8 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   if (!allowed) return std::nullopt;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
   std::int64_t limit = first;
-  while (limit < nodes && Allows(limit, *allowed) && !ReadsSumSince(limit, first) &&
-         !ReadsKeysSince(limit, first, *allowed)) {
+  while (limit < nodes && Allows(limit, *allowed) && HasSameBoxes(first, limit, *allowed) &&
+         !ReadsSumSince(limit, first) && !ReadsKeysSince(limit, first, *allowed)) {
     // Where the wanted cut is possible again, a coarser one ends.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
     if (IsByTiles(limit) || (limit > first && IsSpread(limit, rows))) break;

@@ -62,6 +62,16 @@ bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
   return !ReducesRows(graph_, id) || context_.OrderOf(context_.ReducedBy(id)).Allows(rows);
 }
 
+// Whether boxes within samples, of the values that the node at `first` is about, are boxes of those
+// that `node` is about. Values with no more positions than a box are whole in both.
+bool Segmenter::HasSameBoxes(std::int64_t first, std::int64_t node, const RowCut& rows) const {
+  const LoweredNode& n = graph_.node(static_cast<int>(node));
+  if (!rows.IsWithinSamples() || n.is_view || n.is_shared) return true;
+  const std::int64_t a = PositionsOf(static_cast<int>(first));
+  const std::int64_t b = PositionsOf(static_cast<int>(node));
+  return a == b || std::max(a, b) <= rows.positions;
+}
+
 // Whether a segment of this node alone may have such boxes.
 bool Segmenter::AllowsAlone(std::int64_t n, const RowCut& rows) const {
   return Allows(n, rows) || CanCutQueries(n, rows) || CanCutPositions(n, rows);

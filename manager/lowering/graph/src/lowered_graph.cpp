@@ -4,33 +4,11 @@
 #include <cassert>
 #include <utility>
 
-#include "acan/core/error.h"
-#include "fmt/format.h"
 #include "operator_kind.h"
 #include "recompute.h"
 
 namespace acan {
 namespace {
-
-// No preset has the others.
-bool HasCalls(const model::Operator& op) {
-  return IsOneOf<model::BatchNorm, model::BatchNormInference, model::BatchNormSums,
-                 model::BatchNormGradient, model::RunningAverage, model::GroupNorm,
-                 model::GroupNormGradient, model::GroupNormScaleGradient, model::Convolution,
-                 model::ConvolutionInputGradient, model::ConvolutionWeightGradient, model::Pooling,
-                 model::PoolingGradient, model::GlobalPooling, model::GlobalPoolingGradient,
-                 model::Patches, model::PatchesGradient, model::Slice, model::SliceGradient,
-                 model::Concat, model::Linear, model::Embedding, model::LearnedPositions,
-                 model::Rotary, model::Attention, model::LayerNorm, model::RmsNorm, model::Add,
-                 model::Multiply, model::Scale, model::ScaleColumns, model::Activation,
-                 model::SwiGlu, model::Dropout, model::CrossEntropy, model::SquaredError,
-                 model::LinearInputGradient, model::LinearWeightGradient, model::ColumnSums,
-                 model::ColumnDots, model::EmbeddingGradient, model::LearnedPositionsGradient,
-                 model::AttentionGradient, model::LayerNormGradient, model::LayerNormScaleGradient,
-                 model::RmsNormGradient, model::RmsNormScaleGradient, model::ActivationGradient,
-                 model::SwiGluGradient, model::CrossEntropyGradient, model::SquaredErrorGradient>(
-      op);
-}
 
 // What is made of sums alone turns out to be shared when its node is added.
 ValueKind KindOf(const model::Value& value) {
@@ -71,10 +49,6 @@ int LoweredGraph::AddValue(LoweredValue value) {
 }
 
 void LoweredGraph::AddNode(const model::Node& node) {
-  if (!HasCalls(node.op)) {
-    throw FailureError(fmt::format("the operator {} of the node \"{}\" cannot be trained yet",
-                                   model::RowOf(node.op).name, node.name));
-  }
   if (std::holds_alternative<model::BatchNorm>(node.op)) return AddBatchNorm(node);
   LoweredNode lowered;
   lowered.node = &node;
@@ -241,7 +215,8 @@ void LoweredGraph::ViewConcat(LoweredNode* node) {
     const bool is_new = std::find(seen.begin(), seen.end(), operand) == seen.end();
     seen.push_back(operand);
     return is_new && x.kind == ValueKind::kRows && x.root == operand &&
-           !std::holds_alternative<model::Slice>(this->node(x.producer).node->op);
+           !std::holds_alternative<model::Slice>(this->node(x.producer).node->op) &&
+           !this->node(x.producer).is_view;  // else its own parts would have to move with it
   });
   if (!possible || value(whole).root != whole) return;
   std::int64_t first = 0;
@@ -333,8 +308,8 @@ bool IsCutByColumns(model::Axis axis) {
 std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
   const LoweredNode& lowered = graph.node(node);
   if (IsOneOf<model::CrossEntropy, model::Concat, model::Slice, model::BatchNorm,
-              model::BatchNormSums, model::BatchNormGradient, model::BatchNormInference>(
-          lowered.node->op)) {
+              model::BatchNormSums, model::BatchNormGradient, model::BatchNormInference,
+              model::BatchNormInferenceGradient>(lowered.node->op)) {
     return 1;  // classes are cut in phases, and vectors that belong to columns are read whole
   }
   if (const auto* loss = std::get_if<model::CrossEntropyGradient>(&lowered.node->op);

@@ -53,6 +53,9 @@ ValueGrid::ValueGrid(const LoweredGraph& graph) : entries_(graph.values().size()
   for (std::size_t root = 0; root < entries_.size(); ++root) {
     Entry& entry = entries_[root];
     entry.is_input = graph.values()[root].kind == ValueKind::kInput;
+    if (entry.is_input) {  // all of it is put, also where only slices are read
+      entry.points.insert(entry.points.end(), {0, graph.values()[root].columns});
+    }
     std::sort(entry.points.begin(), entry.points.end());
     entry.points.erase(std::unique(entry.points.begin(), entry.points.end()), entry.points.end());
   }

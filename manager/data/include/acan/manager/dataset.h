@@ -25,9 +25,10 @@ std::string HashOf(const SampleValues& values);
 
 class DataSet final : public SampleSet {
  public:
-  // `classes`: that labels are below; 0 if there are targets. The inputs are "x" and "labels" or
-  // "targets". uint8 inputs are scaled: value / 255.0f, correctly rounded.
-  DataSet(SampleValues values, std::int64_t classes, std::string sha256);
+  // `inputs`: "x", and "labels" or "targets". A sample of `values` has as many values as their
+  // positions and features together, row by row. uint8 inputs are scaled: value / 255.0f, correctly
+  // rounded.
+  DataSet(SampleValues values, std::vector<WantedInput> inputs, std::string sha256);
 
   std::int64_t samples() const override { return values_.samples; }
   const std::string& sha256() const override { return sha256_; }
@@ -35,6 +36,8 @@ class DataSet final : public SampleSet {
   void Copy(const SamplePart& part, std::span<std::uint32_t> out) const override;
 
  private:
+  void CopyRow(std::string_view input, std::int64_t first, std::span<std::uint32_t> out) const;
+
   SampleValues values_;
   std::string sha256_;
   std::vector<WantedInput> inputs_;

@@ -74,7 +74,6 @@ struct RotaryTable {
 
 class LoweredGraph {
  public:
-  // Throws Error (failure) that names the node for operators that have no calls yet.
   explicit LoweredGraph(std::shared_ptr<const model::Graph> graph,
                         Recompute recompute = Recompute::kNothing);
 

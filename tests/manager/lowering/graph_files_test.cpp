@@ -1,0 +1,144 @@
+// Graph files whose nodes follow each other as no preset's do.
+#include "tried_model.h"
+
+namespace acan {
+namespace {
+
+struct GraphFile {
+  std::string name;
+  std::string text;
+};
+void PrintTo(const GraphFile& file, std::ostream* out) {
+  *out << file.name;
+}
+
+std::string MatrixText(const std::string& name, int rows, int columns) {
+  return R"({"name": ")" + name + R"(", "role": "matrix", "rows": )" + std::to_string(rows) +
+         R"(, "columns": )" + std::to_string(columns) + R"(, "initial": {"normal": [0, 0.2]}})";
+}
+std::string VectorText(const std::string& name, const std::string& role, int columns) {
+  return R"({"name": ")" + name + R"(", "role": ")" + role + R"(", "columns": )" +
+         std::to_string(columns) + R"(, "initial": {"uniform": [0.5, 1.5]}})";
+}
+std::string NodeText(const std::string& name, const std::string& op, const std::string& inputs,
+                     const std::string& attributes = "") {
+  return R"({"name": ")" + name + R"(", "operator": ")" + op + R"(", "inputs": [)" + inputs +
+         R"(], "attributes": {)" + attributes + "}}";
+}
+// The last node but one makes the logits, and the last one is the loss.
+std::string FileText(const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& parameters,
+                     const std::vector<std::string>& nodes) {
+  const auto list = [](const std::vector<std::string>& entries) {
+    std::string text;
+    for (const std::string& entry : entries) text += (text.empty() ? "[" : ", ") + entry;
+    return text + "]";
+  };
+  return R"({"format": "acan-graph-1", "inputs": )" + list(inputs) + R"(, "parameters": )" +
+         list(parameters) + R"(, "nodes": )" + list(nodes) +
+         R"(, "outputs": {"logits": "logits"}, "loss": "loss"})";
+}
+std::string TokensText(int rows) {
+  return R"({"name": "tokens", "role": "tokens", "bound": 40, "rows": )" + std::to_string(rows) +
+         "}";
+}
+std::string LabelsText(int rows, int bound) {
+  return R"({"name": "labels", "role": "labels", "rows": )" + std::to_string(rows) +
+         R"(, "bound": )" + std::to_string(bound) + "}";
+}
+std::string NumbersText(const std::string& name, int rows, int features) {
+  return R"({"name": ")" + name + R"(", "role": "numbers", "rows": )" + std::to_string(rows) +
+         R"(, "features": )" + std::to_string(features) + "}";
+}
+const std::string kLoss = NodeText("loss", "cross_entropy", R"("logits", "labels")");
+
+std::string FeaturesText(int begin, int end) {
+  return R"("axis": "features", "begin": )" + std::to_string(begin) + R"(, "end": )" +
+         std::to_string(end);
+}
+
+const std::vector<GraphFile> kFiles = {
+    // The gradients of queries and keys are turned back before they are put beside that of the
+    // values: parts of one value are made by several segments.
+    {"turned_parts_of_one_product",
+     FileText({TokensText(85), LabelsText(85, 40)},
+              {MatrixText("table", 40, 48), MatrixText("qkv", 144, 48), MatrixText("head", 40, 48)},
+              {NodeText("x", "embedding", R"("tokens", "table")"),
+               NodeText("qkv_", "linear", R"("x", "qkv")"),
+               NodeText("q", "slice", R"("qkv_")", FeaturesText(0, 48)),
+               NodeText("k", "slice", R"("qkv_")", FeaturesText(48, 96)),
+               NodeText("v", "slice", R"("qkv_")", FeaturesText(96, 144)),
+               NodeText("q2", "rotary", R"("q")", R"("head_size": 24)"),
+               NodeText("k2", "rotary", R"("k")", R"("head_size": 24)"),
+               NodeText("o", "attention", R"("q2", "k2", "v")",
+                        R"("heads": 2, "key_value_heads": 2, "scale": 0.2)"),
+               NodeText("y", "add", R"("o", "x")"), NodeText("logits", "linear", R"("y", "head")"),
+               kLoss})},
+    // Values with few positions beside those with many.
+    {"positions_put_before_others",
+     FileText({TokensText(70), LabelsText(70, 40)},
+              {MatrixText("table", 40, 24), MatrixText("first", 4, 24), MatrixText("w", 24, 24),
+               VectorText("s", "scale", 24), MatrixText("head", 40, 24)},
+              {NodeText("x", "embedding", R"("tokens", "table")"),
+               NodeText("a", "linear", R"("x", "w")"), NodeText("b", "rms_norm", R"("a", "s")"),
+               NodeText("p", "learned_positions", R"("first")", R"("rows": 3)"),
+               NodeText("c", "concat", R"("p", "b")", R"("axis": "positions")"),
+               NodeText("d", "activation", R"("c")", R"("kind": "tanh")"),
+               NodeText("e", "slice", R"("d")", R"("axis": "positions", "begin": 3, "end": 73)"),
+               NodeText("logits", "linear", R"("e", "head")"), kLoss})},
+    // More pixels come out than go in, and only some of them are read.
+    {"images_that_grow",
+     FileText({NumbersText("images", 108, 3), LabelsText(1, 5)},
+              {MatrixText("k1", 10, 6), MatrixText("k2", 8, 60), MatrixText("head", 5, 8)},
+              {NodeText("a", "convolution", R"("images", "k1")",
+                        R"("input": [6, 18], "kernel": [1, 2], "stride": 1, "padding": [0, 1])"),
+               NodeText("b", "convolution", R"("a", "k2")",
+                        R"("input": [6, 19], "kernel": [2, 3], "stride": [1, 3], "padding": 1)"),
+               NodeText("c", "slice", R"("b")", R"("axis": "positions", "begin": 33, "end": 34)"),
+               NodeText("logits", "linear", R"("c", "head")"), kLoss})},
+    // Part of the input is read; rows are joined, come apart, and both at once.
+    {"reshaped", FileText({NumbersText("x", 1, 40), LabelsText(1, 7)},
+                          {MatrixText("w", 10, 6), MatrixText("v", 9, 5), MatrixText("u", 8, 18),
+                           MatrixText("head", 7, 24)},
+                          {NodeText("a", "slice", R"("x")", FeaturesText(3, 39)),
+                           NodeText("b", "reshape", R"("a")", R"("positions": 6)"),
+                           NodeText("c", "linear", R"("b", "w")"),
+                           NodeText("d", "reshape", R"("c")", R"("positions": 12)"),
+                           NodeText("e", "linear", R"("d", "v")"),
+                           NodeText("f", "reshape", R"("e")", R"("positions": 6)"),
+                           NodeText("g", "linear", R"("f", "u")"),
+                           NodeText("h", "reshape", R"("g")", R"("positions": 2)"),
+                           NodeText("i", "global_pooling", R"("h")", R"("kind": "average")"),
+                           NodeText("logits", "linear", R"("i", "head")"), kLoss})},
+    {"given_statistics",
+     FileText({NumbersText("x", 1, 30), LabelsText(1, 7)},
+              {MatrixText("w", 20, 30), VectorText("s", "scale", 20), VectorText("b", "bias", 20),
+               VectorText("mean", "statistic", 20), VectorText("variance", "statistic", 20),
+               MatrixText("head", 7, 20)},
+              {NodeText("a", "linear", R"("x", "w")"),
+               NodeText("n", "batch_norm_inference", R"("a", "s", "b", "mean", "variance")"),
+               NodeText("m", "batch_norm", R"("n", "s", "b", "mean", "variance")"),
+               NodeText("logits", "linear", R"("m", "head")"), kLoss})},
+    {"concatenations_inside_each_other",
+     FileText({TokensText(10), LabelsText(10, 40)},
+              {MatrixText("table", 40, 12), MatrixText("w", 20, 12), MatrixText("head", 40, 44)},
+              {NodeText("x", "embedding", R"("tokens", "table")"),
+               NodeText("a", "linear", R"("x", "w")"),
+               NodeText("b", "activation", R"("x")", R"("kind": "gelu")"),
+               NodeText("c", "concat", R"("a", "b")", R"("axis": "features")"),
+               NodeText("d", "concat", R"("c", "x")", R"("axis": "features")"),
+               NodeText("e", "concat", R"("d")", R"("axis": "features")"),
+               NodeText("logits", "linear", R"("e", "head")"), kLoss})},
+};
+
+class GraphFileTest : public testing::TestWithParam<GraphFile> {};
+
+TEST_P(GraphFileTest, EveryCutTrainsTheSameBits) {
+  TriedModel(GetParam().name, GetParam().text).TryAll();
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GraphFileTest, testing::ValuesIn(kFiles),
+                         [](const auto& of) { return of.param.name; });
+
+}  // namespace
+}  // namespace acan
