@@ -134,8 +134,13 @@ HostLink LinkOfManager(const HandlerNetwork& network) {
 
 }  // namespace
 
+std::uint64_t LeastKeptOverLinks(std::uint64_t least_kept_tile_bytes) {
+  if (least_kept_tile_bytes == UINT64_MAX) return UINT64_MAX;
+  return std::min(least_kept_tile_bytes, tuplespace::kLeastKeptBytes);
+}
+
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
-                                        std::uint64_t least_kept_bytes,
+                                        std::uint64_t least_kept_tile_bytes,
                                         const std::string& manager_machine) {
   if (handlers.size() < 2 || handlers.size() > kMostHandlers) return std::nullopt;
   HandlerNetwork network;
@@ -168,7 +173,9 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   network.machines = machines.List(manager_machine);
   TakeBestSpeeds(handlers, &network);
   network.manager = LinkOfManager(network);
-  network.least_kept_bytes = least_kept_bytes;
+  network.least_kept_tile_bytes = least_kept_tile_bytes;
+  network.least_kept_bytes = LeastKeptOverLinks(least_kept_tile_bytes);
+  network.least_held_bytes = tuplespace::kLeastKeptBytes;
   return network;
 }
 
