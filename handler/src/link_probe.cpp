@@ -14,6 +14,17 @@ constexpr std::int64_t kMostUs = 1 << 30;
 
 }  // namespace
 
+// Who has sent bytes measures, also where it does not say so, as a program before this one.
+bool IsTurnOfAnother(const std::vector<tuplespace::Key>& probes, const std::string& id) {
+  return std::any_of(probes.begin(), probes.end(), [&](const tuplespace::Key& probe) {
+    const std::vector<tuplespace::Field> fields = probe.Fields();
+    const auto* other = fields.size() == 3 ? std::get_if<std::string>(&fields[1]) : nullptr;
+    const auto* number = other != nullptr ? std::get_if<std::int64_t>(&fields[2]) : nullptr;
+    if (number == nullptr || *other == id) return false;
+    return *number != kWaitsToMeasure || *other < id;
+  });
+}
+
 std::optional<std::uint64_t> LinkProbe::Next() const {
   if (small_ < kRoundTrips) return 1;
   if (is_enough_) return std::nullopt;

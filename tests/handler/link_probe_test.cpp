@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "acan/core/names.h"
+
 namespace acan {
 namespace {
 
@@ -48,6 +50,17 @@ TEST(LinkProbeTest, TheLeastOfSomeRoundTripsCounts) {
   for (const std::int64_t us : {900, 300, 500}) probe.Note(us);
   EXPECT_EQ(probe.round_trip_us(), 300u);
   EXPECT_EQ(probe.ns_per_kib(), 0u) << "not measured yet";
+}
+
+TEST(LinkProbeTest, HandlersMeasureOneAfterTheOther) {
+  const tuplespace::Key a_waits = ProbeKey("a", kWaitsToMeasure);
+  const tuplespace::Key b_waits = ProbeKey("b", kWaitsToMeasure);
+  EXPECT_FALSE(IsTurnOfAnother({}, "a"));
+  EXPECT_FALSE(IsTurnOfAnother({a_waits, b_waits}, "a"));
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, b_waits}, "b"));
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, ProbeKey("b", kMeasures)}, "a")) << "b was there first";
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, ProbeKey("b", 7)}, "a")) << "b does not say so";
+  EXPECT_FALSE(IsTurnOfAnother({ProbeKey("a", kMeasures), ProbeKey("a", 7), b_waits}, "a"));
 }
 
 }  // namespace

@@ -1,12 +1,26 @@
 // LinkProbe: measures the link to the broker when a handler joins, by payloads that it puts one
 // after the other, each larger than the one before, until one takes long enough. Pure: whoever uses
 // it sends what it asks for, and says when the broker had it.
+//
+// Handlers that join at the same time share the broker's link. So they measure one after the other:
+// each says in the space that it waits, and begins when nobody measures and nobody with a smaller
+// id waits. Two that look at the same moment may still begin together.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
+
+#include "tuplespace/key.h"
 
 namespace acan {
+
+// Numbers in ProbeKey. Larger ones are of the bytes that are sent.
+inline constexpr std::int64_t kMeasures = 0;
+inline constexpr std::int64_t kWaitsToMeasure = 1;
+// `probes`: the keys of all probes that are in the space. `id`: of the client that asks.
+bool IsTurnOfAnother(const std::vector<tuplespace::Key>& probes, const std::string& id);
 
 class LinkProbe {
  public:
