@@ -80,6 +80,21 @@ TEST(HandlerNetworkTest, HandlersOfOneAddressAreOneHost) {
   EXPECT_GT(network->hosts[network->handlers[4].host].us_per_kib, 0) << "assumed";
 }
 
+TEST(HandlerNetworkTest, LinksOfOneKindAreAsFastAsTheBestOfThem) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(4, kGigabit);
+  handlers["id0"].link_ns_per_kib = kGigabit * 3 / 2;
+  handlers["id1"].link_ns_per_kib = kHundredMbit;
+  handlers["id3"].link_ns_per_kib = kHundredMbit * 6 / 5;
+  const auto network = NetworkOf(handlers, kLeastKept);
+  ASSERT_TRUE(network);
+  for (const std::size_t host : {0, 2}) {
+    EXPECT_DOUBLE_EQ(network->hosts[host].us_per_kib, 8.192) << host;
+  }
+  for (const std::size_t host : {1, 3}) {
+    EXPECT_DOUBLE_EQ(network->hosts[host].us_per_kib, 81.92) << host;
+  }
+}
+
 TEST(HandlerNetworkTest, OneHostIsNoNetwork) {
   EXPECT_FALSE(NetworkOf({{"a", {}}, {"b", {}}}, kLeastKept));
   EXPECT_FALSE(NetworkOf(OneOnEachHost(1, kGigabit), kLeastKept));
