@@ -11,7 +11,6 @@ namespace {
 
 using tuplespace::Key;
 using tuplespace::Payload;
-using tuplespace::ReplyBody;
 
 constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
 // One measurement takes some 50 ms. After the whole time others are there that do not end.
