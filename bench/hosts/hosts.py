@@ -2,11 +2,13 @@
 """Training on several hosts: samples a second and the bytes that cross each link, beside PyTorch's
 DistributedDataParallel over gloo on the same links. The hosts are network namespaces: one for the broker, one for the
 manager, and one for each handler host. Shared memory is off, so every byte crosses a link. Keys encrypt all of acan's
-messages, as between hosts a broker without keys is refused. Needs root.
+messages, as between hosts a broker without keys is refused; --clear shows what that costs. Needs root.
 
     sudo python3 bench/hosts/hosts.py --acan build/release/bin/acan --job wide --rates unlimited 1gbit 100mbit
     sudo python3 bench/hosts/hosts.py --job first --peers "torch ddp gloo" --rounds 5 --json FILE
     sudo python3 bench/hosts/hosts.py --acan build/a/bin/acan --other build/b/bin/acan      # two programs in turn
+    sudo python3 bench/hosts/hosts.py --hosts 4 2 --throttle 8 --rates 1gbit                # 4 hosts against 2
+    sudo python3 bench/hosts/hosts.py --job gpt --peers "torch ddp gloo" --rates 1gbit
 
 In each round every program trains once on the same links; who begins changes. The first steps are not counted.
 `least` is stated for both ways to cut a step: by rows, where all hosts need the sums of all gradients, and by weights
@@ -24,56 +26,23 @@ import sys
 import tempfile
 import time
 
+from jobs import JOBS, job_text, least_bytes, torch_batches, torch_net
 from network import Network
 
-JOBS = {
-    "wide": dict(layers=[784, 2048, 2048, 10], batch=256, optimizer="momentum"),
-    "first": dict(layers=[784, 512, 256, 10], batch=128, optimizer="sgd"),
-}
-RATE = 0.01
 DDP = "torch ddp gloo"
-BATCHES_OF_EPOCH = 16
 
 
 def summary(values):
     return dict(median=statistics.median(values), least=min(values), most=max(values), rounds=len(values))
 
 
-def least_bytes(job, hosts):
-    """That links between `hosts` handler hosts and the manager's must carry a step, counted once a link's direction.
-    By weights: the batch goes to each host; of each layer between two wide ones half crosses forward and backward in
-    every second layer, if outputs and inputs of the weights are cut in turn."""
-    layers, batch = job["layers"], job["batch"]
-    weights = sum(4 * outputs * (inputs + 1) for inputs, outputs in zip(layers, layers[1:]))
-    inputs = 4 * batch * layers[0]
-    between = sum(4 * batch * width for width in layers[2:-1:2]) * 2 * (hosts - 1)
-    return dict(by_rows=2 * (hosts - 1) * weights + inputs, by_weights=hosts * inputs + between)
-
-
 # ---- acan ------------------------------------------------------------------------------------------------------
-
-def job_text(job, steps, settings):
-    lines = {"train": [f"batch = {job['batch']}", f"learning_rate = {RATE}", f'optimizer = "{job["optimizer"]}"',
-                       f"epochs = {-(-steps // BATCHES_OF_EPOCH)}"]}
-    for setting in settings:
-        place, value = setting.split("=", 1)
-        section, key = place.split(".", 1)
-        lines.setdefault(section, []).append(f"{key} = {value}")
-    sections = "".join(f"[{name}]\n" + "\n".join(each) + "\n" for name, each in lines.items())
-    return f"""[model]
-layers = {job["layers"]}
-activation = "relu"
-loss = "mse"
-[data]
-generated = "regression"
-samples = {job["batch"] * BATCHES_OF_EPOCH}
-{sections}"""
-
 
 class Cluster:
     """A broker, handlers and a manager of one program on the hosts of a network."""
 
     def __init__(self, network, program, folder, arguments):
+        """Without keys if the hosts' addresses are loopback ones: only there does a broker do without."""
         self.network, self.program, self.folder, self.arguments = network, program, folder, arguments
         self.processes, self.names = [], []
 
@@ -112,16 +81,17 @@ class Cluster:
                               stderr=subprocess.DEVNULL)
 
         def key_of(role):
-            return ["--keys", keys / f"{role}.key"]
+            return [] if self.network.loopback else ["--keys", keys / f"{role}.key"]
 
         endpoint = f"tcp://{self.network.address('broker')}:5555"
-        self.start("broker", "broker", "broker", "--listen", "tcp://0.0.0.0:5555", "--shared-memory", "off",
-                   *key_of("broker"))
-        hosts = self.arguments.hosts
-        for i in range(self.arguments.handlers or hosts):
+        self.start("broker", "broker", "broker", "--listen", endpoint, "--shared-memory", "off", *key_of("broker"))
+        hosts = len(handler_hosts(self.network))
+        handlers = self.arguments.handlers or hosts
+        speed = ["--throttle", self.arguments.throttle] if self.arguments.throttle else []
+        for i in range(handlers):
             self.start(f"h{i % hosts}", f"handler{i}", "handler", "--connect", endpoint, "--device",
-                       self.arguments.device, "--memory", self.arguments.memory, *key_of("handler"))
-        for i in range(self.arguments.handlers or hosts):
+                       self.arguments.device, "--memory", self.arguments.memory, *speed, *key_of("handler"))
+        for i in range(handlers):
             self.wait_for(f"handler{i}", "joined")
         return self.start("manager", "manager", "manager", job_file, "--connect", endpoint, "--out",
                           self.folder / "out", "--json", *key_of("manager"))
@@ -155,7 +125,7 @@ def watch(process, metrics, cluster, warm_steps, seconds):
 def acan_run(program, network, job, arguments):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "job.toml").write_text(job_text(job, arguments.steps, arguments.set))
+        (folder / "job.toml").write_text(job_text(job, arguments.steps, arguments.set, folder))
         cluster = Cluster(network, program, folder, arguments)
         try:
             manager = cluster.begin(folder / "job.toml")
@@ -182,23 +152,16 @@ def ddp_process(rank, world, job, warm_steps, steps, seconds):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    parts = []
-    for inputs, outputs in zip(job["layers"], job["layers"][1:]):
-        parts += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
-    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*parts[:-1]))
-    momentum = 0.9 if job["optimizer"] == "momentum" else 0.0
-    optimizer = torch.optim.SGD(net.parameters(), lr=RATE, momentum=momentum)
-    loss_of = torch.nn.MSELoss()
-    share = job["batch"] // world
-    rows = share * BATCHES_OF_EPOCH
-    inputs, targets = torch.rand(rows, job["layers"][0]), torch.rand(rows, job["layers"][-1])
+    net, make_optimizer = torch_net(job)
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = make_optimizer(net)
+    batches = torch_batches(job, rank, world)
     done, begin, go_on = 0, 0.0, torch.ones(1)
     while go_on.item():
         if done == warm_steps:
             begin = time.perf_counter()
-        at = done % BATCHES_OF_EPOCH * share
         optimizer.zero_grad()
-        loss_of(net(inputs[at:at + share]), targets[at:at + share]).backward()
+        net(*batches[done % len(batches)]).backward()
         optimizer.step()
         done += 1
         if done > warm_steps and (done - warm_steps) % 4 == 0:  # all end with the same step
@@ -211,10 +174,11 @@ def ddp_process(rank, world, job, warm_steps, steps, seconds):
 
 
 def ddp_run(network, job, arguments):
-    world = arguments.handlers or arguments.hosts
+    hosts = handler_hosts(network)
+    world = arguments.handlers or len(hosts)
     processes = []
     for rank in range(world):
-        host = f"h{rank % arguments.hosts}"
+        host = hosts[rank % len(hosts)]
         environment = dict(os.environ, MASTER_ADDR=network.address("h0"), MASTER_PORT="29500", OMP_NUM_THREADS="1",
                            GLOO_SOCKET_IFNAME="up0")
         given = [rank, world, job, arguments.warm_steps, arguments.steps, arguments.seconds]
@@ -227,10 +191,40 @@ def ddp_run(network, job, arguments):
     return json.loads(texts[0][0].splitlines()[-1])
 
 
+def handler_hosts(network):
+    return [name for name in network.names if name.startswith("h")]
+
+
 # ---- rounds ----------------------------------------------------------------------------------------------------
 
-def host_names(arguments):
-    return ["broker", "manager"] + [f"h{i}" for i in range(arguments.hosts)]
+class Program:
+    """What takes a turn: `run(network)` on so many handler hosts, with encryption or in clear text."""
+
+    def __init__(self, run, hosts, clear=False):
+        self.run, self.hosts, self.clear = run, hosts, clear
+
+    def turn(self, rate, delay_ms):
+        names = ["broker", "manager"] + [f"h{i}" for i in range(self.hosts)]
+        with Network(names, None if rate == "unlimited" else rate, delay_ms, loopback=self.clear) as network:
+            return self.run(network)
+
+
+def programs_of(job, arguments):
+    """Who takes turns, by name. Ratios are of the first to each of the others."""
+    def acan(program):
+        return lambda network: acan_run(program, network, job, arguments)
+
+    programs, several = {}, len(arguments.hosts) > 1
+    for hosts in arguments.hosts:
+        where = f", {hosts} hosts" if several else ""
+        programs[f"acan{where}"] = Program(acan(arguments.acan), hosts)
+        if arguments.clear:
+            programs[f"acan in clear text{where}"] = Program(acan(arguments.acan), hosts, clear=True)
+        if arguments.other:
+            programs[f"other acan{where}"] = Program(acan(arguments.other), hosts)
+        if DDP in arguments.peers:
+            programs[f"{DDP}{where}"] = Program(lambda network: ddp_run(network, job, arguments), hosts)
+    return programs
 
 
 def bytes_summary(runs):
@@ -248,9 +242,8 @@ def measure(job, rate, programs, arguments):
     for round_number in range(arguments.rounds):
         first = round_number % len(names)
         for who in names[first:] + names[:first]:
-            with Network(host_names(arguments), None if rate == "unlimited" else rate, arguments.delay_ms) as network:
-                runs[who].append(programs[who](network))
-            print(f"{rate:10} {who:16} {runs[who][-1]['samples_per_s']:9.1f} samples/s", file=sys.stderr)
+            runs[who].append(programs[who].turn(rate, arguments.delay_ms))
+            print(f"{rate:10} {who:28} {runs[who][-1]['samples_per_s']:9.1f} samples/s", file=sys.stderr)
     base = names[0]
     report = dict(samples_per_s={who: summary([run["samples_per_s"] for run in each]) for who, each in runs.items()},
                   ratios={f"{base} / {who}": summary([a["samples_per_s"] / b["samples_per_s"]
@@ -271,9 +264,12 @@ def main():
     parser.add_argument("--job", choices=list(JOBS), default="wide")
     parser.add_argument("--rates", nargs="+", default=["unlimited", "1gbit", "100mbit"])
     parser.add_argument("--delay-ms", type=float, default=0)
-    parser.add_argument("--hosts", type=int, default=2, help="handler hosts")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2], help="handler hosts; several numbers take turns")
     parser.add_argument("--handlers", type=int, help="handlers on all hosts together; default: one for each host")
     parser.add_argument("--device", default="cpu:1")
+    parser.add_argument("--throttle", metavar="GFLOPS", help="no handler of acan computes faster")
+    parser.add_argument("--clear", action="store_true",
+                        help="acan in clear text, too: the hosts' addresses are then loopback ones")
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--peers", nargs="*", choices=[DDP], default=[])
@@ -289,16 +285,12 @@ def main():
         return ddp_process(*arguments.ddp)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes go
     job = JOBS[arguments.job]
-    programs = {"acan": lambda network: acan_run(arguments.acan, network, job, arguments)}
-    if arguments.other:
-        programs["other acan"] = lambda network: acan_run(arguments.other, network, job, arguments)
-    if DDP in arguments.peers:
-        programs[DDP] = lambda network: ddp_run(network, job, arguments)
+    programs = programs_of(job, arguments)
     report = dict(machine=platform.processor() or platform.machine(), job=dict(JOBS[arguments.job], name=arguments.job),
-                  hosts=arguments.hosts, handlers=arguments.handlers or arguments.hosts, keys=True,
-                  device=arguments.device, settings=arguments.set, delay_ms=arguments.delay_ms,
+                  hosts=arguments.hosts, handlers=arguments.handlers or "one for each host",
+                  device=arguments.device, throttle_gflops=arguments.throttle, settings=arguments.set, delay_ms=arguments.delay_ms,
                   acan=subprocess.check_output([arguments.acan, "--version"], text=True).strip(),
-                  least_bytes_a_step=least_bytes(job, arguments.hosts), rates={})
+                  least_bytes_a_step={hosts: least_bytes(job, hosts) for hosts in arguments.hosts}, rates={})
     for rate in arguments.rates:
         report["rates"][rate] = measure(job, rate, programs, arguments)
     text = json.dumps(report, indent=1)

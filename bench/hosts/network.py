@@ -11,9 +11,11 @@ def ip(*words):
 
 class Network:
     """`names`: the hosts. `rate`: of each link and direction, as tc writes it ("100mbit"); None: not shaped.
-    `delay_ms`: added to each direction of each link."""
+    `delay_ms`: added to each direction of each link. `loopback`: the hosts' addresses are of 127.0.0.0/8, as programs
+    that refuse other hosts need them; they cross the same links."""
 
-    def __init__(self, names, rate=None, delay_ms=0):
+    def __init__(self, names, rate=None, delay_ms=0, loopback=False):
+        self.loopback = loopback
         self.tag = f"{os.getpid() % 0x100000:05x}"
         self.names = list(names)
         self.rate, self.delay_ms = rate, delay_ms
@@ -36,7 +38,7 @@ class Network:
         return f"acan-{self.tag}-{name}"
 
     def address(self, name):
-        return f"10.198.0.{self.names.index(name) + 1}"
+        return f"{'127' if self.loopback else '10'}.198.0.{self.names.index(name) + 1}"
 
     def words(self, name, words):
         """A command line that runs `words` on that host."""
@@ -62,8 +64,10 @@ class Network:
             ip("link", "add", "up0", "netns", space, "type", "veth", "peer", "name", port, "netns", switch)
             ip("-n", switch, "link", "set", port, "master", "bridge")
             ip("-n", switch, "link", "set", port, "up")
-            ip("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "up0")
             ip("-n", space, "link", "set", "lo", "up")
+            if self.loopback:
+                self._route_loopback(space)
+            ip("-n", space, "addr", "add", f"{self.address(name)}/24", "dev", "up0")
             ip("-n", space, "link", "set", "up0", "up")
             self._shape(space, "up0")
             self._shape(switch, port)
@@ -72,6 +76,12 @@ class Network:
         ip("netns", "add", self.space(name))
         self.made.append(self.space(name))
         return self.space(name)
+
+    def _route_loopback(self, space):
+        """Lets the addresses of 127.0.0.0/8 but one leave the host."""
+        subprocess.check_call(["ip", "netns", "exec", space, "sysctl", "-q", "net.ipv4.conf.all.route_localnet=1"])
+        ip("-n", space, "addr", "del", "127.0.0.1/8", "dev", "lo")
+        ip("-n", space, "addr", "add", "127.0.0.1/32", "dev", "lo")
 
     def _shape(self, space, device):
         tc = ["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", device]

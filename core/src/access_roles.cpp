@@ -91,8 +91,10 @@ std::vector<Role> AccessRoles() {
   const Rule itself{{Operation::kPut}, AllHandlers(), kId};
   const Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
   const Rule its_probes{{Operation::kPut, Operation::kRead, Operation::kRetire}, AllProbes(), kId};
+  // Handlers measure one after the other. The names of others' keys are not for limited ones.
+  const Rule all_probes{{Operation::kReadMetadata}, AllProbes(), {}};
   const Role handler{kHandlerRole,
-                     {tasks, inputs, results, itself, its_reports, its_probes},
+                     {tasks, inputs, results, itself, its_reports, its_probes, all_probes},
                      {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself,
                       its_reports, its_probes},
                      HandlerLimits()};

@@ -227,6 +227,11 @@ Pattern AllProbes() {
       {FieldPattern::Exact(WordOf(OtherTuple::kProbe)), FieldPattern::Any(), FieldPattern::Any()},
       false};
 }
+Pattern ProbesOf(const std::string& id) {
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kProbe)), FieldPattern::Exact(id),
+           FieldPattern::Any()},
+          false};
+}
 Pattern ReportsBefore(const std::string& id, std::int64_t number) {
   return {{FieldPattern::Exact(WordOf(OtherTuple::kReport)), FieldPattern::Exact(id),
            FieldPattern::AtMost(number - 1)},

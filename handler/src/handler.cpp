@@ -16,7 +16,6 @@ constexpr std::int64_t kReportEveryUs = 500'000;
 // Of so few tasks only after this time: many handlers share a broker, and each has few then.
 constexpr std::uint64_t kFewTasks = 16;
 constexpr std::int64_t kReportOfFewUs = 4'000'000;
-constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
 constexpr std::int64_t kSayWaitingUs = 2'000'000;
 
 // A broker in this process has its results copied.
@@ -101,7 +100,8 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   SupplyNext();
   const std::int64_t now_us = NowUs();
   const bool at_once = more || !supplies.empty();
-  const std::int64_t due_us = at_once ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
+  const std::int64_t due_us =
+      at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
   client.Poll(std::chrono::microseconds(wait_us));
   for (const FlightId flight : releases->Take()) {
@@ -110,6 +110,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   }
   if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
   if (NowUs() >= next_report_us) PutReport(NowUs());
+  if (NowUs() >= look_for_turn_at_us) LookForTurn();
   if (say_waiting_at_us != INT64_MAX && NowUs() >= say_waiting_at_us) {
     say_waiting_at_us = INT64_MAX;
     Log(fmt::format("no broker answers at {} yet; waiting for one", options.endpoint));
@@ -159,12 +160,12 @@ bool Handler::Impl::BytesTravel() const {
 void Handler::Impl::OnConnected() {
   say_waiting_at_us = INT64_MAX;
   capacity.bytes_travel = BytesTravel();
+  look_for_turn_at_us = tuplespace::kForeverUs;
   ++connection;
   if (capacity.bytes_travel) {
     capacity.host = client.local_address();
     capacity.host_threads = static_cast<int>(std::thread::hardware_concurrency());
-    link_probe = {};
-    ProbeLink();
+    AskToProbe();
   } else {
     PutCapacity();
   }
@@ -181,45 +182,6 @@ void Handler::Impl::PutCapacity() {
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));
   Submit(tuplespace::Put{std::move(tuples)});
-}
-
-// The manager plans for the links, so it hears of this handler when its link is measured.
-void Handler::Impl::ProbeLink() {
-  const std::optional<std::uint64_t> bytes = link_probe.Next();
-  if (!bytes) {
-    capacity.link_ns_per_kib = link_probe.ns_per_kib();
-    capacity.link_round_trip_us = link_probe.round_trip_us();
-    return PutCapacity();
-  }
-  const std::int64_t begin_us = NowUs();
-  for (std::uint64_t left = *bytes; left > 0;) {
-    const std::uint64_t size = std::min(left, kMostProbeBytes);
-    left -= size;
-    PutProbe(size, left == 0 ? std::optional(begin_us) : std::nullopt);
-  }
-}
-
-// Each is removed before the next comes, so that a handler never has much in the space. The last
-// one says when it began.
-void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us) {
-  tuplespace::Tuple tuple;
-  tuple.key = ProbeKey(client.id(), ++probe_number);
-  tuple.payload = Payload::Copy(std::string(bytes, '\0'));
-  tuple.ephemeral = true;
-  const Key key = tuple.key;
-  tuplespace::Put put;
-  put.tuples.push_back(std::move(tuple));
-  client.Submit(std::move(put), [this, begin_us, of = connection](ReplyBody&& reply) {
-    // Sent again over a new connection, it says nothing of the link.
-    if (!begin_us || of != connection) return;
-    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-      Log(fmt::format("the broker refused to measure the link: {}", error->text));
-      return PutCapacity();
-    }
-    link_probe.Note(NowUs() - *begin_us);
-    ProbeLink();
-  });
-  Submit(tuplespace::Retire{tuplespace::Pattern::Of(key), false});
 }
 
 void Handler::Impl::CountDirect() {

@@ -1,6 +1,6 @@
 // What a Handler consists of. handler.cpp: how it begins, its loop, what it says of itself;
 // handler_tasks.cpp: tasks, from grant to result; handler_resident.cpp: results that stay on the
-// device.
+// device; handler_link.cpp: how it measures its link.
 #pragma once
 
 #include <atomic>
@@ -72,8 +72,14 @@ struct Handler::Impl {
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   void OnInputs(const FetchInputs& action, ReplyBody&& reply);
   void OnConnected();
+  // ---- its link (handler_link.cpp)
+  void AskToProbe();
+  void LookForTurn();
+  void BeginProbe();
   void ProbeLink();
   void PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us);
+  void EndProbe();
+  void PutMark(std::int64_t number);
   void PutCapacity();
   void CountDirect();
   void PutReport(std::int64_t now_us);
@@ -121,7 +127,9 @@ struct Handler::Impl {
   std::optional<FaultInjector> injector;
   LinkProbe link_probe;
   std::uint64_t connection = 0;  // how manyth
-  std::int64_t probe_number = 0;
+  std::int64_t probe_number = kWaitsToMeasure;
+  std::int64_t turn_until_us = 0;  // to measure: then others are not waited for any more
+  std::int64_t look_for_turn_at_us = tuplespace::kForeverUs;
   HandlerReport report;
   std::int64_t report_number = 0;
   std::int64_t next_report_us = 0;

@@ -5,18 +5,34 @@
 namespace acan {
 namespace {
 
-constexpr int kRoundTrips = 3;
+constexpr int kRoundTrips = 8;
 constexpr std::uint64_t kFirstBytes = 64 << 10;
 constexpr std::uint64_t kTimesLarger = 4;
 // Switches and drivers take some bytes at once, however slow the link is behind them.
 constexpr std::int64_t kLongEnoughUs = 50'000;
 constexpr std::int64_t kMostUs = 1 << 30;
+// The largest size is sent so often, unless that takes long: whatever else the hosts do meanwhile
+// makes a link seem slower, and never faster.
+constexpr int kTimesLargest = 3;
+constexpr std::int64_t kTooLongToRepeatUs = 200'000;
 
 }  // namespace
+
+// Who has sent bytes measures, also where it does not say so, as a program before this one.
+bool IsTurnOfAnother(const std::vector<tuplespace::Key>& probes, const std::string& id) {
+  return std::any_of(probes.begin(), probes.end(), [&](const tuplespace::Key& probe) {
+    const std::vector<tuplespace::Field> fields = probe.Fields();
+    const auto* other = fields.size() == 3 ? std::get_if<std::string>(&fields[1]) : nullptr;
+    const auto* number = other != nullptr ? std::get_if<std::int64_t>(&fields[2]) : nullptr;
+    if (number == nullptr || *other == id) return false;
+    return *number != kWaitsToMeasure || *other < id;
+  });
+}
 
 std::optional<std::uint64_t> LinkProbe::Next() const {
   if (small_ < kRoundTrips) return 1;
   if (is_enough_) return std::nullopt;
+  if (largest_ > 0) return bytes_;
   return bytes_ == 0 ? kFirstBytes : bytes_ * kTimesLarger;
 }
 
@@ -30,9 +46,11 @@ void LinkProbe::Note(std::int64_t took_us) {
   bytes_ = *Next();
   const std::int64_t of_bytes_us = std::max<std::int64_t>(1, us - round_trip_us_);
   const std::int64_t kib = static_cast<std::int64_t>(bytes_ / 1024);
-  ns_per_kib_ =
+  const auto ns_per_kib =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(of_bytes_us * 1000 / kib, 1, kMostUs));
-  is_enough_ = us >= kLongEnoughUs || bytes_ * kTimesLarger > kMostBytes;
+  ns_per_kib_ = largest_ > 0 ? std::min(ns_per_kib_, ns_per_kib) : ns_per_kib;
+  if (largest_ > 0 || us >= kLongEnoughUs || bytes_ * kTimesLarger > kMostBytes) ++largest_;
+  is_enough_ = largest_ == kTimesLargest || us >= kTooLongToRepeatUs;
 }
 
 }  // namespace acan

@@ -93,6 +93,7 @@ TEST_F(AccessRolesTest, EachMeasuresItsLinkByProbesOfItsOwn) {
     EXPECT_FALSE(May(kHandlerRole, jobs, PutOf(other)));
     EXPECT_FALSE(May(kHandlerRole, jobs, ReadOf(other, false)));
     EXPECT_FALSE(May(kHandlerRole, jobs, Retire{AllProbes(), false}));
+    EXPECT_EQ(May(kHandlerRole, jobs, List{AllProbes(), 100, true}), jobs.empty());
     EXPECT_FALSE(May(kObserverRole, jobs, PutOf(ProbeKey("k/1", 3))));
   }
 }

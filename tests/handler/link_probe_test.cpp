@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "acan/core/names.h"
+
 namespace acan {
 namespace {
 
@@ -32,7 +34,7 @@ TEST(LinkProbeTest, AFastLinkIsMeasuredWithManyBytes) {
 TEST(LinkProbeTest, ASlowLinkIsNotFilledForLong) {
   LinkProbe probe;
   const std::vector<std::uint64_t> sizes = Measure(probe, 8'192'000, 20'000, 0);  // 1 Mbit/s
-  EXPECT_EQ(sizes, (std::vector<std::uint64_t>{1, 1, 1, 64 << 10}));
+  EXPECT_EQ(sizes, (std::vector<std::uint64_t>{1, 1, 1, 1, 1, 1, 1, 1, 64 << 10}));
   EXPECT_NEAR(probe.ns_per_kib(), 8'192'000, 1000);
 }
 
@@ -48,6 +50,32 @@ TEST(LinkProbeTest, TheLeastOfSomeRoundTripsCounts) {
   for (const std::int64_t us : {900, 300, 500}) probe.Note(us);
   EXPECT_EQ(probe.round_trip_us(), 300u);
   EXPECT_EQ(probe.ns_per_kib(), 0u) << "not measured yet";
+}
+
+TEST(LinkProbeTest, TheBestOfTheLargestCounts) {
+  LinkProbe probe;
+  std::vector<std::int64_t> of_largest{90'200, 33'000, 70'200};
+  while (const auto bytes = probe.Next()) {
+    std::int64_t us = bytes == 1u ? 200 : 200 + static_cast<std::int64_t>(*bytes / 1024) * 8;
+    if (bytes == LinkProbe::kMostBytes) {
+      us = of_largest.back();
+      of_largest.pop_back();
+    }
+    probe.Note(us);
+  }
+  EXPECT_TRUE(of_largest.empty());
+  EXPECT_NEAR(probe.ns_per_kib(), 32'800 * 1000 / 4096, 1);
+}
+
+TEST(LinkProbeTest, HandlersMeasureOneAfterTheOther) {
+  const tuplespace::Key a_waits = ProbeKey("a", kWaitsToMeasure);
+  const tuplespace::Key b_waits = ProbeKey("b", kWaitsToMeasure);
+  EXPECT_FALSE(IsTurnOfAnother({}, "a"));
+  EXPECT_FALSE(IsTurnOfAnother({a_waits, b_waits}, "a"));
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, b_waits}, "b"));
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, ProbeKey("b", kMeasures)}, "a")) << "b was there first";
+  EXPECT_TRUE(IsTurnOfAnother({a_waits, ProbeKey("b", 7)}, "a")) << "b does not say so";
+  EXPECT_FALSE(IsTurnOfAnother({ProbeKey("a", kMeasures), ProbeKey("a", 7), b_waits}, "a"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ constexpr std::size_t kMostHandlers = 64;
 // Until they are measured: 1 Gbit/s, and a switch.
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
+constexpr double kOtherKind = 1.9;  // times as slow: 1 and 2.5 Gbit/s, or 5 and 10
 constexpr double kMostShared = 8;
 constexpr double kLeastShare = 0.5;  // of the cores that a handler would use, for it to count
 constexpr double kLeastBusy = 0.95;  // of its threads, unless a handler is throttled
@@ -122,6 +123,22 @@ struct KnownMachine {
   }
 };
 
+// Whatever the hosts do while a link is measured makes it seem slower, and the speeds of links
+// differ by more than that from kind to kind. Links that seem unequal make plans that are.
+void TakeBestOfEachKind(std::vector<HostLink>* hosts) {
+  std::vector<HostLink*> links;
+  for (HostLink& link : *hosts) {
+    const bool is_measured = link.us_per_kib > 0 && link.us_per_kib != kAssumedUsPerKib;
+    if (is_measured) links.push_back(&link);
+  }
+  std::ranges::sort(links, {}, [](const HostLink* link) { return link->us_per_kib; });
+  double fastest = 0;
+  for (HostLink* link : links) {
+    if (link->us_per_kib >= kOtherKind * fastest) fastest = link->us_per_kib;
+    link->us_per_kib = fastest;
+  }
+}
+
 // Where the manager is, is not known: its link is as most of the others are.
 HostLink LinkOfManager(const HandlerNetwork& network) {
   std::vector<HostLink> links = network.hosts;
@@ -134,8 +151,13 @@ HostLink LinkOfManager(const HandlerNetwork& network) {
 
 }  // namespace
 
+std::uint64_t LeastKeptOverLinks(std::uint64_t least_kept_tile_bytes) {
+  if (least_kept_tile_bytes == UINT64_MAX) return UINT64_MAX;
+  return std::min(least_kept_tile_bytes, tuplespace::kLeastKeptBytes);
+}
+
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
-                                        std::uint64_t least_kept_bytes,
+                                        std::uint64_t least_kept_tile_bytes,
                                         const std::string& manager_machine) {
   if (handlers.size() < 2 || handlers.size() > kMostHandlers) return std::nullopt;
   HandlerNetwork network;
@@ -165,10 +187,13 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
                                 .busy_cores = BusyCores(capacity)});
   }
   if (network.hosts.size() < 2) return std::nullopt;
+  TakeBestOfEachKind(&network.hosts);
   network.machines = machines.List(manager_machine);
   TakeBestSpeeds(handlers, &network);
   network.manager = LinkOfManager(network);
-  network.least_kept_bytes = least_kept_bytes;
+  network.least_kept_tile_bytes = least_kept_tile_bytes;
+  network.least_kept_bytes = LeastKeptOverLinks(least_kept_tile_bytes);
+  network.least_held_bytes = tuplespace::kLeastKeptBytes;
   return network;
 }
 

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <atomic>
 
+#include "acan/core/names.h"
+#include "acan/handler/link_probe.h"
 #include "acan/manager/load_data.h"
 #include "cluster_fixture.h"
 #include "own_memory_device.h"
+#include "tuplespace/client.h"
 
 namespace acan {
 namespace {
@@ -163,6 +166,28 @@ TEST_F(ResidentTest, AHandlerLostWithItsLinkCostsAFewSteps) {
     EXPECT_EQ(receipt.weights_sha256, PlainHash(job)) << at;
     EXPECT_THAT(log_, HasSubstr("going back")) << at;
   }
+}
+
+// Together they would take the broker's link from each other, and plans would be for slow links.
+TEST_F(ResidentTest, AHandlerMeasuresItsLinkWhenNobodyElseDoes) {
+  tuplespace::Client other({.endpoint = endpoint_, .name = "measures", .id = {}});
+  tuplespace::Tuple mark;
+  mark.key = ProbeKey(other.id(), kMeasures);
+  mark.ephemeral = true;
+  ASSERT_TRUE(other.Put({mark}));
+  AddOverLink(1 << 20);
+  tuplespace::Pattern waits = AllProbes();
+  waits.fields.back() = tuplespace::FieldPattern::Exact(kWaitsToMeasure);
+  ASSERT_TRUE(other.ReadOne(waits));
+  EXPECT_TRUE(other.ListAll(AllHandlers()).empty());
+  ASSERT_TRUE(other.RetireAll(tuplespace::Pattern::Of(mark.key), /*watermark=*/false));
+  const auto handler = other.ReadOne(AllHandlers());
+  ASSERT_TRUE(handler);
+  const auto capacity = CapacityFromJson(
+      std::string(reinterpret_cast<const char*>(handler->payload.data()), handler->payload.size()));
+  ASSERT_TRUE(capacity);
+  EXPECT_GT(capacity->link_ns_per_kib, 0u);
+  EXPECT_TRUE(other.ListAll(AllProbes()).empty()) << "it has said that it measures no more";
 }
 
 TEST_F(ResidentTest, WhoLeavesTakesNothingAlong) {

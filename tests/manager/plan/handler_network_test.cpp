@@ -80,6 +80,21 @@ TEST(HandlerNetworkTest, HandlersOfOneAddressAreOneHost) {
   EXPECT_GT(network->hosts[network->handlers[4].host].us_per_kib, 0) << "assumed";
 }
 
+TEST(HandlerNetworkTest, LinksOfOneKindAreAsFastAsTheBestOfThem) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(4, kGigabit);
+  handlers["id0"].link_ns_per_kib = kGigabit * 3 / 2;
+  handlers["id1"].link_ns_per_kib = kHundredMbit;
+  handlers["id3"].link_ns_per_kib = kHundredMbit * 6 / 5;
+  const auto network = NetworkOf(handlers, kLeastKept);
+  ASSERT_TRUE(network);
+  for (const std::size_t host : {0, 2}) {
+    EXPECT_DOUBLE_EQ(network->hosts[host].us_per_kib, 8.192) << host;
+  }
+  for (const std::size_t host : {1, 3}) {
+    EXPECT_DOUBLE_EQ(network->hosts[host].us_per_kib, 81.92) << host;
+  }
+}
+
 TEST(HandlerNetworkTest, OneHostIsNoNetwork) {
   EXPECT_FALSE(NetworkOf({{"a", {}}, {"b", {}}}, kLeastKept));
   EXPECT_FALSE(NetworkOf(OneOnEachHost(1, kGigabit), kLeastKept));
@@ -282,6 +297,54 @@ TEST(HandlerNetworkTest, NoTileMovesInTheSteadyState) {
       EXPECT_EQ(placed.home_of.at(*tile), placed.handler_of[i]) << input.ToString();
     }
   }
+}
+
+// A handler keeps what is large: what is small comes again with each task that reads it, also to
+// the handler that made it.
+TEST(HandlerNetworkTest, SmallInputsComeFromTheBrokerWithEachTask) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  const auto handlers = OneOnEachHost(4, kGigabit);
+  PlanRequest request;
+  request.model = wide.model;
+  request.training = wide.training;
+  request.capacity_bytes = 1ull << 30;
+  request.batch_rows = 4;  // cells of 32 KiB
+  request.handlers.workers = 4;
+  request.network = NetworkOf(handlers, kLeastKept);
+  const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
+  const Placement placed = PlaceTasks(*request.network, tasks);
+  std::uint64_t small_bytes = 0;
+  for (const PlannedTask& task : tasks) {
+    std::map<tuplespace::Key, std::uint64_t> inputs;
+    for (const Piece& piece : task.task.pieces) {
+      inputs[task.inputs[piece.input]] = BufferSpec{piece.rows, piece.cols}.bytes();
+    }
+    for (const auto& [key, bytes] : inputs) {
+      if (!TileIdOf(key) && bytes < tuplespace::kLeastKeptBytes) small_bytes += bytes;
+    }
+  }
+  EXPECT_GT(small_bytes, 0u);
+  EXPECT_GE(placed.broker_bytes, small_bytes);
+  std::uint64_t made_bytes = 0;
+  for (const PlannedTask& task : tasks) {
+    for (const Output& output : task.task.outputs) {
+      if (output.view.bytes() < tuplespace::kLeastKeptBytes) made_bytes += output.view.bytes();
+    }
+  }
+  EXPECT_GT(placed.broker_bytes, made_bytes) << "several tasks read them";
+}
+
+// With four hosts a plan whose small cells pass the broker again and again is not the best one.
+TEST(HandlerNetworkTest, TheBrokersLinkIsNotWhatCarriesAStep) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  std::map<std::string, Capacity> handlers;
+  for (int i = 0; i < 4; ++i) {
+    handlers["id" + std::to_string(i)] = FarHandler("10.0.0." + std::to_string(i), kGigabit, 8);
+  }
+  const Placement placed = wide.Place(handlers);
+  std::uint64_t into_hosts = 0;
+  for (const LinkLoad& load : placed.loads) into_hosts += load.in_bytes;
+  EXPECT_LT(placed.broker_bytes, into_hosts / 20);
 }
 
 // With what they have, three hosts are not slower than two, by the estimate that chooses.

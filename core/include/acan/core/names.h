@@ -75,6 +75,7 @@ tuplespace::Key ProbeKey(const std::string& id, std::int64_t number);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern AllProbes();
+tuplespace::Pattern ProbesOf(const std::string& id);
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 
 // What a step's tuple is, apart from the step: equal for all versions of one tile.

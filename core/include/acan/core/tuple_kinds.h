@@ -41,7 +41,8 @@
 //   ("metrics", job, run, first step, steps)  lines of metrics.jsonl, for managers on other hosts
 //   ("quarantine", job, id)        a handler that computed a wrong result: it gets no task of the
 //   job
-//   ("probe", id, number)          bytes by which a client measures its link (acan check)
+//   ("probe", id, number)          bytes by which a client measures its link (acan check); of a
+//                                  handler, 0: it measures, 1: it waits for others that do
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,27 @@
 // LinkProbe: measures the link to the broker when a handler joins, by payloads that it puts one
-// after the other, each larger than the one before, until one takes long enough. Pure: whoever uses
-// it sends what it asks for, and says when the broker had it.
+// after the other, each larger than the one before, until one takes long enough. The best of some
+// of that size counts. Pure: whoever uses it sends what it asks for, and says when the broker had
+// it.
+//
+// Handlers that join at the same time share the broker's link. So they measure one after the other:
+// each says in the space that it waits, and begins when nobody measures and nobody with a smaller
+// id waits. Two that look at the same moment may still begin together.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
+
+#include "tuplespace/key.h"
 
 namespace acan {
+
+// Numbers in ProbeKey. Larger ones are of the bytes that are sent.
+inline constexpr std::int64_t kMeasures = 0;
+inline constexpr std::int64_t kWaitsToMeasure = 1;
+// `probes`: the keys of all probes that are in the space. `id`: of the client that asks.
+bool IsTurnOfAnother(const std::vector<tuplespace::Key>& probes, const std::string& id);
 
 class LinkProbe {
  public:
@@ -22,6 +37,7 @@ class LinkProbe {
  private:
   int small_ = 0;            // of those that tell the round trip
   std::uint64_t bytes_ = 0;  // of the last large one
+  int largest_ = 0;          // of the largest size
   bool is_enough_ = false;
   std::uint32_t round_trip_us_ = 0;
   std::uint32_t ns_per_kib_ = 0;

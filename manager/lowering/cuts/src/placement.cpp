@@ -93,6 +93,15 @@ std::vector<double> TimesCrowded(const HandlerNetwork& network) {
   return times;
 }
 
+// Of hosts beside the broker's.
+double FastestUsPerKib(const HandlerNetwork& network) {
+  double fastest = kNever;
+  for (const HostLink& link : network.hosts) {
+    if (link.us_per_kib > 0) fastest = std::min(fastest, link.us_per_kib);
+  }
+  return fastest;
+}
+
 // One step, beginning with tiles at their homes.
 class Round {
  public:
@@ -108,6 +117,7 @@ class Round {
         within_(network.handlers.size()),
         tuples_(shape.tuples.size()) {
     times_ = TimesCrowded(network);
+    broker_us_per_kib_ = FastestUsPerKib(network);
     placed_.loads.resize(network.hosts.size());
     placed_.cpu_us.resize(network.machines.size());
   }
@@ -159,7 +169,9 @@ class Round {
     if (shape.is_made || shape.is_frozen) return;
     At& at = tuples_[tuple];
     if (!shape.tile) {
-      at.owner = kManager;
+      const bool is_sent_by_manager = shape.bytes >= network_.least_held_bytes;
+      at.owner = is_sent_by_manager ? kManager : kBroker;
+      if (!is_sent_by_manager) placed_.manager_bytes += shape.bytes;
     } else if (const auto home = home_of.find(*shape.tile); home != home_of.end()) {
       at.owner = home->second;
     }
@@ -193,15 +205,19 @@ class Round {
           leaves ? std::max(out.us_per_kib, into.us_per_kib) : into.us_per_kib;
       const double takes_us = Us(bytes, us_per_kib);
       const double asks_us = leaves ? (out.round_trip_us + into.round_trip_us) / 2 : 0;
-      double begin_us = std::max(at.ready_us + asks_us, links_[to].in_free_us);
-      if (leaves) begin_us = std::max(begin_us, source.out_free_us);
+      const double begin_us = std::max({at.ready_us + asks_us, links_[to].in_free_us,
+                                        leaves ? source.out_free_us : broker_out_free_us_});
       const double left_us = begin_us + takes_us;
       arrival_us = left_us + Us(bytes, kCpuUsPerKib) * (times_[out.machine] + times_[into.machine]);
       *link_us += takes_us;
       if (commit) {
         links_[to].in_free_us = left_us;
         placed_.loads[to].in_bytes += bytes;
-        if (leaves) {
+        if (!leaves) {
+          // Its link is as fast as the fastest that was measured, all of which ended there.
+          broker_out_free_us_ = begin_us + Us(bytes, broker_us_per_kib_);
+          placed_.broker_bytes += bytes;
+        } else {
           source.out_free_us = left_us;
           (at.owner == kManager ? placed_.manager_bytes : placed_.loads[from].out_bytes) += bytes;
         }
@@ -209,8 +225,11 @@ class Round {
     }
     if (commit) {
       AddCpuOfTransfer(at.owner, handler, bytes);
-      at.copies.resize(network_.handlers.size(), kNever);
-      at.copies[static_cast<std::size_t>(handler)] = arrival_us;
+      // A small one is not kept: it comes again with the next task that reads it.
+      if (bytes >= network_.least_held_bytes) {
+        at.copies.resize(network_.handlers.size(), kNever);
+        at.copies[static_cast<std::size_t>(handler)] = arrival_us;
+      }
     }
     return arrival_us;
   }
@@ -297,14 +316,18 @@ class Round {
     At& at = tuples_[tuple];
     at.owner = handler;
     at.ready_us = end_us + link.round_trip_us / 2;
-    if (bytes >= network_.least_kept_bytes || SharesMemory(handler)) return;
+    const bool is_tile = shape_.tuples[tuple].tile.has_value();
+    const std::uint64_t least =
+        is_tile ? network_.least_kept_tile_bytes : network_.least_kept_bytes;
+    if (bytes >= least || SharesMemory(handler)) return;
     // They hardly fill the link, and tasks that are placed later may need it earlier.
     placed_.loads[host].out_bytes += bytes;
     AddCpuOfTransfer(kBroker, handler, bytes);
-    at.copies.assign(network_.handlers.size(), kNever);
-    at.copies[static_cast<std::size_t>(handler)] = end_us;
     at.owner = kBroker;
     at.ready_us = end_us + Us(bytes, link.us_per_kib) + link.round_trip_us / 2;
+    if (!is_tile) return;  // nor does its maker keep it
+    at.copies.assign(network_.handlers.size(), kNever);
+    at.copies[static_cast<std::size_t>(handler)] = end_us;
   }
 
   const HandlerNetwork& network_;
@@ -317,6 +340,8 @@ class Round {
   std::vector<double> times_;  // by machine: how many times as long encryption takes
   std::vector<Link> within_;   // by handler: to and from others of its host
   Link manager_;
+  double broker_us_per_kib_ = 0;
+  double broker_out_free_us_ = 0;  // for what it has; what stays elsewhere does not pass it
   std::vector<At> tuples_;
   Placement placed_;
 };

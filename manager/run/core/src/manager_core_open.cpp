@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "acan/core/schedule.h"
+#include "acan/manager/handler_network.h"
 #include "acan/manager/manager_core.h"
 
 namespace acan {
@@ -111,10 +112,12 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   const bool is_safe_now = !travels && version % config_.limits.resident_steps == 0;
   const bool tiles_resident = !is_safe_now && version != steps_.total;
   const bool others_resident = handlers.size() == 1 || travels;
+  const std::uint64_t least_tile = config_.least_removed_bytes;
+  const std::uint64_t least = travels ? LeastKeptOverLinks(least_tile) : least_tile;
   for (PlannedTask& task : unit.to_put) {
     for (Output& output : task.task.outputs) {
       const bool may =
-          output.view.bytes() >= config_.least_removed_bytes && !read.contains(output.key);
+          output.view.bytes() >= (output.keep ? least_tile : least) && !read.contains(output.key);
       output.may_be_resident = may && (output.keep ? tiles_resident : others_resident);
       unit.tiles_resident = unit.tiles_resident || (output.keep && output.may_be_resident);
     }

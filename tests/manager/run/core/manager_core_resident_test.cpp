@@ -236,6 +236,31 @@ TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterv
   EXPECT_EQ(shell.missed, std::vector<std::string>());
 }
 
+// Through the broker they would go to each reader over one link. A tile that stays is there until a
+// later version is safe, so of those only large ones do.
+TEST(ManagerCoreOverLinkTest, SmallerResultsThanTilesStay) {
+  const auto staying = [](HandlersSeen handlers) {
+    ManagerConfig config = ResidentJob();
+    config.model = BuildModel(Model{{97, 1024, 53, 10}});  // 397 KB of weights
+    config.limits.batch_rows = 16;                         // parts of gradients, as large
+    config.least_removed_bytes = 512 << 10;
+    Shell shell(std::move(config));
+    shell.Send(handlers);
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    std::map<std::string, std::size_t> count;
+    for (const auto& [key, may] : shell.may_be_resident) {
+      if (!may) continue;
+      ++count[key.ToString().find("\"tile\"") == std::string::npos ? "other" : "tile"];
+    }
+    return count;
+  };
+  const auto far = staying(Far({1 << 30, 1 << 30}));
+  EXPECT_FALSE(far.contains("tile"));
+  EXPECT_TRUE(far.contains("other"));
+  EXPECT_TRUE(staying(Gpus({1 << 30})).empty()) << "no link is to be spared";
+}
+
 TEST(ManagerCoreOverLinkTest, NothingIsCopiedWhileAnotherVersionIs) {
   ManagerConfig config = ResidentJob();
   config.limits.resident_steps = 2;

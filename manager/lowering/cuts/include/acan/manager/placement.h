@@ -41,7 +41,11 @@ struct HandlerNetwork {
   std::vector<HostLink> hosts;
   std::vector<PlacedHandler> handlers;
   HostLink manager;
-  std::uint64_t least_kept_bytes = 0;  // smaller results go to the broker at once
+  // Smaller tiles, and other results smaller than that, go to the broker at once.
+  std::uint64_t least_kept_tile_bytes = 0;
+  std::uint64_t least_kept_bytes = 0;
+  // Smaller inputs come from the broker with each task that reads them: handlers do not keep them.
+  std::uint64_t least_held_bytes = 0;
 };
 
 // A tile, whatever its version.
@@ -61,6 +65,7 @@ struct Placement {
   std::map<TileId, int> home_of;  // the handler that makes the next version of a tile
   std::vector<LinkLoad> loads;    // of a step, by host
   std::uint64_t manager_bytes = 0;  // that leave the manager's host
+  std::uint64_t broker_bytes = 0;   // that leave the broker's, of tuples that it has
   std::vector<double> cpu_us;       // of a step, by machine: of all its processors together
   double step_us = 0;               // infinite: not placed, or a task fits nowhere
 };

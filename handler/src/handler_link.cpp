@@ -1,0 +1,110 @@
+// Handler: its link, which it measures when it joins.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "handler_impl.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+using tuplespace::Payload;
+
+constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
+// One measurement takes some 50 ms. After the whole time others are there that do not end.
+constexpr std::int64_t kLookForTurnEveryUs = 20'000;
+constexpr std::int64_t kMostTurnWaitUs = 3'000'000;
+
+}  // namespace
+
+// The manager plans for the links, so it hears of this handler when its link is measured.
+void Handler::Impl::AskToProbe() {
+  link_probe = {};
+  turn_until_us = NowUs() + kMostTurnWaitUs;
+  // With a key that is limited to some jobs it may not see others.
+  if (options.access && !options.access->limit.empty()) return BeginProbe();
+  PutMark(kWaitsToMeasure);
+  LookForTurn();
+}
+
+void Handler::Impl::LookForTurn() {
+  look_for_turn_at_us = tuplespace::kForeverUs;
+  tuplespace::List list;
+  list.pattern = AllProbes();
+  list.metadata_only = true;
+  client.Submit(std::move(list), [this, of = connection](ReplyBody&& reply) {
+    if (of != connection) return;
+    // An older broker refuses.
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    std::vector<Key> probes;
+    if (found != nullptr) {
+      for (const tuplespace::FoundTuple& tuple : found->tuples) probes.push_back(tuple.key);
+    }
+    const std::int64_t now_us = NowUs();
+    if (now_us >= turn_until_us || !IsTurnOfAnother(probes, client.id())) return BeginProbe();
+    look_for_turn_at_us = now_us + kLookForTurnEveryUs;
+  });
+}
+
+void Handler::Impl::BeginProbe() {
+  PutMark(kMeasures);
+  Submit(
+      tuplespace::Retire{tuplespace::Pattern::Of(ProbeKey(client.id(), kWaitsToMeasure)), false});
+  ProbeLink();
+}
+
+void Handler::Impl::EndProbe() {
+  Submit(tuplespace::Retire{ProbesOf(client.id()), false});
+  PutCapacity();
+}
+
+void Handler::Impl::PutMark(std::int64_t number) {
+  tuplespace::Tuple tuple;
+  tuple.key = ProbeKey(client.id(), number);
+  tuple.ephemeral = true;
+  std::vector<tuplespace::Tuple> tuples;
+  tuples.push_back(std::move(tuple));
+  Submit(tuplespace::Put{std::move(tuples)});
+}
+
+void Handler::Impl::ProbeLink() {
+  const std::optional<std::uint64_t> bytes = link_probe.Next();
+  if (!bytes) {
+    capacity.link_ns_per_kib = link_probe.ns_per_kib();
+    capacity.link_round_trip_us = link_probe.round_trip_us();
+    return EndProbe();
+  }
+  const std::int64_t begin_us = NowUs();
+  for (std::uint64_t left = *bytes; left > 0;) {
+    const std::uint64_t size = std::min(left, kMostProbeBytes);
+    left -= size;
+    PutProbe(size, left == 0 ? std::optional(begin_us) : std::nullopt);
+  }
+}
+
+// Each is removed before the next comes, so that a handler never has much in the space. The last
+// one says when it began.
+void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us) {
+  tuplespace::Tuple tuple;
+  tuple.key = ProbeKey(client.id(), ++probe_number);
+  tuple.payload = Payload::Copy(std::string(bytes, '\0'));
+  tuple.ephemeral = true;
+  const Key key = tuple.key;
+  tuplespace::Put put;
+  put.tuples.push_back(std::move(tuple));
+  client.Submit(std::move(put), [this, begin_us, of = connection](ReplyBody&& reply) {
+    // Sent again over a new connection, it says nothing of the link.
+    if (!begin_us || of != connection) return;
+    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+      Log(fmt::format("the broker refused to measure the link: {}", error->text));
+      return EndProbe();
+    }
+    link_probe.Note(NowUs() - *begin_us);
+    ProbeLink();
+  });
+  Submit(tuplespace::Retire{tuplespace::Pattern::Of(key), false});
+}
+
+}  // namespace acan
