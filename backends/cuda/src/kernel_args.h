@@ -117,7 +117,8 @@ struct LaunchArgs {
 };
 
 // Row kernels whose rows have a block each: 128 rows by single threads are four warps, and threads
-// side by side would read words that are a row apart. The others write few words of many rows.
+// side by side would read words that are a row apart. Rows of the others are pixels, of which there
+// are many: some threads each, which share nothing (RunThreads).
 constexpr int kRowThreads = 128;
 constexpr int kMostRowThreads = 512;
 constexpr bool IsRowOfABlock(Kernel kernel) {
@@ -136,6 +137,9 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
     case Kernel::kEmbeddingGradient:
     case Kernel::kPositionsGradient:
     case Kernel::kDropout:
+    case Kernel::kAttentionJoin:
+    case Kernel::kGroupNorm:
+    case Kernel::kGroupNormGradient:
       return true;
     default:
       return false;
@@ -148,6 +152,17 @@ constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
   constexpr std::int64_t kLongRow = 4096;
   const bool chains = kernel == Kernel::kSoftmaxCrossEntropy || kernel == Kernel::kSquaredError;
   return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
+}
+
+// The threads of a row in the kernels whose rows share a block: each has about four elements of a
+// run, of elements that lie side by side in all operands, as it first computes where they are. But
+// as many as read a sector of 32 bytes.
+constexpr int RunThreads(std::int64_t run) {
+  constexpr int kSector = 8;
+  int threads = 1;
+  while (threads < kSector && threads < run) threads *= 2;
+  while (threads < kRowThreads && 8 * threads <= run) threads *= 2;
+  return threads;
 }
 
 // Column kernels whose columns have several threads, each of which sums a leaf: 768 columns by
@@ -169,10 +184,14 @@ constexpr bool IsColumnOfABlock(Kernel kernel) {
   }
 }
 
-// Others have a thread for each row or column, in small blocks: long sums of one thread are spread
+// The others have a thread for each column, in small blocks: long sums of one thread are spread
 // over all multiprocessors.
 constexpr int kSumThreads = 32;
 constexpr int kElementThreads = 256;
+// Tiles: the columns of a head, kTileColumns at a time, are shared by at most kMostTilePlaces
+// threads a lane.
+constexpr int kTileColumns = 16;
+constexpr int kMostTilePlaces = kElementThreads / ACAN_TILE_LANES;
 // The threads of a block, at most.
 constexpr int MostThreads(Kernel kernel) {
   return IsRowOfABlock(kernel) ? kMostRowThreads : kElementThreads;
@@ -180,7 +199,7 @@ constexpr int MostThreads(Kernel kernel) {
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
 // two-dimensional grid of any size (x: columns), tiles over one of a block for each column and
-// rows as they come (y), the others over x alone.
+// rows as they come (y), the others over x alone. launch_grid.h has the grids.
 const void* TableKernel(Kernel kernel);
 
 }  // namespace acan::cuda
