@@ -160,7 +160,7 @@ TEST(LaunchGrid, GivesEachQuerySomeThreads) {
   }
 }
 
-// As many leaves side by side as there are, and 32 at most. Where there are several turns, a block
+// As many leaves side by side as there are, and 64 at most. Where there are several turns, a block
 // has no more columns than there are open nodes for.
 TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
   struct Want {
@@ -169,8 +169,9 @@ TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
   };
   for (const Want& want :
        {Want{64, 4096, 64, 64, 1, 32}, Want{128, 4096, 64, 64, 2, 32},
-        Want{640, 768, 64, 64, 16, 16}, Want{8192, 768, 64, 1024, 32, 8},
-        Want{3 * 200, 10, 64, 200, 16, 16}, Want{1 << 20, 3, 64, 1 << 20, 32, 8}}) {
+        Want{640, 768, 64, 64, 16, 16}, Want{2048, 768, 64, 1024, 32, 8},
+        Want{2049, 768, 64, 64, 64, 8}, Want{8192, 768, 64, 1024, 64, 8},
+        Want{3 * 200, 10, 64, 200, 16, 16}, Want{1 << 20, 3, 64, 1 << 20, 64, 8}}) {
     const Grid grid = GridOf(Kernel::kColumnDots, {KernelSpace::kColumn, want.rows, want.cols},
                              {.f = {}, .i = {want.block, want.group}});
     EXPECT_EQ(grid.threads.y, want.places) << want.rows;
@@ -233,10 +234,18 @@ TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
 }
 
 TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
-  EXPECT_EQ(SharedLevels(kRingDesign128, NewGpu()), 1);
+  EXPECT_EQ(SharedQuarters(kRingDesign128, NewGpu()), 4);
   EXPECT_EQ(SharedBytes(kRingDesign256, NewGpu()), 206'336u);
-  EXPECT_EQ(SharedLevels(kRingDesign128, LittleSharedGpu()), 0);
-  EXPECT_EQ(SharedLevels(kRingDesign32, LittleSharedGpu()), 0) << "eight blocks of 23 KiB";
+  // Two blocks take all of the 164 KiB of an A100.
+  const GemmGpu a100{108, true, 163 << 10, 164 << 10, 32 << 20};
+  EXPECT_EQ(SharedQuarters(kRingDesign128, a100), 3);
+  EXPECT_EQ(2 * (SharedBytes(kRingDesign128, a100) + 1024), 164u << 10);
+  EXPECT_EQ(SharedQuarters(kRingDesign64, a100), 3);
+  EXPECT_EQ(SharedQuarters(kRingDesign32, a100), 1);
+  EXPECT_FALSE(MayHaveTile(a100, GemmTile::kRing256)) << "half a level is not enough";
+  EXPECT_EQ(SharedQuarters(kRingDesign128, LittleSharedGpu()), 1);
+  EXPECT_EQ(SharedQuarters(kRingDesign64, LittleSharedGpu()), 1) << "three blocks of 30 KiB";
+  EXPECT_EQ(SharedQuarters(kRingDesign32, LittleSharedGpu()), 1) << "five blocks of 20 KiB";
   EXPECT_FALSE(MayHaveTile(LittleSharedGpu(), GemmTile::kRing256));
   EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
   EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));

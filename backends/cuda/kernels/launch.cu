@@ -44,7 +44,7 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
   }
 
 static_assert(ACAN_COLUMN_LANES == 1);
-static_assert(ACAN_MOST_COLUMN_THREADS == kColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
+static_assert(ACAN_MOST_COLUMN_THREADS == kMostColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
 template <Kernel kernel>
 constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
 

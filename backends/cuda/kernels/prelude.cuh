@@ -40,7 +40,7 @@ typedef std::int64_t acan_i64;
 #define ACAN_COLUMN (static_cast<int>(threadIdx.x))
 #define ACAN_COLUMN_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_COLUMN_PLACE (static_cast<int>(threadIdx.y))
-#define ACAN_MOST_COLUMN_THREADS 256
+#define ACAN_MOST_COLUMN_THREADS 512
 
 // Whether copies into shared memory may go on beside the thread.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

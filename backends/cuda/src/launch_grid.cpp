@@ -31,13 +31,14 @@ std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& sca
 
 // Columns beside each other read words beside each other; 8 of them are a sector of 32 bytes.
 Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
-  constexpr std::int64_t kMostPlaces = kColumnThreads / kLongColumns;
+  constexpr std::int64_t kMostPlaces = kMostColumnThreads / kLongColumns;
   const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
   const std::int64_t places =
       leaves >= kMostPlaces
           ? kMostPlaces
           : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
-  const std::int64_t columns = std::min<std::int64_t>(kSumThreads, kColumnThreads / places);
+  const std::int64_t columns =
+      std::clamp<std::int64_t>(kColumnThreads / places, kLongColumns, kSumThreads);
   return {{Size(Pieces(region.cols, columns))}, {Size(columns), Size(places)}};
 }
 

@@ -22,6 +22,9 @@
 #define ACAN_ATTENTION_LEAF 64
 #define ACAN_ATTENTION_LEVELS 26 /* of nodes of up to 2^31 keys */
 #define ACAN_ATTENTION_COLUMNS 16
+#define ACAN_ATTENTION_BOUND 1048576.0f    /* of scores: n is then exact in a float */
+#define ACAN_ATTENTION_NO_KEYS -8388608.0f /* K of a node without keys: below all others */
+#define ACAN_ATTENTION_SHIFT 12582912.0f   /* 1.5 * 2^23: adding it rounds to an integer */
 
 /* A GPU gives the columns of a lane to several threads, which share nothing: its prelude defines
  * ACAN_TILE_PLACES, how many, and ACAN_TILE_PLACE, that of this thread. */
@@ -29,13 +32,11 @@
 #define ACAN_TILE_PLACES 1
 #define ACAN_TILE_PLACE 0
 #endif
+
 /* For each of this thread's blocks of columns of a head. */
 #define ACAN_FOR_ATTENTION_COLUMNS(col, width)                          \
   for (col = ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACE; (col) < (width); \
        col += ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACES)
-#define ACAN_ATTENTION_BOUND 1048576.0f    /* of scores: n is then exact in a float */
-#define ACAN_ATTENTION_NO_KEYS -8388608.0f /* K of a node without keys: below all others */
-#define ACAN_ATTENTION_SHIFT 12582912.0f   /* 1.5 * 2^23: adding it rounds to an integer */
 
 /* One call: the scalars of its row, and where its operands lie. */
 typedef struct {
