@@ -15,11 +15,16 @@
 #                                    result says that it is of a dry run, in a file whose name begins
 #                                    with dry-run.
 #
+# What says most comes first: whether the GPU is exact, then the same weights, then speeds, then single
+# tests. Each step has a limit of time, and one that fails leaves the others. Results are written as
+# soon as they are there, those of gpu_bench after each part.
+#
 # slower.txt has a line for each speed that is less than expected, with the counter that is the
 # likeliest reason: of Nsight Compute (ncu) where it is installed and may read the GPU's counters, else
 # of gpu_bench itself. docs/devices.md explains them. What is slower is reported and fails nothing.
 #
-# ACAN_CUDA_ARCHITECTURES (default 90-real) is what is compiled for. Exit codes: 0 all passed, 1 not
+# ACAN_CUDA_ARCHITECTURES (default 90-real) is what is compiled for, and ACAN_GPU_CHECK_SECONDS (470)
+# the time after which no step begins and none goes on. Exit codes: 0 all passed, 1 not
 # all, 3 there is no GPU (everything that needs none was done).
 set -eu
 cd "$(dirname "$0")/.."
@@ -97,41 +102,57 @@ else
   # Few files, as they may have to travel.
   trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" .' EXIT
 fi
+# A shell that a signal ends would leave no logs.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 logs=$work/logs
 rm -rf "$logs"
 mkdir -p "$logs"
 begin=$(date +%s)
-deadline=$((begin + 470))
+deadline=$((begin + ${ACAN_GPU_CHECK_SECONDS:-470}))
 steps=""
 failed=""
 
 # step NAME SECONDS COMMAND...: runs it, its output in NAME.log, for so long at most; writes summary.json.
+# What ignores the end of its time is killed 5 s later.
 step() {
   name=$1
   left=$((deadline - $(date +%s)))
   limit=$2
+  ! $dry_run || limit=$((limit * 3))  # a fake GPU computes on the CPU
   [ "$limit" -le "$left" ] || limit=$left
   shift 2
   from=$(date +%s)
+  : >"$logs/$name.log"
   if [ "$limit" -lt 1 ]; then
     status="no time left"
-  elif timeout "$limit" "$@" >"$logs/$name.log" 2>&1; then
+  elif timeout -k 5 "$limit" "$@" >"$logs/$name.log" 2>&1; then
     status=passed
   else
     code=$?
     status="failed with exit code $code"
-    [ $code -ne 124 ] || status="stopped after $limit s"
+    [ $code -ne 124 ] && [ $code -ne 137 ] || status="stopped after $limit s"
   fi
   seconds=$(($(date +%s) - from))
   say "$name: $status ($seconds s)"
   steps="$steps${steps:+, }{\"name\": \"$name\", \"status\": \"$status\", \"seconds\": $seconds}"
   [ "$status" = passed ] || failed="$failed $name"
+  [ "$status" = passed ] || tail -n 5 "$logs/$name.log" | sed 's/^/  /'
   printf '{"dry_run": %s, "steps": [%s]}\n' $dry_run "$steps" >"$out/${mark}summary.json"
   [ "$status" = passed ]
 }
 
-# Configures and builds, for a GPU, the programs of which this script needs more than one.
-build_all() {
+# build_step NAME SECONDS TARGET...
+build_step() {
+  target_of=$1
+  most=$2
+  shift 2
+  step "$target_of" "$most" cmake --build "$build" --parallel "$(nproc)" --target "$@" ||
+    grep -E -m 10 'error|FAILED' "$logs/$target_of.log" | sed 's/^/  /' || true
+}
+
+# Configures for a GPU, and builds the program and its bench.
+build_program() {
   if ! command -v nvcc >/dev/null 2>&1; then PATH=$PATH:/usr/local/cuda/bin; fi
   command -v nvcc >/dev/null 2>&1 || { say "there is no nvcc, in /usr/local/cuda/bin neither"; exit 1; }
 
@@ -161,7 +182,7 @@ build_all() {
 
   # Toolkits come in parts: cuBLAS' header and library may lie elsewhere.
   toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
-  somewhere() { find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
+  somewhere() { timeout 20 find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
   if [ ! -f "$toolkit/include/cublas_v2.h" ]; then
     header=$(somewhere cublas_v2.h)
     [ -z "$header" ] || set -- "$@" "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
@@ -177,12 +198,8 @@ build_all() {
     tail -n 15 "$logs"/configure.log
     exit 1
   }
-  step build 240 cmake --build "$build" --parallel "$(nproc)" --target acan gpu_bench \
-    backends_cuda_test backends_gemm_test backends_kernel_test backends_op_matrix_test \
-    backends_device_test || {
-    grep -E -m 10 'error|FAILED' "$logs/build.log" || tail -n 15 "$logs"/build.log
-    exit 1
-  }
+  build_step build 220 acan
+  build_step build-bench 90 gpu_bench
 }
 
 set --
@@ -191,43 +208,26 @@ if $dry_run; then
 else
   # No fake GPU may answer in the place of a real one.
   unset ACAN_MODULE_PATH ACAN_FAKE_GPUS
-  build_all
+  build_program
 fi
 
 bin=$build/bin
-# Exit code 1: a device is not exact.
-step devices 60 "$bin/acan" devices --json || true
-sed -n 's/^\[/[/p' "$logs/devices.log" >"$out/${mark}devices.json"
-"$bin/acan" devices >"$logs/devices.txt" 2>&1 || true
-sed 's/^/  /' "$logs/devices.txt"
-if ! grep -q '^cuda:0' "$logs/devices.txt"; then
+# Each device as soon as it is proved and measured, and as JSON only when there is time for it once
+# more. To prove a fake GPU takes so long that it is done once. Exit code 1: one is not exact.
+as_json=""
+! $dry_run || as_json=--json
+# shellcheck disable=SC2086  # a word or none
+step devices 60 "$bin/acan" devices $as_json || true
+sed 's/^/  /' "$logs/devices.log"
+# A GPU that is not proved within the time is there nevertheless.
+timeout -k 5 30 "$bin/acan" devices --list >"$logs/list.log" 2>&1 || true
+if [ -x "$bin/acan" ] && ! grep -q '^cuda:0' "$logs/devices.log" "$logs/list.log"; then
+  $dry_run || build_step build-tests 150 backends_cuda_test
   step tests-without-gpu 60 "$bin/backends_cuda_test" || true
-  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' "$logs/devices.txt")"
+  say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' "$logs/list.log")"
   [ -z "$failed" ] || { say "failed before that:$failed"; exit 1; }
   exit 3
 fi
-
-# The test programs name what they skip; a test that ran nothing on the GPU would be a failure here.
-# In a dry run a part is enough: all of them run on fake GPUs whenever acan's tests run.
-for test in cuda op_matrix kernel gemm device; do
-  case $dry_run-$test in
-    true-cuda) filter='CudaErrors*' ;;
-    true-kernel) filter='*Add/cuda_tile32' ;;
-    true-gemm) filter='*SpecialValues*/cuda_tile32*' ;;
-    true-*) filter='*/cuda_tile32' ;;
-    *-cuda) filter='*' ;;
-    *) filter='*cuda*' ;;
-  esac
-  step "test-$test" 90 "$bin/backends_${test}_test" "--gtest_filter=$filter" \
-    "--gtest_output=json:$logs/test-$test.json" || true
-  # Some GPUs have too little shared memory for the largest tiles.
-  skipped=$(grep -c '^\[  SKIPPED \] .* ms)$' "$logs/test-$test.log" || true)
-  lacking=$(grep -c 'the GPU lacks these tiles' "$logs/test-$test.log" || true)
-  if [ "$skipped" -gt "$lacking" ] || grep -q 'Running 0 tests' "$logs/test-$test.log"; then
-    say "test-$test: skipped tests, though there is a GPU"
-    failed="$failed test-$test-skipped"
-  fi
-done
 
 hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
 # Tiles so large that results stay on the GPU until somebody asks for them.
@@ -307,9 +307,10 @@ busiest() {
     }'
 }
 
-# slower_than_expected JSON: slower.txt, from the result of gpu_bench. Counters of ncu for the eight
-# that are furthest below, while there is time.
+# slower_than_expected JSON NCU: slower.txt, from the result of gpu_bench. If NCU is not empty, its
+# counters for the eight that are furthest below, while there is time.
 slower_than_expected() {
+  ncu=$2
   list=$out/${mark}slower.txt
   : >"$list"
   sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$1" >"$logs/slower-names"
@@ -338,14 +339,15 @@ slower_than_expected() {
   head -n 5 "$list" | sed 's/^/  /'
 }
 
-ncu=$(command -v ncu || true)
-[ -n "$ncu" ] || say "there is no ncu: the counters are those of gpu_bench"
 bench=$bin/gpu_bench
 ! $dry_run || bench="$bin/gpu_bench_on_cpu --quick --expect 1000"
+measured=$logs/gpu_bench.json
+# What it has measured when its time ends is worth as much.
 # shellcheck disable=SC2086  # words
-if step bench-gpu 90 $bench; then
-  marked "$logs/bench-gpu.log" >"$out/${mark}gpu_bench.json"
-  slower_than_expected "$logs/bench-gpu.log"
+step bench-gpu 110 $bench --out "$measured" || true
+if [ -s "$measured" ]; then
+  marked "$measured" >"$out/${mark}gpu_bench.json"
+  slower_than_expected "$measured" ""
 fi
 train_sizes="--device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6"
 ! $dry_run || train_sizes="--device cuda:0@64MiB --layers 64,64 --batch 64 --steps 4"
@@ -358,6 +360,46 @@ if step bench-train 100 "$bin/acan" bench train $train_sizes --repeats 1 --json;
     failed="$failed bench-train-same-weights"
   }
 fi
+
+# The tests on the GPU, one program after the other.
+run_tests() {
+  # The test programs name what they skip; a test that ran nothing on the GPU would be a failure here.
+  # In a dry run a part is enough: all of them run on fake GPUs whenever acan's tests run.
+  for test in cuda op_matrix kernel gemm device; do
+    case $dry_run-$test in
+      true-cuda) filter='CudaErrors*' ;;
+      true-kernel) filter='*Add/cuda_tile32' ;;
+      true-gemm) filter='*SpecialValues*/cuda_tile32*' ;;
+      true-*) filter='*/cuda_tile32' ;;
+      *-cuda) filter='*' ;;
+      *) filter='*cuda*' ;;
+    esac
+    step "test-$test" 60 "$bin/backends_${test}_test" "--gtest_filter=$filter" \
+      "--gtest_output=json:$logs/test-$test.json" || true
+    # Some GPUs have too little shared memory for the largest tiles.
+    skipped=$(grep -c '^\[  SKIPPED \] .* ms)$' "$logs/test-$test.log" || true)
+    lacking=$(grep -c 'the GPU lacks these tiles' "$logs/test-$test.log" || true)
+    if [ "$skipped" -gt "$lacking" ] || grep -q 'Running 0 tests' "$logs/test-$test.log"; then
+      say "test-$test: skipped tests, though there is a GPU"
+      failed="$failed test-$test-skipped"
+    fi
+  done
+}
+
+# In a dry run the tests are there.
+$dry_run || build_step build-tests 150 backends_cuda_test backends_gemm_test backends_kernel_test \
+  backends_op_matrix_test backends_device_test
+run_tests
+if $dry_run; then
+  cp "$logs/devices.log" "$logs/devices-json.log"
+else
+  step devices-json 45 "$bin/acan" devices --json || true
+fi
+sed -n 's/^\[/[/p' "$logs/devices-json.log" >"$out/${mark}devices.json"
+
+profiler=$(command -v ncu || true)
+[ -n "$profiler" ] || say "there is no ncu: the counters are those of gpu_bench"
+if [ -n "$profiler" ] && [ -s "$measured" ]; then slower_than_expected "$measured" "$profiler"; fi
 
 if $dry_run; then
   say "a fake GPU is nothing for compute-sanitizer: it checks accesses itself"

@@ -7,6 +7,9 @@
 //   gpu_bench                 all of it, for GPUs
 //   gpu_bench --quick         small shapes, each timed once: shows that it runs, no speeds
 //   gpu_bench --expect SHARE  expects this share of everything, for tests
+//   gpu_bench --out FILE      writes what is measured so far after each part, for a machine on
+//   which
+//                             time may end before: "complete" says whether it is all
 //   gpu_bench --only NAME     calls one of acan's kernels alone, by the name that "slower" has, for
 //                             a profiler that was started with --profile-from-start off
 #include <cuda_profiler_api.h>
@@ -17,6 +20,8 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -33,6 +38,7 @@
 #include "flags.h"
 #include "gpu_counters.h"
 #include "gpu_expectations.h"
+#include "gpu_sizes.h"
 #include "gpu_ways.h"
 #include "handles.h"
 #include "kernel_probes.h"
@@ -46,45 +52,6 @@ namespace {
 using bench::NowS;
 using bench::RandomMatrix;
 using nlohmann::json;
-
-struct Shape {
-  GemmForm form;
-  std::int64_t m, n, k;
-};
-
-struct Sizes {
-  std::uint64_t limit_bytes;
-  int repeats;
-  double least_seconds;  // of one timing: clocks and launches matter less
-  std::vector<Shape> products;
-  std::vector<bench::MatrixShape> kernels;
-  std::vector<std::size_t> copies;  // bytes
-};
-
-const Sizes& FullSizes() {
-  static const Sizes kSizes{std::uint64_t{6} << 30,
-                            7,
-                            0.02,
-                            {{GemmForm::kForward, 4096, 4096, 4096},
-                             {GemmForm::kBackward, 4096, 4096, 4096},
-                             {GemmForm::kGradient, 4096, 4096, 4096},
-                             {GemmForm::kForward, 512, 8192, 8192},
-                             {GemmForm::kBackward, 512, 8192, 8192},
-                             {GemmForm::kGradient, 8192, 8192, 512},
-                             {GemmForm::kForward, 128, 1024, 1024},
-                             {GemmForm::kForward, 512, 1024, 1024},
-                             {GemmForm::kGradient, 1024, 1024, 128}},
-                            {{4096, 4096}, {128, 4096}},
-                            {64 << 10, 4 << 20, 256 << 20}};
-  return kSizes;
-}
-const Sizes& QuickSizes() {
-  static const Sizes kSizes{
-      48 << 20,    1,
-      0,           {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
-      {{64, 128}}, {1 << 20}};
-  return kSizes;
-}
 
 // Seconds of one call, from as many as take long enough.
 double Seconds(const std::function<void()>& call, const std::function<void()>& wait, int inner) {
@@ -406,34 +373,58 @@ const DeviceListing& UsableDevice() {
   return device;
 }
 
-json RunAll(const Sizes& sizes, const std::optional<double>& expect) {
+// What is slower of the figures that are there.
+json SlowerOf(std::vector<bench::Figure> figures, const std::optional<double>& expect) {
+  json out = json::array();
+  for (bench::Figure& figure : figures) figure.expected = expect.value_or(figure.expected);
+  for (const bench::Slower& each : bench::SlowerThanExpected(figures)) {
+    out.push_back({{"name", each.figure.name},
+                   {"share", each.share},
+                   {"of", each.figure.limit},
+                   {"expected", each.figure.expected},
+                   {"counter", each.counter},
+                   {"counters", each.figure.counters},
+                   {"sentence", bench::SentenceOf(each)}});
+  }
+  return out;
+}
+
+// Whoever reads the file finds a whole object.
+void Write(const std::string& path, const json& what) {
+  const std::string beside = path + ".part";
+  std::ofstream file(beside, std::ios::trunc);
+  file << what.dump(2) << "\n" << std::flush;
+  if (!file) throw std::runtime_error("cannot write " + beside);
+  std::filesystem::rename(beside, path);
+}
+
+// out_path: "" for none.
+json RunAll(const Sizes& sizes, const std::optional<double>& expect, const std::string& out_path) {
   const DeviceListing& device = UsableDevice();
   json out = {{"device", device.info.description}, {"driver", device.driver},
               {"products", json::array()},         {"kernels", json::array()},
               {"copies", json::array()},           {"slower", json::array()}};
   std::vector<bench::Figure> figures;
+  const auto save = [&](bool complete) {
+    out["complete"] = complete;
+    out["compared"] = figures.size();
+    out["slower"] = SlowerOf(figures, expect);
+    if (!out_path.empty()) Write(out_path, out);
+  };
   for (const Shape& s : sizes.products) {
     out["products"].push_back(Products(sizes, s, device.info.threads, figures));
+    save(false);
   }
   for (const bench::MatrixShape& s : sizes.kernels) {
     for (json& each : Kernels(sizes, s, device.info.threads, figures)) {
       out["kernels"].push_back(std::move(each));
     }
+    save(false);
   }
   for (const std::size_t bytes : sizes.copies) {
     out["copies"].push_back(Copies(sizes, bytes, figures));
   }
-  out["compared"] = figures.size();
-  for (bench::Figure& figure : figures) figure.expected = expect.value_or(figure.expected);
-  for (const bench::Slower& each : bench::SlowerThanExpected(figures)) {
-    out["slower"].push_back({{"name", each.figure.name},
-                             {"share", each.share},
-                             {"of", each.figure.limit},
-                             {"expected", each.figure.expected},
-                             {"counter", each.counter},
-                             {"counters", each.figure.counters},
-                             {"sentence", bench::SentenceOf(each)}});
-  }
+  save(true);
   return out;
 }
 
@@ -477,17 +468,19 @@ bool RunOnly(const Sizes& sizes, const std::string& name) {
 int main(int argc, char** argv) {
   bool quick = false;
   std::string only;
+  std::string out_path;
   std::optional<double> expect;
   acan::cli::CommandLine line("Measures acan's products, kernels and copies on cuda:0");
   acan::cli::Command& program = line.program();
   program.AddFlag("--quick", quick, "Small shapes, each timed once: shows that it runs, no speeds");
   program.AddOption("--expect", expect, "Expect this share of everything, for tests");
+  program.AddOption("--out", out_path, "Also write what is measured so far to this file");
   program.AddOption("--only", only, "Call this way alone, for a profiler");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   try {
     const auto& sizes = quick ? acan::cuda::QuickSizes() : acan::cuda::FullSizes();
     if (only.empty()) {
-      std::cout << acan::cuda::RunAll(sizes, expect).dump(2) << "\n";
+      std::cout << acan::cuda::RunAll(sizes, expect, out_path).dump(2) << "\n";
     } else if (!acan::cuda::RunOnly(sizes, only)) {
       throw std::runtime_error("there is no kernel \"" + only + "\" to run alone");
     }

@@ -35,17 +35,21 @@ SPILLS = {("GemmKernel<false, false, false> of 128", 0): 72,
           ("GemmKernel<true, false, false> of 128", 120): 16,
           ("GemmKernel<true, true, true> of 128", 120): 16,
           ("RingKernel<false, false, false> of 128", 0): 88,
-          ("RingKernel<true, true, true> of 128", 0): 60,
-          ("RingKernel<true, false, true> of 128", 0): 56,
-          ("RingKernel<true, false, false> of 128", 0): 76,
-          ("RingKernel<false, false, false> of 256", 120): 100,
+          ("RingKernel<true, true, true> of 128", 0): 16,
+          ("RingKernel<true, true, true> of 128", 120): 32,
+          ("RingKernel<true, false, true> of 128", 0): 16,
+          ("RingKernel<true, false, true> of 128", 120): 48,
+          ("RingKernel<true, false, false> of 128", 0): 12,
+          ("RingKernel<true, false, false> of 128", 100): 44,
+          ("RingKernel<true, false, false> of 128", 120): 84,
+          ("RingKernel<false, false, false> of 256", 120): 92,
           ("RingKernel<true, true, true> of 256", 120): 24,
-          ("RingKernel<true, false, true> of 256", 120): 24,
+          ("RingKernel<true, false, true> of 256", 120): 32,
           ("RingKernel<true, false, false> of 256", 120): 48}
 
 # Kernels without launch bounds are those of launch.cu: MostThreads of kernel_args.h.
-LAUNCH_THREADS = re.compile(r"constexpr int (kMostRowThreads|kElementThreads) = (\d+);")
-ROW_OF_A_BLOCK = re.compile(r"bool IsRowOfABlock\(.*?return true;", re.DOTALL)
+LAUNCH_THREADS = re.compile(r"constexpr int (k\w+Threads) = (\d+);")
+SHARED_BY_A_BLOCK = re.compile(r"bool Is(Row|Column)OfABlock\(.*?return true;", re.DOTALL)
 REGISTERS = 64 * 1024  # of a multiprocessor, of every architecture from sm_50 on
 REGISTER_STEP = 8
 STATIC_SHARED_BYTES = 48 * 1024
@@ -78,8 +82,11 @@ def short_name(mangled, source):
 def most_threads_of(header):
     """The threads of a block, at most, by the name of a kernel of launch.cu; "" for the others."""
     threads = {name: int(number) for name, number in LAUNCH_THREADS.findall(header)}
-    rows = re.findall(r"case Kernel::(\w+):", ROW_OF_A_BLOCK.search(header).group())
-    return {"": threads["kElementThreads"], **{name: threads["kMostRowThreads"] for name in rows}}
+    most = {"": threads["kElementThreads"]}
+    for match in SHARED_BY_A_BLOCK.finditer(header):
+        for name in re.findall(r"case Kernel::(\w+):", match.group()):
+            most[name] = threads[f"kMost{match.group(1)}Threads"]
+    return most
 
 
 def bounds_of(ptx, most_threads):
@@ -244,6 +251,7 @@ class SelfTest(unittest.TestCase):
     def test_knows_how_kernels_without_launch_bounds_are_launched(self):
         most = ALL[0].most_threads
         self.assertGreater(most["kNorm"], most[""])
+        self.assertGreater(most["kColumnSums"], most[""])
         ptx = ".visible .entry _3Run_kNormENS_(\n.param .b64 p)\n{\n}"
         self.assertEqual(bounds_of(ptx, most), {"_3Run_kNormENS_": (most["kNorm"], 1)})
 

@@ -119,11 +119,48 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   const Grid classes = GridOf(Kernel::kClassSums, {KernelSpace::kRow, 128, 32768}, {});
   EXPECT_EQ(classes.blocks.x, 128u);
   EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMostRowThreads));
-  const Grid pooling = GridOf(Kernel::kMaxPooling, {KernelSpace::kRow, 130, 4096}, {});
-  EXPECT_EQ(pooling.blocks.x * pooling.threads.x, 160u) << "a thread for each row, in whole warps";
+  // A group of channels is such a row, and so are the heads of a query that nodes join for.
+  const Grid group = GridOf(Kernel::kGroupNorm, {KernelSpace::kRow, 4096, 6272}, {});
+  EXPECT_EQ(group.blocks.x, 4096u);
+  EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMostRowThreads));
+  EXPECT_EQ(GridOf(Kernel::kAttentionJoin, {KernelSpace::kRow, 70, 384}, {}).blocks.x, 70u);
 }
 
-// As many leaves side by side as there are, and 32 at most. Where there are several turns, a block
+// Threads beside each other have channels beside each other, four a thread where that leaves enough
+// of them to read whole sectors.
+TEST(LaunchGrid, GivesEachPixelSomeThreads) {
+  struct Want {
+    Kernel kernel;
+    std::int64_t cols, runs;
+    unsigned across;
+  };
+  for (const Want& want :
+       {Want{Kernel::kMaxPooling, 1, 0, 1}, Want{Kernel::kMaxPooling, 3, 0, 4},
+        Want{Kernel::kFold, 64, 0, 16}, Want{Kernel::kAveragePooling, 100, 0, 16},
+        Want{Kernel::kMaxPoolingGradient, 4096, 0, 128}, Want{Kernel::kUnfold, 7 * 21, 7, 8},
+        Want{Kernel::kUnfold, 3 * 192, 3, 32}, Want{Kernel::kAttentionFinish, 384, 6, 16}}) {
+    KernelScalars scalars;
+    scalars.i[want.kernel == Kernel::kUnfold ? 2 : 0] = want.runs;
+    const Grid grid = GridOf(want.kernel, {KernelSpace::kRow, 1000, want.cols}, scalars);
+    EXPECT_EQ(grid.threads.x, want.across) << want.cols;
+    EXPECT_EQ(grid.threads.x * grid.threads.y, static_cast<unsigned>(kElementThreads));
+    EXPECT_EQ(grid.blocks.x, (1000 + grid.threads.y - 1) / grid.threads.y);
+  }
+}
+
+// A thread for each query and 16 columns of its head, and at most four of them.
+TEST(LaunchGrid, GivesEachQuerySomeThreads) {
+  for (const auto& [width, places] : {std::pair{1, 1u}, std::pair{16, 1u}, std::pair{40, 3u},
+                                      std::pair{64, 4u}, std::pair{200, 4u}}) {
+    const Grid grid = GridOf(Kernel::kAttention, {KernelSpace::kTile, 36, 4}, {}, width);
+    EXPECT_EQ(grid.threads.x, 64u);
+    EXPECT_EQ(grid.threads.y, places) << width;
+    EXPECT_EQ(grid.blocks.x, 4u);
+    EXPECT_EQ(grid.blocks.y, 36u);
+  }
+}
+
+// As many leaves side by side as there are, and 64 at most. Where there are several turns, a block
 // has no more columns than there are open nodes for.
 TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
   struct Want {
@@ -132,8 +169,9 @@ TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
   };
   for (const Want& want :
        {Want{64, 4096, 64, 64, 1, 32}, Want{128, 4096, 64, 64, 2, 32},
-        Want{640, 768, 64, 64, 16, 16}, Want{8192, 768, 64, 1024, 32, 8},
-        Want{3 * 200, 10, 64, 200, 16, 16}, Want{1 << 20, 3, 64, 1 << 20, 32, 8}}) {
+        Want{640, 768, 64, 64, 16, 16}, Want{2048, 768, 64, 1024, 32, 8},
+        Want{2049, 768, 64, 64, 64, 8}, Want{8192, 768, 64, 1024, 64, 8},
+        Want{3 * 200, 10, 64, 200, 16, 16}, Want{1 << 20, 3, 64, 1 << 20, 64, 8}}) {
     const Grid grid = GridOf(Kernel::kColumnDots, {KernelSpace::kColumn, want.rows, want.cols},
                              {.f = {}, .i = {want.block, want.group}});
     EXPECT_EQ(grid.threads.y, want.places) << want.rows;
@@ -196,10 +234,18 @@ TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
 }
 
 TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
-  EXPECT_EQ(SharedLevels(kRingDesign128, NewGpu()), 1);
+  EXPECT_EQ(SharedQuarters(kRingDesign128, NewGpu()), 4);
   EXPECT_EQ(SharedBytes(kRingDesign256, NewGpu()), 206'336u);
-  EXPECT_EQ(SharedLevels(kRingDesign128, LittleSharedGpu()), 0);
-  EXPECT_EQ(SharedLevels(kRingDesign32, LittleSharedGpu()), 0) << "eight blocks of 23 KiB";
+  // Two blocks take all of the 164 KiB of an A100.
+  const GemmGpu a100{108, true, 163 << 10, 164 << 10, 32 << 20};
+  EXPECT_EQ(SharedQuarters(kRingDesign128, a100), 3);
+  EXPECT_EQ(2 * (SharedBytes(kRingDesign128, a100) + 1024), 164u << 10);
+  EXPECT_EQ(SharedQuarters(kRingDesign64, a100), 3);
+  EXPECT_EQ(SharedQuarters(kRingDesign32, a100), 1);
+  EXPECT_FALSE(MayHaveTile(a100, GemmTile::kRing256)) << "half a level is not enough";
+  EXPECT_EQ(SharedQuarters(kRingDesign128, LittleSharedGpu()), 1);
+  EXPECT_EQ(SharedQuarters(kRingDesign64, LittleSharedGpu()), 1) << "three blocks of 30 KiB";
+  EXPECT_EQ(SharedQuarters(kRingDesign32, LittleSharedGpu()), 1) << "five blocks of 20 KiB";
   EXPECT_FALSE(MayHaveTile(LittleSharedGpu(), GemmTile::kRing256));
   EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
   EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));

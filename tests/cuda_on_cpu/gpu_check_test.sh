@@ -54,6 +54,8 @@ for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device t
   has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
 done
 has dry-run.weights.json '"same": true'
+# What says most comes first.
+has dry-run.summary.json '"devices".*"train-mixed".*"bench-gpu".*"bench-train".*"test-cuda"'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of gpu_bench"
 
 # A dry run expects so much that everything is slower.
@@ -65,4 +67,33 @@ has $slower '^dry run: k[A-Za-z ]* 64 128: .*; counter warps: 0\.0.*; ncu read n
 if grep -v '^dry run: ' "$folder/results/$slower"; then fail "lines that do not say what they are"; fi
 # What acan does not compute itself has no expectation.
 if grep -q -e '^dry run: [a-z0-9_ ]*cublas_[a-z0-9]*:' "$folder/results/$slower"; then fail "cuBLAS was judged"; fi
+
+# A part that fails, and one whose time ends, leave the results of the others. In this build no program
+# proves anything; the bench has written a part of its result when its time ends, and ignores that.
+mkdir -p "$folder/broken/bin"
+: >"$folder/broken/CMakeCache.txt"
+for program in acan backends_cuda_test backends_op_matrix_test backends_kernel_test backends_gemm_test \
+  backends_device_test; do
+  printf '#!/bin/sh\necho "cuda:0: it fails"\nexit 1\n' >"$folder/broken/bin/$program"
+done
+cat >"$folder/broken/bin/gpu_bench_on_cpu" <<'END'
+#!/bin/sh
+trap '' TERM
+while [ "$1" != --out ]; do shift; done
+printf '{\n  "complete": false,\n  "slower": [\n    {\n' >"$2"
+printf '      "name": "forward 1 1 1 exact",\n      "sentence": "it is slow",\n    }\n  ]\n}\n' >>"$2"
+while :; do sleep 1; done
+END
+chmod +x "$folder"/broken/bin/*
+code=0
+ACAN_GPU_CHECK_SECONDS=20 "$check" --dry-run "$folder/broken" "$folder/results" \
+  >"$folder/console" 2>&1 || code=$?
+[ $code -eq 1 ] || fail "a check in which everything fails ended with exit code $code"
+has dry-run.summary.json '"train-mixed", "status": "failed with exit code 1"'
+has dry-run.summary.json '"bench-gpu", "status": "stopped after [0-9]* s"'
+has dry-run.summary.json '"test-device", "status": "no time left"'
+has dry-run.gpu_bench.json '"complete": false'
+has $slower '^dry run: it is slow$'
+has dry-run.weights.json '"same": false'
+tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of a failed run"
 echo "passed"

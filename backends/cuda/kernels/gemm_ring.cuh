@@ -7,8 +7,8 @@
 //     aligned.
 //   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
 //     repeat it, and a short last step of k comes behind the loop.
-//   - The lowest level of the tree, which every leaf meets, lies in shared memory where that leaves
-//     room for as many blocks. The others are in local memory.
+//   - The lowest level of the tree, which every leaf meets, lies in shared memory, or as many
+//     quarters of it as leave room for as many blocks. The rest is in local memory.
 //   - A block sums a part of k, a node of the tree, so that small products have blocks for the
 //     whole device. Another kernel adds the parts as the tree does (parts.cu).
 //
@@ -25,7 +25,8 @@
 //
 // Includers define ACAN_WARPS_M, ACAN_WARPS_N (warps of a block, down and across), ACAN_QUADS_M,
 // ACAN_QUADS_N (quads of rows and of columns of one thread), ACAN_STAGES, ACAN_LOCAL_LEVELS (levels
-// of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR.
+// of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR; and ACAN_WHOLE_LEVEL, if the
+// lowest level is always in shared memory whole.
 #include "kernel_args.h"
 #include "prelude.cuh"
 
@@ -47,12 +48,18 @@ constexpr int kWordsOfA = kStep * kPitchA;
 constexpr int kStageWords = kStep * (kPitchA + kPitchB);
 constexpr int kLastStage = (kStages - 1) * kStageWords;
 constexpr unsigned kRowsOfTilesTogether = 16;
+#if defined(ACAN_WHOLE_LEVEL)
+constexpr bool kWholeLevel = true;
+#else
+constexpr bool kWholeLevel = false;
+#endif
 
 constexpr bool IsOfDesign(const RingDesign& design) {
   return design.rows == kTileM && design.cols == kTileN && design.threads == kThreads &&
          design.blocks == ACAN_BLOCKS_PER_MULTIPROCESSOR &&
          design.local_levels == ACAN_LOCAL_LEVELS && design.sums() == kSums &&
-         design.stages == kStages && design.stages_bytes() == kStages * kStageWords * 4;
+         design.stages == kStages && design.whole_level == kWholeLevel &&
+         design.stages_bytes() == kStages * kStageWords * 4;
 }
 
 // Where one thread finds its words of each step, and where they go. Bytes from the first word of
@@ -171,27 +178,45 @@ __device__ __forceinline__ void Multiply(const Factors& f, float* sums) {
 
 // The nodes that wait for their right siblings: level h of args.h' binary counter.
 struct Levels {
-  float* shared;  // of the first shared_levels
-  int shared_levels;
+  float* shared;  // of level 0
+  int shared_quarters;
   float (*local)[kSums];
   acan_u32 leaf;
 };
+constexpr int kQuads = kSums / 4;
+static_assert(kQuads % kLevelQuarters == 0);
 
 // Quads of one thread lie a block's width apart: threads side by side meet different banks.
-__device__ __forceinline__ float4* SharedQuads(const Levels& levels, int level) {
-  return reinterpret_cast<float4*>(levels.shared + level * (kSums * kThreads)) + threadIdx.x;
+__device__ __forceinline__ float4* SharedQuads(const Levels& levels) {
+  return reinterpret_cast<float4*>(levels.shared) + threadIdx.x;
+}
+
+// How many quarters of a level are in shared memory.
+__device__ __forceinline__ int QuartersOf(const Levels& levels, int level) {
+  const int quarters = kWholeLevel ? kLevelQuarters : levels.shared_quarters;
+  return level == 0 ? quarters : 0;
+}
+
+// Whether quad i is in one of them.
+__device__ __forceinline__ bool IsShared(int i, int quarters) {
+  return kWholeLevel ? quarters != 0 : i * kLevelQuarters / kQuads < quarters;
+}
+
+// The level in local memory, which has none for a level 0 that is in shared memory whole.
+__device__ __forceinline__ float* LocalLevel(const Levels& levels, int level) {
+  const int whole = kWholeLevel || levels.shared_quarters == kLevelQuarters ? 1 : 0;
+  return levels.local[level == 0 ? 0 : level - whole];
 }
 
 // sums = the level's node + sums. A quad at a time: a node whole would take as many registers
 // again.
 __device__ __forceinline__ void AddLevel(const Levels& levels, int level, float* sums) {
-  const bool shared = level < levels.shared_levels;
-  const float4* const near = SharedQuads(levels, level);
-  const auto* const far =
-      reinterpret_cast<const float4*>(levels.local[shared ? 0 : level - levels.shared_levels]);
-  ACAN_UNROLL for (int i = 0; i < kSums / 4; ++i) {
+  const int quarters = QuartersOf(levels, level);
+  const float4* const near = SharedQuads(levels);
+  const auto* const far = reinterpret_cast<const float4*>(LocalLevel(levels, level));
+  ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
     float4 quad;
-    if (shared) {
+    if (IsShared(i, quarters)) {
       quad = near[i * kThreads];
     } else {
       quad = far[i];
@@ -211,19 +236,23 @@ __device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
   ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; (pending & 1) != 0; pending >>= 1, ++level) {
     AddLevel(levels, level, sums);
   }
-  if (level < levels.shared_levels) {
-    float4* const quads = SharedQuads(levels, level);
-    ACAN_UNROLL for (int i = 0; i < kSums / 4; ++i) {
+  const int quarters = QuartersOf(levels, level);
+  if (quarters != 0) {
+    float4* const near = SharedQuads(levels);
+    ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
       float4 quad;
       quad.x = sums[i * 4];
       quad.y = sums[i * 4 + 1];
       quad.z = sums[i * 4 + 2];
       quad.w = sums[i * 4 + 3];
-      quads[i * kThreads] = quad;
+      if (kWholeLevel || IsShared(i, quarters)) near[i * kThreads] = quad;
     }
-  } else {
-    float* const node = levels.local[level - levels.shared_levels];
-    ACAN_UNROLL for (int i = 0; i < kSums; ++i) node[i] = sums[i];
+  }
+  if (quarters != kLevelQuarters) {
+    float* const node = LocalLevel(levels, level);
+    ACAN_UNROLL for (int i = 0; i < kSums; ++i) {
+      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i];
+    }
   }
   ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
   ++levels.leaf;
@@ -389,7 +418,7 @@ __global__ void __launch_bounds__(kThreads, ACAN_BLOCKS_PER_MULTIPROCESSOR)
   ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
   const acan_i64 part = blockIdx.y;
   const TilePlace tile = PlaceOfTile(blockIdx.x, p.tiles_down, p.tiles_across);
-  Levels levels = {ring + kStages * kStageWords, p.shared_levels, local, 0};
+  Levels levels = {ring + kStages * kStageWords, p.shared_quarters, local, 0};
   SumTile<kVector, kAKFirst, kBKFirst>(p, tile, part * p.part_k, ring, levels, sums);
   StoreTile(p, tile, p.product.c + part * p.part_words, sums);
 #endif

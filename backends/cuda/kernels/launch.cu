@@ -39,12 +39,12 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
   if constexpr (kRowOfABlock<Kernel::enumerator>) {                \
     function(&l.args, blockIdx.x);                                 \
   } else {                                                         \
-    const acan_i64 r = Place(blockIdx.x, blockDim.x, threadIdx.x); \
+    const acan_i64 r = Place(blockIdx.x, blockDim.y, threadIdx.y); \
     if (r < l.rows) function(&l.args, r);                          \
   }
 
 static_assert(ACAN_COLUMN_LANES == 1);
-static_assert(ACAN_MOST_COLUMN_THREADS == kColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
+static_assert(ACAN_MOST_COLUMN_THREADS == kMostColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
 template <Kernel kernel>
 constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
 
@@ -52,6 +52,7 @@ constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \
   if (kColumnOfABlock<Kernel::enumerator> || c < l.cols) function(&l.args, c, c < l.cols ? 1 : 0);
 
+static_assert(ACAN_ATTENTION_COLUMNS == kTileColumns);
 #define ACAN_RUN_TILE(function, enumerator)                   \
   for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) { \
     function(&l.args, r, blockIdx.x, threadIdx.x);            \

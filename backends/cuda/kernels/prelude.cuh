@@ -25,11 +25,14 @@ typedef std::int64_t acan_i64;
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
 // Rows of the kernels that IsRowOfABlock names have a block each; RowThreads says how large it is.
+// The other rows have threads that share nothing.
 #define ACAN_ROW_THREADS (static_cast<int>(blockDim.x))
 #define ACAN_MOST_ROW_THREADS 512
 #define ACAN_CHAIN_THREADS 128
 #define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
 #define ACAN_LOCAL_VARIABLE __shared__
+#define ACAN_TILE_PLACES (static_cast<int>(blockDim.y))
+#define ACAN_TILE_PLACE (static_cast<int>(threadIdx.y))
 // One column a thread: neighbours read neighbours' words. Columns of the kernels that
 // IsColumnOfABlock names have several threads each.
 #define ACAN_COLUMN_LANES 1
@@ -37,7 +40,7 @@ typedef std::int64_t acan_i64;
 #define ACAN_COLUMN (static_cast<int>(threadIdx.x))
 #define ACAN_COLUMN_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_COLUMN_PLACE (static_cast<int>(threadIdx.y))
-#define ACAN_MOST_COLUMN_THREADS 256
+#define ACAN_MOST_COLUMN_THREADS 512
 
 // Whether copies into shared memory may go on beside the thread.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

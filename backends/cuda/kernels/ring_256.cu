@@ -6,6 +6,7 @@
 #define ACAN_STAGES 3
 #define ACAN_LOCAL_LEVELS 6
 #define ACAN_BLOCKS_PER_MULTIPROCESSOR 1
+#define ACAN_WHOLE_LEVEL
 #include "gemm_ring.cuh"
 
 const void* acan::cuda::Ring256(GemmLayout layout) {

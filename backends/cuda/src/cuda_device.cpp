@@ -95,6 +95,14 @@ std::size_t PitchOf(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.rows == 1 ? matrix.cols : matrix.stride) * 4;
 }
 
+// The columns of a head of attention; 1 for the others.
+std::int64_t HeadWidthOf(Kernel kernel, const KernelArgs& args) {
+  const bool forward = kernel == Kernel::kAttention;
+  if (!forward && kernel != Kernel::kAttentionGradient) return 1;
+  const std::int64_t heads = args.scalars.i[3] * args.scalars.i[4];
+  return args.m[forward ? 2 : 3].cols / heads;
+}
+
 // Rows of a buffer on their way into pinned memory.
 class CudaDownload final : public PendingDownload {
  public:
@@ -346,7 +354,8 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name, GridOf(kernel, region, args.scalars), parameters);
+    Run(TableKernel(kernel), row.name,
+        GridOf(kernel, region, args.scalars, HeadWidthOf(kernel, args)), parameters);
   }
 
   void Synchronize() override {

@@ -52,13 +52,14 @@ const void* Gemm32(GemmLayout layout);
 
 // ---- products for compute capability 8.0 and later: kernels/gemm_ring.cuh ---------------------
 
-constexpr int kRingStep = 16;  // of k
+constexpr int kRingStep = 16;      // of k
+constexpr int kLevelQuarters = 4;  // of a level of the tree
 
 // A tile of c and a part of k for each block: x has the tiles, y the parts.
 struct RingProduct {
   Product product;
   unsigned tiles_down = 0, tiles_across = 0;
-  int shared_levels = 0;  // of the tree, in shared memory behind the stages
+  int shared_quarters = 0;  // of the tree's lowest level, in shared memory behind the stages
   // Elements of k in a part, a node of the tree, and words of c from one part's sums to the next
   // one's. One part: at least k, and any.
   std::int64_t part_k = 0;
@@ -72,14 +73,16 @@ struct RingDesign {
   int blocks;        // that a multiprocessor holds at once, as far as registers decide
   int stages;        // steps of k in shared memory
   int local_levels;  // of the tree, in local memory
+  // Whether the lowest level must be in shared memory whole.
+  bool whole_level = false;
 
   constexpr int sums() const { return rows * cols / threads; }
-  constexpr int local_bytes() const { return local_levels * sums() * 4; }  // of a thread
-  constexpr int level_bytes() const { return rows * cols * 4; }            // of a block
+  constexpr int local_bytes() const { return local_levels * sums() * 4; }           // of a thread
+  constexpr int quarter_bytes() const { return rows * cols * 4 / kLevelQuarters; }  // of a block
   // Of shared memory: see the drawing in gemm_ring.cuh.
   constexpr int stages_bytes() const { return stages * kRingStep * (rows + cols + 8) * 4; }
 };
-constexpr RingDesign kRingDesign256{256, 128, 256, 1, 3, 6};
+constexpr RingDesign kRingDesign256{256, 128, 256, 1, 3, 6, true};
 constexpr RingDesign kRingDesign128{128, 128, 256, 2, 2, 7};
 constexpr RingDesign kRingDesign64{64, 64, 128, 4, 3, 7};
 constexpr RingDesign kRingDesign32{32, 32, 64, 8, 4, 31};
@@ -117,7 +120,8 @@ struct LaunchArgs {
 };
 
 // Row kernels whose rows have a block each: 128 rows by single threads are four warps, and threads
-// side by side would read words that are a row apart. The others write few words of many rows.
+// side by side would read words that are a row apart. Rows of the others are pixels, of which there
+// are many: some threads each, which share nothing (RunThreads).
 constexpr int kRowThreads = 128;
 constexpr int kMostRowThreads = 512;
 constexpr bool IsRowOfABlock(Kernel kernel) {
@@ -136,6 +140,9 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
     case Kernel::kEmbeddingGradient:
     case Kernel::kPositionsGradient:
     case Kernel::kDropout:
+    case Kernel::kAttentionJoin:
+    case Kernel::kGroupNorm:
+    case Kernel::kGroupNormGradient:
       return true;
     default:
       return false;
@@ -150,9 +157,22 @@ constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
   return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
 }
 
+// The threads of a row in the kernels whose rows share a block: each has about four elements of a
+// run, of elements that lie side by side in all operands, as it first computes where they are. But
+// as many as read a sector of 32 bytes.
+constexpr int RunThreads(std::int64_t run) {
+  constexpr int kSector = 8;
+  int threads = 1;
+  while (threads < kSector && threads < run) threads *= 2;
+  while (threads < kRowThreads && 8 * threads <= run) threads *= 2;
+  return threads;
+}
+
 // Column kernels whose columns have several threads, each of which sums a leaf: 768 columns by
-// single threads are 24 warps. A block with leaves for several turns has kLongColumns columns.
+// single threads are 24 warps. A block has kColumnThreads, and where columns have more leaves, up
+// to kMostColumnThreads. Where there are leaves for several turns, it has kLongColumns columns.
 constexpr int kColumnThreads = 256;
+constexpr int kMostColumnThreads = 512;
 constexpr int kLongColumns = 8;
 constexpr bool IsColumnOfABlock(Kernel kernel) {
   switch (kernel) {
@@ -169,18 +189,24 @@ constexpr bool IsColumnOfABlock(Kernel kernel) {
   }
 }
 
-// Others have a thread for each row or column, in small blocks: long sums of one thread are spread
+// The others have a thread for each column, in small blocks: long sums of one thread are spread
 // over all multiprocessors.
 constexpr int kSumThreads = 32;
 constexpr int kElementThreads = 256;
+// Tiles: the columns of a head, kTileColumns at a time, are shared by at most kMostTilePlaces
+// threads a lane.
+constexpr int kTileColumns = 16;
+constexpr int kMostTilePlaces = kElementThreads / ACAN_TILE_LANES;
 // The threads of a block, at most.
 constexpr int MostThreads(Kernel kernel) {
-  return IsRowOfABlock(kernel) ? kMostRowThreads : kElementThreads;
+  return IsRowOfABlock(kernel)      ? kMostRowThreads
+         : IsColumnOfABlock(kernel) ? kMostColumnThreads
+                                    : kElementThreads;
 }
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
 // two-dimensional grid of any size (x: columns), tiles over one of a block for each column and
-// rows as they come (y), the others over x alone.
+// rows as they come (y), the others over x alone. launch_grid.h has the grids.
 const void* TableKernel(Kernel kernel);
 
 }  // namespace acan::cuda

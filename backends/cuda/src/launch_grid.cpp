@@ -31,19 +31,35 @@ std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& sca
 
 // Columns beside each other read words beside each other; 8 of them are a sector of 32 bytes.
 Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
-  constexpr std::int64_t kMostPlaces = kColumnThreads / kLongColumns;
+  constexpr std::int64_t kMostPlaces = kMostColumnThreads / kLongColumns;
   const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
   const std::int64_t places =
       leaves >= kMostPlaces
           ? kMostPlaces
           : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
-  const std::int64_t columns = std::min<std::int64_t>(kSumThreads, kColumnThreads / places);
+  const std::int64_t columns =
+      std::clamp<std::int64_t>(kColumnThreads / places, kLongColumns, kSumThreads);
   return {{Size(Pieces(region.cols, columns))}, {Size(columns), Size(places)}};
+}
+
+// Elements of a row that lie side by side in all operands.
+std::int64_t RunOf(Kernel kernel, std::int64_t cols, const KernelScalars& scalars) {
+  std::int64_t runs = 1;
+  if (kernel == Kernel::kUnfold) runs = scalars.i[2];  // the lines of a window
+  if (kernel == Kernel::kAttentionFinish) runs = scalars.i[0];
+  return std::max<std::int64_t>(cols / runs, 1);
+}
+
+Grid GridOfRuns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
+  const int across = RunThreads(RunOf(kernel, region.cols, scalars));
+  const int down = kElementThreads / across;
+  return {{Size(Pieces(region.rows, down))}, {Size(across), Size(down)}};
 }
 
 }  // namespace
 
-Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
+Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
+            std::int64_t head_width) {
   constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
   if (region.space == KernelSpace::kElement) {
     const std::int64_t across = std::min<std::int64_t>(
@@ -55,12 +71,14 @@ Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scal
             {Size(across), Size(down)}};
   }
   if (region.space == KernelSpace::kTile) {
-    return {{Size(region.cols), Size(std::min(region.rows, kMostBlocks))}, {ACAN_TILE_LANES}};
+    const auto places = std::min<std::int64_t>(kMostTilePlaces, Pieces(head_width, kTileColumns));
+    return {{Size(region.cols), Size(std::min(region.rows, kMostBlocks))},
+            {ACAN_TILE_LANES, Size(places)}};
   }
   if (IsRowOfABlock(kernel)) return {{Size(region.rows)}, {Size(RowThreads(kernel, region.cols))}};
   if (IsColumnOfABlock(kernel)) return GridOfColumns(kernel, region, scalars);
-  const std::int64_t sums = region.space == KernelSpace::kRow ? region.rows : region.cols;
-  return {{Size(Pieces(sums, kSumThreads))}, {Size(kSumThreads)}};
+  if (region.space == KernelSpace::kRow) return GridOfRuns(kernel, region, scalars);
+  return {{Size(Pieces(region.cols, kSumThreads))}, {Size(kSumThreads)}};
 }
 
 }  // namespace acan::cuda

@@ -5,6 +5,8 @@
 #include <driver_types.h>
 #include <vector_types.h>
 
+#include <cstdint>
+
 #include "acan/kernels/launch_check.h"
 
 namespace acan::cuda {
@@ -13,6 +15,8 @@ struct Grid {
   dim3 blocks, threads;
 };
 
-Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars);
+// head_width: the columns of a head, where tiles have heads.
+Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
+            std::int64_t head_width = 64);
 
 }  // namespace acan::cuda

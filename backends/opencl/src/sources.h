@@ -15,6 +15,7 @@ extern const char kLanesText[];
 extern const char kRowGroupsText[];
 extern const char kNormsText[];
 extern const char kGroupNormText[];
+extern const char kGroupNormGradientText[];
 extern const char kTablesText[];
 extern const char kClassesText[];
 extern const char kDropoutText[];

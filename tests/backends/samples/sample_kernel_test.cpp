@@ -20,9 +20,10 @@ struct Grouped {
 // One position and one group are a layer norm; leaves that end inside rows, in the middle of one,
 // and rows of several leaves; more groups than one call does, and enough work that two threads
 // divide a sample's groups. Widths of whole chunks of 8, and more channels than are spread at once.
-const Grouped kGrouped[] = {{3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16}, {2, 5, 2, 130},
-                            {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9}, {2, 21, 5, 24},
-                            {1, 9, 36, 40}, {2, 40, 3, 8}};
+// Groups of as many elements as rows of many threads have, and of one element.
+const Grouped kGrouped[] = {{3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16},  {2, 5, 2, 130},
+                            {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9},  {2, 21, 5, 24},
+                            {1, 9, 36, 40}, {2, 40, 3, 8},  {1, 301, 2, 17}, {2, 1, 3, 1}};
 
 // The elements of each sample and group as one row, in the order that their sums have; and back.
 Host Gathered(const Grouped& g, const Host& x) {

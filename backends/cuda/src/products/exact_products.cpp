@@ -42,7 +42,7 @@ void AllowSharedMemory(GemmTile tile, const GemmGpu& gpu, const std::string& nam
     const void* const kernel = RingKernelOf(tile, layout);
     Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
           "cudaFuncSetAttribute for shared memory", name);
-    if (SharedLevels(design, gpu) == 0) continue;
+    if (SharedQuarters(design, gpu) == 0) continue;
     Check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                cudaSharedmemCarveoutMaxShared),
           "cudaFuncSetAttribute for the carve-out", name);
@@ -147,7 +147,7 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
   ring.product = product;
   ring.tiles_down = static_cast<unsigned>(down);
   ring.tiles_across = static_cast<unsigned>(across);
-  ring.shared_levels = SharedLevels(design, gpu_);
+  ring.shared_quarters = SharedQuarters(design, gpu_);
   ring.part_k = plan.part_k;
   if (plan.parts > 1) {
     ring.product.c = workspace_;

@@ -138,23 +138,31 @@ const RingDesign* DesignOf(GemmTile tile) {
   }
 }
 
-int SharedLevels(const RingDesign& design, const GemmGpu& gpu) {
-  const int of_a_block = design.stages_bytes() + design.level_bytes();
-  const auto bytes = static_cast<std::uint64_t>(of_a_block);
-  const auto blocks = static_cast<std::uint64_t>(design.blocks);
-  const bool fits =
-      bytes <= gpu.block_shared_bytes && blocks * (bytes + kBlockReserveBytes) <= gpu.shared_bytes;
-  return fits ? 1 : 0;
+int SharedQuarters(const RingDesign& design, const GemmGpu& gpu) {
+  const auto stages = static_cast<std::uint64_t>(design.stages_bytes());
+  const std::uint64_t blocks =
+      std::clamp<std::uint64_t>(gpu.shared_bytes / (stages + kBlockReserveBytes), 1,
+                                static_cast<std::uint64_t>(design.blocks));
+  int quarters = kLevelQuarters;
+  for (; quarters > 0; --quarters) {
+    const std::uint64_t bytes =
+        stages + static_cast<std::uint64_t>(quarters * design.quarter_bytes());
+    const bool fits = bytes <= gpu.block_shared_bytes &&
+                      blocks * (bytes + kBlockReserveBytes) <= gpu.shared_bytes;
+    if (fits) break;
+  }
+  return quarters;
 }
 
 std::uint64_t SharedBytes(const RingDesign& design, const GemmGpu& gpu) {
-  const int bytes = design.stages_bytes() + SharedLevels(design, gpu) * design.level_bytes();
+  const int bytes = design.stages_bytes() + SharedQuarters(design, gpu) * design.quarter_bytes();
   return static_cast<std::uint64_t>(bytes);
 }
 
 std::int64_t MostLeaves(GemmTile tile, const GemmGpu& gpu) {
   const RingDesign* const ring = DesignOf(tile);
-  const int levels = ring != nullptr         ? ring->local_levels + SharedLevels(*ring, gpu)
+  const int levels = ring != nullptr
+                         ? ring->local_levels + SharedQuarters(*ring, gpu) / kLevelQuarters
                      : tile == GemmTile::k32 ? 32
                                              : 8;
   return std::int64_t{1} << levels;
@@ -164,7 +172,7 @@ std::vector<GemmTile> TilesOf(const GemmGpu& gpu) {
   if (!gpu.has_ring) return {GemmTile::k128, GemmTile::k64, GemmTile::k32};
   std::vector<GemmTile> tiles;
   // Its few warps would wait for the tree's levels in local memory.
-  if (SharedLevels(kRingDesign256, gpu) > 0) tiles.push_back(GemmTile::kRing256);
+  if (SharedQuarters(kRingDesign256, gpu) == kLevelQuarters) tiles.push_back(GemmTile::kRing256);
   tiles.insert(tiles.end(), {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32});
   return tiles;
 }

@@ -31,8 +31,9 @@ struct TileShape {
 TileShape ShapeOf(GemmTile tile);
 // Of a tile of the ring; null for others.
 const RingDesign* DesignOf(GemmTile tile);
-// Levels of the tree in shared memory: one where a multiprocessor holds as many blocks with it.
-int SharedLevels(const RingDesign& design, const GemmGpu& gpu);
+// Quarters of the tree's lowest level in shared memory: with them a multiprocessor holds as many
+// blocks as without them.
+int SharedQuarters(const RingDesign& design, const GemmGpu& gpu);
 std::uint64_t SharedBytes(const RingDesign& design, const GemmGpu& gpu);  // of a block
 // The tree's leaves that a kernel has levels for.
 std::int64_t MostLeaves(GemmTile tile, const GemmGpu& gpu);

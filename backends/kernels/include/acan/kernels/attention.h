@@ -26,6 +26,18 @@
 #define ACAN_ATTENTION_NO_KEYS -8388608.0f /* K of a node without keys: below all others */
 #define ACAN_ATTENTION_SHIFT 12582912.0f   /* 1.5 * 2^23: adding it rounds to an integer */
 
+/* A GPU gives the columns of a lane to several threads, which share nothing: its prelude defines
+ * ACAN_TILE_PLACES, how many, and ACAN_TILE_PLACE, that of this thread. */
+#ifndef ACAN_TILE_PLACES
+#define ACAN_TILE_PLACES 1
+#define ACAN_TILE_PLACE 0
+#endif
+
+/* For each of this thread's blocks of columns of a head. */
+#define ACAN_FOR_ATTENTION_COLUMNS(col, width)                          \
+  for (col = ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACE; (col) < (width); \
+       col += ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACES)
+
 /* One call: the scalars of its row, and where its operands lie. */
 typedef struct {
   acan_i64 queries; /* of a sequence, in this call */
@@ -301,7 +313,7 @@ ACAN_FN void acan_attention(const acan_args* a, acan_i64 r, acan_i64 tile, int l
   at.k_col = at.head / call.shared * call.width;
   visible =
       acan_attention_visible(&call, acan_attention_keys(&call, &a->m[5], at.sequence), at.query);
-  for (col = 0; col < call.width; col += ACAN_ATTENTION_COLUMNS) {
+  ACAN_FOR_ATTENTION_COLUMNS(col, call.width) {
     const int count = (int)acan_attention_least(call.width - col, ACAN_ATTENTION_COLUMNS);
     const acan_attention_node node = acan_attention_columns(a, &call, &at, visible, col, count);
     const float inverse = a->i[13] ? ACAN_DIV(1.0f, node.sum) : 1.0f;
@@ -314,7 +326,8 @@ ACAN_FN void acan_attention(const acan_args* a, acan_i64 r, acan_i64 tile, int l
   }
 }
 
-/* Joins the triples of two nodes, head by head. */
+/* Joins the triples of two nodes, by a row's threads. The statistics may be the left or the right
+ * ones' own matrix, so all threads have read them before they are written. */
 ACAN_FN void acan_attention_join_row(const acan_args* a, acan_i64 r) {
   const acan_i64 heads = a->i[0];
   const acan_i64 width = a->m[0].cols / heads;
@@ -323,12 +336,17 @@ ACAN_FN void acan_attention_join_row(const acan_args* a, acan_i64 r) {
   for (h = 0; h < heads; ++h) {
     const acan_attention_factors f =
         acan_attention_factors_of(acan_load(&a->m[3], r, 2 * h), acan_load(&a->m[5], r, 2 * h));
-    const float left = acan_load(&a->m[3], r, 2 * h + 1);
-    const float right = acan_load(&a->m[5], r, 2 * h + 1);
-    for (c = h * width; c < (h + 1) * width; ++c) {
+    for (c = h * width + ACAN_ROW_THREAD; c < (h + 1) * width; c += ACAN_ROW_THREADS) {
       acan_store(&a->m[0], r, c,
                  acan_attention_join(&f, acan_load(&a->m[2], r, c), acan_load(&a->m[4], r, c)));
     }
+  }
+  ACAN_ROW_BARRIER();
+  for (h = ACAN_ROW_THREAD; h < heads; h += ACAN_ROW_THREADS) {
+    const acan_attention_factors f =
+        acan_attention_factors_of(acan_load(&a->m[3], r, 2 * h), acan_load(&a->m[5], r, 2 * h));
+    const float left = acan_load(&a->m[3], r, 2 * h + 1);
+    const float right = acan_load(&a->m[5], r, 2 * h + 1);
     acan_store(&a->m[1], r, 2 * h, f.largest);
     acan_store(&a->m[1], r, 2 * h + 1, acan_attention_join(&f, left, right));
   }
@@ -341,7 +359,7 @@ ACAN_FN void acan_attention_finish(const acan_args* a, acan_i64 r) {
   acan_i64 c;
   for (h = 0; h < heads; ++h) {
     const float inverse = ACAN_DIV(1.0f, acan_load(&a->m[2], r, 2 * h + 1));
-    for (c = h * width; c < (h + 1) * width; ++c) {
+    for (c = h * width + ACAN_ROW_THREAD; c < (h + 1) * width; c += ACAN_ROW_THREADS) {
       acan_store(&a->m[0], r, c, acan_load(&a->m[1], r, c) * inverse);
     }
   }

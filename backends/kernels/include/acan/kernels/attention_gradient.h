@@ -88,7 +88,7 @@ ACAN_FN void acan_attention_query_gradient(const acan_args* a, const acan_attent
   acan_i64 begin;
   acan_i64 j;
   int c;
-  for (col = 0; col < call->width; col += ACAN_ATTENTION_COLUMNS) {
+  ACAN_FOR_ATTENTION_COLUMNS(col, call->width) {
     const int count = (int)acan_attention_least(call->width - col, ACAN_ATTENTION_COLUMNS);
     acan_attention_sums total = acan_attention_zeros();
     for (begin = 0; begin < visible; begin += ACAN_ATTENTION_LEAF) {
@@ -149,7 +149,7 @@ ACAN_FN void acan_attention_key_gradient(const acan_args* a, const acan_attentio
   acan_i64 begin;
   acan_i64 h;
   int c;
-  for (col = 0; col < call->width; col += ACAN_ATTENTION_COLUMNS) {
+  ACAN_FOR_ATTENTION_COLUMNS(col, call->width) {
     const int count = (int)acan_attention_least(call->width - col, ACAN_ATTENTION_COLUMNS);
     acan_attention_sums dk = acan_attention_zeros();
     acan_attention_sums dv = acan_attention_zeros();

@@ -134,6 +134,31 @@ ACAN_FN float acan_chunks_squares(const ACAN_GLOBAL float* x, const acan_i64* ch
   return acan_add_lanes(lanes);
 }
 
+#if ACAN_ROW_IS_SHARED
+
+/* A row's threads have one group. */
+ACAN_FN acan_group acan_group_of(const acan_channels* g) {
+  acan_group group;
+  group.first_row = g->first_row;
+  group.first_column = acan_first_channel(g, 0);
+  group.width = g->width;
+  group.count = g->count;
+  return group;
+}
+
+ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
+  const acan_group group = acan_group_of(g);
+  means[0] = ACAN_DIV(acan_group_sum(x, &group, 0.0f, 0), (float)g->count);
+}
+
+ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g,
+                                    const float* means, float* variances) {
+  const acan_group group = acan_group_of(g);
+  variances[0] = ACAN_DIV(acan_group_sum(x, &group, means[0], 1), (float)g->count);
+}
+
+#else
+
 /* The means of the call's groups. */
 ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
   float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
@@ -189,6 +214,33 @@ ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g
   }
 }
 
+#endif /* ACAN_ROW_IS_SHARED */
+
+/* out = (x - mean) * inverse * scale + bias. The flags are constants. */
+ACAN_FN void acan_group_norm_element(const acan_args* a, acan_i64 r, acan_i64 c, float mean,
+                                     float inverse, int scaled, int biased) {
+  const float h = (acan_load(&a->m[2], r, c) - mean) * inverse;
+  const float scale = scaled ? acan_load(&a->m[3], 0, c) : 1.0f;
+  const float bias = biased ? acan_load(&a->m[4], 0, c) : 0.0f;
+  const float y = scaled && biased ? ACAN_FMA(h, scale, bias) : scaled ? h * scale : h;
+  acan_store(&a->m[0], r, c, biased && !scaled ? y + bias : y);
+}
+
+#if ACAN_ROW_IS_SHARED
+
+ACAN_FN void acan_group_norm_rows(const acan_args* a, const acan_channels* g, const float* means,
+                                  const float* inverses, int scaled, int biased) {
+  const acan_group group = acan_group_of(g);
+  const acan_group_place by = acan_group_place_of(&group, ACAN_ROW_THREADS);
+  acan_group_place at = acan_group_place_of(&group, ACAN_ROW_THREAD);
+  for (; at.row < g->positions; at = acan_group_behind(&group, at, by)) {
+    acan_group_norm_element(a, group.first_row + at.row, group.first_column + at.column, means[0],
+                            inverses[0], scaled, biased);
+  }
+}
+
+#else
+
 /* Channels at once: long runs of a row, which a core fetches ahead. */
 #define ACAN_SPREAD_LANES (4 * ACAN_COLUMN_LANES)
 
@@ -208,7 +260,7 @@ ACAN_FN void acan_spread(const acan_channels* g, const float* of_group, acan_i64
   }
 }
 
-/* Channels c .. c + lanes - 1 of the sample's rows. The flags are constants. */
+/* Channels c .. c + lanes - 1 of the sample's rows. */
 ACAN_FN void acan_group_norm_lanes(const acan_args* a, const acan_channels* g, const float* means,
                                    const float* inverses, acan_i64 c, int lanes, int scaled,
                                    int biased) {
@@ -221,11 +273,7 @@ ACAN_FN void acan_group_norm_lanes(const acan_args* a, const acan_channels* g, c
   for (r = g->first_row; r < g->first_row + g->positions; ++r) {
     ACAN_INDEPENDENT
     for (l = 0; l < lanes; ++l) {
-      const float h = (acan_load(&a->m[2], r, c + l) - mean[l]) * inverse[l];
-      const float scale = scaled ? acan_load(&a->m[3], 0, c + l) : 1.0f;
-      const float bias = biased ? acan_load(&a->m[4], 0, c + l) : 0.0f;
-      const float y = scaled && biased ? ACAN_FMA(h, scale, bias) : scaled ? h * scale : h;
-      acan_store(&a->m[0], r, c + l, biased && !scaled ? y + bias : y);
+      acan_group_norm_element(a, r, c + l, mean[l], inverse[l], scaled, biased);
     }
   }
 }
@@ -242,6 +290,8 @@ ACAN_FN void acan_group_norm_rows(const acan_args* a, const acan_channels* g, co
   }
 }
 
+#endif /* ACAN_ROW_IS_SHARED */
+
 ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
   const acan_channels g = acan_channels_of(&a->m[2], a->i[0], a->i[1], row);
   float means[ACAN_GROUPS_AT_ONCE];
@@ -252,6 +302,7 @@ ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
   acan_channels_variance(&a->m[2], &g, means, inverses);
   for (at = 0; at < g.groups; ++at) {
     inverses[at] = ACAN_DIV(1.0f, ACAN_SQRT(inverses[at] + a->f[0]));
+    if (ACAN_ROW_IS_SHARED && ACAN_ROW_THREAD != 0) continue;
     acan_store(&a->m[1], g.sample, 2 * (g.group + at), means[at]);
     acan_store(&a->m[1], g.sample, 2 * (g.group + at) + 1, inverses[at]);
   }
@@ -264,178 +315,6 @@ ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
     acan_group_norm_rows(a, &g, means, inverses, 0, 1);
   } else {
     acan_group_norm_rows(a, &g, means, inverses, 0, 0);
-  }
-}
-
-/* ---- the gradient of a group norm ---- */
-
-/* What it takes of each group: its statistics, and the means of g = dy * scale and of g * h,
- * h = (x - mean) * inverse. */
-typedef struct {
-  float mean[ACAN_GROUPS_AT_ONCE];
-  float inverse[ACAN_GROUPS_AT_ONCE];
-  float mean_g[ACAN_GROUPS_AT_ONCE];
-  float mean_gh[ACAN_GROUPS_AT_ONCE];
-} acan_group_means;
-
-/* The sums of g and of g * h over a leaf of the call's group `at`. */
-ACAN_FN void acan_group_leaf(const acan_args* a, const acan_channels* g, int at, acan_i64 first,
-                             const acan_group_means* means, float* sum, float* dot) {
-  const float mean = means->mean[at];
-  const float inverse = means->inverse[at];
-  const int n = acan_leaf_size(first, g->count);
-  float of_g[ACAN_LANE_LEAF];
-  float of_h[ACAN_LANE_LEAF];
-  float lanes[ACAN_LANES];
-  int t;
-  if (a->m[4].data) {
-    acan_load_channels(&a->m[3], a->m[4].data, 1, g, at, first, of_g);
-  } else {
-    acan_load_channels(&a->m[3], a->m[3].data, 0, g, at, first, of_g);
-  }
-  acan_load_channels(&a->m[1], a->m[1].data, 0, g, at, first, of_h);
-  for (t = 0; t < ACAN_LANE_LEAF; ++t) of_h[t] = (of_h[t] - mean) * inverse;
-  acan_end_leaf(n, of_h);
-  ACAN_LANE_LOOP
-  for (t = 0; t < ACAN_LANES; ++t) {
-    const float two = ACAN_FMA(of_g[16 + t], of_h[16 + t], ACAN_FMA(of_g[t], of_h[t], 0.0f));
-    lanes[t] = ACAN_FMA(of_g[48 + t], of_h[48 + t], ACAN_FMA(of_g[32 + t], of_h[32 + t], two));
-  }
-  *sum = acan_leaf_sum(of_g);
-  *dot = acan_add_lanes(lanes);
-}
-
-/* Where the chunks of a leaf lie in x, in dy and in the row of scales. */
-typedef struct {
-  acan_i64 x[ACAN_LANE_LEAF / ACAN_CHUNK];
-  acan_i64 dy[ACAN_LANE_LEAF / ACAN_CHUNK];
-  acan_i64 scale[ACAN_LANE_LEAF / ACAN_CHUNK];
-} acan_gradient_chunks;
-
-/* The same of a leaf in place. `scaled` is a constant. */
-ACAN_FN void acan_group_leaf_in_place(const acan_args* a, acan_i64 channel,
-                                      const acan_gradient_chunks* chunks, float mean, float inverse,
-                                      int scaled, float* sum, float* dot) {
-  const ACAN_GLOBAL float* x = a->m[1].data + channel;
-  const ACAN_GLOBAL float* dy = a->m[3].data + channel;
-  const ACAN_GLOBAL float* scale = scaled ? a->m[4].data + channel : dy;
-  float sums[ACAN_LANES];
-  float dots[ACAN_LANES];
-  int h;
-  int l;
-  for (h = 0; h < 2; ++h) {
-    ACAN_LANE_LOOP
-    for (l = 0; l < ACAN_CHUNK; ++l) {
-      const float d0 = dy[chunks->dy[h] + l];
-      const float d1 = dy[chunks->dy[h + 2] + l];
-      const float d2 = dy[chunks->dy[h + 4] + l];
-      const float d3 = dy[chunks->dy[h + 6] + l];
-      const float g0 = scaled ? d0 * scale[chunks->scale[h] + l] : d0;
-      const float g1 = scaled ? d1 * scale[chunks->scale[h + 2] + l] : d1;
-      const float g2 = scaled ? d2 * scale[chunks->scale[h + 4] + l] : d2;
-      const float g3 = scaled ? d3 * scale[chunks->scale[h + 6] + l] : d3;
-      const float h0 = (x[chunks->x[h] + l] - mean) * inverse;
-      const float h1 = (x[chunks->x[h + 2] + l] - mean) * inverse;
-      const float h2 = (x[chunks->x[h + 4] + l] - mean) * inverse;
-      const float h3 = (x[chunks->x[h + 6] + l] - mean) * inverse;
-      const float two = ACAN_FMA(g1, h1, ACAN_FMA(g0, h0, 0.0f));
-      sums[ACAN_CHUNK * h + l] = (((0.0f + g0) + g1) + g2) + g3;
-      dots[ACAN_CHUNK * h + l] = ACAN_FMA(g3, h3, ACAN_FMA(g2, h2, two));
-    }
-  }
-  *sum = acan_add_lanes(sums);
-  *dot = acan_add_lanes(dots);
-}
-
-ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
-                                   acan_group_means* means) {
-  float sums[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
-  float dots[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
-  acan_gradient_chunks chunks;
-  acan_i64 leaves = 0;
-  acan_i64 first;
-  int at;
-  for (first = 0; first < g->count; first += ACAN_LANE_LEAF, ++leaves) {
-    const int in_place = acan_has_chunks(g, first);
-    if (in_place) {
-      acan_matrix scale = a->m[4];
-      scale.stride = 0; /* all rows of a leaf have the same row of scales */
-      acan_find_chunks(&a->m[1], g, first, chunks.x);
-      acan_find_chunks(&a->m[3], g, first, chunks.dy);
-      acan_find_chunks(&scale, g, first, chunks.scale);
-    }
-    for (at = 0; at < g->groups; ++at) {
-      const acan_i64 channel = acan_first_channel(g, at);
-      float sum;
-      float dot;
-      if (!in_place) {
-        acan_group_leaf(a, g, at, first, means, &sum, &dot);
-      } else if (a->m[4].data) {
-        acan_group_leaf_in_place(a, channel, &chunks, means->mean[at], means->inverse[at], 1, &sum,
-                                 &dot);
-      } else {
-        acan_group_leaf_in_place(a, channel, &chunks, means->mean[at], means->inverse[at], 0, &sum,
-                                 &dot);
-      }
-      acan_tree_push(sums[at], leaves, sum);
-      acan_tree_push(dots[at], leaves, dot);
-    }
-  }
-  for (at = 0; at < g->groups; ++at) {
-    means->mean_g[at] = ACAN_DIV(acan_tree_total(sums[at], leaves), (float)g->count);
-    means->mean_gh[at] = ACAN_DIV(acan_tree_total(dots[at], leaves), (float)g->count);
-  }
-}
-
-/* Channels c .. c + lanes - 1 of the sample's rows. `scaled` is a constant. */
-ACAN_FN void acan_group_gradient_lanes(const acan_args* a, const acan_channels* g,
-                                       const acan_group_means* of, acan_i64 c, int lanes,
-                                       int scaled) {
-  float mean[ACAN_SPREAD_LANES];
-  float inverse[ACAN_SPREAD_LANES];
-  float mean_g[ACAN_SPREAD_LANES];
-  float mean_gh[ACAN_SPREAD_LANES];
-  acan_i64 r;
-  int l;
-  acan_spread(g, of->mean, c, lanes, mean);
-  acan_spread(g, of->inverse, c, lanes, inverse);
-  acan_spread(g, of->mean_g, c, lanes, mean_g);
-  acan_spread(g, of->mean_gh, c, lanes, mean_gh);
-  for (r = g->first_row; r < g->first_row + g->positions; ++r) {
-    ACAN_INDEPENDENT
-    for (l = 0; l < lanes; ++l) {
-      const float h = (acan_load(&a->m[1], r, c + l) - mean[l]) * inverse[l];
-      const float dy = acan_load(&a->m[3], r, c + l);
-      const float of_g = scaled ? dy * acan_load(&a->m[4], 0, c + l) : dy;
-      acan_store(&a->m[0], r, c + l, ACAN_FMA(-h, mean_gh[l], of_g - mean_g[l]) * inverse[l]);
-    }
-  }
-}
-
-ACAN_FN void acan_group_gradient_rows(const acan_args* a, const acan_channels* g,
-                                      const acan_group_means* of, int scaled) {
-  const acan_i64 end = acan_first_channel(g, g->groups);
-  acan_i64 c = acan_first_channel(g, 0);
-  for (; c + ACAN_SPREAD_LANES <= end; c += ACAN_SPREAD_LANES) {
-    acan_group_gradient_lanes(a, g, of, c, ACAN_SPREAD_LANES, scaled);
-  }
-  if (c < end) acan_group_gradient_lanes(a, g, of, c, (int)(end - c), scaled);
-}
-
-ACAN_FN void acan_group_norm_gradient(const acan_args* a, acan_i64 row) {
-  const acan_channels g = acan_channels_of(&a->m[1], a->i[0], a->i[1], row);
-  acan_group_means means;
-  int at;
-  if (g.groups == 0) return;
-  for (at = 0; at < g.groups; ++at) {
-    means.mean[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at));
-    means.inverse[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at) + 1);
-  }
-  acan_find_group_means(a, &g, &means);
-  if (a->m[4].data) {
-    acan_group_gradient_rows(a, &g, &means, 1);
-  } else {
-    acan_group_gradient_rows(a, &g, &means, 0);
   }
 }
 

@@ -1,5 +1,7 @@
 /* Windows that step over images: unfolding for convolution, and pooling. Rows are (sample, y, x),
- * columns are channels. A window begins at y = out_y * stride - padding. */
+ * columns are channels. A window begins at y = out_y * stride - padding.
+ *
+ * A GPU gives each row several threads, which have channels of their own and share nothing. */
 #ifndef ACAN_KERNELS_IMAGES_H
 #define ACAN_KERNELS_IMAGES_H
 
@@ -85,10 +87,28 @@ ACAN_FN acan_i64 acan_view_row(const acan_view* v, acan_i64 tap_y, acan_i64 tap_
   return v->image + (v->top + tap_y) * v->of->width + v->left + tap_x;
 }
 
+/* This thread's elements of a run. */
 ACAN_FN void acan_fill_run(const acan_matrix* m, acan_i64 r, acan_i64 begin, acan_i64 end) {
   acan_i64 c;
-  for (c = begin; c < end; ++c) acan_store(m, r, c, 0.0f);
+  for (c = begin + ACAN_ROW_THREAD; c < end; c += ACAN_ROW_THREADS) acan_store(m, r, c, 0.0f);
 }
+
+/* `function` for all channels of row r of m0, or for those of this thread. */
+#if ACAN_ROW_IS_SHARED
+#define ACAN_FOR_CHANNELS_OF_ROW(function)                               \
+  {                                                                      \
+    acan_i64 c;                                                          \
+    for (c = ACAN_ROW_THREAD; c < a->m[0].cols; c += ACAN_ROW_THREADS) { \
+      function(a, &w, r, c, 1);                                          \
+    }                                                                    \
+  }
+#else
+#define ACAN_FOR_CHANNELS_OF_ROW(function)                                              \
+  {                                                                                     \
+    acan_run run = acan_run_at(r * a->m[0].cols, (r + 1) * a->m[0].cols, a->m[0].cols); \
+    ACAN_FOR_CHANNELS(run, function)                                                    \
+  }
+#endif
 
 /* Row r of out holds the window's elements, tap after tap; 0 where it is outside the image. Taps
  * beside each other are one run of elements where the image's pixels are. */
@@ -110,7 +130,7 @@ ACAN_FN void acan_unfold(const acan_args* a, acan_i64 r) {
       const ACAN_GLOBAL float* from = a->m[1].data + acan_view_row(&v, tap_y, tap) * a->m[1].stride;
       acan_i64 c;
       ACAN_INDEPENDENT
-      for (c = 0; c < left * channels; ++c) {
+      for (c = ACAN_ROW_THREAD; c < left * channels; c += ACAN_ROW_THREADS) {
         acan_store(&a->m[0], r, to + tap * channels + c, from[c]);
       }
     }
@@ -164,8 +184,7 @@ ACAN_FN void acan_fold_lanes(const acan_args* a, const acan_pixel* p, acan_i64 r
 ACAN_FN void acan_fold(const acan_args* a, acan_i64 r) {
   const acan_window window = acan_window_of(a);
   const acan_pixel w = acan_pixel_of(&window, r);
-  acan_run run = acan_run_at(r * a->m[0].cols, (r + 1) * a->m[0].cols, a->m[0].cols);
-  ACAN_FOR_CHANNELS(run, acan_fold_lanes)
+  ACAN_FOR_CHANNELS_OF_ROW(acan_fold_lanes)
 }
 
 /* Of equal elements the first tap's counts. A NaN is larger than everything. */
@@ -190,8 +209,7 @@ ACAN_FN void acan_max_pooling_lanes(const acan_args* a, const acan_view* v, acan
 ACAN_FN void acan_max_pooling(const acan_args* a, acan_i64 r) {
   const acan_window window = acan_window_of(a);
   const acan_view w = acan_view_of(&window, r);
-  acan_run run = acan_run_at(r * a->m[0].cols, (r + 1) * a->m[0].cols, a->m[0].cols);
-  ACAN_FOR_CHANNELS(run, acan_max_pooling_lanes)
+  ACAN_FOR_CHANNELS_OF_ROW(acan_max_pooling_lanes)
 }
 
 /* Pixels of an image whose gradients one call computes: on a GPU one, on a CPU a strip of rows, so
@@ -265,7 +283,8 @@ ACAN_FN void acan_max_gradient_strip(const acan_args* a, const acan_strip* s) {
     for (x = out_x.begin; x < out_x.end; ++x) {
       const acan_view v = acan_view_at(w, s->image, y, x);
       const acan_i64 from = (s->image * w->out_height + y) * w->out_width + x;
-      for (c = 0; c + ACAN_HALF_LANES <= channels; c += ACAN_HALF_LANES) {
+      for (c = ACAN_HALF_LANES * ACAN_ROW_THREAD; c + ACAN_HALF_LANES <= channels;
+           c += ACAN_HALF_LANES * ACAN_ROW_THREADS) {
         acan_add_to_largest(a, s, &v, from, c, ACAN_HALF_LANES);
       }
       if (c < channels) acan_add_to_largest(a, s, &v, from, c, (int)(channels - c));
@@ -320,8 +339,7 @@ ACAN_FN void acan_average_pooling_lanes(const acan_args* a, const acan_view* v, 
 ACAN_FN void acan_average_pooling(const acan_args* a, acan_i64 r) {
   const acan_window window = acan_window_of(a);
   const acan_view w = acan_view_of(&window, r);
-  acan_run run = acan_run_at(r * a->m[0].cols, (r + 1) * a->m[0].cols, a->m[0].cols);
-  ACAN_FOR_CHANNELS(run, acan_average_pooling_lanes)
+  ACAN_FOR_CHANNELS_OF_ROW(acan_average_pooling_lanes)
 }
 
 ACAN_FN void acan_average_gradient_lanes(const acan_args* a, const acan_pixel* p, acan_i64 r,
@@ -347,8 +365,7 @@ ACAN_FN void acan_average_gradient_lanes(const acan_args* a, const acan_pixel* p
 ACAN_FN void acan_average_pooling_gradient(const acan_args* a, acan_i64 r) {
   const acan_window window = acan_window_of(a);
   const acan_pixel w = acan_pixel_of(&window, r);
-  acan_run run = acan_run_at(r * a->m[0].cols, (r + 1) * a->m[0].cols, a->m[0].cols);
-  ACAN_FOR_CHANNELS(run, acan_average_gradient_lanes)
+  ACAN_FOR_CHANNELS_OF_ROW(acan_average_gradient_lanes)
 }
 
 #endif /* ACAN_KERNELS_IMAGES_H */

@@ -26,7 +26,11 @@
 
 #include "acan/kernels/norms.h"
 
+#include "acan/kernels/group_lanes.h"
+
 #include "acan/kernels/group_norm.h"
+
+#include "acan/kernels/group_norm_gradient.h"
 #include "acan/kernels/tables.h"
 
 #include "acan/kernels/classes.h"

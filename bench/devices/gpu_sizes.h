@@ -1,0 +1,52 @@
+// What gpu_bench measures: shapes of products and of kernels, and sizes of copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "acan/core/device.h"
+#include "kernel_probes.h"
+
+namespace acan::cuda {
+
+struct Shape {
+  GemmForm form;
+  std::int64_t m, n, k;
+};
+
+struct Sizes {
+  std::uint64_t limit_bytes;
+  int repeats;
+  double least_seconds;  // of one timing: clocks and launches matter less
+  std::vector<Shape> products;
+  std::vector<bench::MatrixShape> kernels;
+  std::vector<std::size_t> copies;  // bytes
+};
+
+inline const Sizes& FullSizes() {
+  static const Sizes kSizes{std::uint64_t{6} << 30,
+                            7,
+                            0.02,
+                            {{GemmForm::kForward, 4096, 4096, 4096},
+                             {GemmForm::kBackward, 4096, 4096, 4096},
+                             {GemmForm::kGradient, 4096, 4096, 4096},
+                             {GemmForm::kForward, 512, 8192, 8192},
+                             {GemmForm::kBackward, 512, 8192, 8192},
+                             {GemmForm::kGradient, 8192, 8192, 512},
+                             {GemmForm::kForward, 128, 1024, 1024},
+                             {GemmForm::kForward, 512, 1024, 1024},
+                             {GemmForm::kGradient, 1024, 1024, 128}},
+                            {{4096, 4096}, {128, 4096}},
+                            {64 << 10, 4 << 20, 256 << 20}};
+  return kSizes;
+}
+inline const Sizes& QuickSizes() {
+  static const Sizes kSizes{
+      48 << 20,    1,
+      0,           {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
+      {{64, 128}}, {1 << 20}};
+  return kSizes;
+}
+
+}  // namespace acan::cuda
