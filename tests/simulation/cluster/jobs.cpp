@@ -29,8 +29,13 @@ std::shared_ptr<const SampleSet> MakeSet(const Job& job, std::int64_t samples,
     set.targets = outputs;
     for (std::int64_t i = 0; i < samples * outputs; ++i) set.target_values.push_back(value());
   }
-  const std::int64_t classes = set.targets == 0 ? outputs : 0;
-  return std::make_shared<DataSet>(std::move(set), classes, sha256);
+  std::vector<WantedInput> inputs{{"x", model::InputRole::kNumbers, 1, set.inputs}};
+  if (set.targets == 0) {
+    inputs.push_back({"labels", model::InputRole::kLabels, 1, 1, outputs});
+  } else {
+    inputs.push_back({"targets", model::InputRole::kTargets, 1, outputs});
+  }
+  return std::make_shared<DataSet>(std::move(set), std::move(inputs), sha256);
 }
 
 SimulatedJob Make(const char* name, Job job, std::int64_t train_samples,
