@@ -39,7 +39,7 @@ optimizer = "momentum"
 """
 JOB_SEEDS = 2  # jobs that follow each other, and then again
 JOB_LIMIT_S = 900
-STOPPED_S = 3.0
+STOPPED_S = (3.0, 3.0, 3.0, 15.0)  # one is drawn; the broker waits for 10 s
 SAMPLE_S = 5.0
 TAIL_BYTES = 4000
 # A life is judged if it was this long; its first fifth is warming up.
@@ -83,7 +83,7 @@ class Member:
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
-        self.continue_at = time.monotonic() + STOPPED_S
+        self.continue_at = time.monotonic() + self.soak.random.choice(STOPPED_S)
 
     def go_on(self, anyway=False):
         if self.continue_at and (anyway or time.monotonic() >= self.continue_at):
