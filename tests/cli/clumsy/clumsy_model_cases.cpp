@@ -194,7 +194,7 @@ std::vector<ClumsyCase> GraphFileCases() {
       {"graph: a vocabulary that is too small",
        "sed -i 's/\\(\"tokens\".*\"bound\": \\)20/\\13/' g.json; $ACAN train graph.toml",
        2,
-       {"the model has 3", "the bound of the input \"tokens\""}},
+       {"the model has 3", "the bounds of \"tokens\""}},
       {"graph: no JSON", "echo '{' > g.json; $ACAN train graph.toml", 2, {"g.json: is not valid"}},
       {"graph: another format",
        "sed -i s/acan-graph-1/onnx/ g.json; $ACAN train graph.toml",

@@ -98,6 +98,8 @@ class BrokerCore {
  private:
   using Peers = PeerTable::Map;
 
+  // REQUIRES: the client has joined.
+  void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
   std::optional<RequestError> CheckRoomFor(const AccessList::Entry* who) const;

@@ -85,7 +85,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
     it->second.heard_at_us = now_us;
     if (auto* request = std::get_if<Request>(&message)) {
       if (OnRequest(client, it, std::move(*request), who, now_us)) continue;
-      Lost(client, "it sends faster than it can be served", now_us);
+      GiveUp(client, "it sends faster than it can be served", now_us);
       return;
     }
     if (std::holds_alternative<Ping>(message)) {
@@ -291,12 +291,17 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.Find(client);
   if (it == peers_.end()) return;
   statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
-  // It may be there and believe in its session, as after a pause. Nobody reads its channel now.
-  peers_.SendStray(client, it->second.session,
-                   RequestError{ErrorCode::kHelloRequired,
-                                fmt::format("session {} is over: {}", it->second.session, why)});
   turns_.Forget(client);
   Leave(it, now_us);
+}
+
+// It may be there and believe in its session, as after a pause. Nobody reads its channel any more.
+void BrokerCore::GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us) {
+  const std::uint64_t session = peers_.Find(client)->second.session;
+  peers_.SendStray(
+      client, session,
+      RequestError{ErrorCode::kHelloRequired, fmt::format("session {} is over: {}", session, why)});
+  Lost(client, why, now_us);
 }
 
 void BrokerCore::Tick(std::int64_t now_us) {
@@ -308,7 +313,7 @@ void BrokerCore::Tick(std::int64_t now_us) {
       if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
     }
     for (const ClientId& client : silent) {
-      Lost(client, fmt::format("not heard for {} us", options_.client_silence_us), now_us);
+      GiveUp(client, fmt::format("not heard for {} us", options_.client_silence_us), now_us);
     }
   }
   if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);
