@@ -309,6 +309,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     waiting_.insert(id);
     return;
   }
+  waiting_.erase(id);
   voting_.insert(id);
   if (differ && one.votes == 1) {
     output_.say.push_back(fmt::format("the results of {} by {} differ: asking another handler",

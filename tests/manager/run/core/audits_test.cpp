@@ -419,6 +419,23 @@ TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
   EXPECT_EQ(audits_.TakeOutput().put.size(), kMost - 1) << "votes that were dropped take no room";
 }
 
+// It gets the room of those that nobody is left to take, in the same event.
+TEST_F(AuditsTest, ACaseThatWaitedIsVotedOnOnce) {
+  constexpr std::size_t kMost = Audits::kMostVotes;
+  Present({"a", "b"});
+  for (std::size_t i = 0; i < kMost + 2; ++i) {
+    const PlannedTask task = TaskNumber(std::int64_t(i));
+    Put(task);
+    Compute(task, i < kMost ? "a" : "b");
+  }
+  EXPECT_EQ(audits_.TakeOutput().put.size(), kMost);
+  Present({"a"});
+  const Audits::Output output = audits_.TakeOutput();
+  EXPECT_EQ(output.drop.size(), kMost);
+  ASSERT_EQ(output.put.size(), 2u);
+  EXPECT_NE(output.put[0].audit, output.put[1].audit);
+}
+
 // Random votes of honest handlers and liars, who come and go: no honest one is ever named, and a
 // case that ends with a liar's result against two honest ones names him.
 TEST_F(AuditsTest, NoHonestHandlerIsEverNamed) {
