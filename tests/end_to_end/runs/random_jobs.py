@@ -14,7 +14,6 @@ some minutes, is a finding. A model that diverges ends with exit code 1 and is c
 each finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
-import collections
 import json
 import os
 import pathlib
@@ -24,10 +23,10 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 
+from job_seeds import check_seeds
 from random_graphs import RandomGraph
 
 TIME_LIMIT_S = 240
@@ -487,17 +486,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.graphs:
         return write_graphs(arguments)
-    counts = collections.Counter()
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        if arguments.keep:
-            folder = pathlib.Path(arguments.keep) / str(seed)
-            folder.mkdir(parents=True, exist_ok=True)
-            check(arguments, seed, counts, folder)
-        else:
-            with tempfile.TemporaryDirectory() as name:
-                check(arguments, seed, counts, pathlib.Path(name))
-    print(json.dumps({"seeds": [arguments.seed, arguments.seed + arguments.count - 1], **counts}))
-    sys.exit(1 if counts["findings"] else 0)
+    check_seeds(arguments, check)
 
 
 if __name__ == "__main__":

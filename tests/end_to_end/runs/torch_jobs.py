@@ -13,19 +13,18 @@ only. It prints a line for each job and each finding, and a JSON summary at the 
 finding.
 """
 import argparse
-import collections
 import json
 import math
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import numpy
 import torch
 from safetensors.torch import load_file
 
+from job_seeds import check_seeds
 from random_jobs import KINDS, Job, Run
 from torch_graph import Net, matrix_of
 
@@ -260,17 +259,7 @@ def main():
     parser.add_argument("--keep", metavar="DIR", help="keep the jobs and their data here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    counts = collections.Counter()
-    for seed in range(arguments.seed, arguments.seed + arguments.count):
-        if arguments.keep:
-            folder = pathlib.Path(arguments.keep) / str(seed)
-            folder.mkdir(parents=True, exist_ok=True)
-            check(arguments, seed, counts, folder)
-        else:
-            with tempfile.TemporaryDirectory() as name:
-                check(arguments, seed, counts, pathlib.Path(name))
-    print(json.dumps({"seeds": [arguments.seed, arguments.seed + arguments.count - 1], **counts}))
-    sys.exit(1 if counts["findings"] else 0)
+    check_seeds(arguments, check)
 
 
 if __name__ == "__main__":
