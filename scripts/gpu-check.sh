@@ -1,9 +1,11 @@
 #!/bin/sh
-# Builds acan on a bare machine with one NVIDIA GPU, proves it there and measures it, within 8 minutes.
-# The machine needs CUDA's toolkit, CMake, g++ and tar; no network and none of acan's packages.
+# Proves acan on a machine with one NVIDIA GPU and measures it there, within 8 minutes. No network is
+# needed there.
 #
-#   scripts/gpu-check.sh --carry     where there is a network and apt: packs what the machine lacks
-#                                    into .gpu-deps/ (ignored by git; 18 MiB), to be carried along
+#   scripts/gpu-check.sh --carry     where acan builds with CUDA, without a GPU: builds what the check
+#                                    runs and packs it, with its libraries, into .gpu-deps/ (ignored
+#                                    by git), to be carried along. The machine needs tar, then. Without
+#                                    it acan is built there, with nvcc and acan's packages
 #   scripts/gpu-check.sh [FOLDER]    on the machine: results in FOLDER, else $OUT, else out/gpu-check:
 #                                    summary, devices, weights, gpu_bench, train_bench (JSON), slower
 #                                    (text), logs
@@ -36,38 +38,30 @@ say() {
 
 # ---- --carry -------------------------------------------------------------------------------------
 
-packages="libzmq3-dev libzmq5 libsodium23 libpgm-5.3-0 libnorm1 libgssapi-krb5-2 libkrb5-3
-  libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1 libbsd0 libmd0 cppzmq-dev libopenblas0-pthread
-  libopenblas-pthread-dev libgfortran5 libquadmath0 libcli11-dev libtomlplusplus-dev libtomlplusplus3
-  nlohmann-json3-dev libspdlog-dev libspdlog1.10 libfmt-dev libfmt9 libflatbuffers-dev libxxhash-dev libxxhash0 flatbuffers-compiler
-  libflatbuffers2 libssl-dev zlib1g-dev zlib1g libgtest-dev libgmock-dev ninja-build pkgconf
-  pkgconf-bin libpkgconf3"
+tests="cuda op_matrix kernel gemm device"
+test_programs=$(printf 'backends_%s_test ' $tests)
+
+options="-DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real
+  -DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}"
 
 carry() {
-  rm -rf .gpu-deps
-  mkdir -p .gpu-deps/deb .gpu-deps/root
+  from=build/gpu-carry
   # shellcheck disable=SC2086  # a list of words
-  (cd .gpu-deps/deb && apt-get download -q $packages)
-  for deb in .gpu-deps/deb/*.deb; do dpkg -x "$deb" .gpu-deps/root; done
+  cmake -S . -B $from $options
+  # shellcheck disable=SC2086  # a list of words
+  cmake --build $from --parallel "$(nproc)" --target acan gpu_bench $test_programs
+  rm -rf .gpu-deps
   root=.gpu-deps/root
-  libs=$root/usr/lib/x86_64-linux-gnu
-  if [ -d $root/lib ]; then cp -a $root/lib/. $root/usr/lib/ && rm -r "${root:?}/lib"; fi
-  # What the system's alternatives would link and its compiler would search, and links that only hold
-  # at /.
-  cp -a $libs/openblas-pthread/. $libs/
-  cp -a $root/usr/include/x86_64-linux-gnu/. $root/usr/include/
-  rm -rf $root/usr/share/doc $root/usr/share/man $root/usr/share/lintian $libs/openblas-pthread \
-    $libs/libopenblas*.a $libs/libblas.* $libs/liblapack.* $libs/libzmq.a $libs/libssl.a \
-    $libs/libflatbuffers.a $root/usr/src "${root:?}/etc" $root/usr/share/bash-completion
-  find $root -type l | while read -r link; do
-    to=$(readlink "$link")
-    case $to in
-      /usr/*) ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$root$to")" "$link" ;;
-      /lib/*) ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$root/usr$to")" "$link" ;;
-    esac
-  done
-  tar -C $root -czf .gpu-deps/deps.tar.gz .
-  rm -rf .gpu-deps/deb $root
+  mkdir -p $root/bin $root/lib/acan $root/system
+  for program in acan gpu_bench $test_programs; do cp "$from/bin/$program" $root/bin; done
+  cp $from/lib/acan/*.so $root/lib/acan
+  # The C and C++ libraries are the machine's: NVIDIA's driver may need newer ones.
+  ldd $root/bin/* $root/lib/acan/* | sed -n 's/^.* => \(\/.*\) (0x.*$/\1/p' | sort -u |
+    grep -v -E '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so' |
+    while read -r library; do cp -L "$library" $root/system; done
+  strip --strip-unneeded $root/bin/* $root/lib/acan/* $root/system/*
+  tar -C $root -czf .gpu-deps/programs.tar.gz .
+  rm -rf $root
   kib=$(du -sk .gpu-deps | cut -f 1)
   say ".gpu-deps has $((kib / 1024)) MiB"
   [ "$kib" -lt 65536 ] || { say "that is more than 64 MiB"; exit 1; }
@@ -151,50 +145,34 @@ build_step() {
     grep -E -m 10 'error|FAILED' "$logs/$target_of.log" | sed 's/^/  /' || true
 }
 
+# Toolkits come in parts: cuBLAS may lie elsewhere.
+somewhere() { timeout 20 find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
+find_cublas() {
+  ! ldconfig -p | grep -q 'libcublas\.so\.1' || return 0
+  library=$(somewhere 'libcublas.so.1?')
+  [ -z "$library" ] || LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$library")"
+  [ -z "$library" ] || export LD_LIBRARY_PATH
+}
+
+# The programs that --carry made, with the libraries that the machine may lack.
+unpack_programs() {
+  tar -C "$build" -xzf .gpu-deps/programs.tar.gz
+  export LD_LIBRARY_PATH="$PWD/$build/system${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
 # Configures for a GPU, and builds the program and its bench.
 build_program() {
   if ! command -v nvcc >/dev/null 2>&1; then PATH=$PATH:/usr/local/cuda/bin; fi
   command -v nvcc >/dev/null 2>&1 || { say "there is no nvcc, in /usr/local/cuda/bin neither"; exit 1; }
-
-  if [ -f .gpu-deps/deps.tar.gz ]; then
-    deps=$PWD/$build/deps
-    rm -rf "$deps"
-    mkdir -p "$deps/bin"
-    tar -C "$deps" -xzf .gpu-deps/deps.tar.gz
-    libs=$deps/usr/lib/x86_64-linux-gnu
-    for program in flatc pkgconf; do
-      printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libs" "$deps/usr/bin/$program" \
-        >"$deps/bin/$program"
-      chmod +x "$deps/bin/$program"
-    done
-    export PKG_CONFIG_PATH="$libs/pkgconfig:$deps/usr/share/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$deps"
-    export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
-    # An rpath of the old kind: the libraries' own libraries are found by it too.
-    set -- -G Ninja "-DCMAKE_MAKE_PROGRAM=$deps/usr/bin/ninja" "-DPKG_CONFIG_EXECUTABLE=$deps/bin/pkgconf" \
-      "-DFLATC=$deps/bin/flatc" "-DCMAKE_PREFIX_PATH=$deps/usr" "-DOPENSSL_ROOT_DIR=$deps/usr" \
-      -DOPENSSL_USE_STATIC_LIBS=ON \
-      "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs" \
-      "-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--disable-new-dtags,-rpath,$libs,-rpath-link,$libs"
-  else
-    say "no .gpu-deps/deps.tar.gz (made by --carry): building with the system's packages"
-    set --
-  fi
-
-  # Toolkits come in parts: cuBLAS' header and library may lie elsewhere.
+  say "no .gpu-deps/programs.tar.gz (made by --carry): building with the system's packages"
+  set --
   toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
-  somewhere() { timeout 20 find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
   if [ ! -f "$toolkit/include/cublas_v2.h" ]; then
     header=$(somewhere cublas_v2.h)
-    [ -z "$header" ] || set -- "$@" "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
+    [ -z "$header" ] || set -- "-DACAN_CUBLAS_INCLUDE_DIR=$(dirname "$header")"
   fi
-  if [ ! -e "$toolkit/lib64/libcublas.so" ]; then
-    library=$(somewhere 'libcublas.so.1?')
-    [ -z "$library" ] || LD_LIBRARY_PATH="$(dirname "$library")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    [ -z "$library" ] || export LD_LIBRARY_PATH
-  fi
-
-  step configure 60 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real \
-    "-DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}" "$@" || {
+  # shellcheck disable=SC2086  # a list of words
+  step configure 60 cmake -S . -B "$build" $options "$@" || {
     tail -n 15 "$logs"/configure.log
     exit 1
   }
@@ -202,13 +180,19 @@ build_program() {
   build_step build-bench 90 gpu_bench
 }
 
-set --
+carried=false
 if $dry_run; then
   export ACAN_MODULE_PATH="$build/tests/cuda_on_cpu/module:$build/lib/acan" ACAN_FAKE_GPUS=sm_90
 else
   # No fake GPU may answer in the place of a real one.
   unset ACAN_MODULE_PATH ACAN_FAKE_GPUS
-  build_program
+  if [ -f .gpu-deps/programs.tar.gz ]; then
+    carried=true
+    unpack_programs
+  else
+    build_program
+  fi
+  find_cublas
 fi
 
 bin=$build/bin
@@ -222,7 +206,7 @@ sed 's/^/  /' "$logs/devices.log"
 # A GPU that is not proved within the time is there nevertheless.
 timeout -k 5 30 "$bin/acan" devices --list >"$logs/list.log" 2>&1 || true
 if [ -x "$bin/acan" ] && ! grep -q '^cuda:0' "$logs/devices.log" "$logs/list.log"; then
-  $dry_run || build_step build-tests 150 backends_cuda_test
+  $dry_run || $carried || build_step build-tests 150 backends_cuda_test
   step tests-without-gpu 60 "$bin/backends_cuda_test" || true
   say "no GPU: $(sed -n '/^cuda$/{n;s/^ *NOT usable *//p}' "$logs/list.log")"
   [ -z "$failed" ] || { say "failed before that:$failed"; exit 1; }
@@ -365,7 +349,7 @@ fi
 run_tests() {
   # The test programs name what they skip; a test that ran nothing on the GPU would be a failure here.
   # In a dry run a part is enough: all of them run on fake GPUs whenever acan's tests run.
-  for test in cuda op_matrix kernel gemm device; do
+  for test in $tests; do
     case $dry_run-$test in
       true-cuda) filter='CudaErrors*' ;;
       true-kernel) filter='*Add/cuda_tile32' ;;
@@ -387,8 +371,8 @@ run_tests() {
 }
 
 # In a dry run the tests are there.
-$dry_run || build_step build-tests 150 backends_cuda_test backends_gemm_test backends_kernel_test \
-  backends_op_matrix_test backends_device_test
+# shellcheck disable=SC2086  # a list of words
+$dry_run || $carried || build_step build-tests 150 $test_programs
 run_tests
 if $dry_run; then
   cp "$logs/devices.log" "$logs/devices-json.log"

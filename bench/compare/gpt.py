@@ -6,6 +6,7 @@
     /tmp/venv/bin/python bench/compare/gpt.py --check --clip 0.5 --steps 20
     /tmp/venv/bin/python bench/compare/gpt.py --gradients
     /tmp/venv/bin/python bench/compare/gpt.py --speed [--recipe 4x256/128/16] [--rounds 5]
+    /tmp/venv/bin/python bench/compare/gpt.py --speed --recipe 12x768/1024/8 --handlers cuda:0@16GiB
 
 The model is nanoGPT's, without dropout, with AdamW on a made text of 65 characters. A recipe is
 LAYERSxWIDTH/TOKENS/BATCH.
@@ -26,6 +27,9 @@ rounding of the new weights does not hide them.
 one process with so many threads, once with AdamW as it is by default and once with fused=True. Who
 begins changes from round to round. The ratio is acan's steps a second over PyTorch's in the same
 round. The first steps are not counted. PyTorch's batches lie in memory before the clock starts.
+
+With --handlers acan has these in place of the threads. If a GPU is among them, PyTorch trains on
+the first GPU, with TF32 off as it is by default, and its batches lie in the GPU's memory.
 """
 import argparse
 import json
@@ -48,6 +52,7 @@ RECIPES = {
     "4x128/64/12": dict(layers=4, heads=4, width=128, tokens=64, batch=12),
     "4x256/128/16": dict(layers=4, heads=4, width=256, tokens=128, batch=16),
     "6x384/256/16": dict(layers=6, heads=6, width=384, tokens=256, batch=16),
+    "12x768/1024/8": dict(layers=12, heads=12, width=768, tokens=1024, batch=8),
 }
 CHARACTERS = "".join(sorted("\n !$&',-.3:;?" + "".join(
     chr(ord(first) + i) for first in "Aa" for i in range(26))))
@@ -145,6 +150,14 @@ def train_step(net, optimizer, clip, tokens, labels):
 
 # ---- the check -----------------------------------------------------------------------------------
 
+def handlers_of(arguments):
+    return arguments.handlers or f"{arguments.threads}xcpu:1"
+
+
+def torch_device(arguments):
+    return "cuda" if "cuda" in handlers_of(arguments) else "cpu"
+
+
 def run_acan(arguments, folder, steps, rule):
     """The weights after `steps` steps, and the lines of the steps."""
     path, out = folder / f"job-{steps}.toml", folder / f"out-{steps}"
@@ -152,7 +165,7 @@ def run_acan(arguments, folder, steps, rule):
     path.write_text(job_text(recipe, folder / "text.txt", steps, rule,
                              arguments.clip))
     done = subprocess.run([arguments.acan, "train", path, "--out", out,
-                           "--handlers", f"{arguments.threads}xcpu:1"],
+                           "--handlers", handlers_of(arguments)],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"acan failed: {done.stderr}")
@@ -253,18 +266,24 @@ def gradients(arguments):
 
 # ---- speed ---------------------------------------------------------------------------------------
 
-def torch_steps_per_second(recipe, steps, threads, fused, clip):
+def torch_steps_per_second(arguments):
     import torch
-    torch.set_num_threads(threads)
+    recipe, steps, device = RECIPES[arguments.recipe], arguments.steps, torch_device(arguments)
+    torch.set_num_threads(arguments.threads)
     torch.manual_seed(SEED)
-    net = make_gpt(recipe, len(CHARACTERS))
-    optimizer = make_optimizer(net, fused or None)
+    net = make_gpt(recipe, len(CHARACTERS)).to(device)
+    optimizer = make_optimizer(net, arguments.peer == FUSED or None)
     text = make_text(text_length(recipe, WARM_STEPS + steps))
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    drawn = [[each.to(device) for each in batch]
+             for batch in batches(text, recipe, WARM_STEPS + steps)]
     begin = 0.0
-    for step, batch in enumerate(list(batches(text, recipe, WARM_STEPS + steps))):
+    for step, batch in enumerate(drawn):
         if step == WARM_STEPS:
+            wait()
             begin = time.perf_counter()
-        train_step(net, optimizer, clip, *batch)
+        train_step(net, optimizer, arguments.clip, *batch)
+    wait()
     return steps / (time.perf_counter() - begin)
 
 
@@ -276,11 +295,11 @@ def run_peer(who, arguments):
             path = pathlib.Path(folder) / "text.txt"
             path.write_text(make_text(text_length(recipe, WARM_STEPS + steps)))
             job = job_text(recipe, path, WARM_STEPS + steps, ADAMW, arguments.clip)
-            words = ["--handlers", f"{arguments.threads}xcpu:1"]
+            words = ["--handlers", handlers_of(arguments)]
             return steps_per_second(arguments.acan, job, words, WARM_STEPS)
     words = [sys.executable, __file__, "--peer", who, "--recipe", arguments.recipe,
              "--steps", str(steps), "--threads", str(arguments.threads),
-             "--clip", str(arguments.clip)]
+             "--clip", str(arguments.clip), "--handlers", handlers_of(arguments)]
     environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout)["steps_per_s"]
@@ -288,7 +307,7 @@ def run_peer(who, arguments):
 
 def speed(arguments):
     report = dict(recipe=arguments.recipe, **RECIPES[arguments.recipe], steps=arguments.steps,
-                  threads=arguments.threads)
+                  threads=arguments.threads, handlers=handlers_of(arguments))
     report.update(take_turns([ACAN, EAGER, FUSED], arguments.rounds, arguments.acan,
                              lambda who: run_peer(who, arguments)))
     write_report(report, arguments.json)
@@ -308,6 +327,7 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--handlers", help="acan's devices; default: --threads times cpu:1")
     parser.add_argument("--clip", type=float, default=0, metavar="NORM",
                         help="the most that the norm of all gradients may be; 0: any")
     parser.add_argument("--json", help="write the report here, in place of stdout")
@@ -316,9 +336,7 @@ def main():
                            (arguments.speed, speed)):
         if chosen:
             return action(arguments)
-    rate = torch_steps_per_second(RECIPES[arguments.recipe], arguments.steps, arguments.threads,
-                                  arguments.peer == FUSED, arguments.clip)
-    print(json.dumps({"steps_per_s": rate}))
+    print(json.dumps({"steps_per_s": torch_steps_per_second(arguments)}))
     return 0
 
 
