@@ -196,6 +196,19 @@ void DeviceCache::SupplyAll(Actions& out) {
   }
 }
 
+void DeviceCache::SupplySome(std::uint64_t enough_bytes, Actions& out) {
+  std::uint64_t bytes = 0;
+  for (auto it = owed_.begin(); it != owed_.end() && bytes < enough_bytes; ++it) {
+    if (std::exchange(it->second, true)) continue;
+    out.push_back(SupplyKept{it->first});
+    bytes += entries_.at(it->first).bytes;
+  }
+}
+
+bool DeviceCache::IsSupplying() const {
+  return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return each.second; });
+}
+
 bool DeviceCache::OwesWhatIsNotUnderWay() const {
   return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return !each.second; });
 }

@@ -32,7 +32,7 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  return std::min({demand_.next_us(), extend_check_us_, idle_until_us_, cache_.NextCheckUs()});
+  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), cache_.NextCheckUs()});
 }
 
 // Of many tasks, which are short, the mean stands for each: this is asked after every event.
@@ -311,7 +311,7 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
   if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
-  if (now_us >= idle_until_us_) cache_.SupplyAll(out);
+  SupplyWhenIdle(now_us, out);
   if (now_us >= cache_.NextCheckUs()) cache_.DropCold(now_us, out);
 }
 

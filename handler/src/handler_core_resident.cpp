@@ -11,7 +11,10 @@ namespace {
 // With nothing to do for so long what is owed is supplied.
 constexpr std::int64_t kIdleUs = 50'000;
 // And for so many times what that takes: over a link, others' bytes are what is mostly waited for.
+// A device that is much faster than its host has nothing to do in each step, and owes all weights.
 constexpr std::int64_t kIdleSupplies = 4;
+// Then work may come, and the thread that takes it brings the bytes from the device.
+constexpr std::uint64_t kSuppliedAtOnceBytes = 16u << 20;
 }  // namespace
 
 bool HandlerCore::MayBeResident(std::uint64_t bytes) const {
@@ -51,6 +54,14 @@ void HandlerCore::NoteIdle(std::int64_t now_us) {
   } else if (idle_until_us_ == tuplespace::kForeverUs) {
     idle_until_us_ = now_us + std::max(kIdleUs, kIdleSupplies * link_.UsFor(cache_.owed_bytes()));
   }
+}
+
+std::int64_t HandlerCore::NextSupplyUs() const {
+  return cache_.IsSupplying() ? tuplespace::kForeverUs : idle_until_us_;
+}
+
+void HandlerCore::SupplyWhenIdle(std::int64_t now_us, Actions& out) {
+  if (now_us >= NextSupplyUs()) cache_.SupplySome(kSuppliedAtOnceBytes, out);
 }
 
 }  // namespace acan

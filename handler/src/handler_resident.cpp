@@ -67,6 +67,7 @@ void Handler::Impl::SupplyNext() {
   supplies.pop_front();
   const auto kept = cached.find(key);
   if (kept == cached.end()) return;
+  const std::int64_t begin_us = NowUs();
   tuplespace::Payload payload;
   try {
     payload = device->Fetch(kept->second);
@@ -81,7 +82,7 @@ void Handler::Impl::SupplyNext() {
   tuple.payload = std::move(payload);
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
-  client.Submit(std::move(supply), [this, key, begin_us = NowUs()](ReplyBody&& reply) {
+  client.Submit(std::move(supply), [this, key, begin_us](ReplyBody&& reply) {
     const auto* done = std::get_if<tuplespace::PutReply>(&reply);
     if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
       Log(fmt::format("the broker refused a request: {}", error->text));

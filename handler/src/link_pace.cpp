@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint32_t kAssumedNsPerKib = 8 * kKiB;  // 1 Gbit/s
+constexpr std::uint32_t kAssumedNsPerKibHere = 512;   // 2 GB/s: off the device and into the space
 constexpr std::uint64_t kLeastBytes = 64 * kKiB;      // of less, a round trip takes longest
 constexpr std::int64_t kMostNsPerKib = 1 << 30;       // a second for a KiB
 // A slower one may have waited for others, so it counts this part.
@@ -18,11 +19,11 @@ constexpr std::int64_t kPartOfSlower = 8;
 void LinkPace::Begin(bool bytes_travel) {
   travels_ = bytes_travel;
   seen_ = false;
-  ns_per_kib_ = travels_ ? kAssumedNsPerKib : 0;
+  ns_per_kib_ = travels_ ? kAssumedNsPerKib : kAssumedNsPerKibHere;
 }
 
 void LinkPace::Note(std::uint64_t bytes, std::int64_t took_us) {
-  if (!travels_ || bytes < kLeastBytes) return;
+  if (bytes < kLeastBytes) return;
   const auto kib = static_cast<std::int64_t>(bytes / kKiB);
   const std::int64_t seen = std::clamp<std::int64_t>(took_us, 0, kMostNsPerKib) * 1000 / kib;
   const std::int64_t known = ns_per_kib_;

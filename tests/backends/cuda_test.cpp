@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "acan/core/error.h"
@@ -86,11 +88,17 @@ TEST(CudaDevices, MissingOnesHaveAReason) {
   EXPECT_EQ(list.devices.empty(), !list.problem.empty());
 }
 
+// As built beside this program, wherever both were carried.
+std::string ModuleOfUsers() {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  return program.parent_path().parent_path() / "lib" / "acan" / "acan_cuda.so";
+}
+
 // The module that users have, and the one of the GPUs that tests use.
 class CudaModule : public ::testing::TestWithParam<bool> {};
 
 TEST_P(CudaModule, LoadsAndRefusesInWords) {
-  const LoadedModule loaded = GetParam() ? LoadModuleFile(ACAN_CUDA_MODULE) : LoadModule("cuda");
+  const LoadedModule loaded = GetParam() ? LoadModuleFile(ModuleOfUsers()) : LoadModule("cuda");
   ASSERT_NE(loaded.module, nullptr) << loaded.problem;
   const DeviceList list = loaded.module->List();
   DeviceChoice choice;

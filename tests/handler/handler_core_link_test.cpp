@@ -150,8 +150,10 @@ TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked
 TEST(LinkPaceTest, FollowsTheFastestSupplies) {
   LinkPace pace;
   pace.Begin(false);
-  pace.Note(kMiB, 1'000'000);
-  EXPECT_EQ(pace.UsFor(kMiB), 0) << "no link";
+  EXPECT_EQ(pace.UsFor(kMiB), 524) << "assumed of a device";
+  pace.Note(kMiB, 1'024'000);
+  EXPECT_EQ(pace.UsFor(kMiB), 1'024'000);
+  EXPECT_EQ(pace.ns_per_kib(), 0u) << "no link";
   pace.Begin(true);
   EXPECT_EQ(pace.UsFor(kMiB), 8'388) << "assumed";
   pace.Note(kMiB, 1'024'000);

@@ -141,6 +141,29 @@ TEST_F(HandlerCoreResidentTest, WorkPutsThatOff) {
   EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, due_us)), IsEmpty());
 }
 
+// A fast device waits in each step for what its host gathers, and owes all weights by then.
+TEST_F(HandlerCoreResidentTest, LargeOnesAreSuppliedAfterALongerWaitOneAfterTheOther) {
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 29;
+  HandlerCore core(16 * kLarge, 2);
+  core.Start();
+  for (int i = 0; i < 2; ++i) {
+    TaskGranted grant = Resident(2 * kLarge);
+    grant.resident_bytes = kLarge;
+    core.Step(grant, 0);
+    const FlightId flight = core.last_flight();
+    core.Step(TaskFinished{flight, kLarge, {{Tile(1, i), kLarge, true}}}, 0);
+    core.Step(Released{flight}, 0);
+  }
+  EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, 2'000'000)), IsEmpty());
+  constexpr std::int64_t due_us = 2'200'000;
+  EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, due_us)), SizeIs(1));
+  EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, due_us + 1)), IsEmpty()) << "one is under way";
+  core.Step(KeptSupplied{Tile(1, 0), 500'000}, due_us + 500'000);
+  EXPECT_LE(core.NextDeadlineUs(), due_us + 500'000);
+  core.Step(Grant(10, {}, 2), due_us + 500'000);
+  EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, due_us + 500'001)), IsEmpty()) << "work came";
+}
+
 TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
   MakeOneResident(Tile(1, 1));
   MakeOneResident(Tile(1, 2));

@@ -20,13 +20,13 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   return static_cast<acan_i64>(block) * size + thread;
 }
 
-#define ACAN_RUN_ELEMENT(function, enumerator)                                \
-  for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y); r < l.rows;   \
-       r += Place(gridDim.y, blockDim.y, 0)) {                                \
-    for (acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); c < l.cols; \
-         c += Place(gridDim.x, blockDim.x, 0)) {                              \
-      function(&l.args, r, c);                                                \
-    }                                                                         \
+// The grid is as wide as the columns (GridOf), but goes round for rows; unrolled, that loop begins
+// with a division.
+#define ACAN_RUN_ELEMENT(function, enumerator)                                               \
+  const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x);                             \
+  ACAN_NO_UNROLL for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y);               \
+                      r < l.rows && c < l.cols; r += Place(gridDim.y, blockDim.y, 0)) {      \
+    function(&l.args, r, c);                                                                 \
   }
 
 static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);

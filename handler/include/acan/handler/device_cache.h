@@ -75,6 +75,9 @@ class DeviceCache {
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success
   void SupplyAll(Actions& out);
+  // Until so many bytes, or a few more, are under way.
+  void SupplySome(std::uint64_t enough_bytes, Actions& out);
+  bool IsSupplying() const;
   bool OwesNothing() const { return owed_.empty(); }
   bool OwesWhatIsNotUnderWay() const;
 

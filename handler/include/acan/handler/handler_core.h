@@ -110,6 +110,8 @@ class HandlerCore {
   void ExtendLeases(std::int64_t now_us, Actions& out);
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
   void NoteIdle(std::int64_t now_us);
+  std::int64_t NextSupplyUs() const;
+  void SupplyWhenIdle(std::int64_t now_us, Actions& out);
 
   const std::uint64_t limit_bytes_;
   const int depth_;
@@ -124,7 +126,7 @@ class HandlerCore {
   std::uint64_t working_flops_ = 0;
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last
   std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
-  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then all is supplied
+  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then what is owed is supplied
   bool draining_ = false;
 };
 
