@@ -71,7 +71,7 @@ def make_gpt(recipe, vocabulary, bias=True):
 
         def forward(self, tokens, labels):
             parts = self.transformer
-            x = parts.wte(tokens) + parts.wpe(torch.arange(tokens.shape[1]))
+            x = parts.wte(tokens) + parts.wpe(torch.arange(tokens.shape[1], device=tokens.device))
             for block in parts.h:
                 x = block(x)
             logits = functional.linear(parts.ln_f(x), parts.wte.weight)  # the head is tied

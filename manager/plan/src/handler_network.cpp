@@ -74,6 +74,12 @@ double BusyCores(const Capacity& capacity) {
   return std::min<double>(capacity.busy_cpus, std::max(1, capacity.threads));
 }
 
+// How many of a handler's tasks, or parts of one, run at once. The compute units of a GPU share each
+// kernel, and the next task only comes when they have nothing else to do.
+int ThreadsOf(const Capacity& capacity) {
+  return capacity.own_memory ? 1 : std::max(1, capacity.threads);
+}
+
 // A handler that is throttled does not need all of its cores, and says so.
 bool IsThrottled(const Capacity& capacity) {
   return !capacity.own_memory && BusyCores(capacity) < kLeastBusy * capacity.threads;
@@ -179,9 +185,8 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
       known.round_trip_us = std::min(known.round_trip_us, link.round_trip_us);
     }
     machines.Add(network.hosts[host].machine, capacity);
-    const int threads = std::max(1, capacity.threads);
     network.handlers.push_back({.host = host,
-                                .threads = threads,
+                                .threads = ThreadsOf(capacity),
                                 .gflops = capacity.gflops,
                                 .memory_bytes = capacity.memory_bytes,
                                 .busy_cores = BusyCores(capacity)});
@@ -213,7 +218,7 @@ HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers) {
       gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMostShared);
     }
     machines[is_known ? capacity.machine : " of " + id].handlers.push_back(
-        {gflops, BusyCores(capacity), std::max(1, capacity.threads)});
+        {gflops, BusyCores(capacity), ThreadsOf(capacity)});
   }
   std::vector<double> gflops;
   int threads = 0;
