@@ -187,6 +187,10 @@ constexpr int kQuads = kSums / 4;
 static_assert(kQuads % kLevelQuarters == 0);
 
 // Quads of one thread lie a block's width apart: threads side by side meet different banks.
+//
+// Within a quad, neighbours change places. Reading and writing quads fixes whether the register of a
+// sum is even or odd, as it does for the factors, and an instruction whose three registers are all
+// even, or all odd, waits for them: now a sum's register never agrees with its column's.
 __device__ __forceinline__ float4* SharedQuads(const Levels& levels) {
   return reinterpret_cast<float4*>(levels.shared) + threadIdx.x;
 }
@@ -221,10 +225,10 @@ __device__ __forceinline__ void AddLevel(const Levels& levels, int level, float*
     } else {
       quad = far[i];
     }
-    sums[i * 4] = quad.x + sums[i * 4];
-    sums[i * 4 + 1] = quad.y + sums[i * 4 + 1];
-    sums[i * 4 + 2] = quad.z + sums[i * 4 + 2];
-    sums[i * 4 + 3] = quad.w + sums[i * 4 + 3];
+    sums[i * 4] = quad.y + sums[i * 4];
+    sums[i * 4 + 1] = quad.x + sums[i * 4 + 1];
+    sums[i * 4 + 2] = quad.w + sums[i * 4 + 2];
+    sums[i * 4 + 3] = quad.z + sums[i * 4 + 3];
     // The compiler would read all quads first.
     if (i % 4 == 3) asm volatile("" ::: "memory");
   }
@@ -241,17 +245,17 @@ __device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
     float4* const near = SharedQuads(levels);
     ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
       float4 quad;
-      quad.x = sums[i * 4];
-      quad.y = sums[i * 4 + 1];
-      quad.z = sums[i * 4 + 2];
-      quad.w = sums[i * 4 + 3];
+      quad.x = sums[i * 4 + 1];
+      quad.y = sums[i * 4];
+      quad.z = sums[i * 4 + 3];
+      quad.w = sums[i * 4 + 2];
       if (kWholeLevel || IsShared(i, quarters)) near[i * kThreads] = quad;
     }
   }
   if (quarters != kLevelQuarters) {
     float* const node = LocalLevel(levels, level);
     ACAN_UNROLL for (int i = 0; i < kSums; ++i) {
-      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i];
+      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i ^ 1];
     }
   }
   ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
