@@ -7,6 +7,7 @@
 //     aligned.
 //   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
 //     repeat it, and a short last step of k comes behind the loop.
+//   - Factors are read one k ahead, and copies are begun one by one between multiplications.
 //   - The lowest level of the tree, which every leaf meets, lies in shared memory, or as many
 //     quarters of it as leave room for as many blocks. The rest is in local memory.
 //   - A block sums a part of k, a node of the tree, so that small products have blocks for the
@@ -26,7 +27,10 @@
 // Includers define ACAN_WARPS_M, ACAN_WARPS_N (warps of a block, down and across), ACAN_QUADS_M,
 // ACAN_QUADS_N (quads of rows and of columns of one thread), ACAN_STAGES, ACAN_LOCAL_LEVELS (levels
 // of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR; and ACAN_WHOLE_LEVEL, if the
-// lowest level is always in shared memory whole.
+// lowest level is always in shared memory whole; and ACAN_LANES_OF_K, 8 or 16.
+#if !defined(ACAN_LANES_OF_K)
+#define ACAN_LANES_OF_K 8
+#endif
 #include "kernel_args.h"
 #include "prelude.cuh"
 
@@ -35,7 +39,9 @@ namespace {
 
 constexpr int kStep = kRingStep;
 constexpr int kStages = ACAN_STAGES;
-constexpr int kLanesOfK = 8;  // that copy a row, where its k is contiguous
+// That copy a row at once, where its k is contiguous. 16 ask for half as many lines of the cache as
+// 8 do; 8 write to 32 different banks.
+constexpr int kLanesOfK = ACAN_LANES_OF_K;
 constexpr int kTileM = ACAN_WARPS_M * ACAN_QUADS_M * 16;
 constexpr int kTileN = ACAN_WARPS_N * ACAN_QUADS_N * 32;
 constexpr int kThreads = ACAN_WARPS_M * ACAN_WARPS_N * 32;

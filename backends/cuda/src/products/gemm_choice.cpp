@@ -14,9 +14,9 @@ struct TileSpeed {
   double one;   // of a multiprocessor that has a single one
 };
 
-// Around what an H200 reached with products of 4096, mean of the three forms: 0.47 by k128, and 0.52,
-// 0.55, 0.54 and 0.45 by kRing256, kRing128, kRing64 and kRing32, before their copies were spread
-// between multiplications. The rest are estimates from warps.
+// Around what an H200 reached with products of 4096, mean of the three forms: 0.47 by k128, and
+// 0.52, 0.55, 0.54 and 0.45 by kRing256, kRing128, kRing64 and kRing32, before their copies were
+// spread between multiplications. The rest are estimates from warps.
 constexpr TileSpeed kSpeeds[] = {
     {GemmTile::k128, 0.47, 0.33},        {GemmTile::k64, 0.39, 0.17},
     {GemmTile::k32, 0.25, 0.055},        {GemmTile::kRing256, 0.6, 0.6},
