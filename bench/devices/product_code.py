@@ -18,7 +18,8 @@ import sys
 
 LEAF = 64
 # Of each source: sums of a thread, and k of a step.
-KERNELS = {"gemm_128": (64, 8), "ring_128": (64, 16), "ring_256": (128, 16)}
+KERNELS = {"gemm_128": (64, 8), "ring_128": (64, 16), "ring_256": (128, 16),
+           "ring_128_wide": (128, 16)}
 FORMS = {"100": "forward", "101": "backward", "111": "gradient"}
 
 
@@ -69,7 +70,7 @@ def count(instructions):
 
 
 def loop_of(blocks, multiplies):
-    """The smallest loop that multiplies so often without a break: its first and last block."""
+    """The smallest loop with a block that multiplies so often: its first and last block."""
     places = {label: i for i, (label, _) in enumerate(blocks) if label}
     loops = []
     for end, (_, code) in enumerate(blocks):
@@ -84,9 +85,11 @@ def loop_of(blocks, multiplies):
 def way_of_step(blocks, begin, end, multiplies):
     """The instructions of the shortest way round the loop that copies and multiplies."""
     names = [count(code) for _, code in blocks]
-    needed = [i for i in range(begin, end + 1)
-              if names[i]["FFMA"] >= multiplies or names[i]["LDG.128"] or names[i]["LDGSTS"] or
-              names[i]["LDGSTS.128"]]
+    needed = [i for i in range(begin, end + 1) if names[i]["FFMA"] >= multiplies]
+    copies = {i for i in range(begin, end + 1)
+              if names[i]["LDG.128"] or names[i]["LDGSTS"] or names[i]["LDGSTS.128"]}
+    if not copies & set(needed):  # else other blocks that copy are of warps that only do that
+        needed = sorted(copies | set(needed))
     places = {label: i for i, (label, _) in enumerate(blocks) if label}
 
     def behind(i):
@@ -114,7 +117,10 @@ def way_of_step(blocks, begin, end, multiplies):
 
 
 def of_kernel(blocks, sums, step):
-    of_step = way_of_step(blocks, *loop_of(blocks, sums * step), sums * step)
+    most = sums * step * 3 // 4  # a barrier may lie between them and the rest
+    of_step = way_of_step(blocks, *loop_of(blocks, most), most)
+    if of_step["FFMA"] != sums * step:
+        raise ValueError(f"a step multiplies {of_step['FFMA']} times, not {sums * step}")
     # The first one of each is in the loop over leaves.
     add = next(count(code) for _, code in blocks if count(code)["FADD"] >= sums)
     store = next(count(code) for _, code in blocks if count(code)["STL.128"] * 4 >= sums)

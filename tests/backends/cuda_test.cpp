@@ -232,7 +232,7 @@ TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
 TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), OldGpu(132)).tile, GemmTile::k128);
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), OldGpu(132)).tile, GemmTile::k32);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64), NewGpu()).tile, GemmTile::kRing256);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64), NewGpu()).tile, GemmTile::kRing128Wide);
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64 + 1), NewGpu()).tile, GemmTile::kRing128);
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), NewGpu()).tile, GemmTile::kRing32);
   for (const GemmTile tile : TilesOf(LittleSharedGpu())) {
@@ -255,6 +255,9 @@ TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
   EXPECT_EQ(SharedQuarters(kRingDesign64, LittleSharedGpu()), 1) << "three blocks of 30 KiB";
   EXPECT_EQ(SharedQuarters(kRingDesign32, LittleSharedGpu()), 1) << "five blocks of 20 KiB";
   EXPECT_FALSE(MayHaveTile(LittleSharedGpu(), GemmTile::kRing256));
+  EXPECT_FALSE(MayHaveTile(a100, GemmTile::kRing128Wide));
+  EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::kRing128Wide));
+  EXPECT_EQ(SharedBytes(kRingDesign128Wide, NewGpu()), 99'328u);
   EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
   EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));
 }
@@ -374,8 +377,9 @@ TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
 
 // With as many leaves as the tile has levels for, and one more.
 TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
-  for (const GemmTile tile : {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing256,
-                              GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+  for (const GemmTile tile :
+       {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing256, GemmTile::kRing128Wide,
+        GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
     if (!HasTile(0, tile)) continue;
     constexpr std::int64_t kBlock = 16, kM = 5, kN = 9, kEnough = 300;
     const std::int64_t leaves = std::min(kEnough, MostLeaves(tile, GemmGpuOf(0, 1, "cuda:0")));

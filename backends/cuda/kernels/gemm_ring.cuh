@@ -7,6 +7,7 @@
 //     aligned.
 //   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
 //     repeat it, and a short last step of k comes behind the loop.
+//   - Factors are read one k ahead, and copies are begun one by one between multiplications.
 //   - The lowest level of the tree, which every leaf meets, lies in shared memory, or as many
 //     quarters of it as leave room for as many blocks. The rest is in local memory.
 //   - A block sums a part of k, a node of the tree, so that small products have blocks for the
@@ -26,7 +27,10 @@
 // Includers define ACAN_WARPS_M, ACAN_WARPS_N (warps of a block, down and across), ACAN_QUADS_M,
 // ACAN_QUADS_N (quads of rows and of columns of one thread), ACAN_STAGES, ACAN_LOCAL_LEVELS (levels
 // of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR; and ACAN_WHOLE_LEVEL, if the
-// lowest level is always in shared memory whole.
+// lowest level is always in shared memory whole; and ACAN_LANES_OF_K, 8 or 16.
+#if !defined(ACAN_LANES_OF_K)
+#define ACAN_LANES_OF_K 8
+#endif
 #include "kernel_args.h"
 #include "prelude.cuh"
 
@@ -35,7 +39,9 @@ namespace {
 
 constexpr int kStep = kRingStep;
 constexpr int kStages = ACAN_STAGES;
-constexpr int kLanesOfK = 8;  // that copy a row, where its k is contiguous
+// That copy a row at once, where its k is contiguous. 16 ask for half as many lines of the cache as
+// 8 do; 8 write to 32 different banks.
+constexpr int kLanesOfK = ACAN_LANES_OF_K;
 constexpr int kTileM = ACAN_WARPS_M * ACAN_QUADS_M * 16;
 constexpr int kTileN = ACAN_WARPS_N * ACAN_QUADS_N * 32;
 constexpr int kThreads = ACAN_WARPS_M * ACAN_WARPS_N * 32;
@@ -48,6 +54,7 @@ constexpr int kWordsOfA = kStep * kPitchA;
 constexpr int kStageWords = kStep * (kPitchA + kPitchB);
 constexpr int kLastStage = (kStages - 1) * kStageWords;
 constexpr unsigned kRowsOfTilesTogether = 16;
+constexpr int kCopiesOfK = 4;  // that are begun between the multiplications of one k, at most
 #if defined(ACAN_WHOLE_LEVEL)
 constexpr bool kWholeLevel = true;
 #else
@@ -119,26 +126,27 @@ __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& opera
   return s;
 }
 
-// Begins the copies of the next step, of which `left` k are there. Nothing is read beyond them.
+// How many copies a thread begins for one step.
 template <int kTile, typename Offset>
-__device__ __forceinline__ void CopyStep(Source<kTile, Offset>& s, bool k_first, bool quads,
-                                         int left, float* part) {
-  using Of = Source<kTile, Offset>;
+constexpr int CopiesOf(bool quads) {
+  return Source<kTile, Offset>::kMostCopies / (quads ? 4 : 1);
+}
+
+// Begins copy `i` of the next step, of which `left` k are there. Nothing is read beyond them.
+template <int kTile, typename Offset>
+__device__ __forceinline__ void CopyOne(const Source<kTile, Offset>& s, bool k_first, bool quads,
+                                        int i, int left, bool wanted, float* part) {
   if (k_first) {
-    ACAN_UNROLL for (int i = 0; i < (quads ? Of::kMostCopies / 4 : Of::kMostCopies); ++i) {
-      if (left < kStep && s.k + i * s.k_next >= left) continue;
-      __pipeline_memcpy_async(part + s.to + i * s.to_next, s.from + s.offsets[i], quads ? 16 : 4);
-    }
+    acan_copy_async(part + s.to + i * s.to_next, s.from + s.offsets[i], quads ? 16 : 4,
+                    wanted && (left >= kStep || s.k + i * s.k_next < left));
   } else {
-    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies * kLanesOfK / kStep; ++i) {
-      const char* const from = s.from + s.offsets[i];
-      ACAN_UNROLL for (int k = 0; k < kStep; k += kLanesOfK) {
-        if (left < kStep && s.k + k >= left) continue;
-        __pipeline_memcpy_async(part + s.to + i * s.to_next + k * Of::kPitch, from + k * 4, 4);
-      }
-    }
+    constexpr int kOfRow = kStep / kLanesOfK;
+    const int row = i / kOfRow;
+    const int k = i % kOfRow * kLanesOfK;
+    acan_copy_async(part + s.to + row * s.to_next + k * (kTile + 4),
+                    s.from + s.offsets[row] + k * 4, 4,
+                    wanted && (left >= kStep || s.k + k < left));
   }
-  s.from += s.advance;
 }
 
 // A thread's factors for one k.
@@ -166,104 +174,19 @@ __device__ __forceinline__ void ReadFactors(const float* mine_a, const float* mi
   }
 }
 
-__device__ __forceinline__ void Multiply(const Factors& f, float* sums) {
-  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
-    ACAN_UNROLL for (int j = 0; j < kCols; ++j) {
-      sums[i * kCols + j] = ACAN_FMA(f.a[i], f.b[j], sums[i * kCols + j]);
-    }
+__device__ __forceinline__ void MultiplyRow(const Factors& f, int row, float* sums) {
+  ACAN_UNROLL for (int j = 0; j < kCols; ++j) {
+    sums[row * kCols + j] = ACAN_FMA(f.a[row], f.b[j], sums[row * kCols + j]);
   }
 }
 
-// ---- the tree ----------------------------------------------------------------------------------
+}  // namespace
+}  // namespace acan::cuda
 
-// The nodes that wait for their right siblings: level h of args.h' binary counter.
-struct Levels {
-  float* shared;  // of level 0
-  int shared_quarters;
-  float (*local)[kSums];
-  acan_u32 leaf;
-};
-constexpr int kQuads = kSums / 4;
-static_assert(kQuads % kLevelQuarters == 0);
+#include "gemm_ring_tree.cuh"
 
-// Quads of one thread lie a block's width apart: threads side by side meet different banks.
-__device__ __forceinline__ float4* SharedQuads(const Levels& levels) {
-  return reinterpret_cast<float4*>(levels.shared) + threadIdx.x;
-}
-
-// How many quarters of a level are in shared memory.
-__device__ __forceinline__ int QuartersOf(const Levels& levels, int level) {
-  const int quarters = kWholeLevel ? kLevelQuarters : levels.shared_quarters;
-  return level == 0 ? quarters : 0;
-}
-
-// Whether quad i is in one of them.
-__device__ __forceinline__ bool IsShared(int i, int quarters) {
-  return kWholeLevel ? quarters != 0 : i * kLevelQuarters / kQuads < quarters;
-}
-
-// The level in local memory, which has none for a level 0 that is in shared memory whole.
-__device__ __forceinline__ float* LocalLevel(const Levels& levels, int level) {
-  const int whole = kWholeLevel || levels.shared_quarters == kLevelQuarters ? 1 : 0;
-  return levels.local[level == 0 ? 0 : level - whole];
-}
-
-// sums = the level's node + sums. A quad at a time: a node whole would take as many registers
-// again.
-__device__ __forceinline__ void AddLevel(const Levels& levels, int level, float* sums) {
-  const int quarters = QuartersOf(levels, level);
-  const float4* const near = SharedQuads(levels);
-  const auto* const far = reinterpret_cast<const float4*>(LocalLevel(levels, level));
-  ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
-    float4 quad;
-    if (IsShared(i, quarters)) {
-      quad = near[i * kThreads];
-    } else {
-      quad = far[i];
-    }
-    sums[i * 4] = quad.x + sums[i * 4];
-    sums[i * 4 + 1] = quad.y + sums[i * 4 + 1];
-    sums[i * 4 + 2] = quad.z + sums[i * 4 + 2];
-    sums[i * 4 + 3] = quad.w + sums[i * 4 + 3];
-    // The compiler would read all quads first.
-    if (i % 4 == 3) asm volatile("" ::: "memory");
-  }
-}
-
-// A leaf that is not the last one ends: sums are 0 again.
-__device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
-  int level = 0;
-  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; (pending & 1) != 0; pending >>= 1, ++level) {
-    AddLevel(levels, level, sums);
-  }
-  const int quarters = QuartersOf(levels, level);
-  if (quarters != 0) {
-    float4* const near = SharedQuads(levels);
-    ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
-      float4 quad;
-      quad.x = sums[i * 4];
-      quad.y = sums[i * 4 + 1];
-      quad.z = sums[i * 4 + 2];
-      quad.w = sums[i * 4 + 3];
-      if (kWholeLevel || IsShared(i, quarters)) near[i * kThreads] = quad;
-    }
-  }
-  if (quarters != kLevelQuarters) {
-    float* const node = LocalLevel(levels, level);
-    ACAN_UNROLL for (int i = 0; i < kSums; ++i) {
-      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i];
-    }
-  }
-  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
-  ++levels.leaf;
-}
-
-__device__ __forceinline__ void EndTree(const Levels& levels, float* sums) {
-  int level = 0;
-  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; pending != 0; pending >>= 1, ++level) {
-    if ((pending & 1) != 0) AddLevel(levels, level, sums);
-  }
-}
+namespace acan::cuda {
+namespace {
 
 // ---- the tile ----------------------------------------------------------------------------------
 
@@ -332,6 +255,10 @@ struct Ring {
   static constexpr bool kAQuads = kVector && kAKFirst;
   static constexpr bool kBQuads = kVector && kBKFirst;
 
+  // Whether copies are begun one by one between multiplications. Where a copy must ask which way
+  // its operand lies, they come together.
+  static constexpr bool kSpread = kVector;
+
   float* stages;
   Source<kTileM, Offset> a;
   Source<kTileN, Offset> b;
@@ -346,12 +273,64 @@ struct Ring {
     b = FindSource<kTileN, Offset>(p.product.b, p.product.n, tile.col, k0, b_k_first, kBQuads);
   }
 
-  // Begins the copies of the next step, of which `left` k are there, into the stage at this word.
-  __device__ __forceinline__ void Copy(int stage, int left) {
-    CopyStep(a, a_k_first, kAQuads, left, stages + stage);
-    CopyStep(b, b_k_first, kBQuads, left, stages + stage + kWordsOfA);
+  // Begins copy `i` of the next step, of which `left` k are there, into the stage at this word.
+  static constexpr int kCopiesOfA = CopiesOf<kTileM, Offset>(kAQuads);
+  static constexpr int kCopies = kCopiesOfA + CopiesOf<kTileN, Offset>(kBQuads);
+  __device__ __forceinline__ void Copy(int i, int stage, int left, bool wanted = true) {
+    if (i < kCopiesOfA) {
+      CopyOne(a, a_k_first, kAQuads, i, left, wanted, stages + stage);
+    } else {
+      CopyOne(b, b_k_first, kBQuads, i - kCopiesOfA, left, wanted, stages + stage + kWordsOfA);
+    }
+  }
+  __device__ __forceinline__ void EndCopies(bool wanted = true) {
+    if (wanted) {
+      a.from += a.advance;
+      b.from += b.advance;
+    }
+    __pipeline_commit();
+  }
+  __device__ __forceinline__ void CopyIf(int stage, bool wanted) {
+    ACAN_UNROLL for (int i = 0; i < kCopies; ++i) Copy(i, stage, kStep, wanted);
+  }
+  __device__ __forceinline__ void CopyAll(int stage, int left) {
+    ACAN_UNROLL for (int i = 0; i < kCopies; ++i) Copy(i, stage, left);
+    EndCopies();
   }
 };
+
+// Sums the step at word `at` of the ring, of whose first k the factors are in `first`, and brings
+// those of the next step. Meanwhile begins the copies of a later step into `stage`.
+template <typename Ring>
+__device__ __forceinline__ void SumStep(Ring& ring, const float* mine_a, const float* mine_b,
+                                        int at, int next, int stage, unsigned steps, Factors& first,
+                                        float* sums) {
+  const bool copies = steps >= kStages;
+  Factors factors[2];
+  factors[0] = first;
+  if (!Ring::kSpread) ring.CopyIf(stage, copies);
+  ACAN_UNROLL for (int k = 0; k < kStep; ++k) {
+    const int copy = (k - 1) * kCopiesOfK;
+    if (k + 1 < kStep) {
+      ReadFactors(mine_a + at, mine_b + at, k + 1, factors[(k + 1) % 2]);
+    } else {
+      // Behind the barrier all threads see what all have copied, and none reads this stage.
+      ring.EndCopies(copies);
+      __pipeline_wait_prior(kStages - 2);
+      ACAN_BARRIER();
+      if (steps > 1) ReadFactors(mine_a + next, mine_b + next, 0, factors[(k + 1) % 2]);
+    }
+    ACAN_UNROLL for (int row = 0; row < kRows; ++row) {
+      MultiplyRow(factors[k % 2], row, sums);
+      const int within = row * kCopiesOfK / kRows;
+      if (Ring::kSpread && k > 0 && row % (kRows / kCopiesOfK) == 0 &&
+          copy + within < Ring::kCopies) {
+        ring.Copy(copy + within, stage, kStep, copies);
+      }
+    }
+  }
+  first = factors[kStep % 2];
+}
 
 // The sums of one tile over one part of k, which has at least one element.
 template <bool kVector, bool kAKFirst, bool kBKFirst>
@@ -371,38 +350,42 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
                            tile.col + FirstColOf(thread / 32 * 32) < p.product.n;
   Factors factors;
   ACAN_UNROLL for (unsigned stage = 0; stage + 1 < kStages; ++stage) {
-    if (stage < to_sum) ring.Copy(static_cast<int>(stage) * kStageWords, kStep);
-    __pipeline_commit();
+    if (stage < to_sum) {
+      ring.CopyAll(static_cast<int>(stage) * kStageWords, kStep);
+    } else {
+      __pipeline_commit();
+    }
   }
+  __pipeline_wait_prior(kStages - 2);
+  ACAN_BARRIER();
+  if (to_sum != 0 && sums_matter) ReadFactors(mine_a, mine_b, 0, factors);
   int at = 0;  // first word of the stage that is summed
   while (to_sum != 0) {
     const unsigned then = to_sum < steps_of_leaf ? 0 : to_sum - steps_of_leaf;
     const bool leaf_ends = then != 0 || (rest != 0 && to_sum == steps_of_leaf);
     ACAN_NO_UNROLL for (; to_sum != then; --to_sum) {
-      // Behind the barrier all threads see what all have copied, and none reads the stage before.
-      __pipeline_wait_prior(kStages - 2);
-      ACAN_BARRIER();
-      if (to_sum >= kStages) ring.Copy(at == 0 ? kLastStage : at - kStageWords, kStep);
-      __pipeline_commit();
+      const int before = at == 0 ? kLastStage : at - kStageWords;
+      const int next = at == kLastStage ? 0 : at + kStageWords;
       if (sums_matter) {
-        ACAN_UNROLL for (int i = 0; i < kStep; ++i) {
-          ReadFactors(mine_a + at, mine_b + at, i, factors);
-          Multiply(factors, sums);
-        }
+        SumStep(ring, mine_a, mine_b, at, next, before, to_sum, factors, sums);
+      } else {
+        ring.CopyIf(before, to_sum >= kStages);
+        ring.EndCopies(to_sum >= kStages);
+        __pipeline_wait_prior(kStages - 2);
+        ACAN_BARRIER();
       }
-      at = at == kLastStage ? 0 : at + kStageWords;
+      at = next;
     }
     if (leaf_ends && sums_matter) EndLeaf(levels, sums);
   }
   // A short last step is not padded: adding the product of two zeros would turn -0 into 0.
   if (rest != 0) {
-    ring.Copy(at, rest);
-    __pipeline_commit();
+    ring.CopyAll(at, rest);
     __pipeline_wait_prior(0);
     ACAN_BARRIER();
     ACAN_NO_UNROLL for (int i = 0; i < rest && sums_matter; ++i) {
       ReadFactors(mine_a + at, mine_b + at, i, factors);
-      Multiply(factors, sums);
+      ACAN_UNROLL for (int row = 0; row < kRows; ++row) MultiplyRow(factors, row, sums);
     }
   }
   EndTree(levels, sums);

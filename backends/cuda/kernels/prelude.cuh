@@ -48,6 +48,32 @@ typedef std::int64_t acan_i64;
 #else
 #define ACAN_ASYNC_COPIES 0
 #endif
+// Begins such a copy of 4 or 16 bytes, a constant, if it is `wanted`: a predicate of one
+// instruction, where a condition around it would be a branch.
+#if defined(__CUDACC__)
+ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted) {
+#if ACAN_ASYNC_COPIES && defined(__CUDA_ARCH__)
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if (bytes == 16) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::
+            "r"(shared),
+        "l"(from), "r"(static_cast<int>(wanted))
+        : "memory");
+  } else {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], 4; }" ::"r"(
+            shared),
+        "l"(from), "r"(static_cast<int>(wanted))
+        : "memory");
+  }
+#endif
+}
+#else
+ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted) {
+  if (wanted) __pipeline_memcpy_async(to, from, static_cast<std::size_t>(bytes));
+}
+#endif
 // The shared memory whose size the launch says: words, aligned to 16 bytes.
 #if !defined(ACAN_DYNAMIC_SHARED)
 #define ACAN_DYNAMIC_SHARED(name) extern __shared__ __attribute__((aligned(16))) float name[]

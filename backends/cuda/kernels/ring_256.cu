@@ -7,6 +7,7 @@
 #define ACAN_LOCAL_LEVELS 6
 #define ACAN_BLOCKS_PER_MULTIPROCESSOR 1
 #define ACAN_WHOLE_LEVEL
+#define ACAN_LANES_OF_K 16
 #include "gemm_ring.cuh"
 
 const void* acan::cuda::Ring256(GemmLayout layout) {

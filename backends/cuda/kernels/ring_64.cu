@@ -6,6 +6,7 @@
 #define ACAN_STAGES 3
 #define ACAN_LOCAL_LEVELS 7
 #define ACAN_BLOCKS_PER_MULTIPROCESSOR 4
+#define ACAN_LANES_OF_K 16
 #include "gemm_ring.cuh"
 
 const void* acan::cuda::Ring64(GemmLayout layout) {

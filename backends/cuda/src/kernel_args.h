@@ -83,11 +83,13 @@ struct RingDesign {
   constexpr int stages_bytes() const { return stages * kRingStep * (rows + cols + 8) * 4; }
 };
 constexpr RingDesign kRingDesign256{256, 128, 256, 1, 3, 6, true};
+constexpr RingDesign kRingDesign128Wide{128, 128, 128, 2, 2, 6, true};
 constexpr RingDesign kRingDesign128{128, 128, 256, 2, 2, 7};
 constexpr RingDesign kRingDesign64{64, 64, 128, 4, 3, 7};
 constexpr RingDesign kRingDesign32{32, 32, 64, 8, 4, 31};
 // A kernel that was compiled for a lower capability computes nothing.
 const void* Ring256(GemmLayout layout);
+const void* Ring128Wide(GemmLayout layout);
 const void* Ring128(GemmLayout layout);
 const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);

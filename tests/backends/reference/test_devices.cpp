@@ -1,6 +1,7 @@
 #include "test_devices.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "acan/cpu/cpu_device.h"
@@ -102,23 +103,31 @@ std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wan
 }
 #endif
 
+#if defined(ACAN_TEST_CUDA)
+// As the tests' devices are called.
+cuda::GemmTile TileOf(const std::string& tile) {
+  using cuda::GemmTile;
+  static const std::map<std::string, GemmTile> kTiles = {{"tile128", GemmTile::k128},
+                                                         {"tile64", GemmTile::k64},
+                                                         {"tile32", GemmTile::k32},
+                                                         {"ring256", GemmTile::kRing256},
+                                                         {"ring128w", GemmTile::kRing128Wide},
+                                                         {"ring128", GemmTile::kRing128},
+                                                         {"ring64", GemmTile::kRing64},
+                                                         {"ring32", GemmTile::kRing32}};
+  return kTiles.at(tile);
+}
+#endif
+
 // CUDA with one size of tiles for all exact products, on the GPU of this number if there are so
 // many. `cut`: whether products are cut along k where they may be.
-TestDevice CudaTiles([[maybe_unused]] int edge, [[maybe_unused]] bool ring,
-                     [[maybe_unused]] std::size_t wanted, const std::string& name,
+TestDevice CudaTiles(const std::string& tiles, [[maybe_unused]] std::size_t wanted,
                      [[maybe_unused]] std::optional<bool> cut = std::nullopt) {
   TestDevice out;
-  out.name = name;
+  out.name = "cuda_" + tiles + (cut == true ? "_cut" : "");
   out.threads = {1};
 #if defined(ACAN_TEST_CUDA)
-  using cuda::GemmTile;
-  const GemmTile tile = ring ? (edge == 256   ? GemmTile::kRing256
-                                : edge == 128 ? GemmTile::kRing128
-                                : edge == 64  ? GemmTile::kRing64
-                                              : GemmTile::kRing32)
-                             : (edge == 128  ? GemmTile::k128
-                                : edge == 64 ? GemmTile::k64
-                                             : GemmTile::k32);
+  const cuda::GemmTile tile = TileOf(tiles);
   out.missing = [=]() -> std::string {
     std::string problem;
     const auto i = UsableOrFirst(cuda::ListDevices(), wanted, problem);
@@ -149,17 +158,10 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
 }
 
 std::vector<TestDevice> AllTestDevices() {
-  return {Cpu(CpuIsa::kPortable),
-          Cpu(CpuIsa::kAvx2),
-          Cpu(CpuIsa::kAvx512),
-          OfModule("opencl"),
-          OpenClVariant("tile"),
-          OpenClVariant("soft"),
-          OpenClVariant("part"),
-          OfModule("cuda"),
-          CudaTiles(128, false, 0, "cuda_tile128"),
-          CudaTiles(64, false, 1, "cuda_tile64"),
-          CudaTiles(32, false, 2, "cuda_tile32")};
+  return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),
+          OfModule("opencl"),     OpenClVariant("tile"), OpenClVariant("soft"),
+          OpenClVariant("part"),  OfModule("cuda"),      CudaTiles("tile128", 0),
+          CudaTiles("tile64", 1), CudaTiles("tile32", 2)};
 }
 
 std::vector<TestDevice> KernelTestDevices() {
@@ -174,12 +176,10 @@ std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
   // The third of the fake GPUs has too little shared memory for a level of the tree of 128.
-  devices.insert(devices.end(), {CudaTiles(256, true, 0, "cuda_ring256", false),
-                                 CudaTiles(128, true, 0, "cuda_ring128", false),
-                                 CudaTiles(128, true, 2, "cuda_ring128_cut", true),
-                                 CudaTiles(64, true, 2, "cuda_ring64"),
-                                 CudaTiles(32, true, 0, "cuda_ring32", false),
-                                 CudaTiles(32, true, 2, "cuda_ring32_cut", true)});
+  devices.insert(devices.end(), {CudaTiles("ring256", 0, false), CudaTiles("ring128w", 0, false),
+                                 CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
+                                 CudaTiles("ring64", 2), CudaTiles("ring32", 0, false),
+                                 CudaTiles("ring32", 2, true)});
   return devices;
 }
 

@@ -4,11 +4,13 @@
 namespace acan::cuda {
 namespace {
 
+constexpr const char* kWide = kTileM == 128 && kSums == 128 ? "_wide" : "";
+
 template <bool kVector, bool kAKFirst, bool kBKFirst>
 bool RegisterRing(const char* layout) {
   return cuda_on_cpu::RegisterKernel(&RingKernel<kVector, kAKFirst, kBKFirst>,
-                                     "ring_" + std::to_string(kTileM) + "_" + layout, kThreads,
-                                     std::size_t{ACAN_LOCAL_LEVELS} * kSums * 4);
+                                     "ring_" + std::to_string(kTileM) + kWide + "_" + layout,
+                                     kThreads, std::size_t{ACAN_LOCAL_LEVELS} * kSums * 4);
 }
 
 [[maybe_unused]] const bool registered[] = {

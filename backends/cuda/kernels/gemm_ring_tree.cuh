@@ -1,0 +1,101 @@
+// The tree of the sums of gemm_ring.cuh, which includes this.
+#pragma once
+
+namespace acan::cuda {
+namespace {
+
+// The nodes that wait for their right siblings: level h of args.h' binary counter.
+struct Levels {
+  float* shared;  // of level 0
+  int shared_quarters;
+  float (*local)[kSums];
+  acan_u32 leaf;
+};
+constexpr int kQuads = kSums / 4;
+static_assert(kQuads % kLevelQuarters == 0);
+
+// Quads of one thread lie a block's width apart: threads side by side meet different banks.
+//
+// Within a quad, neighbours change places. Reading and writing quads fixes whether the register of
+// a sum is even or odd, as it does for the factors, and an instruction whose three registers are
+// all even, or all odd, waits for them: now a sum's register never agrees with its column's.
+__device__ __forceinline__ float4* SharedQuads(const Levels& levels) {
+  return reinterpret_cast<float4*>(levels.shared) + threadIdx.x;
+}
+
+// How many quarters of a level are in shared memory.
+__device__ __forceinline__ int QuartersOf(const Levels& levels, int level) {
+  const int quarters = kWholeLevel ? kLevelQuarters : levels.shared_quarters;
+  return level == 0 ? quarters : 0;
+}
+
+// Whether quad i is in one of them.
+__device__ __forceinline__ bool IsShared(int i, int quarters) {
+  return kWholeLevel ? quarters != 0 : i * kLevelQuarters / kQuads < quarters;
+}
+
+// The level in local memory, which has none for a level 0 that is in shared memory whole.
+__device__ __forceinline__ float* LocalLevel(const Levels& levels, int level) {
+  const int whole = kWholeLevel || levels.shared_quarters == kLevelQuarters ? 1 : 0;
+  return levels.local[level == 0 ? 0 : level - whole];
+}
+
+// sums = the level's node + sums. A quad at a time: a node whole would take as many registers
+// again.
+__device__ __forceinline__ void AddLevel(const Levels& levels, int level, float* sums) {
+  const int quarters = QuartersOf(levels, level);
+  const float4* const near = SharedQuads(levels);
+  const auto* const far = reinterpret_cast<const float4*>(LocalLevel(levels, level));
+  ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
+    float4 quad;
+    if (IsShared(i, quarters)) {
+      quad = near[i * kThreads];
+    } else {
+      quad = far[i];
+    }
+    sums[i * 4] = quad.y + sums[i * 4];
+    sums[i * 4 + 1] = quad.x + sums[i * 4 + 1];
+    sums[i * 4 + 2] = quad.w + sums[i * 4 + 2];
+    sums[i * 4 + 3] = quad.z + sums[i * 4 + 3];
+    // The compiler would read all quads first.
+    if (i % 4 == 3) asm volatile("" ::: "memory");
+  }
+}
+
+// A leaf that is not the last one ends: sums are 0 again.
+__device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
+  int level = 0;
+  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; (pending & 1) != 0; pending >>= 1, ++level) {
+    AddLevel(levels, level, sums);
+  }
+  const int quarters = QuartersOf(levels, level);
+  if (quarters != 0) {
+    float4* const near = SharedQuads(levels);
+    ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
+      float4 quad;
+      quad.x = sums[i * 4 + 1];
+      quad.y = sums[i * 4];
+      quad.z = sums[i * 4 + 3];
+      quad.w = sums[i * 4 + 2];
+      if (kWholeLevel || IsShared(i, quarters)) near[i * kThreads] = quad;
+    }
+  }
+  if (quarters != kLevelQuarters) {
+    float* const node = LocalLevel(levels, level);
+    ACAN_UNROLL for (int i = 0; i < kSums; ++i) {
+      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i ^ 1];
+    }
+  }
+  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+  ++levels.leaf;
+}
+
+__device__ __forceinline__ void EndTree(const Levels& levels, float* sums) {
+  int level = 0;
+  ACAN_NO_UNROLL for (acan_u32 pending = levels.leaf; pending != 0; pending >>= 1, ++level) {
+    if ((pending & 1) != 0) AddLevel(levels, level, sums);
+  }
+}
+
+}  // namespace
+}  // namespace acan::cuda
