@@ -38,7 +38,7 @@ say() {
 
 # ---- --carry -------------------------------------------------------------------------------------
 
-tests="cuda op_matrix kernel gemm device"
+tests="cuda op_matrix kernel call gemm device"
 test_programs=$(printf 'backends_%s_test ' $tests)
 
 options="-DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real

@@ -22,11 +22,11 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
 
 // The grid is as wide as the columns (GridOf), but goes round for rows; unrolled, that loop begins
 // with a division.
-#define ACAN_RUN_ELEMENT(function, enumerator)                                               \
-  const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x);                             \
-  ACAN_NO_UNROLL for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y);               \
-                      r < l.rows && c < l.cols; r += Place(gridDim.y, blockDim.y, 0)) {      \
-    function(&l.args, r, c);                                                                 \
+#define ACAN_RUN_ELEMENT(function, enumerator)                                          \
+  const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x);                        \
+  ACAN_NO_UNROLL for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y);          \
+                      r < l.rows && c < l.cols; r += Place(gridDim.y, blockDim.y, 0)) { \
+    function(&l.args, r, c);                                                            \
   }
 
 static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);

@@ -11,6 +11,7 @@
 #include "acan/cuda/cuda_devices.h"
 #include "acan/cuda/planted.h"
 #include "acan/kernels/launch_check.h"
+#include "attention_tiles.h"
 #include "cublas.h"
 #include "gpu.h"
 #include "kernel_args.h"
@@ -205,6 +206,7 @@ class CudaDevice final : public Device {
         upload_staging_(info_.name, kUploadSlots),
         copy_staging_(info_.name, kCopySlots),
         fetch_staging_(info_.name, options.memory_limit_bytes, gpu_->fetches()),
+        attention_(options.index, info_.name),
         fast_math_(options.fast_math) {
     // The first use of the context and of the code in it: what is wrong with them is said here.
     GemmGpu gemm = GemmGpuOf(options.index, info_.threads, info_.name);
@@ -354,8 +356,14 @@ class CudaDevice final : public Device {
     launch.region_rows = region.rows;
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
-    Run(TableKernel(kernel), row.name,
-        GridOf(kernel, region, args.scalars, HeadWidthOf(kernel, args)), parameters);
+    const std::int64_t head_width = HeadWidthOf(kernel, args);
+    Grid grid = GridOf(kernel, region, args.scalars, head_width);
+    if (const auto tiles = attention_.Find(kernel, args.scalars, head_width)) {
+      grid.threads = {tiles->threads};
+      Run(tiles->kernel, row.name, grid, parameters, tiles->shared_bytes);
+    } else {
+      Run(TableKernel(kernel), row.name, grid, parameters);
+    }
   }
 
   void Synchronize() override {
@@ -369,6 +377,8 @@ class CudaDevice final : public Device {
   // that buffers within the limit never meet a device that is full.
   void ChargeLocalMemory() {
     std::vector<const void*> kernels = exact_->Kernels();
+    const std::vector<const void*> tiles = AttentionTiles::Kernels();
+    kernels.insert(kernels.end(), tiles.begin(), tiles.end());
     for (std::size_t i = 0; i < kKernels; ++i) {
       kernels.push_back(TableKernel(static_cast<Kernel>(i)));
     }
@@ -386,9 +396,10 @@ class CudaDevice final : public Device {
     cublas_->Run(product);
   }
 
-  void Run(const void* kernel, std::string_view what, const Grid& grid, void** parameters) {
-    const cudaError_t error =
-        cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters, 0, gpu_->compute());
+  void Run(const void* kernel, std::string_view what, const Grid& grid, void** parameters,
+           std::size_t shared_bytes = 0) {
+    const cudaError_t error = cudaLaunchKernel(kernel, grid.blocks, grid.threads, parameters,
+                                               shared_bytes, gpu_->compute());
     if (error != cudaSuccess) Check(error, fmt::format("launching {}", what), info_.name);
   }
 
@@ -398,6 +409,7 @@ class CudaDevice final : public Device {
   Staging upload_staging_;  // guarded by upload_mutex_
   Staging copy_staging_;
   FetchStaging fetch_staging_;
+  AttentionTiles attention_;
   FastMath fast_math_;
   std::unique_ptr<CudaBuffer> workspace_;
   std::optional<ExactProducts> exact_;  // after the workspace

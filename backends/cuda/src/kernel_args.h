@@ -108,6 +108,18 @@ constexpr int kPartsThreads = 256;
 // Its parameter: Parts. Any number of blocks.
 const void* AddPartsKernel();
 
+// ---- attention, by blocks of 64 queries or keys: kernels/attention_tile.cuh
+// -------------------------
+
+constexpr int kAttentionThreads = 256;
+constexpr int kAttentionLevels = 12;                   // of the tree over leaves of 64
+constexpr std::int64_t kMostAttentionRows = 64 << 12;  // queries or keys of a call
+constexpr int kMostAttentionWidth = 128;               // of a head
+// Their parameter: LaunchArgs. x: the region's columns, y: its rows as they come.
+// column_blocks: of 64 columns, that a head has; 1 or 2.
+const void* AttentionTileKernel(int column_blocks);
+const void* AttentionGradientTileKernel(int column_blocks);
+
 // ---- everything else ---------------------------------------------------------------------------
 
 // As acan_args of kernels/args.h, followed by the region.

@@ -74,8 +74,8 @@ double BusyCores(const Capacity& capacity) {
   return std::min<double>(capacity.busy_cpus, std::max(1, capacity.threads));
 }
 
-// How many of a handler's tasks, or parts of one, run at once. The compute units of a GPU share each
-// kernel, and the next task only comes when they have nothing else to do.
+// How many of a handler's tasks, or parts of one, run at once. The compute units of a GPU share
+// each kernel, and the next task only comes when they have nothing else to do.
 int ThreadsOf(const Capacity& capacity) {
   return capacity.own_memory ? 1 : std::max(1, capacity.threads);
 }

@@ -8,8 +8,8 @@ namespace acan {
 
 class LinkPace {
  public:
-  // A new connection. Until something was seen, bytes that travel do so at 1 Gbit/s, and others leave
-  // the device at 2 GB/s.
+  // A new connection. Until something was seen, bytes that travel do so at 1 Gbit/s, and others
+  // leave the device at 2 GB/s.
   void Begin(bool bytes_travel);
   // A result of so many bytes was supplied in this time, which may include waiting for others.
   void Note(std::uint64_t bytes, std::int64_t took_us);

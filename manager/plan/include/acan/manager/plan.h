@@ -37,8 +37,8 @@ struct HandlerShares {
 };
 // Of handlers with these speeds (GFLOP/s), which have `threads` threads together. Workers are the
 // speed of all over that of the slowest handler that matters: those that together make up less than
-// a tenth do not. At least one for each thread, since a handler shares a task among its threads; the
-// compute units of a GPU are one thread.
+// a tenth do not. At least one for each thread, since a handler shares a task among its threads;
+// the compute units of a GPU are one thread.
 HandlerShares SharesOf(std::vector<double> gflops, int threads);
 
 struct PlanRequest {
