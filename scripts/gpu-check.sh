@@ -7,8 +7,8 @@
 #                                    by git), to be carried along. The machine needs tar, then. Without
 #                                    it acan is built there, with nvcc and acan's packages
 #   scripts/gpu-check.sh [FOLDER]    on the machine: results in FOLDER, else $OUT, else out/gpu-check:
-#                                    summary, devices, weights, gpu_bench, train_bench (JSON), slower
-#                                    (text), logs
+#                                    summary, devices, weights, gpu_bench, *_bench, gpt_* (JSON),
+#                                    slower (text), logs
 #   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
 #                                    without a GPU, in 2 minutes: the same steps with the programs of
 #                                    an existing build (its folder) on a fake GPU, with fewer tests and
@@ -38,7 +38,7 @@ say() {
 
 # ---- --carry -------------------------------------------------------------------------------------
 
-tests="cuda op_matrix kernel call gemm device"
+tests="cuda op_matrix kernel call device gemm"
 test_programs=$(printf 'backends_%s_test ' $tests)
 
 options="-DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real
@@ -333,16 +333,42 @@ if [ -s "$measured" ]; then
   marked "$measured" >"$out/${mark}gpu_bench.json"
   slower_than_expected "$measured" ""
 fi
-train_sizes="--device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6"
-! $dry_run || train_sizes="--device cuda:0@64MiB --layers 64,64 --batch 64 --steps 4"
-# shellcheck disable=SC2086  # words
-if step bench-train 100 "$bin/acan" bench train $train_sizes --repeats 1 --json; then
-  tail -n 1 "$logs/bench-train.log" >"$logs/train-bench.json"
-  marked "$logs/train-bench.json" >"$out/${mark}train_bench.json"
-  grep -q '"same_weights": *true' "$out/${mark}train_bench.json" || {
-    say "bench-train: the weights are not those of the plain loop"
-    failed="$failed bench-train-same-weights"
+# bench_train NAME OPTION...: a full stack against a plain loop on the same GPU.
+bench_train() {
+  bench_name=$1
+  shift
+  step "bench-$bench_name" 60 "$bin/acan" bench train "$@" --repeats 1 --json || return 0
+  tail -n 1 "$logs/bench-$bench_name.log" >"$logs/bench.json"
+  marked "$logs/bench.json" >"$out/${mark}${bench_name}_bench.json"
+  grep -q '"same_weights": *true' "$out/${mark}${bench_name}_bench.json" || {
+    say "bench-$bench_name: the weights are not those of the plain loop"
+    failed="$failed bench-$bench_name-same-weights"
   }
+}
+if $dry_run; then
+  bench_train train --device cuda:0@64MiB --layers 64,64 --batch 64 --steps 4
+else
+  bench_train train --device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6
+  bench_train two_handlers --handlers 2 --device cuda:0@4GiB --layers 4096,4096,4096 --batch 2048 \
+    --steps 8
+  # The weights are twice as large as what the handler may hold.
+  bench_train large_model --device cuda:0@4GiB --memory 64MiB --layers 4096,4096,4096 --batch 2048 \
+    --steps 6
+fi
+
+# gpt RECIPE STEPS: a GPT against PyTorch in float32 on the same GPU.
+gpt() {
+  name_of_gpt=gpt_$(echo "$1" | tr / _)
+  step "$name_of_gpt" 60 python3 bench/compare/gpt.py --speed --acan "$bin/acan" --recipe "$1" \
+    --handlers cuda:0@16GiB --steps "$2" --rounds 1 --json "$out/$name_of_gpt.json" || true
+}
+if $dry_run; then
+  say "PyTorch has no fake GPU: no GPT is compared"
+elif python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  gpt 6x384/256/16 60
+  gpt 12x768/1024/8 15
+else
+  say "there is no PyTorch with CUDA: no GPT is compared"
 fi
 
 # The tests on the GPU, one program after the other.

@@ -18,7 +18,8 @@ struct Shape {
 struct Sizes {
   std::uint64_t limit_bytes;
   int repeats;
-  double least_seconds;  // of one timing: clocks and launches matter less
+  double least_seconds;     // of one timing: clocks and launches matter less
+  double settling_seconds;  // between products on tensor cores and others
   std::vector<Shape> products;
   std::vector<bench::MatrixShape> kernels;
   std::vector<std::size_t> copies;  // bytes
@@ -26,14 +27,18 @@ struct Sizes {
 
 inline const Sizes& FullSizes() {
   static const Sizes kSizes{std::uint64_t{6} << 30,
-                            7,
+                            5,
                             0.02,
+                            0.3,
                             {{GemmForm::kForward, 4096, 4096, 4096},
                              {GemmForm::kBackward, 4096, 4096, 4096},
                              {GemmForm::kGradient, 4096, 4096, 4096},
                              {GemmForm::kForward, 512, 8192, 8192},
                              {GemmForm::kBackward, 512, 8192, 8192},
                              {GemmForm::kGradient, 8192, 8192, 512},
+                             {GemmForm::kForward, 4096, 2304, 768},
+                             {GemmForm::kBackward, 4096, 768, 3072},
+                             {GemmForm::kGradient, 3072, 768, 4096},
                              {GemmForm::kForward, 128, 1024, 1024},
                              {GemmForm::kForward, 512, 1024, 1024},
                              {GemmForm::kGradient, 1024, 1024, 128}},
@@ -42,10 +47,13 @@ inline const Sizes& FullSizes() {
   return kSizes;
 }
 inline const Sizes& QuickSizes() {
-  static const Sizes kSizes{
-      48 << 20,    1,
-      0,           {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
-      {{64, 128}}, {1 << 20}};
+  static const Sizes kSizes{48 << 20,
+                            1,
+                            0,
+                            0,
+                            {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
+                            {{64, 128}},
+                            {1 << 20}};
   return kSizes;
 }
 

@@ -25,8 +25,7 @@ namespace {
 constexpr std::uint64_t kMemoryBytes = 3ull << 30;
 constexpr int kWarmUpSteps = 3;
 
-std::unique_ptr<Device> MakeDevice(const TrainBenchOptions& options, int threads) {
-  if (options.make_device) return options.make_device();
+std::unique_ptr<Device> MakeCpu(int threads) {
   return MakeCpuDevice({.threads = threads, .memory_limit_bytes = kMemoryBytes, .isa = {}});
 }
 
@@ -58,7 +57,7 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
         HandlerOptions handler;
         handler.endpoint = endpoint;
         handler.name = "bench";
-        handler.device = MakeDevice(options, 1);
+        handler.device = options.make_handler_device ? options.make_handler_device() : MakeCpu(1);
         Handler(std::move(handler)).Run();
       });
     }
@@ -78,7 +77,8 @@ Run RunStack(const TrainBenchOptions& options, const Job& job, const Data& data)
 }
 
 void PlainLoopInto(int pipe, const TrainBenchOptions& options, const Job& job, const Data& data) {
-  const std::unique_ptr<Device> device = MakeDevice(options, options.handlers);
+  const std::unique_ptr<Device> device =
+      options.make_device ? options.make_device() : MakeCpu(options.handlers);
   PlainLoop loop(*device, job, *data.train);
   std::vector<double> done_s;
   for (std::int64_t step = 0; step < loop.total_steps(); ++step) {

@@ -19,9 +19,10 @@ struct TrainBenchOptions {
   int handlers = 2;  // of one thread; the plain loop has as many threads
   int steps = 12;    // of one run; the first three are not counted
   int repeats = 5;   // alternating runs of both
-  // Makes the device of every handler and of the loop, if it is not the CPU's. Called in processes
-  // of their own: drivers do not survive a fork.
+  // Make the device of the loop and that of every handler, if it is not the CPU's. Called in
+  // processes of their own: drivers do not survive a fork.
   std::function<std::unique_ptr<Device>()> make_device;
+  std::function<std::unique_ptr<Device>()> make_handler_device;
 };
 
 // {job, ratio, acan_samples_per_s, plain_samples_per_s: {median, min, max, repeats},

@@ -1,4 +1,5 @@
 // acan bench: measurements, as JSON or as lines for people.
+#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "command.h"
 #include "device_factory.h"
@@ -101,8 +102,10 @@ void AddTrainBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::TrainBenchOptions>();
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("train", "Training through the space against one plain loop");
-  command.AddOption("--handlers", options->handlers, "handlers of one thread; threads of the loop")
-      .ShowDefault();
+  const auto handlers = std::make_shared<std::optional<int>>();
+  command.AddOption("--handlers", *handlers,
+                    "handlers of one thread, and threads of the loop (default: 2); on another "
+                    "device, handlers (default: 1)");
   command.AddOption("--batch", options->batch, "samples of a step").ShowDefault();
   command.AddOption("--steps", options->steps, "steps of one run").ShowDefault();
   command.AddOption("--repeats", options->repeats, "pairs of runs").ShowDefault();
@@ -110,8 +113,14 @@ void AddTrainBench(Command& app, Chosen& chosen) {
   const auto device = std::make_shared<std::string>();
   command
       .AddOption("--device", *device,
-                 "one handler and the loop on this device in place of the CPU, like cuda:0@8GiB")
+                 "the handlers and the loop on this device in place of the CPU, like cuda:0@8GiB")
       .TypeName("DEVICE");
+  const auto memory = std::make_shared<std::string>();
+  command
+      .AddOption("--memory", *memory,
+                 "with --device: the most bytes that each handler may hold, like 64MiB, where the "
+                 "loop has more")
+      .TypeName("SIZE");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer(
       "\nExamples:\n  acan bench train --repeats 5\n"
@@ -119,12 +128,14 @@ void AddTrainBench(Command& app, Chosen& chosen) {
   command.OnParsed([=, &chosen] {
     chosen.run = [=] {
       bench::TrainBenchOptions given = *options;
+      given.handlers = handlers->value_or(device->empty() ? given.handlers : 1);
+      if (device->empty() && !memory->empty()) throw UsageError("--memory needs --device");
       if (!device->empty()) {
         const DeviceSpec spec = ParseDevice(*device, "--device");
-        given.handlers = 1;
-        given.make_device = [spec] {
-          return MakeDevice(spec, spec.memory_bytes.value_or(kBenchBytes));
-        };
+        const std::uint64_t loop_bytes = spec.memory_bytes.value_or(kBenchBytes);
+        const std::uint64_t bytes = memory->empty() ? loop_bytes : ParseMemory(*memory, "--memory");
+        given.make_device = [spec, loop_bytes] { return MakeDevice(spec, loop_bytes); };
+        given.make_handler_device = [spec, bytes] { return MakeDevice(spec, bytes); };
       }
       return Report(bench::RunTrainBench(given), *json);
     };

@@ -206,6 +206,7 @@ Product ProductOf(std::int64_t m, std::int64_t n, std::int64_t k = 1024) {
   p.n = n;
   p.k = k;
   p.block = 64;
+  p.a.k_stride = p.b.k_stride = 1;
   return p;
 }
 

@@ -10,18 +10,22 @@ namespace {
 
 struct TileSpeed {
   GemmTile tile;
-  double full;  // of a multiprocessor that is full of them, against its peak
-  double one;   // of a multiprocessor that has a single one
+  // Of a multiprocessor that is full of them, against its peak.
+  double row_row, row_k, k_k;
+  double one;  // of a multiprocessor that has a single one
 };
 
-// Around what an H200 reached with products of 4096, mean of the three forms: 0.47 by k128, and
-// 0.52, 0.55, 0.54 and 0.45 by kRing256, kRing128, kRing64 and kRing32, before their copies were
-// spread between multiplications. The rest are estimates from warps.
+// What an H200 reached with products of 4096 in each layout, and with few tiles of 128 or 512 rows
+// (bench/results/, 2026-11-26).
 constexpr TileSpeed kSpeeds[] = {
-    {GemmTile::k128, 0.47, 0.33},        {GemmTile::k64, 0.39, 0.17},
-    {GemmTile::k32, 0.25, 0.055},        {GemmTile::kRing256, 0.6, 0.6},
-    {GemmTile::kRing128Wide, 0.65, 0.5}, {GemmTile::kRing128, 0.62, 0.45},
-    {GemmTile::kRing64, 0.59, 0.25},     {GemmTile::kRing32, 0.48, 0.09},
+    {GemmTile::k128, 0.43, 0.49, 0.52, 0.47},
+    {GemmTile::k64, 0.41, 0.47, 0.52, 0.29},
+    {GemmTile::k32, 0.31, 0.36, 0.40, 0.11},
+    {GemmTile::kRing256, 0.55, 0.56, 0.55, 0.67},
+    {GemmTile::kRing128Wide, 0.577, 0.586, 0.59, 0.36},
+    {GemmTile::kRing128, 0.56, 0.57, 0.63, 0.54},
+    {GemmTile::kRing64, 0.54, 0.58, 0.617, 0.38},
+    {GemmTile::kRing32, 0.36, 0.45, 0.54, 0.165},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
 // Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
@@ -64,6 +68,20 @@ GemmLayout LayoutOfForm(const Product& p) {
   return KFirst(p.b) ? GemmLayout::kRowK : GemmLayout::kRowRow;
 }
 
+// kAny: some copies are of single words, as those along k are.
+double FullSpeed(const TileSpeed& speed, GemmLayout layout) {
+  switch (layout) {
+    case GemmLayout::kRowK:
+      return speed.row_k;
+    case GemmLayout::kKK:
+      return speed.k_k;
+    case GemmLayout::kRowRow:
+    case GemmLayout::kAny:
+      break;
+  }
+  return speed.row_row;
+}
+
 double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
                 const GemmPlan& plan) {
   const TileShape shape = ShapeOf(plan.tile);
@@ -72,7 +90,8 @@ double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
                       static_cast<double>(std::min(p.k, plan.part_k)) / kMultipliesPerCycle;
   // The multiprocessor with the most blocks decides; a few of them together hide their waiting.
   const auto most = static_cast<double>(Cut(blocks, gpu.multiprocessors));
-  const double product = std::max(most * work / speed.full, work / speed.one);
+  const double product =
+      std::max(most * work / FullSpeed(speed, LayoutOfForm(p)), work / speed.one);
   if (plan.parts == 1) return product;
   // Parts are written and read.
   const double bytes = 8.0 * plan.parts * static_cast<double>(p.m) * static_cast<double>(p.n);
