@@ -283,17 +283,22 @@ json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
   return out;
 }
 
-// The probes of the kernels of which something is expected, and of those that limit them. gelu
-// computes for longer than it reads.
+// What is expected of a probe. gelu computes for longer than it reads.
+std::optional<double> ExpectedOf(const bench::Probe& probe) {
+  if (probe.facts.is_null() || probe.facts["variant"] == "gelu") return std::nullopt;
+  return bench::ExpectedOfKernel(probe.facts["kernel"].get<std::string>());
+}
+
+// The probes of the kernels of which something is expected, and of those that limit them. Of large
+// matrices: of all kernels.
 std::vector<bench::Probe> KernelProbes(const std::shared_ptr<bench::WorkArea>& area,
                                        const bench::MatrixShape& shape) {
+  constexpr std::int64_t kLargeRows = 4096;
   std::vector<bench::Probe> probes;
   for (const bool of_weights : {true, false}) {
     for (bench::Probe& each : bench::KernelGroup(area, nullptr, of_weights, shape).probes) {
-      const bool expected =
-          !each.facts.is_null() && each.facts["variant"] != "gelu" &&
-          bench::ExpectedOfKernel(each.facts["kernel"].get<std::string>()).has_value();
-      if (expected || each.limit) probes.push_back(std::move(each));
+      const bool any = shape.rows >= kLargeRows && !each.facts.is_null();
+      if (any || ExpectedOf(each) || each.limit) probes.push_back(std::move(each));
     }
   }
   return probes;
@@ -325,9 +330,10 @@ json Kernels(const Sizes& sizes, const bench::MatrixShape& shape, int multiproce
     if (probe.facts.is_null()) continue;
     out.push_back(probe.facts);
     out.back()["gb_per_s"] = rate;
-    const auto kernel = probe.facts["kernel"].get<std::string>();
-    const std::optional<double> expected = bench::ExpectedOfKernel(kernel);
+    out.back()["us"] = 1e-3 * probe.work / rates["rate"];
+    const std::optional<double> expected = ExpectedOf(probe);
     if (!expected) continue;
+    const auto kernel = probe.facts["kernel"].get<std::string>();
     found.push_back({NameOf(probe), rates["rate"], "the fastest plain kernel", 0, *expected,
                      CountersOfKernel(kernel, shape.rows, shape.cols, multiprocessors)});
   }
