@@ -100,12 +100,12 @@ __device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, 
   }
   if (!(a.f[1] > 0.0f)) return;
   ACAN_BARRIER();
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      const int key = Across() + j * kSide;
-      m.pairs[(Down() * kEach + i) * kPairPitch + key] = acan_attention_drop(
-          &a, &tile.call, tile.at.sequence, tile.at.query + i, tile.at.head, begin + key, s[i][j]);
-    }
+  ACAN_NO_UNROLL for (int i = 0; i < kEach * kEach; ++i) {
+    const int mine = i / kEach;
+    const int key = Across() + i % kEach * kSide;
+    float* const weight = m.pairs + (Down() * kEach + mine) * kPairPitch + key;
+    *weight = acan_attention_drop(&a, &tile.call, tile.at.sequence, tile.at.query + mine,
+                                  tile.at.head, begin + key, *weight);
   }
   ACAN_BARRIER();
 }

@@ -119,22 +119,45 @@ __device__ __forceinline__ void BringKeys(const acan_args& a, const Group& group
   BringRows<kBlocks>(a.m[5], row, group.call.keys - first, group.at.k_col, width, m.v);
 }
 
-// acan_attention_pair of a query and a key: `mine` of the block's 64 queries, whose number in the
-// call is `query`.
+// Where the thread's pair of row i and column j is shown to the others.
+__device__ __forceinline__ int PairAt(int i, int j) {
+  return (Down() * kEach + i) * kPairPitch + Across() + j * kSide;
+}
+
+// What dropout multiplies the thread's pairs with: 0, or 1 / (1 - rate). first_row, first_col: the
+// numbers in the call of the block's queries and keys, or of its keys and queries.
+__device__ __forceinline__ void DrawPairs(const acan_args& a, const Group& group,
+                                          bool rows_are_queries, acan_i64 first_row,
+                                          acan_i64 first_col, float* pairs) {
+  if (!(a.f[1] > 0.0f)) return;
+  ACAN_NO_UNROLL for (int of = 0; of < kEach * kEach; ++of) {
+    const int i = of / kEach;
+    const int j = of % kEach;
+    const acan_i64 row = first_row + Down() * kEach + i;
+    const acan_i64 col = first_col + Across() + j * kSide;
+    pairs[PairAt(i, j)] =
+        acan_attention_drop(&a, &group.call, group.at.sequence, rows_are_queries ? row : col,
+                            group.at.head, rows_are_queries ? col : row, 1.0f);
+  }
+}
+
+// acan_attention_pair of a query, `mine` of the block's, and a key. drawn: what DrawPairs says.
 template <int kBlocks>
-__device__ __forceinline__ acan_attention_pair PairOf(const acan_args& a, const Group& group,
+__device__ __forceinline__ acan_attention_pair PairOf(const acan_args& a,
                                                       const GradientMemory<kBlocks>& m, int mine,
-                                                      acan_i64 query, acan_i64 key, float product,
+                                                      const float* drawn, float product,
                                                       float gradient) {
   const float weight =
       acan_attention_weight(acan_attention_score(product, a.f[0]), m.shifted[mine]) *
       m.inverse[mine];
-  const acan_attention_place& at = group.at;
   acan_attention_pair pair;
-  pair.weight = acan_attention_drop(&a, &group.call, at.sequence, query, at.head, key, weight);
-  pair.slope = acan_attention_slope(
-      weight, acan_attention_drop(&a, &group.call, at.sequence, query, at.head, key, gradient),
-      m.term[mine], a.f[0]);
+  pair.weight = weight;
+  if (a.f[1] > 0.0f) {
+    const float kept = *drawn;
+    pair.weight = kept == 0.0f ? 0.0f : weight * kept;
+    gradient = kept == 0.0f ? 0.0f : gradient * kept;
+  }
+  pair.slope = acan_attention_slope(weight, gradient, m.term[mine], a.f[0]);
   return pair;
 }
 
@@ -181,24 +204,19 @@ __device__ __forceinline__ void EndKeyLeaf(const acan_args& a, const Group& grou
 // The slopes of the leaf at key `begin`: [query, key].
 template <int kBlocks>
 __device__ __forceinline__ void FindQuerySlopes(const acan_args& a, const Group& group,
-                                                acan_i64 first, acan_i64 begin, const Seen& seen,
+                                                acan_i64 first, acan_i64 begin,
                                                 const GradientMemory<kBlocks>& m) {
   const int width = static_cast<int>(group.call.width);
   float products[kEach][kEach];
   float gradients[kEach][kEach];
   Products<kBlocks>(m.q, m.k, width, products);
   Products<kBlocks>(m.g, m.v, width, gradients);
+  // Of hidden keys, too, which nobody adds: a branch for each pair takes longer.
+  DrawPairs(a, group, true, first, begin, m.pairs);
   ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    const int mine = Down() * kEach + i;
     ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      const int key = Across() + j * kSide;
-      float slope = 0.0f;
-      if (seen.Has(i, key)) {
-        slope =
-            PairOf(a, group, m, mine, first + mine, begin + key, products[i][j], gradients[i][j])
-                .slope;
-      }
-      m.pairs[mine * kPairPitch + key] = slope;
+      float* const pair = m.pairs + PairAt(i, j);
+      *pair = PairOf(a, m, Down() * kEach + i, pair, products[i][j], gradients[i][j]).slope;
     }
   }
 }
@@ -233,7 +251,7 @@ __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group
       seen.end[i] = SeenOf(visible[i], begin);
     }
     ACAN_BARRIER();
-    FindQuerySlopes(a, group, first, begin, seen, m);
+    FindQuerySlopes(a, group, first, begin, m);
     ACAN_BARRIER();
     AddLeaf(m.pairs, m.k, width, seen, sums);
     EndKeyLeaf(a, group, row, visible, begin, levels, sums);
@@ -251,20 +269,17 @@ struct Pairs {
 
 template <int kBlocks>
 __device__ __forceinline__ void FindPairs(const acan_args& a, const Group& group,
-                                          acan_i64 first_key, acan_i64 begin, const Seen& seen,
+                                          acan_i64 first_key, acan_i64 begin,
                                           const GradientMemory<kBlocks>& m, Pairs& pairs) {
   const int width = static_cast<int>(group.call.width);
   float gradients[kEach][kEach];
   Products<kBlocks>(m.k, m.q, width, pairs.slope);
   Products<kBlocks>(m.v, m.g, width, gradients);
+  DrawPairs(a, group, false, first_key, begin, m.pairs);
   ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
     ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      const int mine = Across() + j * kSide;  // query
-      acan_attention_pair pair = {0.0f, 0.0f};
-      if (seen.Has(i, mine)) {
-        pair = PairOf(a, group, m, mine, begin + mine, first_key + Down() * kEach + i,
-                      pairs.slope[i][j], gradients[i][j]);
-      }
+      const acan_attention_pair pair = PairOf(a, m, Across() + j * kSide, m.pairs + PairAt(i, j),
+                                              pairs.slope[i][j], gradients[i][j]);
       pairs.slope[i][j] = pair.slope;
       pairs.weight[i][j] = pair.weight;
     }
@@ -274,7 +289,7 @@ __device__ __forceinline__ void FindPairs(const acan_args& a, const Group& group
 __device__ __forceinline__ void ShowPairs(const float (&of)[kEach][kEach], float* pairs) {
   ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
     ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      pairs[(Down() * kEach + i) * kPairPitch + Across() + j * kSide] = of[i][j];
+      pairs[PairAt(i, j)] = of[i][j];
     }
   }
 }
@@ -303,7 +318,7 @@ __device__ __forceinline__ void AddQueryLeaf(const acan_args& a, const Group& gr
   const int width = static_cast<int>(group.call.width);
   BringQueries(a, group, begin, m);
   Pairs pairs;
-  FindPairs(a, group, first_key, begin, seen, m, pairs);
+  FindPairs(a, group, first_key, begin, m, pairs);
   ShowPairs(pairs.slope, m.pairs);
   ACAN_BARRIER();
   Sums<kBlocks> chain;

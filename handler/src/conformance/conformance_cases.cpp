@@ -3,6 +3,7 @@
 #include "conformance_cases.h"
 
 #include <array>
+#include <span>
 
 namespace acan::conformance {
 namespace {
@@ -25,22 +26,27 @@ constexpr auto kAllProductCases = [] {
                     of("aligned", 36, 44, 88, kBlock, kWide)};
 }();
 
-constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
-  constexpr Values kUnit = Values::kUnit, kSpecial = Values::kSpecial;
+struct AttentionForm {
+  std::string_view what;
+  std::int64_t causal, sequences, queries, keys, key_value_heads, shared, width;
+  float dropout;
+  Values values;
+};
+constexpr std::array<AttentionForm, 5> kAttentionForms{
+    {{"full", 0, 1, 66, 65, 1, 2, 17, 0.0f, Values::kUnit},
+     {"causal", 1, 1, 66, 65, 1, 2, 17, 0.0f, Values::kUnit},
+     {"wide", 1, 1, 20, 20, 1, 1, 83, 0.0f, Values::kUnit},
+     {"dropout", 0, 2, 20, 24, 2, 1, 16, 0.25f, Values::kUnit},
+     {"special values", 1, 1, 66, 65, 1, 2, 17, 0.0f, Values::kSpecial}}};
+// Heads of whole quads, which GPUs compute by tiles.
+constexpr std::array<AttentionForm, 3> kAttentionTiles{
+    {{"quads", 1, 1, 66, 70, 1, 1, 20, 0.0f, Values::kUnit},
+     {"wide quads", 1, 1, 20, 20, 1, 1, 68, 0.0f, Values::kUnit},
+     {"special quads", 1, 1, 66, 70, 1, 1, 20, 0.0f, Values::kSpecial}}};
+
+constexpr void AddAttentionCases(std::span<const AttentionForm> forms, Few<KernelCase, 256>& all) {
   constexpr Values kLengths = Values::kLabels, kStatistics = Values::kPositive;
-  struct Form {
-    std::string_view what;
-    std::int64_t causal, sequences, queries, keys, key_value_heads, shared, width;
-    float dropout;
-    Values values;
-  };
-  constexpr std::array<Form, 5> kForms{
-      {{"full", 0, 1, 66, 65, 1, 2, 17, 0.0f, kUnit},
-       {"causal", 1, 1, 66, 65, 1, 2, 17, 0.0f, kUnit},
-       {"wide", 1, 1, 20, 20, 1, 1, 83, 0.0f, kUnit},
-       {"dropout", 0, 2, 20, 24, 2, 1, 16, 0.25f, kUnit},
-       {"special values", 1, 1, 66, 65, 1, 2, 17, 0.0f, kSpecial}}};
-  for (const Form& form : kForms) {
+  for (const AttentionForm& form : forms) {
     const Sizes sizes{{"sequences", form.sequences},
                       {"queries", form.queries},
                       {"keys", form.keys},
@@ -59,6 +65,10 @@ constexpr void AddAttentionCases(Few<KernelCase, 256>& all) {
     all.Add({Kernel::kAttentionGradient,
              {"", form.what, sizes, {x, x, x, kLengths, kStatistics, x, x}, scalars}});
   }
+}
+
+constexpr void AddAttentionRowCases(Few<KernelCase, 256>& all) {
+  constexpr Values kSpecial = Values::kSpecial, kStatistics = Values::kPositive;
   const Sizes rows{{"rows", kRows}, {"heads", 3}, {"width", 20}};
   const KernelScalars heads{.f = {}, .i = {3}};
   for (const Values x : {Values::kWide, kSpecial}) {
@@ -297,9 +307,11 @@ constexpr auto kAllKernelCases = [] {
   AddTableCases(cases);
   AddImageCases(cases);
   Few<KernelCase, 256> all = cases.all();
-  AddAttentionCases(all);
+  AddAttentionCases(kAttentionForms, all);
+  AddAttentionRowCases(all);
   AddSampleCases(all);
   AddNormalCases(all);
+  AddAttentionCases(kAttentionTiles, all);
   return all;
 }();
 
