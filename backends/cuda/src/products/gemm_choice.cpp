@@ -20,8 +20,9 @@ struct TileSpeed {
 constexpr TileSpeed kSpeeds[] = {
     {GemmTile::k128, 0.47, 0.33},        {GemmTile::k64, 0.39, 0.17},
     {GemmTile::k32, 0.25, 0.055},        {GemmTile::kRing256, 0.6, 0.6},
-    {GemmTile::kRing128Wide, 0.65, 0.5}, {GemmTile::kRing128, 0.62, 0.45},
-    {GemmTile::kRing64, 0.59, 0.25},     {GemmTile::kRing32, 0.48, 0.09},
+    {GemmTile::kRing128Wide, 0.65, 0.5}, {GemmTile::kRing128AlongK, 0.65, 0.5},
+    {GemmTile::kRing128, 0.62, 0.45},    {GemmTile::kRing64, 0.59, 0.25},
+    {GemmTile::kRing32, 0.48, 0.09},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
 // Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
@@ -45,6 +46,11 @@ bool KFirst(const Operand& operand) {
 // Quads of rows are aligned, and none reaches over the last row.
 bool HasQuadsOfRows(const Operand& operand, std::int64_t rows) {
   return Aligned(operand.data) && operand.k_stride % 4 == 0 && rows % 4 == 0;
+}
+
+// The same of quads of k, where k is contiguous.
+bool HasQuadsOfK(const Operand& operand, std::int64_t k) {
+  return Aligned(operand.data) && operand.row_stride % 4 == 0 && k % 4 == 0;
 }
 
 bool HasQuads(const Operand& operand, std::int64_t rows) {
@@ -131,6 +137,7 @@ const RingDesign* DesignOf(GemmTile tile) {
     case GemmTile::kRing256:
       return &kRingDesign256;
     case GemmTile::kRing128Wide:
+    case GemmTile::kRing128AlongK:
       return &kRingDesign128Wide;
     case GemmTile::kRing128:
       return &kRingDesign128;
@@ -177,7 +184,8 @@ std::vector<GemmTile> TilesOf(const GemmGpu& gpu) {
   if (!gpu.has_ring) return {GemmTile::k128, GemmTile::k64, GemmTile::k32};
   std::vector<GemmTile> tiles;
   // Their few warps would wait for the tree's levels in local memory.
-  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide}) {
+  for (const GemmTile tile :
+       {GemmTile::kRing256, GemmTile::kRing128Wide, GemmTile::kRing128AlongK}) {
     if (SharedQuarters(*DesignOf(tile), gpu) == kLevelQuarters) tiles.push_back(tile);
   }
   tiles.insert(tiles.end(), {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32});
@@ -200,7 +208,13 @@ GemmLayout RingLayoutOf(const Product& p) {
   const bool careless = IsPlanted(CudaBug::kQuadsNeedNoAlignment);
   const bool quads =
       (!KFirst(p.a) || HasQuadsOfRows(p.a, p.m)) && (!KFirst(p.b) || HasQuadsOfRows(p.b, p.n));
-  return IsNear(p.a) && IsNear(p.b) && (quads || careless) ? LayoutOfForm(p) : GemmLayout::kAny;
+  if (!IsNear(p.a) || !IsNear(p.b) || !(quads || careless)) return GemmLayout::kAny;
+  const GemmLayout layout = LayoutOfForm(p);
+  if (layout == GemmLayout::kRowRow && HasQuadsOfK(p.a, p.k) && HasQuadsOfK(p.b, p.k)) {
+    return GemmLayout::kQuadsQuads;
+  }
+  if (layout == GemmLayout::kRowK && HasQuadsOfK(p.a, p.k)) return GemmLayout::kQuadsK;
+  return layout;
 }
 
 GemmPlan PlanOf(const Product& p, const GemmGpu& gpu, const GemmWay& way) {
