@@ -30,10 +30,12 @@ struct QuadSource {
   static constexpr int kCopies = kTile / kRowsAtOnce;
   static_assert(kRowsAtOnce % (4 * kLanes) == 0 && kCopies * kRowsAtOnce == kTile);
 
-  const char* from;  // of the next step; the same for all threads
-  unsigned offsets[kCopies];
-  int to;  // word of the first copy in the operand's part of a stage
-  int k;   // within the step
+  const char* from;  // of the next step: the thread's k of the tile's first row
+  unsigned stride;   // bytes from one row to the next one
+  int row;           // of the first copy, within the tile
+  int last;          // row of the operand
+  int to;            // word of the first copy in the operand's part of a stage
+  int k;             // within the step
 
   // rows: of the operand; those behind its last one repeat that one.
   __device__ __forceinline__ void Find(const Operand& operand, acan_i64 rows, acan_i64 row0,
@@ -41,20 +43,22 @@ struct QuadSource {
     const int thread = static_cast<int>(threadIdx.x);
     const int place = thread / kQuadsOfStep;
     const int quad = thread % kQuadsOfStep;
-    const int row = place / (4 * kLanes) * (4 * kLanes) + place % kLanes * 4 + place / kLanes % 4;
-    const acan_i64 last = rows - row0 - 1;
-    from = reinterpret_cast<const char*>(operand.data + row0 * operand.row_stride + k0);
-    to = place * kStep + (quad ^ place % kLanes / (kLanes / 4)) * 4;
     k = quad * 4;
-    ACAN_UNROLL for (int i = 0; i < kCopies; ++i) {
-      const int wanted = row + i * kRowsAtOnce;
-      const acan_i64 taken = wanted < last ? wanted : last;
-      offsets[i] = static_cast<unsigned>((taken * operand.row_stride + k) * 4);
-    }
+    from = reinterpret_cast<const char*>(operand.data + row0 * operand.row_stride + k0 + k);
+    stride = static_cast<unsigned>(operand.row_stride * 4);
+    row = place / (4 * kLanes) * (4 * kLanes) + place % kLanes * 4 + place / kLanes % 4;
+    last = static_cast<int>(rows - row0 < kTile ? rows - row0 : kTile) - 1;
+    to = place * kStep + (quad ^ place % kLanes / (kLanes / 4)) * 4;
   }
   // Begins copy `i` of the next step, of which `left` k are there, a multiple of four.
   __device__ __forceinline__ void Copy(int i, int left, bool wanted, float* part) const {
-    acan_copy_async(part + to + i * kRowsAtOnce * kStep, from + offsets[i], 16,
+    int taken = row;
+    // Two instructions find a row. The compiler would keep all rows in registers, which are few.
+    asm volatile("" : "+r"(taken));
+    taken += i * kRowsAtOnce;
+    taken = taken < last ? taken : last;
+    const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<unsigned>(taken)) * stride;
+    acan_copy_async(part + to + i * kRowsAtOnce * kStep, from + offset, 16,
                     wanted && (left >= kStep || k < left));
   }
 };
@@ -160,23 +164,12 @@ struct RingAlongK {
         kBKFirst ? OfQuad(b[k * (kCols / 4) + j / 4], j % 4) : OfQuad(b[j], k);
     sums[j] = ACAN_FMA(OfQuad(row, k), factor, sums[j]);
   }
-  // Four k of one row. Registers of factors are even or odd with their k where b's k is contiguous,
-  // so that half of the multiplications read two registers of one bank beside that of a, which
-  // stays in a cache. They are next to others that read two of the other bank.
+  // Four k of one row, each with all columns, so that the row's factor stays in the cache of operands.
+  // Where both operands have quads of k, both factors are in even registers or both in odd ones, and
+  // the compiler moves each sum to and fro so that it is in the other bank.
   __device__ __forceinline__ static void MultiplyRow(const float4& row, const float4* b,
                                                      float* sums) {
-    if constexpr (kBKFirst) {
-      ACAN_UNROLL for (int i = 0; i < 4 * kCols; ++i) Multiply(row, b, i / kCols, i % kCols, sums);
-    } else {
-      ACAN_UNROLL for (int k = 0; k < 4; k += 2) {
-        ACAN_UNROLL for (int j = 0; j < kCols; j += 2) Multiply(row, b, k, j, sums);
-        ACAN_UNROLL for (int j = 0; j < kCols; j += 2) {
-          Multiply(row, b, k, j + 1, sums);
-          Multiply(row, b, k + 1, j, sums);
-        }
-        ACAN_UNROLL for (int j = 1; j < kCols; j += 2) Multiply(row, b, k + 1, j, sums);
-      }
-    }
+    ACAN_UNROLL for (int i = 0; i < 4 * kCols; ++i) Multiply(row, b, i / kCols, i % kCols, sums);
   }
 
   // A short step, without reading ahead.
@@ -204,13 +197,17 @@ __device__ __forceinline__ void SumStep(RingAlongK<kBKFirst>& ring, int at, int 
     // Where nothing follows, something is read that nobody uses.
     const int then_at = last && steps > 1 ? next : at;
     const int then_quad = last ? 0 : quad + 2;
+    if (!last) {
+      // They are few, and the factors of the first rows have been read.
+      ring.CopyIf(stage, copies);
+      ring.EndCopies(copies);
+    }
     float4 other[kCols];
     ACAN_UNROLL for (int row = 0; row < kRows; ++row) {
       const int read = row + kRowsAhead;
       ahead.a[read % 4] = read < kRows ? ring.ReadRow(at, quad, read)
                                        : ring.ReadRow(at, quad + 1, read - kRows);
       if (row % 2 == 1) other[row / 2] = ring.ReadOfB(at, quad + 1, row / 2);
-      if (row < RingAlongK<kBKFirst>::kCopies) ring.Copy(row, stage, kStep, copies && quad == 0);
       ring.MultiplyRow(ahead.a[row % 4], ahead.b, sums + row * kCols);
     }
     ACAN_UNROLL for (int row = 0; row < kRows; ++row) {
@@ -219,7 +216,6 @@ __device__ __forceinline__ void SumStep(RingAlongK<kBKFirst>& ring, int at, int 
                                        : ring.ReadRow(then_at, then_quad, read - kRows);
       if (row == kLastRead && last) {
         // Behind the barrier all threads see what all have copied, and none reads this stage.
-        ring.EndCopies(copies);
         __pipeline_wait_prior(kStages - 2);
         ACAN_BARRIER();
       }
