@@ -15,9 +15,9 @@ namespace {
 GemmLayout AlignedLayoutOf(GemmForm form) {
   switch (form) {
     case GemmForm::kForward:
-      return GemmLayout::kQuadsQuads;
+      return GemmLayout::kRowRow;
     case GemmForm::kBackward:
-      return GemmLayout::kQuadsK;
+      return GemmLayout::kRowK;
     case GemmForm::kGradient:
       break;
   }
@@ -32,12 +32,11 @@ struct KernelFacts {
 };
 KernelFacts FactsOf(GemmTile tile, GemmLayout layout, const GemmGpu& gpu) {
   if (const RingDesign* const ring = DesignOf(tile)) {
-    const void* const kernel = tile == GemmTile::kRing256         ? Ring256(layout)
-                               : tile == GemmTile::kRing128Wide   ? Ring128Wide(layout)
-                               : tile == GemmTile::kRing128AlongK ? Ring128AlongK(layout)
-                               : tile == GemmTile::kRing128       ? Ring128(layout)
-                               : tile == GemmTile::kRing64        ? Ring64(layout)
-                                                                  : Ring32(layout);
+    const void* const kernel = tile == GemmTile::kRing256       ? Ring256(layout)
+                               : tile == GemmTile::kRing128Wide ? Ring128Wide(layout)
+                               : tile == GemmTile::kRing128     ? Ring128(layout)
+                               : tile == GemmTile::kRing64      ? Ring64(layout)
+                                                                : Ring32(layout);
     return {kernel, ring->threads, ring->blocks, ring->local_bytes(), SharedBytes(*ring, gpu)};
   }
   const void* const kernel = tile == GemmTile::k128  ? Gemm128(layout)

@@ -27,7 +27,6 @@ inline constexpr OwnWay kOwnWays[] = {
     ExactWay("exact_32", GemmTile::k32, false),
     ExactWay("exact_ring256", GemmTile::kRing256, false),
     ExactWay("exact_ring128_wide", GemmTile::kRing128Wide, false),
-    ExactWay("exact_ring128_k", GemmTile::kRing128AlongK, false),
     ExactWay("exact_ring128", GemmTile::kRing128, false),
     ExactWay("exact_ring64", GemmTile::kRing64, false),
     ExactWay("exact_ring32", GemmTile::kRing32, false),
@@ -37,8 +36,8 @@ inline constexpr OwnWay kOwnWays[] = {
 };
 
 constexpr const char* NameOf(GemmTile tile) {
-  constexpr const char* kNames[] = {"128",       "64",      "32",     "ring256", "ring128_wide",
-                                    "ring128_k", "ring128", "ring64", "ring32"};
+  constexpr const char* kNames[] = {"128",          "64",      "32",     "ring256",
+                                    "ring128_wide", "ring128", "ring64", "ring32"};
   return kNames[static_cast<int>(tile)];
 }
 

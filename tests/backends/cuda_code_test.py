@@ -56,10 +56,7 @@ SPILLS = {("AttentionGradientKernel<1>", 0): 224,
           ("RingKernel<false, false, false> of wide", 120): 96,
           ("RingKernel<true, true, true> of wide", 120): 12,
           ("RingKernel<true, false, true> of wide", 120): 40,
-          ("RingKernel<true, false, false> of wide", 120): 112,
-          ("RingAlongKKernel<false> of wide", 0): 36,
-          ("RingAlongKKernel<false> of wide", 120): 48,
-          ("RingAlongKKernel<true> of wide", 0): 48}
+          ("RingKernel<true, false, false> of wide", 120): 112}
 
 # Kernels without launch bounds are those of launch.cu: MostThreads of kernel_args.h.
 LAUNCH_THREADS = re.compile(r"constexpr int (k\w+Threads) = (\d+);")
@@ -88,8 +85,8 @@ def short_name(mangled, source):
     if attention := re.search(r"(Attention(?:Gradient)?Kernel)ILi(\d)E", mangled):
         return f"{attention.group(1)}<{attention.group(2)}>"
     flags = re.findall(r"Lb([01])E", mangled)
-    kernel = re.search(r"GemmKernel|RingKernel|RingAlongKKernel", mangled)
-    if kernel and len(flags) == (1 if "AlongK" in kernel.group() else 3):
+    kernel = re.search(r"GemmKernel|RingKernel", mangled)
+    if kernel and len(flags) == 3:
         words = ", ".join("true" if flag == "1" else "false" for flag in flags)
         return f"{kernel.group()}<{words}> of {source.stem.split('_')[-1]}"
     return mangled

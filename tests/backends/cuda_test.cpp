@@ -304,24 +304,6 @@ TEST(GemmChoice, CopiesOfOneWordNeedNoAlignment) {
   EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny) << "rows of a tile are more than 4 GiB apart";
 }
 
-TEST(GemmChoice, QuadsOfKNeedAlignedRows) {
-  alignas(16) static float memory[8];
-  Product p = ProductOf(30, 32, 60);
-  p.a = {memory, 60, 1};
-  p.b = {memory, 64, 1};
-  p.c = memory + 1;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kQuadsQuads);
-  p.b.row_stride = 61;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowRow);
-  p.b = {memory, 1, 32};
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kQuadsK);
-  p.a.data = memory + 1;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowK);
-  p.a = {memory, 64, 1};
-  p.k = 61;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowK) << "a quad of k would reach over the end of a row";
-}
-
 TEST(GemmChoice, QuadsNeedAlignedOperands) {
   alignas(16) static float memory[8];
   Product p;
@@ -398,7 +380,7 @@ TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
 TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
   for (const GemmTile tile :
        {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing256, GemmTile::kRing128Wide,
-        GemmTile::kRing128AlongK, GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+        GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
     if (!HasTile(0, tile)) continue;
     constexpr std::int64_t kBlock = 16, kM = 5, kN = 9, kEnough = 300;
     const std::int64_t leaves = std::min(kEnough, MostLeaves(tile, GemmGpuOf(0, 1, "cuda:0")));

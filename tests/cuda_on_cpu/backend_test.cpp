@@ -93,9 +93,6 @@ std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
     }
   }
   if (gpu != "sm_75") kernels.emplace_back("add_parts");
-  if (gpu == "sm_90" || gpu == "small") {
-    kernels.insert(kernels.end(), {"ring_128_along_k_quads_quads", "ring_128_along_k_quads_k"});
-  }
   return kernels;
 }
 
@@ -206,8 +203,8 @@ TEST(SharingKernels, NeedTheirBarriers) {
 TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
   using acan::cuda::CudaBug;
   using acan::cuda::GemmTile;
-  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide, GemmTile::kRing128AlongK,
-                              GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide, GemmTile::kRing128,
+                              GemmTile::kRing64, GemmTile::kRing32}) {
     for (const CudaBug bug :
          {CudaBug::kNone, CudaBug::kOneCopyLessIsAwaited, CudaBug::kNoBarrierBeforeTheFirstStep,
           CudaBug::kNoBarrierBetweenSteps, CudaBug::kHalfTheThreadsSkipABarrier}) {

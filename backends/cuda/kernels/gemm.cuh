@@ -23,10 +23,8 @@ __global__ void __launch_bounds__(ACAN_QUAD_THREADS, ACAN_BLOCKS_PER_MULTIPROCES
 const void* GemmOf(GemmLayout layout) {
   switch (layout) {
     case GemmLayout::kRowRow:
-    case GemmLayout::kQuadsQuads:
       return reinterpret_cast<const void*>(&GemmKernel<true, false, false>);
     case GemmLayout::kRowK:
-    case GemmLayout::kQuadsK:
       return reinterpret_cast<const void*>(&GemmKernel<true, false, true>);
     case GemmLayout::kKK:
       return reinterpret_cast<const void*>(&GemmKernel<true, true, true>);

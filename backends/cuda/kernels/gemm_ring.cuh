@@ -259,11 +259,7 @@ struct Ring {
   // its operand lies, they come together.
   static constexpr bool kSpread = kVector;
 
-  using Ahead = Factors;  // of the next step's first k
-
   float* stages;
-  const float* mine_a;  // the thread's first words of the first stage
-  const float* mine_b;
   Source<kTileM, Offset> a;
   Source<kTileN, Offset> b;
   bool a_k_first, b_k_first;
@@ -271,8 +267,6 @@ struct Ring {
   __device__ __forceinline__ Ring(const RingProduct& p, const TilePlace& tile, acan_i64 k0,
                                   float* memory)
       : stages(memory),
-        mine_a(memory + FirstRowOf(static_cast<int>(threadIdx.x))),
-        mine_b(memory + kWordsOfA + FirstColOf(static_cast<int>(threadIdx.x))),
         a_k_first(kVector ? kAKFirst : p.product.a.k_stride != 1),
         b_k_first(kVector ? kBKFirst : p.product.b.k_stride != 1) {
     a = FindSource<kTileM, Offset>(p.product.a, p.product.m, tile.row, k0, a_k_first, kAQuads);
@@ -303,45 +297,34 @@ struct Ring {
     ACAN_UNROLL for (int i = 0; i < kCopies; ++i) Copy(i, stage, left);
     EndCopies();
   }
-
-  __device__ __forceinline__ void ReadAhead(int at, Factors& out) const {
-    ReadFactors(mine_a + at, mine_b + at, 0, out);
-  }
-  // A short step, without reading ahead.
-  __device__ __forceinline__ void SumRest(int at, int rest, float* sums) const {
-    Factors factors;
-    ACAN_NO_UNROLL for (int i = 0; i < rest; ++i) {
-      ReadFactors(mine_a + at, mine_b + at, i, factors);
-      ACAN_UNROLL for (int row = 0; row < kRows; ++row) MultiplyRow(factors, row, sums);
-    }
-  }
 };
 
 // Sums the step at word `at` of the ring, of whose first k the factors are in `first`, and brings
 // those of the next step. Meanwhile begins the copies of a later step into `stage`.
-template <bool kVector, bool kAKFirst, bool kBKFirst>
-__device__ __forceinline__ void SumStep(Ring<kVector, kAKFirst, kBKFirst>& ring, int at, int next,
-                                        int stage, unsigned steps, Factors& first, float* sums) {
-  using Of = Ring<kVector, kAKFirst, kBKFirst>;
+template <typename Ring>
+__device__ __forceinline__ void SumStep(Ring& ring, const float* mine_a, const float* mine_b,
+                                        int at, int next, int stage, unsigned steps, Factors& first,
+                                        float* sums) {
   const bool copies = steps >= kStages;
   Factors factors[2];
   factors[0] = first;
-  if (!Of::kSpread) ring.CopyIf(stage, copies);
+  if (!Ring::kSpread) ring.CopyIf(stage, copies);
   ACAN_UNROLL for (int k = 0; k < kStep; ++k) {
     const int copy = (k - 1) * kCopiesOfK;
     if (k + 1 < kStep) {
-      ReadFactors(ring.mine_a + at, ring.mine_b + at, k + 1, factors[(k + 1) % 2]);
+      ReadFactors(mine_a + at, mine_b + at, k + 1, factors[(k + 1) % 2]);
     } else {
       // Behind the barrier all threads see what all have copied, and none reads this stage.
       ring.EndCopies(copies);
       __pipeline_wait_prior(kStages - 2);
       ACAN_BARRIER();
-      if (steps > 1) ring.ReadAhead(next, factors[(k + 1) % 2]);
+      if (steps > 1) ReadFactors(mine_a + next, mine_b + next, 0, factors[(k + 1) % 2]);
     }
     ACAN_UNROLL for (int row = 0; row < kRows; ++row) {
       MultiplyRow(factors[k % 2], row, sums);
       const int within = row * kCopiesOfK / kRows;
-      if (Of::kSpread && k > 0 && row % (kRows / kCopiesOfK) == 0 && copy + within < Of::kCopies) {
+      if (Ring::kSpread && k > 0 && row % (kRows / kCopiesOfK) == 0 &&
+          copy + within < Ring::kCopies) {
         ring.Copy(copy + within, stage, kStep, copies);
       }
     }
@@ -350,20 +333,22 @@ __device__ __forceinline__ void SumStep(Ring<kVector, kAKFirst, kBKFirst>& ring,
 }
 
 // The sums of one tile over one part of k, which has at least one element.
-template <typename Ring>
+template <bool kVector, bool kAKFirst, bool kBKFirst>
 __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& tile, acan_i64 k0,
                                         float* memory, Levels& levels, float* sums) {
-  Ring ring(p, tile, k0, memory);
+  Ring<kVector, kAKFirst, kBKFirst> ring(p, tile, k0, memory);
   const acan_i64 left = p.product.k - k0;
   const acan_i64 k = left < p.part_k ? left : p.part_k;
   auto to_sum = static_cast<unsigned>(k / kStep);  // whole steps
   const int rest = static_cast<int>(k % kStep);
   const auto steps_of_leaf = static_cast<unsigned>(p.product.block) / kStep;
   const int thread = static_cast<int>(threadIdx.x);
+  const float* const mine_a = memory + FirstRowOf(thread);
+  const float* const mine_b = memory + kWordsOfA + FirstColOf(thread);
   // Warps whose sums are all beyond the edges of c only copy.
   const bool sums_matter = tile.row + FirstRowOf(thread / 32 * 32) < p.product.m &&
                            tile.col + FirstColOf(thread / 32 * 32) < p.product.n;
-  typename Ring::Ahead ahead;
+  Factors factors;
   ACAN_UNROLL for (unsigned stage = 0; stage + 1 < kStages; ++stage) {
     if (stage < to_sum) {
       ring.CopyAll(static_cast<int>(stage) * kStageWords, kStep);
@@ -373,7 +358,7 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
   }
   __pipeline_wait_prior(kStages - 2);
   ACAN_BARRIER();
-  if (to_sum != 0 && sums_matter) ring.ReadAhead(0, ahead);
+  if (to_sum != 0 && sums_matter) ReadFactors(mine_a, mine_b, 0, factors);
   int at = 0;  // first word of the stage that is summed
   while (to_sum != 0) {
     const unsigned then = to_sum < steps_of_leaf ? 0 : to_sum - steps_of_leaf;
@@ -382,7 +367,7 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
       const int before = at == 0 ? kLastStage : at - kStageWords;
       const int next = at == kLastStage ? 0 : at + kStageWords;
       if (sums_matter) {
-        SumStep(ring, at, next, before, to_sum, ahead, sums);
+        SumStep(ring, mine_a, mine_b, at, next, before, to_sum, factors, sums);
       } else {
         ring.CopyIf(before, to_sum >= kStages);
         ring.EndCopies(to_sum >= kStages);
@@ -398,21 +383,12 @@ __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& t
     ring.CopyAll(at, rest);
     __pipeline_wait_prior(0);
     ACAN_BARRIER();
-    if (sums_matter) ring.SumRest(at, rest, sums);
+    ACAN_NO_UNROLL for (int i = 0; i < rest && sums_matter; ++i) {
+      ReadFactors(mine_a + at, mine_b + at, i, factors);
+      ACAN_UNROLL for (int row = 0; row < kRows; ++row) MultiplyRow(factors, row, sums);
+    }
   }
   EndTree(levels, sums);
-}
-
-template <typename Ring>
-__device__ __forceinline__ void ComputeTile(const RingProduct& p, float* ring) {
-  float sums[kSums];
-  __attribute__((aligned(16))) float local[ACAN_LOCAL_LEVELS][kSums];
-  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
-  const acan_i64 part = blockIdx.y;
-  const TilePlace tile = PlaceOfTile(blockIdx.x, p.tiles_down, p.tiles_across);
-  Levels levels = {ring + kStages * kStageWords, p.shared_quarters, local, 0};
-  SumTile<Ring>(p, tile, part * p.part_k, ring, levels, sums);
-  StoreTile(p, tile, p.product.c + part * p.part_words, sums);
 }
 
 template <bool kVector, bool kAKFirst, bool kBKFirst>
@@ -420,17 +396,22 @@ __global__ void __launch_bounds__(kThreads, ACAN_BLOCKS_PER_MULTIPROCESSOR)
     RingKernel(const __grid_constant__ RingProduct p) {
 #if ACAN_ASYNC_COPIES
   ACAN_DYNAMIC_SHARED(ring);
-  ComputeTile<Ring<kVector, kAKFirst, kBKFirst>>(p, ring);
+  float sums[kSums];
+  __attribute__((aligned(16))) float local[ACAN_LOCAL_LEVELS][kSums];
+  ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;
+  const acan_i64 part = blockIdx.y;
+  const TilePlace tile = PlaceOfTile(blockIdx.x, p.tiles_down, p.tiles_across);
+  Levels levels = {ring + kStages * kStageWords, p.shared_quarters, local, 0};
+  SumTile<kVector, kAKFirst, kBKFirst>(p, tile, part * p.part_k, ring, levels, sums);
+  StoreTile(p, tile, p.product.c + part * p.part_words, sums);
 #endif
 }
 
 const void* RingOf(GemmLayout layout) {
   switch (layout) {
     case GemmLayout::kRowRow:
-    case GemmLayout::kQuadsQuads:
       return reinterpret_cast<const void*>(&RingKernel<true, false, false>);
     case GemmLayout::kRowK:
-    case GemmLayout::kQuadsK:
       return reinterpret_cast<const void*>(&RingKernel<true, false, true>);
     case GemmLayout::kKK:
       return reinterpret_cast<const void*>(&RingKernel<true, true, true>);

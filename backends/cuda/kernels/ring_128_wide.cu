@@ -10,13 +10,8 @@
 #define ACAN_BLOCKS_PER_MULTIPROCESSOR 2
 #define ACAN_WHOLE_LEVEL
 #include "gemm_ring.cuh"
-#include "gemm_ring_k.cuh"
 
 const void* acan::cuda::Ring128Wide(GemmLayout layout) {
   static_assert(IsOfDesign(kRingDesign128Wide));
   return RingOf(layout);
-}
-
-const void* acan::cuda::Ring128AlongK(GemmLayout layout) {
-  return RingAlongKOf(layout);
 }

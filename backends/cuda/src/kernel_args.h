@@ -32,10 +32,6 @@ enum class GemmLayout : std::uint8_t {
   kRowRow,  // k is contiguous in both: forward
   kRowK,    // in a only: backward
   kKK,      // in none: gradient
-  // kRowRow and kRowK whose rows are aligned, with a multiple of four k: for those tiles of the
-  // ring that copy four k of a row at once. To the others they are kRowRow and kRowK.
-  kQuadsQuads,
-  kQuadsK,
   kAny,
 };
 
@@ -94,7 +90,6 @@ constexpr RingDesign kRingDesign32{32, 32, 64, 8, 4, 31};
 // A kernel that was compiled for a lower capability computes nothing.
 const void* Ring256(GemmLayout layout);
 const void* Ring128Wide(GemmLayout layout);
-const void* Ring128AlongK(GemmLayout layout);  // with the same design
 const void* Ring128(GemmLayout layout);
 const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);

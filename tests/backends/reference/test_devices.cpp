@@ -112,7 +112,6 @@ cuda::GemmTile TileOf(const std::string& tile) {
                                                          {"tile32", GemmTile::k32},
                                                          {"ring256", GemmTile::kRing256},
                                                          {"ring128w", GemmTile::kRing128Wide},
-                                                         {"ring128k", GemmTile::kRing128AlongK},
                                                          {"ring128", GemmTile::kRing128},
                                                          {"ring64", GemmTile::kRing64},
                                                          {"ring32", GemmTile::kRing32}};
@@ -178,7 +177,6 @@ std::vector<TestDevice> ProductTestDevices() {
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
   // The third of the fake GPUs has too little shared memory for a level of the tree of 128.
   devices.insert(devices.end(), {CudaTiles("ring256", 0, false), CudaTiles("ring128w", 0, false),
-                                 CudaTiles("ring128k", 0, false), CudaTiles("ring128k", 0, true),
                                  CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
                                  CudaTiles("ring64", 2), CudaTiles("ring32", 0, false),
                                  CudaTiles("ring32", 2, true)});

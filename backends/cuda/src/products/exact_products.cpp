@@ -18,8 +18,6 @@ const void* RingKernelOf(GemmTile tile, GemmLayout layout) {
       return Ring256(layout);
     case GemmTile::kRing128Wide:
       return Ring128Wide(layout);
-    case GemmTile::kRing128AlongK:
-      return Ring128AlongK(layout);
     case GemmTile::kRing128:
       return Ring128(layout);
     case GemmTile::kRing64:
@@ -35,8 +33,8 @@ const void* QuadsKernelOf(GemmTile tile, GemmLayout layout) {
                                  : Gemm32(layout);
 }
 
-constexpr GemmLayout kLayouts[] = {GemmLayout::kRowRow,     GemmLayout::kRowK,   GemmLayout::kKK,
-                                   GemmLayout::kQuadsQuads, GemmLayout::kQuadsK, GemmLayout::kAny};
+constexpr GemmLayout kLayouts[] = {GemmLayout::kRowRow, GemmLayout::kRowK, GemmLayout::kKK,
+                                   GemmLayout::kAny};
 
 // A block may have more than 48 KiB of shared memory only if its kernel asks before it is launched.
 void AllowSharedMemory(GemmTile tile, const GemmGpu& gpu, const std::string& name) {

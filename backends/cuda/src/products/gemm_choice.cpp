@@ -23,7 +23,6 @@ constexpr TileSpeed kSpeeds[] = {
     {GemmTile::k32, 0.31, 0.36, 0.40, 0.11},
     {GemmTile::kRing256, 0.55, 0.56, 0.55, 0.67},
     {GemmTile::kRing128Wide, 0.577, 0.586, 0.59, 0.36},
-    {GemmTile::kRing128AlongK, 0.57, 0.58, 0.59, 0.36},
     {GemmTile::kRing128, 0.56, 0.57, 0.63, 0.54},
     {GemmTile::kRing64, 0.54, 0.58, 0.617, 0.38},
     {GemmTile::kRing32, 0.36, 0.45, 0.54, 0.165},
@@ -52,11 +51,6 @@ bool HasQuadsOfRows(const Operand& operand, std::int64_t rows) {
   return Aligned(operand.data) && operand.k_stride % 4 == 0 && rows % 4 == 0;
 }
 
-// The same of quads of k, where k is contiguous.
-bool HasQuadsOfK(const Operand& operand, std::int64_t k) {
-  return Aligned(operand.data) && operand.row_stride % 4 == 0 && k % 4 == 0;
-}
-
 bool HasQuads(const Operand& operand, std::int64_t rows) {
   if (KFirst(operand)) return HasQuadsOfRows(operand, rows);
   return Aligned(operand.data) && operand.row_stride % 4 == 0;
@@ -78,12 +72,10 @@ GemmLayout LayoutOfForm(const Product& p) {
 double FullSpeed(const TileSpeed& speed, GemmLayout layout) {
   switch (layout) {
     case GemmLayout::kRowK:
-    case GemmLayout::kQuadsK:
       return speed.row_k;
     case GemmLayout::kKK:
       return speed.k_k;
     case GemmLayout::kRowRow:
-    case GemmLayout::kQuadsQuads:
     case GemmLayout::kAny:
       break;
   }
@@ -158,7 +150,6 @@ const RingDesign* DesignOf(GemmTile tile) {
     case GemmTile::kRing256:
       return &kRingDesign256;
     case GemmTile::kRing128Wide:
-    case GemmTile::kRing128AlongK:
       return &kRingDesign128Wide;
     case GemmTile::kRing128:
       return &kRingDesign128;
@@ -205,8 +196,7 @@ std::vector<GemmTile> TilesOf(const GemmGpu& gpu) {
   if (!gpu.has_ring) return {GemmTile::k128, GemmTile::k64, GemmTile::k32};
   std::vector<GemmTile> tiles;
   // Their few warps would wait for the tree's levels in local memory.
-  for (const GemmTile tile :
-       {GemmTile::kRing256, GemmTile::kRing128Wide, GemmTile::kRing128AlongK}) {
+  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide}) {
     if (SharedQuarters(*DesignOf(tile), gpu) == kLevelQuarters) tiles.push_back(tile);
   }
   tiles.insert(tiles.end(), {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32});
@@ -229,13 +219,7 @@ GemmLayout RingLayoutOf(const Product& p) {
   const bool careless = IsPlanted(CudaBug::kQuadsNeedNoAlignment);
   const bool quads =
       (!KFirst(p.a) || HasQuadsOfRows(p.a, p.m)) && (!KFirst(p.b) || HasQuadsOfRows(p.b, p.n));
-  if (!IsNear(p.a) || !IsNear(p.b) || !(quads || careless)) return GemmLayout::kAny;
-  const GemmLayout layout = LayoutOfForm(p);
-  if (layout == GemmLayout::kRowRow && HasQuadsOfK(p.a, p.k) && HasQuadsOfK(p.b, p.k)) {
-    return GemmLayout::kQuadsQuads;
-  }
-  if (layout == GemmLayout::kRowK && HasQuadsOfK(p.a, p.k)) return GemmLayout::kQuadsK;
-  return layout;
+  return IsNear(p.a) && IsNear(p.b) && (quads || careless) ? LayoutOfForm(p) : GemmLayout::kAny;
 }
 
 GemmPlan PlanOf(const Product& p, const GemmGpu& gpu, const GemmWay& way) {
