@@ -18,14 +18,14 @@ struct TileSpeed {
 // What an H200 reached with products of 4096 in each layout, and with few tiles of 128 or 512 rows
 // (bench/results/, 2026-11-26).
 constexpr TileSpeed kSpeeds[] = {
-    {GemmTile::k128, 0.43, 0.49, 0.52, 0.47},
-    {GemmTile::k64, 0.41, 0.47, 0.52, 0.29},
-    {GemmTile::k32, 0.31, 0.36, 0.40, 0.11},
-    {GemmTile::kRing256, 0.55, 0.56, 0.55, 0.67},
-    {GemmTile::kRing128Wide, 0.577, 0.586, 0.59, 0.36},
-    {GemmTile::kRing128, 0.56, 0.57, 0.63, 0.54},
-    {GemmTile::kRing64, 0.54, 0.58, 0.617, 0.38},
-    {GemmTile::kRing32, 0.36, 0.45, 0.54, 0.165},
+    {GemmTile::k128, 0.477, 0.53, 0.529, 0.47},
+    {GemmTile::k64, 0.44, 0.484, 0.525, 0.29},
+    {GemmTile::k32, 0.32, 0.356, 0.402, 0.11},
+    {GemmTile::kRing256, 0.553, 0.55, 0.56, 0.67},
+    {GemmTile::kRing128Wide, 0.58, 0.584, 0.595, 0.36},
+    {GemmTile::kRing128, 0.575, 0.597, 0.625, 0.54},
+    {GemmTile::kRing64, 0.537, 0.58, 0.618, 0.38},
+    {GemmTile::kRing32, 0.36, 0.447, 0.547, 0.165},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
 // Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.

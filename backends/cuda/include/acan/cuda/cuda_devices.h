@@ -1,5 +1,5 @@
 // NVIDIA's GPUs as acan::Device. The module acan_cuda.so offers them to the program; tests link
-// them directly. Proven on a fake GPU, never run on one: see docs/devices.md.
+// them directly. docs/devices.md says what was seen on a GPU.
 //
 // Kernels are compiled by nvcc for the architectures that the build names, without contraction,
 // flushing or approximate divisions. Exact products have tiles of several sizes, and small ones are
