@@ -156,6 +156,7 @@ find_cublas() {
 
 # The programs that --carry made, with the libraries that the machine may lack.
 unpack_programs() {
+  say "the programs are those of .gpu-deps/programs.tar.gz"
   tar -C "$build" -xzf .gpu-deps/programs.tar.gz
   export LD_LIBRARY_PATH="$PWD/$build/system${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }

@@ -8,6 +8,7 @@ namespace acan {
 
 class LinkPace {
  public:
+  LinkPace() { Begin(false); }
   // A new connection. Until something was seen, bytes that travel do so at 1 Gbit/s, and others
   // leave the device at 2 GB/s.
   void Begin(bool bytes_travel);
@@ -21,7 +22,7 @@ class LinkPace {
  private:
   bool travels_ = false;
   bool seen_ = false;  // the pace is not assumed any more
-  std::uint32_t ns_per_kib_ = 512;
+  std::uint32_t ns_per_kib_ = 0;
 };
 
 }  // namespace acan
