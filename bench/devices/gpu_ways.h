@@ -1,12 +1,21 @@
 // The ways in which gpu_bench computes each product on acan's own device.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "acan/core/device.h"
 #include "products/gemm_choice.h"
 
 namespace acan::cuda {
+
+// Something that is timed: calls may go on when they return, `wait` returns when all are done.
+struct Way {
+  std::string name;
+  std::function<void()> call;
+  std::function<void()> wait;
+};
 
 // A way of acan's own device to compute a product.
 struct OwnWay {

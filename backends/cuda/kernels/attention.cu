@@ -197,11 +197,7 @@ __device__ __forceinline__ void ForwardTile(const acan_args& a, acan_i64 r, acan
     const acan_i64 row = tile.at.key_row + begin;
     BringRows<kBlocks>(a.m[3], row, call.keys - begin, tile.at.k_col, width, m.k);
     BringRows<kBlocks>(a.m[4], row, call.keys - begin, tile.at.k_col, width, m.v);
-    Seen seen;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      seen.begin[i] = 0;
-      seen.end[i] = SeenOf(tile.visible[i], begin);
-    }
+    const Seen seen = KeysSeen(tile.visible, begin);
     ACAN_BARRIER();
     WeighLeaf(a, tile, begin, seen, m, node);
     AddLeaf(m.pairs, m.v, width, seen, node.o);

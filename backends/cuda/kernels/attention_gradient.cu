@@ -245,11 +245,7 @@ __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group
   const acan_i64 most_visible = acan_attention_visible(&call, group.keys, last);
   ACAN_NO_UNROLL for (acan_i64 begin = 0; begin < most_visible; begin += kLeaf) {
     BringKeys(a, group, begin, m);
-    Seen seen;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      seen.begin[i] = 0;
-      seen.end[i] = SeenOf(visible[i], begin);
-    }
+    const Seen seen = KeysSeen(visible, begin);
     ACAN_BARRIER();
     FindQuerySlopes(a, group, first, begin, m);
     ACAN_BARRIER();

@@ -192,6 +192,16 @@ __device__ __forceinline__ int SeenOf(acan_i64 visible, acan_i64 begin) {
   return seen <= 0 ? 0 : seen < kLeaf ? static_cast<int>(seen) : kLeaf;
 }
 
+// The same of the thread's queries.
+__device__ __forceinline__ Seen KeysSeen(const acan_i64 (&visible)[kEach], acan_i64 begin) {
+  Seen seen;
+  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
+    seen.begin[i] = 0;
+    seen.end[i] = SeenOf(visible[i], begin);
+  }
+  return seen;
+}
+
 // Trailing ones: the levels that end with this leaf.
 __device__ __forceinline__ int EndingLevels(acan_i64 leaf) {
   int levels = 0;

@@ -108,13 +108,13 @@ constexpr int kPartsThreads = 256;
 // Its parameter: Parts. Any number of blocks.
 const void* AddPartsKernel();
 
-// ---- attention, by blocks of 64 queries or keys: kernels/attention_tile.cuh
-// -------------------------
+// ---- attention by tiles of 64 queries or keys: kernels/attention_tile.cuh ----------------------
 
 constexpr int kAttentionThreads = 256;
-constexpr int kAttentionLevels = 12;                   // of the tree over leaves of 64
-constexpr std::int64_t kMostAttentionRows = 64 << 12;  // queries or keys of a call
-constexpr int kMostAttentionWidth = 128;               // of a head
+constexpr int kAttentionLevels = 12;      // of the tree over leaves of 64
+constexpr int kMostAttentionWidth = 128;  // of a head
+// Queries or keys of a call, for which the levels suffice.
+constexpr std::int64_t kMostAttentionRows = std::int64_t{64} << kAttentionLevels;
 // Their parameter: LaunchArgs. x: the region's columns, y: its rows as they come.
 // column_blocks: of 64 columns, that a head has; 1 or 2.
 const void* AttentionTileKernel(int column_blocks);
