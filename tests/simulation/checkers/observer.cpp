@@ -20,6 +20,7 @@ std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
     outline.resident_bytes = tuple.resident_bytes;
     if (tuple.task) {
       outline.task.emplace();
+      outline.task->need_bytes = tuple.task->need_bytes;
       outline.task->lease_us = tuple.task->lease_us;
       outline.task->not_by = tuple.task->not_by;
       outline.task->inputs = tuple.task->inputs;

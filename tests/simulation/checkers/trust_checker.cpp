@@ -53,15 +53,15 @@ Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, co
   }
   if (IsUntried(client)) extensions.most = kLimits.untried_extensions;
   if (IsOnProbation(client, now_us)) extensions.most = kLimits.untried_extensions / 2;
+  if (task == nullptr) return extensions;  // nobody knows what it needs
   const auto asks = [&](const Pattern& pattern) { return pattern.Matches(key); };
-  const std::uint64_t need_bytes = task == nullptr ? 0 : task->need_bytes;
   const auto could_take = [&](const auto& other) {
     return other.first != client && !context_.IsLimited(other.first) &&
-           !mistrusted_.contains(other.first) && other.second.offer_bytes >= need_bytes &&
+           !mistrusted_.contains(other.first) && other.second.offer_bytes >= task->need_bytes &&
            std::any_of(other.second.patterns.begin(), other.second.patterns.end(), asks);
   };
-  extensions.another_could_take = (task == nullptr || task->not_by.empty()) &&
-                                  std::any_of(asked_for_.begin(), asked_for_.end(), could_take);
+  extensions.another_could_take =
+      task->not_by.empty() && std::any_of(asked_for_.begin(), asked_for_.end(), could_take);
   return extensions;
 }
 
