@@ -19,6 +19,9 @@ struct ForwardMemory {
     pairs = v.words + kLeaf * pitch;
     largest = pairs + kLeaf * kPairPitch;
   }
+  static constexpr int Words(int width) {
+    return 3 * kLeaf * (width + 4) + kLeaf * kPairPitch + kLeaf * kSide;
+  }
 };
 
 // The triples of the thread's queries, of its columns.
@@ -221,6 +224,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
 const void* AttentionTileKernel(int column_blocks) {
   return column_blocks == 1 ? reinterpret_cast<const void*>(&AttentionKernel<1>)
                             : reinterpret_cast<const void*>(&AttentionKernel<2>);
+}
+
+std::size_t AttentionTileBytes(int head_width) {
+  return sizeof(float) * static_cast<std::size_t>(ForwardMemory<1>::Words(head_width));
 }
 
 }  // namespace acan::cuda

@@ -26,6 +26,9 @@ struct GradientMemory {
     inverse = shifted + kLeaf;
     term = inverse + kLeaf;
   }
+  static constexpr int Words(int width) {
+    return 4 * kLeaf * (width + 4) + kLeaf * kPairPitch + kBlocks * kLeaf * kSide + 3 * kLeaf;
+  }
 };
 
 // What is the same for all tiles of a row of the launch.
@@ -403,6 +406,12 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocks == 1 ? 2 : 1)
 const void* AttentionGradientTileKernel(int column_blocks) {
   return column_blocks == 1 ? reinterpret_cast<const void*>(&AttentionGradientKernel<1>)
                             : reinterpret_cast<const void*>(&AttentionGradientKernel<2>);
+}
+
+std::size_t AttentionGradientTileBytes(int head_width) {
+  const int words = head_width <= kLeaf ? GradientMemory<1>::Words(head_width)
+                                        : GradientMemory<2>::Words(head_width);
+  return sizeof(float) * static_cast<std::size_t>(words);
 }
 
 }  // namespace acan::cuda

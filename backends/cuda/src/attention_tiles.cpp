@@ -8,17 +8,12 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::uint64_t kLeaf = 64;
-constexpr std::uint64_t kLanes = 16;
+constexpr std::int64_t kColumnBlock = 64;  // of a head, for which a kernel is compiled
 
-// What the kernels keep in shared memory: ForwardMemory and GradientMemory of kernels/.
-std::uint64_t SharedBytes(Kernel kernel, std::uint64_t width) {
-  const bool forward = kernel == Kernel::kAttention;
-  const std::uint64_t rows = kLeaf * (width + 4);
-  const std::uint64_t pairs = kLeaf * (kLeaf + 4);
-  const std::uint64_t lanes = kLeaf * kLanes;
-  const std::uint64_t blocks = width <= kLeaf ? 1 : 2;
-  return 4 * (forward ? 3 * rows + pairs + lanes : 4 * rows + pairs + blocks * lanes + 3 * kLeaf);
+std::size_t SharedBytes(Kernel kernel, std::int64_t width) {
+  const int head_width = static_cast<int>(width);
+  return kernel == Kernel::kAttention ? AttentionTileBytes(head_width)
+                                      : AttentionGradientTileBytes(head_width);
 }
 
 }  // namespace
@@ -27,8 +22,8 @@ AttentionTiles::AttentionTiles(int ordinal, const std::string& name) {
   int bytes = 0;
   Check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal),
         "cudaDeviceGetAttribute", name);
-  block_shared_bytes_ = static_cast<std::uint64_t>(bytes);
-  const std::uint64_t most = SharedBytes(Kernel::kAttentionGradient, kMostAttentionWidth);
+  block_shared_bytes_ = static_cast<std::size_t>(bytes);
+  const std::size_t most = SharedBytes(Kernel::kAttentionGradient, kMostAttentionWidth);
   for (const void* const kernel : Kernels()) {
     Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(std::min(most, block_shared_bytes_))),
@@ -45,9 +40,9 @@ std::optional<TileLaunch> AttentionTiles::Find(Kernel kernel, const KernelScalar
   if (!forward && kernel != Kernel::kAttentionGradient) return std::nullopt;
   if (head_width % 4 != 0 || head_width > kMostAttentionWidth) return std::nullopt;
   if (std::max(scalars.i[1], scalars.i[2]) > kMostAttentionRows) return std::nullopt;
-  const std::uint64_t bytes = SharedBytes(kernel, static_cast<std::uint64_t>(head_width));
+  const std::size_t bytes = SharedBytes(kernel, head_width);
   if (bytes > block_shared_bytes_) return std::nullopt;
-  const int blocks = head_width <= static_cast<std::int64_t>(kLeaf) ? 1 : 2;
+  const int blocks = head_width <= kColumnBlock ? 1 : 2;
   return TileLaunch{forward ? AttentionTileKernel(blocks) : AttentionGradientTileKernel(blocks),
                     kAttentionThreads, bytes};
 }

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,7 +32,7 @@ class AttentionTiles {
   static std::vector<const void*> Kernels();
 
  private:
-  std::uint64_t block_shared_bytes_;
+  std::size_t block_shared_bytes_;
 };
 
 }  // namespace acan::cuda

@@ -119,6 +119,9 @@ constexpr std::int64_t kMostAttentionRows = std::int64_t{64} << kAttentionLevels
 // column_blocks: of 64 columns, that a head has; 1 or 2.
 const void* AttentionTileKernel(int column_blocks);
 const void* AttentionGradientTileKernel(int column_blocks);
+// What they need of dynamic shared memory, in bytes.
+std::size_t AttentionTileBytes(int head_width);
+std::size_t AttentionGradientTileBytes(int head_width);
 
 // ---- everything else ---------------------------------------------------------------------------
 

@@ -222,9 +222,13 @@ void SpaceActions::Do(const RemoveResults& action) {
 }
 
 void SpaceActions::Do(const RemoveStep& action) {
-  for (Pattern& pattern : StepWithoutTiles(context_.run, action.step)) {
-    Submit(tuplespace::Retire{std::move(pattern), false});
+  std::vector<Pattern> patterns = StepWithoutTiles(context_.run, action.step);
+  if (action.tiles) {
+    for (Pattern& tiles : TilesOfVersion(context_.run, action.step)) {
+      patterns.push_back(std::move(tiles));
+    }
   }
+  for (Pattern& pattern : patterns) Submit(tuplespace::Retire{std::move(pattern), false});
 }
 
 void SpaceActions::Do(const RetireThrough& action) {

@@ -95,6 +95,16 @@ std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::i
   return patterns;
 }
 
+std::vector<tuplespace::Pattern> TilesOfVersion(const std::string& job, std::int64_t version) {
+  std::vector<tuplespace::Pattern> patterns;
+  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+    patterns.push_back({{FieldPattern::Exact(job), FieldPattern::Exact(version),
+                         FieldPattern::Exact(WordOf(KindOf(state)))},
+                        true});
+  }
+  return patterns;
+}
+
 std::vector<tuplespace::Pattern> AllAfter(const std::string& job, std::int64_t step) {
   std::vector<const char*> prefixes = {WordOf(StepTuple::kTask), WordOf(StepTuple::kAudit)};
   prefixes.insert(prefixes.end(), kWithoutTiles.begin(), kWithoutTiles.end());

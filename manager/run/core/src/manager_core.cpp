@@ -41,6 +41,7 @@ ManagerActions ManagerCore::Step(const ManagerEvent& event, std::int64_t now_us)
   if (phase_ == Phase::kNotBegun) {
     phase_ = Phase::kWorking;
     pool_.Start(now_us);
+    safe_.Start(now_us);
     snapshots_.Start(now_us);
   }
   std::visit([&](const auto& e) { On(e, now_us, out); }, event);
@@ -185,9 +186,9 @@ void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActi
   KeepSafe(unit, now_us, out);
   RetireDone(out);
   if (!unit.tiles_resident || unit.step < versions_.spent_from) return;
-  out.push_back(RemoveStep{unit.step});
-  const bool between = unit.step != versions_.safe && unit.step != safe_.version();
-  if (between && snapshots_.version() != unit.step) RemoveTiles(unit.step, out);
+  const bool kept = unit.step == versions_.safe || unit.step == safe_.version() ||
+                    unit.step == snapshots_.version();
+  out.push_back(RemoveStep{unit.step, !kept});
 }
 
 // What was committed may be lost with a handler, or with the space.
@@ -198,28 +199,17 @@ void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions
     if (safe_.Note(version)) out.push_back(DropCopy{});
   }
   if (version == steps_.total) return;
+  const bool save = snapshots_.IsDue(version, now_us);
   // A snapshot at times of its own waits for a version whose tiles are in the space anyway.
-  const bool waits = unit.tiles_resident && unit.made_safe_later && !snapshots_.HasFixedSteps();
-  if (!waits && snapshots_.IsDue(version, now_us)) BeginSnapshot(version, now_us, out);
-  if (!unit.tiles_resident || !unit.made_safe_later || !safe_.IsDue(version, now_us)) return;
+  const bool waits = unit.tiles_resident && !snapshots_.HasFixedSteps();
+  if (save && !waits) BeginSnapshot(version, now_us, out);
+  if (!unit.tiles_resident || safe_.version()) return;
+  if (!safe_.IsDue(version, now_us) && !(save && waits)) return;
   safe_.Begin(version, now_us);
   out.push_back(MakeSafe{cut_.generation(), version, cut_.Tiles(version)});
 }
 
 // ---- old versions, and snapshots ---------------------------------------------------------------
-
-// The large ones: nobody reads them any more. The others wait for a version that is safe.
-void ManagerCore::RemoveTiles(std::int64_t version, ManagerActions& out) const {
-  RemoveResults remove;
-  for (TileCell& tile : cut_.Tiles(version)) {
-    if (tile.frozen) continue;
-    const auto values = static_cast<std::uint64_t>(tile.outputs.size() * tile.inputs.size());
-    if (values * sizeof(float) >= config_.least_removed_bytes) {
-      remove.keys.push_back(std::move(tile.key));
-    }
-  }
-  if (!remove.keys.empty()) out.push_back(std::move(remove));
-}
 
 void ManagerCore::RetireDone(ManagerActions& out) {
   const std::int64_t keep =

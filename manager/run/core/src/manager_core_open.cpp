@@ -91,7 +91,7 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
 }
 
 // Large results may stay on devices with memory of their own, and with handlers whose bytes would
-// cross a link: tiles, save those of each so many steps. What only the tasks of the unit read may
+// cross a link: tiles, save those of the last version. What only the tasks of the unit read may
 // stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
 // What the manager itself reads (`read`) does not stay: the step would wait for its maker.
 void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
@@ -105,12 +105,8 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   const bool kept = config_.kept_versions > 0;
   if (!any || trust_.audits() || kept || config_.limits.resident_steps <= 1) return;
   if (!safe_.MayStay(unit.step)) return;
-  const std::int64_t version = unit.step + 1;
   const bool travels = any_of([](const Capacity& capacity) { return capacity.bytes_travel; });
-  // A link is slow: no version goes over it all at once.
-  unit.made_safe_later = travels;
-  const bool is_safe_now = !travels && version % config_.limits.resident_steps == 0;
-  const bool tiles_resident = !is_safe_now && version != steps_.total;
+  const bool tiles_resident = unit.step + 1 != steps_.total;
   const bool others_resident = handlers.size() == 1 || travels;
   const std::uint64_t least_tile = config_.least_removed_bytes;
   const std::uint64_t least = travels ? LeastKeptOverLinks(least_tile) : least_tile;

@@ -1,19 +1,14 @@
 #include "acan/manager/snapshot_timer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
+
+#include "acan/manager/saving_interval.h"
 
 namespace acan {
 namespace {
 
-// Until one was taken.
-constexpr std::int64_t kAssumedSnapshotUs = 50'000;
-constexpr double kAssumedSecondsBetweenFailures = 3600;
-// Whoever is lost young is often lost young: the first comes soon, the next ones later and later,
-// up to what Young's rule says. None takes more than this share of the time.
-constexpr std::int64_t kFirstSnapshotUs = 1'000'000;
-constexpr std::int64_t kLeastIntervalsOfOne = 10;
+constexpr std::int64_t kAssumedSnapshotUs = 50'000;  // until one was taken
 
 }  // namespace
 
@@ -27,14 +22,11 @@ void SnapshotTimer::Expect(std::int64_t took_us) {
 }
 
 std::int64_t SnapshotTimer::IntervalUs(std::int64_t now_us) const {
-  const double lived_s = policy_->past_seconds + static_cast<double>(now_us - started_us_) * 1e-6;
-  const double between_failures_s =
-      (kAssumedSecondsBetweenFailures + lived_s) / static_cast<double>(1 + policy_->failures);
-  const double took_s = static_cast<double>(took_us_) * 1e-6;
-  const auto young_us = static_cast<std::int64_t>(std::sqrt(2 * took_s * between_failures_s) * 1e6);
-  const std::int64_t lived_at_last_us = begun_us_ - started_us_;
-  return std::max(std::min(young_us, std::max(kFirstSnapshotUs, lived_at_last_us)),
-                  kLeastIntervalsOfOne * took_us_);
+  const double past_us = policy_->past_seconds * 1e6;
+  return SavingIntervalUs({.took_us = took_us_,
+                           .lived_us = past_us + static_cast<double>(now_us - started_us_),
+                           .losses = policy_->failures,
+                           .at_last_us = begun_us_ - started_us_});
 }
 
 bool SnapshotTimer::IsDue(std::int64_t version, std::int64_t now_us) const {

@@ -51,12 +51,12 @@ std::size_t OthersThatStay(const Shell& shell) {
       }));
 }
 
-TEST(ManagerCoreResidentTest, TilesStayButForThoseOfEachSoManySteps) {
+TEST(ManagerCoreResidentTest, TilesStayButForThoseOfTheLastVersion) {
   Shell shell(ResidentJob());
   shell.Send(Gpus({1 << 30, 1 << 30}));
   shell.RunAll();
   EXPECT_TRUE(shell.done);
-  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 5}));
+  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(OthersThatStay(shell), 0u) << "another handler may need them";
 }
 
@@ -64,7 +64,7 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
   Shell shell(ResidentJob());
   shell.Send(Gpus({1 << 30}));
   shell.RunAll();
-  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 5}));
+  EXPECT_EQ(VersionsThatStay(shell), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
   EXPECT_GT(OthersThatStay(shell), 0u);
   std::size_t losses = 0;
   for (const auto& [key, may] : shell.may_be_resident) {
@@ -114,11 +114,11 @@ TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
   shell.Send(Gpus({1 << 30, 1 << 30}));
   shell.RunAll();
   EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{3, 5}));
-  EXPECT_EQ(shell.removed_steps, (std::vector<std::int64_t>{0, 1, 2, 4})) << "all but their tiles";
+  EXPECT_EQ(shell.removed_steps, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
   const ManagerConfig config = SmallJob();
   const PassTasks graph(LowerModel(config.model), config.training, *shell.core.plan());
   for (std::int64_t version = 0; version <= 6; ++version) {
-    const bool between = version == 1 || version == 2;
+    const bool between = version == 1 || version == 2 || version == 3;
     for (const TileCell& tile : graph.Tiles("run", version)) {
       EXPECT_EQ(shell.removed.count(tile.key) != 0, between) << tile.key.ToString();
     }
@@ -132,7 +132,8 @@ TEST(ManagerCoreResidentTest, WhatIsLostIsMadeAgainFromTheLastSafeVersion) {
     shell.Send(Gpus({1 << 30, 1 << 30}));
     bool lost = false;
     while (!shell.answers.empty()) {
-      if (!lost && shell.core.committed_steps() == lost_at) {
+      const bool is_copied = !std::holds_alternative<VersionSafe>(shell.answers.front());
+      if (!lost && is_copied && shell.core.committed_steps() == lost_at) {
         lost = true;
         shell.Send(ResultsLost{"handler 1 is gone"});
         ASSERT_EQ(shell.moved.size(), 1u);
@@ -168,13 +169,13 @@ TEST(ManagerCoreResidentTest, NothingStaysForAFewStepsAfterLossesInARow) {
     EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
     return VersionsThatStay(shell);
   };
-  EXPECT_EQ(stay_after({2}), (std::set<std::int64_t>{1, 2, 3, 5}))
+  EXPECT_EQ(stay_after({2}), (std::set<std::int64_t>{1, 2, 3, 4, 5}))
       << "any handler may be lost once";
-  EXPECT_EQ(stay_after({2, 2}), (std::set<std::int64_t>{2, 3, 5}));
-  EXPECT_EQ(stay_after({2, 2, 2}), (std::set<std::int64_t>{5})) << "from the safe version 1 on";
-  EXPECT_EQ(stay_after({2, 5, 5}), (std::set<std::int64_t>{1, 2, 3}))
+  EXPECT_EQ(stay_after({2, 2}), (std::set<std::int64_t>{2, 3, 4, 5}));
+  EXPECT_EQ(stay_after({2, 2, 2}), (std::set<std::int64_t>{4, 5})) << "from the safe version 1 on";
+  EXPECT_EQ(stay_after({2, 5, 5}), (std::set<std::int64_t>{1, 2, 3, 4}))
       << "version 4 was safe between the first two";
-  EXPECT_EQ(stay_after({2, 5}), (std::set<std::int64_t>{1, 2, 3, 5}));
+  EXPECT_EQ(stay_after({2, 5}), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
 }
 
 // In the same way where versions are copied beside the steps.
@@ -338,42 +339,45 @@ TEST(ManagerCoreOverLinkTest, ASnapshotWaitsForAVersionThatIsCopied) {
     EXPECT_TRUE(shell.done);
     return shell.snapshots;
   };
-  EXPECT_EQ(snapshots({}, true), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(snapshots({}, true), (std::vector<std::int64_t>{1})) << "it is copied as one is due";
   EXPECT_EQ(snapshots({}, false), (std::vector<std::int64_t>{}));
   EXPECT_EQ(snapshots(1, false), (std::vector<std::int64_t>{1})) << "the first is under way";
 }
 
 // ---- when a version is copied ------------------------------------------------------------------
 
-TEST(SafeTimerTest, ACopyTakesASmallPartOfTheTime) {
+TEST(SafeTimerTest, OneCopyAtATimeOfSoManyStepsAtMost) {
   SafeTimer timer(4);
-  EXPECT_FALSE(timer.IsDue(3, 0));
+  timer.Start(1'000);
+  EXPECT_FALSE(timer.IsDue(3, 1'000));
   ASSERT_TRUE(timer.IsDue(4, 1'000));
   timer.Begin(4, 1'000);
-  EXPECT_FALSE(timer.IsDue(8, 2'000)) << "one is under way";
+  EXPECT_FALSE(timer.IsDue(8, 60'000'000)) << "one is under way";
   EXPECT_FALSE(timer.OnDone(3, 2'000));
   ASSERT_TRUE(timer.OnDone(4, 11'000));
   EXPECT_EQ(timer.took_us(), 10'000);
   EXPECT_FALSE(timer.IsDue(7, 60'000'000)) << "too few steps";
-  EXPECT_FALSE(timer.IsDue(8, 6'010'000))
-      << "too soon: the root of 2 x 10 ms x half an hour is 6 s";
-  EXPECT_TRUE(timer.IsDue(8, 6'011'000));
+  EXPECT_FALSE(timer.IsDue(8, 1'000'999));
+  EXPECT_TRUE(timer.IsDue(8, 1'001'000)) << "the second one comes soon";
 }
 
-TEST(SafeTimerTest, APauseHasALimitUnlessTheLinkIsSlow) {
-  const auto pause_us = [](std::int64_t took_us) {
+TEST(SafeTimerTest, WhereLossesAreFrequentVersionsAreCopiedMoreOften) {
+  const std::int64_t hour_us = 3'600'000'000;
+  const auto due_after_us = [&](int losses) {
     SafeTimer timer(1);
-    timer.Begin(1, 0);
-    EXPECT_TRUE(timer.OnDone(1, took_us));
-    std::int64_t least = 0, most = std::int64_t{1} << 40;
+    timer.Start(0);
+    for (int i = 0; i < losses; ++i) timer.OnLost(0);
+    timer.Begin(1, hour_us);
+    EXPECT_TRUE(timer.OnDone(1, hour_us + 10'000));
+    std::int64_t least = 0, most = hour_us;
     while (most - least > 1) {
       const std::int64_t middle = (least + most) / 2;
-      (timer.IsDue(2, took_us + middle) ? most : least) = middle;
+      (timer.IsDue(2, hour_us + middle) ? most : least) = middle;
     }
-    return most;
+    return static_cast<double>(most);
   };
-  EXPECT_EQ(pause_us(1'000'000), 10'000'000);
-  EXPECT_EQ(pause_us(4'000'000), 36'000'000) << "nine times the copy";
+  EXPECT_NEAR(due_after_us(0), 12.0e6, 0.1e6) << "the root of 2 x 10 ms x two hours";
+  EXPECT_NEAR(due_after_us(8), 4.0e6, 0.1e6) << "one loss expected, eight seen";
 }
 
 TEST(SafeTimerTest, GoingBackForgetsTheCopyUnderWay) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "acan/manager/manager_core.h"
+#include "acan/manager/tuple_names.h"
 
 namespace acan {
 
@@ -156,6 +157,13 @@ class Shell {
     }
   }
 
+  void NoteRemovedVersion(std::int64_t version) {
+    for (const auto& [key, may] : may_be_resident) {
+      const auto tile = TileOfKey(key);
+      if (tile && tile->first == version) NoteRemoved(key);
+    }
+  }
+
   void Take(const std::vector<ManagerAction>& actions) {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
@@ -191,7 +199,7 @@ class Shell {
       } else if (const auto* safe = std::get_if<MakeSafe>(&action)) {
         copied.push_back(safe->version);
         copy_generation = safe->generation;
-        if (copies) answers.push_back(VersionSafe{safe->generation, safe->version});
+        if (copies) answers.push_front(VersionSafe{safe->generation, safe->version});
         copy_open = !copies;
       } else if (std::get_if<DropCopy>(&action) != nullptr) {
         copy_open = false;
@@ -205,6 +213,7 @@ class Shell {
         for (const tuplespace::Key& key : remove->keys) NoteRemoved(key);
       } else if (const auto* between = std::get_if<RemoveStep>(&action)) {
         removed_steps.push_back(between->step);
+        if (between->tiles) NoteRemovedVersion(between->step);
       } else if (const auto* retire = std::get_if<RetireThrough>(&action)) {
         retired.push_back(retire->step);
         retired_while_copied |= copy_open && retire->step >= copied.back();

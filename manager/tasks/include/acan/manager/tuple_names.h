@@ -27,6 +27,8 @@ tuplespace::Pattern FrozenTilesOf(const std::string& job, ParameterId parameter)
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
 // What the tasks of a step were given and made, but for tiles.
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step);
+// All tiles of a version; not those that are frozen.
+std::vector<tuplespace::Pattern> TilesOfVersion(const std::string& job, std::int64_t version);
 
 // All that later steps were given and made, and the tiles of later versions; not those that are
 // frozen.

@@ -18,9 +18,7 @@ namespace acan {
 
 // When the state of the run is written to disk.
 struct SnapshotPolicy {
-  // Steps between two; unset: as often as costs least in all, by Young's rule (J. W. Young, "A
-  // first order approximation to the optimum checkpoint interval", 1974) from what one took and how
-  // often the run was lost.
+  // Steps between two; unset: as SavingIntervalUs says.
   std::optional<std::int64_t> every_steps;
   double past_seconds = 0;  // of the run's earlier lives
   std::int64_t failures = 0;

@@ -99,7 +99,6 @@ class ManagerCore {
   void CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActions& out);
   void CommitEvaluation(const Unit& unit, ManagerActions& out);
   void RetireDone(ManagerActions& out);
-  void RemoveTiles(std::int64_t version, ManagerActions& out) const;
   void KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions& out);
   void BeginSnapshot(std::int64_t version, std::int64_t now_us, ManagerActions& out);
   void SaveToStop(std::int64_t now_us, ManagerActions& out);

@@ -126,9 +126,10 @@ struct LoadWeights {
 struct RemoveResults {
   std::vector<tuplespace::Key> keys;
 };
-// All that the tasks of a step made for each other, and what they were given; not tiles.
+// All that the tasks of a step made for each other, and what they were given.
 struct RemoveStep {
   std::int64_t step = 0;
+  bool tiles = false;  // the tiles of that version as well
 };
 struct RetireThrough {
   std::int64_t step = 0;

@@ -14,9 +14,10 @@ class SafeTimer {
   // Of every so many steps at most one version is copied.
   explicit SafeTimer(std::int64_t steps) : steps_(steps) {}
 
-  // Whether the copying of `version` should begin now: none is under way, and the last one is
-  // `steps` old, or so much older that all of this takes a small part of the time: less than a lost
-  // handler would cost without it.
+  // The run begins.
+  void Start(std::int64_t now_us) { started_us_ = begun_us_ = now_us; }
+  // Whether the copying of `version` should begin now: none is under way, and the last one is as
+  // long ago as SavingIntervalUs says.
   bool IsDue(std::int64_t version, std::int64_t now_us) const;
   void Begin(std::int64_t version, std::int64_t now_us);
   // `version` got safe in another way. True: an older one was under way, which nobody needs now.
@@ -39,9 +40,10 @@ class SafeTimer {
   std::optional<std::int64_t> version_;
   std::int64_t last_version_ = 0;
   std::int64_t stay_from_ = 0;  // the step
-  int lost_in_a_row_ = 0;       // without a version that stayed and got safe
-  std::int64_t begun_us_ = 0;
-  std::int64_t ended_us_ = 0;
+  std::int64_t losses_ = 0;
+  int lost_in_a_row_ = 0;  // without a version that stayed and got safe
+  std::int64_t started_us_ = 0;
+  std::int64_t begun_us_ = 0;  // the last one; at first the start
   std::int64_t took_us_ = 0;
 };
 

@@ -22,7 +22,6 @@ struct Unit {
   std::vector<PlannedTask> to_put;    // in an order in which they can run
   std::size_t next = 0;               // into `to_put`
   bool tiles_resident = false;        // those that it makes may stay on a device
-  bool made_safe_later = false;       // if so: MakeSafe is for all versions, this one too
   std::optional<SpentResults> spent;  // unset: all are kept until the unit is committed
   std::size_t in_flight = 0;          // tasks
   bool loads_weights = false;         // LoadWeights is under way
