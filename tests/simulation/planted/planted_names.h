@@ -71,13 +71,13 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 82},
     PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 73},
     PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 3},
-    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 217},
-    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 44},
-    PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 1},
-    PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 19},
-    PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 24},
+    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 5018},
+    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 89},
+    PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
+    PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 14},
+    PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 2},
     PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
-    PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 82},
+    PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 136},
 };
 // Each enumeration has a kNone.
 static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
