@@ -256,5 +256,52 @@ TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
                         "\"statistic\""));
 }
 
+// In evaluation a dropout of an input is the input, which is no output.
+TEST(GraphFileTest, AnOutputThatIsAnInputInEvaluationIsRefusedInBoth) {
+  const auto text = [](const std::string& output) {
+    return JsonText(
+        {{"format", "acan-graph-1"},
+         {"inputs",
+          {{{"name", "x"}, {"role", "numbers"}, {"features", 8}},
+           {{"name", "labels"}, {"role", "labels"}, {"bound", 3}}}},
+         {"parameters",
+          {{{"name", "w"},
+            {"role", "matrix"},
+            {"rows", 3},
+            {"columns", 8},
+            {"initial", {{"constant", 0}}}}}},
+         {"nodes",
+          {{{"name", "once"},
+            {"operator", "dropout"},
+            {"inputs", {"x"}},
+            {"attributes", {{"rate", 0.2}, {"unit", "element"}}}},
+           {{"name", "twice"},
+            {"operator", "dropout"},
+            {"inputs", {"once"}},
+            {"attributes", {{"rate", 0.1}, {"unit", "sample"}}}},
+           {{"name", "head"}, {"operator", "linear"}, {"inputs", {"twice", "w"}}},
+           {{"name", "dropped"},
+            {"operator", "dropout"},
+            {"inputs", {"head"}},
+            {"attributes", {{"rate", 0.1}, {"unit", "element"}}}},
+           {{"name", "loss"}, {"operator", "cross_entropy"}, {"inputs", {"dropped", "labels"}}}}},
+         {"outputs", {{"logits", output}}},
+         {"loss", "loss"}},
+        1);
+  };
+  for (const Mode mode : {Mode::kTraining, Mode::kEvaluation}) {
+    EXPECT_NO_THROW(ReadGraph(text("dropped"), "net.json", mode));
+    for (const std::string output : {"once", "twice"}) {
+      try {
+        ReadGraph(text(output), "net.json", mode);
+        ADD_FAILURE() << output << " was accepted";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("net.json: output 'logits' is '" + output +
+                                            "', a dropout that is the input 'x' itself"));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace acan::model

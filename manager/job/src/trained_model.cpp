@@ -58,6 +58,19 @@ struct Build {
   }
 };
 
+// Tasks count rows in 31 bits, those of a whole batch, too.
+void CheckRowsOfBatch(const model::Graph& graph, std::int64_t batch) {
+  for (const model::Value& value : graph.values()) {
+    if (value.shape.rows_of != model::RowsOf::kSample) continue;
+    const std::int64_t most = model::kMaxRows / value.shape.rows;
+    if (batch <= most) continue;
+    throw UsageError(
+        fmt::format("train.batch = {}: must be from 1 to {} for this model, as '{}' has {} rows "
+                    "for each sample, and a batch has at most {} rows",
+                    batch, most, value.name, value.shape.rows, model::kMaxRows));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
@@ -75,6 +88,7 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
                                         : "train.freeze leaves no parameter to train");
   }
   built->evaluation = graph(Mode::kEvaluation);
+  CheckRowsOfBatch(built->training, job.training.batch);
   return built;
 }
 

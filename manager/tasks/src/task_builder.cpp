@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace acan {
 namespace {
+
+constexpr std::uint32_t kNoInput = UINT32_MAX;
+
 std::int32_t Narrow(std::int64_t value) {
   assert(value >= 0 && value <= INT32_MAX);
   return static_cast<std::int32_t>(value);
 }
+
 }  // namespace
 
 TaskBuilder::TaskBuilder(TaskKind kind, const Training& training) {
@@ -24,17 +29,20 @@ int TaskBuilder::NewBuffer(std::int64_t rows, std::int64_t cols) {
   return static_cast<int>(task_.buffers.size()) - 1;
 }
 
-int TaskBuilder::Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols) {
+int TaskBuilder::Input(tuplespace::Key key, std::int64_t rows, std::int64_t cols) {
   const int buffer = NewBuffer(rows, cols);
-  AddPiece(buffer, key, 0, 0, rows, cols);
+  AddPiece(buffer, std::move(key), 0, 0, rows, cols);
   return buffer;
 }
 
-void TaskBuilder::AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row,
-                           std::int64_t col, std::int64_t rows, std::int64_t cols) {
-  const Piece piece{InputIndex(key), static_cast<std::uint32_t>(buffer),
-                    Narrow(row),     Narrow(col),
-                    Narrow(rows),    Narrow(cols)};
+void TaskBuilder::AddPiece(int buffer, tuplespace::Key key, std::int64_t row, std::int64_t col,
+                           std::int64_t rows, std::int64_t cols) {
+  const Piece piece{InputIndex(std::move(key)),
+                    static_cast<std::uint32_t>(buffer),
+                    Narrow(row),
+                    Narrow(col),
+                    Narrow(rows),
+                    Narrow(cols)};
   task_.pieces.push_back(piece);
   if (CoversBuffer(piece, task_)) is_input_[static_cast<std::size_t>(buffer)] = true;
 }
@@ -102,8 +110,8 @@ int TaskBuilder::Sum(const std::vector<int>& parts, const std::vector<Range>& ra
   return at.front();
 }
 
-void TaskBuilder::Put(const tuplespace::Key& key, View view, bool keep) {
-  task_.outputs.push_back({key, view, keep});
+void TaskBuilder::Put(tuplespace::Key key, View view, bool keep) {
+  task_.outputs.push_back({std::move(key), view, keep});
 }
 
 void TaskBuilder::SetAffinity(int input_buffer) {
@@ -125,10 +133,28 @@ PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int 
   return planned;
 }
 
-std::uint32_t TaskBuilder::InputIndex(const tuplespace::Key& key) {
-  const auto [it, is_new] = input_index_.try_emplace(key, inputs_.size());
-  if (is_new) inputs_.push_back(key);
-  return it->second;
+std::uint32_t TaskBuilder::InputIndex(tuplespace::Key key) {
+  if (2 * inputs_.size() >= index_.size()) GrowIndex();
+  const std::size_t mask = index_.size() - 1;
+  std::size_t at = std::hash<tuplespace::Key>()(key) & mask;
+  for (; index_[at] != kNoInput; at = (at + 1) & mask) {
+    if (inputs_[index_[at]] == key) return index_[at];
+  }
+  index_[at] = static_cast<std::uint32_t>(inputs_.size());
+  inputs_.push_back(std::move(key));
+  return index_[at];
+}
+
+// So that half of it, a power of two, stays free.
+void TaskBuilder::GrowIndex() {
+  constexpr std::size_t kLeast = 16;
+  index_.assign(std::max(kLeast, 2 * index_.size()), kNoInput);
+  const std::size_t mask = index_.size() - 1;
+  for (std::uint32_t input = 0; input < inputs_.size(); ++input) {
+    std::size_t at = std::hash<tuplespace::Key>()(inputs_[input]) & mask;
+    while (index_[at] != kNoInput) at = (at + 1) & mask;
+    index_[at] = input;
+  }
 }
 
 }  // namespace acan

@@ -64,6 +64,7 @@ class Reader {
       }
       const ValueId id = Find(fields_, "outputs", output.value());
       At(fields_, [&] { graph_.AddOutput(output.key(), id); });
+      CheckPassesNoInput(output.key(), output.value());
     }
     const ValueId loss = Find(fields_, "loss", fields_.Get("loss"));
     At(fields_, [&] { graph_.AddLoss(loss); });
@@ -108,6 +109,16 @@ class Reader {
           "output '{}' is '{}', expected a node that is no loss, such as the one of the logits",
           output.name, value.name));
     }
+  }
+
+  // An output must be a node in evaluation, too.
+  void CheckPassesNoInput(const std::string& output, const json& node) const {
+    const auto passed = passed_inputs_.find(node.get<std::string>());
+    if (passed == passed_inputs_.end()) return;
+    fields_.Fail(fmt::format(
+        "output '{}' is '{}', a dropout that is the input '{}' itself in evaluation; expected a "
+        "node that computes something there",
+        output, passed->first, passed->second));
   }
 
   // What the graph refuses, in this file.
@@ -309,12 +320,25 @@ class Reader {
   // In evaluation it is what it reads.
   void AddDropout(const Fields& fields, Dropout dropout, const std::vector<ValueId>& operands) {
     const std::string name = fields.Name("name");
+    NotePassedInput(fields, name);
     dropout.stream = dropout_streams_++;
     if (mode_ == Mode::kTraining) {
       return At(fields, [&] { Name(fields, name, graph_.Add(name, dropout, operands)); });
     }
     if (operands.size() != 1 || operands[0] == kNoValue) fields.Fail("takes one input");
     Name(fields, name, operands[0]);
+  }
+
+  void NotePassedInput(const Fields& fields, const std::string& dropout) {
+    const json& inputs = fields.Get("inputs");
+    if (inputs.size() != 1 || !inputs[0].is_string()) return;
+    const std::string read = inputs[0].get<std::string>();
+    const auto passed = passed_inputs_.find(read);
+    if (passed != passed_inputs_.end()) {
+      passed_inputs_[dropout] = passed->second;
+    } else if (graph_.value(values_.at(read)).source == Source::kInput) {
+      passed_inputs_[dropout] = read;
+    }
   }
 
   // Inputs: x, scale, bias, running mean, running variance.
@@ -365,6 +389,8 @@ class Reader {
   const Mode mode_;
   Graph graph_;
   std::map<std::string, ValueId> values_;  // by the names of the file
+  std::map<std::string, std::string>
+      passed_inputs_;  // by the dropouts that pass them in evaluation
   std::int64_t dropout_streams_ = 0;
   std::int64_t elements_ = 0;  // of all parameters
 };

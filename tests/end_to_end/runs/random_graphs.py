@@ -145,7 +145,8 @@ class RandomGraph:
             v = k if self.maybe(0.1) else self.linear(x, key_heads * head)
         if self.maybe(0.4):
             base = self.pick(10000, 100)
-            q, k = [self.same("rotary", [each], head_size=head, base=base) for each in (q, k)]
+            more = {"rotation": "back"} if self.maybe(0.2) else {}
+            q, k = [self.same("rotary", [each], head_size=head, base=base, **more) for each in (q, k)]
         lengths = [each["name"] for each in self.inputs
                    if each["name"] == "lengths" and each["bound"] <= x.rows]
         more = {"dropout": self.pick(0.1, 0.3)} if self.maybe(0.15) else {}
@@ -333,7 +334,8 @@ class RandomGraph:
         wide = self.linear(flat, rows * width)
         return self.node("reshape", [wide], rows, width, positions=rows)
 
-    def head(self, x, labels, classes, ignored):
+    def head(self, x, labels, classes):
+        """The label that stands for no class; None: all labels must be classes."""
         x = self.towards(x, labels.rows)
         if self.maybe(0.7):
             x = self.norm(x, ["layer_norm", "rms_norm"])
@@ -344,11 +346,15 @@ class RandomGraph:
         else:
             logits = self.linear(x, classes)
         more = {}
-        if self.maybe(0.3):
-            more["label_smoothing"] = self.pick(0.1, 0.05)
-        elif self.maybe(0.2) and not ignored:
+        if self.maybe(0.2) and labels.rows == 1:
             more["order"] = "leaves"
+        else:
+            if self.maybe(0.3):
+                more["label_smoothing"] = self.pick(0.1, 0.05)
+            if self.maybe(0.3):
+                more["ignored_label"] = self.pick(-1, 0, 100000)
         self.finish(logits, "cross_entropy", labels, **more)
+        return None if "order" in more else more.get("ignored_label", -100)
 
     def regression(self, x, targets):
         x = self.towards(x, targets.rows)

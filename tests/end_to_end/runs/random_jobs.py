@@ -26,6 +26,8 @@ import subprocess
 import tempfile
 import time
 
+from job_files import csv, draw_sentencepiece, idx, npy
+from job_folders import check_folder
 from job_seeds import check_seeds
 from random_graphs import RandomGraph
 
@@ -44,19 +46,13 @@ def toml(value):
     return json.dumps(value)
 
 
-def npy(kind, shape, values):
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header = header.ljust(117) + "\n"
-    code = {"|u1": "B", "<u2": "H", "<i8": "q", "<f4": "f"}[kind]
-    return b"\x93NUMPY\1\0v\0" + header.encode() + struct.pack(f"<{len(values)}{code}", *values)
-
-
 class Job:
     """A job drawn from a seed, with the files that it needs in `folder`."""
 
     def __init__(self, seed, folder, kinds=KINDS):
         self.random, self.folder = random.Random(seed), folder
-        self.model, self.data, self.train = {}, {}, {}
+        self.model, self.data, self.train, self.output = {}, {}, {}, {}
+        self.pieces = None  # of a SentencePiece model of characters
         self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
@@ -80,32 +76,83 @@ class Job:
                           activation=self.pick("relu", "tanh", "sigmoid", "gelu", "gelu_tanh", "silu",
                                                "identity", "clipped_relu"))
         self.samples = self.random.randint(20, 150)
-        values = [self.random.uniform(-2, 2) for _ in range(self.samples * layers[0])]
-        self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, layers[0]), values))
+        if self.model["activation"] == "clipped_relu" and self.maybe(0.5):
+            self.model["clip_bound"] = self.pick(0.5, 2)
+        if self.model["loss"] == "mse" and self.maybe(0.2):
+            self.data.update(generated="regression", samples=self.samples)
+            return
+        self.number_samples(layers[0])
         if self.model["loss"] == "mse":
             return self.target_samples(layers[-1])
-        self.label_samples(layers[-1])
+        self.label_samples(layers[-1], None)
 
-    def target_samples(self, count):
-        values = [self.random.gauss(0, 1) for _ in range(self.samples * count)]
-        self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, count), values))
+    def number_samples(self, count):
+        """Rows of `count` numbers in some format."""
+        kind = self.pick("npy", "npy", "npy of bytes", "idx", "idx of bytes", "csv")
+        shape, size = (self.samples, count), self.samples * count
+        if "bytes" in kind:
+            values = [self.random.randrange(256) for _ in range(size)]
+        else:
+            values = [self.random.uniform(-2, 2) for _ in range(size)]
+        if kind == "csv":
+            content = csv(self.samples, count, [struct.unpack("<f", struct.pack("<f", each))[0] for each in values])
+        elif kind.startswith("idx"):
+            content = idx("B" if "bytes" in kind else "f", shape, values, self.maybe(0.5))
+        else:
+            content = npy("|u1" if "bytes" in kind else "<f4", shape, values)
+        self.data["train_inputs"] = self.write("inputs", content)
 
-    def label_samples(self, classes):
+    def target_samples(self, count, rows=1):
+        size = rows * count
+        values = [self.random.gauss(0, 1) for _ in range(self.samples * size)]
+        self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, size), values))
+
+    def label_samples(self, classes, ignored=-100):
+        """A class for each sample, or `ignored`, or another number that stands for no class; None: all have one."""
         labels = [self.random.randrange(classes) for _ in range(self.samples)]
-        self.data["train_labels"] = self.write("labels.npy", npy("<i8", (self.samples,), labels))
+        if ignored is None or self.maybe(0.6):
+            kind = self.pick("<i8", "<i4", "|u1") if classes <= 256 else "<i8"
+            self.data["train_labels"] = self.write("labels.npy", npy(kind, (self.samples,), labels))
+        else:
+            self.some_labels(labels, (self.samples,), ignored)
+
+    def some_labels(self, labels, shape, ignored=-100, share=0.3):
+        """Labels of which some stand for no class. The first one does not."""
+        if ignored is None or ignored >= 0 or self.maybe(0.5):  # else a class and the loss's own number could be one
+            none = ignored
+        else:
+            none = self.data["ignore_label"] = self.pick(-1, 255, -2**31, 2**31 - 1, labels[0] + 1)
+        kept = [label if i == 0 or none is None or self.random.random() >= share else none
+                for i, label in enumerate(labels)]
+        self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, kept))
 
     def draw_tokens(self, vocabulary, length):
         count = length * self.random.randint(20, 60) + self.random.randint(0, length)
-        if vocabulary >= 20 and self.maybe(0.3):
-            return self.draw_text(count, min(vocabulary, 60))
+        if vocabulary >= 20 and self.maybe(0.4):
+            return self.draw_text(count, vocabulary)
         tokens = [min(int(self.random.expovariate(4 / vocabulary)), vocabulary - 1) for _ in range(count)]
-        self.data["train_tokens"] = self.write("tokens.bin", struct.pack(f"<{count}H", *tokens))
-        self.data["tokens_type"] = "uint16"
+        kind = self.pick("uint16", "uint32", "npy")
+        if kind == "npy":
+            code = self.pick("<u2", "<i4", "<i8")
+            self.data["train_tokens"] = self.write("tokens.npy", npy(code, (count,), tokens))
+            return
+        code = {"uint16": "H", "uint32": "I"}[kind]
+        self.data["train_tokens"] = self.write("tokens.bin", struct.pack(f"<{count}{code}", *tokens))
+        self.data["tokens_type"] = kind
 
-    def draw_text(self, count, most):
-        text = "".join(self.random.choices(LETTERS[:most], k=count)).encode()
-        self.data["train_text"] = self.write("text.txt", text)
-        self.data["tokenizer"] = "characters"
+    def draw_text(self, count, vocabulary):
+        letters = LETTERS[:min(vocabulary, 60)]
+        text = "".join(self.random.choices(letters, k=count))
+        tokenizer = self.pick("characters", "sentencepiece", "bytes" if vocabulary >= 256 else "characters")
+        if tokenizer == "sentencepiece":
+            content, self.pieces = draw_sentencepiece(self.random, text, vocabulary)
+            tokenizer = self.write("pieces.model", content)
+        self.data["tokenizer"] = tokenizer
+        if self.maybe(0.5):
+            self.data["train_text"] = self.write("text.txt", text.encode())
+            return
+        self.data["text"] = self.write("text.txt", text.encode())
+        self.data["test_fraction"] = self.pick(0, 0.2, 0.3)
 
     def draw_gpt(self):
         heads = self.random.randint(1, 5)
@@ -116,7 +163,19 @@ class Job:
                           dropout=self.pick(0, 0, 0.1, 0.3), bias=self.maybe(0.7))
         if self.maybe(0.3):
             self.model["activation"] = self.pick("relu", "gelu", "silu", "tanh")
-        self.draw_tokens(vocabulary, length)
+        self.draw_tokens(vocabulary, self.shorter(length))
+
+    def shorter(self, positions):
+        """The length of the samples, which is not always that of the positions."""
+        if self.maybe(0.7):
+            return positions
+        self.model["sequence_length"] = self.random.randint(1, positions)
+        return self.model["sequence_length"]
+
+    def number(self, key, *values):
+        """Mostly leaves a number of the model at its default."""
+        if self.maybe(0.3):
+            self.model[key] = self.pick(*values)
 
     def draw_llama(self):
         groups, heads = self.random.randint(1, 3), self.random.randint(1, 3)
@@ -130,7 +189,10 @@ class Job:
                           tie_word_embeddings=self.maybe(0.5), attention_dropout=self.pick(0, 0, 0.2))
         if self.maybe(0.3):
             self.model["head_dim"] = 2 * self.random.randint(1, 24)
-        self.draw_tokens(vocabulary, length)
+        self.number("rms_norm_eps", 1e-5, 0.1)
+        self.number("rope_theta", 1, 100, 5e5)
+        self.number("initializer_range", 0.1, 0.3)
+        self.draw_tokens(vocabulary, self.shorter(length))
 
     def draw_bert(self):
         heads = self.random.randint(1, 4)
@@ -151,32 +213,43 @@ class Job:
             lengths = [self.random.randint(1, length) for _ in range(self.samples)]
             self.data["train_lengths"] = self.write("lengths.npy", npy("<i8", (self.samples,), lengths))
         if self.maybe(0.4):
-            types = [self.random.randrange(2) for _ in tokens]
+            kinds = self.model["type_vocab_size"] = self.random.randint(1, 4)
+            types = [self.random.randrange(kinds) for _ in tokens]
             self.data["train_token_types"] = self.write("types.npy", npy("|u1", shape, types))
+        self.number("layer_norm_eps", 1e-5, 0.1)
+        self.number("initializer_range", 0.1, 0.3)
+        self.number("pad_token_id", self.random.randrange(vocabulary))
         if task == "classification":
             self.model["num_labels"] = self.random.randint(2, 5)
             self.label_samples(self.model["num_labels"])
         else:
-            labels = [token if self.maybe(0.3) else -100 for token in tokens]
-            labels[0] = tokens[0]
-            self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, labels))
+            self.some_labels(tokens, shape, share=0.7)
 
     def draw_images(self, height, width, channels):
         self.model.update(image_size=[height, width], channels=channels, num_classes=self.random.randint(2, 20))
         self.image_files(height, width, channels, self.model["num_classes"])
 
-    def image_files(self, height, width, channels, classes):
+    def image_files(self, height, width, channels, classes, ignored=-100):
         self.samples = self.random.randint(10, 60)
-        shape = (self.samples, height, width) if channels == 1 else (self.samples, height, width, channels)
-        pixels = [self.random.randrange(256) for _ in range(self.samples * height * width * channels)]
-        self.data["train_inputs"] = self.write("images.npy", npy("|u1", shape, pixels))
-        if channels > 1:
-            self.data["layout"] = "HWC"
+        layout = self.pick("HWC", "CHW")
+        shape = (height, width, channels) if layout == "HWC" else (channels, height, width)
+        if channels == 1 and self.maybe(0.7):
+            shape = (height, width)
+        else:
+            self.data["layout"] = layout
+        size = self.samples * height * width * channels
+        if self.maybe(0.3):
+            content = npy("<f4", (self.samples, *shape), [self.random.uniform(-1, 2) for _ in range(size)])
+        else:
+            pixels = [self.random.randrange(256) for _ in range(size)]
+            content = npy("|u1", (self.samples, *shape), pixels) if self.maybe(0.7) else \
+                idx("B", (self.samples, *shape), pixels, self.maybe(0.5))
+        self.data["train_inputs"] = self.write("images", content)
         if self.maybe(0.4):
             self.data.update(crop_padding=self.random.randint(0, 3), flip=self.maybe(0.5))
         if self.maybe(0.4):
-            self.data.update(mean=[0.4] * channels, std=[0.3] * channels)
-        self.label_samples(classes)
+            self.data.update(mean=[0.4 + i / 9 for i in range(channels)], std=[0.3 + i / 7 for i in range(channels)])
+        self.label_samples(classes, ignored)
 
     def draw_vit(self):
         heads, patch = self.random.randint(1, 4), self.random.randint(1, 5)
@@ -201,6 +274,7 @@ class Job:
         self.model.update(widths=[self.random.randint(1, 40) for _ in range(stages)], patch_size=patch,
                           blocks=[self.random.randint(1, 2) for _ in range(stages)],
                           stochastic_depth_prob=self.pick(0, 0.1, 0.4))
+        self.number("layer_scale", 0.1, 1)
         self.draw_images(patch * self.random.randint(2, 6), patch * self.random.randint(2, 6), self.pick(1, 3))
 
     def draw_graph(self):
@@ -210,19 +284,19 @@ class Job:
 
     def draw_numbers_graph(self):
         graph, features = self.graph, self.graph.size(300)
-        x = graph.input("x", "numbers", features=features)
-        x = graph.body(x if self.maybe(0.4) else graph.reshaped(x))
-        self.samples = self.random.randint(20, 150)
-        values = [self.random.uniform(-2, 2) for _ in range(self.samples * features)]
-        self.data["train_inputs"] = self.write("inputs.npy", npy("<f4", (self.samples, features), values))
+        rows = self.pick(1, 1, self.random.randint(2, 40))
+        x = graph.input("x", "numbers", rows=rows, features=features)
+        x = graph.body(x if self.maybe(0.4) or rows > 1 else graph.reshaped(x))
+        self.samples = self.random.randint(20, 150 // rows + 20)
+        self.number_samples(rows * features)
         if self.maybe(0.5):
             classes = max(2, graph.size(100))
-            graph.head(x, graph.input("labels", "labels", bound=classes), classes, False)
-            self.label_samples(classes)
+            none = graph.head(x, graph.input("labels", "labels", bound=classes), classes)
+            self.label_samples(classes, none)
         else:
-            count = graph.size(20)
-            graph.regression(x, graph.input("targets", "targets", features=count))
-            self.target_samples(count)
+            count, rows = graph.size(20), self.pick(1, 1, self.random.randint(1, 5))
+            graph.regression(x, graph.input("targets", "targets", rows=rows, features=count))
+            self.target_samples(count, rows)
 
     def embedded(self, tokens, vocabulary, features):
         more = {"padding_id": self.random.randrange(vocabulary)} if self.maybe(0.3) else {}
@@ -237,7 +311,7 @@ class Job:
         tokens = graph.input("tokens", "tokens", rows=length, bound=vocabulary)
         labels = graph.input("labels", "labels", rows=length, bound=vocabulary)
         x = self.embedded(tokens, vocabulary, graph.size(120))
-        graph.head(graph.body(x), labels, vocabulary, False)
+        graph.head(graph.body(x), labels, vocabulary)
         self.draw_tokens(vocabulary, length)
 
     def draw_sequences_graph(self):
@@ -251,7 +325,7 @@ class Job:
             x = graph.same("add", [x, self.embedded(types, 3, x.features)])
         each, classes = self.maybe(0.5), self.random.randint(2, 50)
         labels = graph.input("labels", "labels", rows=length if each else 1, bound=classes)
-        graph.head(graph.body(x), labels, classes, each)
+        none = graph.head(graph.body(x), labels, classes)
         self.samples = self.random.randint(10, 60)
         shape = (self.samples, length)
         values = [self.random.randrange(vocabulary) for _ in range(self.samples * length)]
@@ -263,11 +337,9 @@ class Job:
             types = [self.random.randrange(3) for _ in values]
             self.data["train_token_types"] = self.write("types.npy", npy("|u1", shape, types))
         if each:
-            values = [self.random.randrange(classes) if self.maybe(0.6) else -100 for _ in values]
-            values[0] = 1
-            self.data["train_labels"] = self.write("labels.npy", npy("<i8", shape, values))
+            self.some_labels([1 + self.random.randrange(classes - 1) for _ in values], shape, none)
         else:
-            self.label_samples(classes)
+            self.label_samples(classes, none)
 
     def draw_images_graph(self):
         graph, classes = self.graph, self.random.randint(2, 20)
@@ -276,8 +348,8 @@ class Job:
         x = graph.convolution(images)
         if x is images:
             x = graph.linear(images, graph.size(20))
-        graph.head(graph.body(x), graph.input("labels", "labels", bound=classes), classes, False)
-        self.image_files(height, width, channels, classes)
+        none = graph.head(graph.body(x), graph.input("labels", "labels", bound=classes), classes)
+        self.image_files(height, width, channels, classes, none)
 
     def draw_train(self):
         self.train.update(batch=self.random.randint(1, 24), steps=self.random.randint(1, 4),
@@ -317,9 +389,16 @@ class Job:
             self.train.update(beta1=self.pick(0.0, 0.8), beta2=self.pick(0.9, 0.99), epsilon=self.pick(1e-8, 1e-4))
         if self.maybe(0.3):
             self.data["shuffle"] = False
+        if self.maybe(0.15):
+            del self.train["steps"]
+            self.train.update(epochs=self.random.randint(1, 2), batch=self.random.randint(8, 40))
+        if self.kind in ("gpt", "llama", "bert") and self.model.get("bias", True) and self.maybe(0.5):
+            self.output["config"] = "transformers"
 
     def draw_test(self):
         """The samples of training, in their files, are those for testing, too."""
+        if self.data.keys() & {"text", "generated"}:
+            return
         for key in [key for key in self.data if key.startswith("train_")]:
             self.data["test_" + key.removeprefix("train_")] = self.data[key]
         if self.maybe(0.5):
@@ -335,7 +414,7 @@ class Job:
             (self.folder / "job.toml").write_text(self.text())
 
     def text(self):
-        sections = {"model": self.model, "data": self.data, "train": self.train}
+        sections = {"model": self.model, "data": self.data, "train": self.train, "output": self.output}
         return "".join(f"[{name}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
                        for name, keys in sections.items())
 
@@ -417,7 +496,8 @@ def draw_cluster(draw, job, least, opencl):
     if draw.random() < 0.3 and "," in handlers:
         settings.append(f"tasks.audit={draw.choice([0.2, 0.5, 1])}")
     for key, values in (("tasks.policy", ["fixed", "gss", "factoring", "paper"]), ("tasks.resident_steps", [1, 2]),
-                        ("snapshots.every_steps", [0, 1])):
+                        ("snapshots.every_steps", [0, 1]), ("tasks.pouch", [1, 7]), ("tasks.timeout_ms", [30000]),
+                        ("train.stop_if_not_finite", ["false"])):
         if draw.random() < 0.2:
             settings.append(f"{key}={draw.choice(values)}")
     return handlers, settings
@@ -454,7 +534,7 @@ def check(arguments, seed, counts, folder):
         settings += recompute
         isa = draw.choice(["avx512", "avx2", "portable"])
         # Portable code calls the C library for each fma, which takes a hundred times as long.
-        environment = {"ACAN_CPU_ISA": isa if isa != "portable" or first.seconds < 2 else "avx2"}
+        environment = {"ACAN_CPU_ISA": isa if isa != "portable" or first.seconds < 0.7 else "avx2"}
         if draw.random() < 0.1:
             environment["ACAN_SHARED_MEMORY"] = "off"
         if draw.random() < 0.1:
@@ -464,6 +544,10 @@ def check(arguments, seed, counts, folder):
         if not other.same_as(first):
             counts["findings"] += 1
             print(f"seed {seed} FINDING: {other}\n  where {first}", flush=True)
+            continue
+        for finding in check_folder(arguments, job, draw, first.tests, handlers):
+            counts["findings"] += 1
+            print(f"seed {seed} FINDING: {finding}", flush=True)
 
 
 def write_graphs(arguments):

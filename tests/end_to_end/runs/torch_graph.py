@@ -268,8 +268,15 @@ class Net:
         self.draw = seed, step, stream + 1
         return seed, step, stream
 
+    def output(self, inputs):
+        """The logits, in evaluation."""
+        return self.values(inputs)[self.graph["outputs"]["logits"]]
+
     def loss(self, inputs, draw=None):
         """`inputs` by name; `draw` is (seed, step) in training, and None in evaluation."""
+        return self.values(inputs, draw)[self.graph["loss"]]
+
+    def values(self, inputs, draw=None):
         self.training = draw is not None
         self.draw = (*draw, 0) if draw else None
         values = {**self.state}
@@ -282,7 +289,7 @@ class Net:
         for node in self.graph["nodes"]:
             operands = [None if name is None else values[name] for name in node["inputs"]]
             values[node["name"]] = getattr(Call(node, operands, self), node["operator"])()
-        return values[self.graph["loss"]]
+        return values
 
 
 def matrix_of(parameter, tensor):

@@ -24,9 +24,11 @@ import numpy
 import torch
 from safetensors.torch import load_file
 
+from job_files import character_tokens, load_array
+from job_folders import generated, predicts_tokens
 from job_seeds import check_seeds
 from random_jobs import KINDS, Job, Run
-from torch_graph import Net, matrix_of
+from torch_graph import IGNORED, Net, matrix_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "manager/data"))
 from draws import epoch_order, view, window_offset  # noqa: E402
@@ -39,11 +41,14 @@ ROUNDING, ROUNDED_STARTS = 6e-8, 16
 # ---- the samples ---------------------------------------------------------------------------------
 
 class Samples:
-    """The training samples of a job, as the model's inputs."""
+    """The training samples of a job, as the model's inputs; `test`: those for testing, which are the same
+    in their files but for the end of `data.text`."""
 
-    def __init__(self, job, graph):
-        self.job, self.data, self.seed = job, job.data, job.train["seed"]
+    def __init__(self, job, graph, test=False):
+        self.job, self.data, self.seed, self.test = job, job.data, job.train["seed"], test
         self.wanted = {each["name"]: each for each in graph["inputs"]}
+        self.ignored = next((node.get("attributes", {}).get("ignored_label", IGNORED) for node in graph["nodes"]
+                             if node["operator"] == "cross_entropy"), IGNORED)
         self.arrays = {}
         self.stream = self.read_stream()
         if self.stream is not None:
@@ -55,27 +60,41 @@ class Samples:
                 "token_type_ids": "train_token_types"}
         for name in self.wanted:
             if keys[name] in self.data:
-                self.arrays[name] = numpy.load(self.data[keys[name]])
+                self.arrays[name] = load_array(self.data[keys[name]])
         self.count = len(next(iter(self.arrays.values())))
 
     def read_stream(self):
         if "text" in self.data or "train_text" in self.data:
             path = pathlib.Path(self.data.get("text") or self.data["train_text"])
             if self.data.get("tokenizer") == "bytes":
-                stream = numpy.frombuffer(path.read_bytes(), dtype=numpy.uint8)
-            else:
-                text = path.read_text()
-                numbers = {each: i for i, each in enumerate(sorted(set(text)))}
-                stream = numpy.array([numbers[each] for each in text])
-            kept = 1 - self.data.get("test_fraction", 0.1) if "text" in self.data else 1
-            return stream[:math.floor(len(stream) * kept)].astype(numpy.int64)
+                return self.part(numpy.frombuffer(path.read_bytes(), dtype=numpy.uint8)).astype(numpy.int64)
+            text = path.read_text()
+            if self.data.get("tokenizer", "characters") != "characters":
+                return numpy.array(character_tokens(self.part(text), self.job.pieces), dtype=numpy.int64)
+            numbers = {each: i for i, each in enumerate(sorted(set(text)))}
+            return self.part(numpy.array([numbers[each] for each in text], dtype=numpy.int64))
         if "tokens_type" in self.data:
-            return numpy.fromfile(self.data["train_tokens"], dtype="<u2").astype(numpy.int64)
+            kind = {"uint16": "<u2", "uint32": "<u4"}[self.data["tokens_type"]]
+            return numpy.fromfile(self.data["train_tokens"], dtype=kind).astype(numpy.int64)
+        if "train_tokens" in self.data and "train_labels" not in self.data:
+            return load_array(self.data["train_tokens"]).astype(numpy.int64)
         return None
 
-    def batches(self, steps):
+    def part(self, whole):
+        """Of one text, what is for training or for testing."""
+        if "text" not in self.data:
+            return whole
+        kept = math.floor(len(whole) * (1 - self.data["test_fraction"]))
+        return whole[kept:] if self.test else whole[:kept]
+
+    def steps(self):
+        if "epochs" in self.job.train:
+            return self.job.train["epochs"] * -(-self.count // self.job.train["batch"])
+        return self.job.train["steps"]
+
+    def batches(self):
         """The inputs of each step."""
-        done, epoch = 0, 0
+        done, epoch, steps = 0, 0, self.steps()
         while True:
             order = range(self.count)
             if self.data.get("shuffle", True):
@@ -102,12 +121,19 @@ class Samples:
         values = self.arrays[name][samples]
         if name == "images":
             return torch.from_numpy(self.images(values, samples, epoch))
-        if values.dtype.kind == "f":
+        if name in ("x", "targets"):
+            if values.dtype == numpy.uint8:
+                values = values.astype(numpy.float32) / numpy.float32(255)
             return torch.from_numpy(values).reshape(len(samples), wanted["rows"], -1)
+        if name == "labels" and "ignore_label" in self.data:
+            values = numpy.where(values == self.data["ignore_label"], self.ignored, values)
         return torch.from_numpy(values.astype(numpy.int64)).reshape(len(samples), -1)
 
     def images(self, pixels, samples, epoch):
-        pixels = pixels.reshape(*pixels.shape[:3], -1)  # HWC
+        if pixels.ndim == 3:
+            pixels = pixels[..., None]
+        elif self.data["layout"] == "CHW":
+            pixels = pixels.transpose(0, 2, 3, 1).copy()
         padding, flip = self.data.get("crop_padding", 0), self.data.get("flip", False)
         if epoch is not None and (padding or flip):
             for i, sample in enumerate(samples):
@@ -116,7 +142,9 @@ class Samples:
                 wide = numpy.pad(pixels[i], ((padding, padding), (padding, padding), (0, 0)))
                 seen = wide[padding + top:, padding + left:][:height, :width]
                 pixels[i] = seen[:, ::-1] if flip and flipped else seen
-        values = pixels.astype(numpy.float32) / numpy.float32(255)
+        values = pixels
+        if pixels.dtype == numpy.uint8:
+            values = pixels.astype(numpy.float32) / numpy.float32(255)
         if "mean" in self.data:
             values = values - numpy.array(self.data["mean"], dtype=numpy.float32)
         if "std" in self.data:
@@ -167,13 +195,13 @@ def train_in_torch(graph, tensors, job, number):
     for name in trained:
         net.state[name].requires_grad_()
     optimizer = make_optimizer(train, net, trained) if trained else None
-    losses = []
-    for step, inputs in enumerate(Samples(job, graph).batches(train["steps"])):
+    losses, samples = [], Samples(job, graph)
+    for step, inputs in enumerate(samples.batches()):
         loss = net.loss(inputs, (train["seed"], step))
         losses.append(loss.item())
         if optimizer:
             for group in optimizer.param_groups:
-                group["lr"] = rate_at(train, step, train["steps"])
+                group["lr"] = rate_at(train, step, samples.steps())
             optimizer.zero_grad()
             loss.backward()
             if train.get("clip_norm", 0):
@@ -196,22 +224,34 @@ def test_loss(graph, tensors, samples):
         return Net(graph, tensors, torch.float64).loss(inputs).item()
 
 
-def moved_by_rounding(graph, start, job, wanted):
-    """How far each parameter's change moves in float64, at most, when each initial weight moves by a rounding
-    of float32."""
-    most = {name: 0.0 for name in wanted}
+def moved_by_rounding(graph, start, job, wanted_losses, wanted):
+    """How far the losses and each parameter's change move in float64, at most, when each initial weight moves by
+    a rounding of float32."""
+    most, most_of_losses = {name: 0.0 for name in wanted}, 0.0
     for draw in range(ROUNDED_STARTS):
         noise = torch.Generator().manual_seed(draw)
         rounded = {name: each.double() * (1 + ROUNDING * (2 * torch.rand(each.shape, generator=noise,
                                                                          dtype=torch.float64) - 1))
                    if each.is_floating_point() else each for name, each in start.items()}
-        _, found = train_in_torch(graph, rounded, job, torch.float64)
+        losses, found = train_in_torch(graph, rounded, job, torch.float64)
+        most_of_losses = max(most_of_losses, apart_of_losses(losses, wanted_losses))
         for each in graph["parameters"]:
             name = each["name"]
             begins = (matrix_of(each, weights[name]).double() for weights in (rounded, start))
             moved = (found[name] - next(begins)) - (wanted[name] - next(begins))
             most[name] = max(most[name], moved.norm().item())
-    return most
+    return most_of_losses, most
+
+
+def norms_one_feature(graph):
+    """Whether something is divided by its own size alone. Its gradient is what two numbers of float32 differ by
+    that are the same but for rounding, in any program."""
+    widths = {each["name"]: each["columns"] for each in graph["parameters"]}
+    for node in graph["nodes"]:
+        width = widths.get(node["inputs"][1]) if len(node["inputs"]) > 1 else None
+        if node["operator"] in ("layer_norm", "rms_norm") and width == 1:
+            return True
+    return False
 
 
 def compare(graph, start, end, losses, job):
@@ -219,12 +259,16 @@ def compare(graph, start, end, losses, job):
     wanted_losses, wanted = train_in_torch(graph, start, job, torch.float64)
     their_losses, theirs = train_in_torch(graph, start, job, torch.float32)
     ours_apart, theirs_apart = (apart_of_losses(each, wanted_losses) for each in (losses, their_losses))
-    findings = []
+    findings, rounding = [], None
     if ours_apart > max(LOSS_APART, LOSS_RATIO * theirs_apart):
-        findings.append(f"losses {losses}, in float64 {wanted_losses}, in float32 {their_losses}")
+        rounding = moved_by_rounding(graph, start, job, wanted_losses, wanted)
+        if ours_apart > rounding[0]:
+            findings.append(f"losses {losses}, in float64 {wanted_losses}, in float32 {their_losses}, and rounding the "
+                            f"initial weights moves them by {rounding[0]:.1e}")
+    if norms_one_feature(graph):
+        return findings, ours_apart, theirs_apart
     first = {each["name"]: matrix_of(each, start[each["name"]]).double() for each in graph["parameters"]}
     most = max((wanted[name] - first[name]).norm().item() for name in first)
-    rounding = None
     for each in graph["parameters"]:
         name = each["name"]
         ours = matrix_of(each, end[name]).double()
@@ -234,8 +278,8 @@ def compare(graph, start, end, losses, job):
         apart, theirs_by = ((each - wanted[name]).norm().item() / change for each in (ours, theirs[name]))
         if apart <= max(CHANGE_APART, CHANGE_RATIO * theirs_by):
             continue
-        rounding = rounding or moved_by_rounding(graph, start, job, wanted)
-        moved = rounding[name] / change
+        rounding = rounding or moved_by_rounding(graph, start, job, wanted_losses, wanted)
+        moved = rounding[1][name] / change
         if apart > moved:
             findings.append(f"the change of {name} differs by {apart:.1e}, that of float32 by {theirs_by:.1e}, "
                             f"and rounding the initial weights moves it by {moved:.1e}")
@@ -249,8 +293,66 @@ def graph_of(arguments, folder):
     return json.loads(done.stdout)
 
 
+# ---- the folder ----------------------------------------------------------------------------------
+
+def generates_other(arguments, graph, tensors, job):
+    """Findings: acan generate's most likely tokens are float64's, but for those that are hardly less likely."""
+    net, length = Net(graph, tensors, torch.float64), graph["inputs"][0]["rows"]
+    prompt = list(job.random.choices(range(graph["inputs"][0]["bound"]), k=job.random.randint(1, length + 3)))
+    done = generated(arguments, job, prompt, 6, "cpu:1")
+    if done.returncode != 0:
+        return [f"acan generate after {prompt} ended with {done.returncode}: {done.stderr}"]
+    if (job.folder / "out/vocabulary.json").exists():
+        return []  # it prints a text
+    tokens = list(prompt)
+    for token in map(int, done.stdout.split()):
+        seen = tokens[-length:]
+        padded = torch.tensor([seen + [0] * (length - len(seen))])
+        with torch.no_grad():
+            logits = net.output({"tokens": padded, "labels": padded})[0, len(seen) - 1]
+        if logits.max() - logits[token] > 1e-5 * logits.abs().max():
+            return [f"acan generate after {tokens} chose {token} with {logits[token]}, and {int(logits.argmax())} has "
+                    f"{logits.max()}"]
+        tokens.append(token)
+    return []
+
+
+def loads_otherwise(arguments, graph, tensors, job, trained):
+    """Findings: transformers computes the logits of the folder's model, and what it saves again is the same."""
+    import transformers
+    out, again = job.folder / "out", job.folder / "again"
+    config = json.loads((out / "config.json").read_text())
+    module = getattr(transformers, config["architectures"][0]).from_pretrained(out)
+    module.save_pretrained(again)
+    samples = Samples(job, graph)
+    inputs = samples.inputs(range(min(samples.count, 3)), None)
+    words = {"input_ids": inputs["tokens"]}
+    if "lengths" in inputs:
+        words["attention_mask"] = (torch.arange(inputs["tokens"].shape[1]) < inputs["lengths"]).long()
+    if "token_type_ids" in inputs:
+        words["token_type_ids"] = inputs["token_type_ids"]
+    with torch.no_grad():
+        wanted = Net(graph, tensors, torch.float64).output(inputs)
+        found = module.double().eval()(**words).logits.reshape(wanted.shape)
+    findings = []
+    counted = words.get("attention_mask")
+    if counted is not None and wanted.shape[1] > 1:
+        wanted, found = wanted[counted.bool()], found[counted.bool()]
+    if (found - wanted).norm() > 1e-5 * wanted.norm():
+        findings.append(f"transformers' logits differ by {(found - wanted).norm() / wanted.norm():.1e}")
+    job.model["initial_weights"] = str(again / "model.safetensors")
+    (job.folder / "job.toml").write_text(job.text())
+    read = Run(arguments, job, "cpu:1@4GiB", ["train.steps=0"])
+    if read.hash != trained.hash:
+        findings.append(f"what transformers saved is read as {read.hash} and not {trained.hash}: {read}")
+    return findings
+
+
 def check(arguments, seed, counts, folder):
     job = Job(seed, folder, arguments.kinds.split(","))
+    if "generated" in job.data or (job.data.get("tokenizer", "").endswith(".model") and job.pieces is None):
+        counts["not of files that PyTorch can read"] += 1
+        return
     (folder / "job.toml").write_text(job.text())
     if job.has_weights:
         job.draw_weights(arguments)
@@ -265,9 +367,13 @@ def check(arguments, seed, counts, folder):
     graph = graph_of(arguments, folder)
     findings, ours, theirs = compare(graph, *parts, run.losses, job)
     if run.tests:
-        tested = test_loss(graph, parts[1], Samples(job, graph))
+        tested = test_loss(graph, parts[1], Samples(job, graph, test=True))
         if abs(run.tests[-1] - tested) > LOSS_APART * abs(tested):
             findings.append(f"the test loss is {run.tests[-1]}, in float64 {tested}")
+    if predicts_tokens(job) and job.kind != "graph":
+        findings += generates_other(arguments, graph, parts[1], job)
+    if job.output.get("config"):
+        findings += loads_otherwise(arguments, graph, parts[1], job, run)
     counts[job.kind] += 1
     counts["findings"] += bool(findings)
     print(f"seed {seed} {job.kind}: losses differ by {ours:.1e}, those of float32 by {theirs:.1e}", flush=True)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "acan/core/error.h"
 #include "acan/core/parameter.h"
@@ -11,6 +12,7 @@
 #include "acan/manager/model_config.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -334,6 +336,52 @@ TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
   };
   refused("layers = [4, 3]\n", {"output.config = \"transformers\"", "no class for kind \"mlp\""});
   refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
+}
+
+// Whatever a number of a model is, the job is refused with a sentence about it, or has a model
+// whose matrices tasks can count.
+TEST(JobModelTest, ExtremeNumbersAreRefusedOrMakeAModel) {
+  // Digits are all that TOML needs of a number. As many layers as there may be take seconds.
+  const std::vector<std::string> values = {"0",          "-1",
+                                           "1",          "32768",
+                                           "2147483647", "2147483648",
+                                           "4294967296", "9007199254740992",
+                                           "nan",        "inf",
+                                           "1e308",      "1e-300",
+                                           "-0.0",       "9223372036854775807"};
+  for (const auto& [kind, model] : Kinds()) {
+    const std::string sections = "[model]\n" + model + kData;
+    std::istringstream lines(model);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string key = line.substr(0, line.find(' '));
+      for (const std::string& value : values) {
+        const std::string set = fmt::format("model.{}={}", key, value);
+        SCOPED_TRACE(kind + ": " + set);
+        try {
+          const Job job = ParseJob(sections, "job.toml", "/jobs", {set});
+          for (const model::Value& made : BuildModel(job)->training.values()) {
+            EXPECT_LE(made.shape.rows, INT32_MAX) << made.name;
+            EXPECT_LE(made.shape.features, INT32_MAX) << made.name;
+          }
+        } catch (const Error& error) {
+          const std::string what = error.what();
+          EXPECT_EQ(error.exit_code(), 2) << what;
+          EXPECT_TRUE(what.find(key) != std::string::npos ||
+                      what.find("has the shape") != std::string::npos)
+              << what;
+        }
+      }
+    }
+  }
+}
+
+TEST(JobModelTest, ABatchHasNoMoreRowsThanTasksCount) {
+  const std::string gpt = "kind = \"gpt\"\nn_layer = 1\nn_head = 1\nn_embd = 8\nvocab_size = 11\n";
+  const std::string train = "[train]\nbatch = 524288\n";
+  ParseModel(gpt + "block_size = 4095\n", train);
+  ExpectError([&] { ParseModel(gpt + "block_size = 4096\n", train); },
+              {"job.toml: train.batch = 524288: must be from 1 to 524287 for this model",
+               "'tokens'", "4096 rows for each sample"});
 }
 
 TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {

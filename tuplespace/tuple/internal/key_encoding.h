@@ -20,6 +20,10 @@ inline constexpr char kStringTag = 0x02;
 inline constexpr std::size_t kIntegerFieldBytes = 9;
 
 void AppendField(const Field& field, std::string* bytes);
+// The bytes that a field takes.
+std::size_t FieldBytes(const Field& field);
+// Writes them at `at` and returns where they end.
+char* WriteField(const Field& field, char* at);
 // As AppendField for a string, but without the terminator: what all strings with this prefix share.
 void AppendStringPrefix(std::string_view prefix, std::string* bytes);
 

@@ -1,5 +1,6 @@
 #include "key_encoding.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace tuplespace::internal {
@@ -63,20 +64,36 @@ void AppendStringPrefix(std::string_view prefix, std::string* bytes) {
 }
 
 void AppendField(const Field& field, std::string* bytes) {
+  const std::size_t begin = bytes->size();
+  bytes->resize(begin + FieldBytes(field));
+  WriteField(field, bytes->data() + begin);
+}
+
+std::size_t FieldBytes(const Field& field) {
+  const auto* text = std::get_if<std::string>(&field);
+  if (text == nullptr) return kIntegerFieldBytes;
+  const auto zeros = static_cast<std::size_t>(std::count(text->begin(), text->end(), '\0'));
+  return kStringFrameBytes + text->size() + zeros;
+}
+
+char* WriteField(const Field& field, char* at) {
   if (const auto* text = std::get_if<std::string>(&field)) {
-    AppendStringPrefix(*text, bytes);
-    bytes->push_back('\0');
-    bytes->push_back(kTerminator);
-    return;
+    *at++ = kStringTag;
+    for (const char c : *text) {
+      *at++ = c;
+      if (c == '\0') *at++ = kEscaped;
+    }
+    *at++ = '\0';
+    *at++ = kTerminator;
+    return at;
   }
   const std::uint64_t value =
       static_cast<std::uint64_t>(std::get<std::int64_t>(field)) ^ (1ull << 63);
-  // In place: an array on the stack costs a guard of the stack each time.
-  bytes->append(kIntegerFieldBytes, kIntegerTag);
-  char* const encoded = bytes->data() + bytes->size() - kIntegerFieldBytes;
+  at[0] = kIntegerTag;
   for (std::size_t i = 1; i < kIntegerFieldBytes; ++i) {
-    encoded[i] = static_cast<char>(value >> (8 * (kIntegerFieldBytes - 1 - i)) & 0xFF);
+    at[i] = static_cast<char>(value >> (8 * (kIntegerFieldBytes - 1 - i)) & 0xFF);
   }
+  return at + kIntegerFieldBytes;
 }
 
 std::size_t FieldEnd(std::string_view bytes, std::size_t begin) {

@@ -2,14 +2,10 @@
 // calls of their own with the same bits.
 #pragma once
 
-#include <initializer_list>
-
 #include "segment_task.h"
 
 namespace acan {
 
-KernelScalars Scalars(std::initializer_list<float> floats,
-                      std::initializer_list<std::int64_t> integers);
 // Of a kernel that takes a window first: kUnfold and others.
 KernelScalars OfWindow(const model::Window& window);
 

@@ -7,13 +7,6 @@
 
 namespace acan {
 
-// Rows [first, first + count) of a view.
-inline View Rows(View view, std::int64_t first, std::int64_t count) {
-  view.row += static_cast<std::int32_t>(first);
-  view.rows = static_cast<std::int32_t>(count);
-  return view;
-}
-
 // Adds the calls of the node at hand. REQUIRES: it is no view and reads rows.
 void AddCalls(SegmentTask& task);
 
@@ -31,10 +24,5 @@ struct AttentionCall {
 // `positions` are those of a sample.
 KernelScalars AttentionScalars(const PassContext& context, const model::Attention& op,
                                std::int64_t positions, const AttentionCall& call);
-
-// Adds the gradient of a product by its rows, d[outputs, inputs] = dy^T x, in the order of sums
-// over rows. `order` is that of the rows, which are those of `box`.
-void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, const View& dy,
-                   const View& x, const View& d);
 
 }  // namespace acan

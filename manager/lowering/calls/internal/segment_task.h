@@ -55,6 +55,7 @@ class SegmentTask {
   void ComputeFrom(std::int64_t node);
   void Compute(int node);
   void ReleaseAfter(int node);
+  Held& HeldAt(const Place& place);
   Held& Find(int value, const Range& columns);
   void FillFromOthers(int root, const Range& columns, Held* held);
   Box BoxOf(std::size_t operand) const;
@@ -73,11 +74,12 @@ class SegmentTask {
   const Box whole_box_;
   const int part_;
   TaskBuilder builder_;
-  Box box_;                                 // of the calls at hand
-  int node_ = -1;                           // at hand
-  std::map<Place, Held> held_;              // values of samples
-  std::map<int, View> whole_;               // gathered parameters and tables, by value and column
-  std::map<int, std::vector<Range>> made_;  // ranges of columns of roots
+  Box box_;                                   // of the calls at hand
+  int node_ = -1;                             // at hand
+  std::map<Place, Held> held_;                // values of samples
+  std::map<int, std::vector<Place>> ending_;  // of held_, by the node that reads last
+  std::map<int, View> whole_;                 // gathered parameters and tables, by value and column
+  std::map<int, std::vector<Range>> made_;    // ranges of columns of roots
   struct Sum {
     int value;
     int buffer;

@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "operator_calls.h"
+#include "node_calls.h"
+#include "row_product.h"
 
 namespace acan {
 namespace {
@@ -189,16 +190,6 @@ KernelScalars With(KernelScalars scalars, std::initializer_list<std::int64_t> af
 }
 
 }  // namespace
-
-KernelScalars Scalars(std::initializer_list<float> floats,
-                      std::initializer_list<std::int64_t> integers) {
-  KernelScalars scalars;
-  std::size_t i = 0;
-  for (const float value : floats) scalars.f[i++] = value;
-  i = 0;
-  for (const std::int64_t value : integers) scalars.i[i++] = value;
-  return scalars;
-}
 
 KernelScalars OfWindow(const model::Window& window) {
   return Scalars(

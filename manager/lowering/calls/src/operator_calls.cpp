@@ -7,6 +7,8 @@
 
 #include "acan/model/dropout.h"
 #include "convolution_calls.h"
+#include "norm_calls.h"
+#include "row_product.h"
 
 namespace acan {
 namespace {
@@ -34,13 +36,11 @@ Activation ActivationOf(graph::ActivationKind kind) {
   return Activation::kIdentity;
 }
 
-constexpr std::int64_t kLayerNormKind = 0;
-constexpr std::int64_t kRmsNormKind = 1;
-
 // One overload for each operator that has calls.
-class Calls {
+class Calls : public NormCalls {
  public:
-  explicit Calls(SegmentTask& task) : task_(task) {}
+  explicit Calls(SegmentTask& task) : NormCalls(task) {}
+  using NormCalls::operator();
 
   // ---- products and tables ----
   void operator()(const graph::Linear&) const {
@@ -97,20 +97,6 @@ class Calls {
            {Out(0), Out(1), Out(2), In(0), In(1), In(2), MaybeIn(3), In(4), In(5), In(6)},
            ScalarsOf(op.forward));
   }
-
-  // ---- norms ----
-  void operator()(const graph::LayerNorm& op) const {
-    Launch(Kernel::kNorm, {Out(0), Out(1), In(0), MaybeIn(1), MaybeIn(2)},
-           Scalars({op.epsilon}, {kLayerNormKind}));
-  }
-  void operator()(const graph::LayerNormGradient&) const { NormGradient(kLayerNormKind); }
-  void operator()(const graph::LayerNormScaleGradient&) const { NormScaleGradient(); }
-  void operator()(const graph::RmsNorm& op) const {
-    Launch(Kernel::kNorm, {Out(0), Out(1), In(0), MaybeIn(1), View{}},
-           Scalars({op.epsilon}, {kRmsNormKind}));
-  }
-  void operator()(const graph::RmsNormGradient&) const { NormGradient(kRmsNormKind); }
-  void operator()(const graph::RmsNormScaleGradient&) const { NormScaleGradient(); }
 
   // ---- element by element ----
   void operator()(const graph::Add&) const { Launch(Kernel::kAdd, {Out(0), In(0), In(1)}); }
@@ -217,63 +203,6 @@ class Calls {
       Launch(Kernel::kGlobalAveragePoolingGradient, {Out(0), MaybeIn(1), In(2)}, positions);
     }
   }
-  void operator()(const graph::GroupNorm& op) const {
-    Launch(Kernel::kGroupNorm, {Out(0), Out(1), In(0), MaybeIn(1), MaybeIn(2)},
-           Scalars({op.epsilon}, {Value(0).rows, op.groups}));
-  }
-  // Operands: x, scale, dy, statistics.
-  void operator()(const graph::GroupNormGradient& op) const {
-    Launch(Kernel::kGroupNormGradient, {Out(0), In(0), In(3), In(2), MaybeIn(1)},
-           Scalars({}, {Value(0).rows, op.forward.groups}));
-  }
-  // Operands: x, dy, statistics.
-  void operator()(const graph::GroupNormScaleGradient& op) const {
-    Launch(Kernel::kGroupNormScaleGradient, {Out(0), View{}, In(0), In(2), In(1)},
-           Scalars({}, {block(), Order(0).group_rows(), Value(0).rows, op.forward.groups}));
-  }
-  // ---- batch norm ----
-  void operator()(const graph::BatchNorm& op) const {
-    switch (task_.node().part) {
-      case NodePart::kBatchSums:
-        return ColumnDots(In(0), View{});
-      case NodePart::kBatchSquares:
-        return Launch(Kernel::kColumnSquares, {Out(0), In(1), MeanOf(In(0), 1)},
-                      Scalars({}, {block(), Order(1).group_rows()}));
-      case NodePart::kBatchNorm:
-        return Launch(Kernel::kColumnNorm,
-                      {Out(0), In(0), Statistics(In(3), In(4), op.epsilon), In(1), In(2)});
-      case NodePart::kAll:
-        break;
-    }
-    assert(false);
-  }
-  // Operands: x, sums, squares, dy; of inference: x, mean, variance, dy.
-  void operator()(const graph::BatchNormSums& op) const {
-    const View statistics = Value(1).kind == ValueKind::kParameter
-                                ? GivenStatistics(In(1), In(2), op.epsilon)
-                                : Statistics(In(1), In(2), op.epsilon);
-    Launch(Kernel::kColumnNormSums, {Out(0), Out(1), In(0), statistics, In(3)},
-           Scalars({}, {block(), Order(0).group_rows()}));
-  }
-  // Operands: x, scale, sums, squares, dscale, dbias, dy.
-  void operator()(const graph::BatchNormGradient& op) const {
-    const View statistics = Statistics(In(2), In(3), op.epsilon);
-    const View mean_scale = MeanOf(In(4), 0), mean_bias = MeanOf(In(5), 0);
-    Launch(Kernel::kColumnNormGradient,
-           {Out(0), In(0), statistics, In(6), In(1), mean_scale, mean_bias});
-  }
-  void operator()(const graph::BatchNormInference& op) const {
-    const View statistics = GivenStatistics(In(3), In(4), op.epsilon);
-    Launch(Kernel::kColumnNorm, {Out(0), In(0), statistics, In(1), In(2)});
-  }
-  // Operands: scale, variance, dy.
-  void operator()(const graph::BatchNormInferenceGradient& op) const {
-    const View slopes = task_.Scratch(1, In(1).cols);
-    Launch(Kernel::kInverseRoot, {slopes, In(1)}, Scalars({op.epsilon}, {}));
-    Launch(Kernel::kMultiply, {slopes, slopes, In(0)});
-    Launch(Kernel::kScaleColumns, {Out(0), In(2), slopes});
-  }
-
   void operator()(const graph::Convolution& op) const {
     const View y = Out(0);
     Convolve(task_, op, In(0), In(1), y);
@@ -329,52 +258,11 @@ class Calls {
   void operator()(const graph::RunningAverage&) const { assert(false); }
 
  private:
-  View In(std::size_t operand) const { return task_.Operand(operand); }
-  View MaybeIn(std::size_t operand) const { return task_.Has(operand) ? In(operand) : View{}; }
-  View Out(std::size_t result) const { return task_.Result(result); }
   static View Column(View view, std::int32_t column) {
     view.col += column;
     view.cols = 1;
     return view;
   }
-  static View Row(View view, std::int32_t row) {
-    view.row += row;
-    view.rows = 1;
-    return view;
-  }
-  // Of a sum over all rows of the batch's value that `operand` is.
-  View MeanOf(const View& sum, std::size_t operand) const {
-    const View mean = task_.Scratch(1, sum.cols);
-    Divide(mean, sum, operand);
-    return mean;
-  }
-  void Divide(const View& out, const View& sum, std::size_t operand) const {
-    const std::int64_t rows = task_.context().pass.rows * Value(operand).rows;
-    Launch(Kernel::kDivide, {out, sum}, Scalars({static_cast<float>(rows)}, {}));
-  }
-  // Each column's mean and 1 / sqrt(variance + epsilon), of the rows of the first operand.
-  View Statistics(const View& sums, const View& squares, float epsilon) const {
-    const View statistics = task_.Scratch(2, sums.cols);
-    const View inverse = Row(statistics, 1);
-    Divide(Row(statistics, 0), sums, 0);
-    Divide(inverse, squares, 0);
-    Launch(Kernel::kInverseRoot, {inverse, inverse}, Scalars({epsilon}, {}));
-    return statistics;
-  }
-  // The same of a mean and a variance that are parameters.
-  View GivenStatistics(const View& mean, const View& variance, float epsilon) const {
-    const View statistics = task_.Scratch(2, mean.cols);
-    Launch(Kernel::kScale, {Row(statistics, 0), mean}, Scalars({1.0f}, {}));
-    Launch(Kernel::kInverseRoot, {Row(statistics, 1), variance}, Scalars({epsilon}, {}));
-    return statistics;
-  }
-  const LoweredValue& Value(std::size_t operand) const {
-    return task_.context().Value(task_.node().operands[operand]);
-  }
-  RowOrder Order(std::size_t operand) const {
-    return task_.context().OrderOf(task_.node().operands[operand]);
-  }
-  std::int64_t block() const { return task_.context().cuts.block; }
   std::int64_t seed() const { return static_cast<std::int64_t>(task_.context().training.seed); }
   std::int64_t Draws(std::int64_t stream) const {
     return static_cast<std::int64_t>(graph::DropoutCounterHigh(task_.context().pass.step, stream));
@@ -382,9 +270,6 @@ class Calls {
   std::int64_t CountedRows() const {
     const Pass& pass = task_.context().pass;
     return pass.counted_rows >= 0 ? pass.counted_rows : pass.rows * Value(0).rows;
-  }
-  void Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars = {}) const {
-    task_.builder().Launch(kernel, std::move(views), scalars);
   }
   KernelScalars ActivationScalars(const graph::Activation& op) const {
     return Scalars({op.bound}, {static_cast<std::int64_t>(ActivationOf(op.kind))});
@@ -422,18 +307,6 @@ class Calls {
     Launch(Kernel::kBiasActivation, {y, y, bias, View{}},
            Scalars({0.0f}, {static_cast<std::int64_t>(Activation::kIdentity)}));
   }
-  void ColumnDots(const View& x, const View& y) const {
-    Launch(Kernel::kColumnDots, {Out(0), x, y}, Scalars({}, {block(), Order(0).group_rows()}));
-  }
-  // Operands: x, scale, dy, statistics.
-  void NormGradient(std::int64_t kind) const {
-    Launch(Kernel::kNormGradient, {Out(0), In(0), In(3), In(2), MaybeIn(1)}, Scalars({}, {kind}));
-  }
-  // Operands: x, dy, statistics.
-  void NormScaleGradient() const {
-    Launch(Kernel::kNormScaleGradient, {Out(0), View{}, In(0), In(2), In(1)},
-           Scalars({}, {block(), Order(0).group_rows()}));
-  }
   KernelScalars ScalarsOf(const graph::Attention& op) const {
     const std::int64_t positions = Value(0).rows;
     const std::int64_t width = Value(0).columns / op.heads;
@@ -460,8 +333,6 @@ class Calls {
     const PassContext& context = task_.context();
     task_.builder().Put(context.keys.Rows(StepTuple::kLoss, Order(0).PlaceOf(task_.box())), sums);
   }
-
-  SegmentTask& task_;
 };
 
 }  // namespace
@@ -485,41 +356,6 @@ KernelScalars AttentionScalars(const PassContext& context, const model::Attentio
 
 void AddCalls(SegmentTask& task) {
   std::visit(Calls(task), task.node().node->op);
-}
-
-void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, const View& dy,
-                   const View& x, const View& d) {
-  const std::int64_t group_rows = order.group_rows();
-  if (order.IsPlain() || dy.rows <= group_rows) {
-    builder.Product(GemmForm::kGradient, dy, x, d);
-    return;
-  }
-  assert(order.NodesOf(box, box.samples.end).size() == 1);
-  // Leaves end with their groups. A sum is added to its left sibling as soon as both are there, so
-  // that there are few buffers: as RunCalls knows it from (run_calls.h).
-  std::vector<int> open, spare;  // sums of nodes whose siblings are missing; buffers without a sum
-  const auto add_last = [&] {
-    const View left = builder.All(open[open.size() - 2]), right = builder.All(open.back());
-    builder.Launch(Kernel::kAdd, {left, left, right});
-    spare.push_back(open.back());
-    open.pop_back();
-  };
-  std::uint64_t groups = 0;
-  for (std::int64_t row = 0; row < dy.rows; row += group_rows) {
-    const std::int64_t rows = std::min<std::int64_t>(group_rows, dy.rows - row);
-    int part = d.buffer;
-    if (groups > 0 && !spare.empty()) {
-      part = spare.back();
-      spare.pop_back();
-    } else if (groups > 0) {
-      part = builder.NewBuffer(d.rows, d.cols);
-    }
-    builder.Product(GemmForm::kGradient, Rows(dy, row, rows), Rows(x, row, rows),
-                    builder.All(part));
-    open.push_back(part);
-    for (std::uint64_t bits = groups++; (bits & 1) != 0; bits >>= 1) add_last();
-  }
-  while (open.size() > 1) add_last();
 }
 
 }  // namespace acan

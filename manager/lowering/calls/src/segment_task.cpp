@@ -51,7 +51,7 @@ void SegmentTask::SetProduct(int buffer) {
   const Range columns{part_ * width, std::min((part_ + 1) * width, v.columns)};
   const Range of_root{v.first_column + columns.begin, v.first_column + columns.end};
   made_[v.root].push_back(of_root);
-  held_[{v.root, of_root.begin}] = {buffer, of_root, true};
+  HeldAt({v.root, of_root.begin}) = {buffer, of_root, true};
 }
 
 void SegmentTask::Finish() {
@@ -114,18 +114,29 @@ void SegmentTask::ReleaseAfter(int node) {
   };
   for (const int buffer : scratch_) release(buffer);
   scratch_.clear();
-  for (auto it = held_.begin(); it != held_.end();) {
-    const auto& [place, held] = *it;
-    const bool needed = last_readers_.at(place.first) > node ||
-                        (held.is_made && context_.grid.Crosses(place.first)) ||
-                        builder_.IsInput(held.buffer);
-    if (needed) {
-      ++it;
-      continue;
-    }
-    release(held.buffer);
-    it = held_.erase(it);
+  // Only what ends here is looked at: a segment may hold as many values as it has nodes.
+  std::vector<Place> ending;
+  while (!ending_.empty() && ending_.begin()->first <= node) {
+    const std::vector<Place>& places = ending_.begin()->second;
+    ending.insert(ending.end(), places.begin(), places.end());
+    ending_.erase(ending_.begin());
   }
+  std::sort(ending.begin(), ending.end());
+  for (const Place& place : ending) {
+    const Held& held = held_.at(place);
+    const bool needed =
+        (held.is_made && context_.grid.Crosses(place.first)) || builder_.IsInput(held.buffer);
+    if (needed) continue;
+    release(held.buffer);
+    held_.erase(place);
+  }
+}
+
+// A new one is released behind the last node that reads it.
+SegmentTask::Held& SegmentTask::HeldAt(const Place& place) {
+  const auto [at, is_new] = held_.try_emplace(place);
+  if (is_new) ending_[last_readers_.at(place.first)].push_back(place);
+  return at->second;
 }
 
 View SegmentTask::ViewOf(const Held& held, const Range& columns, std::int64_t positions) const {
@@ -195,7 +206,7 @@ SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
     if (it->second.is_made) FillFromOthers(root, columns, &it->second);
     return it->second;
   }
-  Held& held = held_[{root, columns.begin}];
+  Held& held = HeldAt({root, columns.begin});
   held = {GatherCells(context_, builder_, root, whole_box_, columns), columns, false};
   return held;
 }
@@ -283,7 +294,7 @@ View SegmentTask::ResultOf(int value, const Range& columns) {
   if (made.empty() || !(made.back() == of_root)) made.push_back(of_root);
   const bool whole = segment().column_parts == 1;
   const Range held_columns = whole ? Range{0, context_.Value(v.root).columns} : of_root;
-  Held& held = held_[{v.root, held_columns.begin}];
+  Held& held = HeldAt({v.root, held_columns.begin});
   if (held.buffer < 0) held = {NewBuffer(rows, held_columns.size()), held_columns, true};
   return ViewOf(held, of_root, v.rows);
 }

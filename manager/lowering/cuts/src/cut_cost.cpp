@@ -17,11 +17,14 @@ WorkerSpeed SpeedOf(const CutRequest& request) {
 // Tasks of a segment, or of the updates: those of each stage wait for the stage before.
 class Stages {
  public:
-  void Add(const PlannedTask& task, const TaskCost& cost, std::int64_t count) {
-    Stage& stage = stages_.at(static_cast<std::size_t>(StageOf(task.priority)));
-    stage.all_us += static_cast<double>(count) * cost.us;
+  void Add(const TaskSample& sample, const TaskCost& cost, std::int64_t boxes = 1) {
+    Stage& stage = stages_.at(static_cast<std::size_t>(StageOf(sample.task.priority)));
+    const std::int64_t count = boxes * sample.count;
+    for (std::int64_t i = 0; i < sample.repeats; ++i) {
+      stage.all_us += static_cast<double>(count) * cost.us;
+    }
     stage.largest_us = std::max(stage.largest_us, cost.us);
-    stage.tasks += count;
+    stage.tasks += count * sample.repeats;
   }
   double Us(const CutRequest& request) const {
     double us = 0;
@@ -75,8 +78,8 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
   for (const BoxSample& boxes : SampleBoxes(context, segment)) {
     for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
       const TaskCost one = CostOfTask(request, tasks.task);
-      const std::int64_t count = boxes.count * tasks.count;
-      stages.Add(tasks.task, one, count);
+      const std::int64_t count = boxes.count * tasks.count * tasks.repeats;
+      stages.Add(tasks, one, boxes.count);
       cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
       cost.moved_bytes += static_cast<std::uint64_t>(count) * one.moved_bytes;
       cost.fits_space = cost.fits_space && one.fits_space;
@@ -139,7 +142,7 @@ CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   Stages stages;
   for (const TaskSample& tasks : SampleUpdates(context)) {
     const TaskCost one = CostOfTask(request, tasks.task);
-    stages.Add(tasks.task, one, tasks.count);
+    stages.Add(tasks, one);
     cost.moved_bytes += static_cast<std::uint64_t>(tasks.count) * one.moved_bytes;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
     cost.tasks += tasks.count;

@@ -24,6 +24,9 @@ struct BoxSample {
 struct TaskSample {
   PlannedTask task;
   std::int64_t count = 0;
+  // So many kinds of `count` tasks each follow each other that cost the same: sums of costs add
+  // them one by one, so that they round as if each kind were there.
+  std::int64_t repeats = 1;
 };
 // One box of each kind.
 std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment);

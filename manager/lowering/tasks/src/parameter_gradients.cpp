@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "cells.h"
-#include "operator_calls.h"
 #include "part_sums.h"
+#include "row_product.h"
 
 namespace acan {
 

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-#include "convolution_calls.h"
+#include "node_calls.h"
 #include "phases.h"
 
 namespace acan {

@@ -1,5 +1,6 @@
 #include "tiled_segment.h"
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 #include <set>
@@ -7,8 +8,8 @@
 
 #include "acan/manager/task_builder.h"
 #include "cells.h"
-#include "operator_calls.h"
 #include "part_sums.h"
+#include "row_product.h"
 #include "segment_task.h"
 
 namespace acan {
@@ -50,10 +51,15 @@ class TiledSegment {
 
   std::vector<TaskSample> Sample(const Box& box) && {
     box_ = box;
+    is_sampled_ = true;
     std::vector<TaskSample> samples;
     const auto take = [&](std::int64_t count) {
-      for (PlannedTask& task : tasks_) samples.push_back({std::move(task), count});
+      repeats_.resize(tasks_.size(), 1);
+      for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        samples.push_back({std::move(tasks_[i]), count, repeats_[i]});
+      }
       tasks_.clear();
+      repeats_.clear();
     };
     if (IsProduct()) {
       for (const auto& [made, count] : Kinds(Made(), AlongMade())) {
@@ -115,6 +121,17 @@ class TiledSegment {
     std::vector<std::pair<Range, std::int64_t>> all;
     for (const auto& [kind, range] : kinds) all.push_back(range);
     return all;
+  }
+  // The sizes and cells of the tiles that a part of a product reads.
+  std::vector<std::int64_t> KindOfRead(const Range& range) const {
+    const LoweredValue& x = context_.Value(node_.operands[0]);
+    std::vector<std::int64_t> kind{range.size()};
+    for (std::int64_t begin = range.begin; begin < range.end; begin += tile_span_) {
+      kind.push_back(context_.grid.CellsWithin(
+          x.root,
+          {x.first_column + begin, x.first_column + std::min(begin + tile_span_, range.end)}));
+    }
+    return kind;
   }
   Range Rows() const { return box_.RowsOf(context_.Value(node_.operands[0]).rows); }
   bool IsForward() const { return std::holds_alternative<model::Linear>(node_.node->op); }
@@ -217,13 +234,24 @@ class TiledSegment {
       return context_.keys.Box(part_kind, node_id_, rows, made, range);
     };
     std::vector<SumPart> parts;
+    std::vector<std::int64_t> last_kind;
     for (const Range& range : Read()) {
+      parts.push_back({range, names.key(range)});
+      // What is only measured is built once for all parts alike that follow each other.
+      if (is_sampled_) {
+        std::vector<std::int64_t> kind = KindOfRead(range);
+        if (kind == last_kind) {
+          ++repeats_.back();
+          continue;
+        }
+        last_kind = std::move(kind);
+      }
       TaskBuilder task(IsForward() ? TaskKind::kForward : TaskKind::kBackward, context_.training);
       const int y = Multiply(task, made, range);
-      parts.push_back({range, names.key(range)});
       task.Put(parts.back().key, task.All(y));
       Add(std::move(task), IsForward() ? TaskName::kForward : TaskName::kBackward, made, range,
           Priority());
+      repeats_.resize(tasks_.size(), 1);
     }
     const TaskName sum_name = IsForward() ? TaskName::kForwardSum : TaskName::kBackwardSum;
     names.task_key = [&](const Range& range) { return TaskKey(sum_name, made, range); };
@@ -286,6 +314,8 @@ class TiledSegment {
   std::vector<Range> read_;
   Box box_;
   std::vector<PlannedTask> tasks_;
+  bool is_sampled_ = false;
+  std::vector<std::int64_t> repeats_;  // of tasks_, where they are sampled
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ inline constexpr std::int32_t kNoNode = -1;
 
 // Limits of a graph.
 inline constexpr std::int64_t kMaxNodes = 1 << 20;
-inline constexpr std::int64_t kMaxRows = std::int64_t{1} << 31;      // of a value, for each sample
-inline constexpr std::int64_t kMaxFeatures = std::int64_t{1} << 31;  // of a value
+// Tasks count the rows and columns of a matrix in 31 bits.
+inline constexpr std::int64_t kMaxRows = INT32_MAX;                  // of a value, for each sample
+inline constexpr std::int64_t kMaxFeatures = INT32_MAX;              // of a value
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of a value, for each sample
 inline constexpr std::int64_t kMaxSide = 1 << 15;  // of images, windows and patches, in pixels
 

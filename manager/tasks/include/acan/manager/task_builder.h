@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,9 @@ class TaskBuilder {
   // A new buffer [rows, cols].
   int NewBuffer(std::int64_t rows, std::int64_t cols);
   // A buffer that is the whole input tuple `key`.
-  int Input(const tuplespace::Key& key, std::int64_t rows, std::int64_t cols);
+  int Input(tuplespace::Key key, std::int64_t rows, std::int64_t cols);
   // Input tuple `key` = [rows, cols] at (row, col) of `buffer`.
-  void AddPiece(int buffer, const tuplespace::Key& key, std::int64_t row, std::int64_t col,
+  void AddPiece(int buffer, tuplespace::Key key, std::int64_t row, std::int64_t col,
                 std::int64_t rows, std::int64_t cols);
   bool IsInput(int buffer) const { return is_input_[static_cast<std::size_t>(buffer)]; }
   // A buffer of the same shape that may be written: `buffer` itself unless it is an input.
@@ -39,17 +38,20 @@ class TaskBuilder {
   // part -1 is a sum of nothing: the tree passes the other one through.
   int Sum(const std::vector<int>& parts, const std::vector<Range>& ranges);
 
-  void Put(const tuplespace::Key& key, View view, bool keep = false);
+  void Put(tuplespace::Key key, View view, bool keep = false);
   void SetAffinity(int input_buffer);
 
   PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int layer) &&;
 
  private:
-  std::uint32_t InputIndex(const tuplespace::Key& key);
+  std::uint32_t InputIndex(tuplespace::Key key);
+  void GrowIndex();
 
   Task task_;
   std::vector<tuplespace::Key> inputs_;
-  std::map<tuplespace::Key, std::uint32_t> input_index_;
+  // The places of inputs_ by the hashes of their keys, with open addressing: planning looks at
+  // millions of inputs, and a map would allocate a node and a copy of the key for each.
+  std::vector<std::uint32_t> index_;
   std::vector<bool> is_input_;
   std::int32_t affinity_ = -1;
 };
