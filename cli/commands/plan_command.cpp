@@ -128,6 +128,8 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
                             {"out_bytes", host.load.out_bytes},
                             {"in_bytes", host.load.in_bytes}});
   }
+  out["manager_out_bytes"] = forecast.manager_bytes;
+  out["broker_out_bytes"] = forecast.broker_bytes;
   out["estimated_step_ms_with_one_more_host"] = forecast.step_us_with_one_more * 1e-3;
   return out;
 }
@@ -146,6 +148,9 @@ std::string HostsText(const PlanForecast& forecast) {
                               static_cast<double>(host.load.in_bytes) / 1e6);
   }
   if (forecast.hosts.empty()) return text;
+  text += fmt::format("the manager sends {:.2f} MB, and the broker {:.2f} MB\n",
+                      static_cast<double>(forecast.manager_bytes) / 1e6,
+                      static_cast<double>(forecast.broker_bytes) / 1e6);
   const bool helps = forecast.step_us_with_one_more < kGain * forecast.step_us;
   return text + (helps ? fmt::format("with one host more:  {:.1f} ms a step\n",
                                      forecast.step_us_with_one_more * 1e-3)

@@ -146,6 +146,7 @@ void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
 HandlerCore::Flight HandlerCore::NewFlight(const TaskGranted& event, std::int64_t now_us) {
   Flight flight;
   flight.lease = event.lease;
+  flight.granted_us = now_us;
   flight.lease_us = event.lease_us;
   flight.extend_at_us = now_us + event.lease_us / 2;
   flight.timed = event.timed;
@@ -216,6 +217,8 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& o
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   it->second.phase = Phase::kQueued;
+  // The next ones should travel while this one is computed.
+  if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
   KeepInputs(event.flight, it->second, event.bytes, now_us, out);
   out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
 }

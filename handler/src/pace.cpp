@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kGain = 1.0 / 8;
 constexpr std::size_t kFetchesKept = 16;
+constexpr std::size_t kInputsKept = 32;  // as long as tasks of a step that read little
 constexpr std::int64_t kFetchMargin = 2;
 // A task whose tile another handler holds is kept for that one for a while, and on a busy machine
 // threads wake late.
@@ -30,6 +31,11 @@ void Pace::NoteFetch(std::int64_t took_us) {
   if (fetches_us_.size() > kFetchesKept) fetches_us_.pop_front();
 }
 
+void Pace::NoteInputs(std::int64_t took_us) {
+  inputs_us_.push_back(took_us);
+  if (inputs_us_.size() > kInputsKept) inputs_us_.pop_front();
+}
+
 std::int64_t Pace::RunUs(std::uint64_t flops) const {
   if (counted_flops_ == 0) return 0;
   return static_cast<std::int64_t>(counted_us_ / counted_flops_ * static_cast<double>(flops));
@@ -38,7 +44,9 @@ std::int64_t Pace::RunUs(std::uint64_t flops) const {
 std::int64_t Pace::LeadUs(std::int64_t run_us) const {
   std::int64_t fetch_us = 0;
   if (!fetches_us_.empty()) fetch_us = *std::min_element(fetches_us_.begin(), fetches_us_.end());
-  return std::max(kFetchMargin * fetch_us + kSlackUs, run_us / kPartOfRun);
+  std::int64_t inputs_us = 0;
+  if (!inputs_us_.empty()) inputs_us = *std::max_element(inputs_us_.begin(), inputs_us_.end());
+  return std::max(kFetchMargin * fetch_us + inputs_us + kSlackUs, run_us / kPartOfRun);
 }
 
 }  // namespace acan

@@ -64,8 +64,10 @@ TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
   EXPECT_EQ(plan["hosts"][0]["tasks"].get<int>() + plan["hosts"][1]["tasks"].get<int>(),
             plan["tasks"].get<int>());
   EXPECT_GT(plan["hosts"][0]["in_bytes"].get<int>() + plan["hosts"][1]["in_bytes"].get<int>(), 0);
+  EXPECT_GT(plan["manager_out_bytes"].get<int>() + plan["broker_out_bytes"].get<int>(), 0);
   const Result text = RunAcan(words);
-  EXPECT_THAT(text.out, AllOf(HasSubstr("gets no tasks"), HasSubstr("one host more would not")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("gets no tasks"), HasSubstr("the manager sends"),
+                              HasSubstr("one host more would not")));
 }
 
 TEST(Version, IsPrinted) {

@@ -55,6 +55,17 @@ TEST(PaceTest, TheLeadCoversTheFetchAndAPartOfTheRun) {
   EXPECT_EQ(pace.LeadUs(400 * kMs), 100 * kMs);
 }
 
+// What a task reads comes over a link while the task before is computed.
+TEST(PaceTest, TheLeadCoversWhatInputsTakeOverALink) {
+  Pace pace;
+  const std::int64_t least_us = pace.LeadUs(0);
+  pace.NoteInputs(30 * kMs);
+  for (int i = 0; i < 10; ++i) pace.NoteInputs(kMs);  // of tasks that read little
+  EXPECT_EQ(pace.LeadUs(0), least_us + 30 * kMs);
+  for (int i = 0; i < 100; ++i) pace.NoteInputs(kMs);
+  EXPECT_EQ(pace.LeadUs(0), least_us + kMs) << "the link became faster";
+}
+
 // A core that has learned that 1000 operations take 100 ms, with one such task just begun.
 class LongTasks : public ::testing::Test {
  protected:
@@ -89,6 +100,22 @@ TEST_F(LongTasks, OneThatIsLateDoesNotKeepItFromAsking) {
   core_.Step(TimePassed{}, 176 * kMs);
   core_.Step(GetEnded{}, 177 * kMs);
   EXPECT_TRUE(Of<StopAsking>(core_.Step(TimePassed{}, 500 * kMs)).empty());
+}
+
+TEST(LongTasksOverALink, TheNextOneIsAskedForAsEarlyAsItsInputsTake) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  core.Step(ConnectionLost{true}, 0);
+  TaskGranted reads = Grant(100, {Tile(1, 1)}, 1);
+  reads.flops = 1000;
+  reads.sent = {false};
+  ASSERT_EQ(Of<FetchInputs>(core.Step(reads, 0)).size(), 1u);
+  core.Step(InputsArrived{1, {{0, 50}}}, 60 * kMs);
+  core.Step(Finished(1, 100 * kMs), 160 * kMs);
+  core.Step(Released{1}, 160 * kMs);
+  core.Step(GrantOf(1000, 2), 160 * kMs);
+  EXPECT_EQ(Of<AskForTask>(core.Step(TimePassed{}, 195 * kMs)).size(), 1u)
+      << "65 ms are left, and the inputs of a task take 60";
 }
 
 // What a core asks for that has learned that a task takes 20 us, and has none.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "acan/core/optimizers.h"
 #include "acan/manager/graph_planner.h"
 
 namespace acan {
@@ -66,8 +67,30 @@ HandlerShares SharesOfPart(const HandlerNetwork& network) {
   return SharesOf(std::move(gflops), threads);
 }
 
-// The manager only keeps its lead meanwhile.
-constexpr SearchBudget kBudget{.nodes = 24'000, .tasks = 8'000};
+// The manager only keeps its lead meanwhile. What a part may take grows with its handlers, as each
+// task that is placed is offered to all of them.
+constexpr std::int64_t kNodes = 24'000;
+constexpr std::int64_t kOffers = 50'000;  // tasks times handlers
+
+SearchBudget BudgetOfEach(const std::vector<NetworkPart>& parts) {
+  std::int64_t handlers = 0;
+  for (const NetworkPart& part : parts) {
+    handlers += static_cast<std::int64_t>(part.handlers.size());
+  }
+  return {kNodes / static_cast<std::int64_t>(parts.size()),
+          kOffers / std::max<std::int64_t>(1, handlers)};
+}
+
+// Whether the handlers can keep all weights and states, which each step makes anew.
+bool HoldsTiles(const PlanRequest& request, const HandlerNetwork& network) {
+  double bytes = 0, room = 0;
+  for (const model::Parameter& parameter : request.model->training.graph().parameters()) {
+    bytes += 4 * static_cast<double>(parameter.elements());
+  }
+  bytes *= static_cast<double>(StatesOf(StateCount(request.training.optimizer)).size());
+  for (const PlacedHandler& handler : network.handlers) room += RoomForTiles(handler);
+  return bytes <= room;
+}
 
 // Cuts for the handlers with which a step takes least. nullopt: none fit, or the handlers cannot
 // keep the tiles.
@@ -75,8 +98,8 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
   std::optional<ChosenCuts> best;
   const std::vector<NetworkPart> parts = PartsOf(*request.network);
   for (const NetworkPart& part : parts) {
-    const auto share = static_cast<std::int64_t>(parts.size());
-    SearchBudget budget{kBudget.nodes / share, kBudget.tasks / share};
+    if (!HoldsTiles(request, part.network)) continue;
+    SearchBudget budget = BudgetOfEach(parts);
     CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
     cuts.overhead_us = 0;  // round trips count by themselves
     cuts.network = &part.network;

@@ -10,6 +10,7 @@
 #include "acan/manager/graph_planner.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
+#include "placement_search.h"
 
 namespace acan {
 namespace {
@@ -174,10 +175,11 @@ TEST(HandlerNetworkTest, AStepTakesAtLeastTheProcessorTimeOfItsMachine) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = OneOnEachHost(2, 82);  // 100 Gbit/s
   const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
-  const Placement apart = PlaceTasks(*NetworkOf(handlers, kLeastKept), tasks);
+  const Placement apart =
+      PlaceTasks(*NetworkOf(handlers, kLeastKept), tasks, PlacementEffort::kQuick);
   for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
   const auto together = [&](const std::string& manager) {
-    return PlaceTasks(*NetworkOf(handlers, kLeastKept, manager), tasks);
+    return PlaceTasks(*NetworkOf(handlers, kLeastKept, manager), tasks, PlacementEffort::kQuick);
   };
   const Placement shared = together("elsewhere");
   EXPECT_GE(shared.step_us, apart.step_us);
@@ -248,7 +250,8 @@ TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
   EXPECT_DOUBLE_EQ(network->handlers[3].gflops, 8) << "it is slower by far";
 }
 
-// Activations of 2.1 MB a layer and 0.8 MB of samples for each host move; 23.4 MB of weights stay.
+// Activations of 2.1 MB a layer and 0.8 MB of samples for each host move, some of them where the
+// link is free anyway; 23.4 MB of weights stay.
 TEST(HandlerNetworkTest, OverASlowLinkWeightsStayAndActivationsMove) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = OneOnEachHost(2, kHundredMbit);
@@ -257,8 +260,8 @@ TEST(HandlerNetworkTest, OverASlowLinkWeightsStayAndActivationsMove) {
   ASSERT_EQ(placed.loads.size(), 2u);
   for (const LinkLoad& load : placed.loads) {
     EXPECT_GT(load.in_bytes, 0u) << "both hosts take part";
-    EXPECT_LT(load.in_bytes, 4'500'000u);
-    EXPECT_LT(load.out_bytes, 4'500'000u);
+    EXPECT_LT(load.in_bytes, 5'500'000u);
+    EXPECT_LT(load.out_bytes, 5'500'000u);
   }
 }
 
@@ -312,7 +315,7 @@ TEST(HandlerNetworkTest, SmallInputsComeFromTheBrokerWithEachTask) {
   request.handlers.workers = 4;
   request.network = NetworkOf(handlers, kLeastKept);
   const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
-  const Placement placed = PlaceTasks(*request.network, tasks);
+  const Placement placed = PlaceTasks(*request.network, tasks, PlacementEffort::kQuick);
   std::uint64_t small_bytes = 0;
   for (const PlannedTask& task : tasks) {
     std::map<tuplespace::Key, std::uint64_t> inputs;
@@ -325,13 +328,6 @@ TEST(HandlerNetworkTest, SmallInputsComeFromTheBrokerWithEachTask) {
   }
   EXPECT_GT(small_bytes, 0u);
   EXPECT_GE(placed.broker_bytes, small_bytes);
-  std::uint64_t made_bytes = 0;
-  for (const PlannedTask& task : tasks) {
-    for (const Output& output : task.task.outputs) {
-      if (output.view.bytes() < tuplespace::kLeastKeptBytes) made_bytes += output.view.bytes();
-    }
-  }
-  EXPECT_GT(placed.broker_bytes, made_bytes) << "several tasks read them";
 }
 
 // With four hosts a plan whose small cells pass the broker again and again is not the best one.
@@ -381,6 +377,79 @@ TEST(HandlerNetworkTest, MoreTasksThanTheManagerHasTimeForAreNotPlaced) {
   const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), tasks);
   EXPECT_FALSE(std::isfinite(placed.step_us));
   EXPECT_EQ(placed.handler_of, std::vector<int>(tasks.size(), -1));
+}
+
+std::map<std::string, Capacity> ThrottledHosts(int hosts) {
+  std::map<std::string, Capacity> handlers;
+  for (int i = 0; i < hosts; ++i) {
+    Capacity& capacity = handlers["id" + std::to_string(i)];
+    capacity = FarHandler("10.0.0." + std::to_string(i), kGigabit, 8);
+    capacity = OnMachine(std::move(capacity), "m", {0, 1});
+    capacity.busy_cpus = 0.08;
+  }
+  return handlers;
+}
+
+// Weights of four hosts need tiles of four rows and four columns: what one layer makes is where the
+// next one reads it. Computing alone takes 0.27 s.
+TEST(HandlerNetworkTest, FourHostsAreAlmostTwiceAsFastAsTwo) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  const double of_two_us = wide.Make(ThrottledHosts(2)).step_us;
+  const double of_four_us = wide.Make(ThrottledHosts(4)).step_us;
+  EXPECT_GT(of_four_us, 265e3);
+  EXPECT_GT(of_two_us / of_four_us, 1.8);
+}
+
+TEST(HandlerNetworkTest, APlacementWithMoreEffortIsNeverWorseAndAlwaysTheSame) {
+  for (const Wide& wide : {Wide({784, 2048, 2048, 10}, 256), Wide({128, 256, 256, 10}, 2048)}) {
+    for (const int hosts : {2, 4}) {
+      const auto handlers = ThrottledHosts(hosts);
+      const HandlerNetwork network = *NetworkOf(handlers, kLeastKept);
+      const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
+      const Placement quick = PlaceTasks(network, tasks, PlacementEffort::kQuick);
+      const Placement thorough = PlaceTasks(network, tasks, PlacementEffort::kThorough);
+      EXPECT_LE(ScoreOf(network, thorough), ScoreOf(network, quick)) << hosts;
+      EXPECT_EQ(PlaceTasks(network, tasks, PlacementEffort::kThorough).handler_of,
+                thorough.handler_of);
+    }
+  }
+}
+
+TEST(PlacementSearchTest, LooksAtNoMorePlacementsThanItMay) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kLeastKept);
+  const StepShape shape = ShapeOf(network, wide.TasksOf(wide.Make(ThrottledHosts(4))));
+  const Placement begin = PlaceSteadily(network, shape, std::vector<int>(shape.tasks.size(), 0));
+  EXPECT_EQ(Improve(network, shape, begin, 0).handler_of, begin.handler_of);
+  const Placement one = Improve(network, shape, begin, 1);
+  const Placement many = Improve(network, shape, begin, 2000);
+  EXPECT_LE(one.step_us, begin.step_us);
+  EXPECT_LT(many.step_us, 0.6 * begin.step_us) << "from one handler to four";
+}
+
+// Samples of the next step travel while the handlers end this one.
+TEST(PlacementSearchTest, AStepOfManyIsShorterThanOneAlone) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kLeastKept);
+  const StepShape shape = ShapeOf(network, wide.TasksOf(wide.Make(ThrottledHosts(4))));
+  const std::vector<int> pinned = SpreadsOfTiles(network, shape).front();
+  const Placement alone = PlaceGreedily(network, shape, HomesOf(shape, pinned), pinned, 0);
+  const Placement steady = PlaceSteadily(network, shape, alone.handler_of);
+  EXPECT_GT(alone.manager_bytes, 3'000'000u) << "to each of the four";
+  EXPECT_LT(steady.step_us + 20e3, alone.step_us);
+}
+
+// What nobody's memory holds goes nowhere.
+TEST(PlacementSearchTest, WhatDoesNotFitIsNotPlaced) {
+  const Wide wide({784, 2048, 2048, 10}, 256);
+  auto handlers = ThrottledHosts(2);
+  const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
+  for (auto& [id, capacity] : handlers) capacity.memory_bytes = 8 << 20;
+  const HandlerNetwork network = *NetworkOf(handlers, kLeastKept);
+  const StepShape shape = ShapeOf(network, tasks);
+  const Placement placed = PlaceSteadily(network, shape, std::vector<int>(shape.tasks.size(), 0));
+  EXPECT_FALSE(std::isfinite(placed.step_us));
+  EXPECT_FALSE(std::isfinite(Improve(network, shape, placed, 100).step_us));
 }
 
 TEST(HandlerNetworkTest, WithoutABudgetTheFirstCutThatFitsIsChosen) {

@@ -58,6 +58,7 @@ class HandlerCore {
   struct Flight {
     Phase phase = Phase::kQueued;
     tuplespace::LeaseRef lease;
+    std::int64_t granted_us = 0;
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
     bool timed = false;  // its lease is the job's own limit

@@ -19,6 +19,9 @@ class Pace {
   // A task came so long after it was asked for. There may have been none to give: the least of the
   // last few is what counts.
   void NoteFetch(std::int64_t took_us);
+  // What it lacked of its inputs came over a link so long after the task. The most of the last few
+  // counts: tasks that read little and tasks that read much come in turn.
+  void NoteInputs(std::int64_t took_us);
 
   // 0: not known.
   std::int64_t RunUs(std::uint64_t flops) const;
@@ -34,7 +37,7 @@ class Pace {
   double counted_us_ = 0;
   double counted_flops_ = 0;
   double mean_us_ = 0;
-  std::deque<std::int64_t> fetches_us_;
+  std::deque<std::int64_t> fetches_us_, inputs_us_;
 };
 
 }  // namespace acan

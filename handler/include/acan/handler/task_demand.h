@@ -43,6 +43,7 @@ class TaskDemand {
 
   void NoteGrant(const TaskGranted& event, std::int64_t now_us);
   void NoteRun(std::uint64_t flops, std::int64_t took_us) { pace_.NoteRun(flops, took_us); }
+  void NoteInputs(std::int64_t took_us) { pace_.NoteInputs(took_us); }
   void NoteGetEnded() { asking_ = false; }
 
   // Opens a get, replaces the open one, or ends it.

@@ -53,11 +53,17 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 // it lets no stage overlap the next.
 constexpr double kOverlap = 0.7;
 
+constexpr std::int64_t kMostThoroughlyPlaced = 4'096;  // tasks; more would take too long
+
+double StepUsOfPlaced(const CutRequest& request, const GraphCuts& cuts, PlacementEffort effort) {
+  const GraphTasks tasks(request.model, request.training, cuts);
+  return PlaceTasks(*request.network, tasks.Tasks(FullPass(request, true)), effort).step_us;
+}
+
 double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const CutCost& cost) {
   if (cost.tasks <= request.budget->tasks) {
     request.budget->tasks -= cost.tasks;
-    const GraphTasks tasks(request.model, request.training, cuts);
-    return PlaceTasks(*request.network, tasks.Tasks(FullPass(request, true))).step_us;
+    return StepUsOfPlaced(request, cuts, PlacementEffort::kQuick);
   }
   double us_per_kib = std::numeric_limits<double>::infinity();
   for (const HostLink& link : request.network->hosts) {
@@ -118,9 +124,41 @@ struct Found {
   AttentionSpread spread = AttentionSpread::kNone;
 };
 
-// A step takes less than `limit_us`.
+// Over links a placement that took more effort may turn the order of cuts around that are so near
+// each other. Of each way to cut the parameters the best one is kept.
+class Shortlist {
+ public:
+  static constexpr double kNear = 1.1;  // times the best
+
+  void Add(const Found& found) {
+    if (!found_.empty() && found_.back().tiling.cuts.parameters == found.tiling.cuts.parameters &&
+        found_.back().tiling.by_tiles == found.tiling.by_tiles) {
+      if (UsOf(found) < UsOf(found_.back())) found_.back() = found;
+      return;
+    }
+    found_.push_back(found);
+  }
+  // The best few.
+  std::vector<Found> Take() && {
+    constexpr std::size_t kMost = 4;
+    std::ranges::stable_sort(found_, {}, UsOf);
+    std::erase_if(found_, [least = found_.empty() ? 0 : UsOf(found_.front())](const Found& found) {
+      return UsOf(found) > kNear * least;
+    });
+    if (found_.size() > kMost) found_.erase(found_.begin() + kMost, found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  static double UsOf(const Found& found) { return found.chosen.cost.step_us; }
+
+  std::vector<Found> found_;
+};
+
+// A step takes less than `limit_us`. `shortlist` gets what is near the best; null where no bytes
+// cross links.
 std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
-                                double limit_us) {
+                                double limit_us, Shortlist* shortlist) {
   constexpr int kMostWorse = 3;
   std::optional<Found> best;
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
@@ -130,9 +168,13 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
       bool is_better = false;
       for (const AttentionSpread spread : Spreads(request, rows)) {
         if (best) limit_us = best->chosen.cost.step_us;
-        auto cut = CutBy(request, tiling, rows, limit_us, spread);
+        const double near_us = shortlist != nullptr ? Shortlist::kNear * limit_us : limit_us;
+        auto cut = CutBy(request, tiling, rows, near_us, spread);
         if (!cut) continue;
-        best = Found{std::move(*cut), tiling, rows, spread};
+        Found found{std::move(*cut), tiling, rows, spread};
+        if (shortlist != nullptr) shortlist->Add(found);
+        if (found.chosen.cost.step_us >= limit_us) continue;
+        best = std::move(found);
         is_better = true;
       }
       if (is_better) {
@@ -142,6 +184,21 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
       }
     }
   }
+  return best;
+}
+
+// Of `best` and the others the one with which a step takes least when its tasks are placed with
+// more effort; then its step takes so long.
+Found BestOf(const CutRequest& request, Found best, std::vector<Found> others) {
+  double least_us = best.chosen.cost.step_us;
+  for (Found& found : others) {
+    if (found.chosen.cost.tasks > kMostThoroughlyPlaced) continue;
+    const double us = StepUsOfPlaced(request, found.chosen.cuts, PlacementEffort::kThorough);
+    if (us >= least_us) continue;
+    least_us = us;
+    best = std::move(found);
+  }
+  best.chosen.cost.step_us = least_us;
   return best;
 }
 
@@ -234,11 +291,14 @@ class SmallestMemory {
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
                                      std::uint64_t* smallest_need_bytes) {
   std::optional<Found> best;
+  Shortlist near_best;
+  Shortlist* const shortlist = request.network != nullptr ? &near_best : nullptr;
   double best_us = std::numeric_limits<double>::infinity();
   for (const std::uint64_t eighths : kEighths) {
     if (best && IsBudgetSpent(request)) break;
     const double loss = 1 + kLossPerEighth * static_cast<double>(eighths - kEighths[0]);
-    auto found = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss);
+    auto found =
+        ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us / loss, shortlist);
     if (!found) continue;
     best_us = loss * found->chosen.cost.step_us;
     best = std::move(found);
@@ -246,9 +306,12 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& request,
   }
   for (const std::uint64_t eighths : kFallbackEighths) {
     if (best) break;
-    best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us);
+    best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us, shortlist);
   }
   if (best) {
+    if (shortlist != nullptr) {
+      best = BestOf(request, std::move(*best), std::move(near_best).Take());
+    }
     if (request.recompute || IsBudgetSpent(request)) return std::move(best->chosen);
     return ChooseRecompute(request, std::move(*best));
   }

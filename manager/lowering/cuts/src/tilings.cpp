@@ -112,6 +112,7 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
 // more for unequal ones, so that the slowest one does not end long after the others.
 std::vector<std::int64_t> TileCounts(const CutRequest& request) {
   std::vector<std::int64_t> counts{request.workers, 2 * std::int64_t{request.workers}};
+  if (request.network != nullptr) counts.push_back(std::int64_t{request.workers} * request.workers);
   constexpr double kMostTiles = 4096;
   constexpr int kFiner = 4;
   for (double share = 2 * request.slowest_share; share >= 1 && counts.back() < kMostTiles;
@@ -119,6 +120,17 @@ std::vector<std::int64_t> TileCounts(const CutRequest& request) {
     counts.push_back(kFiner * counts.back());
   }
   return counts;
+}
+
+// Over links a tile may go wherever what it is multiplied with is: not with the next one.
+void KeepApart(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
+  const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
+  const ParameterCut& cut = cuts->parameters[static_cast<std::size_t>(layer.weight)];
+  const std::int64_t rows = std::min(p.rows, cuts->block << cut.row_level);
+  const std::int64_t columns = std::min(p.columns, cuts->block << cut.column_level);
+  const auto tile_bytes = static_cast<std::uint64_t>(4 * rows * columns);
+  if (tile_bytes < request.network->least_kept_tile_bytes) return;
+  cuts->update_bytes = std::min(cuts->update_bytes, tile_bytes);
 }
 
 // `layer` is the how manyth wide one.
@@ -157,6 +169,7 @@ std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes)
         for (const WideLayer& layer : layers) {
           if (layer.elements < least) continue;
           AddLayer(request, layer, {tiles, HalvingOf(pattern, wide++)}, &tiling);
+          if (request.network != nullptr) KeepApart(request, layer, &tiling.cuts);
         }
         const auto same = [&](const Tiling& other) {
           return other.by_tiles == tiling.by_tiles &&

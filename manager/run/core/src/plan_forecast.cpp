@@ -133,6 +133,8 @@ void AddHosts(const ManagerConfig& config, const PlannedModel& model,
   const Placement placed = PlaceOnBestPart(*network, tasks);
   if (!std::isfinite(placed.step_us)) return;
   forecast->step_us = placed.step_us;
+  forecast->manager_bytes = placed.manager_bytes;
+  forecast->broker_bytes = placed.broker_bytes;
   forecast->hosts.resize(network->hosts.size());
   for (std::size_t host = 0; host < placed.loads.size(); ++host) {
     forecast->hosts[host].load = placed.loads[host];

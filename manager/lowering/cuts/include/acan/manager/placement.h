@@ -70,12 +70,22 @@ struct Placement {
   double step_us = 0;               // infinite: not placed, or a task fits nowhere
 };
 
+enum class PlacementEffort : std::uint8_t {
+  kQuick,     // to compare cuts
+  kThorough,  // to run it: also moves what it has placed while a step takes less
+};
+
 // `tasks`: of a step, in an order in which they can run. The tiles are where the step before has
-// made them. Each task goes, in this order, to the handler that would end it first, on which all
-// that the handler lacks of its inputs arrives over links that carry one tuple after the other. The
-// step takes at least as long as the cores of each machine compute, encrypt and pass messages.
+// made them. All that a handler lacks of the inputs of its task arrives over links that carry one
+// tuple after the other; a handler fetches the inputs of a task while it runs the one before, which
+// may be of the step before. The step takes at least as long as the cores of each machine compute,
+// encrypt and pass messages. A placement with more effort never takes longer, by this estimate.
 // REQUIRES: network.handlers is not empty.
-Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
+Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks,
+                     PlacementEffort effort);
+
+// Bytes of tiles that a handler can keep.
+double RoomForTiles(const PlacedHandler& handler);
 
 // Some of the handlers.
 struct NetworkPart {

@@ -40,6 +40,8 @@ struct PlanForecast {
   double step_us = 0;                   // by estimate
   // Where bytes cross links; else empty.
   std::vector<HostForecast> hosts;
+  // That leave the manager's host, and the broker's for tuples that it has.
+  std::uint64_t manager_bytes = 0, broker_bytes = 0;
   // With one host more, like the last one; 0: where nothing crosses links.
   double step_us_with_one_more = 0;
   // Of each handler, how many of the tasks fit into it.

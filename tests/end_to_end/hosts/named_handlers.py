@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Two handlers on hosts of network namespaces, behind links of a shaped rate, train a wide model. The manager names a
+handler for each task, so that weights stay where they are. The weights must be those of one local handler.
+
+    named_handlers.py ACAN      the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench" / "hosts"))
+from network import Network  # noqa: E402
+
+STEPS = 8
+BATCH = 128
+LAYERS = [256, 1024, 1024, 8]
+JOB = f"""[model]
+layers = {LAYERS}
+activation = "relu"
+loss = "mse"
+[data]
+generated = "regression"
+samples = {STEPS * BATCH}
+[train]
+batch = {BATCH}
+learning_rate = 0.01
+optimizer = "momentum"
+epochs = 1
+"""
+RATE = "200mbit"
+GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than what two must send each other
+WEIGHTS = 4 * sum(inputs * outputs for inputs, outputs in zip(LAYERS, LAYERS[1:]))
+PATIENCE_S = 60
+
+
+def skip(why):
+    print(f"SKIPPED named_handlers: {why}")
+    sys.exit(77)
+
+
+def fail(why):
+    sys.exit(f"FAILED named_handlers: {why}")
+
+
+def open_network():
+    if os.geteuid() != 0:
+        skip("network namespaces need root")
+    network = Network(["broker", "manager", "h0", "h1"], RATE)
+    try:
+        return network.__enter__()
+    except FileNotFoundError as error:
+        skip(f"there is no {error.filename} (package iproute2)")
+    except subprocess.CalledProcessError as error:
+        skip(f"{' '.join(map(str, error.cmd))} fails")
+
+
+class Hosts:
+    """The processes of one training on the hosts of a network."""
+
+    def __init__(self, network, acan, folder):
+        self.network, self.acan, self.folder = network, acan, folder
+        self.processes = []
+
+    def start(self, host, name, role, *words):
+        log = open(self.folder / f"{name}.log", "w")
+        secret = ["--keys", self.folder / "secrets" / f"{role}.key"]
+        process = subprocess.Popen(self.network.words(host, [self.acan, role, *words, *secret]), stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def text(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def handler(self, host):
+        process = self.start(host, host, "handler", "--connect", self.endpoint, "--device", "cpu:1", "--memory",
+                             "256MiB", "--throttle", GFLOPS)
+        end = time.monotonic() + PATIENCE_S
+        while "joined" not in self.text(host):
+            if time.monotonic() > end or process.poll() is not None:
+                fail(f"{host} never joined: {self.text(host)[-2000:]}")
+            time.sleep(0.01)
+
+    def train(self):
+        subprocess.run([self.acan, "keygen", "--out", self.folder / "secrets"], check=True, capture_output=True)
+        self.endpoint = f"tcp://{self.network.address('broker')}:5555"
+        self.start("broker", "broker", "broker", "--listen", self.endpoint, "--shared-memory", "off")
+        for host in ("h0", "h1"):
+            self.handler(host)
+        manager = self.start("manager", "manager", "manager", self.folder / "job.toml", "--connect", self.endpoint,
+                             "--out", self.folder / "out", "--json")
+        try:
+            manager.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            fail(f"no end: {self.text('manager')[-2000:]}")
+        if manager.returncode != 0:
+            fail(f"the manager: {self.text('manager')[-2000:]}")
+        return json.loads((self.folder / "out" / "receipt.json").read_text())
+
+    def stop(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def check(receipt, right):
+    if receipt["weights_sha256"] != right:
+        fail(f"{receipt['weights_sha256']}, one local handler: {right}")
+    handlers = receipt["handlers"]
+    if len(handlers) != 2 or any(handler["tasks"] < STEPS for handler in handlers):
+        fail(f"not both took part in each step: {handlers}")
+    fetched = sum(handler.get("fetched_bytes", 0) for handler in handlers)
+    print(f"named_handlers: {fetched / 1e6:.1f} MB went from handler to handler in {STEPS} steps, "
+          f"the weights are {WEIGHTS / 1e6:.1f} MB")
+    if not 0 < fetched < STEPS * WEIGHTS:  # with momentum they are twice as many
+        fail("weights travel")
+
+
+def main():
+    acan = pathlib.Path(sys.argv[1]).resolve()
+    network = open_network()
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "job.toml").write_text(JOB)
+            subprocess.run([acan, "train", folder / "job.toml", "--handlers", "cpu:1", "--out", folder / "local",
+                            "--json"], check=True, capture_output=True)
+            right = json.loads((folder / "local" / "receipt.json").read_text())["weights_sha256"]
+            hosts = Hosts(network, acan, folder)
+            try:
+                receipt = hosts.train()
+            finally:
+                hosts.stop()
+            check(receipt, right)
+    finally:
+        network.__exit__()
+
+
+if __name__ == "__main__":
+    main()
