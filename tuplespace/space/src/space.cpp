@@ -12,10 +12,6 @@ namespace tuplespace {
 
 using internal::Deadline;
 
-namespace {
-constexpr std::size_t kMaxClientIdBytes = 64;
-}
-
 Space::Space(SpaceLimits limits, std::uint64_t first_fence)
     : impl_(std::make_unique<Impl>(limits, first_fence)) {}
 Space::~Space() = default;

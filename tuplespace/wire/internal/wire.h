@@ -20,7 +20,6 @@ namespace tuplespace {
 inline constexpr std::size_t kInlinePayloadBytes = 512;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
-inline constexpr std::size_t kMaxClientIdBytes = 64;
 inline constexpr std::size_t kMaxEndpointBytes = 128;          // of a Listening or a Place
 inline constexpr std::size_t kMaxPublicKeyBytes = 64;          // likewise
 inline constexpr std::size_t kMaxTicketBytes = 64;             // of a Place

@@ -21,7 +21,8 @@ inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::int64_t kForeverUs = INT64_MAX;       // no deadline
 inline constexpr std::uint64_t kLeastKeptBytes = 64 << 10;  // see Get::ns_per_kib
 
-using ClientId = std::string;     // stable for the life of a client process; 1..64 bytes
+using ClientId = std::string;  // stable for the life of a client process; 1..kMaxClientIdBytes
+inline constexpr std::size_t kMaxClientIdBytes = 64;
 using RequestId = std::uint64_t;  // chosen by the client; unique among its open requests
 
 // What the ids of all clients of one key begin with, and no others': everything through the first
