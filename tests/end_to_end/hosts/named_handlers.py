@@ -24,7 +24,7 @@ activation = "relu"
 loss = "mse"
 [data]
 generated = "regression"
-samples = {STEPS * BATCH}
+samples = SAMPLES
 [train]
 batch = {BATCH}
 learning_rate = 0.01
@@ -90,15 +90,20 @@ class Hosts:
         self.start("broker", "broker", "broker", "--listen", self.endpoint, "--shared-memory", "off")
         for host in ("h0", "h1"):
             self.handler(host)
-        manager = self.start("manager", "manager", "manager", self.folder / "job.toml", "--connect", self.endpoint,
-                             "--out", self.folder / "out", "--json")
+        self.manager("first")  # when it has ended, both handlers have measured their links
+        return self.manager("job")
+
+    def manager(self, job):
+        out = self.folder / f"out-{job}"
+        manager = self.start("manager", job, "manager", self.folder / f"{job}.toml", "--connect", self.endpoint,
+                             "--out", out, "--json")
         try:
             manager.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            fail(f"no end: {self.text('manager')[-2000:]}")
+            fail(f"no end: {self.text(job)[-2000:]}")
         if manager.returncode != 0:
-            fail(f"the manager: {self.text('manager')[-2000:]}")
-        return json.loads((self.folder / "out" / "receipt.json").read_text())
+            fail(f"the manager: {self.text(job)[-2000:]}")
+        return json.loads((out / "receipt.json").read_text())
 
     def stop(self):
         for process in self.processes:
@@ -126,7 +131,8 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            (folder / "job.toml").write_text(JOB)
+            for job, steps in (("first", 2), ("job", STEPS)):
+                (folder / f"{job}.toml").write_text(JOB.replace("SAMPLES", str(steps * BATCH)))
             subprocess.run([acan, "train", folder / "job.toml", "--handlers", "cpu:1", "--out", folder / "local",
                             "--json"], check=True, capture_output=True)
             right = json.loads((folder / "local" / "receipt.json").read_text())["weights_sha256"]
