@@ -14,8 +14,10 @@ constexpr int64_t kSquare = kEdge * kEdge;
 
 #if defined(__AVX512F__)
 constexpr int kSquareRows = 12;  // of a register tile
-#else
+#elif defined(__AVX2__)
 constexpr int kSquareRows = 6;
+#else
+constexpr int kSquareRows = 2;  // calls of fmaf keep no sums in registers
 #endif
 constexpr int kSquareVecs = 2;
 

@@ -30,13 +30,13 @@ constexpr int kUnrollK = 4;
 
 #include "products/gemm_inline.h"
 
-#if defined(__AVX2__)
 #include "attention/tile_inline.h"
 
 #include "attention/forward_inline.h"
 
 #include "attention/backward_inline.h"
 
+#if defined(__AVX2__)
 #include "images/depthwise_inline.h"
 
 #include "images/image_tile_inline.h"
@@ -71,8 +71,17 @@ bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region
   }
 }
 #else
-bool LaunchVectorised(int, const LaunchArgs&, const Region&, float*, int64_t) {
-  return false;
+// Without vectors, attention's is still faster, as it computes each score once for all columns. But
+// it computes whole squares, so most of their lanes must have queries.
+bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
+                      int64_t scratch_floats) {
+  if (kernel != kAttention && kernel != kAttentionGradient) return false;
+  const acan_args args = KernelArgsOf(launch);
+  const bool forward = kernel == kAttention;
+  const int64_t queries = acan_attention_call_of(&args, &args.m[forward ? 2 : 3]).queries;
+  if (4 * queries < 3 * kEdge * Squares(queries)) return false;
+  return forward ? RunAttention(args, region, scratch, scratch_floats)
+                 : RunAttentionGradient(args, region, scratch, scratch_floats);
 }
 bool Convolve(const ConvolutionProblem&, float*, int64_t) {
   return false;

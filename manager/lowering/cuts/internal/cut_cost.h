@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "acan/manager/graph_planner.h"
@@ -24,12 +25,16 @@ struct SegmentCost {
   std::uint64_t moved_bytes = 0;
   std::uint64_t need_bytes = 0;  // of the largest task
   bool fits_space = true;
+  bool fits = true;  // the largest box, into a task of the limit
 };
-SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment);
+// With a limit, only `fits` is set where a task of the largest box does not fit.
+SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment,
+                          std::optional<std::uint64_t> limit_bytes = {});
 // Only `need_bytes` and `fits_space`, and only of the largest box.
 TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment);
-// Of the largest task of an evaluation.
-std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts);
+// As the other CostOf, from the costs of the segments of cuts.training.
+CutCost CostOf(const CutRequest& request, const GraphCuts& cuts,
+               const std::vector<SegmentCost>& segments);
 // A pass of a full batch.
 Pass FullPass(const CutRequest& request, bool train);
 

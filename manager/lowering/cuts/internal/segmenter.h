@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "acan/manager/graph_planner.h"
+#include "cut_cost.h"
 #include "pass_context.h"
 
 namespace acan {
@@ -40,6 +41,10 @@ class Segmenter {
 
   // With boxes of `rows` where the operators allow it. nullopt: something does not fit.
   std::optional<std::vector<Segment>> Cut(const RowCut& rows);
+  // Of the segments that Cut returned: in training what each costs, in evaluation what the largest
+  // task needs. They were measured to see whether they fit.
+  const std::vector<SegmentCost>& costs() const { return costs_; }
+  std::uint64_t need_bytes() const { return need_bytes_; }
 
  private:
   bool Allows(std::int64_t n, const RowCut& rows) const;
@@ -57,6 +62,7 @@ class Segmenter {
   bool TouchesTooMuch(const Segment& segment) const;
   bool Fits(const Segment& segment);
   bool FitsAt(int segment) const;
+  bool MeasureAt(int segment);
 
   bool IsByTiles(std::int64_t node) const;
   std::optional<Segment> ByTiles(std::int64_t node, const RowCut& rows);
@@ -83,10 +89,13 @@ class Segmenter {
   const GraphCuts& cuts_;
   const std::vector<bool>& by_tiles_;
   const AttentionSpread spread_;
+  const bool train_;
   const Pass pass_;
   std::vector<Segment> segments_;
   ValueGrid grid_;  // of segments_
   const PassContext context_;
+  std::vector<SegmentCost> costs_;  // of segments_, once they are refined
+  std::uint64_t need_bytes_ = 0;
   int replaced_ = -1;  // the segment that Fits puts others in place of; -1: it puts them behind
 };
 

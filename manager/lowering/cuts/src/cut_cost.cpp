@@ -72,12 +72,18 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   return cost;
 }
 
-SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment) {
+SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment,
+                          std::optional<std::uint64_t> limit_bytes) {
   SegmentCost cost;
   Stages stages;
   for (const BoxSample& boxes : SampleBoxes(context, segment)) {
     for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
       const TaskCost one = CostOfTask(request, tasks.task);
+      if (limit_bytes && boxes.needs_most &&
+          (one.need_bytes > *limit_bytes || !one.fits_space)) {
+        cost.fits = false;
+        return cost;
+      }
       const std::int64_t count = boxes.count * tasks.count * tasks.repeats;
       stages.Add(tasks, one, boxes.count);
       cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
@@ -103,37 +109,23 @@ TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, in
   return need;
 }
 
-std::uint64_t NeedOfEvaluation(const CutRequest& request, const GraphCuts& cuts) {
-  const Pass pass = FullPass(request, false);
-  const ValueGrid grid(request.model.evaluation, cuts, cuts.evaluation);
-  const PassContext context{request.model.evaluation,
-                            cuts,
-                            cuts.evaluation,
-                            grid,
-                            request.training,
-                            pass,
-                            PassKeys(pass.job, pass.step, pass.batch_id)};
-  std::uint64_t bytes = 0;
-  for (int s = 0; s < static_cast<int>(cuts.evaluation.size()); ++s) {
-    bytes = std::max(bytes, NeedOfSegment(request, context, s).need_bytes);
-  }
-  return bytes;
+namespace {
+
+PassContext ContextOf(const CutRequest& request, const GraphCuts& cuts, const ValueGrid& grid,
+                      const Pass& pass) {
+  return {request.model.TrainingOf(cuts.recompute),
+          cuts,
+          cuts.training,
+          grid,
+          request.training,
+          pass,
+          PassKeys(pass.job, pass.step, pass.batch_id)};
 }
 
-CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
+CutCost CostOf(const CutRequest& request, const PassContext& context,
+               const std::vector<SegmentCost>& segments) {
   CutCost cost;
-  const Pass pass = FullPass(request, true);
-  const LoweredGraph& graph = request.model.TrainingOf(cuts.recompute);
-  const ValueGrid grid(graph, cuts, cuts.training);
-  const PassContext context{graph,
-                            cuts,
-                            cuts.training,
-                            grid,
-                            request.training,
-                            pass,
-                            PassKeys(pass.job, pass.step, pass.batch_id)};
-  for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
-    const SegmentCost segment = CostOfSegment(request, context, s);
+  for (const SegmentCost& segment : segments) {
     cost.step_us += segment.us;
     cost.tasks += segment.tasks;
     cost.moved_bytes += segment.moved_bytes;
@@ -149,6 +141,26 @@ CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
   }
   cost.step_us += stages.Us(request);
   return cost;
+}
+
+}  // namespace
+
+CutCost CostOf(const CutRequest& request, const GraphCuts& cuts,
+               const std::vector<SegmentCost>& segments) {
+  const Pass pass = FullPass(request, true);
+  const ValueGrid grid(request.model.TrainingOf(cuts.recompute), cuts, cuts.training);
+  return CostOf(request, ContextOf(request, cuts, grid, pass), segments);
+}
+
+CutCost CostOf(const CutRequest& request, const GraphCuts& cuts) {
+  const Pass pass = FullPass(request, true);
+  const ValueGrid grid(request.model.TrainingOf(cuts.recompute), cuts, cuts.training);
+  const PassContext context = ContextOf(request, cuts, grid, pass);
+  std::vector<SegmentCost> segments;
+  for (int s = 0; s < static_cast<int>(cuts.training.size()); ++s) {
+    segments.push_back(CostOfSegment(request, context, s));
+  }
+  return CostOf(request, context, segments);
 }
 
 }  // namespace acan

@@ -22,6 +22,7 @@ Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
       cuts_(cuts),
       by_tiles_(by_tiles),
       spread_(spread),
+      train_(train),
       pass_(FullPass(request, train)),
       grid_(graph_),
       context_{graph_,
@@ -133,6 +134,17 @@ bool Segmenter::TouchesTooMuch(const Segment& segment) const {
 
 bool Segmenter::FitsAt(int segment) const {
   const TaskCost need = NeedOfSegment(request_, context_, segment);
+  return need.need_bytes <= cuts_.task_bytes && need.fits_space;
+}
+
+// The same, and keeps what it costs.
+bool Segmenter::MeasureAt(int segment) {
+  if (train_) {
+    costs_.push_back(CostOfSegment(request_, context_, segment, cuts_.task_bytes));
+    return costs_.back().fits;
+  }
+  const TaskCost need = NeedOfSegment(request_, context_, segment);
+  need_bytes_ = std::max(need_bytes_, need.need_bytes);
   return need.need_bytes <= cuts_.task_bytes && need.fits_space;
 }
 
@@ -461,8 +473,10 @@ bool Segmenter::Refine() {
   for (int round = 0; round < kMostRefinements; ++round) {
     std::vector<Segment> refined;
     bool changed = false;
+    costs_.clear();
+    need_bytes_ = 0;
     for (int s = 0; s < static_cast<int>(segments_.size()); ++s) {
-      if (FitsAt(s)) {
+      if (MeasureAt(s)) {
         refined.push_back(segments_[static_cast<std::size_t>(s)]);
         continue;
       }

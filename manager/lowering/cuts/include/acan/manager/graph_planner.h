@@ -36,8 +36,8 @@ struct CutRequest {
   std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
   std::uint64_t task_inputs = 0;  // most inputs of a task
   // Where bytes cross links; null: nowhere. Then a step's time is that of PlaceTasks. A cut with
-  // more tasks than the budget has counts as if all bytes crossed the fastest link. REQUIRES:
-  // neither or both.
+  // more tasks than the budget has counts as if all bytes crossed the fastest link. REQUIRES: a
+  // network has a budget. Without one, ChooseCuts has one of its own for nodes.
   const HandlerNetwork* network = nullptr;
   SearchBudget* budget = nullptr;
   std::function<void()> go_on = {};  // called at least once for each cut; may be null, may throw
