@@ -79,8 +79,7 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
   for (const BoxSample& boxes : SampleBoxes(context, segment)) {
     for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
       const TaskCost one = CostOfTask(request, tasks.task);
-      if (limit_bytes && boxes.needs_most &&
-          (one.need_bytes > *limit_bytes || !one.fits_space)) {
+      if (limit_bytes && boxes.needs_most && (one.need_bytes > *limit_bytes || !one.fits_space)) {
         cost.fits = false;
         return cost;
       }
