@@ -389,8 +389,8 @@ class Reader {
   const Mode mode_;
   Graph graph_;
   std::map<std::string, ValueId> values_;  // by the names of the file
-  std::map<std::string, std::string>
-      passed_inputs_;  // by the dropouts that pass them in evaluation
+  // Inputs, by the dropouts that pass them on in evaluation.
+  std::map<std::string, std::string> passed_inputs_;
   std::int64_t dropout_streams_ = 0;
   std::int64_t elements_ = 0;  // of all parameters
 };
