@@ -5,9 +5,9 @@
 
 For each kind of model it draws a small job (random_jobs.py), and for each numeric key of docs/jobs.md runs
 `acan plan` with one extreme value after another in its place, with a limited address space. It must end within
-seconds, with exit code 0, or with 2 and a sentence that names the key, a file of data that does not fit, or the
-parameter or value of the model that would be too large. It prints a line for everything else, and a summary.
-Exit code 1: there was such a line.
+seconds, with exit code 0, or with 2 and a sentence that names the key, one that it does not go with, a file of data
+that does not fit, or the parameter or value of the model that would be too large. It prints a line for everything
+else, and a summary. Exit code 1: there was such a line.
 """
 import argparse
 import json
@@ -31,7 +31,10 @@ BESIDE = {"beta1": ["train.optimizer=adamw"], "beta2": ["train.optimizer=adamw"]
           "step_every": ["train.schedule=step"], "step_factor": ["train.schedule=step", "train.step_every=1"],
           "final_fraction": ["train.schedule=cosine"], "clip_bound": ["model.activation=clipped_relu"],
           "norm_groups": ["model.norm=group"], "num_labels": ["model.task=classification"]}
-SENTENCES = re.compile(r"has the shape|has shape|has \d+ tokens|the label of sample|needs \S+ at its smallest")
+# Of keys that do not belong together, and of data that does not fit.
+SENTENCES = re.compile(r"does not use it; remove it|has no such key; it is for kind|has the shape|has shape|"
+                       r"has \d+ tokens|the label of sample|needs \S+ at its smallest|rows for each sample|"
+                       r"is too small for")
 PLAN_LIMIT_S, MEMORY_LIMIT = 60, 3 << 30
 
 
