@@ -3,7 +3,7 @@
 
     python3 tests/end_to_end/runs/extreme_values.py --acan build/release/bin/acan [--kinds gpt,vit]
 
-For each kind of model it draws a small job (random_jobs.py), and for each numeric key of docs/jobs.md runs
+For each kind of model it draws a small job (drawn_job.py), and for each numeric key of docs/jobs.md runs
 `acan plan` with one extreme value after another in its place, with a limited address space. It must end within
 seconds, with exit code 0, or with 2 and a sentence that names the key, one that it does not go with, a file of data
 that does not fit, or the parameter or value of the model that would be too large. It prints a line for everything
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from random_jobs import Job
+from drawn_job import Job
 
 VALUES = ["0", "-1", "1", "1024", "32768", "1048576", "2147483647", "2147483648", "4294967296", "9007199254740992",
           "9223372036854775807", "nan", "inf", "1e308", "1e-300", "-0.0"]

@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-TIME_LIMIT_S = 240
+from job_run import TIME_LIMIT_S
 
 
 def predicts_tokens(job):

@@ -24,10 +24,11 @@ import numpy
 import torch
 from safetensors.torch import load_file
 
+from drawn_job import KINDS, Job
 from job_files import character_tokens, load_array
 from job_folders import generated, predicts_tokens
+from job_run import Run
 from job_seeds import check_seeds
-from random_jobs import KINDS, Job, Run
 from torch_graph import IGNORED, Net, matrix_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "manager/data"))

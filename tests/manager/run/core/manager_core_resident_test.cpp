@@ -126,6 +126,23 @@ TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
   EXPECT_EQ(shell.missed, std::vector<std::string>());
 }
 
+TEST(ManagerCoreResidentTest, TheTilesOfAVersionAreThoseOfAllStatesButNoneThatIsFrozen) {
+  const std::vector<tuplespace::Pattern> patterns = TilesOfVersion("run", 4);
+  const auto match = [&](const tuplespace::Key& key) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const tuplespace::Pattern& pattern) { return pattern.Matches(key); });
+  };
+  const ParameterId parameter{2};
+  const Range range{0, 8};
+  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+    EXPECT_TRUE(match(TileKey("run", 4, {parameter, state}, range, range)));
+    EXPECT_FALSE(match(TileKey("run", 5, {parameter, state}, range, range)));
+    EXPECT_FALSE(match(TileKey("other", 4, {parameter, state}, range, range)));
+  }
+  EXPECT_FALSE(match(FrozenTileKey("run", parameter, range, range)));
+  EXPECT_FALSE(match(PassKeys("run", 4, 0).Batch(StepTuple::kGradientNorm)));
+}
+
 TEST(ManagerCoreResidentTest, WhatIsLostIsMadeAgainFromTheLastSafeVersion) {
   for (const std::int64_t lost_at : {0, 2, 3, 4, 5}) {
     Shell shell(ResidentJob());
