@@ -20,6 +20,8 @@
 #include "acan/core/long_wait.h"
 #include "child.h"
 #include "fmt/format.h"
+#include "machine.h"
+#include "own_processors.h"
 #include "process_setup.h"
 #include "scratch_folder.h"
 
@@ -56,6 +58,16 @@ struct Slot {
   Restart restart;
 };
 
+// Of each handler; none if some of them compute elsewhere, too: a device may need any processor.
+std::vector<int> ThreadsOf(const std::vector<DeviceSpec>& handlers) {
+  std::vector<int> threads;
+  for (const DeviceSpec& handler : handlers) {
+    if (handler.backend != "cpu") return {};
+    threads.push_back(handler.threads);
+  }
+  return threads;
+}
+
 bool BlamesItself(const Exit& exit) {
   return exit.signal != SIGKILL && exit.signal != SIGTERM && (exit.signal != 0 || exit.code != 0) &&
          exit.code < 128;
@@ -85,6 +97,8 @@ struct LocalCluster::Impl {
   Clock::time_point broker_start_at{};  // if there is none
   Restart broker_restart;
   std::vector<Slot> slots;
+  OwnProcessors processors;
+  Clock::time_point look_at{};  // at processors; if it can keep handlers on them
   int wake_fd = -1;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
@@ -94,7 +108,10 @@ struct LocalCluster::Impl {
   std::function<void()> on_failure;
   std::thread thread;  // starts all children and outlives them
 
-  Impl(LocalClusterOptions given, Log& given_log) : options(std::move(given)), log(given_log) {
+  Impl(LocalClusterOptions given, Log& given_log)
+      : options(std::move(given)),
+        log(given_log),
+        processors(ThisMachine().cpus, ThreadsOf(options.handlers)) {
     for (const DeviceSpec& spec : options.handlers) slots.emplace_back().spec = spec;
   }
 
@@ -245,6 +262,7 @@ struct LocalCluster::Impl {
     for (const Slot& slot : slots) {
       if (!slot.child && !slot.restart.give_up) next = std::min(next, slot.start_at);
     }
+    if (processors.CanKeep()) next = std::min(next, look_at);
     if (next == Clock::time_point::max()) return -1;
     const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
     return static_cast<int>(std::max<std::int64_t>(0, wait));
@@ -261,7 +279,15 @@ struct LocalCluster::Impl {
         const bool due = !slot.child && !slot.restart.give_up && slot.start_at <= Clock::now();
         if (due && !stopping) StartHandler(slot);
       }
+      if (processors.CanKeep() && look_at <= Clock::now()) LookAtProcessors();
     }
+  }
+
+  void LookAtProcessors() {
+    look_at = Clock::now() + milliseconds(OwnProcessors::kLookEveryMs);
+    std::vector<pid_t> handlers;
+    for (const Slot& slot : slots) handlers.push_back(slot.child ? slot.child->pid() : 0);
+    processors.Look(handlers, {broker ? broker->pid() : 0});
   }
 
   // Ends `children`: asks, waits, kills.

@@ -1,0 +1,78 @@
+// Handlers on processors of their own.
+//
+// Where handlers have as many threads as there are processors, the scheduler sometimes lets two of
+// them wait for one processor while another one idles, and a thread of a handler often wakes another
+// one on a processor that sleeps. Both take longer than a short task. So each handler gets
+// processors of its own, but only while no other program needs them: the scheduler divides
+// processors better than a fixed order does when more threads than processors have work.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace acan::cli {
+
+using Processors = std::vector<int>;
+
+// The processors of each handler, given how many threads each has: consecutive ones of `usable`.
+// Empty unless there are several handlers that have as many threads as there are processors.
+std::vector<Processors> ShareOut(const Processors& usable, const std::vector<int>& threads);
+
+// How long `processors` have been busy since the system was started, in seconds of one of them. Time
+// that a hypervisor gave to others counts, too. nullopt: the system does not say. `root` is put
+// before /proc; tests have a tree of their own.
+std::optional<double> BusySeconds(const Processors& processors, const std::string& root = "");
+// How long all threads of a process have computed, in seconds of a processor. nullopt: it is gone.
+std::optional<double> ComputedSeconds(pid_t process, const std::string& root = "");
+// Lets all threads of a process run on `processors` only. Threads that begin or end meanwhile may
+// be missed.
+void KeepOn(pid_t process, const Processors& processors);
+
+// Decides when handlers keep to their processors. Not thread safe.
+class KeepPolicy {
+ public:
+  explicit KeepPolicy(std::size_t processors) : processors_(processors) {}
+
+  // Once in a while: the time, how long the processors have been busy in all, and how long the
+  // processes of this run have computed in all, in seconds. Returns whether handlers should keep to
+  // their processors from now on.
+  bool Look(double now_s, double busy_s, double own_s);
+
+ private:
+  struct Seen {
+    double now_s = 0, busy_s = 0, own_s = 0;
+  };
+
+  const std::size_t processors_;
+  std::optional<Seen> last_;
+  bool keeps_ = false;
+  int quiet_ = 0;      // looks in a row at which others needed little
+  int wants_quiet_ = 1;  // so many, before handlers keep to their processors
+};
+
+// The handlers of this process' own run. Not thread safe.
+class OwnProcessors {
+ public:
+  static constexpr std::int64_t kLookEveryMs = 500;
+
+  // `threads`: of each handler that computes on processors.
+  OwnProcessors(const Processors& usable, const std::vector<int>& threads);
+
+  // Whether Look may ever do something.
+  bool CanKeep() const { return !shares_.empty(); }
+  // To be called every kLookEveryMs. `handlers`: their processes, in the order of their threads; 0:
+  // none at the moment. `others`: further children of this process.
+  void Look(const std::vector<pid_t>& handlers, const std::vector<pid_t>& others);
+
+ private:
+  const Processors usable_;
+  const std::vector<Processors> shares_;
+  KeepPolicy policy_;
+  bool keeps_ = false;
+};
+
+}  // namespace acan::cli
