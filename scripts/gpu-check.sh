@@ -219,7 +219,7 @@ hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log
 size="--set model.layers=[32,1024,1024,4] --set tasks.size_bytes=1MiB"
 ! $dry_run || size="--set model.layers=[32,64,4] --set data.samples=512 --set tasks.size_bytes=16KiB"
 job="examples/regression.toml --set train.epochs=1 $size --json"
-# train NAME HANDLERS
+# train NAME HANDLERS: the job in $job
 train() {
   # shellcheck disable=SC2086  # words
   step "$1" 60 "$bin/acan" train $job --handlers "$2" --out "$work/$1" || true
@@ -241,9 +241,51 @@ for run in train-cuda train-mixed; do
   }
 done
 say "weights of cpu, cuda and both together: the same bits: $same"
-printf '{"dry_run": %s, "cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s}\n' $dry_run \
-  "$(hash_of train-cpu)" "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same \
-  >"$out/${mark}weights.json"
+
+# A GPT: its operators, and text from cached keys and values.
+layers="n_layer = 2, n_head = 4, n_embd = 256, block_size = 256"
+gpt_steps=20
+tokens=100
+if $dry_run; then
+  layers="n_layer = 1, n_head = 2, n_embd = 32, block_size = 16"
+  gpt_steps=2
+  tokens=4
+fi
+mkdir -p "$work"
+cat >"$work/gpt.toml" <<END
+model = { kind = "gpt", $layers, vocab_size = 256, dropout = 0.1 }
+data = { text = "$PWD/README.md", tokenizer = "bytes" }
+train = { batch = 8, steps = $gpt_steps, optimizer = "adamw", learning_rate = 1e-3, clip_norm = 1.0 }
+END
+job="$work/gpt.toml --json"
+train train-gpt-cpu cpu:1
+train train-gpt-cuda cuda:0@1GiB
+# generate NAME DEVICE: its text into NAME.text of the logs
+generate() {
+  # shellcheck disable=SC2016  # the inner shell's variables
+  step "$1" 60 sh -c '"$0" generate "$1" --prompt "A handler" --tokens "$2" --device "$3" >"$4"' \
+    "$bin/acan" "$work/train-gpt-cpu" $tokens "$2" "$logs/$1.text"
+}
+same_gpt=false
+if [ -n "$(hash_of train-gpt-cpu)" ] && [ "$(hash_of train-gpt-cpu)" = "$(hash_of train-gpt-cuda)" ]; then
+  same_gpt=true
+else
+  failed="$failed same-gpt"
+fi
+same_text=false
+if generate generate-cpu cpu:1 && generate generate-cuda cuda:0@1GiB &&
+  cmp -s "$logs/generate-cpu.text" "$logs/generate-cuda.text"; then
+  same_text=true
+else
+  failed="$failed same-text"
+fi
+say "a GPT of cpu and cuda: the same bits: $same_gpt; its text: the same: $same_text"
+{
+  printf '{"dry_run": %s, "cpu": "%s", "cuda": "%s", "mixed": "%s", "same": %s, ' $dry_run \
+    "$(hash_of train-cpu)" "$(hash_of train-cuda)" "$(hash_of train-mixed)" $same
+  printf '"gpt_cpu": "%s", "gpt_cuda": "%s", "same_gpt": %s, "same_text": %s}\n' \
+    "$(hash_of train-gpt-cpu)" "$(hash_of train-gpt-cuda)" $same_gpt $same_text
+} >"$out/${mark}weights.json"
 
 # ---- speeds --------------------------------------------------------------------------------------
 

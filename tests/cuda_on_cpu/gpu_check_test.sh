@@ -50,10 +50,10 @@ has dry-run.devices.json 'fake sm_90 on the CPU, for tests only'
 has dry-run.gpu_bench.json 'fake sm_90 on the CPU, for tests only'
 
 for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device train-cpu train-cuda \
-  train-mixed bench-gpu bench-train; do
+  train-mixed train-gpt-cpu train-gpt-cuda generate-cpu generate-cuda bench-gpu bench-train; do
   has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
 done
-has dry-run.weights.json '"same": true'
+has dry-run.weights.json '"same": true.*"same_gpt": true, "same_text": true'
 # What says most comes first.
 has dry-run.summary.json '"devices".*"train-mixed".*"bench-gpu".*"bench-train".*"test-cuda"'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of gpu_bench"
@@ -94,6 +94,6 @@ has dry-run.summary.json '"bench-gpu", "status": "stopped after [0-9]* s"'
 has dry-run.summary.json '"test-device", "status": "no time left"'
 has dry-run.gpu_bench.json '"complete": false'
 has $slower '^dry run: it is slow$'
-has dry-run.weights.json '"same": false'
+has dry-run.weights.json '"same": false.*"same_gpt": false, "same_text": false'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of a failed run"
 echo "passed"
