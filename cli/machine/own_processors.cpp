@@ -48,10 +48,9 @@ double TicksPerSecond() {
 }  // namespace
 
 std::vector<Processors> ShareOut(const Processors& usable, const std::vector<int>& threads) {
-  const auto all = std::accumulate(threads.begin(), threads.end(), std::size_t{0},
-                                   [](std::size_t sum, int n) {
-                                     return sum + static_cast<std::size_t>(n);
-                                   });
+  const auto all =
+      std::accumulate(threads.begin(), threads.end(), std::size_t{0},
+                      [](std::size_t sum, int n) { return sum + static_cast<std::size_t>(n); });
   std::vector<Processors> shares;
   if (threads.size() < 2 || all != usable.size()) return shares;
   auto next = usable.begin();
@@ -87,8 +86,8 @@ std::optional<double> BusySeconds(const Processors& processors, const std::strin
   return ticks / TicksPerSecond();
 }
 
-// The name of the program, in brackets, may hold anything. Behind it come the state and ten numbers,
-// then the ticks in user and in system mode.
+// The name of the program, in brackets, may hold anything. Behind it come the state and ten
+// numbers, then the ticks in user and in system mode.
 std::optional<double> ComputedSeconds(pid_t process, const std::string& root) {
   constexpr int kBefore = 11;
   std::ifstream file(fmt::format("{}/proc/{}/stat", root, process));
@@ -133,17 +132,21 @@ bool KeepPolicy::Look(double now_s, double busy_s, double own_s) {
   return keeps_;
 }
 
-OwnProcessors::OwnProcessors(const Processors& usable, const std::vector<int>& threads)
-    : usable_(usable), shares_(ShareOut(usable, threads)), policy_(usable.size()) {}
+OwnProcessors::OwnProcessors(const Processors& usable, const std::vector<int>& threads,
+                             std::string root)
+    : usable_(usable),
+      shares_(ShareOut(usable, threads)),
+      root_(std::move(root)),
+      policy_(usable.size()) {}
 
 void OwnProcessors::Look(const std::vector<pid_t>& handlers, const std::vector<pid_t>& others) {
   if (!CanKeep()) return;
-  const std::optional<double> busy_s = BusySeconds(usable_);
+  const std::optional<double> busy_s = BusySeconds(usable_, root_);
   if (!busy_s) return;
   double own_s = ComputedSecondsHere();
   for (const std::vector<pid_t>* some : {&handlers, &others}) {
     for (const pid_t process : *some) {
-      if (process > 0) own_s += ComputedSeconds(process).value_or(0);
+      if (process > 0) own_s += ComputedSeconds(process, root_).value_or(0);
     }
   }
   const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();

@@ -1,8 +1,8 @@
 // Handlers on processors of their own.
 //
 // Where handlers have as many threads as there are processors, the scheduler sometimes lets two of
-// them wait for one processor while another one idles, and a thread of a handler often wakes another
-// one on a processor that sleeps. Both take longer than a short task. So each handler gets
+// them wait for one processor while another one idles, and a thread of a handler often wakes
+// another one on a processor that sleeps. Both take longer than a short task. So each handler gets
 // processors of its own, but only while no other program needs them: the scheduler divides
 // processors better than a fixed order does when more threads than processors have work.
 #pragma once
@@ -22,9 +22,9 @@ using Processors = std::vector<int>;
 // Empty unless there are several handlers that have as many threads as there are processors.
 std::vector<Processors> ShareOut(const Processors& usable, const std::vector<int>& threads);
 
-// How long `processors` have been busy since the system was started, in seconds of one of them. Time
-// that a hypervisor gave to others counts, too. nullopt: the system does not say. `root` is put
-// before /proc; tests have a tree of their own.
+// How long `processors` have been busy since the system was started, in seconds of one of them.
+// Time that a hypervisor gave to others counts, too. nullopt: the system does not say. `root` is
+// put before /proc; tests have a tree of their own.
 std::optional<double> BusySeconds(const Processors& processors, const std::string& root = "");
 // How long all threads of a process have computed, in seconds of a processor. nullopt: it is gone.
 std::optional<double> ComputedSeconds(pid_t process, const std::string& root = "");
@@ -50,7 +50,7 @@ class KeepPolicy {
   const std::size_t processors_;
   std::optional<Seen> last_;
   bool keeps_ = false;
-  int quiet_ = 0;      // looks in a row at which others needed little
+  int quiet_ = 0;        // looks in a row at which others needed little
   int wants_quiet_ = 1;  // so many, before handlers keep to their processors
 };
 
@@ -59,8 +59,8 @@ class OwnProcessors {
  public:
   static constexpr std::int64_t kLookEveryMs = 500;
 
-  // `threads`: of each handler that computes on processors.
-  OwnProcessors(const Processors& usable, const std::vector<int>& threads);
+  // `threads`: of each handler. `root` is put before the /proc that is read.
+  OwnProcessors(const Processors& usable, const std::vector<int>& threads, std::string root = "");
 
   // Whether Look may ever do something.
   bool CanKeep() const { return !shares_.empty(); }
@@ -71,6 +71,7 @@ class OwnProcessors {
  private:
   const Processors usable_;
   const std::vector<Processors> shares_;
+  const std::string root_;
   KeepPolicy policy_;
   bool keeps_ = false;
 };

@@ -164,6 +164,37 @@ TEST(KeepOn, MovesAProcessThereAndBack) {
   EXPECT_EQ(sleeper.MayRunOn(), usable);
 }
 
+TEST_F(ProcFiles, HandlersKeepToTheirProcessorsUntilOthersCompute) {
+  const Processors usable = ThisMachine().cpus;
+  if (usable.size() < 2) GTEST_SKIP() << "this machine has one processor";
+  const auto rest = static_cast<int>(usable.size()) - 1;
+  const auto busy = [&](int ticks) {
+    std::string text = "cpu 0\n";
+    for (const int cpu : usable) {
+      text += "cpu" + std::to_string(cpu) + " " + std::to_string(ticks) + " 0 0 9 9 0 0 0\n";
+    }
+    Write("proc/stat", text);
+  };
+  const Sleeper first, second, broker;
+  OwnProcessors processors(usable, {1, rest}, folder_.path());
+  ASSERT_TRUE(processors.CanKeep());
+  busy(1000);
+  const auto look = [&] { processors.Look({first.pid(), second.pid()}, {broker.pid()}); };
+  look();
+  EXPECT_EQ(first.MayRunOn(), usable) << "nothing is known of others yet";
+  look();
+  EXPECT_EQ(first.MayRunOn(), Processors{usable.front()});
+  EXPECT_EQ(second.MayRunOn(), Processors(usable.begin() + 1, usable.end()));
+  EXPECT_EQ(broker.MayRunOn(), usable);
+  const Sleeper restarted;
+  processors.Look({0, restarted.pid()}, {broker.pid()});
+  EXPECT_EQ(restarted.MayRunOn(), second.MayRunOn()) << "one that was started again";
+  busy(100'000);
+  look();
+  EXPECT_EQ(first.MayRunOn(), usable);
+  EXPECT_EQ(second.MayRunOn(), usable);
+}
+
 TEST(KeepOn, AProcessThatIsGoneIsNoError) {
   pid_t gone = 0;
   {
