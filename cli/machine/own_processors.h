@@ -54,7 +54,7 @@ class KeepPolicy {
   int wants_quiet_ = 1;  // so many, before handlers keep to their processors
 };
 
-// The handlers of this process' own run. Not thread safe.
+// Keeps the handlers that this process has started on processors of their own. Not thread safe.
 class OwnProcessors {
  public:
   static constexpr std::int64_t kLookEveryMs = 500;

@@ -58,7 +58,7 @@ struct Slot {
   Restart restart;
 };
 
-// Of each handler; none if some of them compute elsewhere, too: a device may need any processor.
+// Of each handler. Empty if one of them has another device, whose driver may need any processor.
 std::vector<int> ThreadsOf(const std::vector<DeviceSpec>& handlers) {
   std::vector<int> threads;
   for (const DeviceSpec& handler : handlers) {
@@ -97,8 +97,8 @@ struct LocalCluster::Impl {
   Clock::time_point broker_start_at{};  // if there is none
   Restart broker_restart;
   std::vector<Slot> slots;
-  OwnProcessors processors;
-  Clock::time_point look_at{};  // at processors; if it can keep handlers on them
+  OwnProcessors own_processors;
+  Clock::time_point look_at{};  // at who uses the processors
   int wake_fd = -1;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
@@ -111,7 +111,7 @@ struct LocalCluster::Impl {
   Impl(LocalClusterOptions given, Log& given_log)
       : options(std::move(given)),
         log(given_log),
-        processors(ThisMachine().cpus, ThreadsOf(options.handlers)) {
+        own_processors(ThisMachine().cpus, ThreadsOf(options.handlers)) {
     for (const DeviceSpec& spec : options.handlers) slots.emplace_back().spec = spec;
   }
 
@@ -262,7 +262,7 @@ struct LocalCluster::Impl {
     for (const Slot& slot : slots) {
       if (!slot.child && !slot.restart.give_up) next = std::min(next, slot.start_at);
     }
-    if (processors.CanKeep()) next = std::min(next, look_at);
+    if (own_processors.CanKeep()) next = std::min(next, look_at);
     if (next == Clock::time_point::max()) return -1;
     const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
     return static_cast<int>(std::max<std::int64_t>(0, wait));
@@ -279,7 +279,7 @@ struct LocalCluster::Impl {
         const bool due = !slot.child && !slot.restart.give_up && slot.start_at <= Clock::now();
         if (due && !stopping) StartHandler(slot);
       }
-      if (processors.CanKeep() && look_at <= Clock::now()) LookAtProcessors();
+      if (own_processors.CanKeep() && look_at <= Clock::now()) LookAtProcessors();
     }
   }
 
@@ -287,7 +287,7 @@ struct LocalCluster::Impl {
     look_at = Clock::now() + milliseconds(OwnProcessors::kLookEveryMs);
     std::vector<pid_t> handlers;
     for (const Slot& slot : slots) handlers.push_back(slot.child ? slot.child->pid() : 0);
-    processors.Look(handlers, {broker ? broker->pid() : 0});
+    own_processors.Look(handlers, {broker ? broker->pid() : 0});
   }
 
   // Ends `children`: asks, waits, kills.

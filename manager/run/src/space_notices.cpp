@@ -11,6 +11,7 @@ namespace acan {
 void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
   switch (notice.kind) {
     case tuplespace::Notice::Kind::kParked:
+      if (goes_back_) return;
       parked_.push_back(std::move(notice));
       return FollowParked(audits);
     case tuplespace::Notice::Kind::kLost:
@@ -18,7 +19,8 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
       post_(ResultsLost{notice.text});
       return;
     case tuplespace::Notice::Kind::kOrphaned:
-      if (results_lost_ || begins_anew_) return;  // the run goes back, and removes the task
+      // Then the task is removed, or will be.
+      if (results_lost_ || goes_back_ || begins_anew_) return;
       throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
                                      notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:

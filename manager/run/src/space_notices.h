@@ -33,10 +33,17 @@ class SpaceNotices {
   void FollowParked(const Audits* audits) const;
   // An audit has found out who was wrong, and the run begins anew: nothing of it counts any more.
   void OnVerdict() { begins_anew_ = true; }
-  // From here on the run goes back: the tasks are taken back.
-  void OnGoingBack() { parked_.clear(); }
+  // From here on the run goes back: its tasks are removed, and what comes late about them does not
+  // count. Audits that could tell why they failed are forgotten.
+  void OnGoingBack() {
+    parked_.clear();
+    goes_back_ = true;
+  }
   // It went back, and results were lost again meanwhile or not.
-  void OnWentBack(bool lost_again) { results_lost_ = lost_again; }
+  void OnWentBack(bool lost_again) {
+    goes_back_ = false;
+    results_lost_ = lost_again;
+  }
   // Adds one, and says whether it was not known yet: a snapshot that a life of this process wrote
   // names what this one knows already.
   bool AddConflict(const ResultConflict& conflict);
@@ -52,6 +59,7 @@ class SpaceNotices {
   std::vector<ResultConflict> conflicts_;   // of all lives
   std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
   bool results_lost_ = false;               // until the run has gone back
+  bool goes_back_ = false;
   bool begins_anew_ = false;
 };
 

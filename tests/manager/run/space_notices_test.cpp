@@ -46,5 +46,16 @@ TEST_F(SpaceNoticesTest, AfterAVerdictNoTaskEndsTheRun) {
   EXPECT_NO_THROW(notices_.FollowParked(nullptr));
 }
 
+// A link that stalled may bring them only now, when the audits of that time are forgotten.
+TEST_F(SpaceNoticesTest, WhileTheRunGoesBackNoTaskOfBeforeEndsIt) {
+  notices_.OnGoingBack();
+  EXPECT_NO_THROW(notices_.On(Parked(), nullptr));
+  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr));
+  notices_.OnWentBack(false);
+  EXPECT_NO_THROW(notices_.FollowParked(nullptr));
+  EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
+  EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+}
+
 }  // namespace
 }  // namespace acan

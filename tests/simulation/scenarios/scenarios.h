@@ -104,6 +104,10 @@ inline constexpr std::array kScenarios = {
              true},
     Scenario{"copy_of_a_retired_version", 90083274,
              "The manager waited for the copy of a version after it had retired it.", true},
+    Scenario{
+        "failures_of_before_it_went_back", 90173653,
+        "Late notices of failed tasks ended a run that had gone back and forgotten its audits.",
+        true},
     Scenario{"checked_without_its_memory", 95002210,
              "The checker did not know how much memory a task needs, and who could have taken it."},
     Scenario{"checked_without_its_memory_b", 90142440, "As checked_without_its_memory.", true},
