@@ -219,14 +219,19 @@ hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log
 size="--set model.layers=[32,1024,1024,4] --set tasks.size_bytes=1MiB"
 ! $dry_run || size="--set model.layers=[32,64,4] --set data.samples=512 --set tasks.size_bytes=16KiB"
 job="examples/regression.toml --set train.epochs=1 $size --json"
-# train NAME HANDLERS: the job in $job
+# train NAME HANDLERS JOB...
 train() {
-  # shellcheck disable=SC2086  # words
-  step "$1" 60 "$bin/acan" train $job --handlers "$2" --out "$work/$1" || true
+  trained=$1
+  handlers=$2
+  shift 2
+  step "$trained" 60 "$bin/acan" train "$@" --handlers "$handlers" --out "$work/$trained" || true
 }
-train train-cpu cpu:1
-train train-cuda cuda:0@1GiB
-train train-mixed cpu:1,cuda:0@1GiB,cpu:1
+# shellcheck disable=SC2086  # words
+{
+  train train-cpu cpu:1 $job
+  train train-cuda cuda:0@1GiB $job
+  train train-mixed cpu:1,cuda:0@1GiB,cpu:1 $job
+}
 same=false
 if [ -n "$(hash_of train-cpu)" ] && [ "$(hash_of train-cpu)" = "$(hash_of train-cuda)" ] &&
   [ "$(hash_of train-cpu)" = "$(hash_of train-mixed)" ]; then
@@ -251,15 +256,13 @@ if $dry_run; then
   gpt_steps=2
   tokens=4
 fi
-mkdir -p "$work"
 cat >"$work/gpt.toml" <<END
 model = { kind = "gpt", $layers, vocab_size = 256, dropout = 0.1 }
 data = { text = "$PWD/README.md", tokenizer = "bytes" }
 train = { batch = 8, steps = $gpt_steps, optimizer = "adamw", learning_rate = 1e-3, clip_norm = 1.0 }
 END
-job="$work/gpt.toml --json"
-train train-gpt-cpu cpu:1
-train train-gpt-cuda cuda:0@1GiB
+train train-gpt-cpu cpu:1 "$work/gpt.toml" --json
+train train-gpt-cuda cuda:0@1GiB "$work/gpt.toml" --json
 # generate NAME DEVICE: its text into NAME.text of the logs
 generate() {
   # shellcheck disable=SC2016  # the inner shell's variables
