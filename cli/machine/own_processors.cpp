@@ -118,9 +118,9 @@ void KeepOn(pid_t process, const Processors& processors) {
 }
 
 bool KeepPolicy::Look(double now_s, double busy_s, double own_s) {
-  const Seen seen{now_s, busy_s, own_s};
-  const std::optional<Seen> last = std::exchange(last_, seen);
-  if (!last || now_s <= last->now_s) return keeps_;
+  if (last_ && now_s <= last_->now_s) return keeps_;
+  const std::optional<Seen> last = std::exchange(last_, Seen{now_s, busy_s, own_s});
+  if (!last) return keeps_;
   const double others = (busy_s - last->busy_s - (own_s - last->own_s)) / (now_s - last->now_s);
   if (others > kLittle + kLittleOfEach * static_cast<double>(processors_)) {
     quiet_ = 0;
@@ -150,10 +150,11 @@ void OwnProcessors::Look(const std::vector<pid_t>& handlers, const std::vector<p
     }
   }
   const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-  const bool kept = std::exchange(keeps_, policy_.Look(now.count(), *busy_s, own_s));
-  if (!keeps_ && !kept) return;
+  const bool kept = policy_.keeps();
+  const bool keeps = policy_.Look(now.count(), *busy_s, own_s);
+  if (!keeps && !kept) return;
   for (std::size_t i = 0; i < handlers.size(); ++i) {
-    if (handlers[i] > 0) KeepOn(handlers[i], keeps_ ? shares_.at(i) : usable_);
+    if (handlers[i] > 0) KeepOn(handlers[i], keeps ? shares_.at(i) : usable_);
   }
 }
 

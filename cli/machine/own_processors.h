@@ -16,7 +16,7 @@
 
 namespace acan::cli {
 
-using Processors = std::vector<int>;
+using Processors = std::vector<int>;  // by the system's numbers, ascending
 
 // The processors of each handler, given how many threads each has: consecutive ones of `usable`.
 // Empty unless there are several handlers that have as many threads as there are processors.
@@ -41,6 +41,7 @@ class KeepPolicy {
   // processes of this run have computed in all, in seconds. Returns whether handlers should keep to
   // their processors from now on.
   bool Look(double now_s, double busy_s, double own_s);
+  bool keeps() const { return keeps_; }
 
  private:
   struct Seen {
@@ -73,7 +74,6 @@ class OwnProcessors {
   const std::vector<Processors> shares_;
   const std::string root_;
   KeepPolicy policy_;
-  bool keeps_ = false;
 };
 
 }  // namespace acan::cli

@@ -1,9 +1,6 @@
 // Limits of control groups, from trees of files as Linux shows them.
 #include "memory_limit.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include "gtest/gtest.h"
 #include "program.h"
 
@@ -14,36 +11,31 @@ using testing::TestFolder;
 
 class ControlGroups : public ::testing::Test {
  protected:
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = folder_ / path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
   void Mounted2(const std::string& shows = "/") {
-    Write("proc/self/mountinfo",
-          "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-          "30 22 0:26 " +
-              shows + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+    folder_.Write("proc/self/mountinfo",
+                  "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                  "30 22 0:26 " +
+                      shows + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
   }
   void Mounted1(const std::string& shows = "/") {
-    Write("proc/self/mountinfo",
-          "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
-          "32 30 0:28 " +
-              shows + " /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    folder_.Write("proc/self/mountinfo",
+                  "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+                  "32 30 0:28 " +
+                      shows + " /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
   }
   void Group2(const std::string& path, const std::string& limit, const std::string& used,
               const std::string& stat = "") {
     const std::string at = "sys/fs/cgroup" + path + "/";
-    Write(at + "memory.max", limit + "\n");
-    Write(at + "memory.current", used + "\n");
-    if (!stat.empty()) Write(at + "memory.stat", stat);
+    folder_.Write(at + "memory.max", limit + "\n");
+    folder_.Write(at + "memory.current", used + "\n");
+    if (!stat.empty()) folder_.Write(at + "memory.stat", stat);
   }
   void Group1(const std::string& path, const std::string& limit, const std::string& used,
               const std::string& stat = "") {
     const std::string at = "sys/fs/cgroup/memory" + path + "/";
-    Write(at + "memory.limit_in_bytes", limit + "\n");
-    Write(at + "memory.usage_in_bytes", used + "\n");
-    if (!stat.empty()) Write(at + "memory.stat", stat);
+    folder_.Write(at + "memory.limit_in_bytes", limit + "\n");
+    folder_.Write(at + "memory.usage_in_bytes", used + "\n");
+    if (!stat.empty()) folder_.Write(at + "memory.stat", stat);
   }
   std::optional<std::uint64_t> Free() const { return FreeInControlGroups(folder_.path()); }
 
@@ -54,7 +46,7 @@ TEST_F(ControlGroups, NoneOrNoLimitIsNoLimit) {
   EXPECT_EQ(Free(), std::nullopt);
   Mounted2();
   EXPECT_EQ(Free(), std::nullopt);
-  Write("proc/self/cgroup", "0::/job\n");
+  folder_.Write("proc/self/cgroup", "0::/job\n");
   EXPECT_EQ(Free(), std::nullopt);
   Group2("/job", "max", "1000");
   EXPECT_EQ(Free(), std::nullopt);
@@ -62,7 +54,7 @@ TEST_F(ControlGroups, NoneOrNoLimitIsNoLimit) {
 
 TEST_F(ControlGroups, OfVersion2AreThoseOfTheProcessAndNotTheTopOne) {
   Mounted2();
-  Write("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
+  folder_.Write("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
   Group2("/slurm/job_7/step_0", "max", "10");
   Group2("/slurm/job_7", "5000", "1000");
   Group2("/slurm", "100000", "0");
@@ -77,18 +69,19 @@ TEST_F(ControlGroups, OfVersion2AreThoseOfTheProcessAndNotTheTopOne) {
 
 TEST_F(ControlGroups, TheCacheThatTheKernelGivesBackIsFree) {
   Mounted2();
-  Write("proc/self/cgroup", "0::/a\n");
+  folder_.Write("proc/self/cgroup", "0::/a\n");
   Group2("/a", "5000", "4900", "anon 900\nfile 4000\ninactive_file 3000\nactive_file 1000\n");
   EXPECT_EQ(Free(), 3100u);
   Mounted1();
-  Write("proc/self/cgroup", "7:memory:/a\n0::/b\n");
+  folder_.Write("proc/self/cgroup", "7:memory:/a\n0::/b\n");
   Group1("/a", "5000", "4900", "inactive_file 1\ntotal_inactive_file 2000\n");
   EXPECT_EQ(Free(), 2100u);
 }
 
 TEST_F(ControlGroups, OfVersion1HaveNumbersForNoLimit) {
   Mounted1();
-  Write("proc/self/cgroup", "9:cpu,cpuacct:/other\n7:memory:/batch/job\n1:name=systemd:/x\n");
+  folder_.Write("proc/self/cgroup",
+                "9:cpu,cpuacct:/other\n7:memory:/batch/job\n1:name=systemd:/x\n");
   Group1("/batch/job", "9223372036854771712", "1000");
   EXPECT_EQ(Free(), std::nullopt);
   Group1("/batch", "8000", "2000");
@@ -98,25 +91,25 @@ TEST_F(ControlGroups, OfVersion1HaveNumbersForNoLimit) {
 }
 
 TEST_F(ControlGroups, InAContainerAreWhereTheirGroupIsMounted) {
-  Write("proc/self/cgroup", "0::/docker/abc/inner\n");
+  folder_.Write("proc/self/cgroup", "0::/docker/abc/inner\n");
   Mounted2("/docker/abc");
   Group2("", "4000", "1000");
   EXPECT_EQ(Free(), 3000u);
   Group2("/inner", "2000", "1000");
   EXPECT_EQ(Free(), 1000u);
   // Moved out of what it can see: what it can see is above it all the same, or at its side.
-  Write("proc/self/cgroup", "0::/elsewhere\n");
+  folder_.Write("proc/self/cgroup", "0::/elsewhere\n");
   EXPECT_EQ(Free(), 3000u);
   // A name that only begins as the container's.
-  Write("proc/self/cgroup", "0::/docker/abcd/inner\n");
+  folder_.Write("proc/self/cgroup", "0::/docker/abcd/inner\n");
   EXPECT_EQ(Free(), 3000u);
 }
 
 TEST_F(ControlGroups, OfBothVersionsTheSmallerCounts) {
-  Write("proc/self/mountinfo",
-        "31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-        "32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  Write("proc/self/cgroup", "7:memory:/a\n0::/b\n");
+  folder_.Write("proc/self/mountinfo",
+                "31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+                "32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  folder_.Write("proc/self/cgroup", "7:memory:/a\n0::/b\n");
   Group1("/a", "5000", "1000");
   EXPECT_EQ(Free(), 4000u);
   Group2("/unified/b", "2000", "1000");

@@ -81,6 +81,7 @@ TestFolder::~TestFolder() {
 
 std::string TestFolder::Write(const std::string& name, const std::string& bytes) const {
   const std::string path = *this / name;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary);
   file << bytes;
   file.close();

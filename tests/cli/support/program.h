@@ -23,8 +23,9 @@ class TestFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  std::string Write(const std::string& name, const std::string& bytes) const;  // returns the path
-  std::vector<std::string> Names() const;                                      // of what is in it
+  // With the folders above it; returns the path.
+  std::string Write(const std::string& name, const std::string& bytes) const;
+  std::vector<std::string> Names() const;  // of what is in it
 
  private:
   std::string path_;
