@@ -12,8 +12,18 @@ constexpr double kMeanGain = 1.0 / 8;
 constexpr double kDeviationGain = 1.0 / 4;
 constexpr double kDeviations = 4;
 constexpr double kLeastDeviationUs = 1000;  // where all took the same time
+// Less than that leaves the device within a fraction of the shortest lease.
+constexpr std::uint64_t kFewBytes = 1 << 20;
 
 }  // namespace
+
+Work WorkOf(const Task& task) {
+  Work work{task.kind, Flops(task)};
+  for (const Output& output : task.outputs) {
+    if (!output.may_be_resident) work.leaving_bytes += output.view.bytes();
+  }
+  return work;
+}
 
 void ResponseTimes::Estimate::Note(double took_us) {
   if (!known) {
@@ -30,7 +40,7 @@ void ResponseTimes::Estimate::Note(double took_us) {
 }
 
 ResponseTimes::Class ResponseTimes::ClassOf(const Work& work) {
-  return {work.kind, std::bit_width(work.flops)};
+  return {work.kind, std::bit_width(work.flops), std::bit_width(work.leaving_bytes / kFewBytes)};
 }
 
 void ResponseTimes::Note(const Work& work, std::int64_t took_us) {

@@ -47,6 +47,22 @@ TEST(ResponseTimesTest, LearnsEachKindAndSizeApart) {
   EXPECT_EQ(times.LeaseUs({TaskKind::kBackward, 1000}), kFirstLeaseUs);
 }
 
+// As the last step's: what it updates stayed on the device in all steps before.
+TEST(ResponseTimesTest, LearnsApartWhatLeavesTheDevice) {
+  Task task;
+  task.kind = TaskKind::kUpdate;
+  task.buffers = {{1024, 1024}};
+  task.outputs.push_back({{}, {0, 0, 0, 1024, 1024}, true, true});
+  ResponseTimes times;
+  for (int i = 0; i < 100; ++i) times.Note(WorkOf(task), kMs);
+  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kLeastLeaseUs);
+  task.outputs[0].may_be_resident = false;
+  EXPECT_EQ(WorkOf(task).leaving_bytes, 4 << 20);
+  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kFirstLeaseUs);
+  task.outputs[0].view = {0, 0, 0, 8, 8};
+  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kLeastLeaseUs) << "too little to take time";
+}
+
 TEST(ResponseTimesTest, StaysWithinBounds) {
   ResponseTimes times;
   const Work quick{TaskKind::kForward, 1}, slow{TaskKind::kForward, 1 << 20};

@@ -64,7 +64,7 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
   for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
   for (AuditVote& vote : audit.put) {
     vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.end());
-    const std::int64_t lease_us = policy.LeaseUs({vote.task.task.kind, Flops(vote.task.task)});
+    const std::int64_t lease_us = policy.LeaseUs(WorkOf(vote.task.task));
     out.push_back(PutVote{generation, std::move(vote), lease_us});
   }
   if (audit.verdict) return Quarantine{std::move(*audit.verdict)};

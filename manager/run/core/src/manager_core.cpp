@@ -135,7 +135,7 @@ void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) 
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
     put.audited.push_back(trust_.OnPut(unit.id, task));
-    put.work.push_back({task.task.kind, Flops(task.task)});
+    put.work.push_back(WorkOf(task.task));
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
     put.done_when.push_back(task.task.outputs.front().key);
     put.tasks.push_back(std::move(task));
