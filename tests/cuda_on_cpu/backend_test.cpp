@@ -23,13 +23,15 @@ using acan::KernelArgs;
 using acan::Matrix;
 using tuplespace::Payload;
 
-std::unique_ptr<Device> Make(std::uint64_t limit_bytes, const char* gpu = "sm_90") {
+std::unique_ptr<Device> Make(std::uint64_t limit_bytes, const char* gpu = "sm_90",
+                             std::optional<std::size_t> upload_threads = {}) {
   Options options;
   options.gpus = {gpu};
   options.order = Order::kLate;
   Configure(options);
   acan::cuda::DeviceOptions choice;
   choice.memory_limit_bytes = limit_bytes;
+  choice.upload_threads = upload_threads;
   return acan::cuda::MakeDevice(choice);
 }
 
@@ -274,6 +276,22 @@ TEST(PinnedMemory, IsUsedAgainForResultsOfAboutTheSameSize) {
   const std::uint64_t made = CountsOf(0).pinned_made;
   for (std::int64_t less = 0; less < 8; ++less) download((1 << 20) - less * 16000);
   EXPECT_LE(CountsOf(0).pinned_made, made + 1);
+}
+
+// Three shares of whole pieces, of which the last one ends with a part of a piece.
+TEST(Upload, BySeveralThreadsBringsEveryByte) {
+  const auto device = Make(256 << 20, "sm_90", 3);
+  for (const std::int64_t bytes : {std::int64_t{37 << 20} + 12, std::int64_t{12 << 20}}) {
+    std::vector<float> values(static_cast<std::size_t>(bytes) / 4);
+    std::iota(values.begin(), values.end(), 1.0f);
+    const Payload sent = Payload::Copy(values.data(), values.size() * 4);
+    for (int time = 0; time < 2; ++time) {  // the second one uses the same pinned memory
+      const BufferPtr buffer = device->Upload(sent);
+      const Payload payload = device->Download(buffer, Row(buffer));
+      ASSERT_EQ(payload.size(), sent.size());
+      EXPECT_EQ(std::memcmp(payload.data(), sent.data(), sent.size()), 0) << bytes;
+    }
+  }
 }
 
 // To make pinned memory takes the driver milliseconds, in which nobody else would be served.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,12 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::size_t kUploadSlots = 2;  // nothing but uploads is before them in their stream
-constexpr std::size_t kCopySlots = 8;    // the previous tasks' kernels are
+constexpr std::size_t kCopySlots = 8;  // the previous tasks' kernels are before them in the stream
+
+// Four fill the bus, and each handler of a machine takes a part of its cores.
+std::size_t UploadThreads() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1, 4);
+}
 
 class CudaBuffer final : public Buffer {
  public:
@@ -203,7 +208,8 @@ class CudaDevice final : public Device {
   CudaDevice(DeviceInfo info, const DeviceOptions& options)
       : info_(std::move(info)),
         gpu_(std::make_shared<Gpu>(options.index, info_.name, options.memory_limit_bytes)),
-        upload_staging_(info_.name, kUploadSlots),
+        upload_staging_(info_.name, options.index,
+                        options.upload_threads.value_or(UploadThreads())),
         copy_staging_(info_.name, kCopySlots),
         fetch_staging_(info_.name, options.memory_limit_bytes, gpu_->fetches()),
         attention_(options.index, info_.name),
@@ -243,7 +249,7 @@ class CudaDevice final : public Device {
     auto buffer = std::make_shared<CudaBuffer>(gpu_, payload.size(), Lane::kUpload);
     if (payload.empty()) return buffer;
     const std::lock_guard lock(upload_mutex_);
-    upload_staging_.Copy(payload.data(), buffer->bytes(), payload.size(), 1, 0, gpu_->uploads());
+    upload_staging_.Copy(payload.data(), buffer->bytes(), payload.size(), gpu_->uploads());
     buffer->EndUpload();
     return buffer;
   }
@@ -406,7 +412,7 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   std::shared_ptr<Gpu> gpu_;
   std::mutex upload_mutex_;
-  Staging upload_staging_;  // guarded by upload_mutex_
+  ParallelStaging upload_staging_;  // guarded by upload_mutex_
   Staging copy_staging_;
   FetchStaging fetch_staging_;
   AttentionTiles attention_;

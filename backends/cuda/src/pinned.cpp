@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <future>
 #include <utility>
 
 #include "acan/core/memory_budget.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t kPinnedGrain = 64 << 10;
 constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
+constexpr std::size_t kLeastShareBytes = 8 << 20;  // below, starting a thread costs as much
 
 // Sizes that differ by little share pieces: there are eight sizes from one power of two to the
 // next.
@@ -125,6 +127,30 @@ void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, 
     if (IsPlanted(CudaBug::kSlotIsNotRecorded)) continue;
     Check(cudaEventRecord(slot.free.get(), stream), "cudaEventRecord", device_);
   }
+}
+
+ParallelStaging::ParallelStaging(std::string device, int ordinal, std::size_t threads)
+    : device_(std::move(device)), ordinal_(ordinal) {
+  // Nothing but these copies is before them in their stream.
+  for (std::size_t i = 0; i < threads; ++i) lanes_.emplace_back(device_, 2);
+}
+
+void ParallelStaging::Copy(const std::byte* from, std::byte* to, std::size_t bytes,
+                           cudaStream_t stream) {
+  const std::size_t shares = std::clamp<std::size_t>(bytes / kLeastShareBytes, 1, lanes_.size());
+  // Whole pieces, so that each thread fills its own to the end.
+  const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
+  const std::size_t share = (pieces + shares - 1) / shares * kSlotBytes;
+  std::vector<std::future<void>> others;
+  auto lane = std::next(lanes_.begin());
+  for (std::size_t at = share; at < bytes; at += share, ++lane) {
+    others.push_back(std::async(std::launch::async, [=, this] {
+      Check(cudaSetDevice(ordinal_), "cudaSetDevice", device_);
+      lane->Copy(from + at, to + at, std::min(share, bytes - at), 1, 0, stream);
+    }));
+  }
+  lanes_.front().Copy(from, to, std::min(share, bytes), 1, 0, stream);
+  for (std::future<void>& other : others) other.get();
 }
 
 FetchStaging::FetchStaging(std::string device, std::size_t most_bytes, cudaStream_t stream)

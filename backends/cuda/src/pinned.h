@@ -71,6 +71,24 @@ class Staging {
   std::size_t next_ = 0;     // that was used longest ago
 };
 
+// Copies bytes from host memory to the device; what is large by several threads, each with pieces
+// of pinned memory of its own, because one thread copies a fraction of what the bus carries. Used
+// by one thread at a time.
+class ParallelStaging {
+ public:
+  // `threads`: that copy together, the caller among them; at least 1.
+  ParallelStaging(std::string device, int ordinal, std::size_t threads);
+
+  // Returns when `from` has been read; the rest goes on in `stream`. If it throws, what was begun
+  // may still be under way, and nothing reads `from` any more.
+  void Copy(const std::byte* from, std::byte* to, std::size_t bytes, cudaStream_t stream);
+
+ private:
+  std::string device_;
+  int ordinal_;
+  std::list<Staging> lanes_;  // one for each thread
+};
+
 // Copies from the device to ordinary memory through two pieces of pinned memory, which it makes at
 // its construction: a thread that serves others must not wait for the driver to pin more. Thread
 // safe; one copy at a time.

@@ -56,7 +56,8 @@ struct DeviceOptions {
   // For tests and measurements; users get what suits the product. A tile that the GPU lacks is
   // refused, as an Error.
   std::optional<GemmTile> tile;
-  std::optional<bool> cut_k;  // whether products are cut along k where they may be
+  std::optional<bool> cut_k;                  // whether products are cut along k where they may be
+  std::optional<std::size_t> upload_threads;  // that copy a large upload together; at least 1
 };
 
 // Whether cuda:index, which can be used, can have these tiles.

@@ -1,10 +1,10 @@
 // ResponseTimes: how long tasks take from the lease to the completion, learned for each kind of
 // task and each size (powers of two of its operations and of the bytes that leave its device) as
 // TCP learns its retransmission time-out: a smoothed mean and a smoothed deviation (V. Paxson et
-// al., RFC 6298, 2011). The lease of the next task of that kind and size follows from both. TCP must not learn from what it sent twice,
-// because an answer does not say to which of the two (Karn); ours does, so late completions count
-// too, and teach that the lease was too short. The doubling after an expiry is the space's
-// (PROTOCOL.md).
+// al., RFC 6298, 2011). The lease of the next task of that kind and size follows from both. TCP
+// must not learn from what it sent twice, because an answer does not say to which of the two
+// (Karn); ours does, so late completions count too, and teach that the lease was too short. The
+// doubling after an expiry is the space's (PROTOCOL.md).
 //
 // Pure: no clock. For one thread.
 #pragma once
