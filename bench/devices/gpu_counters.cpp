@@ -32,11 +32,9 @@ struct KernelFacts {
 };
 KernelFacts FactsOf(GemmTile tile, GemmLayout layout, const GemmGpu& gpu) {
   if (const RingDesign* const ring = DesignOf(tile)) {
-    const void* const kernel = tile == GemmTile::kRing256       ? Ring256(layout)
-                               : tile == GemmTile::kRing128Wide ? Ring128Wide(layout)
-                               : tile == GemmTile::kRing128     ? Ring128(layout)
-                               : tile == GemmTile::kRing64      ? Ring64(layout)
-                                                                : Ring32(layout);
+    const void* const kernel = tile == GemmTile::kRing128  ? Ring128(layout)
+                               : tile == GemmTile::kRing64 ? Ring64(layout)
+                                                           : Ring32(layout);
     return {kernel, ring->threads, ring->blocks, ring->local_bytes(), SharedBytes(*ring, gpu)};
   }
   const void* const kernel = tile == GemmTile::k128  ? Gemm128(layout)

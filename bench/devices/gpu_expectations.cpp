@@ -69,8 +69,6 @@ const std::vector<Expected>& ExpectedOfProducts() {
       {"exact", "exact_128", 0.95, 0.9},
       {"exact", "exact_64", 0.95, 0.9},
       {"exact", "exact_32", 0.95, 0.9},
-      {"exact", "exact_ring256", 0.95, 0.9},
-      {"exact", "exact_ring128_wide", 0.95, 0.9},
       {"exact", "exact_ring128", 0.95, 0.9},
       {"exact", "exact_ring64", 0.95, 0.9},
       {"exact", "exact_ring32", 0.95, 0.9},

@@ -34,8 +34,6 @@ inline constexpr OwnWay kOwnWays[] = {
     ExactWay("exact_128", GemmTile::k128, false),
     ExactWay("exact_64", GemmTile::k64, false),
     ExactWay("exact_32", GemmTile::k32, false),
-    ExactWay("exact_ring256", GemmTile::kRing256, false),
-    ExactWay("exact_ring128_wide", GemmTile::kRing128Wide, false),
     ExactWay("exact_ring128", GemmTile::kRing128, false),
     ExactWay("exact_ring64", GemmTile::kRing64, false),
     ExactWay("exact_ring32", GemmTile::kRing32, false),
@@ -45,8 +43,7 @@ inline constexpr OwnWay kOwnWays[] = {
 };
 
 constexpr const char* NameOf(GemmTile tile) {
-  constexpr const char* kNames[] = {"128",          "64",      "32",     "ring256",
-                                    "ring128_wide", "ring128", "ring64", "ring32"};
+  constexpr const char* kNames[] = {"128", "64", "32", "ring128", "ring64", "ring32"};
   return kNames[static_cast<int>(tile)];
 }
 

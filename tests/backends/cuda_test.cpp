@@ -233,8 +233,7 @@ TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
 TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), OldGpu(132)).tile, GemmTile::k128);
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), OldGpu(132)).tile, GemmTile::k32);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64), NewGpu()).tile, GemmTile::kRing128Wide);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 128 * 64 + 1), NewGpu()).tile, GemmTile::kRing128);
+  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), NewGpu()).tile, GemmTile::kRing128);
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), NewGpu()).tile, GemmTile::kRing32);
   for (const GemmTile tile : TilesOf(LittleSharedGpu())) {
     const Product most = ProductOf(8192, 8192, MostLeaves(tile, LittleSharedGpu()) * 64);
@@ -244,21 +243,16 @@ TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
 
 TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
   EXPECT_EQ(SharedQuarters(kRingDesign128, NewGpu()), 4);
-  EXPECT_EQ(SharedBytes(kRingDesign256, NewGpu()), 206'336u);
   // Two blocks take all of the 164 KiB of an A100.
   const GemmGpu a100{108, true, 163 << 10, 164 << 10, 32 << 20};
   EXPECT_EQ(SharedQuarters(kRingDesign128, a100), 3);
   EXPECT_EQ(2 * (SharedBytes(kRingDesign128, a100) + 1024), 164u << 10);
   EXPECT_EQ(SharedQuarters(kRingDesign64, a100), 3);
   EXPECT_EQ(SharedQuarters(kRingDesign32, a100), 1);
-  EXPECT_FALSE(MayHaveTile(a100, GemmTile::kRing256)) << "half a level is not enough";
   EXPECT_EQ(SharedQuarters(kRingDesign128, LittleSharedGpu()), 1);
   EXPECT_EQ(SharedQuarters(kRingDesign64, LittleSharedGpu()), 1) << "three blocks of 30 KiB";
   EXPECT_EQ(SharedQuarters(kRingDesign32, LittleSharedGpu()), 1) << "five blocks of 20 KiB";
-  EXPECT_FALSE(MayHaveTile(LittleSharedGpu(), GemmTile::kRing256));
-  EXPECT_FALSE(MayHaveTile(a100, GemmTile::kRing128Wide));
-  EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::kRing128Wide));
-  EXPECT_EQ(SharedBytes(kRingDesign128Wide, NewGpu()), 99'328u);
+  EXPECT_EQ(SharedBytes(kRingDesign128, NewGpu()), 99'328u);
   EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
   EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));
 }
@@ -378,9 +372,8 @@ TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
 
 // With as many leaves as the tile has levels for, and one more.
 TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
-  for (const GemmTile tile :
-       {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing256, GemmTile::kRing128Wide,
-        GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
+  for (const GemmTile tile : {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing128,
+                              GemmTile::kRing64, GemmTile::kRing32}) {
     if (!HasTile(0, tile)) continue;
     constexpr std::int64_t kBlock = 16, kM = 5, kN = 9, kEnough = 300;
     const std::int64_t leaves = std::min(kEnough, MostLeaves(tile, GemmGpuOf(0, 1, "cuda:0")));

@@ -87,7 +87,6 @@ TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {
 std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
   std::vector<std::string> tiles = {"gemm_128", "gemm_64", "gemm_32"};
   if (gpu != "sm_75") tiles = {"ring_128", "ring_64", "ring_32"};
-  if (gpu == "sm_90" || gpu == "small") tiles.insert(tiles.end(), {"ring_256", "ring_128_wide"});
   std::vector<std::string> kernels;
   for (const std::string& tile : tiles) {
     for (const char* layout : {"_row_row", "_row_k", "_k_k", "_any"}) {
@@ -220,8 +219,7 @@ TEST(SharingKernels, NeedTheirBarriers) {
 TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
   using acan::cuda::CudaBug;
   using acan::cuda::GemmTile;
-  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide, GemmTile::kRing128,
-                              GemmTile::kRing64, GemmTile::kRing32}) {
+  for (const GemmTile tile : {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32}) {
     for (const CudaBug bug :
          {CudaBug::kNone, CudaBug::kOneCopyLessIsAwaited, CudaBug::kNoBarrierBeforeTheFirstStep,
           CudaBug::kNoBarrierBetweenSteps, CudaBug::kHalfTheThreadsSkipABarrier}) {

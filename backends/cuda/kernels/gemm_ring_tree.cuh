@@ -14,29 +14,40 @@ struct Levels {
 constexpr int kQuads = kSums / 4;
 static_assert(kQuads % kLevelQuarters == 0);
 
+// A quad has four rows of one column, in which neighbours change places. Reading and writing quads
+// fixes whether the register of a sum is even or odd, as it does for the factors, and an
+// instruction whose three registers are all even, or all odd, waits for them: now a sum's register
+// never agrees with its row's.
+__device__ __forceinline__ constexpr int SumOf(int quad, int word) {
+  return (quad / kCols * 4 + (word ^ 1)) * kCols + quad % kCols;
+}
+__device__ __forceinline__ float4 QuadOf(const float* sums, int i) {
+  float4 quad;
+  quad.x = sums[SumOf(i, 0)];
+  quad.y = sums[SumOf(i, 1)];
+  quad.z = sums[SumOf(i, 2)];
+  quad.w = sums[SumOf(i, 3)];
+  return quad;
+}
+
 // Quads of one thread lie a block's width apart: threads side by side meet different banks.
-//
-// Within a quad, neighbours change places. Reading and writing quads fixes whether the register of
-// a sum is even or odd, as it does for the factors, and an instruction whose three registers are
-// all even, or all odd, waits for them: now a sum's register never agrees with its column's.
 __device__ __forceinline__ float4* SharedQuads(const Levels& levels) {
   return reinterpret_cast<float4*>(levels.shared) + threadIdx.x;
 }
 
 // How many quarters of a level are in shared memory.
 __device__ __forceinline__ int QuartersOf(const Levels& levels, int level) {
-  const int quarters = kWholeLevel ? kLevelQuarters : levels.shared_quarters;
-  return level == 0 ? quarters : 0;
+  return level == 0 ? levels.shared_quarters : 0;
 }
 
 // Whether quad i is in one of them.
 __device__ __forceinline__ bool IsShared(int i, int quarters) {
-  return kWholeLevel ? quarters != 0 : i * kLevelQuarters / kQuads < quarters;
+  return i * kLevelQuarters / kQuads < quarters;
 }
 
 // The level in local memory, which has none for a level 0 that is in shared memory whole.
 __device__ __forceinline__ float* LocalLevel(const Levels& levels, int level) {
-  const int whole = kWholeLevel || levels.shared_quarters == kLevelQuarters ? 1 : 0;
+  const int whole = levels.shared_quarters == kLevelQuarters ? 1 : 0;
   return levels.local[level == 0 ? 0 : level - whole];
 }
 
@@ -53,10 +64,10 @@ __device__ __forceinline__ void AddLevel(const Levels& levels, int level, float*
     } else {
       quad = far[i];
     }
-    sums[i * 4] = quad.y + sums[i * 4];
-    sums[i * 4 + 1] = quad.x + sums[i * 4 + 1];
-    sums[i * 4 + 2] = quad.w + sums[i * 4 + 2];
-    sums[i * 4 + 3] = quad.z + sums[i * 4 + 3];
+    sums[SumOf(i, 0)] = quad.x + sums[SumOf(i, 0)];
+    sums[SumOf(i, 1)] = quad.y + sums[SumOf(i, 1)];
+    sums[SumOf(i, 2)] = quad.z + sums[SumOf(i, 2)];
+    sums[SumOf(i, 3)] = quad.w + sums[SumOf(i, 3)];
     // The compiler would read all quads first.
     if (i % 4 == 3) asm volatile("" ::: "memory");
   }
@@ -72,18 +83,13 @@ __device__ __forceinline__ void EndLeaf(Levels& levels, float* sums) {
   if (quarters != 0) {
     float4* const near = SharedQuads(levels);
     ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
-      float4 quad;
-      quad.x = sums[i * 4 + 1];
-      quad.y = sums[i * 4];
-      quad.z = sums[i * 4 + 3];
-      quad.w = sums[i * 4 + 2];
-      if (kWholeLevel || IsShared(i, quarters)) near[i * kThreads] = quad;
+      if (IsShared(i, quarters)) near[i * kThreads] = QuadOf(sums, i);
     }
   }
   if (quarters != kLevelQuarters) {
-    float* const node = LocalLevel(levels, level);
-    ACAN_UNROLL for (int i = 0; i < kSums; ++i) {
-      if (kWholeLevel || !IsShared(i / 4, quarters)) node[i] = sums[i ^ 1];
+    auto* const far = reinterpret_cast<float4*>(LocalLevel(levels, level));
+    ACAN_UNROLL for (int i = 0; i < kQuads; ++i) {
+      if (!IsShared(i, quarters)) far[i] = QuadOf(sums, i);
     }
   }
   ACAN_UNROLL for (int i = 0; i < kSums; ++i) sums[i] = 0.0f;

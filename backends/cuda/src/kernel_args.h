@@ -73,8 +73,6 @@ struct RingDesign {
   int blocks;        // that a multiprocessor holds at once, as far as registers decide
   int stages;        // steps of k in shared memory
   int local_levels;  // of the tree, in local memory
-  // Whether the lowest level must be in shared memory whole.
-  bool whole_level = false;
 
   constexpr int sums() const { return rows * cols / threads; }
   constexpr int local_bytes() const { return local_levels * sums() * 4; }           // of a thread
@@ -82,14 +80,10 @@ struct RingDesign {
   // Of shared memory: see the drawing in gemm_ring.cuh.
   constexpr int stages_bytes() const { return stages * kRingStep * (rows + cols + 8) * 4; }
 };
-constexpr RingDesign kRingDesign256{256, 128, 256, 1, 3, 6, true};
-constexpr RingDesign kRingDesign128Wide{128, 128, 128, 2, 2, 6, true};
 constexpr RingDesign kRingDesign128{128, 128, 256, 2, 2, 7};
 constexpr RingDesign kRingDesign64{64, 64, 128, 4, 3, 7};
 constexpr RingDesign kRingDesign32{32, 32, 64, 8, 4, 31};
 // A kernel that was compiled for a lower capability computes nothing.
-const void* Ring256(GemmLayout layout);
-const void* Ring128Wide(GemmLayout layout);
 const void* Ring128(GemmLayout layout);
 const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);

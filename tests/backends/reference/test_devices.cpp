@@ -107,14 +107,10 @@ std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wan
 // As the tests' devices are called.
 cuda::GemmTile TileOf(const std::string& tile) {
   using cuda::GemmTile;
-  static const std::map<std::string, GemmTile> kTiles = {{"tile128", GemmTile::k128},
-                                                         {"tile64", GemmTile::k64},
-                                                         {"tile32", GemmTile::k32},
-                                                         {"ring256", GemmTile::kRing256},
-                                                         {"ring128w", GemmTile::kRing128Wide},
-                                                         {"ring128", GemmTile::kRing128},
-                                                         {"ring64", GemmTile::kRing64},
-                                                         {"ring32", GemmTile::kRing32}};
+  static const std::map<std::string, GemmTile> kTiles = {
+      {"tile128", GemmTile::k128},   {"tile64", GemmTile::k64},
+      {"tile32", GemmTile::k32},     {"ring128", GemmTile::kRing128},
+      {"ring64", GemmTile::kRing64}, {"ring32", GemmTile::kRing32}};
   return kTiles.at(tile);
 }
 #endif
@@ -176,8 +172,7 @@ std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
   // The third of the fake GPUs has too little shared memory for a level of the tree of 128.
-  devices.insert(devices.end(), {CudaTiles("ring256", 0, false), CudaTiles("ring128w", 0, false),
-                                 CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
+  devices.insert(devices.end(), {CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
                                  CudaTiles("ring64", 2), CudaTiles("ring32", 0, false),
                                  CudaTiles("ring32", 2, true)});
   return devices;

@@ -30,7 +30,7 @@ std::vector<TestDevice> AllTestDevices();
 // cuda_tile64. cuda_tile32 is there, as it is another one of the fake GPUs.
 std::vector<TestDevice> KernelTestDevices();
 // Those whose products are computed in a way of their own: without opencl_soft, and with
-// cuda_ring256 and the like, which are CUDA's tiles for compute capability 8.0 and later.
+// cuda_ring128 and the like, which are CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();
 
 // Whether it is a fake GPU, which takes a thousand times as long as a CPU.

@@ -14,10 +14,6 @@ namespace {
 
 const void* RingKernelOf(GemmTile tile, GemmLayout layout) {
   switch (tile) {
-    case GemmTile::kRing256:
-      return Ring256(layout);
-    case GemmTile::kRing128Wide:
-      return Ring128Wide(layout);
     case GemmTile::kRing128:
       return Ring128(layout);
     case GemmTile::kRing64:

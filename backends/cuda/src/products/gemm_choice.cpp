@@ -16,16 +16,11 @@ struct TileSpeed {
 };
 
 // What an H200 reached with products of 4096 in each layout, and with few tiles of 128 or 512 rows
-// (bench/results/, 2026-11-26).
+// (bench/results/).
 constexpr TileSpeed kSpeeds[] = {
-    {GemmTile::k128, 0.477, 0.53, 0.529, 0.47},
-    {GemmTile::k64, 0.44, 0.484, 0.525, 0.29},
-    {GemmTile::k32, 0.32, 0.356, 0.402, 0.11},
-    {GemmTile::kRing256, 0.553, 0.55, 0.56, 0.67},
-    {GemmTile::kRing128Wide, 0.58, 0.584, 0.595, 0.36},
-    {GemmTile::kRing128, 0.575, 0.597, 0.625, 0.54},
-    {GemmTile::kRing64, 0.537, 0.58, 0.618, 0.38},
-    {GemmTile::kRing32, 0.36, 0.447, 0.547, 0.165},
+    {GemmTile::k128, 0.477, 0.53, 0.529, 0.47},     {GemmTile::k64, 0.44, 0.484, 0.525, 0.29},
+    {GemmTile::k32, 0.32, 0.356, 0.402, 0.11},      {GemmTile::kRing128, 0.634, 0.65, 0.673, 0.57},
+    {GemmTile::kRing64, 0.548, 0.602, 0.638, 0.39}, {GemmTile::kRing32, 0.36, 0.447, 0.547, 0.165},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
 // Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
@@ -147,10 +142,6 @@ TileShape ShapeOf(GemmTile tile) {
 
 const RingDesign* DesignOf(GemmTile tile) {
   switch (tile) {
-    case GemmTile::kRing256:
-      return &kRingDesign256;
-    case GemmTile::kRing128Wide:
-      return &kRingDesign128Wide;
     case GemmTile::kRing128:
       return &kRingDesign128;
     case GemmTile::kRing64:
@@ -194,18 +185,11 @@ std::int64_t MostLeaves(GemmTile tile, const GemmGpu& gpu) {
 
 std::vector<GemmTile> TilesOf(const GemmGpu& gpu) {
   if (!gpu.has_ring) return {GemmTile::k128, GemmTile::k64, GemmTile::k32};
-  std::vector<GemmTile> tiles;
-  // Their few warps would wait for the tree's levels in local memory.
-  for (const GemmTile tile : {GemmTile::kRing256, GemmTile::kRing128Wide}) {
-    if (SharedQuarters(*DesignOf(tile), gpu) == kLevelQuarters) tiles.push_back(tile);
-  }
-  tiles.insert(tiles.end(), {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32});
-  return tiles;
+  return {GemmTile::kRing128, GemmTile::kRing64, GemmTile::kRing32};
 }
 
 bool MayHaveTile(const GemmGpu& gpu, GemmTile tile) {
-  const std::vector<GemmTile> tiles = TilesOf(gpu);
-  return DesignOf(tile) == nullptr || std::find(tiles.begin(), tiles.end(), tile) != tiles.end();
+  return DesignOf(tile) == nullptr || gpu.has_ring;
 }
 
 GemmLayout LayoutOf(const Product& p) {

@@ -34,20 +34,9 @@
 
 namespace acan::cuda {
 
-// Tiles of exact products: squares with this edge, but kRing256, which has 256 rows and 128
-// columns. Those of the ring are for GPUs of compute capability 8.0 and later, and only they are
-// used there; kRing256 also needs 202 KiB of shared memory for a block, and kRing128Wide, whose
-// threads have twice as many sums as those of kRing128, as much for two blocks.
-enum class GemmTile : std::uint8_t {
-  k128,
-  k64,
-  k32,
-  kRing256,
-  kRing128Wide,
-  kRing128,
-  kRing64,
-  kRing32
-};
+// Tiles of exact products: squares with this edge. Those of the ring are for GPUs of compute
+// capability 8.0 and later, and only they are used there.
+enum class GemmTile : std::uint8_t { k128, k64, k32, kRing128, kRing64, kRing32 };
 
 struct DeviceOptions {
   int index = 0;

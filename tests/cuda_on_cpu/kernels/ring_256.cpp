@@ -1,4 +1,0 @@
-#include "device_words.h"
-
-#include "ring_256.cu"
-#include "ring_register.h"
