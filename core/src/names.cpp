@@ -239,9 +239,7 @@ Pattern ReportsBefore(const std::string& id, std::int64_t number) {
 }
 
 std::string WithoutStep(const Key& key) {
-  std::vector<tuplespace::Field> fields = key.Fields();
-  if (fields.size() > 2) fields.erase(fields.begin() + 1);
-  return Key(fields).bytes();
+  return key.FieldCount() > 2 ? key.BytesWithout(1) : key.bytes();
 }
 
 std::optional<Key> StepOf(const Key& key) {

@@ -1,6 +1,5 @@
 #include "acan/handler/device_cache.h"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -48,7 +47,17 @@ bool DeviceCache::IsNewest(const Key& key) const {
 }
 
 void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
-  Entry& entry = entries_.at(key);
+  Pin(entries_.at(key), now_us);
+}
+
+std::optional<std::uint64_t> DeviceCache::PinIfHere(const Key& key, std::int64_t now_us) {
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return std::nullopt;
+  Pin(it->second, now_us);
+  return it->second.bytes;
+}
+
+void DeviceCache::Pin(Entry& entry, std::int64_t now_us) {
   if (!entry.IsHeld()) held_bytes_ += entry.bytes;
   ++entry.pins;
   entry.last_used_us = now_us;
@@ -165,7 +174,10 @@ void DeviceCache::AddOwed(const Key& key) {
 }
 
 bool DeviceCache::EndOwed(const Key& key) {
-  if (owed_.erase(key) == 0) return false;
+  const auto owed = owed_.find(key);
+  if (owed == owed_.end()) return false;
+  if (owed->second) --under_way_;
+  owed_.erase(owed);
   Entry& entry = entries_.at(key);
   entry.owed = false;
   owed_bytes_ -= entry.bytes;
@@ -183,34 +195,33 @@ void DeviceCache::Release(const Key& key, Actions& out) {
 
 bool DeviceCache::BeginSupply(const Key& key) {
   const auto it = owed_.find(key);
-  return it != owed_.end() && !std::exchange(it->second, true);
+  return it != owed_.end() && Begin(it->second);
+}
+
+bool DeviceCache::Begin(bool& under_way) {
+  if (std::exchange(under_way, true)) return false;
+  ++under_way_;
+  return true;
 }
 
 void DeviceCache::EndSupply(const Key& key) {
-  if (const auto it = owed_.find(key); it != owed_.end()) it->second = false;
+  const auto it = owed_.find(key);
+  if (it != owed_.end() && std::exchange(it->second, false)) --under_way_;
 }
 
 void DeviceCache::SupplyAll(Actions& out) {
   for (auto& [key, under_way] : owed_) {
-    if (!std::exchange(under_way, true)) out.push_back(SupplyKept{key});
+    if (Begin(under_way)) out.push_back(SupplyKept{key});
   }
 }
 
 void DeviceCache::SupplySome(std::uint64_t enough_bytes, Actions& out) {
   std::uint64_t bytes = 0;
   for (auto it = owed_.begin(); it != owed_.end() && bytes < enough_bytes; ++it) {
-    if (std::exchange(it->second, true)) continue;
+    if (!Begin(it->second)) continue;
     out.push_back(SupplyKept{it->first});
     bytes += entries_.at(it->first).bytes;
   }
-}
-
-bool DeviceCache::IsSupplying() const {
-  return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return each.second; });
-}
-
-bool DeviceCache::OwesWhatIsNotUnderWay() const {
-  return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return !each.second; });
 }
 
 }  // namespace acan

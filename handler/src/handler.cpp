@@ -97,13 +97,13 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   SayIfDeviceIsStuck();
   const bool more = device_thread->Go();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
-  SupplyNext();
   const std::int64_t now_us = NowUs();
   const bool at_once = more || !supplies.empty();
   const std::int64_t due_us =
       at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
   client.Poll(std::chrono::microseconds(wait_us));
+  SupplyNext();  // behind what was submitted: the next task may wait for that
   for (const FlightId flight : releases->Take()) {
     flights.erase(flight);
     Step(Released{flight});

@@ -63,14 +63,11 @@ std::uint64_t HandlerCore::FreeBytes() const {
 
 // Beside the entries of the cache that it uses now. Whole ones are there until it ends; pieces are
 // there beside what it computes with.
-std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flight) const {
+std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flight) {
   std::uint64_t pinned_bytes = 0, whole_bytes = 0;
-  for (const Key& key : flight.pinned) {
-    const std::uint64_t bytes = cache_.BytesOf(key);
-    pinned_bytes += bytes;
-    const auto input = std::find(event.inputs.begin(), event.inputs.end(), key);
-    const auto i = static_cast<std::size_t>(input - event.inputs.begin());
-    if (event.whole.empty() || event.whole[i]) whole_bytes += bytes;
+  for (const Pinned& pinned : flight.pinned) {
+    pinned_bytes += pinned.bytes;
+    if (pinned.whole) whole_bytes += pinned.bytes;
   }
   return std::max(event.gathering_bytes - std::min(event.gathering_bytes, pinned_bytes),
                   event.computing_bytes - std::min(event.computing_bytes, whole_bytes));
@@ -81,12 +78,13 @@ std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flig
 // that it newly pins are then at most its need.
 bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out) {
   const auto fits = [&] { return ChargeOf(event, flight) <= FreeBytes(); };
-  for (std::size_t i = 0; i < event.inputs.size() && !fits(); ++i) {
-    const auto pin = std::find(flight.pinned.begin(), flight.pinned.end(), event.inputs[i]);
-    if (pin == flight.pinned.end() || event.whole.empty() || event.whole[i]) continue;
-    if (!cache_.Take(*pin)) continue;
-    flight.pinned.erase(pin);
-    out.push_back(TakeCached{id, i});
+  for (auto pinned = flight.pinned.begin(); pinned != flight.pinned.end() && !fits();) {
+    if (pinned->whole || !cache_.Take(pinned->key)) {
+      ++pinned;
+      continue;
+    }
+    out.push_back(TakeCached{id, pinned->input});
+    pinned = flight.pinned.erase(pinned);
   }
   if (!fits() && !IsPlanted(HandlerBug::kBudgetIsIgnored)) return false;
   SetCharge(flight, ChargeOf(event, flight));
@@ -123,7 +121,7 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
     if (whole) SetCharge(flight, flight.charge_bytes - std::min(flight.charge_bytes, bytes));
     cache_.Add({key, bytes}, now_us, out);
     cache_.Pin(key, now_us);
-    flight.pinned.push_back(key);
+    flight.pinned.push_back({key, bytes, i, whole});
     cache_.AnnounceHeld(key);
     kept.push_back(i);
   }
@@ -137,7 +135,7 @@ void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
 }
 
 void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
-  for (const Key& key : flight.pinned) cache_.Unpin(key, now_us, out);
+  for (const Pinned& pinned : flight.pinned) cache_.Unpin(pinned.key, now_us, out);
   flight.pinned.clear();
 }
 
@@ -164,9 +162,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     if (event.sent[i]) continue;
-    if (cache_.Contains(event.inputs[i])) {
-      cache_.Pin(event.inputs[i], now_us);
-      flight.pinned.push_back(event.inputs[i]);
+    if (const auto bytes = cache_.PinIfHere(event.inputs[i], now_us)) {
+      const bool whole = event.whole.empty() || event.whole[i];
+      flight.pinned.push_back({event.inputs[i], *bytes, i, whole});
     } else {
       missing.push_back(i);
     }
@@ -253,7 +251,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
     // Until they are released they must stay, as their bytes are those of the results.
     if (cache_.Add(kept, now_us, out)) charge_bytes -= std::min(charge_bytes, kept.bytes);
     cache_.Pin(kept.key, now_us);
-    flight.pinned.push_back(kept.key);
+    flight.pinned.push_back({kept.key, kept.bytes});
     if (kept.resident) cache_.AddOwed(kept.key);
   }
   SetCharge(flight, charge_bytes);

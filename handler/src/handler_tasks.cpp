@@ -89,7 +89,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   flight.input_keys = event.inputs;
   arriving = std::move(flight);
-  const std::vector<HandlerAction> actions = core.Step(event, NowUs());
+  const std::vector<HandlerAction> actions = core.Step(std::move(event), NowUs());
   flights[core.last_flight()] = std::move(*arriving);
   arriving.reset();
   Apply(actions);
@@ -117,7 +117,7 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
     if (result.kept) event.kept.push_back({result.key, bytes, resident});
   }
   flights[id].outcome = std::move(outcome);
-  Step(event);
+  Step(std::move(event));
 }
 
 void Handler::Impl::OnTaskFailed(FlightId id, const std::string& cause) {

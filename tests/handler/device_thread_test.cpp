@@ -130,6 +130,76 @@ float FirstOf(const DeviceOutcome& outcome) {
   return value;
 }
 
+// Counts marks, and lets them end as Gate says.
+class MarkingDevice final : public DecoratedCpu {
+ public:
+  explicit MarkingDevice(Gate& gate) : gate_(gate) {}
+  std::unique_ptr<PendingDownload> StartMark() override {
+    ++marks_;
+    return std::make_unique<LateDownload>(gate_, tuplespace::Payload());
+  }
+  int marks() const { return marks_; }
+
+ private:
+  Gate& gate_;
+  int marks_ = 0;
+};
+
+// Its two results stay on the device if `resident`, the second one as a part of its buffer.
+DeviceJob JobThatStays(bool resident) {
+  DeviceJob job = JobOf(1, 7);
+  auto task = std::make_shared<Task>(*job.task);
+  task->outputs.front().may_be_resident = true;
+  task->outputs.push_back({tuplespace::Key(), {0, 0, 0, 2, 4}, false, true});
+  job.task = std::move(task);
+  job.resident = resident;
+  return job;
+}
+
+TEST(DeviceThread, ResultsThatStayShareOneMarkAndEndWithIt) {
+  Gate gate;
+  MarkingDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobThatStays(true));
+  thread.Go();
+  gate.AwaitPending(1);
+  EXPECT_TRUE(thread.TakeOutcomes().empty());
+  gate.Open(1);
+  const DeviceOutcome outcome = std::move(outcomes.Await(thread, 1).front());
+  EXPECT_EQ(device.marks(), 1);
+  ASSERT_EQ(outcome.results.size(), 2u);
+  EXPECT_EQ(outcome.results[0].resident_bytes, 64u);
+  EXPECT_EQ(outcome.results[1].resident_bytes, 32u);
+  for (const TaskResult& result : outcome.results) {
+    ASSERT_NE(result.kept, nullptr);
+    EXPECT_TRUE(result.payload.empty());
+    EXPECT_EQ(result.kept->size_bytes(), result.resident_bytes);
+  }
+}
+
+TEST(DeviceThread, ResultsThatLeaveNeedNoMark) {
+  Gate gate;
+  MarkingDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobThatStays(false));
+  thread.Go();
+  EXPECT_EQ(outcomes.Await(thread, 1).front().results.at(1).payload.size(), 32u);
+  EXPECT_EQ(device.marks(), 0);
+}
+
+TEST(DeviceThread, BeginsALongTaskWithoutGo) {
+  Gate gate;
+  LateDevice device(gate);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobOf(1, 1));
+  gate.AwaitPending(1);
+  gate.Open(1);
+  EXPECT_EQ(FirstOf(outcomes.Await(thread, 1).front()), 1.0f);
+}
+
 TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   Gate gate;
   LateDevice device(gate);

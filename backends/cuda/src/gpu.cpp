@@ -42,15 +42,13 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   try {
     const std::uint64_t rounded =
         IsPlanted(CudaBug::kBlockIsTooSmall) ? (bytes + 1) / 2 : Rounded(bytes);
-    const auto found = FindCached(rounded, lane);
-    if (found == cache_.end()) {
+    std::optional<Block> cached = TakeCached(rounded, lane);
+    if (!cached) {
       block = NewBlock(rounded);
       rounded_bytes_ += rounded - bytes;
       return block;
     }
-    block = std::move(*found);
-    cache_.erase(found);
-    cached_bytes_ -= rounded;
+    block = std::move(*cached);
     rounded_bytes_ += rounded - bytes;
     if (block.busy_on && *block.busy_on != lane && !IsPlanted(CudaBug::kReuseDoesNotWait)) {
       Check(cudaStreamWaitEvent(StreamOf(lane), block.event.get(), 0), "cudaStreamWaitEvent",
@@ -64,22 +62,19 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   }
 }
 
-// A cached block of this size that `lane` should use, or the end if a new one is better.
+// A cached block of this size that `lane` should use; none if a new one is better.
 // REQUIRES: the mutex is held, the bytes are charged.
-std::list<Block>::iterator Gpu::FindCached(std::uint64_t bytes, Lane lane) {
-  const auto fits = [&](const Block& each) { return each.bytes == bytes; };
+std::optional<Block> Gpu::TakeCached(std::uint64_t bytes, Lane lane) {
   if (lane == Lane::kUpload) {
     // An upload that waits for a block is one that does not run beside the computing: those that
     // are busy are the last choice, and of them the coldest is the first to be free.
-    const auto free = std::find_if(cache_.begin(), cache_.end(), [&](const Block& each) {
-      return fits(each) && !IsBusy(each, lane);
-    });
-    if (free != cache_.end() || cached_bytes_ <= RoomForCache()) return free;
-    return std::find_if(cache_.begin(), cache_.end(), fits);
+    std::optional<Block> free =
+        cache_.TakeColdestThat(bytes, [&](const Block& each) { return !IsBusy(each, lane); });
+    if (free || cache_.bytes() <= RoomForCache()) return free;
+    return cache_.TakeColdest(bytes);
   }
   // The warmest: what was released last is most likely still in the device's cache.
-  const auto found = std::find_if(cache_.rbegin(), cache_.rend(), fits);
-  return found == cache_.rend() ? cache_.end() : std::next(found).base();
+  return cache_.TakeWarmest(bytes);
 }
 
 bool Gpu::IsBusy(const Block& block, Lane lane) {
@@ -121,11 +116,7 @@ void Gpu::Free(Block block) {
 }
 
 void Gpu::ShrinkCache(std::uint64_t most_bytes) {
-  while (cached_bytes_ > most_bytes) {
-    cached_bytes_ -= cache_.front().bytes;
-    Free(std::move(cache_.front()));
-    cache_.pop_front();
-  }
+  while (cache_.bytes() > most_bytes) Free(std::move(*cache_.TakeColdest()));
 }
 
 void Gpu::Give(Block block, std::uint64_t bytes) noexcept {
@@ -139,8 +130,7 @@ void Gpu::Give(Block block, std::uint64_t bytes) noexcept {
     if (entered) cudaDeviceSynchronize();
     return;
   }
-  cached_bytes_ += block.bytes;
-  cache_.push_back(std::move(block));
+  cache_.Add(std::move(block));
   // Rounding may have brought the cache a little above the limit.
   ShrinkCache(RoomForCache());
 }
@@ -155,7 +145,7 @@ bool Gpu::RecordEnd(const Block& block) const {
 
 std::uint64_t Gpu::cached_bytes() const {
   const std::lock_guard lock(mutex_);
-  return cached_bytes_;
+  return cache_.bytes();
 }
 
 }  // namespace acan::cuda

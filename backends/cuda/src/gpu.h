@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,20 +11,12 @@
 
 #include "acan/core/memory_budget.h"
 #include "acan/cuda/planted.h"
+#include "block.h"
+#include "block_cache.h"
 #include "handles.h"
 #include "pinned.h"
 
 namespace acan::cuda {
-
-enum class Lane : std::uint8_t { kCompute, kUpload };  // the streams that write to buffers
-
-// Memory of the device, and the last work on it that may still be under way.
-struct Block {
-  DeviceBytes memory;
-  std::uint64_t bytes = 0;  // rounded up, as the driver does
-  Event event;              // recorded behind that work; for its owner to use in the meantime
-  std::optional<Lane> busy_on;
-};
 
 class Gpu {
  public:
@@ -60,7 +51,7 @@ class Gpu {
   cudaStream_t StreamOf(Lane lane) const {
     return lane == Lane::kCompute ? compute_.get() : uploads_.get();
   }
-  std::list<Block>::iterator FindCached(std::uint64_t bytes, Lane lane);
+  std::optional<Block> TakeCached(std::uint64_t bytes, Lane lane);
   static bool IsBusy(const Block& block, Lane lane);  // work on another lane is under way
   Block NewBlock(std::uint64_t bytes);
   void ShrinkCache(std::uint64_t most_bytes);
@@ -74,8 +65,7 @@ class Gpu {
   Stream compute_, uploads_, downloads_, fetches_;
   PinnedPool pinned_;
   mutable std::mutex mutex_;
-  std::list<Block> cache_;  // the coldest first
-  std::uint64_t cached_bytes_ = 0;
+  BlockCache cache_;
   std::uint64_t rounded_bytes_ = 0;  // that blocks in use have beyond what is charged
 };
 

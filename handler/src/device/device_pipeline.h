@@ -43,7 +43,7 @@ struct DeviceOutcome {
 // A task whose operations were called.
 struct StartedTask {
   DeviceOutcome outcome;
-  std::vector<StartedResult> results;
+  StartedResults results;
   std::int64_t begin_us = 0;
   std::int64_t added_us = 0;
   TaskKind kind = TaskKind::kForward;

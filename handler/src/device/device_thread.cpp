@@ -92,8 +92,7 @@ StartedTask DeviceThread::Start(DeviceJob job) {
     SetFailed(started.outcome, error);
   }
   stop_waiting();
-  started.at_once = std::all_of(started.results.begin(), started.results.end(),
-                                [](const StartedResult& each) { return each.payload->ready(); });
+  started.at_once = started.results.ready();
   return started;
 }
 
@@ -111,7 +110,7 @@ bool DeviceThread::Conclude(StartedTask& started) {
       SetFailed(outcome, error);
     }
   }
-  started.results.clear();
+  started.results = {};
   const std::int64_t computed_us = NowUs();
   const bool throttled = throttled_.IsOn() && !outcome.failed;
   const std::int64_t slot_us = throttled ? SleepUntilDue(started) : 0;

@@ -38,6 +38,8 @@ class DeviceThread {
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
+  // The device's thread begins what is not to be run by Go at once: whoever calls this may have
+  // other things to do before Go.
   void Add(DeviceJob job);
   // To be called after Add, and until it is false: leaves what was added to the device's thread, or
   // runs it here for a fraction of a millisecond and says whether more of it is left.

@@ -31,8 +31,13 @@ DeviceThread::~DeviceThread() {
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
-  const std::lock_guard lock(mutex_);
-  pipeline_.Add(std::move(job));
+  {
+    const std::lock_guard lock(mutex_);
+    pipeline_.Add(std::move(job));
+    // A short task waits for Go, which runs it here.
+    if (pipeline_.Next() == nullptr || RunsHere(*pipeline_.Next()->task)) return;
+  }
+  work_.notify_one();
 }
 
 bool DeviceThread::Go() {

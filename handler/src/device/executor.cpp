@@ -75,7 +75,6 @@ StartedResult StartResident(Device& device, const Output& output, const BufferPt
     result.kept = device.Allocate(result.resident_bytes);
     device.Copy(buffer, from, {result.kept.get(), 0, from.rows, from.cols, from.cols});
   }
-  result.payload = device.StartMark();
   return result;
 }
 
@@ -110,8 +109,16 @@ std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vecto
   return buffers;
 }
 
-std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       std::vector<BufferPtr> buffers, bool resident) {
+bool StartedResults::ready() const {
+  const auto is_ready = [](const StartedResult& each) {
+    return each.payload == nullptr || each.payload->ready();
+  };
+  return (mark == nullptr || mark->ready()) &&
+         std::all_of(results.begin(), results.end(), is_ready);
+}
+
+StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferPtr> buffers,
+                           bool resident) {
   const std::vector<bool> leaves = LeavingWhole(task, resident);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i]) continue;
@@ -119,26 +126,34 @@ std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
     buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
   }
   const auto hashes = RunCallsAndHash(device, task, buffers, HashedOutputs(device, task, resident));
-  std::vector<StartedResult> results;
+  StartedResults started;
+  started.results.reserve(task.outputs.size());
+  bool stays = false;
   for (std::size_t i = 0; i < task.outputs.size(); ++i) {
     const Output& output = task.outputs[i];
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const bool whole = IsWhole(output.view, task.buffers[index]);
     const Matrix from = MatrixOf(task, buffers, output.view);
     if (resident && output.may_be_resident) {
-      results.push_back(StartResident(device, output, buffers[index], from, whole));
+      started.results.push_back(StartResident(device, output, buffers[index], from, whole));
+      stays = true;
       continue;
     }
-    results.push_back({output.key, device.StartDownload(buffers[index], from),
-                       output.keep && whole ? buffers[index] : nullptr, 0, hashes[i]});
+    started.results.push_back({output.key, device.StartDownload(buffers[index], from),
+                               output.keep && whole ? buffers[index] : nullptr, 0, hashes[i]});
   }
-  return results;
+  // One for all: each costs calls of the driver, here and where somebody waits for it.
+  if (stays) started.mark = device.StartMark();
+  return started;
 }
 
-std::vector<TaskResult> FinishResults(std::vector<StartedResult> started) {
+std::vector<TaskResult> FinishResults(StartedResults started) {
+  if (started.mark) started.mark->Wait();
   std::vector<TaskResult> results;
-  for (StartedResult& each : started) {
-    tuplespace::Payload payload = each.payload->Wait().WithHash(each.hash);
+  results.reserve(started.results.size());
+  for (StartedResult& each : started.results) {
+    tuplespace::Payload payload;
+    if (each.payload) payload = each.payload->Wait().WithHash(each.hash);
     results.push_back(
         {std::move(each.key), std::move(payload), std::move(each.kept), each.resident_bytes});
   }

@@ -28,10 +28,19 @@ struct TaskResult {
 // A result whose bytes may still be on their way.
 struct StartedResult {
   tuplespace::Key key;
-  std::unique_ptr<PendingDownload> payload;
+  std::unique_ptr<PendingDownload> payload;  // null if it stays on the device
   BufferPtr kept;
-  std::uint64_t resident_bytes = 0;             // not 0: `payload` only waits for the device
+  std::uint64_t resident_bytes = 0;             // not 0: it stays on the device
   std::optional<tuplespace::PayloadHash> hash;  // if it was taken as the bytes were made
+};
+
+struct StartedResults {
+  std::vector<StartedResult> results;
+  // The end of the task's operations, which all results that stay on the device share; null: none
+  // stays.
+  std::unique_ptr<PendingDownload> mark;
+
+  bool ready() const;  // whether nothing is waited for any more
 };
 
 // The buffers of the task that are inputs, or made of inputs; the others are null. Tuples that are
@@ -43,10 +52,10 @@ std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vecto
 // Makes the other buffers, starts the operations of `task` in order and the downloads of its
 // results behind them. With `resident` the results that may stay on the device do. Throws
 // OutOfMemory and std::runtime_error. Nothing is allocated any more afterwards but the results.
-std::vector<StartedResult> StartTaskOn(Device& device, const Task& task,
-                                       std::vector<BufferPtr> buffers, bool resident = false);
+StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferPtr> buffers,
+                           bool resident = false);
 // Waits for them; any thread. Throws what the device says.
-std::vector<TaskResult> FinishResults(std::vector<StartedResult> started);
+std::vector<TaskResult> FinishResults(StartedResults started);
 
 // All three, one after the other.
 std::vector<TaskResult> RunTaskOn(Device& device, const Task& task, std::vector<TaskInput> inputs);

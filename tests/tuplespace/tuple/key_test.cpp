@@ -60,6 +60,12 @@ TEST(KeyTest, FieldsComeBack) {
     const std::vector<Field> fields = RandomFields(random);
     const Key key(fields);
     EXPECT_EQ(key.Fields(), fields);
+    ASSERT_EQ(key.FieldCount(), fields.size());
+    for (std::size_t left = 0; left < fields.size() && fields.size() > 1; ++left) {
+      std::vector<Field> others = fields;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(left));
+      EXPECT_EQ(key.BytesWithout(left), Key(others).bytes());
+    }
     const auto again = Key::FromBytes(key.bytes());
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(*again, key);

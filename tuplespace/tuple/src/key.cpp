@@ -1,6 +1,7 @@
 #include "tuplespace/key.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -137,6 +138,23 @@ std::vector<Field> Key::Fields() const {
     fields.push_back(internal::DecodeField(split.FieldOf(bytes_, i)));
   }
   return fields;
+}
+
+std::size_t Key::FieldCount() const {
+  internal::KeySplit split;
+  return internal::SplitKey(bytes_, &split) ? split.count : 0;
+}
+
+std::string Key::BytesWithout(std::size_t index) const {
+  internal::KeySplit split;
+  const bool is_split = internal::SplitKey(bytes_, &split);
+  assert(is_split && index < split.count);
+  if (!is_split) return {};
+  std::string bytes;
+  bytes.reserve(bytes_.size());
+  bytes.append(bytes_, 0, split.begin[index]);
+  bytes.append(bytes_, split.begin[index + 1]);
+  return bytes;
 }
 
 std::string Key::ToString() const {

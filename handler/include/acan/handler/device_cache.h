@@ -40,6 +40,8 @@ class DeviceCache {
   bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
+  // Pins it and says how many bytes it has; none: it is not here.
+  std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us);
   // REQUIRES of both: it is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
@@ -77,9 +79,9 @@ class DeviceCache {
   void SupplyAll(Actions& out);
   // Until so many bytes, or a few more, are under way.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
-  bool IsSupplying() const;
+  bool IsSupplying() const { return under_way_ > 0; }
   bool OwesNothing() const { return owed_.empty(); }
-  bool OwesWhatIsNotUnderWay() const;
+  bool OwesWhatIsNotUnderWay() const { return under_way_ < owed_.size(); }
 
  private:
   struct Entry {
@@ -92,6 +94,9 @@ class DeviceCache {
     bool IsHeld() const { return pins > 0 || owed; }
   };
 
+  void Pin(Entry& entry, std::int64_t now_us);
+  // Whether its supply was not under way; now it is.
+  bool Begin(bool& under_way);
   void Remove(const tuplespace::Key& key, Actions& out);
   void Erase(std::map<tuplespace::Key, Entry>::iterator it);
 
@@ -100,7 +105,8 @@ class DeviceCache {
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;
-  std::map<tuplespace::Key, bool> owed_;  // entries; whether they are being supplied
+  std::map<tuplespace::Key, bool> owed_;  // entries; whether their supply is under way
+  std::size_t under_way_ = 0;             // of them; asked for after every event
   std::optional<tuplespace::Key> step_;   // of the latest task
   std::int64_t cold_check_us_ = 0;        // when to look for what was not used for long
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;

@@ -55,6 +55,13 @@ class HandlerCore {
 
  private:
   enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
+  // An entry of the cache that a flight uses: an input, or a result that has not left.
+  struct Pinned {
+    tuplespace::Key key;
+    std::uint64_t bytes = 0;
+    std::size_t input = 0;  // of an input: which
+    bool whole = true;      // a piece is there beside its copy
+  };
   struct Flight {
     Phase phase = Phase::kQueued;
     tuplespace::LeaseRef lease;
@@ -64,9 +71,9 @@ class HandlerCore {
     bool timed = false;  // its lease is the job's own limit
     std::uint64_t flops = 0;
     std::uint64_t need_bytes = 0;
-    std::uint64_t charge_bytes = 0;       // its part of reserved_bytes_
-    std::uint64_t resident_bytes = 0;     // its part of coming_resident_bytes_
-    std::vector<tuplespace::Key> pinned;  // entries of the cache that it uses
+    std::uint64_t charge_bytes = 0;    // its part of reserved_bytes_
+    std::uint64_t resident_bytes = 0;  // its part of coming_resident_bytes_
+    std::vector<Pinned> pinned;
     std::optional<KeptResult> input_to_keep;
     // As in TaskGranted, if inputs that arrive are kept.
     std::vector<tuplespace::Key> inputs;
@@ -97,7 +104,7 @@ class HandlerCore {
   // ---- memory
   std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
-  std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight) const;
+  static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);
   void SetCharge(Flight& flight, std::uint64_t bytes);
   void Unpin(Flight& flight, std::int64_t now_us, Actions& out);

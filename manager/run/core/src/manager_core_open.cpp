@@ -93,6 +93,7 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
 // Large results may stay on devices with memory of their own, and with handlers whose bytes would
 // cross a link: tiles, save those of the last version. What only the tasks of the unit read may
 // stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
+// With one handler whose memory is its own all results of a step stay if a large one does.
 // What the manager itself reads (`read`) does not stay: the step would wait for its maker.
 void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
@@ -108,16 +109,25 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   const bool travels = any_of([](const Capacity& capacity) { return capacity.bytes_travel; });
   const bool tiles_resident = unit.step + 1 != steps_.total;
   const bool others_resident = handlers.size() == 1 || travels;
+  const bool alone = handlers.size() == 1 && !travels;
+  const auto let_stay = [&](std::uint64_t least_tile, std::uint64_t least) {
+    bool any_stays = false;
+    for (PlannedTask& task : unit.to_put) {
+      for (Output& output : task.task.outputs) {
+        const bool may =
+            output.view.bytes() >= (output.keep ? least_tile : least) && !read.contains(output.key);
+        output.may_be_resident = may && (output.keep ? tiles_resident : others_resident);
+        unit.tiles_resident = unit.tiles_resident || (output.keep && output.may_be_resident);
+        any_stays = any_stays || output.may_be_resident;
+      }
+    }
+    return any_stays;
+  };
   const std::uint64_t least_tile = config_.least_removed_bytes;
   const std::uint64_t least = travels ? LeastKeptOverLinks(least_tile) : least_tile;
-  for (PlannedTask& task : unit.to_put) {
-    for (Output& output : task.task.outputs) {
-      const bool may =
-          output.view.bytes() >= (output.keep ? least_tile : least) && !read.contains(output.key);
-      output.may_be_resident = may && (output.keep ? tiles_resident : others_resident);
-      unit.tiles_resident = unit.tiles_resident || (output.keep && output.may_be_resident);
-    }
-  }
+  // The step is lost with its handler anyway then, and bytes that leave a device only to come back
+  // cost both times more than the messages of those that stay.
+  if (let_stay(least_tile, least) && alone) let_stay(1, 1);
 }
 
 void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {

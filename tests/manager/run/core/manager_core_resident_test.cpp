@@ -75,6 +75,29 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
   EXPECT_GT(losses, 0u);
 }
 
+// Who else would read the small ones has to ask for each; with one handler there is nobody.
+TEST(ManagerCoreResidentTest, SmallResultsStayWithTheLargeOnesOfOneHandler) {
+  const auto staying = [](const HandlersSeen& handlers) {
+    ManagerConfig config = ResidentJob();
+    config.least_removed_bytes = 64 << 10;  // of the weights, the first matrix is larger
+    Shell shell(std::move(config));
+    shell.Send(handlers);
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    std::map<std::string, std::size_t> count;
+    for (const auto& [key, may] : shell.may_be_resident) {
+      const bool is_tile = key.ToString().find("\"tile\"") != std::string::npos;
+      if (is_tile) ++count[may ? "tiles that stay" : "tiles that leave"];
+    }
+    return count;
+  };
+  const auto one = staying(Gpus({1 << 30}));
+  const auto two = staying(Gpus({1 << 30, 1 << 30}));
+  EXPECT_GT(two.at("tiles that stay"), 0u);
+  EXPECT_GT(two.at("tiles that leave"), one.at("tiles that leave"));
+  EXPECT_GT(one.at("tiles that stay"), two.at("tiles that stay"));
+}
+
 TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {
   const auto resident = [](ManagerConfig config, HandlersSeen handlers) {
     Shell shell(std::move(config));

@@ -39,7 +39,10 @@ class Key {
   const std::string& bytes() const { return bytes_; }
   bool empty() const { return bytes_.empty(); }
   std::vector<Field> Fields() const;  // decodes; meant for the edges, not for hot loops
-  std::string ToString() const;       // ("job", 3, "tile"), for people
+  std::size_t FieldCount() const;
+  // The encoding of all fields but one. REQUIRES: index < FieldCount().
+  std::string BytesWithout(std::size_t index) const;
+  std::string ToString() const;  // ("job", 3, "tile"), for people
 
   // Byte order of the encoding is field order: integers by value, strings by bytes,
   // integers before strings, a prefix before its extensions.

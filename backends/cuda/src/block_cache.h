@@ -1,0 +1,52 @@
+// BlockCache: blocks that are in use no more, by size. A block is found in a time that does not
+// grow with the number of blocks: thousands of small ones may be there. For one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "block.h"
+
+namespace acan::cuda {
+
+class BlockCache {
+ public:
+  bool empty() const { return bytes_ == 0; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  // REQUIRES: it has bytes.
+  void Add(Block block);
+  // All three: none if there is no such block. The warmest was added last.
+  std::optional<Block> TakeWarmest(std::uint64_t bytes);
+  std::optional<Block> TakeColdest(std::uint64_t bytes);
+  std::optional<Block> TakeColdest();  // of any size
+  // The coldest of this size for which `suits` holds.
+  template <typename Suits>
+  std::optional<Block> TakeColdestThat(std::uint64_t bytes, Suits&& suits) {
+    const auto size = sizes_.find(bytes);
+    if (size == sizes_.end()) return std::nullopt;
+    for (auto it = size->second.begin(); it != size->second.end(); ++it) {
+      if (suits(it->block)) return Take(size, it);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Cached {
+    Block block;
+    std::uint64_t number = 0;  // in the order in which they were added
+  };
+  using OfSize = std::deque<Cached>;  // the coldest first; never empty
+  using Sizes = std::unordered_map<std::uint64_t, OfSize>;
+
+  std::optional<Block> Take(Sizes::iterator size, OfSize::iterator cached);
+
+  Sizes sizes_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace acan::cuda
