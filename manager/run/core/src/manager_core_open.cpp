@@ -93,7 +93,8 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
 // Large results may stay on devices with memory of their own, and with handlers whose bytes would
 // cross a link: tiles, save those of the last version. What only the tasks of the unit read may
 // stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
-// With one handler whose memory is its own all results of a step stay if a large one does.
+// With one handler whose memory is its own small results of a step stay if a large one does, and
+// small tiles if a large tile does: a version of which no tile stays is safe.
 // What the manager itself reads (`read`) does not stay: the step would wait for its maker.
 void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
@@ -125,9 +126,9 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   };
   const std::uint64_t least_tile = config_.least_removed_bytes;
   const std::uint64_t least = travels ? LeastKeptOverLinks(least_tile) : least_tile;
-  // The step is lost with its handler anyway then, and bytes that leave a device only to come back
-  // cost both times more than the messages of those that stay.
-  if (let_stay(least_tile, least) && alone) let_stay(1, 1);
+  // The step is lost with its handler anyway then, and its version if a tile stays. Bytes that
+  // leave a device only to come back cost both times more than the messages of those that stay.
+  if (let_stay(least_tile, least) && alone) let_stay(unit.tiles_resident ? 1 : least_tile, 1);
 }
 
 void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
