@@ -15,25 +15,29 @@ ACAN, EAGER = "acan", "torch eager"
 
 
 def steps_per_second(program, job, words, warm_steps):
-    """`job`: the text of a job file whose paths are absolute; `words`: further words of `acan train`."""
+    """`job`: the text of a job file whose paths are absolute; `words`: further words of `acan train`.
+
+    The last step is not counted: it also brings the weights, and what the optimizer keeps, from the
+    devices to the run's folder, which a peer's loop does not do.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "out"
         path.write_text(job)
         process = subprocess.Popen([program, "train", path, "--out", out, *words],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        metrics, first, last, begin, end = out / "metrics.jsonl", 0, 0, 0.0, 0.0
+        metrics, seen = out / "metrics.jsonl", [(0, 0.0)]  # steps that ended, and when that was seen
         while process.poll() is None:
             now = time.perf_counter()
             lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-            if lines > last:
-                if not first and lines >= warm_steps:
-                    first, begin = lines, now
-                last, end = lines, now
+            if lines > seen[-1][0]:
+                seen.append((lines, now))
             time.sleep(0.002)
         if process.returncode != 0:
             sys.exit(f"acan failed: {process.stderr.read()}")
-    if end <= begin:
+    counted = [each for each in seen[:-1] if each[0] >= warm_steps]
+    if len(counted) < 2:
         sys.exit("the job has too few steps to be timed")
+    (first, begin), (last, end) = counted[0], counted[-1]
     return (last - first) / (end - begin)
 
 
