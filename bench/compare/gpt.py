@@ -26,7 +26,8 @@ rounding of the new weights does not hide them.
 --speed trains in turn: acan with so many handlers of one thread as --threads says, PyTorch eager in
 one process with so many threads, once with AdamW as it is by default and once with fused=True. Who
 begins changes from round to round. The ratio is acan's steps a second over PyTorch's in the same
-round. The first steps and acan's last one are not counted. PyTorch's batches lie in memory before the clock starts.
+round. The first steps and acan's last one are not counted. PyTorch's batches lie in memory before
+the clock starts.
 
 With --handlers acan has these in place of the threads. If a GPU is among them, PyTorch trains on
 the first GPU, with TF32 off as it is by default, and its batches lie in the GPU's memory.

@@ -12,8 +12,8 @@ momentum.
 
 acan has so many handlers of one thread as --threads says, PyTorch eager one process with so many
 threads. Who begins changes from round to round. The ratio is acan's steps a second over PyTorch's in
-the same round. The first steps are not counted. PyTorch's batches lie in memory before the clock
-starts.
+the same round. The first steps and acan's last one are not counted. PyTorch's batches lie in memory
+before the clock starts.
 """
 import argparse
 import json
