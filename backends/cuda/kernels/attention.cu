@@ -80,16 +80,23 @@ __device__ __forceinline__ KeysSeen<kRows> SightOf(const Tile& tile, int begin) 
           call.causal != 0};
 }
 
-// The largest score of each query of the thread, over all keys that it sees.
+// Scores of hidden keys become -infinity, which is never the largest, and whose weight is 0.
 template <int kRows>
-__device__ __forceinline__ void ShowLargest(const KeysSeen<kRows>& sight, const Sums<kRows>& scores,
-                                            float* largest) {
+__device__ __forceinline__ void HideScores(const KeysSeen<kRows>& sight, Sums<kRows>& scores) {
   ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
     const int end = sight.End(RowOf<kRows>(i));
-    float most = -ACAN_ATTENTION_BOUND;
     ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      if (ColumnOf(j) < end && scores[i][j] > most) most = scores[i][j];
+      if (ColumnOf(j) >= end) scores[i][j] = ACAN_AS_F32(0xff800000u);
     }
+  }
+}
+
+// The largest score of each query of the thread.
+template <int kRows>
+__device__ __forceinline__ void ShowLargest(const Sums<kRows>& scores, float* largest) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    float most = -ACAN_ATTENTION_BOUND;
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) most = scores[i][j] > most ? scores[i][j] : most;
     largest[RowOf<kRows>(i) * kAcross + Across()] = most;
   }
 }
@@ -142,7 +149,8 @@ __device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, 
     ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
       ACAN_UNROLL for (int j = 0; j < kEach; ++j) s[i][j] = acan_attention_score(s[i][j], a.f[0]);
     }
-    ShowLargest<kRows>(sight, s, m.largest);
+    if (!sight.HasAll()) HideScores<kRows>(sight, s);
+    ShowLargest<kRows>(s, m.largest);
   }
   ACAN_BARRIER();
   if (any) {
@@ -150,10 +158,8 @@ __device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, 
       const float shifted =
           acan_attention_shifted(LargestOf(m.largest + RowOf<kRows>(i) * kAcross));
       k[i] = shifted - ACAN_ATTENTION_SHIFT;
-      const int end = sight.End(RowOf<kRows>(i));
       ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-        const float weight = acan_attention_weight(s[i][j], shifted);
-        s[i][j] = ColumnOf(j) < end ? weight : 0.0f;
+        s[i][j] = acan_attention_weight(s[i][j], shifted);
       }
     }
     ShowPairs<kRows>(s, m.shared.pairs);
